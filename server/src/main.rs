@@ -1,0 +1,3 @@
+//! `muster`: the server.
+
+fn main() {}
