@@ -1,1 +1,35 @@
-//! Under construction.
+//! Kafka bytes to typed values and back.
+//!
+//! No I/O, no unsafe, and no panic on any input: every length is checked against the bytes that are
+//! there before memory is reserved for it. A value borrows its strings and bytes from the frame it
+//! was read from, so decoding a request allocates for its arrays only.
+//!
+//! Where to look:
+//! - [`wire`]: the primitive types; [`field`]: how a type reads and writes itself; [`message!`]: how
+//!   a message is declared, once, for all its versions.
+//! - [`api`]: the table of API keys and versions; ApiVersions, decoding and encoding derive from it.
+//! - [`messages`]: one file per API. [`records`]: what the coordinator writes to its log.
+//! - [`record_batch`]: RecordBatch v2 with its CRC-32C.
+
+#![forbid(unsafe_code)]
+
+mod declare;
+
+pub mod api;
+pub mod consumer_protocol;
+pub mod error_code;
+pub mod field;
+pub mod frame;
+pub mod header;
+pub mod limits;
+pub mod messages;
+pub mod record_batch;
+pub mod records;
+pub mod types;
+pub mod wire;
+
+pub use api::{ApiKey, Request, Response};
+pub use error_code::ErrorCode;
+pub use field::{Field, Nullable, Version};
+pub use types::{Bytes, Str, Uuid};
+pub use wire::{DecodeError, Reader};

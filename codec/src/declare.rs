@@ -1,0 +1,147 @@
+//! [`message!`]: one declaration of a message for all its versions, from which decoding, encoding
+//! and defaults come.
+
+/// Declares structures of a message, in the order of the wire:
+///
+/// ```text
+/// message! {
+///     pub struct Member<'a> {
+///         member_id: Str<'a>, 0..;
+///         group_instance_id: Option<Str<'a>>, 5.., nullable 5..;
+///         reason: Option<Str<'a>> = None, 0.., tag 0;
+///     }
+/// }
+/// ```
+///
+/// A field has a name, a type, a default if it is not the type's own, the versions that carry it,
+/// the versions in which it may be null (if fewer than those), and its tag if it is a tagged one.
+/// A field that a version does not carry is read as its default and is not written.
+macro_rules! message {
+    ($(
+        $(#[$meta:meta])*
+        pub struct $name:ident $(<$lt:lifetime>)? {$(
+            $(#[$field_meta:meta])*
+            $field:ident: $ty:ty $(= $default:expr)?, $versions:expr
+                $(, nullable $nullable:expr)? $(, tag $tag:literal)?;
+        )*}
+    )*) => {$(
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq)]
+        #[cfg_attr(
+            feature = "serde",
+            derive(serde::Serialize, serde::Deserialize),
+            serde(rename_all = "camelCase", default)
+        )]
+        pub struct $name $(<$lt>)? {
+            $($(#[$field_meta])* pub $field: $ty,)*
+        }
+
+        impl $(<$lt>)? Default for $name $(<$lt>)? {
+            fn default() -> Self {
+                Self { $($field: $crate::declare::message!(@default $($default)?),)* }
+            }
+        }
+
+        $crate::declare::message! {
+            @field $name [$($lt)?]
+            $($field: $ty, $versions, [$($nullable)?], [$($tag)?];)*
+        }
+    )*};
+
+    (@default) => { Default::default() };
+    (@default $default:expr) => { $default };
+
+    // A structure without a lifetime of its own still reads from a frame with one.
+    (@field $name:ident [] $($rest:tt)*) => {
+        $crate::declare::message! { @impls ['a] ($name) $($rest)* }
+    };
+    (@field $name:ident [$lt:lifetime] $($rest:tt)*) => {
+        $crate::declare::message! { @impls [$lt] ($name<$lt>) $($rest)* }
+    };
+
+    (@impls [$lt:lifetime] ($self:ty) $($field:ident: $ty:ty, $versions:expr,
+        [$($nullable:expr)?], [$($tag:literal)?];)*) => {
+        impl<$lt> $crate::field::Field<$lt> for $self {
+            #[allow(unused_mut, unused_variables)]
+            fn read(
+                reader: &mut $crate::wire::Reader<$lt>,
+                version: $crate::field::Version,
+            ) -> $crate::wire::Result<Self> {
+                let mut message = Self::default();
+                $($crate::declare::message!(@plain [$($tag)?] {
+                    if ($versions).contains(&version.number) {
+                        message.$field = <$ty as $crate::field::Field>::read(reader, version)?;
+                        $($crate::declare::message!(@non_null
+                            message.$field, $nullable, version);)?
+                    }
+                });)*
+                if version.flexible {
+                    $crate::field::read_tagged(reader, |tag, field| {
+                        $($(
+                            if tag == $tag && ($versions).contains(&version.number) {
+                                message.$field =
+                                    <$ty as $crate::field::Field>::read(field, version)?;
+                            }
+                        )?)*
+                        Ok(())
+                    })?;
+                }
+                Ok(message)
+            }
+
+            #[allow(unused_mut, unused_variables)]
+            fn write(&self, out: &mut Vec<u8>, version: $crate::field::Version) {
+                $($crate::declare::message!(@plain [$($tag)?] {
+                    if ($versions).contains(&version.number) {
+                        $crate::field::Field::write(&self.$field, out, version);
+                    }
+                });)*
+                if version.flexible {
+                    let default = Self::default();
+                    let count_at = out.len();
+                    out.push(0);
+                    $($(
+                        if ($versions).contains(&version.number) && self.$field != default.$field {
+                            out[count_at] += 1;
+                            $crate::field::put_tagged(out, $tag, &self.$field, version);
+                        }
+                    )?)*
+                }
+            }
+        }
+
+        impl<$lt> $crate::field::Nullable<$lt> for $self {
+            fn read_nullable(
+                reader: &mut $crate::wire::Reader<$lt>,
+                version: $crate::field::Version,
+            ) -> $crate::wire::Result<Option<Self>> {
+                if reader.i8()? < 0 {
+                    return Ok(None);
+                }
+                $crate::field::Field::read(reader, version).map(Some)
+            }
+
+            fn write_nullable(
+                value: Option<&Self>,
+                out: &mut Vec<u8>,
+                version: $crate::field::Version,
+            ) {
+                out.push(if value.is_some() { 1 } else { 0xff });
+                if let Some(value) = value {
+                    $crate::field::Field::write(value, out, version);
+                }
+            }
+        }
+    };
+
+    (@plain [] $code:block) => { $code };
+    (@plain [$tag:literal] $code:block) => {};
+
+    (@non_null $value:expr, $nullable:expr, $version:ident) => {
+        if $value.is_none() && !($nullable).contains(&$version.number) {
+            return Err($crate::wire::DecodeError::UnexpectedNull);
+        }
+    };
+}
+
+pub(crate) use message;

@@ -1,0 +1,214 @@
+//! How each type reads and writes itself in a given version of a message.
+
+use crate::limits::STRING_BYTES_MAX;
+use crate::types::{Bytes, Str, Uuid};
+use crate::wire::{DecodeError, Reader, Result, put_i8, put_i16, put_i32, put_i64, put_uvarint};
+
+/// The version of the message around a field, and whether it is a flexible one (KIP-482: compact
+/// lengths, tagged fields).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Version {
+    pub number: i16,
+    pub flexible: bool,
+}
+
+/// A type that can stand in a message.
+pub trait Field<'a>: Sized {
+    fn read(reader: &mut Reader<'a>, version: Version) -> Result<Self>;
+    fn write(&self, out: &mut Vec<u8>, version: Version);
+}
+
+/// A type that has a null on the wire; `Option` of it is a [`Field`].
+pub trait Nullable<'a>: Field<'a> {
+    fn read_nullable(reader: &mut Reader<'a>, version: Version) -> Result<Option<Self>>;
+    fn write_nullable(value: Option<&Self>, out: &mut Vec<u8>, version: Version);
+}
+
+/// Elements reserved for before any is read; an array grows beyond it as its elements arrive, so
+/// that a short frame cannot ask for much memory.
+const RESERVED_ELEMENTS: usize = 256;
+
+macro_rules! fixed_size {
+    ($($ty:ty, $read:ident, $put:ident;)*) => {$(
+        impl<'a> Field<'a> for $ty {
+            #[inline]
+            fn read(reader: &mut Reader<'a>, _: Version) -> Result<Self> {
+                reader.$read()
+            }
+
+            #[inline]
+            fn write(&self, out: &mut Vec<u8>, _: Version) {
+                $put(out, *self);
+            }
+        }
+    )*};
+}
+
+fixed_size! {
+    i8, i8, put_i8;
+    i16, i16, put_i16;
+    i32, i32, put_i32;
+    i64, i64, put_i64;
+}
+
+impl<'a> Field<'a> for u16 {
+    fn read(reader: &mut Reader<'a>, _: Version) -> Result<Self> {
+        reader.array().map(Self::from_be_bytes)
+    }
+
+    fn write(&self, out: &mut Vec<u8>, _: Version) {
+        out.extend_from_slice(&self.to_be_bytes());
+    }
+}
+
+impl<'a> Field<'a> for bool {
+    fn read(reader: &mut Reader<'a>, _: Version) -> Result<Self> {
+        Ok(reader.u8()? != 0)
+    }
+
+    fn write(&self, out: &mut Vec<u8>, _: Version) {
+        out.push(u8::from(*self));
+    }
+}
+
+impl<'a> Field<'a> for Uuid {
+    fn read(reader: &mut Reader<'a>, _: Version) -> Result<Self> {
+        reader.array().map(Self)
+    }
+
+    fn write(&self, out: &mut Vec<u8>, _: Version) {
+        out.extend_from_slice(&self.0);
+    }
+}
+
+impl<'a> Nullable<'a> for Str<'a> {
+    fn read_nullable(reader: &mut Reader<'a>, version: Version) -> Result<Option<Self>> {
+        let length = match version.flexible {
+            true => reader.compact_length()?,
+            false => reader.i16_length()?,
+        };
+        match length {
+            None => Ok(None),
+            Some(length) if length > STRING_BYTES_MAX => Err(DecodeError::StringTooLong),
+            Some(length) => Ok(Some(String::from_utf8_lossy(reader.take(length)?))),
+        }
+    }
+
+    fn write_nullable(value: Option<&Self>, out: &mut Vec<u8>, version: Version) {
+        let text = value.map(|text| longest_prefix(text));
+        match (version.flexible, text) {
+            (true, text) => put_compact_length(out, text.map(str::len)),
+            (false, Some(text)) => put_i16(out, text.len() as i16),
+            (false, None) => put_i16(out, -1),
+        }
+        out.extend_from_slice(text.unwrap_or_default().as_bytes());
+    }
+}
+
+/// What of a string fits on the wire. Only our own messages could be longer, and they are not.
+fn longest_prefix(text: &str) -> &str {
+    debug_assert!(text.len() <= STRING_BYTES_MAX);
+    &text[..text.floor_char_boundary(STRING_BYTES_MAX)]
+}
+
+impl<'a> Nullable<'a> for Bytes<'a> {
+    fn read_nullable(reader: &mut Reader<'a>, version: Version) -> Result<Option<Self>> {
+        let length = read_length(reader, version)?;
+        length.map(|length| reader.take(length).map(Self::borrowed)).transpose()
+    }
+
+    fn write_nullable(value: Option<&Self>, out: &mut Vec<u8>, version: Version) {
+        put_length(out, version, value.map(|bytes| bytes.len()));
+        out.extend_from_slice(value.map(|bytes| &bytes.0[..]).unwrap_or_default());
+    }
+}
+
+impl<'a, T: Field<'a>> Nullable<'a> for Vec<T> {
+    fn read_nullable(reader: &mut Reader<'a>, version: Version) -> Result<Option<Self>> {
+        let Some(length) = read_length(reader, version)? else { return Ok(None) };
+        let mut elements = Self::with_capacity(length.min(RESERVED_ELEMENTS));
+        for _ in 0..length {
+            elements.push(T::read(reader, version)?);
+        }
+        Ok(Some(elements))
+    }
+
+    fn write_nullable(value: Option<&Self>, out: &mut Vec<u8>, version: Version) {
+        put_length(out, version, value.map(Vec::len));
+        for element in value.into_iter().flatten() {
+            element.write(out, version);
+        }
+    }
+}
+
+macro_rules! field_through_nullable {
+    ($([$($generics:tt)*] $ty:ty;)*) => {$(
+        impl<'a, $($generics)*> Field<'a> for $ty {
+            fn read(reader: &mut Reader<'a>, version: Version) -> Result<Self> {
+                Self::read_nullable(reader, version)?.ok_or(DecodeError::UnexpectedNull)
+            }
+
+            fn write(&self, out: &mut Vec<u8>, version: Version) {
+                Self::write_nullable(Some(self), out, version);
+            }
+        }
+    )*};
+}
+
+field_through_nullable! {
+    [] Str<'a>;
+    [] Bytes<'a>;
+    [T: Field<'a>] Vec<T>;
+}
+
+impl<'a, T: Nullable<'a>> Field<'a> for Option<T> {
+    fn read(reader: &mut Reader<'a>, version: Version) -> Result<Self> {
+        T::read_nullable(reader, version)
+    }
+
+    fn write(&self, out: &mut Vec<u8>, version: Version) {
+        T::write_nullable(self.as_ref(), out, version);
+    }
+}
+
+/// The length of bytes, records and arrays.
+fn read_length(reader: &mut Reader<'_>, version: Version) -> Result<Option<usize>> {
+    if version.flexible { reader.compact_length() } else { reader.i32_length() }
+}
+
+fn put_length(out: &mut Vec<u8>, version: Version, length: Option<usize>) {
+    match (version.flexible, length) {
+        (true, length) => put_compact_length(out, length),
+        (false, Some(length)) => put_i32(out, length as i32),
+        (false, None) => put_i32(out, -1),
+    }
+}
+
+fn put_compact_length(out: &mut Vec<u8>, length: Option<usize>) {
+    put_uvarint(out, length.map_or(0, |length| length as u32 + 1));
+}
+
+/// Reads a section of tagged fields, giving each tag with its bytes to `known`; what `known` does
+/// not take is skipped.
+pub fn read_tagged<'a>(
+    reader: &mut Reader<'a>,
+    mut known: impl FnMut(u32, &mut Reader<'a>) -> Result<()>,
+) -> Result<()> {
+    for _ in 0..reader.uvarint()? {
+        let tag = reader.uvarint()?;
+        let size = reader.uvarint()? as usize;
+        known(tag, &mut Reader::new(reader.take(size)?))?;
+    }
+    Ok(())
+}
+
+/// Writes one tagged field: its tag, its size and itself.
+pub fn put_tagged<'a>(out: &mut Vec<u8>, tag: u32, value: &impl Field<'a>, version: Version) {
+    put_uvarint(out, tag);
+    let start = out.len();
+    value.write(out, version);
+    let size = out.len() - start;
+    put_uvarint(out, size as u32);
+    let size_len = out.len() - start - size;
+    out[start..].rotate_right(size_len);
+}

@@ -1,0 +1,56 @@
+//! The 4-byte length in front of each request and response.
+
+/// Why a length is refused; the connection is closed, as in Kafka.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameError {
+    /// Shorter than the smallest request header, or negative.
+    TooShort(i32),
+    /// Longer than `socket.request.max.bytes`.
+    TooLong(i32),
+}
+
+impl std::fmt::Display for FrameError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TooShort(length) => write!(f, "a frame of {length} bytes holds no request"),
+            Self::TooLong(length) => {
+                write!(f, "a frame of {length} bytes is over socket.request.max.bytes")
+            }
+        }
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+/// API key, version and correlation id.
+const SMALLEST_REQUEST: i32 = 8;
+
+/// The whole length of the frame at the start of `bytes`, its 4-byte length included; None while
+/// those 4 bytes are not all there.
+///
+/// # Errors
+/// A length below that of a request header or above `max_bytes`.
+pub fn frame_length(bytes: &[u8], max_bytes: u32) -> Result<Option<usize>, FrameError> {
+    let Some(length) = bytes.first_chunk::<4>().map(|length| i32::from_be_bytes(*length)) else {
+        return Ok(None);
+    };
+    match u32::try_from(length) {
+        Ok(positive) if positive > max_bytes => Err(FrameError::TooLong(length)),
+        Ok(positive) if length >= SMALLEST_REQUEST => Ok(Some(positive as usize + 4)),
+        _ => Err(FrameError::TooShort(length)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_at_the_edges() {
+        assert_eq!(frame_length(&[0, 0, 0], 100), Ok(None));
+        assert_eq!(frame_length(&[0, 0, 0, 8], 100), Ok(Some(12)));
+        assert_eq!(frame_length(&[0, 0, 0, 7], 100), Err(FrameError::TooShort(7)));
+        assert_eq!(frame_length(&[0xff; 4], 100), Err(FrameError::TooShort(-1)));
+        assert_eq!(frame_length(&[0, 0, 0, 101], 100), Err(FrameError::TooLong(101)));
+    }
+}

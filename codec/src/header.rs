@@ -1,0 +1,119 @@
+//! Request headers (versions 1 and 2) and response headers (0 and 1).
+//!
+//! Version 0 of the request header belonged to ControlledShutdown v0 alone and is gone.
+
+use crate::api::{ApiKey, Response};
+use crate::field::{Nullable, Version, read_tagged};
+use crate::types::Str;
+use crate::wire::{Reader, Result, put_i16, put_i32};
+
+/// Who asks what, in which version, and under which number the answer is expected.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RequestHeader<'a> {
+    pub api_key: i16,
+    pub api_version: i16,
+    pub correlation_id: i32,
+    pub client_id: Option<Str<'a>>,
+}
+
+impl<'a> RequestHeader<'a> {
+    /// Reads the header. Of an API or version that is not served only the first three fields are
+    /// read, for it cannot be known how the rest is laid out.
+    pub fn read(reader: &mut Reader<'a>) -> Result<Self> {
+        let api_key = reader.i16()?;
+        let api_version = reader.i16()?;
+        let correlation_id = reader.i32()?;
+        let mut header = Self { api_key, api_version, correlation_id, client_id: None };
+        if let Some(api) = header.api().filter(|api| api.versions().contains(&api_version)) {
+            header.client_id = read_client_id(reader)?;
+            if api.flexible_request_header(api_version) {
+                read_tagged(reader, |_, _| Ok(()))?;
+            }
+        }
+        Ok(header)
+    }
+
+    /// The API, if it is one that is served.
+    pub fn api(&self) -> Option<ApiKey> {
+        ApiKey::from_key(self.api_key)
+    }
+
+    /// Appends the header in the version that the API's version calls for.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        put_i16(out, self.api_key);
+        put_i16(out, self.api_version);
+        put_i32(out, self.correlation_id);
+        Str::write_nullable(self.client_id.as_ref(), out, CLIENT_ID_VERSION);
+        if self.api().is_some_and(|api| api.flexible_request_header(self.api_version)) {
+            out.push(0);
+        }
+    }
+}
+
+/// The client id keeps its 16-bit length in header version 2, so that a server can read it before
+/// it knows the version.
+const CLIENT_ID_VERSION: Version = Version { number: 2, flexible: false };
+
+fn read_client_id<'a>(reader: &mut Reader<'a>) -> Result<Option<Str<'a>>> {
+    Str::read_nullable(reader, CLIENT_ID_VERSION)
+}
+
+/// Appends a whole response frame: length, header, body.
+///
+/// # Errors
+/// `UnsupportedVersion` if the API is not served in that version; nothing is appended then.
+pub fn write_response(
+    correlation_id: i32,
+    version: i16,
+    response: &Response<'_>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let api = response.api_key();
+    api.version(version)?;
+    let start = out.len();
+    put_i32(out, 0);
+    put_i32(out, correlation_id);
+    if api.flexible_response_header(version) {
+        out.push(0);
+    }
+    response.write(version, out)?;
+    let length = (out.len() - start - 4) as i32;
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::{ApiVersionsResponse, HeartbeatResponse};
+
+    #[test]
+    fn a_header_of_each_version_round_trips() {
+        for api_version in [3, 4] {
+            let header = RequestHeader {
+                api_key: 12,
+                api_version,
+                correlation_id: 7,
+                client_id: Some("c".into()),
+            };
+            let mut out = Vec::new();
+            header.write(&mut out);
+            assert_eq!(out.len(), if api_version == 4 { 12 } else { 11 });
+            assert_eq!(RequestHeader::read(&mut Reader::new(&out)), Ok(header));
+        }
+    }
+
+    #[test]
+    fn api_versions_is_always_answered_with_header_version_zero() {
+        let mut out = Vec::new();
+        write_response(1, 3, &ApiVersionsResponse::default().into(), &mut out).unwrap();
+        assert_eq!(out[..10], [0, 0, 0, 12, 0, 0, 0, 1, 0, 0]);
+    }
+
+    #[test]
+    fn a_flexible_response_has_tagged_fields_in_its_header() {
+        let mut out = Vec::new();
+        write_response(1, 4, &HeartbeatResponse::default().into(), &mut out).unwrap();
+        assert_eq!(out, [0, 0, 0, 12, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
+}

@@ -1,0 +1,18 @@
+//! What Produce and Fetch both say of a leader that moved (KIP-951).
+
+use crate::declare::message;
+use crate::types::Str;
+
+message! {
+    pub struct LeaderIdAndEpoch {
+        leader_id: i32 = -1, 0..;
+        leader_epoch: i32 = -1, 0..;
+    }
+
+    pub struct NodeEndpoint<'a> {
+        node_id: i32, 0..;
+        host: Str<'a>, 0..;
+        port: i32, 0..;
+        rack: Option<Str<'a>>, 0..;
+    }
+}

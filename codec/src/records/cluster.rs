@@ -1,0 +1,92 @@
+//! muster's own records of what all shards know: topics, configs and the next producer id. They
+//! stand in the log of shard 0, which plays the part of Kafka's controller.
+
+use super::{KEY, Schema};
+use crate::declare::message;
+use crate::field::Field;
+use crate::types::{Str, Uuid};
+use crate::wire::{Reader, Result};
+
+message! {
+    /// Type 0.
+    pub struct TopicKey {
+        topic_id: Uuid, 0..;
+    }
+
+    /// A topic; it only ever grows in partitions.
+    pub struct TopicValue<'a> {
+        name: Str<'a>, 0..;
+        partitions: i32, 0..;
+    }
+
+    /// Type 1.
+    pub struct ConfigKey<'a> {
+        resource_type: i8, 0..;
+        resource_name: Str<'a>, 0..;
+        name: Str<'a>, 0..;
+    }
+
+    /// The value that replaces the default of a config.
+    pub struct ConfigValue<'a> {
+        value: Str<'a>, 0..;
+    }
+
+    /// Type 2.
+    pub struct ProducerIdsKey {
+    }
+
+    /// Producer ids below this one may have been given out.
+    pub struct ProducerIdsValue {
+        next_producer_id: i64, 0..;
+    }
+}
+
+const TOPIC: Schema = Schema { record_type: 0, versions: 0..=0, flexible_from: 0 };
+const CONFIG: Schema = Schema { record_type: 1, versions: 0..=0, flexible_from: 0 };
+const PRODUCER_IDS: Schema = Schema { record_type: 2, versions: 0..=0, flexible_from: 0 };
+
+/// A record of the cluster. A value of None is a tombstone.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ClusterRecord<'a> {
+    Topic(TopicKey, Option<TopicValue<'a>>),
+    Config(ConfigKey<'a>, Option<ConfigValue<'a>>),
+    ProducerIds(ProducerIdsKey, Option<ProducerIdsValue>),
+}
+
+impl<'a> ClusterRecord<'a> {
+    /// Reads a record; None if its type is unknown.
+    ///
+    /// # Errors
+    /// A key or value that cannot be read, or a value of an unknown version.
+    pub fn read(key: &'a [u8], value: Option<&'a [u8]>) -> Result<Option<Self>> {
+        let mut reader = Reader::new(key);
+        Ok(Some(match reader.i16()? {
+            0 => Self::Topic(Field::read(&mut reader, KEY)?, TOPIC.read_value(value)?),
+            1 => Self::Config(Field::read(&mut reader, KEY)?, CONFIG.read_value(value)?),
+            2 => Self::ProducerIds(Field::read(&mut reader, KEY)?, PRODUCER_IDS.read_value(value)?),
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Appends the key.
+    pub fn write_key(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Topic(key, _) => TOPIC.write_key(key, out),
+            Self::Config(key, _) => CONFIG.write_key(key, out),
+            Self::ProducerIds(key, _) => PRODUCER_IDS.write_key(key, out),
+        }
+    }
+
+    /// Appends the value; false, and nothing, for a tombstone.
+    pub fn write_value(&self, out: &mut Vec<u8>) -> bool {
+        match self {
+            Self::Topic(_, Some(value)) => TOPIC.write_value(value, 0, out),
+            Self::Config(_, Some(value)) => CONFIG.write_value(value, 0, out),
+            Self::ProducerIds(_, Some(value)) => PRODUCER_IDS.write_value(value, 0, out),
+            Self::Topic(_, None) | Self::Config(_, None) | Self::ProducerIds(_, None) => {
+                return false;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,48 @@
+//! What is written to a shard's log: Kafka's own coordinator records, and muster's cluster records.
+//!
+//! A key is its type in 16 bits and the key structure; a value is its version in 16 bits and the
+//! value structure; no value is a tombstone.
+
+mod cluster;
+mod group;
+
+pub use cluster::*;
+pub use group::*;
+
+use crate::field::{Field, Version};
+use crate::wire::{DecodeError, Reader, Result, put_i16};
+use std::ops::RangeInclusive;
+
+/// The versions of one type of record.
+struct Schema {
+    record_type: i16,
+    versions: RangeInclusive<i16>,
+    flexible_from: i16,
+}
+
+/// Keys are always of version 0 and never flexible, so that equal keys have equal bytes.
+const KEY: Version = Version { number: 0, flexible: false };
+
+impl Schema {
+    fn write_key<'a>(&self, key: &impl Field<'a>, out: &mut Vec<u8>) {
+        put_i16(out, self.record_type);
+        key.write(out, KEY);
+    }
+
+    fn write_value<'a>(&self, value: &impl Field<'a>, version: i16, out: &mut Vec<u8>) {
+        debug_assert!(self.versions.contains(&version));
+        put_i16(out, version);
+        value.write(out, Version { number: version, flexible: version >= self.flexible_from });
+    }
+
+    fn read_value<'a, T: Field<'a>>(&self, value: Option<&'a [u8]>) -> Result<Option<T>> {
+        let Some(value) = value else { return Ok(None) };
+        let mut reader = Reader::new(value);
+        let version = reader.i16()?;
+        if !self.versions.contains(&version) {
+            return Err(DecodeError::UnknownRecord { record_type: self.record_type, version });
+        }
+        let version = Version { number: version, flexible: version >= self.flexible_from };
+        T::read(&mut reader, version).map(Some)
+    }
+}

@@ -1,0 +1,242 @@
+//! The primitive types of the Kafka protocol: a bounded [`Reader`] and the `put_*` functions.
+
+use std::fmt;
+
+/// Why bytes could not be read. The connection that sent them is closed, as in Kafka.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DecodeError {
+    /// The frame ends before the value does.
+    UnexpectedEnd,
+    /// A length, count or size that is longer than what is left of the frame.
+    LengthTooLong,
+    /// A string longer than 32,767 bytes.
+    StringTooLong,
+    /// Null where the protocol has no null.
+    UnexpectedNull,
+    /// An unsigned varint of more than five bytes, or a signed one of more than ten.
+    VarintTooLong,
+    /// An API key that is not served.
+    UnknownApiKey(i16),
+    /// A version of an API that is not served.
+    UnsupportedVersion { api_key: i16, version: i16 },
+    /// A record of a type or version that this build does not know.
+    UnknownRecord { record_type: i16, version: i16 },
+    /// A record batch that breaks a rule; the words say which.
+    InvalidBatch(&'static str),
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnexpectedEnd => f.write_str("ends too early"),
+            Self::LengthTooLong => f.write_str("a length promises more than the frame holds"),
+            Self::StringTooLong => f.write_str("a string is longer than 32767 bytes"),
+            Self::UnexpectedNull => f.write_str("null where a value is required"),
+            Self::VarintTooLong => f.write_str("a varint is too long"),
+            Self::UnknownApiKey(key) => write!(f, "unknown API key {key}"),
+            Self::UnsupportedVersion { api_key, version } => {
+                write!(f, "API key {api_key} is not served in version {version}")
+            }
+            Self::UnknownRecord { record_type, version } => {
+                write!(f, "unknown record type {record_type} version {version}")
+            }
+            Self::InvalidBatch(rule) => write!(f, "invalid record batch: {rule}"),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+pub type Result<T> = std::result::Result<T, DecodeError>;
+
+/// A cursor over one frame. Each read takes from the front; none reads past the end.
+#[derive(Debug, Clone)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// How many bytes are left.
+    pub fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Everything that is left, without taking it.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub fn take(&mut self, len: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(len).ok_or(DecodeError::UnexpectedEnd)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let (taken, rest) = self.rest.split_first_chunk().ok_or(DecodeError::UnexpectedEnd)?;
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    pub fn u8(&mut self) -> Result<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    pub fn i8(&mut self) -> Result<i8> {
+        self.array().map(i8::from_be_bytes)
+    }
+
+    pub fn i16(&mut self) -> Result<i16> {
+        self.array().map(i16::from_be_bytes)
+    }
+
+    pub fn i32(&mut self) -> Result<i32> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    pub fn i64(&mut self) -> Result<i64> {
+        self.array().map(i64::from_be_bytes)
+    }
+
+    /// An unsigned varint of 32 bits; Kafka refuses a sixth byte and drops bits above the 32nd.
+    pub fn uvarint(&mut self) -> Result<u32> {
+        let mut value = 0u32;
+        for shift in (0..35).step_by(7) {
+            let byte = self.u8()?;
+            value |= u32::from(byte & 0x7f).wrapping_shl(shift);
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(DecodeError::VarintTooLong)
+    }
+
+    /// A zigzag varint of 64 bits, as in records.
+    pub fn varlong(&mut self) -> Result<i64> {
+        let mut value = 0u64;
+        for shift in (0..70).step_by(7) {
+            let byte = self.u8()?;
+            value |= u64::from(byte & 0x7f).wrapping_shl(shift);
+            if byte & 0x80 == 0 {
+                return Ok((value >> 1) as i64 ^ -((value & 1) as i64));
+            }
+        }
+        Err(DecodeError::VarintTooLong)
+    }
+
+    /// A zigzag varint of 32 bits, as in records.
+    pub fn varint(&mut self) -> Result<i32> {
+        let value = self.uvarint()?;
+        Ok((value >> 1) as i32 ^ -((value & 1) as i32))
+    }
+
+    /// The length of a compact type: one less than the varint. None is null; Kafka also reads the
+    /// varints from 2^31 + 1 as null, for they wrap to a negative number.
+    pub fn compact_length(&mut self) -> Result<Option<usize>> {
+        let length = (self.uvarint()? as i32).wrapping_sub(1);
+        self.checked_length(i64::from(length))
+    }
+
+    /// A length of 16 bits; negative is null.
+    pub fn i16_length(&mut self) -> Result<Option<usize>> {
+        let length = self.i16()?;
+        self.checked_length(i64::from(length))
+    }
+
+    /// A length of 32 bits; negative is null.
+    pub fn i32_length(&mut self) -> Result<Option<usize>> {
+        let length = self.i32()?;
+        self.checked_length(i64::from(length))
+    }
+
+    /// Null if negative, an error if longer than what is left: nothing on the wire, not even the
+    /// element of an array, takes less than a byte.
+    fn checked_length(&self, length: i64) -> Result<Option<usize>> {
+        match usize::try_from(length) {
+            Err(_) => Ok(None),
+            Ok(length) if length > self.rest.len() => Err(DecodeError::LengthTooLong),
+            Ok(length) => Ok(Some(length)),
+        }
+    }
+}
+
+pub fn put_i8(out: &mut Vec<u8>, value: i8) {
+    out.push(value as u8);
+}
+
+pub fn put_i16(out: &mut Vec<u8>, value: i16) {
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+pub fn put_i32(out: &mut Vec<u8>, value: i32) {
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+pub fn put_i64(out: &mut Vec<u8>, value: i64) {
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+pub fn put_uvarint(out: &mut Vec<u8>, mut value: u32) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+pub fn put_varint(out: &mut Vec<u8>, value: i32) {
+    put_uvarint(out, ((value << 1) ^ (value >> 31)) as u32);
+}
+
+pub fn put_varlong(out: &mut Vec<u8>, value: i64) {
+    let mut value = ((value << 1) ^ (value >> 63)) as u64;
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// How many bytes [`put_varlong`] takes for `value`.
+pub fn varlong_len(value: i64) -> usize {
+    let zigzag = ((value << 1) ^ (value >> 63)) as u64;
+    (64 - (zigzag | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_round_trip_at_their_edges() {
+        for value in [0, 1, -1, 63, 64, -64, -65, i64::from(i32::MAX), i64::MAX, i64::MIN] {
+            let mut out = Vec::new();
+            put_varlong(&mut out, value);
+            assert_eq!(out.len(), varlong_len(value), "{value}");
+            assert_eq!(Reader::new(&out).varlong(), Ok(value));
+        }
+        for value in [0, 1, -1, i32::MAX, i32::MIN] {
+            let mut out = Vec::new();
+            put_varint(&mut out, value);
+            assert_eq!(Reader::new(&out).varint(), Ok(value));
+        }
+    }
+
+    #[test]
+    fn a_sixth_byte_is_refused() {
+        assert_eq!(Reader::new(&[0xff; 6]).uvarint(), Err(DecodeError::VarintTooLong));
+        assert_eq!(Reader::new(&[0xff, 0xff]).uvarint(), Err(DecodeError::UnexpectedEnd));
+    }
+
+    #[test]
+    fn a_length_is_checked_before_it_is_used() {
+        assert_eq!(Reader::new(&[0, 5, 1]).i16_length(), Err(DecodeError::LengthTooLong));
+        assert_eq!(Reader::new(&[0xff, 0xff]).i16_length(), Ok(None));
+        let wraps = [0xff, 0xff, 0xff, 0xff, 0x0f];
+        assert_eq!(Reader::new(&wraps).compact_length(), Ok(None), "2^32-1 wraps to null");
+    }
+}

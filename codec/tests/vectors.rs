@@ -1,0 +1,115 @@
+//! Kafka's own serializer wrote `data/`: what it wrote is read, and written again to the same bytes.
+
+#![allow(clippy::unwrap_used)]
+
+use flate2::read::GzDecoder;
+use muster_codec::records::GroupRecord;
+use muster_codec::{ApiKey, Reader, Request, Response};
+use std::collections::BTreeSet;
+use std::io::Read;
+
+struct Vector {
+    api: ApiKey,
+    is_request: bool,
+    version: i16,
+    body: Vec<u8>,
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
+}
+
+/// The vectors of the APIs and versions that muster serves: key, name, req or resp, version, hex.
+fn vectors() -> Vec<Vector> {
+    let mut text = String::new();
+    let file = std::fs::File::open("tests/data/message-vectors.tsv.gz").unwrap();
+    GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    text.lines().filter_map(served).collect()
+}
+
+fn served(line: &str) -> Option<Vector> {
+    let columns: Vec<&str> = line.split('\t').collect();
+    let api = ApiKey::from_key(columns[0].parse().unwrap())?;
+    let version = columns[3].parse().unwrap();
+    let body = unhex(columns.get(4).unwrap_or(&""));
+    api.version(version).ok()?;
+    Some(Vector { api, is_request: columns[2] == "req", version, body })
+}
+
+/// Reads a body and writes it again, saying how much of it was read.
+fn rewrite(vector: &Vector, bytes: &[u8]) -> (Vec<u8>, usize) {
+    let Vector { api, version, .. } = *vector;
+    let mut reader = Reader::new(bytes);
+    let mut out = Vec::new();
+    if vector.is_request {
+        let request = Request::read(api, version, &mut reader).unwrap();
+        request.write(version, &mut out).unwrap();
+    } else {
+        let response = Response::read(api, version, &mut reader).unwrap();
+        response.write(version, &mut out).unwrap();
+    }
+    (out, bytes.len() - reader.remaining())
+}
+
+#[test]
+fn what_kafka_wrote_is_read_and_written_again() {
+    let vectors = vectors();
+    for vector in &vectors {
+        let Vector { api, version, is_request, .. } = vector;
+        let (written, read) = rewrite(vector, &vector.body);
+        let name = format!("{} v{version} request: {is_request}", api.name());
+        assert_eq!(read, vector.body.len(), "{name}: bytes left over");
+        assert_eq!(written, vector.body, "{name}");
+    }
+    let covered: BTreeSet<_> = vectors.iter().map(|v| (v.api, v.version, v.is_request)).collect();
+    let served: usize = ApiKey::ALL.iter().map(|api| api.versions().count()).sum();
+    assert_eq!(covered.len(), served * 2, "each version of each API has a vector");
+}
+
+#[test]
+fn a_cut_body_is_an_error_and_never_a_panic() {
+    for vector in vectors() {
+        for end in 0..vector.body.len() {
+            let mut reader = Reader::new(&vector.body[..end]);
+            let error = match vector.is_request {
+                true => Request::read(vector.api, vector.version, &mut reader).is_err(),
+                false => Response::read(vector.api, vector.version, &mut reader).is_err(),
+            };
+            assert!(error, "{} v{} cut at {end}", vector.api.name(), vector.version);
+        }
+    }
+}
+
+#[test]
+fn an_array_that_claims_two_billion_elements_is_refused() {
+    let claim = [0xff, 0xff, 0xff, 0xff, 0x07, 0, 0, 0];
+    let mut reader = Reader::new(&claim);
+    assert!(Request::read(ApiKey::Metadata, 12, &mut reader).is_err());
+}
+
+#[test]
+fn coordinator_records_match_kafkas_golden_bytes() {
+    let text = std::fs::read_to_string("tests/data/record-vectors.tsv").unwrap();
+    let mut seen = 0;
+    for line in text.lines().skip(1) {
+        let columns: Vec<&str> = line.split('\t').collect();
+        let version: i16 = columns[2].parse().unwrap();
+        let (key, value) = (unhex(columns[4]), unhex(columns[5]));
+        if columns[0] != "group" {
+            continue;
+        }
+        let Some(record) = GroupRecord::read(&key, Some(&value)).unwrap() else { continue };
+        seen += 1;
+        let (mut written_key, mut written_value) = (Vec::new(), Vec::new());
+        record.write_key(&mut written_key);
+        assert!(record.write_value(&mut written_value));
+        let kafka_writes_it = [(1, 4), (1, 1), (2, 3)].contains(&(key[1], version));
+        if kafka_writes_it {
+            assert_eq!((written_key, written_value), (key, value), "{line}");
+        } else {
+            let again = GroupRecord::read(&written_key, Some(&written_value)).unwrap().unwrap();
+            assert_eq!(again.group_id(), record.group_id());
+        }
+    }
+    assert_eq!(seen, 2 + 10 + 10, "legacy offsets, offsets and groups in each version");
+}
