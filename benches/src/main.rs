@@ -1,3 +1,153 @@
-//! Under construction.
+//! `muster-bench`: what a server of the Kafka protocol answers to heartbeats or commits in a
+//! closed loop, and what that costs it.
 
-fn main() {}
+mod driver;
+mod exchange;
+mod process;
+mod report;
+mod setup;
+mod wire;
+
+use std::net::TcpStream;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Parser, ValueEnum};
+
+use driver::Driver;
+use exchange::Exchange;
+use process::{CpuSeconds, resident_bytes};
+use report::{Report, ServerUse};
+use setup::Member;
+use wire::Result;
+
+/// Sends one kind of request in a closed loop, one in flight on each connection, and checks every
+/// answer. Exits with 1 if there was any error.
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    /// What is sent
+    #[arg(long, value_enum)]
+    mode: Mode,
+    /// Which frame an echo server gets
+    #[arg(long, value_enum, default_value = "heartbeat")]
+    frame: Frame,
+    /// HOST:PORT of the server; for Kafka's protocol any broker of the cluster
+    #[arg(long)]
+    target: String,
+    /// Number of connections, each with a group of its own
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=999_999))]
+    connections: u32,
+    /// Seconds that are measured
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    seconds: u32,
+    /// Seconds before that, with the same load
+    #[arg(long, default_value_t = 2)]
+    warmup: u32,
+    /// Process whose CPU time and memory are reported
+    #[arg(long)]
+    server_pid: Option<u32>,
+    /// Report in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Mode {
+    /// Heartbeat v4 of a member of a classic group
+    Heartbeat,
+    /// OffsetCommit v9 of one partition by a member of a classic group
+    Commit,
+    /// Frames that the server sends back as they are
+    Echo,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Frame {
+    Heartbeat,
+    Commit,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(&args) {
+        Ok(report) => {
+            let text = if args.json { report.json().to_string() } else { report.text() };
+            println!("{text}");
+            if let Some(error) = &report.tally.first_error {
+                eprintln!("muster-bench: {} errors, the first: {error}", report.tally.errors);
+            }
+            ExitCode::from(u8::from(report.tally.errors > 0))
+        }
+        Err(error) => {
+            eprintln!("muster-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<Report> {
+    let mut driver = Driver::new(connect(args)?)?;
+    driver.start()?;
+    driver.run_until(Instant::now() + Duration::from_secs(args.warmup.into()))?;
+    let warmup_errors = driver.take_tally()?;
+    let mut report = measure(&mut driver, args)?;
+    driver.drain()?;
+    report.tally.add_errors(warmup_errors);
+    report.tally.add_errors(driver.take_tally()?);
+    if report.tally.errors == 0 {
+        check_commits(driver)?;
+    }
+    Ok(report)
+}
+
+fn connect(args: &Args) -> Result<Vec<(Exchange, TcpStream)>> {
+    let count = args.connections as usize;
+    let members = match args.mode {
+        Mode::Heartbeat | Mode::Commit => setup::join_groups(&args.target, count)?,
+        Mode::Echo => (0..count)
+            .map(|index| Ok((Member::made_up(index), TcpStream::connect(&args.target)?)))
+            .collect::<Result<_>>()?,
+    };
+    let exchange = match (args.mode, args.frame) {
+        (Mode::Heartbeat, _) => Exchange::heartbeat,
+        (Mode::Commit, _) => Exchange::commit,
+        (Mode::Echo, Frame::Heartbeat) => Exchange::echo_heartbeat,
+        (Mode::Echo, Frame::Commit) => Exchange::echo_commit,
+    };
+    members.into_iter().map(|(member, stream)| Ok((exchange(&member)?, stream))).collect()
+}
+
+fn measure(driver: &mut Driver, args: &Args) -> Result<Report> {
+    let cpu_of_server = || args.server_pid.map(CpuSeconds::of).transpose();
+    let (client, server) = (CpuSeconds::of(std::process::id())?, cpu_of_server()?);
+    let start = Instant::now();
+    driver.run_until(start + Duration::from_secs(args.seconds.into()))?;
+    let seconds = start.elapsed().as_secs_f64();
+    let server = match (args.server_pid, server, cpu_of_server()?) {
+        (Some(pid), Some(before), Some(after)) => {
+            Some(ServerUse { cpu: after - before, resident_bytes: resident_bytes(pid)? })
+        }
+        _ => None,
+    };
+    let client = CpuSeconds::of(std::process::id())? - client;
+    let mode = match (args.mode, args.frame) {
+        (Mode::Heartbeat, _) => "heartbeat",
+        (Mode::Commit, _) => "commit",
+        (Mode::Echo, Frame::Heartbeat) => "echo of heartbeats",
+        (Mode::Echo, Frame::Commit) => "echo of commits",
+    };
+    let connections = args.connections as usize;
+    let tally = driver.take_tally()?;
+    Ok(Report { mode: mode.into(), connections, seconds, tally, client, server })
+}
+
+/// What was acknowledged must be what the server has.
+fn check_commits(driver: Driver) -> Result<()> {
+    for (exchange, stream) in driver.into_connections() {
+        if let Some((group, offset)) = exchange.committed() {
+            setup::check_committed(stream, group, offset)?;
+        }
+    }
+    Ok(())
+}
