@@ -1,1 +1,57 @@
-//! Under construction.
+//! One io_uring per thread, for sockets and files: the only crate of muster with unsafe code,
+//! behind an API that is safe.
+//!
+//! # Contract
+//!
+//! - A [`Ring`] belongs to the thread that made it. The loop is: ask for things
+//!   ([`Ring::output`], [`Ring::write`], ...), which only queues them; [`Ring::turn`], which
+//!   submits them all and waits, in one system call; then [`Ring::next_event`] until None.
+//!   Completions are copied first and handled later: any method may be called between two events.
+//! - Nothing that the peer, the disk or the kernel answers makes this crate panic.
+//! - Ids: a [`ConnId`] names one connection for ever. Calls with an id whose connection is
+//!   closed, or closing, do nothing.
+//! - Connections: `Accepted` first (they receive at once), `Closed` last, exactly once, and only
+//!   after the caller's [`Ring::close`] or [`Ring::finish`]: the ring never closes on its own, so
+//!   `Ended` and `SendFailed` are to be answered with `close`. A slot is used again only after
+//!   every operation of its connection has ended and its descriptor is closed.
+//! - Receiving: `Received` lends a buffer of the ring's pool; dropping it gives it back. While
+//!   all are lent, nothing is received. [`Ring::pause_recv`] is the back-pressure.
+//! - Sending: output of a connection leaves in order. What is queued when a turn begins, or while
+//!   a send is in flight, leaves in one send: many small responses cost one entry and no system
+//!   call. The ring sets no limit on what is queued: ask [`Ring::unsent`], and stop.
+//! - Files: [`Ring::write`], [`Ring::read`] and [`Ring::sync`] own their [`AlignedBuf`] until the
+//!   event with the caller's token brings it back. Operations in flight together have no order.
+//! - [`Ring::turn`] fails only when the ring is unusable; a full submission or completion queue
+//!   loses nothing. Dropping a ring cancels and waits for all that is in flight; completed
+//!   events not yet taken are dropped.
+
+mod accept;
+mod aligned;
+mod buffers;
+mod close;
+mod config;
+mod connection;
+mod disk;
+mod event;
+mod file;
+mod probe;
+mod read;
+mod recv;
+mod ring;
+mod send;
+mod sync;
+mod tag;
+mod wake;
+mod write;
+
+pub use accept::ListenerId;
+pub use aligned::{ALIGNMENT, AlignedBuf};
+pub use buffers::RecvBuf;
+pub use config::{CONNECTIONS_LIMIT, Config};
+pub use connection::ConnId;
+pub use event::Event;
+pub use file::File;
+pub use probe::{OpenFiles, SetupError, probe, raise_open_files};
+pub use ring::Ring;
+pub use wake::Waker;
+pub use write::Durability;

@@ -1,0 +1,161 @@
+//! Listening sockets and the multishot accept on each.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use io_uring::{cqueue, opcode, types};
+
+use crate::connection::table_full;
+use crate::event::Event;
+use crate::ring::Ring;
+use crate::tag::{Kind, Tag};
+
+/// Names a listening socket of one ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ListenerId(pub(crate) u32);
+
+pub(crate) struct Listener {
+    /// None once closed.
+    socket: Option<TcpListener>,
+    armed: bool,
+    wanted: bool,
+    /// To be closed as soon as the kernel lets go of it.
+    closing: bool,
+}
+
+impl Ring {
+    /// Binds `addr` with SO_REUSEADDR, and accepts from the next turn on. Connections get
+    /// TCP_NODELAY. `backlog` is cut by the kernel to `net.core.somaxconn`.
+    ///
+    /// # Errors
+    /// What bind(2) and listen(2) say.
+    pub fn listen(&mut self, addr: SocketAddr, backlog: u32) -> io::Result<ListenerId> {
+        let socket = TcpListener::bind(addr)?;
+        configure(&socket, backlog)?;
+        let id = ListenerId(self.listeners.len() as u32);
+        self.listeners.push(Listener {
+            socket: Some(socket),
+            armed: false,
+            wanted: true,
+            closing: false,
+        });
+        self.arm_accept(id);
+        Ok(id)
+    }
+
+    /// The address that was bound, with the port that the kernel chose for port 0.
+    ///
+    /// # Errors
+    /// NotConnected if the listener is closed.
+    pub fn local_addr(&self, listener: ListenerId) -> io::Result<SocketAddr> {
+        let socket = self.listeners.get(listener.0 as usize).and_then(|l| l.socket.as_ref());
+        socket.ok_or(io::ErrorKind::NotConnected)?.local_addr()
+    }
+
+    /// Leaves further clients in the backlog. A few may still be accepted meanwhile.
+    pub fn pause_accept(&mut self, listener: ListenerId) {
+        let Some(slot) = self.listeners.get_mut(listener.0 as usize) else { return };
+        let was_wanted = std::mem::replace(&mut slot.wanted, false);
+        if slot.armed && was_wanted {
+            self.cancel(Tag::new(Kind::Accept, listener.0, 0));
+        }
+    }
+
+    /// Accepts again after `pause_accept` or a lack of descriptors.
+    pub fn resume_accept(&mut self, listener: ListenerId) {
+        if let Some(slot) = self.listeners.get_mut(listener.0 as usize) {
+            slot.wanted = true;
+            self.arm_accept(listener);
+        }
+    }
+
+    /// Closes the listening socket: clients in its backlog are refused.
+    pub fn close_listener(&mut self, listener: ListenerId) {
+        self.pause_accept(listener);
+        let Some(slot) = self.listeners.get_mut(listener.0 as usize) else { return };
+        slot.closing = true;
+        if !slot.armed {
+            slot.socket = None;
+        }
+    }
+
+    pub(crate) fn accepted(&mut self, tag: Tag, result: i32, flags: u32) -> Option<Event> {
+        let listener = ListenerId(tag.index);
+        if !cqueue::more(flags) {
+            self.accept_ended(listener, result);
+        }
+        if result < 0 {
+            let error = io::Error::from_raw_os_error(-result);
+            return (result != -libc::ECANCELED).then_some(Event::AcceptFailed { listener, error });
+        }
+        // SAFETY: the kernel just made this descriptor for us.
+        let fd = unsafe { OwnedFd::from_raw_fd(result) };
+        Some(match self.connections.insert(fd) {
+            Ok(conn) => {
+                self.arm_recv(conn);
+                Event::Accepted { listener, conn }
+            }
+            Err(_closed) => Event::AcceptFailed { listener, error: table_full() },
+        })
+    }
+
+    /// Listeners that stopped for want of descriptors: one has just become free.
+    pub(crate) fn retry_accepts(&mut self) {
+        for index in 0..self.listeners.len() {
+            self.arm_accept(ListenerId(index as u32));
+        }
+    }
+
+    fn accept_ended(&mut self, listener: ListenerId, result: i32) {
+        let Some(slot) = self.listeners.get_mut(listener.0 as usize) else { return };
+        slot.armed = false;
+        if slot.closing {
+            slot.socket = None;
+        } else if !scarce(-result) {
+            self.arm_accept(listener);
+        }
+    }
+
+    fn arm_accept(&mut self, listener: ListenerId) {
+        let Some(slot) = self.listeners.get_mut(listener.0 as usize) else { return };
+        let Some(socket) = slot.socket.as_ref().filter(|_| slot.wanted && !slot.armed) else {
+            return;
+        };
+        slot.armed = true;
+        let accept = opcode::AcceptMulti::new(types::Fd(socket.as_raw_fd()))
+            .flags(libc::SOCK_CLOEXEC)
+            .build();
+        self.push(accept, Tag::new(Kind::Accept, listener.0, 0));
+    }
+}
+
+/// Closes the connection that a completion brings, if it does: nobody is left to take it.
+pub(crate) fn discard(completion: &cqueue::Entry) {
+    let accept = Tag::decode(completion.user_data()).is_some_and(|tag| tag.kind == Kind::Accept);
+    if accept && completion.result() >= 0 {
+        // SAFETY: the kernel made this descriptor for us, and nobody owns it yet.
+        drop(unsafe { OwnedFd::from_raw_fd(completion.result()) });
+    }
+}
+
+/// Errors that last until something is freed: accepting again at once would spin.
+fn scarce(errno: i32) -> bool {
+    matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
+}
+
+/// The standard library sets SO_REUSEADDR, but neither the backlog nor TCP_NODELAY, which
+/// accepted sockets inherit from the listening one.
+fn configure(socket: &TcpListener, backlog: u32) -> io::Result<()> {
+    let fd = socket.as_raw_fd();
+    let on: libc::c_int = 1;
+    let backlog = backlog.min(i32::MAX as u32) as libc::c_int;
+    // SAFETY: a valid descriptor, and a pointer to an int with the size of an int.
+    let failed = unsafe {
+        let size = size_of::<libc::c_int>() as libc::socklen_t;
+        let value = (&raw const on).cast();
+        libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, value, size) < 0
+            || libc::listen(fd, backlog) < 0
+    };
+    if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,137 @@
+//! The receive buffers that all connections of a ring share, and the guard that lends one out.
+
+use std::cell::Cell;
+use std::fmt;
+use std::io;
+use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use io_uring::types::BufRingEntry;
+use io_uring::{IoUring, cqueue};
+
+use crate::aligned::AlignedBuf;
+use crate::config::Config;
+
+/// The buffer group that every receive uses.
+pub(crate) const GROUP: u16 = 0;
+
+/// Bytes that a connection received. The buffer goes back to the kernel when this is dropped:
+/// consume it or copy it soon, for all connections of the ring share them.
+pub struct RecvBuf {
+    pool: Rc<Pool>,
+    id: u16,
+    len: u32,
+}
+
+impl Deref for RecvBuf {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the kernel gave this buffer to us and will not write to it before `drop`
+        // gives it back; `lend` checked that `len` is within the buffer.
+        unsafe { std::slice::from_raw_parts(self.pool.buffer(self.id), self.len as usize) }
+    }
+}
+
+impl Drop for RecvBuf {
+    fn drop(&mut self) {
+        self.pool.lent.set(self.pool.lent.get() - 1);
+        self.pool.give(self.id);
+    }
+}
+
+impl fmt::Debug for RecvBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RecvBuf({} bytes)", self.len)
+    }
+}
+
+/// The memory of the buffers and the ring through which the kernel takes them.
+/// Not `Send`: only the thread of the ring gives buffers back.
+pub(crate) struct Pool {
+    entries: *mut BufRingEntry,
+    data: *mut u8,
+    count: u16,
+    stride: usize,
+    size: u32,
+    tail: Cell<u16>,
+    lent: Cell<u16>,
+    /// Owners of the memory behind `entries` and `data`.
+    _memory: (AlignedBuf, AlignedBuf),
+}
+
+impl Pool {
+    /// Allocates the buffers and registers them with the ring as group 0.
+    pub(crate) fn register(ring: &IoUring, config: &Config) -> io::Result<Rc<Self>> {
+        let pool = Rc::new(Self::allocate(config));
+        // SAFETY: the memory lives as long as the pool. The ring holds an `Rc` of it and is
+        // closed before that is dropped.
+        unsafe {
+            ring.submitter().register_buf_ring_with_flags(
+                pool.entries as u64,
+                pool.count,
+                GROUP,
+                0,
+            )?;
+        }
+        (0..pool.count).for_each(|id| pool.give(id));
+        Ok(pool)
+    }
+
+    fn allocate(config: &Config) -> Self {
+        let count = usize::from(config.recv_buffers);
+        // One cache line more than the size, so that the first lines of the buffers, all that
+        // small requests touch, do not fall into the same few sets of the cache.
+        let stride = (config.recv_buffer_bytes as usize).next_multiple_of(64) + 64;
+        let mut entries = AlignedBuf::zeroed(count * size_of::<BufRingEntry>());
+        let mut data = AlignedBuf::zeroed(count * stride);
+        Self {
+            entries: entries.as_mut_ptr().cast(),
+            data: data.as_mut_ptr(),
+            count: config.recv_buffers,
+            stride,
+            size: config.recv_buffer_bytes,
+            tail: Cell::new(0),
+            lent: Cell::new(0),
+            _memory: (entries, data),
+        }
+    }
+
+    /// The buffer that a completion names, filled with `len` bytes. None if it names none, or
+    /// one that does not exist.
+    pub(crate) fn lend(self: &Rc<Self>, flags: u32, len: u32) -> Option<RecvBuf> {
+        let id = cqueue::buffer_select(flags)?;
+        if id >= self.count || len > self.size {
+            return None;
+        }
+        self.lent.set(self.lent.get() + 1);
+        Some(RecvBuf { pool: Rc::clone(self), id, len })
+    }
+
+    /// Whether every buffer is lent out, so that receiving again would fail at once.
+    pub(crate) fn exhausted(&self) -> bool {
+        self.lent.get() >= self.count
+    }
+
+    fn buffer(&self, id: u16) -> *mut u8 {
+        debug_assert!(id < self.count);
+        self.data.wrapping_add(usize::from(id) * self.stride)
+    }
+
+    fn give(&self, id: u16) {
+        let tail = self.tail.get();
+        let slot = usize::from(tail & (self.count - 1));
+        // SAFETY: `slot < count` entries; the kernel reads an entry only once the tail passed
+        // it. The fields are written one by one, since entry 0 overlaps with the tail.
+        unsafe {
+            let entry = &mut *self.entries.add(slot);
+            entry.set_addr(self.buffer(id) as u64);
+            entry.set_len(self.size);
+            entry.set_bid(id);
+            let shared_tail = BufRingEntry::tail(self.entries).cast::<AtomicU16>();
+            (*shared_tail).store(tail.wrapping_add(1), Ordering::Release);
+        }
+        self.tail.set(tail.wrapping_add(1));
+    }
+}

@@ -1,0 +1,74 @@
+//! Closing: cancel what is in flight, wait for it, close the descriptor once, free the slot.
+
+use std::os::fd::IntoRawFd;
+
+use io_uring::types::CancelBuilder;
+use io_uring::{opcode, types};
+
+use crate::connection::{ConnId, State};
+use crate::event::Event;
+use crate::ring::Ring;
+use crate::tag::{Kind, Tag};
+
+impl Ring {
+    /// Closes the connection now; queued output is dropped. `Closed` follows. Closing twice, or
+    /// an id that is no longer valid, does nothing.
+    pub fn close(&mut self, conn: ConnId) {
+        let Some(slot) = self.connections.get(conn) else { return };
+        if slot.state == State::Closing {
+            return;
+        }
+        slot.state = State::Closing;
+        if slot.receiving.armed || slot.sending.in_flight {
+            self.cancel_all(conn);
+        }
+        self.advance_close(conn);
+    }
+
+    /// Closes the connection when its queued output is sent; nothing is received any more.
+    /// A peer that does not read holds this up: `close` ends it.
+    pub fn finish(&mut self, conn: ConnId) {
+        let Some(slot) = self.connections.get_open(conn) else { return };
+        slot.state = State::Finishing;
+        if slot.receiving.armed {
+            self.cancel(Tag::new(Kind::Recv, conn.index, conn.generation));
+        }
+        self.advance_close(conn);
+    }
+
+    /// Takes the next step of a close, if it is time for it.
+    pub(crate) fn advance_close(&mut self, conn: ConnId) {
+        let Some(slot) = self.connections.get(conn) else { return };
+        if slot.state == State::Finishing && slot.sending.unsent() == 0 {
+            slot.state = State::Closing;
+        }
+        if slot.state != State::Closing || slot.receiving.armed || slot.sending.in_flight {
+            return;
+        }
+        if let Some(fd) = slot.fd.take() {
+            // From here on the descriptor is the kernel's to close, exactly once.
+            let close = opcode::Close::new(types::Fd(fd.into_raw_fd())).build();
+            self.push(close, Tag::new(Kind::Close, conn.index, conn.generation));
+        }
+    }
+
+    pub(crate) fn closed(&mut self, tag: Tag) -> Option<Event> {
+        let conn = ConnId { index: tag.index, generation: tag.generation };
+        self.connections.remove(conn);
+        self.retry_accepts();
+        Some(Event::Closed { conn })
+    }
+
+    /// Cancels the operation with this tag; its own completion tells how that went.
+    pub(crate) fn cancel(&mut self, target: Tag) {
+        let cancel = opcode::AsyncCancel::new(target.encode()).build();
+        self.push(cancel, Tag::new(Kind::Cancel, 0, 0));
+    }
+
+    fn cancel_all(&mut self, conn: ConnId) {
+        let Some(slot) = self.connections.get(conn) else { return };
+        let matching = CancelBuilder::fd(types::Fd(slot.raw_fd())).all();
+        let cancel = opcode::AsyncCancel2::new(matching).build();
+        self.push(cancel, Tag::new(Kind::Cancel, 0, 0));
+    }
+}

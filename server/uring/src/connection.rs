@@ -1,0 +1,147 @@
+//! The table of connections: slots that carry a generation, so that an id is never reused.
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::recv::Receiving;
+use crate::ring::Ring;
+use crate::send::Sending;
+
+/// Names one connection for ever: its slot may be used again, its generation is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl ConnId {
+    /// The slot: below `Config::connections_max`, and small numbers come first, so that callers
+    /// can keep what they know of a connection in a `Vec`. Free again after `Closed`.
+    pub fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Open,
+    /// Closes once its output is sent.
+    Finishing,
+    /// Waits for its operations to end, then for the descriptor to close.
+    Closing,
+}
+
+pub(crate) struct Connection {
+    pub(crate) generation: u32,
+    pub(crate) state: State,
+    /// None once the close is submitted, and in a free slot.
+    pub(crate) fd: Option<OwnedFd>,
+    pub(crate) receiving: Receiving,
+    pub(crate) sending: Sending,
+}
+
+impl Connection {
+    pub(crate) fn raw_fd(&self) -> RawFd {
+        self.fd.as_ref().map_or(-1, AsRawFd::as_raw_fd)
+    }
+}
+
+/// Slots, with the free ones listed.
+pub(crate) struct Table {
+    slots: Vec<Connection>,
+    free: Vec<u32>,
+    max: u32,
+}
+
+impl Table {
+    pub(crate) fn new(max: u32) -> Self {
+        Self { slots: Vec::new(), free: Vec::new(), max }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Gives the descriptor back if the table is full.
+    pub(crate) fn insert(&mut self, fd: OwnedFd) -> Result<ConnId, OwnedFd> {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None if self.slots.len() < self.max as usize => self.grow(),
+            None => return Err(fd),
+        };
+        let slot = &mut self.slots[index as usize];
+        slot.state = State::Open;
+        slot.fd = Some(fd);
+        Ok(ConnId { index, generation: slot.generation })
+    }
+
+    pub(crate) fn remove(&mut self, conn: ConnId) {
+        let Some(slot) = self.get(conn) else { return };
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.receiving = Receiving::default();
+        slot.sending = Sending::default();
+        self.free.push(conn.index);
+    }
+
+    /// The connection of this very generation, in whatever state.
+    pub(crate) fn get(&mut self, conn: ConnId) -> Option<&mut Connection> {
+        let slot = self.slots.get_mut(conn.index as usize)?;
+        (slot.generation == conn.generation).then_some(slot)
+    }
+
+    /// The connection, unless it is finishing or closing.
+    pub(crate) fn get_open(&mut self, conn: ConnId) -> Option<&mut Connection> {
+        self.get(conn).filter(|slot| slot.state == State::Open && slot.fd.is_some())
+    }
+
+    fn grow(&mut self) -> u32 {
+        self.slots.push(Connection {
+            generation: 0,
+            state: State::Closing,
+            fd: None,
+            receiving: Receiving::default(),
+            sending: Sending::default(),
+        });
+        (self.slots.len() - 1) as u32
+    }
+}
+
+impl Ring {
+    /// Takes over a connected stream socket, which from now on receives as if accepted.
+    ///
+    /// # Errors
+    /// The stream comes back (is closed by dropping it) with an error if the table is full.
+    pub fn adopt(&mut self, stream: impl Into<OwnedFd>) -> io::Result<ConnId> {
+        match self.connections.insert(stream.into()) {
+            Ok(conn) => {
+                self.arm_recv(conn);
+                Ok(conn)
+            }
+            Err(_full) => Err(table_full()),
+        }
+    }
+
+    /// Connections that have not been `Closed` yet.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// The peer's address.
+    ///
+    /// # Errors
+    /// NotConnected if the peer is gone already or the id is no longer valid.
+    pub fn peer_addr(&mut self, conn: ConnId) -> io::Result<SocketAddr> {
+        let Some(fd) = self.connections.get(conn).and_then(|slot| slot.fd.as_ref()) else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        // SAFETY: the descriptor stays open during the call, and ManuallyDrop never closes it.
+        let stream = unsafe { ManuallyDrop::new(TcpStream::from_raw_fd(fd.as_raw_fd())) };
+        stream.peer_addr()
+    }
+}
+
+pub(crate) fn table_full() -> io::Error {
+    io::Error::other("all connection slots are in use")
+}

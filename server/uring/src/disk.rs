@@ -1,0 +1,66 @@
+//! File operations in flight: each owns its buffer and its file until its completion.
+
+use std::io;
+
+use io_uring::squeue::Entry;
+use io_uring::types;
+use std::os::fd::AsRawFd;
+
+use crate::aligned::AlignedBuf;
+use crate::file::File;
+use crate::ring::Ring;
+use crate::tag::{Kind, Tag};
+
+pub(crate) struct DiskOp {
+    pub(crate) file: File,
+    pub(crate) buf: AlignedBuf,
+    pub(crate) token: u64,
+}
+
+/// Operations by slot. A slot is free again only after its completion, so that it needs no
+/// generation.
+#[derive(Default)]
+pub(crate) struct DiskOps {
+    slots: Vec<Option<DiskOp>>,
+    free: Vec<u32>,
+}
+
+impl DiskOps {
+    fn insert(&mut self, op: DiskOp) -> u32 {
+        match self.free.pop() {
+            Some(index) => {
+                self.slots[index as usize] = Some(op);
+                index
+            }
+            None => {
+                self.slots.push(Some(op));
+                (self.slots.len() - 1) as u32
+            }
+        }
+    }
+
+    pub(crate) fn take(&mut self, index: u32) -> Option<DiskOp> {
+        let op = self.slots.get_mut(index as usize)?.take()?;
+        self.free.push(index);
+        Some(op)
+    }
+}
+
+impl Ring {
+    /// Submits what `entry` makes of the descriptor and the buffer, and keeps both meanwhile.
+    pub(crate) fn start_disk(
+        &mut self,
+        kind: Kind,
+        mut op: DiskOp,
+        entry: impl FnOnce(types::Fd, &mut AlignedBuf) -> Entry,
+    ) {
+        let entry = entry(types::Fd(op.file.std().as_raw_fd()), &mut op.buf);
+        let index = self.disk.insert(op);
+        self.push(entry, Tag::new(kind, index, 0));
+    }
+}
+
+/// What a completion says of an operation that moves or could move `result` bytes.
+pub(crate) fn outcome(result: i32) -> io::Result<usize> {
+    if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result as usize) }
+}

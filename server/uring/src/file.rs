@@ -1,0 +1,94 @@
+//! Files that a ring reads and writes, opened with O_DIRECT where the file system takes it.
+
+use std::fs::{File as StdFile, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::aligned::ALIGNMENT;
+
+/// An open file. Clones share the descriptor; operations under way hold one, so that it closes
+/// when the last of them and of the caller's is gone.
+#[derive(Debug, Clone)]
+pub struct File {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    file: StdFile,
+    block_bytes: Option<usize>,
+}
+
+impl File {
+    /// Opens for reading and writing past the page cache (O_DIRECT), creating the file if need
+    /// be; where the file system does not take that, through the page cache. Blocks.
+    ///
+    /// # Errors
+    /// What open(2) says.
+    pub fn open_direct(path: &Path) -> io::Result<Self> {
+        let direct = options().custom_flags(libc::O_DIRECT).open(path);
+        match direct {
+            // tmpfs before Linux 6.6, and others without direct I/O.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Self::open_buffered(path),
+            Err(error) => Err(error),
+            Ok(file) => Ok(Self::new(direct_block_bytes(&file)?, file)),
+        }
+    }
+
+    /// Opens for reading and writing through the page cache, creating the file if need be.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// What open(2) says.
+    pub fn open_buffered(path: &Path) -> io::Result<Self> {
+        Ok(Self::new(None, options().open(path)?))
+    }
+
+    /// A file opened by other means, taken as buffered: it must not carry O_DIRECT.
+    pub fn from_std(file: StdFile) -> Self {
+        Self::new(None, file)
+    }
+
+    /// The unit, in bytes, of which offset and length of every read and write of a direct file
+    /// must be multiples. None for a file in the page cache: any offset and length.
+    pub fn block_bytes(&self) -> Option<usize> {
+        self.inner.block_bytes
+    }
+
+    /// The file itself, for what blocks and is rare: metadata, set_len, locks.
+    pub fn std(&self) -> &StdFile {
+        &self.inner.file
+    }
+
+    fn new(block_bytes: Option<usize>, file: StdFile) -> Self {
+        Self { inner: Arc::new(Inner { file, block_bytes }) }
+    }
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options
+}
+
+/// What the file system says about direct I/O on this file; a page if it does not say.
+fn direct_block_bytes(file: &StdFile) -> io::Result<Option<usize>> {
+    // SAFETY: all zeros is a valid statx, and the empty path with AT_EMPTY_PATH names the
+    // descriptor itself.
+    let stat = unsafe {
+        let mut stat: libc::statx = std::mem::zeroed();
+        let path = c"".as_ptr();
+        let mask = libc::STATX_DIOALIGN;
+        if libc::statx(file.as_raw_fd(), path, libc::AT_EMPTY_PATH, mask, &mut stat) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        stat
+    };
+    let told = stat.stx_mask & libc::STATX_DIOALIGN != 0;
+    let block = stat.stx_dio_offset_align as usize;
+    let fits = (stat.stx_dio_mem_align as usize) <= ALIGNMENT;
+    if told && block > 0 && fits { Ok(Some(block)) } else { Ok(Some(ALIGNMENT)) }
+}

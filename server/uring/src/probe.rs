@@ -1,0 +1,280 @@
+//! What the machine must offer, and the sentence that tells the operator what it does not.
+
+use std::fmt;
+use std::io;
+
+use io_uring::{IoUring, Probe, opcode};
+
+use crate::config::Config;
+
+/// DEFER_TASKRUN came with it.
+const KERNEL_MIN: (u32, u32) = (6, 1);
+
+/// Why a ring could not be set up: one sentence that says what is missing and how to fix it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetupError {
+    sentence: String,
+}
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
+impl std::error::Error for SetupError {}
+
+/// Sets up a ring of this size and drops it again.
+///
+/// # Errors
+/// What is missing on this machine, and how to fix it, in one sentence.
+pub fn probe(config: Config) -> Result<(), SetupError> {
+    crate::Ring::new(config).map(drop)
+}
+
+/// Open files: the limits of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenFiles {
+    /// What may be open now.
+    pub soft: u64,
+    /// What root allows it to be raised to.
+    pub hard: u64,
+}
+
+impl OpenFiles {
+    /// # Errors
+    /// If fewer than `needed` files may be open: what to do about it, in one sentence.
+    pub fn require(&self, needed: u64) -> Result<(), SetupError> {
+        if self.soft >= needed {
+            return Ok(());
+        }
+        Err(SetupError {
+            sentence: format!(
+                "RLIMIT_NOFILE allows {} open files and {needed} are needed: raise the hard limit \
+                 (`ulimit -Hn {needed}`, or LimitNOFILE={needed} in the systemd unit) or lower \
+                 the number of connections.",
+                self.soft
+            ),
+        })
+    }
+}
+
+/// Raises the soft limit of open files to the hard one.
+///
+/// # Errors
+/// What getrlimit(2) and setrlimit(2) say.
+pub fn raise_open_files() -> io::Result<OpenFiles> {
+    let mut limit = limit(libc::RLIMIT_NOFILE)?;
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: a valid pointer to a valid limit.
+    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(OpenFiles { soft: limit.rlim_cur, hard: limit.rlim_max })
+}
+
+/// Sets up the io_uring, or says why it cannot be.
+pub(crate) fn setup(config: &Config) -> Result<IoUring, SetupError> {
+    let built = IoUring::builder()
+        .setup_cqsize(config.cq_entries)
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .setup_coop_taskrun()
+        .setup_submit_all()
+        .dontfork()
+        .build(config.sq_entries);
+    let uring = built.map_err(|error| refused(&error))?;
+    missing_operations(&uring)?;
+    Ok(uring)
+}
+
+/// What was observed when the kernel refused; [`Facts::sentence`] is a function of it alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Facts {
+    errno: i32,
+    kernel: Option<(u32, u32)>,
+    /// kernel.io_uring_disabled, if this kernel has it.
+    disabled: Option<u32>,
+    memlock_bytes: u64,
+    open_files: u64,
+}
+
+impl SetupError {
+    pub(crate) fn config(sentence: &'static str) -> Self {
+        Self { sentence: format!("The ring's configuration is impossible: {sentence}.") }
+    }
+
+    pub(crate) fn from_buffers(error: io::Error) -> Self {
+        refused(&error)
+    }
+
+    pub(crate) fn from_eventfd(error: io::Error) -> Self {
+        refused(&error)
+    }
+}
+
+fn refused(error: &io::Error) -> SetupError {
+    let facts = Facts {
+        errno: error.raw_os_error().unwrap_or(0),
+        kernel: proc_value("osrelease").and_then(|text| version(&text)),
+        disabled: proc_value("io_uring_disabled").and_then(|text| text.trim().parse().ok()),
+        memlock_bytes: limit(libc::RLIMIT_MEMLOCK).map_or(0, |limit| limit.rlim_cur),
+        open_files: limit(libc::RLIMIT_NOFILE).map_or(0, |limit| limit.rlim_cur),
+    };
+    SetupError { sentence: facts.sentence() }
+}
+
+impl Facts {
+    fn sentence(&self) -> String {
+        let (major, minor) = KERNEL_MIN;
+        if let Some((a, b)) = self.kernel.filter(|kernel| *kernel < KERNEL_MIN) {
+            return format!(
+                "Linux {a}.{b} is too old: io_uring with deferred task work needs {major}.{minor} \
+                 or newer, so upgrade the kernel."
+            );
+        }
+        match (self.errno, self.disabled) {
+            (libc::EPERM, Some(level @ 1..)) => format!(
+                "io_uring is disabled by kernel.io_uring_disabled={level}: run \
+                 `sysctl -w kernel.io_uring_disabled=0` as root."
+            ),
+            (libc::EPERM | libc::EACCES, _) => "io_uring is forbidden, most likely by a seccomp \
+                profile: let io_uring_setup, io_uring_enter and io_uring_register through it (for \
+                a container, --security-opt seccomp=PROFILE)."
+                .to_owned(),
+            (libc::ENOSYS, _) => "This kernel has no io_uring, or a seccomp profile hides it: use \
+                a kernel built with CONFIG_IO_URING, or let io_uring_setup, io_uring_enter and \
+                io_uring_register through."
+                .to_owned(),
+            (libc::ENOMEM, _) => format!(
+                "The kernel has no memory for a ring, most likely because RLIMIT_MEMLOCK allows \
+                 only {} KiB: raise it (`ulimit -l unlimited`, or LimitMEMLOCK=infinity in the \
+                 systemd unit) or make the ring smaller.",
+                self.memlock_bytes / 1024
+            ),
+            (libc::EMFILE, _) => format!(
+                "RLIMIT_NOFILE allows only {} open files: raise it (`ulimit -n 65536`, or \
+                 LimitNOFILE=65536 in the systemd unit).",
+                self.open_files
+            ),
+            (errno, _) => format!(
+                "The kernel refused to set up a ring ({}): Linux {major}.{minor} or newer with \
+                 io_uring enabled is needed.",
+                io::Error::from_raw_os_error(errno)
+            ),
+        }
+    }
+}
+
+/// Only a seccomp-like filter or a vendor's kernel leaves single operations out.
+fn missing_operations(uring: &IoUring) -> Result<(), SetupError> {
+    let needed = [
+        ("accept", opcode::AcceptMulti::CODE),
+        ("receive", opcode::RecvMulti::CODE),
+        ("send", opcode::Send::CODE),
+        ("sendmsg", opcode::SendMsg::CODE),
+        ("cancel", opcode::AsyncCancel::CODE),
+        ("close", opcode::Close::CODE),
+        ("read", opcode::Read::CODE),
+        ("write", opcode::Write::CODE),
+        ("fsync", opcode::Fsync::CODE),
+    ];
+    let mut probe = Probe::new();
+    uring.submitter().register_probe(&mut probe).map_err(|error| refused(&error))?;
+    match needed.iter().find(|(_, code)| !probe.is_supported(*code)) {
+        None => Ok(()),
+        Some((name, _)) => Err(SetupError {
+            sentence: format!(
+                "This kernel's io_uring lacks the operation {name}: use an unmodified Linux {}.{} \
+                 or newer.",
+                KERNEL_MIN.0, KERNEL_MIN.1
+            ),
+        }),
+    }
+}
+
+fn proc_value(name: &str) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()
+}
+
+/// Major and minor of a release such as "6.18.44-generic".
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+fn limit(resource: libc::__rlimit_resource_t) -> io::Result<libc::rlimit> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a valid pointer.
+    if unsafe { libc::getrlimit(resource, &mut limit) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(errno: i32) -> Facts {
+        Facts {
+            errno,
+            kernel: Some((6, 18)),
+            disabled: Some(0),
+            memlock_bytes: 64 << 10,
+            open_files: 256,
+        }
+    }
+
+    #[test]
+    fn the_sentence_names_what_is_missing_and_the_remedy() {
+        let old = Facts { kernel: Some((5, 15)), ..facts(libc::EINVAL) };
+        let off = Facts { disabled: Some(2), ..facts(libc::EPERM) };
+        let unprivileged = Facts { disabled: Some(1), ..facts(libc::EPERM) };
+        let cases = [
+            (old, "Linux 5.15 is too old", "upgrade the kernel"),
+            (off, "kernel.io_uring_disabled=2", "sysctl -w kernel.io_uring_disabled=0"),
+            (unprivileged, "kernel.io_uring_disabled=1", "sysctl -w"),
+            (facts(libc::EPERM), "seccomp", "let io_uring_setup"),
+            (facts(libc::ENOSYS), "no io_uring", "CONFIG_IO_URING"),
+            (facts(libc::ENOMEM), "only 64 KiB", "ulimit -l"),
+            (facts(libc::EMFILE), "only 256 open files", "ulimit -n"),
+            (facts(libc::EINVAL), "Invalid argument", "6.1 or newer"),
+        ];
+        for (facts, missing, remedy) in cases {
+            let sentence = facts.sentence();
+            assert!(sentence.contains(missing), "{sentence}");
+            assert!(sentence.contains(remedy), "{sentence}");
+            assert!(sentence.ends_with('.') && !sentence.contains('\n'), "{sentence}");
+            assert!(!sentence.contains("  "), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn too_few_open_files_is_a_sentence_too() {
+        let files = OpenFiles { soft: 1024, hard: 4096 };
+        assert_eq!(files.require(1024), Ok(()));
+        let sentence = files.require(5000).unwrap_err().to_string();
+        assert!(sentence.contains("allows 1024") && sentence.contains("LimitNOFILE=5000"));
+    }
+
+    #[test]
+    fn kernel_releases_are_read_in_their_variety() {
+        for (release, expected) in [
+            ("6.18.44-fc-v595\n", Some((6, 18))),
+            ("5.4.0", Some((5, 4))),
+            ("6.1-rc3", Some((6, 1))),
+            ("linux", None),
+            ("6", None),
+        ] {
+            assert_eq!(version(release), expected, "{release}");
+        }
+    }
+
+    #[test]
+    fn an_impossible_configuration_says_which() {
+        let config = Config { recv_buffers: 1000, ..Config::default() };
+        let sentence = probe(config).unwrap_err().to_string();
+        assert!(sentence.contains("power of two"), "{sentence}");
+    }
+}

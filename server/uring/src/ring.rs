@@ -1,0 +1,220 @@
+//! The ring: one io_uring, one turn, one system call.
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, squeue};
+
+use crate::accept::{self, Listener};
+use crate::buffers::Pool;
+use crate::config::Config;
+use crate::connection::{ConnId, Table};
+use crate::disk::DiskOps;
+use crate::event::Event;
+use crate::probe::{self, SetupError};
+use crate::tag::{Kind, Tag};
+use crate::wake::Wake;
+
+/// IORING_ENTER_GETEVENTS: run what was deferred to us, and wait.
+const GETEVENTS: u32 = 1;
+/// How long dropping a ring waits for the kernel to let go of its buffers.
+const DROP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// One io_uring for the sockets and files of one thread. See the crate's documentation.
+pub struct Ring {
+    uring: ManuallyDrop<IoUring>,
+    /// Completions copied out of the kernel's queue, not yet handed on.
+    ready: VecDeque<cqueue::Entry>,
+    /// Entries that found the submission queue full, in order.
+    backlog: VecDeque<squeue::Entry>,
+    /// Operations whose last completion has not been copied yet.
+    in_flight: usize,
+    pub(crate) listeners: Vec<Listener>,
+    /// Connections with output to send at the next turn.
+    pub(crate) dirty: Vec<ConnId>,
+    /// Connections whose receive ended for want of buffers.
+    pub(crate) starved: Vec<ConnId>,
+    pub(crate) spare: Vec<Vec<u8>>,
+    // The kernel may use what these own until it has let go: see `drop`.
+    pub(crate) pool: ManuallyDrop<Rc<Pool>>,
+    pub(crate) connections: ManuallyDrop<Table>,
+    pub(crate) disk: ManuallyDrop<DiskOps>,
+    pub(crate) wake: ManuallyDrop<Wake>,
+}
+
+impl Ring {
+    /// A ring for the thread that calls this; only that thread may use it.
+    ///
+    /// # Errors
+    /// What is missing on this machine, and how to fix it, in one sentence.
+    pub fn new(config: Config) -> Result<Self, SetupError> {
+        config.check().map_err(SetupError::config)?;
+        let uring = probe::setup(&config)?;
+        let pool = Pool::register(&uring, &config).map_err(SetupError::from_buffers)?;
+        let wake = Wake::new().map_err(SetupError::from_eventfd)?;
+        let mut ring = Self {
+            uring: ManuallyDrop::new(uring),
+            ready: VecDeque::with_capacity(config.sq_entries as usize),
+            backlog: VecDeque::new(),
+            in_flight: 0,
+            listeners: Vec::new(),
+            dirty: Vec::new(),
+            starved: Vec::new(),
+            spare: Vec::new(),
+            pool: ManuallyDrop::new(pool),
+            connections: ManuallyDrop::new(Table::new(config.connections_max)),
+            disk: ManuallyDrop::new(DiskOps::default()),
+            wake: ManuallyDrop::new(wake),
+        };
+        ring.arm_wake();
+        Ok(ring)
+    }
+
+    /// Submits all that was asked for since the last turn and waits until something happens, or
+    /// for `timeout` (`None`: without end); one system call. It does not wait while events are
+    /// left to take. Take the events with [`Ring::next_event`].
+    ///
+    /// # Errors
+    /// Only what leaves the ring unusable.
+    pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.feed_starved();
+        self.start_sends();
+        self.drain_backlog()?;
+        let wait = self.ready.is_empty() && self.backlog.is_empty();
+        self.enter(if wait { timeout } else { Some(Duration::ZERO) })?;
+        self.reap();
+        Ok(())
+    }
+
+    /// The next thing that happened, or None when it is time for another turn.
+    pub fn next_event(&mut self) -> Option<Event> {
+        loop {
+            let completion = self.ready.pop_front()?;
+            if let Some(event) = self.complete(&completion) {
+                return Some(event);
+            }
+        }
+    }
+
+    /// Queues an operation. Never fails: what finds the queue full waits its turn.
+    pub(crate) fn push(&mut self, entry: squeue::Entry, tag: Tag) {
+        let entry = entry.user_data(tag.encode());
+        self.in_flight += 1;
+        if !self.backlog.is_empty() || !self.push_now(&entry) {
+            self.backlog.push_back(entry);
+        }
+    }
+
+    fn complete(&mut self, completion: &cqueue::Entry) -> Option<Event> {
+        let (result, flags) = (completion.result(), completion.flags());
+        let tag = Tag::decode(completion.user_data())?;
+        match tag.kind {
+            Kind::Accept => self.accepted(tag, result, flags),
+            Kind::Recv => self.received(tag, result, flags),
+            Kind::Send => self.sent(tag, result),
+            Kind::Close => self.closed(tag),
+            Kind::Cancel => None,
+            Kind::Wake => self.woken(result),
+            Kind::Write => self.written(tag, result),
+            Kind::Read => self.read_done(tag, result),
+            Kind::Sync => self.synced(tag, result),
+        }
+    }
+
+    /// False if the queue is full.
+    fn push_now(&mut self, entry: &squeue::Entry) -> bool {
+        // SAFETY: whoever makes an entry keeps what it points to until its completion: the
+        // tables of connections, of disk operations, the pool and the wake-up counter, none of
+        // which is freed before that (see `drop`).
+        unsafe { self.uring.submission().push(entry).is_ok() }
+    }
+
+    /// Moves the backlog into the queue, submitting as often as it takes; what the kernel does
+    /// not take now stays for the next turn.
+    fn drain_backlog(&mut self) -> io::Result<()> {
+        while let Some(entry) = self.backlog.pop_front() {
+            if self.push_now(&entry) {
+                continue;
+            }
+            self.backlog.push_front(entry);
+            self.enter(Some(Duration::ZERO))?;
+            self.reap();
+            if self.uring.submission().is_full() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let submitter = self.uring.submitter();
+        let entered = match timeout {
+            None => submitter.submit_and_wait(1),
+            Some(Duration::ZERO) => {
+                let queued = self.uring.submission().len() as u32;
+                // SAFETY: no argument is passed, and the queued entries are valid.
+                unsafe { self.uring.submitter().enter::<()>(queued, 0, GETEVENTS, None) }
+            }
+            Some(timeout) => {
+                let time = Timespec::from(timeout);
+                submitter.submit_with_args(1, &SubmitArgs::new().timespec(&time))
+            }
+        };
+        match entered {
+            Err(error) if !transient(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Copies what completed; handling comes later, so that it may ask for more meanwhile.
+    fn reap(&mut self) {
+        let completions = self.uring.completion();
+        let before = self.ready.len();
+        self.ready.extend(completions);
+        let last = |entry: &&cqueue::Entry| !cqueue::more(entry.flags());
+        self.in_flight -= self.ready.range(before..).filter(last).count();
+    }
+
+    /// Cancels everything and waits until the kernel has let go. False if it does not.
+    fn quiesce(&mut self) -> bool {
+        let deadline = Instant::now() + DROP_PATIENCE;
+        while self.in_flight > 0 && Instant::now() < deadline {
+            if self.drain_backlog().is_err() || self.enter(Some(Duration::ZERO)).is_err() {
+                return false;
+            }
+            let soon = Some(Timespec::new().nsec(10_000_000));
+            // Finding nothing to cancel is as good as cancelling.
+            let _ = self.uring.submitter().register_sync_cancel(soon, CancelBuilder::any());
+            self.reap();
+        }
+        self.in_flight == 0
+    }
+}
+
+impl Drop for Ring {
+    /// Buffers that the kernel may still write to must not be freed: they are leaked if it does
+    /// not let go in time.
+    fn drop(&mut self) {
+        let quiet = self.quiesce();
+        self.ready.drain(..).for_each(|completion| accept::discard(&completion));
+        // SAFETY: nothing of `self` is used after this.
+        unsafe {
+            ManuallyDrop::drop(&mut self.uring);
+            if quiet {
+                ManuallyDrop::drop(&mut self.connections);
+                ManuallyDrop::drop(&mut self.disk);
+                ManuallyDrop::drop(&mut self.pool);
+                ManuallyDrop::drop(&mut self.wake);
+            }
+        }
+    }
+}
+
+/// What the next turn may get over: a timeout, a signal, completions to be taken first.
+fn transient(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN))
+}

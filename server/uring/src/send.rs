@@ -1,0 +1,257 @@
+//! Sending: output gathers per connection; one send in flight carries all that is queued.
+
+use std::io;
+
+use io_uring::{opcode, types};
+
+use crate::config::{
+    SEND_APPEND_BYTES_MAX, SEND_BUFFERS_MAX, SEND_COPY_BYTES_MAX, SPARE_BUFFER_BYTES_MAX,
+    SPARE_BUFFERS_MAX,
+};
+use crate::connection::{ConnId, State};
+use crate::event::Event;
+use crate::ring::Ring;
+use crate::tag::{Kind, Tag};
+
+/// A peer that is gone is an error, not a signal; and the kernel goes on by itself until all
+/// is sent, so a completion is the whole of it or an error.
+const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+
+/// A connection's output: what waits, and what the kernel is sending.
+#[derive(Default)]
+pub(crate) struct Sending {
+    queue: Vec<Vec<u8>>,
+    flight: Vec<Vec<u8>>,
+    /// Bytes of `flight` sent so far.
+    sent: usize,
+    pub(crate) in_flight: bool,
+    /// Listed in `Ring::dirty`.
+    dirty: bool,
+    message: Option<Box<Message>>,
+}
+
+/// What sendmsg(2) is given; boxed because the kernel keeps its address until the submission.
+struct Message {
+    header: libc::msghdr,
+    parts: Vec<libc::iovec>,
+}
+
+impl Sending {
+    pub(crate) fn unsent(&self) -> usize {
+        bytes(&self.queue) + bytes(&self.flight) - self.sent
+    }
+
+    pub(crate) fn reset(&mut self) {
+        *self = Self { dirty: self.dirty, ..Self::default() };
+    }
+
+    fn appendable(&self, len: usize) -> bool {
+        self.queue.last().is_some_and(|last| last.len() + len <= SEND_APPEND_BYTES_MAX)
+    }
+}
+
+impl Ring {
+    /// The buffer to append this connection's next output to; it leaves with the next turn, in
+    /// one send with all else that is queued. None if the connection is closed or closing.
+    ///
+    /// This is the cheapest way for small responses: no allocation, no entry of their own.
+    /// What a client that does not read leaves here is for the caller to limit, by `unsent`.
+    pub fn output(&mut self, conn: ConnId) -> Option<&mut Vec<u8>> {
+        let slot = self.connections.get_open(conn)?;
+        if !slot.sending.appendable(1) {
+            let buffer = self.spare.pop().unwrap_or_default();
+            slot.sending.queue.push(buffer);
+        }
+        if !std::mem::replace(&mut slot.sending.dirty, true) {
+            self.dirty.push(conn);
+        }
+        slot.sending.queue.last_mut()
+    }
+
+    /// Queues an owned buffer behind the connection's output, without a copy if it is large.
+    /// The buffer's memory comes back by [`Ring::buffer`]. False if the connection is closed or
+    /// closing; the bytes are dropped then.
+    pub fn send(&mut self, conn: ConnId, bytes: Vec<u8>) -> bool {
+        let Some(slot) = self.connections.get_open(conn) else {
+            self.recycle(bytes);
+            return false;
+        };
+        if bytes.len() <= SEND_COPY_BYTES_MAX && slot.sending.appendable(bytes.len()) {
+            if let Some(last) = slot.sending.queue.last_mut() {
+                last.extend_from_slice(&bytes);
+            }
+            self.recycle(bytes);
+            return true;
+        }
+        slot.sending.queue.push(bytes);
+        if !std::mem::replace(&mut slot.sending.dirty, true) {
+            self.dirty.push(conn);
+        }
+        true
+    }
+
+    /// An empty buffer, with the capacity of one that was sent before if there is one.
+    pub fn buffer(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Gives a buffer back for [`Ring::buffer`] and [`Ring::output`].
+    pub fn recycle(&mut self, mut buffer: Vec<u8>) {
+        let worth = 1..=SPARE_BUFFER_BYTES_MAX;
+        if worth.contains(&buffer.capacity()) && self.spare.len() < SPARE_BUFFERS_MAX {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+
+    /// Bytes of output that the socket has not taken yet.
+    pub fn unsent(&mut self, conn: ConnId) -> usize {
+        self.connections.get(conn).map_or(0, |slot| slot.sending.unsent())
+    }
+
+    /// One send for every connection with output and none in flight.
+    pub(crate) fn start_sends(&mut self) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for conn in dirty.drain(..) {
+            self.start_send(conn);
+        }
+        self.dirty = dirty;
+    }
+
+    pub(crate) fn sent(&mut self, tag: Tag, result: i32) -> Option<Event> {
+        let conn = ConnId { index: tag.index, generation: tag.generation };
+        let slot = self.connections.get(conn)?;
+        slot.sending.in_flight = false;
+        if slot.state == State::Closing {
+            self.advance_close(conn);
+            return None;
+        }
+        match result {
+            0.. => self.send_advanced(conn, result as usize),
+            _ if matches!(-result, libc::EINTR | libc::EAGAIN) => self.send_advanced(conn, 0),
+            _ => self.send_failed(conn, -result),
+        }
+    }
+
+    fn send_advanced(&mut self, conn: ConnId, sent: usize) -> Option<Event> {
+        let slot = self.connections.get(conn)?;
+        slot.sending.sent += sent;
+        if slot.sending.sent < bytes(&slot.sending.flight) {
+            self.submit_send(conn);
+            return None;
+        }
+        slot.sending.sent = 0;
+        let mut flight = std::mem::take(&mut slot.sending.flight);
+        flight.drain(..).for_each(|buffer| self.recycle(buffer));
+        self.start_send_after(conn, flight)
+    }
+
+    /// `flight` is empty: it comes back for its capacity.
+    fn start_send_after(&mut self, conn: ConnId, flight: Vec<Vec<u8>>) -> Option<Event> {
+        let slot = self.connections.get(conn)?;
+        slot.sending.flight = flight;
+        let unsent = slot.sending.unsent();
+        if slot.state == State::Finishing && unsent == 0 {
+            self.advance_close(conn);
+            return None;
+        }
+        if unsent > 0 && !std::mem::replace(&mut slot.sending.dirty, true) {
+            self.dirty.push(conn);
+        }
+        Some(Event::Sent { conn, unsent })
+    }
+
+    fn send_failed(&mut self, conn: ConnId, errno: i32) -> Option<Event> {
+        let slot = self.connections.get(conn)?;
+        slot.sending.reset();
+        if slot.state == State::Finishing {
+            self.advance_close(conn);
+            return None;
+        }
+        Some(Event::SendFailed { conn, error: io::Error::from_raw_os_error(errno) })
+    }
+
+    fn start_send(&mut self, conn: ConnId) {
+        let Some(slot) = self.connections.get(conn) else { return };
+        let sending = &mut slot.sending;
+        sending.dirty = false;
+        if sending.in_flight || slot.state == State::Closing {
+            return;
+        }
+        sending.queue.retain(|buffer| !buffer.is_empty());
+        if sending.queue.len() <= SEND_BUFFERS_MAX {
+            std::mem::swap(&mut sending.queue, &mut sending.flight);
+        } else {
+            sending.flight.extend(sending.queue.drain(..SEND_BUFFERS_MAX));
+            sending.dirty = true;
+            self.dirty.push(conn);
+        }
+        self.submit_send(conn);
+    }
+
+    fn submit_send(&mut self, conn: ConnId) {
+        let Some(slot) = self.connections.get(conn) else { return };
+        let fd = types::Fd(slot.raw_fd());
+        let sending = &mut slot.sending;
+        let entry = match sending.flight.as_slice() {
+            [] => return,
+            [buffer] => {
+                let rest = &buffer[sending.sent..];
+                // A longer rest is sent in parts, as after any partial send.
+                let len = rest.len().min(i32::MAX as usize) as u32;
+                opcode::Send::new(fd, rest.as_ptr(), len).flags(FLAGS).build()
+            }
+            _ => opcode::SendMsg::new(fd, sending.gather()).flags(FLAGS as u32).build(),
+        };
+        sending.in_flight = true;
+        self.push(entry, Tag::new(Kind::Send, conn.index, conn.generation));
+    }
+}
+
+impl Sending {
+    /// The message for what is left of the flight.
+    fn gather(&mut self) -> *const libc::msghdr {
+        let message = self.message.get_or_insert_with(|| {
+            // SAFETY: all zeros is a valid msghdr: no name, no parts, no control data.
+            Box::new(Message { header: unsafe { std::mem::zeroed() }, parts: Vec::new() })
+        });
+        message.parts.clear();
+        let mut skip = self.sent;
+        for buffer in &self.flight {
+            let rest = &buffer[skip.min(buffer.len())..];
+            skip -= buffer.len() - rest.len();
+            if !rest.is_empty() {
+                message.parts.push(libc::iovec {
+                    iov_base: rest.as_ptr().cast_mut().cast(),
+                    iov_len: rest.len(),
+                });
+            }
+        }
+        message.header.msg_iov = message.parts.as_mut_ptr();
+        message.header.msg_iovlen = message.parts.len() as _;
+        &raw const message.header
+    }
+}
+
+fn bytes(buffers: &[Vec<u8>]) -> usize {
+    buffers.iter().map(Vec::len).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partial_send_goes_on_where_it_stopped() {
+        let flight = vec![b"abc".to_vec(), b"de".to_vec(), b"f".to_vec()];
+        for (sent, lens) in
+            [(0, &[3, 2, 1][..]), (2, &[1, 2, 1]), (3, &[2, 1]), (4, &[1, 1]), (5, &[1])]
+        {
+            let mut sending = Sending { flight: flight.clone(), sent, ..Sending::default() };
+            sending.gather();
+            let parts = &sending.message.as_ref().unwrap().parts;
+            let got: Vec<usize> = parts.iter().map(|part| part.iov_len).collect();
+            assert_eq!(got, lens, "after {sent} bytes");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Making a file's bytes durable.
+
+use io_uring::{opcode, types};
+
+use crate::aligned::AlignedBuf;
+use crate::disk::{DiskOp, outcome};
+use crate::event::Event;
+use crate::file::File;
+use crate::ring::Ring;
+use crate::tag::{Kind, Tag};
+
+impl Ring {
+    /// fdatasync(2): makes durable what was written before, that is, by writes whose `Written`
+    /// has come. `Synced` brings `token` back. A sync that failed must never be tried again:
+    /// the kernel may have dropped the bytes.
+    pub fn sync(&mut self, file: &File, token: u64) {
+        let op = DiskOp { file: file.clone(), buf: AlignedBuf::empty(), token };
+        self.start_disk(Kind::Sync, op, |fd, _buf| {
+            opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build()
+        });
+    }
+
+    pub(crate) fn synced(&mut self, tag: Tag, result: i32) -> Option<Event> {
+        let DiskOp { token, .. } = self.disk.take(tag.index)?;
+        Some(Event::Synced { token, result: outcome(result).map(drop) })
+    }
+}

@@ -1,0 +1,73 @@
+//! The 64 bits that an operation carries through the kernel: what it is, and whose.
+
+/// What kind of operation a completion belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Accept = 1,
+    Recv,
+    Send,
+    Close,
+    Cancel,
+    Wake,
+    Write,
+    Read,
+    Sync,
+}
+
+/// kind (8 bits) | slot (24 bits) | generation of the slot (32 bits).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tag {
+    pub(crate) kind: Kind,
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl Tag {
+    pub(crate) fn new(kind: Kind, index: u32, generation: u32) -> Self {
+        debug_assert!(index < 1 << 24);
+        Self { kind, index, generation }
+    }
+
+    pub(crate) fn encode(self) -> u64 {
+        (self.kind as u64) << 56 | u64::from(self.index) << 32 | u64::from(self.generation)
+    }
+
+    /// None for a kind that this crate never submits.
+    pub(crate) fn decode(bits: u64) -> Option<Self> {
+        const KINDS: [Kind; 9] = [
+            Kind::Accept,
+            Kind::Recv,
+            Kind::Send,
+            Kind::Close,
+            Kind::Cancel,
+            Kind::Wake,
+            Kind::Write,
+            Kind::Read,
+            Kind::Sync,
+        ];
+        let kind = *KINDS.get(((bits >> 56) as usize).checked_sub(1)?)?;
+        Some(Self { kind, index: (bits >> 32) as u32 & 0xff_ffff, generation: bits as u32 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_survives_the_kernel() {
+        for (kind, bits) in [(Kind::Accept, 1), (Kind::Recv, 2), (Kind::Sync, 9)] {
+            let tag = Tag::new(kind, 0xab_cdef, 0xdead_beef);
+            assert_eq!(tag.encode() >> 56, bits);
+            assert_eq!(Tag::decode(tag.encode()), Some(tag));
+        }
+    }
+
+    #[test]
+    fn an_unknown_kind_is_no_tag() {
+        assert_eq!(Tag::decode(0), None);
+        assert_eq!(Tag::decode(10 << 56), None);
+        assert_eq!(Tag::decode(u64::MAX), None);
+    }
+}

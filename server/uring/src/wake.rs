@@ -1,0 +1,81 @@
+//! Waking a ring from another thread: an eventfd that the ring always has a read on.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use io_uring::{opcode, types};
+
+use crate::event::Event;
+use crate::ring::Ring;
+use crate::tag::{Kind, Tag};
+
+/// Wakes the ring that it came from: its turn ends with [`Event::Woken`]. Many calls before
+/// the ring gets to it are one event. Outlives the ring harmlessly.
+#[derive(Debug, Clone)]
+pub struct Waker {
+    shared: Arc<Shared>,
+}
+
+impl Waker {
+    /// Wakes the ring. Whatever was written before is visible to it when it sees the event.
+    pub fn wake(&self) {
+        if !self.shared.pending.swap(true, Ordering::AcqRel) {
+            // An eventfd refuses a write only when its counter is full, and then the ring has
+            // a wake-up to read anyway.
+            let _ = (&self.shared.eventfd).write(&1u64.to_ne_bytes());
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    eventfd: File,
+    pending: AtomicBool,
+}
+
+/// The ring's end of its wakers.
+pub(crate) struct Wake {
+    waker: Waker,
+    /// Where the kernel puts the counter; boxed so that its address stays.
+    counter: Box<u64>,
+}
+
+impl Wake {
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: no pointers; the result is checked.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a fresh descriptor that nobody else owns.
+        let eventfd = unsafe { File::from_raw_fd(fd) };
+        let shared = Arc::new(Shared { eventfd, pending: AtomicBool::new(false) });
+        Ok(Self { waker: Waker { shared }, counter: Box::new(0) })
+    }
+}
+
+impl Ring {
+    /// A handle with which any thread can end a turn of this ring.
+    pub fn waker(&self) -> Waker {
+        self.wake.waker.clone()
+    }
+
+    pub(crate) fn arm_wake(&mut self) {
+        let fd = types::Fd(self.wake.waker.shared.eventfd.as_raw_fd());
+        let counter: *mut u64 = &mut *self.wake.counter;
+        let read = opcode::Read::new(fd, counter.cast(), size_of::<u64>() as u32).build();
+        self.push(read, Tag::new(Kind::Wake, 0, 0));
+    }
+
+    pub(crate) fn woken(&mut self, result: i32) -> Option<Event> {
+        if result == -libc::ECANCELED {
+            return None;
+        }
+        self.wake.waker.shared.pending.swap(false, Ordering::AcqRel);
+        self.arm_wake();
+        Some(Event::Woken)
+    }
+}

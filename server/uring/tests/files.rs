@@ -1,0 +1,162 @@
+//! Stories of files: direct and buffered, durable and not, errors, and wake-ups.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use muster_uring::{AlignedBuf, Config, Durability, Event, File, Ring};
+
+fn next(ring: &mut Ring) -> Event {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        if let Some(event) = ring.next_event() {
+            return event;
+        }
+        assert!(Instant::now() < deadline, "nothing happens any more");
+        ring.turn(Some(Duration::from_millis(100))).unwrap();
+    }
+}
+
+fn filled(byte: u8, len: usize) -> AlignedBuf {
+    let mut buf = AlignedBuf::with_capacity(len);
+    buf.extend_from_slice(&vec![byte; len]);
+    buf
+}
+
+fn round_trip(dir: &Path, open: fn(&Path) -> std::io::Result<File>) {
+    let mut ring = Ring::new(Config { sq_entries: 2, cq_entries: 4, ..Config::default() }).unwrap();
+    let file = open(&dir.join("segment")).unwrap();
+    let block = file.block_bytes().unwrap_or(100);
+    let writes = 50;
+    for i in 0..writes {
+        let durability = if i % 2 == 0 { Durability::Durable } else { Durability::Cached };
+        ring.write(&file, i * block as u64, filled(i as u8, block), durability, i);
+    }
+    let mut tokens: Vec<u64> = (0..writes)
+        .map(|_| match next(&mut ring) {
+            Event::Written { token, result: Ok(()), buf } if buf.len() == block => token,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    tokens.sort_unstable();
+    assert_eq!(tokens, (0..writes).collect::<Vec<_>>());
+    ring.sync(&file, 77);
+    assert!(matches!(next(&mut ring), Event::Synced { token: 77, result: Ok(()) }));
+    // Asking for more than there is gives what there is.
+    ring.read(&file, 40 * block as u64, 20 * block, AlignedBuf::default(), 78);
+    let Event::Read { token: 78, result: Ok(()), buf } = next(&mut ring) else { panic!() };
+    assert_eq!(buf.len(), 10 * block);
+    for (i, chunk) in buf.chunks(block).enumerate() {
+        assert!(chunk.iter().all(|&byte| byte == 40 + i as u8));
+    }
+}
+
+#[test]
+fn what_is_written_is_read_back_past_the_page_cache() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    round_trip(dir.path(), File::open_direct);
+}
+
+#[test]
+fn what_is_written_is_read_back_through_the_page_cache() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    round_trip(dir.path(), File::open_buffered);
+}
+
+#[test]
+fn a_file_system_in_memory_serves_too() {
+    let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return };
+    round_trip(dir.path(), File::open_direct);
+}
+
+#[test]
+fn errors_come_back_with_token_and_buffer() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("read-only");
+    std::fs::write(&path, b"here").unwrap();
+    let mut ring = Ring::new(Config::default()).unwrap();
+    let file = File::from_std(std::fs::File::open(&path).unwrap());
+    ring.write(&file, 0, filled(1, 10), Durability::Durable, 5);
+    let Event::Written { token: 5, result: Err(error), buf } = next(&mut ring) else { panic!() };
+    assert_eq!(error.raw_os_error(), Some(9), "EBADF: not open for writing");
+    assert_eq!(buf.len(), 10);
+    ring.read(&file, 100, 10, buf, 6);
+    let Event::Read { token: 6, result: Ok(()), buf } = next(&mut ring) else { panic!() };
+    assert!(buf.is_empty(), "past the end there is nothing");
+    let directory = File::from_std(std::fs::File::open(dir.path()).unwrap());
+    ring.read(&directory, 0, 10, buf, 7);
+    assert!(matches!(next(&mut ring), Event::Read { token: 7, result: Err(_), .. }));
+    ring.sync(&directory, 8);
+    assert!(matches!(next(&mut ring), Event::Synced { token: 8, result: Ok(()) }));
+}
+
+#[test]
+fn a_full_device_is_an_error() {
+    let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else { return };
+    let mut ring = Ring::new(Config::default()).unwrap();
+    ring.write(&File::from_std(full), 0, filled(1, 4096), Durability::Cached, 1);
+    let Event::Written { result: Err(error), .. } = next(&mut ring) else { panic!() };
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+}
+
+#[test]
+fn a_file_dropped_by_its_owner_stays_open_for_what_is_queued() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ring = Ring::new(Config::default()).unwrap();
+    let file = File::open_buffered(&dir.path().join("a")).unwrap();
+    ring.write(&file, 0, filled(1, 10), Durability::Cached, 1);
+    drop(file);
+    let other = File::open_buffered(&dir.path().join("b")).unwrap();
+    assert!(matches!(next(&mut ring), Event::Written { result: Ok(()), .. }));
+    assert_eq!(other.std().metadata().unwrap().len(), 0);
+    assert_eq!(std::fs::read(dir.path().join("a")).unwrap(), [1; 10]);
+}
+
+#[test]
+fn dropping_a_ring_waits_for_its_writes() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut ring = Ring::new(Config::default()).unwrap();
+    let file = File::open_direct(&dir.path().join("a")).unwrap();
+    for i in 0..32 {
+        ring.write(&file, i << 16, filled(i as u8, 1 << 16), Durability::Durable, i);
+    }
+    ring.turn(Some(Duration::ZERO)).unwrap();
+    drop(ring);
+}
+
+#[test]
+fn any_thread_wakes_the_ring_and_no_wake_up_is_lost() {
+    let mut ring = Ring::new(Config::default()).unwrap();
+    let waker = ring.waker();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let threads: Vec<_> = (0..2)
+        .map(|_| {
+            let (waker, sender) = (waker.clone(), sender.clone());
+            std::thread::spawn(move || {
+                for i in 0..1000 {
+                    sender.send(i).unwrap();
+                    waker.wake();
+                }
+            })
+        })
+        .collect();
+    let mut seen = 0;
+    while seen < 2000 {
+        assert!(matches!(next(&mut ring), Event::Woken));
+        seen += receiver.try_iter().count();
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    drop(ring);
+    waker.wake();
+}
+
+#[test]
+fn a_turn_without_anything_to_do_ends_at_its_timeout() {
+    let mut ring = Ring::new(Config::default()).unwrap();
+    let start = Instant::now();
+    ring.turn(Some(Duration::from_millis(20))).unwrap();
+    assert!(start.elapsed() >= Duration::from_millis(20));
+    assert!(ring.next_event().is_none());
+    ring.turn(Some(Duration::ZERO)).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(5));
+}
