@@ -1,1 +1,34 @@
-//! Under construction.
+//! The group coordinator: who consumes what, and how far each consumer has read. Start reading here.
+//!
+//! A deterministic state machine without I/O, clock or randomness. There are four kinds of calls:
+//!
+//! - **Requests**: [`Coordinator::handle`] takes a request of a client and gives an [`Output`]:
+//!   the records that it wants written and the responses that it gives, to this request or to ones
+//!   that were parked before (a join waits for the others). It changes soft state only, such as who
+//!   has joined so far and which responses are parked.
+//! - **Records**: [`Coordinator::replay`] is the one thing that changes durable state, in normal
+//!   work and at recovery alike. The caller replays the records of an `Output`, in order, before
+//!   the next call, and appends them to its log as one atomic batch per group.
+//! - **Time**: whenever `now` has reached [`Coordinator::next_deadline`], the caller calls
+//!   [`Coordinator::expire`]. A spurious call does no harm. `now` never goes back.
+//! - **Topics**: [`Coordinator::topics_deleted`] when topics are gone.
+//!
+//! **What is seen is durable**: [`Context::position`] is the place in the caller's log that the
+//! records of this call will have. Each response says with [`Answer::visible_at`] which position
+//! must be durable before it may leave: the last that wrote to the group, so that no client sees a
+//! state that a crash could undo. Zero means at once.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod config;
+pub mod context;
+pub mod coordinator;
+pub mod output;
+
+pub use config::Config;
+pub use context::{Context, Ids, Topics};
+pub use coordinator::{Caller, Coordinator};
+pub use output::{Answer, Output, RequestId};

@@ -1,0 +1,29 @@
+//! What a call gives back: records to write and responses to send.
+
+use alloc::vec::Vec;
+use muster_codec::Response;
+use muster_codec::records::GroupRecord;
+
+/// Names a request for its answer; means something to the caller only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestId {
+    pub connection: u64,
+    pub sequence: u64,
+}
+
+/// The response to one request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer<'a> {
+    pub request: RequestId,
+    pub response: Response<'a>,
+    /// The position that must be durable before the response may leave; 0 if it need not wait.
+    pub visible_at: u64,
+}
+
+/// The outcome of a call. The caller appends and replays the records, then sends the answers.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct Output<'a> {
+    pub records: Vec<GroupRecord<'a>>,
+    pub answers: Vec<Answer<'a>>,
+}

@@ -1,0 +1,95 @@
+//! What the logs ask of the file system, and what comes back: the whole boundary between deciding
+//! and doing. The reactor performs these on its ring; the simulator in memory.
+
+use std::path::PathBuf;
+
+/// Names a file from its [`FileOp::Open`] to its [`FileOp::Close`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId(pub u32);
+
+/// Comes back with the completion of the operation that carried it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileToken(pub u64);
+
+/// How a write reaches the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Writes are whole blocks at block boundaries, and each is on stable storage when it is done
+    /// (O_DIRECT and O_DSYNC where the file system has them).
+    Durable,
+    /// Writes go to the page cache, as Kafka's do.
+    Cached,
+}
+
+/// One operation. Those on one file take effect in the order in which they were asked for, as far
+/// as they overlap. A write, sync, rename or removal that fails ends the process.
+///
+/// Paths are relative to the data directory. Only `Write`, `Read` and `Sync` are answered, each by
+/// one [`FileDone`]; the others have taken effect when the next operation starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileOp {
+    /// Opens a file for reading and writing, and creates it (and its directory) if it is not there.
+    Open {
+        file: FileId,
+        path: PathBuf,
+        mode: OpenMode,
+    },
+    Close {
+        file: FileId,
+    },
+    Write {
+        token: FileToken,
+        file: FileId,
+        offset: u64,
+        data: Vec<u8>,
+    },
+    /// Reads up to `len` bytes; fewer only at the end of the file.
+    Read {
+        token: FileToken,
+        file: FileId,
+        offset: u64,
+        len: u32,
+    },
+    /// Makes what was written to the file before it durable.
+    Sync {
+        token: FileToken,
+        file: FileId,
+    },
+    Truncate {
+        file: FileId,
+        len: u64,
+    },
+    Rename {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    RemoveFile {
+        path: PathBuf,
+    },
+    /// Removes a directory and all that is in it.
+    RemoveDir {
+        path: PathBuf,
+    },
+}
+
+/// The completion of an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileDone {
+    /// All of it was written; the buffer comes back to be used again.
+    Written {
+        token: FileToken,
+        buffer: Vec<u8>,
+    },
+    Read {
+        token: FileToken,
+        data: Vec<u8>,
+    },
+    /// What went wrong, for the log; the client gets KAFKA_STORAGE_ERROR.
+    ReadFailed {
+        token: FileToken,
+        reason: String,
+    },
+    Synced {
+        token: FileToken,
+    },
+}
