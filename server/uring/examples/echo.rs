@@ -1,0 +1,205 @@
+//! Echoes frames (4-byte big-endian length, payload) from one ring on one thread: what muster is
+//! measured against. With `--durable FILE` each frame is in the file, safely, before it is
+//! answered; while one write is in flight the next batch gathers.
+//!
+//!     echo --listen 127.0.0.1:PORT [--durable FILE]
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+use std::{env, io};
+
+use muster_uring::{AlignedBuf, Config, ConnId, Durability, Event, File, Ring};
+
+const FRAME_BYTES_MAX: usize = 1 << 20;
+const UNSENT_BYTES_MAX: usize = 1 << 20;
+const SEGMENT_BYTES: u64 = 256 << 20;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let (listen, durable) = arguments()?;
+    muster_uring::raise_open_files()?;
+    let mut ring = Ring::new(Config::default())?;
+    let mut log = durable.map(|path| Log::create(&mut ring, Path::new(&path))).transpose()?;
+    let listener = ring.listen(listen, 4096)?;
+    println!("listening on {}", ring.local_addr(listener)?);
+    let mut partial: Vec<Vec<u8>> = Vec::new();
+    loop {
+        ring.turn(None)?;
+        while let Some(event) = ring.next_event() {
+            match event {
+                Event::Received { conn, data } => {
+                    receive(&mut ring, &mut log, &mut partial, conn, &data);
+                }
+                Event::Written { result, buf, .. } => {
+                    result?;
+                    if let Some(log) = &mut log {
+                        log.flushed(&mut ring, buf);
+                    }
+                }
+                Event::Ended { conn, .. } | Event::SendFailed { conn, .. } => ring.close(conn),
+                Event::Closed { conn } => partial[conn.index()].clear(),
+                Event::Accepted { conn, .. } if partial.len() <= conn.index() => {
+                    partial.resize_with(conn.index() + 1, Vec::new);
+                }
+                Event::AcceptFailed { error, .. } => eprintln!("accept: {error}"),
+                _ => {}
+            }
+        }
+        if let Some(log) = &mut log {
+            log.flush(&mut ring);
+        }
+    }
+}
+
+fn arguments() -> Result<(SocketAddr, Option<String>), Box<dyn std::error::Error>> {
+    let (mut listen, mut durable) = (None, None);
+    let mut words = env::args().skip(1);
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or("every option needs a value")?;
+        match word.as_str() {
+            "--listen" => listen = Some(value.parse()?),
+            "--durable" => durable = Some(value),
+            _ => return Err(format!("unknown option {word}").into()),
+        }
+    }
+    Ok((listen.ok_or("usage: echo --listen HOST:PORT [--durable FILE]")?, durable))
+}
+
+/// Handles all whole frames; what is left of the last one waits in `partial`.
+fn receive(
+    ring: &mut Ring,
+    log: &mut Option<Log>,
+    partial: &mut [Vec<u8>],
+    conn: ConnId,
+    data: &[u8],
+) {
+    let kept = &mut partial[conn.index()];
+    let mut joined = std::mem::take(kept);
+    let bytes = if joined.is_empty() {
+        data
+    } else {
+        joined.extend_from_slice(data);
+        &joined
+    };
+    let Some(whole) = whole_frames(bytes) else { return ring.close(conn) };
+    let (frames, rest) = bytes.split_at(whole);
+    kept.extend_from_slice(rest);
+    if frames.is_empty() {
+        return;
+    }
+    match log {
+        Some(log) => log.append(conn, frames),
+        None => answer(ring, conn, frames),
+    }
+}
+
+/// Bytes of the whole frames at the start. None if a frame is too large.
+fn whole_frames(bytes: &[u8]) -> Option<usize> {
+    let mut whole = 0;
+    while let Some((length, payload)) = bytes[whole..].split_first_chunk::<4>() {
+        let length = u32::from_be_bytes(*length) as usize;
+        if length > FRAME_BYTES_MAX {
+            return None;
+        }
+        if payload.len() < length {
+            break;
+        }
+        whole += 4 + length;
+    }
+    Some(whole)
+}
+
+/// A client that does not read its answers is closed.
+fn answer(ring: &mut Ring, conn: ConnId, frames: &[u8]) {
+    if let Some(output) = ring.output(conn) {
+        output.extend_from_slice(frames);
+    }
+    if ring.unsent(conn) > UNSENT_BYTES_MAX {
+        ring.close(conn);
+    }
+}
+
+/// Frames on their way to the disk: one batch gathers while another is written.
+struct Log {
+    file: File,
+    block_bytes: usize,
+    offset: u64,
+    gathering: Batch,
+    /// Who waits for the batch in flight.
+    waiting: Vec<(ConnId, usize)>,
+    spare: Option<AlignedBuf>,
+    writing: bool,
+}
+
+#[derive(Default)]
+struct Batch {
+    bytes: AlignedBuf,
+    /// Connections and the bytes that each appended, in order.
+    waiting: Vec<(ConnId, usize)>,
+}
+
+impl Log {
+    /// A file full of zeros: writing to it later changes no metadata.
+    fn create(ring: &mut Ring, path: &Path) -> io::Result<Self> {
+        let file = File::open_direct(path)?;
+        let mut zeros = AlignedBuf::zeroed(1 << 20);
+        for offset in (0..SEGMENT_BYTES).step_by(zeros.len()) {
+            ring.write(&file, offset, zeros, Durability::Cached, 0);
+            zeros = loop {
+                match ring.next_event() {
+                    Some(Event::Written { result, buf, .. }) => break result.map(|()| buf)?,
+                    Some(_) => {}
+                    None => ring.turn(Some(Duration::from_secs(1)))?,
+                }
+            };
+        }
+        file.std().sync_all()?;
+        let block_bytes = file.block_bytes().unwrap_or(512);
+        Ok(Self {
+            file,
+            block_bytes,
+            offset: 0,
+            gathering: Batch::default(),
+            waiting: Vec::new(),
+            spare: None,
+            writing: false,
+        })
+    }
+
+    fn append(&mut self, conn: ConnId, frames: &[u8]) {
+        self.gathering.bytes.extend_from_slice(frames);
+        self.gathering.waiting.push((conn, frames.len()));
+    }
+
+    fn flush(&mut self, ring: &mut Ring) {
+        if self.writing || self.gathering.waiting.is_empty() {
+            return;
+        }
+        let next = Batch {
+            bytes: self.spare.take().unwrap_or_default(),
+            waiting: std::mem::take(&mut self.waiting),
+        };
+        let mut batch = std::mem::replace(&mut self.gathering, next);
+        let len = batch.bytes.len().next_multiple_of(self.block_bytes);
+        batch.bytes.resize(len);
+        if self.offset + len as u64 > SEGMENT_BYTES {
+            self.offset = 0;
+        }
+        ring.write(&self.file, self.offset, batch.bytes, Durability::Durable, 0);
+        self.offset += len as u64;
+        self.waiting = batch.waiting;
+        self.writing = true;
+    }
+
+    fn flushed(&mut self, ring: &mut Ring, mut bytes: AlignedBuf) {
+        self.writing = false;
+        let mut rest = &bytes[..];
+        for (conn, len) in self.waiting.drain(..) {
+            let (frames, after) = rest.split_at(len);
+            answer(ring, conn, frames);
+            rest = after;
+        }
+        bytes.clear();
+        self.spare = Some(bytes);
+    }
+}
