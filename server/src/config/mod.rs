@@ -1,0 +1,1 @@
+//! The server's configuration: Kafka's keys, types, defaults and rules.

@@ -1,0 +1,1 @@
+//! The partitions of user topics that a shard leads: produce, fetch, offsets, retention.

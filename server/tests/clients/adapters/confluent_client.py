@@ -1,0 +1,136 @@
+"""confluent-kafka (librdkafka) behind the adapter protocol."""
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from protocol import chunks, emit, id_of, key_of, main, value_of
+
+
+class Confluent:
+    def __init__(self, bootstrap, topic, group, option, session_ms):
+        self.common = {"bootstrap.servers": bootstrap}
+        self.topic, self.group, self.option, self.session_ms = topic, group, option, session_ms
+        self.producer = None
+
+    def create(self, partitions):
+        admin = AdminClient(self.common)
+        for future in admin.create_topics([NewTopic(self.topic, partitions, 1)]).values():
+            future.result(20)
+        emit("created")
+
+    def produce(self, first, count):
+        if self.producer is None:
+            self.producer = Producer({**self.common, "compression.type": self.option})
+        for ids in chunks(first, count):
+            self._produce_chunk(ids)
+        emit("produced")
+
+    def _produce_chunk(self, ids):
+        acked = []
+
+        def delivered(error, message):
+            if error is not None:
+                emit("failed", id=int(message.key()), error=str(error))
+            else:
+                acked.append([int(message.key()), message.partition(), message.offset()])
+
+        for i in ids:
+            self.producer.produce(
+                self.topic, key=key_of(i), value=value_of(i), on_delivery=delivered
+            )
+        self.producer.flush(120)
+        emit("acked", records=acked)
+
+    def committed(self):
+        admin = AdminClient(self.common)  # kept: its answers come only as long as it lives
+        found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)])
+        partitions = found[self.group].result(20).topic_partitions
+        emit("offsets", offsets={tp.partition: tp.offset for tp in partitions})
+
+    def group_state(self):
+        admin = AdminClient(self.common)
+        found = admin.describe_consumer_groups([self.group])
+        group = found[self.group].result(20)
+        emit(
+            "group",
+            state=group.state.name.capitalize(),
+            protocol=group.partition_assignor,
+            members=len(group.members),
+        )
+
+    def dump(self):
+        # librdkafka asks for a group id, though a consumer that assigns by hand joins none.
+        unused = {"group.id": self.group + "-dump", "enable.auto.commit": False}
+        consumer = Consumer({**self.common, **unused})
+        partitions = consumer.list_topics(self.topic, 20).topics[self.topic].partitions
+        ends = {
+            p: consumer.get_watermark_offsets(TopicPartition(self.topic, p), 20)[1]
+            for p in partitions
+        }
+        consumer.assign([TopicPartition(self.topic, p, 0) for p in partitions])
+        reached = dict.fromkeys(partitions, 0)
+        while any(reached[p] < end for p, end in ends.items()):
+            messages = poll(consumer)
+            emit_records("log", messages)
+            for message in messages:
+                reached[message.partition()] = message.offset() + 1
+        consumer.close()
+        emit("dumped")
+
+    def close(self):
+        if self.producer is not None:
+            self.producer.flush(20)
+
+    def consume(self, leaving):
+        consumer = Consumer({
+            **self.common,
+            "group.id": self.group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": self.session_ms,
+            "heartbeat.interval.ms": 500,
+            "partition.assignment.strategy": self.option,
+        })
+        consumer.subscribe(
+            [self.topic],
+            on_assign=lambda _, tps: emit("assigned", partitions=[tp.partition for tp in tps]),
+            on_revoke=lambda _, tps: emit("revoked", partitions=[tp.partition for tp in tps]),
+            on_lost=lambda _, tps: emit("revoked", partitions=[tp.partition for tp in tps]),
+        )
+        while not leaving.is_set():
+            messages = poll(consumer)
+            if messages:
+                emit_records("records", messages)
+                self._commit(consumer, messages)
+        consumer.close()
+
+    def _commit(self, consumer, messages):
+        """Commits what was just printed, and says so once the coordinator has answered."""
+        after = {m.partition(): m.offset() + 1 for m in messages}
+        offsets = [TopicPartition(self.topic, p, offset) for p, offset in after.items()]
+        try:
+            for answer in consumer.commit(offsets=offsets, asynchronous=False):
+                if answer.error is not None:
+                    raise KafkaException(answer.error)
+            emit("committed", offsets=after)
+        except KafkaException as error:
+            emit("commit_failed", error=str(error))
+
+
+def poll(consumer):
+    """The next messages. librdkafka reports broken connections as messages too: they pass."""
+    messages = consumer.consume(500, timeout=0.2)
+    for message in messages:
+        if message.error() is not None:
+            emit("notice", error=str(message.error()))
+    return [m for m in messages if m.error() is None]
+
+
+def emit_records(event, messages):
+    records = [[id_of(m.key(), m.value()), m.partition(), m.offset()] for m in messages]
+    emit(event, records=records)
+
+
+if __name__ == "__main__":
+    main(Confluent)

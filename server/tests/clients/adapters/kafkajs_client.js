@@ -1,0 +1,201 @@
+// kafkajs behind the adapter protocol (protocol.py says what the arguments, verbs and events are).
+'use strict';
+
+const readline = require('readline');
+const { CompressionCodecs, CompressionTypes, Kafka, Partitioners, logLevel } = require('kafkajs');
+
+CompressionCodecs[CompressionTypes.Snappy] = require('kafkajs-snappy');
+
+const CHUNK = 100;
+const PADDING = 'x'.repeat(100);
+const ASSIGNORS = { roundrobin: require('kafkajs').PartitionAssigners.roundRobin };
+const COMPRESSIONS = {
+  none: CompressionTypes.None,
+  gzip: CompressionTypes.GZIP,
+  snappy: CompressionTypes.Snappy,
+};
+
+const [mode, bootstrap, topic, group, option, sessionMs] = process.argv.slice(2);
+const kafka = new Kafka({
+  brokers: [bootstrap],
+  logLevel: logLevel.ERROR,
+  logCreator: () => ({ log }) => console.error(`${log.timestamp} ${log.message} ${log.error || ''}`),
+});
+const partitionOf = new Map(); // by id: which partition kafkajs's partitioner chose
+let producer = null;
+
+const verbs = {
+  async create(partitions) {
+    const topics = [{ topic, numPartitions: partitions, replicationFactor: 1 }];
+    await withAdmin((admin) => admin.createTopics({ topics }));
+    emit('created', {});
+  },
+
+  async produce(first, count) {
+    producer ??= await connectedProducer();
+    for (let start = first; start < first + count; start += CHUNK) {
+      await produceChunk(start, Math.min(start + CHUNK, first + count));
+    }
+    emit('produced', {});
+  },
+
+  async committed() {
+    const found = await withAdmin((a) => a.fetchOffsets({ groupId: group, topics: [topic] }));
+    const known = found[0].partitions.filter(({ offset }) => offset !== '-1');
+    const offsets = known.map(({ partition, offset }) => [partition, Number(offset)]);
+    emit('offsets', { offsets: Object.fromEntries(offsets) });
+  },
+
+  async group_state() {
+    const { groups: [found] } = await withAdmin((admin) => admin.describeGroups([group]));
+    const { state, protocol, members } = found;
+    emit('group', { state, protocol, members: members.length });
+  },
+
+  // kafkajs cannot read without a group, so a group of its own reads everything.
+  async dump() {
+    const ends = await withAdmin((admin) => admin.fetchTopicOffsets(topic));
+    const open = new Map(ends.map(({ partition, high }) => [partition, Number(high)]));
+    for (const [partition, end] of open) if (end === 0) open.delete(partition);
+    const consumer = kafka.consumer({ groupId: `${group}-dump-${process.pid}` });
+    await consumer.connect();
+    await consumer.subscribe({ topics: [topic], fromBeginning: true });
+    await new Promise((resolve, reject) => {
+      consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error));
+      consumer.run({
+        autoCommit: false,
+        eachBatch: async ({ batch }) => {
+          emitRecords('log', batch);
+          if (Number(batch.lastOffset()) + 1 >= open.get(batch.partition)) {
+            open.delete(batch.partition);
+          }
+          if (open.size === 0) resolve();
+        },
+      }).catch(reject);
+    });
+    await consumer.disconnect();
+    emit('dumped', {});
+  },
+};
+
+async function control() {
+  emit('ready', {});
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    const [verb, ...numbers] = line.split(' ');
+    await verbs[verb](...numbers.map(Number));
+  }
+  if (producer) await producer.disconnect();
+}
+
+async function connectedProducer() {
+  const created = kafka.producer({
+    createPartitioner: () => {
+      const choose = Partitioners.DefaultPartitioner();
+      return (args) => {
+        const partition = choose(args);
+        partitionOf.set(args.message.key, partition);
+        return partition;
+      };
+    },
+  });
+  await created.connect();
+  return created;
+}
+
+// kafkajs answers with the first offset of each partition's batch; ids are in it in order sent.
+async function produceChunk(start, end) {
+  const messages = [];
+  for (let id = start; id < end; id++) messages.push({ key: `${id}`, value: valueOf(id) });
+  try {
+    const batches = await producer.send({ topic, messages, compression: COMPRESSIONS[option] });
+    const next = new Map(batches.map((b) => [b.partition, Number(b.baseOffset)]));
+    const records = messages.map(({ key }) => {
+      const partition = partitionOf.get(key);
+      const offset = next.get(partition);
+      next.set(partition, offset + 1);
+      return [Number(key), partition, offset];
+    });
+    emit('acked', { records });
+  } catch (error) {
+    emit('failed', { id: start, error: `${error}` });
+  }
+}
+
+async function consume() {
+  const consumer = kafka.consumer({
+    groupId: group,
+    sessionTimeout: Number(sessionMs),
+    heartbeatInterval: 500,
+    maxWaitTimeInMs: 200,
+    partitionAssigners: [ASSIGNORS[option]],
+  });
+  reportAssignments(consumer);
+  await consumer.connect();
+  await consumer.subscribe({ topics: [topic], fromBeginning: true });
+  await consumer.run({ autoCommit: false, eachBatch: ({ batch }) => consumeBatch(consumer, batch) });
+  await new Promise((resolve) => readline.createInterface({ input: process.stdin })
+    .once('line', resolve).once('close', resolve));
+  await consumer.disconnect();
+  emit('left', {});
+}
+
+function reportAssignments(consumer) {
+  let current = [];
+  const revoke = () => {
+    emit('revoked', { partitions: current });
+    current = [];
+  };
+  consumer.on(consumer.events.REBALANCING, revoke);
+  consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+    revoke();
+    current = payload.memberAssignment[topic] || [];
+    emit('assigned', { partitions: current });
+  });
+}
+
+async function consumeBatch(consumer, batch) {
+  emitRecords('records', batch);
+  const offset = Number(batch.lastOffset()) + 1;
+  try {
+    await consumer.commitOffsets([{ topic, partition: batch.partition, offset: `${offset}` }]);
+    emit('committed', { offsets: { [batch.partition]: offset } });
+  } catch (error) {
+    emit('commit_failed', { error: `${error}` });
+    throw error; // kafkajs rejoins when it sees a rebalance error
+  }
+}
+
+async function withAdmin(ask) {
+  const admin = kafka.admin();
+  await admin.connect();
+  try {
+    return await ask(admin);
+  } finally {
+    await admin.disconnect();
+  }
+}
+
+function valueOf(id) {
+  return `${id} ${PADDING}`;
+}
+
+function emitRecords(event, { partition, messages }) {
+  const records = messages.map(({ key, value, offset }) => {
+    const id = Number(key.toString());
+    if (value.toString() !== valueOf(id)) throw new Error(`record ${id} came back as ${value}`);
+    return [id, partition, Number(offset)];
+  });
+  emit(event, { records });
+}
+
+function emit(event, fields) {
+  process.stdout.write(`${JSON.stringify({ event, ...fields })}\n`);
+}
+
+(mode === 'consume' ? consume() : control()).then(
+  () => process.exit(0),
+  (error) => {
+    console.error(error);
+    process.exit(1);
+  },
+);
