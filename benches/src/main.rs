@@ -8,6 +8,8 @@ mod report;
 mod setup;
 mod wire;
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::TcpStream;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -19,7 +21,7 @@ use exchange::Exchange;
 use process::{CpuSeconds, resident_bytes};
 use report::{Report, ServerUse};
 use setup::Member;
-use wire::Result;
+use wire::{Caller, Result};
 
 /// Sends one kind of request in a closed loop, one in flight on each connection, and checks every
 /// answer. Exits with 1 if there was any error.
@@ -87,6 +89,7 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<Report> {
+    muster_uring::raise_open_files()?;
     let mut driver = Driver::new(connect(args)?)?;
     driver.start()?;
     driver.run_until(Instant::now() + Duration::from_secs(args.warmup.into()))?;
@@ -96,7 +99,7 @@ fn run(args: &Args) -> Result<Report> {
     report.tally.add_errors(warmup_errors);
     report.tally.add_errors(driver.take_tally()?);
     if report.tally.errors == 0 {
-        check_commits(driver)?;
+        check_commits(&driver)?;
     }
     Ok(report)
 }
@@ -143,11 +146,15 @@ fn measure(driver: &mut Driver, args: &Args) -> Result<Report> {
 }
 
 /// What was acknowledged must be what the server has.
-fn check_commits(driver: Driver) -> Result<()> {
-    for (exchange, stream) in driver.into_connections() {
-        if let Some((group, offset)) = exchange.committed() {
-            setup::check_committed(stream, group, offset)?;
-        }
+fn check_commits(driver: &Driver) -> Result<()> {
+    let mut callers = BTreeMap::new();
+    for (peer, exchange) in driver.exchanges() {
+        let Some((group, offset)) = exchange.committed() else { continue };
+        let caller = match callers.entry(peer) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Caller::connect(peer)?),
+        };
+        setup::check_committed(caller, group, offset)?;
     }
     Ok(())
 }

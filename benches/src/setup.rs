@@ -57,7 +57,7 @@ pub(crate) fn join_groups(bootstrap: &str, count: usize) -> Result<Vec<(Member, 
     create_topic(bootstrap)?;
     let coordinators = until_ready(|| find_coordinators(bootstrap, count))?;
     let joined = coordinators.iter().enumerate().map(|(index, coordinator)| {
-        let mut caller = Caller::connect(coordinator)?;
+        let mut caller = Caller::connect(coordinator.as_str())?;
         let member = until_ready(|| join(&mut caller, group_id(index)))?;
         Ok((member, caller.into_stream()))
     });
@@ -65,7 +65,7 @@ pub(crate) fn join_groups(bootstrap: &str, count: usize) -> Result<Vec<(Member, 
 }
 
 /// An error if the group's offset is not the one that was acknowledged last.
-pub(crate) fn check_committed(stream: TcpStream, group: &GroupId, offset: i64) -> Result<()> {
+pub(crate) fn check_committed(caller: &mut Caller, group: &GroupId, offset: i64) -> Result<()> {
     let topic = OffsetFetchRequestTopics::default()
         .with_name(topic_name())
         .with_partition_indexes(vec![PARTITION]);
@@ -73,7 +73,7 @@ pub(crate) fn check_committed(stream: TcpStream, group: &GroupId, offset: i64) -
         .with_group_id(group.clone())
         .with_topics(Some(vec![topic]));
     let request = OffsetFetchRequest::default().with_groups(vec![of_group]);
-    let response = Caller::new(stream)?.call(8, &request)?;
+    let response = caller.call(8, &request)?;
     let group_response = response.groups.first().ok_or("OffsetFetch without the group")?;
     Refused::check("OffsetFetch", group_response.error_code)?;
     let partitions = group_response.topics.iter().flat_map(|topic| &topic.partitions);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use kafka_protocol::error::ResponseError;
@@ -26,15 +26,9 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    pub(crate) fn connect(address: &str) -> Result<Self> {
-        let stream = TcpStream::connect(address)
+    pub(crate) fn connect(address: impl ToSocketAddrs + fmt::Display) -> Result<Self> {
+        let stream = TcpStream::connect(&address)
             .map_err(|error| format!("connect to {address}: {error}"))?;
-        Self::new(stream)
-    }
-
-    /// Makes calls on a connection on which nothing is in flight.
-    pub(crate) fn new(stream: TcpStream) -> Result<Self> {
-        stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(CALL_TIMEOUT))?;
         Ok(Self { stream, correlation_id: 0 })
