@@ -58,13 +58,21 @@ class Aiokafka:
         emit("acked", records=acked)
 
     def committed(self):
+        # Ignores the error of a whole OffsetFetch answer and takes a coordinator that is still
+        # loading for a group without offsets; DescribeGroups shows that it has loaded.
+        while self._describe()[0] != 0:
+            self._run(asyncio.sleep(0.1))
         found = self._run(self._admin(lambda a: a.list_consumer_group_offsets(self.group)))
         emit("offsets", offsets={tp.partition: o.offset for tp, o in found.items()})
 
     def group_state(self):
-        [answer] = self._run(self._admin(lambda a: a.describe_consumer_groups([self.group])))
-        [(_, _, state, _, protocol, members, *_)] = answer.groups
+        _, _, state, _, protocol, members, *_ = self._describe()
         emit("group", state=state, protocol=protocol, members=len(members))
+
+    def _describe(self):
+        [answer] = self._run(self._admin(lambda a: a.describe_consumer_groups([self.group])))
+        [group] = answer.groups
+        return group
 
     def dump(self):
         self._run(self._dump())

@@ -160,8 +160,8 @@ async function consumeBatch(consumer, batch) {
     await consumer.commitOffsets([{ topic, partition: batch.partition, offset: `${offset}` }]);
     emit('committed', { offsets: { [batch.partition]: offset } });
   } catch (error) {
+    // kafkajs ends when this is thrown on; its next heartbeat finds out what to do.
     emit('commit_failed', { error: `${error}` });
-    throw error; // kafkajs rejoins when it sees a rebalance error
   }
 }
 

@@ -147,6 +147,9 @@ class Kafka(Spawned):
             "transaction.state.log.min.isr=1",
             "share.coordinator.state.topic.replication.factor=1",
             "share.coordinator.state.topic.min.isr=1",
+            # After kill -9 the new process waits until its predecessor's session is over.
+            "broker.session.timeout.ms=2000",
+            "broker.heartbeat.interval.ms=500",
             *self.settings,
         ]
         return "\n".join(lines) + "\n"
