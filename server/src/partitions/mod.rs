@@ -1,1 +1,14 @@
 //! The partitions of user topics that a shard leads: produce, fetch, offsets, retention.
+//!
+//! [`Partitions`] is sans-I/O, as the coordinator is: requests, completions, time and images of the
+//! cluster in; [`Effects`] (file operations and replies) out. The caller performs the operations of
+//! an `Effects` in order and hands each [`FileDone`](muster_storage::FileDone) back.
+//!
+//! A record is seen (by a fetch, in an answer, in an offset) when its write is done: the high
+//! watermark of a partition is the end of its last completed write.
+
+mod effects;
+mod partitions;
+
+pub use effects::{Call, Effects, Outcome, Reply};
+pub use partitions::{Identity, Partitions};

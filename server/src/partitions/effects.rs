@@ -1,0 +1,49 @@
+//! What a call of [`Partitions`](super::Partitions) brings with it and gives back.
+
+use crate::cluster::ClusterImage;
+use muster_codec::Response;
+use muster_coordinator::RequestId;
+use muster_storage::FileOp;
+
+/// The surroundings of one request.
+#[derive(Clone, Copy)]
+pub struct Call<'c> {
+    /// Milliseconds since the epoch; never goes back.
+    pub now: i64,
+    pub request: RequestId,
+    /// The version of the request's API.
+    pub version: i16,
+    pub image: &'c ClusterImage,
+}
+
+/// File operations to perform, in order, and requests that are answered by now.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct Effects {
+    pub ops: Vec<FileOp>,
+    pub replies: Vec<Reply>,
+}
+
+/// The end of one request.
+#[derive(Debug)]
+pub struct Reply {
+    pub request: RequestId,
+    pub outcome: Outcome,
+}
+
+/// What becomes of a request.
+#[derive(Debug)]
+pub enum Outcome {
+    Send(Response<'static>),
+    /// A produce with acks 0 is not answered.
+    Nothing,
+    /// A produce with acks 0 failed, and closing the connection is the one way to say so, as in
+    /// Kafka. The reason is for the log.
+    Close(String),
+}
+
+impl Effects {
+    pub(super) fn send(&mut self, request: RequestId, response: impl Into<Response<'static>>) {
+        self.replies.push(Reply { request, outcome: Outcome::Send(response.into()) });
+    }
+}
