@@ -14,7 +14,7 @@ impl Ring {
     /// Closes the connection now; queued output is dropped. `Closed` follows. Closing twice, or
     /// an id that is no longer valid, does nothing.
     pub fn close(&mut self, conn: ConnId) {
-        let Some(slot) = self.connections.get(conn) else { return };
+        let Some(slot) = self.connections.get_mut(conn) else { return };
         if slot.state == State::Closing {
             return;
         }
@@ -38,7 +38,7 @@ impl Ring {
 
     /// Takes the next step of a close, if it is time for it.
     pub(crate) fn advance_close(&mut self, conn: ConnId) {
-        let Some(slot) = self.connections.get(conn) else { return };
+        let Some(slot) = self.connections.get_mut(conn) else { return };
         if slot.state == State::Finishing && slot.sending.unsent() == 0 {
             slot.state = State::Closing;
         }
@@ -66,7 +66,7 @@ impl Ring {
     }
 
     fn cancel_all(&mut self, conn: ConnId) {
-        let Some(slot) = self.connections.get(conn) else { return };
+        let Some(slot) = self.connections.get_mut(conn) else { return };
         let matching = CancelBuilder::fd(types::Fd(slot.raw_fd())).all();
         let cancel = opcode::AsyncCancel2::new(matching).build();
         self.push(cancel, Tag::new(Kind::Cancel, 0, 0));

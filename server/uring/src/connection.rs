@@ -78,7 +78,7 @@ impl Table {
     }
 
     pub(crate) fn remove(&mut self, conn: ConnId) {
-        let Some(slot) = self.get(conn) else { return };
+        let Some(slot) = self.get_mut(conn) else { return };
         slot.generation = slot.generation.wrapping_add(1);
         slot.receiving = Receiving::default();
         slot.sending = Sending::default();
@@ -86,14 +86,19 @@ impl Table {
     }
 
     /// The connection of this very generation, in whatever state.
-    pub(crate) fn get(&mut self, conn: ConnId) -> Option<&mut Connection> {
+    pub(crate) fn get_mut(&mut self, conn: ConnId) -> Option<&mut Connection> {
         let slot = self.slots.get_mut(conn.index as usize)?;
+        (slot.generation == conn.generation).then_some(slot)
+    }
+
+    pub(crate) fn get(&self, conn: ConnId) -> Option<&Connection> {
+        let slot = self.slots.get(conn.index as usize)?;
         (slot.generation == conn.generation).then_some(slot)
     }
 
     /// The connection, unless it is finishing or closing.
     pub(crate) fn get_open(&mut self, conn: ConnId) -> Option<&mut Connection> {
-        self.get(conn).filter(|slot| slot.state == State::Open && slot.fd.is_some())
+        self.get_mut(conn).filter(|slot| slot.state == State::Open && slot.fd.is_some())
     }
 
     fn grow(&mut self) -> u32 {
@@ -112,7 +117,7 @@ impl Ring {
     /// Takes over a connected stream socket, which from now on receives as if accepted.
     ///
     /// # Errors
-    /// The stream comes back (is closed by dropping it) with an error if the table is full.
+    /// If all slots are in use; the stream is closed then.
     pub fn adopt(&mut self, stream: impl Into<OwnedFd>) -> io::Result<ConnId> {
         match self.connections.insert(stream.into()) {
             Ok(conn) => {
@@ -132,7 +137,7 @@ impl Ring {
     ///
     /// # Errors
     /// NotConnected if the peer is gone already or the id is no longer valid.
-    pub fn peer_addr(&mut self, conn: ConnId) -> io::Result<SocketAddr> {
+    pub fn peer_addr(&self, conn: ConnId) -> io::Result<SocketAddr> {
         let Some(fd) = self.connections.get(conn).and_then(|slot| slot.fd.as_ref()) else {
             return Err(io::ErrorKind::NotConnected.into());
         };

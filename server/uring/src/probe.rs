@@ -79,7 +79,6 @@ pub(crate) fn setup(config: &Config) -> Result<IoUring, SetupError> {
         .setup_cqsize(config.cq_entries)
         .setup_single_issuer()
         .setup_defer_taskrun()
-        .setup_coop_taskrun()
         .setup_submit_all()
         .dontfork()
         .build(config.sq_entries);

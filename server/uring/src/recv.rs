@@ -63,7 +63,7 @@ impl Ring {
         let conn = ConnId { index: tag.index, generation: tag.generation };
         // Takes the buffer back whatever becomes of its bytes.
         let data = self.pool.lend(flags, result.max(0) as u32);
-        let slot = self.connections.get(conn)?;
+        let slot = self.connections.get_mut(conn)?;
         let ended = !cqueue::more(flags);
         slot.receiving.armed &= !ended;
         if slot.state != State::Open {
@@ -86,7 +86,7 @@ impl Ring {
             libc::ENOBUFS => self.starved.push(conn),
             libc::ECANCELED | libc::EINTR | libc::EAGAIN => self.arm_recv(conn),
             errno => {
-                let slot = self.connections.get(conn)?;
+                let slot = self.connections.get_mut(conn)?;
                 slot.receiving.ended = true;
                 let error = (errno != 0).then(|| io::Error::from_raw_os_error(errno));
                 return Some(Event::Ended { conn, error });

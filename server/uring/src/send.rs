@@ -105,7 +105,7 @@ impl Ring {
     }
 
     /// Bytes of output that the socket has not taken yet.
-    pub fn unsent(&mut self, conn: ConnId) -> usize {
+    pub fn unsent(&self, conn: ConnId) -> usize {
         self.connections.get(conn).map_or(0, |slot| slot.sending.unsent())
     }
 
@@ -120,7 +120,7 @@ impl Ring {
 
     pub(crate) fn sent(&mut self, tag: Tag, result: i32) -> Option<Event> {
         let conn = ConnId { index: tag.index, generation: tag.generation };
-        let slot = self.connections.get(conn)?;
+        let slot = self.connections.get_mut(conn)?;
         slot.sending.in_flight = false;
         if slot.state == State::Closing {
             self.advance_close(conn);
@@ -134,7 +134,7 @@ impl Ring {
     }
 
     fn send_advanced(&mut self, conn: ConnId, sent: usize) -> Option<Event> {
-        let slot = self.connections.get(conn)?;
+        let slot = self.connections.get_mut(conn)?;
         slot.sending.sent += sent;
         if slot.sending.sent < bytes(&slot.sending.flight) {
             self.submit_send(conn);
@@ -148,7 +148,7 @@ impl Ring {
 
     /// `flight` is empty: it comes back for its capacity.
     fn start_send_after(&mut self, conn: ConnId, flight: Vec<Vec<u8>>) -> Option<Event> {
-        let slot = self.connections.get(conn)?;
+        let slot = self.connections.get_mut(conn)?;
         slot.sending.flight = flight;
         let unsent = slot.sending.unsent();
         if slot.state == State::Finishing && unsent == 0 {
@@ -162,7 +162,7 @@ impl Ring {
     }
 
     fn send_failed(&mut self, conn: ConnId, errno: i32) -> Option<Event> {
-        let slot = self.connections.get(conn)?;
+        let slot = self.connections.get_mut(conn)?;
         slot.sending.reset();
         if slot.state == State::Finishing {
             self.advance_close(conn);
@@ -172,7 +172,7 @@ impl Ring {
     }
 
     fn start_send(&mut self, conn: ConnId) {
-        let Some(slot) = self.connections.get(conn) else { return };
+        let Some(slot) = self.connections.get_mut(conn) else { return };
         let sending = &mut slot.sending;
         sending.dirty = false;
         if sending.in_flight || slot.state == State::Closing {
@@ -190,7 +190,7 @@ impl Ring {
     }
 
     fn submit_send(&mut self, conn: ConnId) {
-        let Some(slot) = self.connections.get(conn) else { return };
+        let Some(slot) = self.connections.get_mut(conn) else { return };
         let fd = types::Fd(slot.raw_fd());
         let sending = &mut slot.sending;
         let entry = match sending.flight.as_slice() {
