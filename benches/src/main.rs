@@ -18,7 +18,7 @@ use clap::{Parser, ValueEnum};
 
 use driver::Driver;
 use exchange::Exchange;
-use process::{CpuSeconds, resident_bytes};
+use process::{CpuSeconds, core_busy_seconds, resident_bytes};
 use report::{Report, ServerUse};
 use setup::Member;
 use wire::{Caller, Result};
@@ -49,6 +49,9 @@ struct Args {
     /// Process whose CPU time and memory are reported
     #[arg(long)]
     server_pid: Option<u32>,
+    /// Core to which the server is pinned, whose busy time is reported as well
+    #[arg(long, requires = "server_pid")]
+    server_core: Option<u32>,
     /// Report in JSON
     #[arg(long)]
     json: bool,
@@ -122,17 +125,12 @@ fn connect(args: &Args) -> Result<Vec<(Exchange, TcpStream)>> {
 }
 
 fn measure(driver: &mut Driver, args: &Args) -> Result<Report> {
-    let cpu_of_server = || args.server_pid.map(CpuSeconds::of).transpose();
-    let (client, server) = (CpuSeconds::of(std::process::id())?, cpu_of_server()?);
+    let client = CpuSeconds::of(std::process::id())?;
+    let server = ServerMeter::read(args)?;
     let start = Instant::now();
     driver.run_until(start + Duration::from_secs(args.seconds.into()))?;
     let seconds = start.elapsed().as_secs_f64();
-    let server = match (args.server_pid, server, cpu_of_server()?) {
-        (Some(pid), Some(before), Some(after)) => {
-            Some(ServerUse { cpu: after - before, resident_bytes: resident_bytes(pid)? })
-        }
-        _ => None,
-    };
+    let server = server.map(|before| before.used_until_now()).transpose()?;
     let client = CpuSeconds::of(std::process::id())? - client;
     let mode = match (args.mode, args.frame) {
         (Mode::Heartbeat, _) => "heartbeat",
@@ -143,6 +141,35 @@ fn measure(driver: &mut Driver, args: &Args) -> Result<Report> {
     let connections = args.connections as usize;
     let tally = driver.take_tally()?;
     Ok(Report { mode: mode.into(), connections, seconds, tally, client, server })
+}
+
+/// What the server had used before the window.
+struct ServerMeter {
+    pid: u32,
+    cpu: CpuSeconds,
+    /// Its core, and in how many seconds that was busy.
+    core: Option<(u32, f64)>,
+}
+
+impl ServerMeter {
+    fn read(args: &Args) -> Result<Option<Self>> {
+        let Some(pid) = args.server_pid else { return Ok(None) };
+        let core = match args.server_core {
+            Some(core) => Some((core, core_busy_seconds(core)?)),
+            None => None,
+        };
+        Ok(Some(Self { pid, cpu: CpuSeconds::of(pid)?, core }))
+    }
+
+    fn used_until_now(&self) -> Result<ServerUse> {
+        let core = match self.core {
+            Some((core, before)) => Some(core_busy_seconds(core)? - before),
+            None => None,
+        };
+        let cpu = CpuSeconds::of(self.pid)? - self.cpu;
+        let resident_bytes = resident_bytes(self.pid)?;
+        Ok(ServerUse { cpu, core_busy_seconds: core, resident_bytes })
+    }
 }
 
 /// What was acknowledged must be what the server has.

@@ -43,6 +43,20 @@ impl Sub for CpuSeconds {
     }
 }
 
+/// Seconds in which a core was not idle: also what the kernel did there for nobody in particular,
+/// such as interrupts of the disk and of the network.
+pub(crate) fn core_busy_seconds(core: u32) -> Result<f64> {
+    let stat = fs::read_to_string("/proc/stat")?;
+    let name = format!("cpu{core}");
+    let line = stat.lines().find(|line| line.split_ascii_whitespace().next() == Some(&name));
+    let line = line.ok_or_else(|| format!("no {name} in /proc/stat"))?;
+    let fields = line.split_ascii_whitespace().skip(1).map(str::parse::<f64>);
+    let ticks = fields.collect::<std::result::Result<Vec<f64>, _>>()?;
+    // user, nice, system, idle, iowait, irq, softirq; steal belongs to other machines.
+    let busy: f64 = [0, 1, 2, 5, 6].iter().filter_map(|&field| ticks.get(field)).sum();
+    Ok(busy / TICKS_PER_SECOND)
+}
+
 /// Bytes of memory that a process holds now.
 pub(crate) fn resident_bytes(pid: u32) -> Result<u64> {
     let status = read(pid, "status")?;
@@ -69,6 +83,7 @@ mod tests {
             turns += 1;
         }
         assert!(turns > 0);
+        assert!(core_busy_seconds(0).unwrap() > 0.0);
         assert!(resident_bytes(pid).unwrap() > 100_000);
     }
 }

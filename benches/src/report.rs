@@ -18,6 +18,8 @@ pub(crate) struct Report {
 /// What the server used in the window, and the memory it held at its end.
 pub(crate) struct ServerUse {
     pub(crate) cpu: CpuSeconds,
+    /// All that happened on the core to which it is pinned, if that is known.
+    pub(crate) core_busy_seconds: Option<f64>,
     pub(crate) resident_bytes: u64,
 }
 
@@ -41,6 +43,8 @@ impl Report {
             "client": cpu_json(self.client, answers),
             "server": self.server.as_ref().map(|server| {
                 let mut value = cpu_json(server.cpu, answers);
+                value["core_busy_seconds"] =
+                    server.core_busy_seconds.map(|busy| round(busy, 2)).into();
                 value["resident_bytes"] = server.resident_bytes.into();
                 value
             }),

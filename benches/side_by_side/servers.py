@@ -1,0 +1,173 @@
+"""The servers that are measured: how each is built, started on one core, warmed up and ended."""
+
+import contextlib
+import dataclasses
+import pathlib
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import xml.etree.ElementTree
+
+HERE = pathlib.Path(__file__).resolve().parent.parent
+SERVER_CORE = 0
+CLIENT_CORE = 1
+START_SECONDS_MAX = 120
+STOP_SECONDS_MAX = 60
+
+KAFKA_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{port2}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{port2}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={dir}/data
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Server:
+    """Commands are templates of {bin}, {jars}, {dir}, {port} and {port2}, so that results name
+    no path of the machine."""
+
+    name: str
+    title: str
+    command: str
+    #: What the client does for each mode that is measured.
+    client: dict[str, str]
+    build: str = ""
+    before: str = ""
+    files: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: A server that compiles as it runs needs more warming up than a few seconds.
+    compiles_late: bool = False
+
+
+KAFKA_CLIENT = {"heartbeat": "--mode heartbeat", "commit": "--mode commit"}
+SERVERS = [
+    Server(
+        name="muster",
+        title="muster",
+        build="cargo build --release -p muster",
+        command="{bin}/muster serve --listen 127.0.0.1:{port} --data {dir}/data --shards 1"
+        " group.initial.rebalance.delay.ms=0",
+        client=KAFKA_CLIENT,
+    ),
+    Server(
+        name="kafka",
+        title="Kafka",
+        before="java -cp {jars}/* kafka.tools.StorageTool format -t 4L6g3nShT-eMCtK--X86sw"
+        " -c {dir}/server.properties",
+        command="java -Xms1g -Xmx1g -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -cp {jars}/*"
+        " kafka.Kafka {dir}/server.properties",
+        client=KAFKA_CLIENT,
+        files={"server.properties": KAFKA_PROPERTIES},
+        compiles_late=True,
+    ),
+    Server(
+        name="echo",
+        title="echo",
+        build="cargo build --release -p muster-uring --example echo",
+        command="{bin}/examples/echo --listen 127.0.0.1:{port}",
+        client={
+            "heartbeat": "--mode echo --frame heartbeat",
+            "commit": "--mode echo --frame commit",
+        },
+    ),
+    Server(
+        name="durable-echo",
+        title="durable echo",
+        build="cargo build --release -p muster-uring --example echo",
+        command="{bin}/examples/echo --listen 127.0.0.1:{port} --durable {dir}/log",
+        client={"commit": "--mode echo --frame commit"},
+    ),
+]
+
+
+@dataclasses.dataclass
+class Running:
+    pid: int
+    port: int
+
+
+@contextlib.contextmanager
+def running(server: Server, base: pathlib.Path, places: dict[str, str]):
+    """The server on its core, with a directory of its own under `base`, until the block ends."""
+    directory = pathlib.Path(tempfile.mkdtemp(prefix=f"{server.name}-", dir=base))
+    port, port2 = free_ports(2)
+    values = {**places, "dir": str(directory), "port": port, "port2": port2}
+    try:
+        for name, text in server.files.items():
+            (directory / name).write_text(text.format(**values))
+        with open(directory / "out.log", "w") as log:
+            if server.before:
+                subprocess.run(words(server.before, values), stdout=log, stderr=log, check=True)
+            pin = ["taskset", "-c", str(SERVER_CORE)]
+            process = subprocess.Popen(
+                pin + words(server.command, values), stdout=log, stderr=log, cwd=directory
+            )
+        try:
+            wait_until_serving(server, process, port, directory / "out.log")
+            yield Running(process.pid, port)
+            if process.poll() is not None:
+                raise SystemExit(f"{server.name} ended with status {process.returncode}")
+        finally:
+            stop(process)
+    finally:
+        shutil.rmtree(directory)
+
+
+def words(template: str, values: dict) -> list[str]:
+    return [word.format(**values) for word in template.split()]
+
+
+def free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def wait_until_serving(server, process, port: int, log: pathlib.Path) -> None:
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.1)
+    last = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
+    raise SystemExit(f"{server.name} does not serve (status {process.poll()}):\n{last}")
+
+
+def stop(process: subprocess.Popen) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def kafka_version() -> str:
+    pom = xml.etree.ElementTree.parse(HERE / "kafka" / "pom.xml")
+    return pom.findtext(".//{*}kafka.version") or ""
+
+
+def kafka_jars(target: pathlib.Path) -> pathlib.Path:
+    """Downloads Kafka once for each version."""
+    jars = target / "benches" / f"kafka-{kafka_version()}"
+    complete = jars / ".complete"
+    if not complete.exists():
+        pom = str(HERE / "kafka" / "pom.xml")
+        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+        subprocess.run(["mvn", "-q", "-B", "-f", pom, *goal], check=True)
+        complete.touch()
+    return jars
