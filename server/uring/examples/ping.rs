@@ -136,7 +136,8 @@ fn report(latencies: &mut [u32], wall: f64, (process, core): (f64, f64)) {
     };
     let requests = latencies.len() as f64;
     println!(
-        "{:.0} requests/s, p50 {:.0} us, p99 {:.0} us; per CPU-second: {:.0} (process), {:.0} (core 0)",
+        "{:.0} requests/s, p50 {:.0} us, p99 {:.0} us; \
+         per CPU-second: {:.0} (process), {:.0} (core 0)",
         requests / wall,
         at(0.5),
         at(0.99),

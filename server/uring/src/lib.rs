@@ -21,6 +21,7 @@
 //!   call. The ring sets no limit on what is queued: ask [`Ring::unsent`], and stop.
 //! - Files: [`Ring::write`], [`Ring::read`] and [`Ring::sync`] own their [`AlignedBuf`] until the
 //!   event with the caller's token brings it back. Operations in flight together have no order.
+//!   How durable writes are made, and why so: see `write.rs`.
 //! - [`Ring::turn`] fails only when the ring is unusable; a full submission or completion queue
 //!   loses nothing. Dropping a ring cancels and waits for all that is in flight; completed
 //!   events not yet taken are dropped.

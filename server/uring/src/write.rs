@@ -1,4 +1,31 @@
 //! Writing to files, durably or not.
+//!
+//! A durable write is one operation: a write with RWF_DSYNC, on a file opened with O_DIRECT where
+//! the file system allows it. Into blocks that were written before, such a write never goes to
+//! io_uring's own workers (seen in their run time: none), so their affinity and limits have no
+//! say. On a device that wants a flush after the write (no FUA, a volatile cache), a worker of the
+//! kernel (`kworker/dio`) sends and awaits that flush; with FUA or without such a cache there is
+//! no flush and, by the kernel's source, no worker. Writes into holes, fallocated blocks or past
+//! the end do go to io_uring's workers.
+//!
+//! The ways to do it, measured on two cores of a virtual machine (ext4 on virtio without FUA,
+//! server on core 0, client on core 1), where the bare echo answers in 43 us, 222,000 a CPU-second.
+//! Other programs were running: these are the best of many short runs, and less than a fifth
+//! between two of them means nothing.
+//!
+//! | durable echo by | p50, 1 connection | per CPU-second at 64 | at 1,000 connections |
+//! |---|---|---|---|
+//! | O_DIRECT write, RWF_DSYNC (this) | 189 us | 155,000 | 181,000 |
+//! | the same with IOSQE_ASYNC | 160 us | 135,000 | 198,000 |
+//! | O_DIRECT write linked to fdatasync | 171 us | 145,000 | 169,000 |
+//! | buffered write, RWF_DSYNC (the fallback) | 160 us | 106,000 | 134,000 |
+//! | pwritev2 that blocks the ring's thread | 136 us | 163,000 | 121,000 |
+//! | pwritev2 on a thread of its own, same core | 182 us | 152,000 | 155,000 |
+//! | pwritev2 on a thread of its own, any core | 171 us | 140,000 | 170,000 |
+//!
+//! Only the process's CPU time is counted, not the kernel worker's. Blocking is the fastest for a
+//! single client, but holds up everyone on the shard for the length of a flush. What the others
+//! gain in latency they lose in CPU time, and none of them is rid of a worker on a device with FUA.
 
 use std::io;
 
