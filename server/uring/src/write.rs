@@ -23,9 +23,12 @@
 //! | pwritev2 on a thread of its own, same core | 182 us | 152,000 | 155,000 |
 //! | pwritev2 on a thread of its own, any core | 171 us | 140,000 | 170,000 |
 //!
-//! Only the process's CPU time is counted, not the kernel worker's. Blocking is the fastest for a
-//! single client, but holds up everyone on the shard for the length of a flush. What the others
-//! gain in latency they lose in CPU time, and none of them is rid of a worker on a device with FUA.
+//! (The p50 of the blocking and of the buffered way were seen at real-time priority, where the
+//! first row had 198 us: the kernel's worker does not inherit it.) Only the process's CPU time is
+//! counted, not the kernel worker's. Two ways stand out of the noise: blocking is the fastest for
+//! a single client and the slowest for many, as it holds up everyone on the shard for the length
+//! of a flush; buffered costs the most CPU time. Of the others, the first is the simplest, and
+//! the only one that needs no worker where the device needs no flush.
 
 use std::io;
 
