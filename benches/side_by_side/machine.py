@@ -22,7 +22,7 @@ def describe(directory: pathlib.Path) -> dict:
         "memory_gib": round(int(first(r"MemTotal:\s*(\d+)", meminfo)) / 2**20, 1),
         "virtual": "hypervisor" in cpuinfo,
         "kernel": platform.release(),
-        "file_system": output(["stat", "-f", "-c", "%T", str(directory)]),
+        "file_system": output(["df", "--output=fstype", str(directory)]).split()[-1],
         "flush_us_p50": round(flush_us(directory)),
         "load_average": round(os.getloadavg()[0], 2),
     }
@@ -31,11 +31,11 @@ def describe(directory: pathlib.Path) -> dict:
 def versions(server_names: list[str]) -> dict:
     found = {
         "muster": output(["git", "-C", str(HERE), "describe", "--always", "--dirty"]),
-        "rustc": output(["rustc", "--version"]),
+        "rustc": first(r"rustc (\S+)", output(["rustc", "--version"])),
     }
     if "kafka" in server_names:
         found["kafka"] = kafka_version()
-        found["java"] = first(r"(.*)", output(["java", "-version"]))
+        found["java"] = first(r'"(.*)"', output(["java", "-version"]))
     return found
 
 

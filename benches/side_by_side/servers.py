@@ -168,6 +168,6 @@ def kafka_jars(target: pathlib.Path) -> pathlib.Path:
     if not complete.exists():
         pom = str(HERE / "kafka" / "pom.xml")
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
-        subprocess.run(["mvn", "-q", "-B", "-f", pom, *goal], check=True)
+        subprocess.run(["mvn", "-q", "-B", "-Dstyle.color=never", "-f", pom, *goal], check=True)
         complete.touch()
     return jars

@@ -31,7 +31,7 @@ run {machine["load_average"]}.
 - Versions: {versions}.
 - Server on core {SERVER_CORE} alone, client on core {CLIENT_CORE}; a closed loop with one request \
 in flight on each connection; every answer checked, 0 errors, and after commits the stored offsets.
-- {options["rounds"]} rounds, all servers in each, every server started anew; {options["seconds"]} s \
+- {options["rounds"]} round(s), all servers in each, every server started anew; {options["seconds"]} s \
 measured after {options["warmup"]} s with the same load (Kafka: before that \
 {options["kafka_warmup"]} s of each mode for its compiler). Each cell is the median of the rounds, \
 with (lowest to highest).
@@ -130,4 +130,5 @@ def select(result: dict, server: str, mode: str, connections: int) -> list[dict]
 
 def spread(values: list[float], form: str = ",.0f") -> str:
     low, high = min(values), max(values)
-    return f"{statistics.median(values):{form}} ({low:{form}} to {high:{form}})"
+    among = f" ({low:{form}} to {high:{form}})" if len(values) > 1 else ""
+    return f"{statistics.median(values):{form}}{among}"
