@@ -1,7 +1,6 @@
 """confluent-kafka (librdkafka) behind the adapter protocol."""
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from protocol import chunks, emit, id_of, key_of, main, value_of
@@ -43,13 +42,15 @@ class Confluent:
         emit("acked", records=acked)
 
     def committed(self):
-        admin = AdminClient(self.common)  # kept: its answers come only as long as it lives
-        found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)])
-        partitions = found[self.group].result(20).topic_partitions
-        emit("offsets", offsets={tp.partition: tp.offset for tp in partitions})
+        # By a consumer, which asks again while a coordinator loads; there the admin client dies.
+        consumer = self._unsubscribed(self.group)
+        partitions = self._partitions(consumer)
+        found = consumer.committed([TopicPartition(self.topic, p) for p in partitions], 20)
+        consumer.close()
+        emit("offsets", offsets={tp.partition: tp.offset for tp in found if tp.offset >= 0})
 
     def group_state(self):
-        admin = AdminClient(self.common)
+        admin = AdminClient(self.common)  # kept: its answers come only as long as it lives
         found = admin.describe_consumer_groups([self.group])
         group = found[self.group].result(20)
         emit(
@@ -61,9 +62,8 @@ class Confluent:
 
     def dump(self):
         # librdkafka asks for a group id, though a consumer that assigns by hand joins none.
-        unused = {"group.id": self.group + "-dump", "enable.auto.commit": False}
-        consumer = Consumer({**self.common, **unused})
-        partitions = consumer.list_topics(self.topic, 20).topics[self.topic].partitions
+        consumer = self._unsubscribed(self.group + "-dump")
+        partitions = self._partitions(consumer)
         ends = {
             p: consumer.get_watermark_offsets(TopicPartition(self.topic, p), 20)[1]
             for p in partitions
@@ -77,6 +77,13 @@ class Confluent:
                 reached[message.partition()] = message.offset() + 1
         consumer.close()
         emit("dumped")
+
+    def _unsubscribed(self, group):
+        config = {**self.common, "group.id": group, "enable.auto.commit": False}
+        return Consumer(config)
+
+    def _partitions(self, consumer):
+        return list(consumer.list_topics(self.topic, 20).topics[self.topic].partitions)
 
     def close(self):
         if self.producer is not None:
