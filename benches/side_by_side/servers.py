@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import xml.etree.ElementTree
@@ -115,10 +116,13 @@ def running(server: Server, base: pathlib.Path, places: dict[str, str]):
                 pin + words(server.command, values), stdout=log, stderr=log, cwd=directory
             )
         try:
-            wait_until_serving(server, process, port, directory / "out.log")
+            wait_until_serving(server, process, port)
             yield Running(process.pid, port)
             if process.poll() is not None:
                 raise SystemExit(f"{server.name} ended with status {process.returncode}")
+        except BaseException:
+            show_end_of(directory / "out.log")
+            raise
         finally:
             stop(process)
     finally:
@@ -137,14 +141,19 @@ def free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def wait_until_serving(server, process, port: int, log: pathlib.Path) -> None:
+def wait_until_serving(server: Server, process: subprocess.Popen, port: int) -> None:
     deadline = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
         time.sleep(0.1)
-    last = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
-    raise SystemExit(f"{server.name} does not serve (status {process.poll()}):\n{last}")
+    raise SystemExit(f"{server.name} does not serve (status {process.poll()})")
+
+
+def show_end_of(log: pathlib.Path) -> None:
+    """The log goes with the directory, so what it says about a failure is shown before."""
+    for line in log.read_text(errors="replace").splitlines()[-20:]:
+        print(line, file=sys.stderr)
 
 
 def stop(process: subprocess.Popen) -> None:
