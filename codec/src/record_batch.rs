@@ -1,1 +1,0 @@
-//! RecordBatch v2.

@@ -1,0 +1,190 @@
+//! A batch made of records, as Kafka's coordinator writes them.
+
+use super::header::{LENGTH_OVERHEAD, set_checksum};
+use super::{MAGIC, NO_PRODUCER_ID, NO_TIMESTAMP};
+use crate::limits::RECORD_BATCH_HEADER_BYTES;
+use crate::records::{ClusterRecord, GroupRecord};
+use crate::wire::{put_i8, put_i16, put_i32, put_i64, put_varint, put_varlong, varlong_len};
+
+/// What can be written as a record.
+pub trait WriteRecord {
+    /// Appends the key.
+    fn write_key(&self, out: &mut Vec<u8>);
+
+    /// Appends the value; false, and nothing, for a tombstone.
+    fn write_value(&self, out: &mut Vec<u8>) -> bool;
+}
+
+impl<T: WriteRecord + ?Sized> WriteRecord for &T {
+    fn write_key(&self, out: &mut Vec<u8>) {
+        (**self).write_key(out);
+    }
+
+    fn write_value(&self, out: &mut Vec<u8>) -> bool {
+        (**self).write_value(out)
+    }
+}
+
+impl WriteRecord for GroupRecord<'_> {
+    fn write_key(&self, out: &mut Vec<u8>) {
+        GroupRecord::write_key(self, out);
+    }
+
+    fn write_value(&self, out: &mut Vec<u8>) -> bool {
+        GroupRecord::write_value(self, out)
+    }
+}
+
+impl WriteRecord for ClusterRecord<'_> {
+    fn write_key(&self, out: &mut Vec<u8>) {
+        ClusterRecord::write_key(self, out);
+    }
+
+    fn write_value(&self, out: &mut Vec<u8>) -> bool {
+        ClusterRecord::write_value(self, out)
+    }
+}
+
+/// A key and a value that are bytes already.
+impl WriteRecord for (&[u8], Option<&[u8]>) {
+    fn write_key(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.0);
+    }
+
+    fn write_value(&self, out: &mut Vec<u8>) -> bool {
+        out.extend_from_slice(self.1.unwrap_or_default());
+        self.1.is_some()
+    }
+}
+
+/// Gathers records in a buffer that is used again and again. The batch has CREATE_TIME, no
+/// producer, no compression, no headers, and base sequence 0, as Kafka's coordinator has it.
+#[derive(Debug)]
+pub struct BatchBuilder {
+    /// The header's place, then the records.
+    buffer: Vec<u8>,
+    records: i32,
+    base_timestamp: i64,
+    max_timestamp: i64,
+}
+
+/// A state of a [`BatchBuilder`] to go back to.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    len: usize,
+    records: i32,
+    max_timestamp: i64,
+}
+
+impl Default for BatchBuilder {
+    fn default() -> Self {
+        let buffer = vec![0; RECORD_BATCH_HEADER_BYTES];
+        let (base_timestamp, max_timestamp) = (NO_TIMESTAMP, NO_TIMESTAMP);
+        Self { buffer, records: 0, base_timestamp, max_timestamp }
+    }
+}
+
+impl BatchBuilder {
+    /// Appends a record of a time in ms since the epoch.
+    pub fn append(&mut self, timestamp: i64, record: &impl WriteRecord) {
+        if self.records == 0 {
+            self.base_timestamp = timestamp;
+            self.max_timestamp = timestamp;
+        }
+        self.max_timestamp = self.max_timestamp.max(timestamp);
+        let start = self.buffer.len();
+        let out = &mut self.buffer;
+        put_i8(out, 0);
+        put_varlong(out, timestamp.wrapping_sub(self.base_timestamp));
+        put_varint(out, self.records);
+        let key_at = out.len();
+        record.write_key(out);
+        let key_len = out.len() - key_at;
+        insert_varint(out, key_at, key_len);
+        let value_at = out.len();
+        if record.write_value(out) {
+            let value_len = out.len() - value_at;
+            insert_varint(out, value_at, value_len);
+        } else {
+            debug_assert_eq!(out.len(), value_at, "a tombstone wrote a value");
+            put_varint(out, -1);
+        }
+        put_varint(out, 0);
+        let record_len = out.len() - start;
+        insert_varint(out, start, record_len);
+        self.records += 1;
+    }
+
+    /// Completes the batch, which begins at `base_offset`.
+    ///
+    /// # Panics
+    /// If there is no record.
+    pub fn seal(&mut self, base_offset: i64, partition_leader_epoch: i32) -> &[u8] {
+        assert!(self.records > 0, "a batch without records");
+        let len = self.buffer.len();
+        // Written behind the records and then moved to the place that was kept for it.
+        let out = &mut self.buffer;
+        put_i64(out, base_offset);
+        put_i32(out, (len - LENGTH_OVERHEAD) as i32);
+        put_i32(out, partition_leader_epoch);
+        put_i8(out, MAGIC);
+        put_i32(out, 0);
+        put_i16(out, 0);
+        put_i32(out, self.records - 1);
+        put_i64(out, self.base_timestamp);
+        put_i64(out, self.max_timestamp);
+        put_i64(out, NO_PRODUCER_ID);
+        put_i16(out, -1);
+        put_i32(out, 0);
+        put_i32(out, self.records);
+        assert_eq!(out.len(), len + RECORD_BATCH_HEADER_BYTES);
+        out.copy_within(len.., 0);
+        out.truncate(len);
+        set_checksum(out);
+        out
+    }
+
+    /// The state before the next append.
+    pub fn mark(&self) -> Mark {
+        let Self { records, max_timestamp, .. } = *self;
+        Mark { len: self.buffer.len(), records, max_timestamp }
+    }
+
+    /// Takes back what was appended since `mark`.
+    pub fn rewind(&mut self, mark: Mark) {
+        assert!(mark.len <= self.buffer.len() && mark.records <= self.records);
+        self.buffer.truncate(mark.len);
+        self.records = mark.records;
+        self.max_timestamp = mark.max_timestamp;
+    }
+
+    /// Forgets the records and keeps the buffer.
+    pub fn clear(&mut self) {
+        self.buffer.truncate(RECORD_BATCH_HEADER_BYTES);
+        self.records = 0;
+    }
+
+    /// How long the batch is, header included.
+    pub fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    pub fn records(&self) -> i32 {
+        self.records
+    }
+}
+
+/// Puts the length of what stands from `at` on before it. Records are short, so that moving them by
+/// a byte or two costs less than sizing them first.
+fn insert_varint(out: &mut Vec<u8>, at: usize, value: usize) {
+    let width = varlong_len(value as i64);
+    let end = out.len();
+    debug_assert_eq!(value, end - at);
+    put_varint(out, value as i32);
+    debug_assert_eq!(out.len(), end + width);
+    out[at..].rotate_right(width);
+}

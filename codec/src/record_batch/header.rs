@@ -1,0 +1,237 @@
+//! The 61 bytes before the records, and the checks on a batch as a whole.
+
+use super::{MAGIC, NO_PRODUCER_ID, NO_SEQUENCE};
+use crate::limits::RECORD_BATCH_HEADER_BYTES;
+use crate::wire::{DecodeError, Reader, Result};
+
+const LEADER_EPOCH_AT: usize = 12;
+const CRC_AT: usize = 17;
+/// The checksum covers everything from the attributes on.
+pub(super) const ATTRIBUTES_AT: usize = 21;
+const MAX_TIMESTAMP_AT: usize = 35;
+
+/// What the length field does not count: the base offset and itself.
+pub(super) const LENGTH_OVERHEAD: usize = 12;
+
+const COMPRESSION_MASK: i16 = 0x07;
+const LOG_APPEND_TIME_BIT: i16 = 0x08;
+const TRANSACTIONAL_BIT: i16 = 0x10;
+const CONTROL_BIT: i16 = 0x20;
+
+/// How the records of a batch are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    None,
+    Gzip,
+    Snappy,
+    Lz4,
+    Zstd,
+}
+
+/// Who gave the records of a batch their time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimestampType {
+    /// The producer, record by record.
+    CreateTime,
+    /// The log: all records have the batch's max timestamp.
+    LogAppendTime,
+}
+
+/// All fields of the header but the magic, which is always 2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchHeader {
+    pub base_offset: i64,
+    /// The bytes that follow the length field; not negative, and never less than the header's.
+    pub batch_length: i32,
+    pub partition_leader_epoch: i32,
+    pub crc: u32,
+    pub attributes: i16,
+    pub last_offset_delta: i32,
+    /// In ms since the epoch, as is `max_timestamp`.
+    pub base_timestamp: i64,
+    pub max_timestamp: i64,
+    pub producer_id: i64,
+    pub producer_epoch: i16,
+    pub base_sequence: i32,
+    pub records_count: i32,
+}
+
+impl BatchHeader {
+    /// Reads the header at the front of `bytes`; the records need not be there.
+    ///
+    /// # Errors
+    /// Fewer than 61 bytes, another magic than 2, or a length that is shorter than the header.
+    pub fn read(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes);
+        let base_offset = reader.i64()?;
+        let batch_length = reader.i32()?;
+        let partition_leader_epoch = reader.i32()?;
+        if reader.i8()? != MAGIC {
+            return Err(DecodeError::InvalidBatch("the magic is not 2"));
+        }
+        if batch_length < (RECORD_BATCH_HEADER_BYTES - LENGTH_OVERHEAD) as i32 {
+            return Err(DecodeError::InvalidBatch("the length is shorter than a header"));
+        }
+        Ok(Self {
+            base_offset,
+            batch_length,
+            partition_leader_epoch,
+            crc: reader.array().map(u32::from_be_bytes)?,
+            attributes: reader.i16()?,
+            last_offset_delta: reader.i32()?,
+            base_timestamp: reader.i64()?,
+            max_timestamp: reader.i64()?,
+            producer_id: reader.i64()?,
+            producer_epoch: reader.i16()?,
+            base_sequence: reader.i32()?,
+            records_count: reader.i32()?,
+        })
+    }
+
+    /// What a producer's batch must keep to: as many records as offsets and at least one, a known
+    /// compression, no control batch, and a sequence number if there is a producer id
+    /// (`LogValidator.validateBatch`).
+    ///
+    /// # Errors
+    /// `InvalidBatch`, for which the producer gets INVALID_RECORD.
+    pub fn validate_from_client(&self) -> Result<()> {
+        let broken = if self.last_offset_delta < 0 {
+            "the last offset is before the first"
+        } else if self.records_count <= 0 {
+            "no records"
+        } else if i64::from(self.records_count) != i64::from(self.last_offset_delta) + 1 {
+            "the count of records is not that of the offsets"
+        } else if self.compression().is_none() {
+            "unknown compression"
+        } else if self.is_control() {
+            "a control batch of a client"
+        } else if self.has_producer_id() && self.base_sequence < 0 {
+            "a producer id without a sequence number"
+        } else {
+            return Ok(());
+        };
+        Err(DecodeError::InvalidBatch(broken))
+    }
+
+    /// The length of the whole batch in bytes.
+    pub fn total_len(&self) -> usize {
+        self.batch_length.max(0) as usize + LENGTH_OVERHEAD
+    }
+
+    /// The offset of the last record. Offsets of a client can be anything, hence the wrapping.
+    pub fn last_offset(&self) -> i64 {
+        self.base_offset.wrapping_add(i64::from(self.last_offset_delta))
+    }
+
+    /// The offset after the last record.
+    pub fn next_offset(&self) -> i64 {
+        self.last_offset().wrapping_add(1)
+    }
+
+    /// The sequence number of the last record, which wraps to 0; -1 if there is none
+    /// (`DefaultRecordBatch.incrementSequence`).
+    pub fn last_sequence(&self) -> i32 {
+        if self.base_sequence == NO_SEQUENCE {
+            return NO_SEQUENCE;
+        }
+        (self.base_sequence.wrapping_add(self.last_offset_delta)) & i32::MAX
+    }
+
+    /// None if the codec is none of Kafka's.
+    pub fn compression(&self) -> Option<Compression> {
+        Some(match self.attributes & COMPRESSION_MASK {
+            0 => Compression::None,
+            1 => Compression::Gzip,
+            2 => Compression::Snappy,
+            3 => Compression::Lz4,
+            4 => Compression::Zstd,
+            _ => return None,
+        })
+    }
+
+    pub fn timestamp_type(&self) -> TimestampType {
+        if self.attributes & LOG_APPEND_TIME_BIT == 0 {
+            TimestampType::CreateTime
+        } else {
+            TimestampType::LogAppendTime
+        }
+    }
+
+    pub fn is_transactional(&self) -> bool {
+        self.attributes & TRANSACTIONAL_BIT != 0
+    }
+
+    pub fn is_control(&self) -> bool {
+        self.attributes & CONTROL_BIT != 0
+    }
+
+    pub fn has_producer_id(&self) -> bool {
+        self.producer_id > NO_PRODUCER_ID
+    }
+}
+
+/// Checks the batch at the front of `bytes`: all of it is there, and it is what its checksum says
+/// (`DefaultRecordBatch.ensureValid`). Its header comes back.
+///
+/// # Errors
+/// Whatever makes the bytes not a batch; a producer gets CORRUPT_MESSAGE for them.
+pub fn validate(bytes: &[u8]) -> Result<BatchHeader> {
+    let header = BatchHeader::read(bytes)?;
+    let batch = bytes.get(..header.total_len()).ok_or(DecodeError::UnexpectedEnd)?;
+    if checksum(batch) != header.crc {
+        return Err(DecodeError::InvalidBatch("the checksum does not match"));
+    }
+    Ok(header)
+}
+
+/// Gives a whole batch its place in the log. The checksum does not cover it.
+///
+/// # Panics
+/// If `batch` is shorter than a header: it was not validated.
+pub fn set_base_offset(batch: &mut [u8], base_offset: i64) {
+    put(batch, 0, base_offset.to_be_bytes());
+}
+
+/// Gives a whole batch the epoch of the leader that appended it. The checksum does not cover it.
+///
+/// # Panics
+/// If `batch` is shorter than a header: it was not validated.
+pub fn set_partition_leader_epoch(batch: &mut [u8], epoch: i32) {
+    put(batch, LEADER_EPOCH_AT, epoch.to_be_bytes());
+}
+
+/// Sets who timed a whole batch and its largest timestamp, and the checksum anew if that changes
+/// anything (`DefaultRecordBatch.setMaxTimestamp`). `batch` is that batch and nothing more.
+///
+/// # Panics
+/// If `batch` is shorter than a header: it was not validated.
+pub fn set_max_timestamp(batch: &mut [u8], by: TimestampType, max_timestamp: i64) {
+    assert!(batch.len() >= RECORD_BATCH_HEADER_BYTES, "not a validated batch");
+    let before = [batch[ATTRIBUTES_AT], batch[ATTRIBUTES_AT + 1]];
+    let attributes = match by {
+        TimestampType::CreateTime => i16::from_be_bytes(before) & !LOG_APPEND_TIME_BIT,
+        TimestampType::LogAppendTime => i16::from_be_bytes(before) | LOG_APPEND_TIME_BIT,
+    };
+    let timestamp = &batch[MAX_TIMESTAMP_AT..MAX_TIMESTAMP_AT + 8];
+    if attributes.to_be_bytes() == before && timestamp == max_timestamp.to_be_bytes() {
+        return;
+    }
+    put(batch, ATTRIBUTES_AT, attributes.to_be_bytes());
+    put(batch, MAX_TIMESTAMP_AT, max_timestamp.to_be_bytes());
+    set_checksum(batch);
+}
+
+/// Writes the checksum of a whole batch into it.
+pub(super) fn set_checksum(batch: &mut [u8]) {
+    let crc = checksum(batch);
+    put(batch, CRC_AT, crc.to_be_bytes());
+}
+
+fn checksum(batch: &[u8]) -> u32 {
+    batch.get(ATTRIBUTES_AT..).map_or(0, crc32c::crc32c)
+}
+
+fn put<const N: usize>(batch: &mut [u8], at: usize, value: [u8; N]) {
+    assert!(batch.len() >= RECORD_BATCH_HEADER_BYTES, "not a validated batch");
+    batch[at..at + N].copy_from_slice(&value);
+}

@@ -1,0 +1,28 @@
+//! RecordBatch v2: the unit in which Kafka's records are sent, checked and stored.
+//!
+//! Where the rules come from: `DefaultRecordBatch`, `DefaultRecord` and `LogValidator` of Kafka.
+//! [`header`]: fields, checks and what may be patched in place; [`reader`]: batches of a buffer and
+//! records of a batch; [`builder`]: a batch made of records.
+
+mod builder;
+mod header;
+mod reader;
+
+pub use builder::{BatchBuilder, Mark, WriteRecord};
+pub use header::{
+    BatchHeader, Compression, TimestampType, set_base_offset, set_max_timestamp,
+    set_partition_leader_epoch, validate,
+};
+pub use reader::{Batch, Batches, Record, Records};
+
+/// The only magic byte that is served.
+pub const MAGIC: i8 = 2;
+
+/// Stands for "no producer id" in a batch.
+pub const NO_PRODUCER_ID: i64 = -1;
+
+/// Stands for "no sequence number" in a batch.
+pub const NO_SEQUENCE: i32 = -1;
+
+/// Stands for "no timestamp" in a batch.
+pub const NO_TIMESTAMP: i64 = -1;

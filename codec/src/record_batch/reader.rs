@@ -1,0 +1,202 @@
+//! The batches of a buffer, and the records of a batch that is not compressed.
+
+use super::{BatchHeader, Compression, TimestampType, validate};
+use crate::limits::RECORD_BATCH_HEADER_BYTES;
+use crate::wire::{DecodeError, Reader, Result};
+
+/// One batch of a buffer, whole.
+#[derive(Debug, Clone, Copy)]
+pub struct Batch<'a> {
+    pub header: BatchHeader,
+    /// Header and records.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Batch<'a> {
+    /// The batch at the front of `bytes`, which may hold more. The checksum is not looked at.
+    ///
+    /// # Errors
+    /// Bytes that are not a header, or that end before the batch does.
+    pub fn read(bytes: &'a [u8]) -> Result<Self> {
+        let header = BatchHeader::read(bytes)?;
+        let bytes = bytes.get(..header.total_len()).ok_or(DecodeError::UnexpectedEnd)?;
+        Ok(Self { header, bytes })
+    }
+
+    /// Checks the batch against its checksum.
+    ///
+    /// # Errors
+    /// A checksum that does not match.
+    pub fn validate(&self) -> Result<()> {
+        validate(self.bytes).map(drop)
+    }
+
+    /// What follows the header: the records, or what they were compressed to.
+    pub fn payload(&self) -> &'a [u8] {
+        &self.bytes[RECORD_BATCH_HEADER_BYTES..]
+    }
+
+    /// The records, in order.
+    ///
+    /// # Errors
+    /// `InvalidBatch` if the batch is compressed.
+    pub fn records(&self) -> Result<Records<'a>> {
+        if self.header.compression() != Some(Compression::None) {
+            return Err(DecodeError::InvalidBatch("the records are compressed"));
+        }
+        Ok(Records::new(self.payload(), self.header.records_count))
+    }
+
+    /// The time of a record, in ms since the epoch.
+    pub fn timestamp(&self, record: &Record<'_>) -> i64 {
+        match self.header.timestamp_type() {
+            TimestampType::CreateTime => {
+                self.header.base_timestamp.wrapping_add(record.timestamp_delta)
+            }
+            TimestampType::LogAppendTime => self.header.max_timestamp,
+        }
+    }
+
+    /// The place of a record in its partition.
+    pub fn offset(&self, record: &Record<'_>) -> i64 {
+        self.header.base_offset.wrapping_add(i64::from(record.offset_delta))
+    }
+}
+
+/// The batches of a buffer, in order. Checksums are not looked at. The iterator ends with the
+/// buffer or with its first error; [`Batches::consumed`] tells how far it came.
+#[derive(Debug, Clone)]
+pub struct Batches<'a> {
+    bytes: &'a [u8],
+    consumed: usize,
+    failed: bool,
+}
+
+impl<'a> Batches<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, consumed: 0, failed: false }
+    }
+
+    /// How many bytes the batches so far took.
+    pub fn consumed(&self) -> usize {
+        self.consumed
+    }
+}
+
+impl<'a> Iterator for Batches<'a> {
+    type Item = Result<Batch<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed || self.consumed == self.bytes.len() {
+            return None;
+        }
+        let batch = Batch::read(&self.bytes[self.consumed..]);
+        match &batch {
+            Ok(batch) => self.consumed += batch.bytes.len(),
+            Err(_) => self.failed = true,
+        }
+        Some(batch)
+    }
+}
+
+/// A record. Its headers were checked and skipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    pub offset_delta: i32,
+    pub timestamp_delta: i64,
+    pub key: Option<&'a [u8]>,
+    pub value: Option<&'a [u8]>,
+}
+
+impl<'a> Record<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self> {
+        let length = usize::try_from(reader.varint()?)
+            .map_err(|_| DecodeError::InvalidBatch("a record of negative length"))?;
+        let mut body = Reader::new(reader.take(length)?);
+        let _attributes = body.i8()?;
+        let timestamp_delta = body.varlong()?;
+        let offset_delta = body.varint()?;
+        let key = nullable_bytes(&mut body)?;
+        let value = nullable_bytes(&mut body)?;
+        skip_headers(&mut body)?;
+        if body.remaining() > 0 {
+            return Err(DecodeError::InvalidBatch("a record longer than its fields"));
+        }
+        Ok(Self { offset_delta, timestamp_delta, key, value })
+    }
+}
+
+/// The records of a batch, in order, as many as its header says. The iterator ends with its first
+/// error; bytes after the last record are one.
+#[derive(Debug, Clone)]
+pub struct Records<'a> {
+    reader: Reader<'a>,
+    left: i32,
+    failed: bool,
+}
+
+impl<'a> Records<'a> {
+    /// The records of an uncompressed payload of `count` records.
+    pub fn new(payload: &'a [u8], count: i32) -> Self {
+        Self { reader: Reader::new(payload), left: count, failed: false }
+    }
+
+    /// Checks that all records can be read and that their offsets are 0, 1, 2 and so on
+    /// (`LogValidator.validateMessagesAndAssignOffsets`).
+    ///
+    /// # Errors
+    /// What is wrong with the first record that is wrong; the producer gets INVALID_RECORD.
+    pub fn validate(self) -> Result<()> {
+        for (expected, record) in (0..).zip(self) {
+            if record?.offset_delta != expected {
+                return Err(DecodeError::InvalidBatch("offsets that do not count up"));
+            }
+        }
+        Ok(())
+    }
+
+    fn read_next(&mut self) -> Option<Result<Record<'a>>> {
+        if self.left > 0 {
+            self.left -= 1;
+            return Some(Record::read(&mut self.reader));
+        }
+        (self.reader.remaining() > 0)
+            .then_some(Err(DecodeError::InvalidBatch("bytes after the last record")))
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let record = self.read_next();
+        self.failed = matches!(record, Some(Err(_)));
+        record
+    }
+}
+
+/// Bytes of a varint length; null if that is negative (`DefaultRecord.readFrom`).
+fn nullable_bytes<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>> {
+    match usize::try_from(reader.varint()?) {
+        Ok(length) => reader.take(length).map(Some),
+        Err(_) => Ok(None),
+    }
+}
+
+fn skip_headers(reader: &mut Reader<'_>) -> Result<()> {
+    let count = reader.varint()?;
+    // A header takes two bytes at least, so a count that lies runs into the end at once.
+    if count < 0 || count as usize > reader.remaining() {
+        return Err(DecodeError::InvalidBatch("an impossible count of headers"));
+    }
+    for _ in 0..count {
+        if nullable_bytes(reader)?.is_none() {
+            return Err(DecodeError::InvalidBatch("a header without a key"));
+        }
+        nullable_bytes(reader)?;
+    }
+    Ok(())
+}
