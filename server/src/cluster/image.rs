@@ -19,8 +19,10 @@ pub struct Topic {
 /// Config names and values that replace defaults.
 pub type Overrides = BTreeMap<String, String>;
 
-/// The resource type of topics in configs.
+/// Kafka's number of topics among the resources that have configs.
 pub const TOPIC_RESOURCE: i8 = 2;
+/// Kafka's number of brokers; the name is the node id, or empty for all brokers.
+pub const BROKER_RESOURCE: i8 = 4;
 
 /// All topics and configs at one point in shard 0's log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

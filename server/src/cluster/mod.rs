@@ -3,4 +3,4 @@
 
 mod image;
 
-pub use image::{ClusterImage, Topic};
+pub use image::{BROKER_RESOURCE, ClusterImage, Overrides, TOPIC_RESOURCE, Topic};

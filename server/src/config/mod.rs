@@ -1,1 +1,93 @@
-//! The server's configuration: Kafka's keys, types, defaults and rules.
+//! The configs of brokers and topics: Kafka's keys, types, defaults and rules.
+//!
+//! Start with `broker` and `topic`, the two tables from which all else is derived: parsing, checks,
+//! DescribeConfigs, the texts of errors. `value` holds the types, `rules` what spans several keys,
+//! `properties` the form of the file.
+
+mod broker;
+mod derived;
+mod key;
+mod listeners;
+mod properties;
+mod rules;
+mod topic;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+pub use broker::Config;
+pub use derived::effective;
+pub use key::{Flags, InvalidValue, Key};
+pub use listeners::Address;
+pub use topic::TopicConfig;
+pub use value::{CleanupPolicy, CompressionType, ConfigType, Invalid, Value};
+
+use std::fmt;
+
+impl Config {
+    /// The configs that a file in the form of `server.properties` and `key=value` words of the
+    /// command line give together; the words win, and of the same key the last one.
+    ///
+    /// # Errors
+    /// What is wrong, by the name of its key.
+    pub fn load(file: &str, words: &[String]) -> Result<Self, ConfigError> {
+        let mut pairs = properties::parse(file).map_err(ConfigError::Syntax)?;
+        for word in words {
+            let pair = word.split_once('=');
+            let (key, value) = pair.ok_or_else(|| ConfigError::NotAPair(word.clone()))?;
+            pairs.push((key.to_owned(), value.to_owned()));
+        }
+        let mut config = Self::default();
+        for (name, value) in &pairs {
+            config.set(name, value)?;
+        }
+        rules::check(&config).map_err(ConfigError::Rule)?;
+        Ok(config)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
+        let key = Self::key(name).ok_or_else(|| ConfigError::UnknownKey(name.to_owned()))?;
+        key.set(self, value).map_err(ConfigError::InvalidValue)?;
+        self.set.insert(key.name, key.normalize(value));
+        Ok(())
+    }
+
+    /// The text that the file or the command line gave a key.
+    pub fn set_text(&self, key: &str) -> Option<&str> {
+        self.set.get(key).map(String::as_str)
+    }
+
+    /// The keys that were set and change nothing, for a line in the log.
+    pub fn set_without_effect(&self) -> impl Iterator<Item = &'static str> {
+        let keys = Self::KEYS.iter().filter(|key| !key.flags.obeyed);
+        keys.filter(|key| self.set.contains_key(key.name)).map(|key| key.name)
+    }
+}
+
+/// Why there is no config to start with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConfigError {
+    Syntax(String),
+    /// A word of the command line without `=`.
+    NotAPair(String),
+    UnknownKey(String),
+    InvalidValue(InvalidValue),
+    /// Values that do not go together.
+    Rule(String),
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax(error) | Self::Rule(error) => f.write_str(error),
+            Self::NotAPair(word) => write!(f, "\"{word}\" is not of the form key=value"),
+            Self::UnknownKey(key) => write!(f, "unknown key \"{key}\""),
+            Self::InvalidValue(InvalidValue { key, invalid }) => {
+                write!(f, "{key}={}: {}", invalid.value, invalid.rule)
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}

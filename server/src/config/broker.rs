@@ -1,0 +1,287 @@
+//! The configs of a broker: one row each, and everything else is derived from the rows.
+//!
+//! A field is Kafka's key with underscores for dots. Types, defaults and ranges are those of
+//! Kafka 4.3 (`AbstractKafkaConfig.CONFIG_DEF`), but for `log.dir`. Keys of what muster does not
+//! have at all (TLS, SASL, authorizers, tiered storage, plug-ins) are not here: who sets one of
+//! those counts on something, and is told.
+
+use super::key::{Flags, Key, find, key_name, set_field};
+use super::value::{CleanupPolicy, CompressionType, ConfigValue, Valid, at_least, between, words};
+use muster_codec::record_batch::TimestampType;
+use std::collections::BTreeMap;
+
+macro_rules! broker_configs {
+    ($($field:ident: $type:ty = $default:expr, $valid:expr, [$($flag:ident)*];)*) => {
+        /// What a server runs with.
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct Config {
+            $(pub $field: $type,)*
+            /// The keys that the file or the command line set, with their texts.
+            pub(super) set: BTreeMap<&'static str, String>,
+        }
+
+        /// Kafka's defaults.
+        impl Default for Config {
+            fn default() -> Self {
+                Self { $($field: $default,)* set: BTreeMap::new() }
+            }
+        }
+
+        impl Config {
+            /// All keys, in the order of their names.
+            pub const KEYS: &'static [Key<Self>] = &[$(
+                Key {
+                    name: key_name!($field),
+                    config_type: <$type as ConfigValue>::TYPE,
+                    valid: $valid,
+                    flags: Flags { $($flag: true,)* ..Flags::NONE },
+                    synonyms: &[],
+                    get: |config| config.$field.value(),
+                    set: |config, text, valid| set_field(&mut config.$field, text, valid),
+                },
+            )*];
+        }
+    };
+}
+
+impl Config {
+    pub fn key(name: &str) -> Option<&'static Key<Self>> {
+        find(Self::KEYS, name)
+    }
+}
+
+broker_configs! {
+    add_partitions_to_txn_retry_backoff_max_ms: i32 = 100, at_least(0), [];
+    add_partitions_to_txn_retry_backoff_ms: i32 = 20, at_least(1), [];
+    advertised_listeners: Option<Vec<String>> = None, Valid::Any, [obeyed];
+    alter_log_dirs_replication_quota_window_num: i32 = 11, at_least(1), [];
+    alter_log_dirs_replication_quota_window_size_seconds: i32 = 1, at_least(1), [];
+    auto_create_topics_enable: bool = true, Valid::Any, [obeyed];
+    auto_leader_rebalance_enable: bool = true, Valid::Any, [];
+    background_threads: i32 = 10, at_least(1), [dynamic];
+    broker_heartbeat_interval_ms: i32 = 2_000, Valid::Any, [];
+    broker_id: i32 = -1, Valid::Any, [];
+    broker_rack: Option<String> = None, Valid::Any, [];
+    broker_session_timeout_ms: i32 = 9_000, Valid::Any, [];
+    compression_gzip_level: i32 = -1, Valid::GzipLevel, [dynamic];
+    compression_lz4_level: i32 = 9, between(1, 17), [dynamic];
+    compression_type: CompressionType = CompressionType::Producer, Valid::Any, [obeyed dynamic];
+    compression_zstd_level: i32 = 3, between(-131_072, 22), [dynamic];
+    connection_failed_authentication_delay_ms: i32 = 100, at_least(0), [];
+    connections_max_idle_ms: i64 = 600_000, Valid::Any, [obeyed];
+    controlled_shutdown_enable: bool = true, Valid::Any, [];
+    controller_listener_names: Option<Vec<String>> = None, Valid::Any, [obeyed];
+    controller_quorum_append_linger_ms: i32 = 25, at_least(0), [];
+    controller_quorum_auto_join_enable: bool = false, Valid::Any, [];
+    controller_quorum_bootstrap_servers: Vec<String> = Vec::new(), Valid::Any, [];
+    controller_quorum_election_backoff_max_ms: i32 = 1_000, at_least(0), [];
+    controller_quorum_election_timeout_ms: i32 = 1_000, at_least(0), [];
+    controller_quorum_fetch_max_bytes: i32 = 1_048_576, at_least(1), [];
+    controller_quorum_fetch_snapshot_max_bytes: i32 = 1_048_576, at_least(1), [];
+    controller_quorum_fetch_timeout_ms: i32 = 2_000, at_least(0), [];
+    controller_quorum_request_timeout_ms: i32 = 2_000, at_least(0), [];
+    controller_quorum_retry_backoff_ms: i32 = 20, at_least(0), [];
+    controller_quorum_voters: Vec<String> = Vec::new(), Valid::Any, [];
+    controller_quota_window_num: i32 = 11, at_least(1), [];
+    controller_quota_window_size_seconds: i32 = 1, at_least(1), [];
+    controller_socket_timeout_ms: i32 = 30_000, Valid::Any, [];
+    default_replication_factor: i32 = 1, Valid::Any, [];
+    delete_records_purgatory_purge_interval_requests: i32 = 1, Valid::Any, [];
+    delete_topic_enable: bool = true, Valid::Any, [obeyed];
+    fetch_max_bytes: i32 = 57_671_680, at_least(1_024), [obeyed];
+    fetch_purgatory_purge_interval_requests: i32 = 1_000, Valid::Any, [];
+    group_consumer_assignment_interval_ms: i32 = 1_000, at_least(0), [dynamic];
+    group_consumer_assignors: Vec<String> = words("uniform,range"), Valid::Any, [];
+    group_consumer_heartbeat_interval_ms: i32 = 5_000, at_least(1), [];
+    group_consumer_max_assignment_interval_ms: i32 = 15_000, at_least(0), [];
+    group_consumer_max_heartbeat_interval_ms: i32 = 15_000, at_least(1), [];
+    group_consumer_max_session_timeout_ms: i32 = 60_000, at_least(1), [];
+    group_consumer_max_size: i32 = i32::MAX, at_least(1), [];
+    group_consumer_migration_policy: String = "bidirectional".into(),
+        Valid::OneOfIgnoringCase(&["DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"]), [];
+    group_consumer_min_assignment_interval_ms: i32 = 0, at_least(0), [];
+    group_consumer_min_heartbeat_interval_ms: i32 = 5_000, at_least(1), [];
+    group_consumer_min_session_timeout_ms: i32 = 45_000, at_least(1), [];
+    group_consumer_regex_refresh_interval_ms: i32 = 600_000, at_least(10_000), [internal];
+    group_consumer_session_timeout_ms: i32 = 45_000, at_least(1), [];
+    group_coordinator_append_linger_ms: i32 = -1, at_least(-1), [obeyed];
+    group_coordinator_background_threads: i32 = 2, at_least(1), [];
+    group_coordinator_cached_buffer_max_bytes: i32 = 1_048_588, at_least(524_288), [dynamic];
+    group_coordinator_rebalance_protocols: Vec<String> = words("classic,consumer,streams"),
+        Valid::EachOneOf(&["consumer", "classic", "share", "streams"]), [];
+    group_coordinator_threads: i32 = 4, at_least(1), [];
+    group_initial_rebalance_delay_ms: i32 = 3_000, Valid::Any, [obeyed];
+    group_max_session_timeout_ms: i32 = 1_800_000, Valid::Any, [obeyed];
+    group_max_size: i32 = i32::MAX, at_least(1), [obeyed];
+    group_min_session_timeout_ms: i32 = 6_000, Valid::Any, [obeyed];
+    group_share_assignment_interval_ms: i32 = 1_000, at_least(0), [dynamic];
+    group_share_assignors: Vec<String> = words("simple"), Valid::Any, [];
+    group_share_delivery_count_limit: i32 = 5, between(2, 10), [];
+    group_share_heartbeat_interval_ms: i32 = 5_000, at_least(1), [];
+    group_share_initialize_retry_interval_ms: i32 = 30_000, at_least(1), [internal];
+    group_share_max_assignment_interval_ms: i32 = 15_000, at_least(0), [];
+    group_share_max_delivery_count_limit: i32 = 10, between(5, 25), [];
+    group_share_max_heartbeat_interval_ms: i32 = 15_000, at_least(1), [];
+    group_share_max_partition_max_record_locks: i32 = 4_000, between(2_000, 10_000), [];
+    group_share_max_record_lock_duration_ms: i32 = 60_000, between(30_000, 3_600_000), [];
+    group_share_max_session_timeout_ms: i32 = 60_000, at_least(1), [];
+    group_share_max_share_sessions: i32 = 2_000, at_least(1), [];
+    group_share_max_size: i32 = 200, between(1, 1_000), [];
+    group_share_min_assignment_interval_ms: i32 = 0, at_least(0), [];
+    group_share_min_delivery_count_limit: i32 = 2, between(2, 5), [];
+    group_share_min_heartbeat_interval_ms: i32 = 5_000, at_least(1), [];
+    group_share_min_partition_max_record_locks: i32 = 100, between(100, 2_000), [];
+    group_share_min_record_lock_duration_ms: i32 = 15_000, between(1_000, 30_000), [];
+    group_share_min_session_timeout_ms: i32 = 45_000, at_least(1), [];
+    group_share_partition_max_record_locks: i32 = 2_000, between(100, 10_000), [];
+    group_share_record_lock_duration_ms: i32 = 30_000, between(1_000, 3_600_000), [];
+    group_share_session_timeout_ms: i32 = 45_000, at_least(1), [];
+    group_streams_assignment_interval_ms: i32 = 1_000, at_least(0), [dynamic];
+    group_streams_heartbeat_interval_ms: i32 = 5_000, at_least(1), [];
+    group_streams_initial_rebalance_delay_ms: i32 = 3_000, at_least(0), [];
+    group_streams_max_assignment_interval_ms: i32 = 15_000, at_least(0), [];
+    group_streams_max_heartbeat_interval_ms: i32 = 15_000, at_least(1), [];
+    group_streams_max_session_timeout_ms: i32 = 60_000, at_least(1), [];
+    group_streams_max_size: i32 = i32::MAX, at_least(1), [];
+    group_streams_max_standby_replicas: i32 = 2, at_least(0), [];
+    group_streams_min_assignment_interval_ms: i32 = 0, at_least(0), [];
+    group_streams_min_heartbeat_interval_ms: i32 = 5_000, at_least(1), [];
+    group_streams_min_session_timeout_ms: i32 = 45_000, at_least(1), [];
+    group_streams_num_standby_replicas: i32 = 0, at_least(0), [];
+    group_streams_session_timeout_ms: i32 = 45_000, at_least(1), [];
+    initial_broker_registration_timeout_ms: i32 = 60_000, Valid::Any, [];
+    inter_broker_listener_name: Option<String> = None, Valid::Any, [];
+    leader_imbalance_check_interval_seconds: i64 = 300, at_least(1), [];
+    listener_security_protocol_map: String =
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT".into(),
+        Valid::Any, [obeyed];
+    listeners: Vec<String> = words("PLAINTEXT://:9092"), Valid::Any, [obeyed];
+    log_cleaner_backoff_ms: i64 = 15_000, at_least(0), [dynamic];
+    log_cleaner_dedupe_buffer_size: i64 = 134_217_728, Valid::Any, [dynamic];
+    log_cleaner_delete_retention_ms: i64 = 86_400_000, at_least(0), [dynamic];
+    log_cleaner_enable: bool = true, Valid::Any, [];
+    log_cleaner_io_buffer_load_factor: f64 = 0.9, Valid::Any, [dynamic];
+    log_cleaner_io_buffer_size: i32 = 524_288, at_least(0), [dynamic];
+    log_cleaner_io_max_bytes_per_second: f64 = f64::MAX, Valid::Any, [dynamic];
+    log_cleaner_max_compaction_lag_ms: i64 = i64::MAX, at_least(1), [dynamic];
+    log_cleaner_min_cleanable_ratio: f64 = 0.5, Valid::Ratio, [dynamic];
+    log_cleaner_min_compaction_lag_ms: i64 = 0, at_least(0), [dynamic];
+    log_cleaner_threads: i32 = 1, at_least(0), [dynamic];
+    log_cleanup_policy: CleanupPolicy = CleanupPolicy::DELETE, Valid::Any, [obeyed dynamic];
+    log_dir: Vec<String> = words("data"), Valid::Any, [obeyed];
+    log_dir_failure_timeout_ms: i64 = 30_000, at_least(1), [];
+    log_dirs: Option<Vec<String>> = None, Valid::Any, [obeyed];
+    log_flush_interval_messages: i64 = i64::MAX, at_least(1), [obeyed dynamic];
+    log_flush_interval_ms: Option<i64> = None, Valid::Any, [obeyed dynamic];
+    log_flush_offset_checkpoint_interval_ms: i32 = 60_000, at_least(0), [];
+    log_flush_scheduler_interval_ms: i64 = i64::MAX, Valid::Any, [obeyed];
+    log_flush_start_offset_checkpoint_interval_ms: i32 = 60_000, at_least(0), [];
+    log_index_interval_bytes: i32 = 4_096, at_least(0), [obeyed dynamic];
+    log_index_size_max_bytes: i32 = 10_485_760, at_least(4), [dynamic];
+    log_initial_task_delay_ms: i64 = 30_000, at_least(0), [internal];
+    log_local_retention_bytes: i64 = -2, at_least(-2), [dynamic];
+    log_local_retention_ms: i64 = -2, at_least(-2), [dynamic];
+    log_message_timestamp_after_max_ms: i64 = 3_600_000, at_least(0), [obeyed dynamic];
+    log_message_timestamp_before_max_ms: i64 = i64::MAX, at_least(0), [obeyed dynamic];
+    log_message_timestamp_type: TimestampType = TimestampType::CreateTime, Valid::Any, [obeyed dynamic];
+    log_preallocate: bool = false, Valid::Any, [dynamic];
+    log_retention_bytes: i64 = -1, Valid::Any, [obeyed dynamic];
+    log_retention_check_interval_ms: i64 = 300_000, at_least(1), [obeyed];
+    log_retention_hours: i32 = 168, Valid::Any, [obeyed];
+    log_retention_minutes: Option<i32> = None, Valid::Any, [obeyed];
+    log_retention_ms: Option<i64> = None, Valid::Any, [obeyed dynamic];
+    log_roll_hours: i32 = 168, at_least(1), [obeyed];
+    log_roll_jitter_hours: i32 = 0, at_least(0), [obeyed];
+    log_roll_jitter_ms: Option<i64> = None, Valid::Any, [obeyed dynamic];
+    log_roll_ms: Option<i64> = None, Valid::Any, [obeyed dynamic];
+    log_segment_bytes: i32 = 1_073_741_824, at_least(1_048_576), [obeyed dynamic];
+    log_segment_delete_delay_ms: i64 = 60_000, at_least(0), [dynamic];
+    max_connection_creation_rate: i32 = i32::MAX, at_least(0), [dynamic];
+    max_connections: i32 = i32::MAX, at_least(0), [obeyed dynamic];
+    max_connections_per_ip: i32 = i32::MAX, at_least(0), [obeyed dynamic];
+    max_connections_per_ip_overrides: String = String::new(), Valid::Any, [dynamic];
+    max_incremental_fetch_session_cache_slots: i32 = 1_000, at_least(0), [];
+    max_request_partition_size_limit: i32 = 2_000, at_least(1), [obeyed];
+    message_max_bytes: i32 = 1_048_588, at_least(0), [obeyed dynamic];
+    metadata_log_max_record_bytes_between_snapshots: i64 = 20_971_520, at_least(1), [];
+    metadata_log_max_snapshot_interval_ms: i64 = 3_600_000, at_least(0), [];
+    metadata_log_segment_bytes: i32 = 1_073_741_824, at_least(8_388_608), [];
+    metadata_log_segment_ms: i64 = 604_800_000, Valid::Any, [];
+    metadata_max_idle_interval_ms: i32 = 500, at_least(0), [];
+    metadata_max_retention_bytes: i64 = 104_857_600, Valid::Any, [];
+    metadata_max_retention_ms: i64 = 604_800_000, Valid::Any, [];
+    metrics_num_samples: i32 = 2, at_least(1), [];
+    metrics_recording_level: String = "INFO".into(), Valid::Any, [];
+    metrics_sample_window_ms: i64 = 30_000, at_least(1), [];
+    min_insync_replicas: i32 = 1, at_least(1), [obeyed dynamic];
+    node_id: Option<i32> = None, at_least(0), [];
+    num_io_threads: i32 = 8, at_least(1), [dynamic];
+    num_network_threads: i32 = 3, at_least(1), [dynamic];
+    num_partitions: i32 = 1, at_least(1), [obeyed];
+    num_recovery_threads_per_data_dir: i32 = 2, at_least(1), [dynamic];
+    num_replica_alter_log_dirs_threads: Option<i32> = None, Valid::Any, [];
+    num_replica_fetchers: i32 = 1, at_least(1), [dynamic];
+    offset_metadata_max_bytes: i32 = 4_096, Valid::Any, [obeyed];
+    offsets_commit_timeout_ms: i32 = 5_000, at_least(1), [];
+    offsets_load_buffer_size: i32 = 5_242_880, at_least(1), [];
+    offsets_retention_check_interval_ms: i64 = 600_000, at_least(1), [obeyed];
+    offsets_retention_minutes: i32 = 10_080, at_least(1), [obeyed];
+    offsets_topic_compression_codec: i32 = 0, Valid::Any, [];
+    offsets_topic_num_partitions: i32 = 50, at_least(1), [obeyed];
+    offsets_topic_replication_factor: i16 = 3, at_least(1), [];
+    offsets_topic_segment_bytes: i32 = 104_857_600, at_least(1), [obeyed];
+    process_roles: Option<Vec<String>> = None, Valid::EachOneOf(&["broker", "controller"]), [];
+    producer_id_expiration_check_interval_ms: i32 = 600_000, at_least(1), [internal];
+    producer_id_expiration_ms: i32 = 86_400_000, at_least(1), [obeyed dynamic];
+    producer_purgatory_purge_interval_requests: i32 = 1_000, Valid::Any, [];
+    queued_max_request_bytes: i64 = -1, Valid::Any, [];
+    queued_max_requests: i32 = 500, at_least(1), [obeyed];
+    quota_window_num: i32 = 11, at_least(1), [];
+    quota_window_size_seconds: i32 = 1, at_least(1), [];
+    replica_fetch_backoff_ms: i32 = 1_000, at_least(0), [];
+    replica_fetch_max_bytes: i32 = 1_048_576, at_least(0), [];
+    replica_fetch_min_bytes: i32 = 1, Valid::Any, [];
+    replica_fetch_response_max_bytes: i32 = 10_485_760, at_least(0), [];
+    replica_fetch_wait_max_ms: i32 = 500, Valid::Any, [];
+    replica_high_watermark_checkpoint_interval_ms: i64 = 5_000, Valid::Any, [];
+    replica_lag_time_max_ms: i64 = 30_000, Valid::Any, [];
+    replica_socket_receive_buffer_bytes: i32 = 65_536, Valid::Any, [];
+    replica_socket_timeout_ms: i32 = 30_000, Valid::Any, [];
+    replication_quota_window_num: i32 = 11, at_least(1), [];
+    replication_quota_window_size_seconds: i32 = 1, at_least(1), [];
+    request_timeout_ms: i32 = 30_000, Valid::Any, [];
+    share_coordinator_append_linger_ms: i32 = -1, at_least(-1), [];
+    share_coordinator_cached_buffer_max_bytes: i32 = 1_048_588, at_least(524_288), [dynamic];
+    share_coordinator_cold_partition_snapshot_interval_ms: i32 = 300_000, at_least(1), [internal];
+    share_coordinator_load_buffer_size: i32 = 5_242_880, at_least(1), [];
+    share_coordinator_snapshot_update_records_per_snapshot: i32 = 500, between(0, 500), [];
+    share_coordinator_state_topic_compression_codec: i32 = 0, Valid::Any, [];
+    share_coordinator_state_topic_min_isr: i16 = 2, at_least(1), [];
+    share_coordinator_state_topic_num_partitions: i32 = 50, at_least(1), [];
+    share_coordinator_state_topic_prune_interval_ms: i32 = 300_000, at_least(1), [internal];
+    share_coordinator_state_topic_replication_factor: i16 = 3, at_least(1), [];
+    share_coordinator_state_topic_segment_bytes: i32 = 104_857_600, at_least(1), [];
+    share_coordinator_threads: i32 = 1, at_least(1), [];
+    share_coordinator_write_timeout_ms: i32 = 5_000, at_least(1), [];
+    share_fetch_purgatory_purge_interval_requests: i32 = 1_000, Valid::Any, [];
+    socket_connection_setup_timeout_max_ms: i64 = 30_000, Valid::Any, [];
+    socket_connection_setup_timeout_ms: i64 = 10_000, Valid::Any, [];
+    socket_listen_backlog_size: i32 = 50, at_least(1), [obeyed];
+    socket_receive_buffer_bytes: i32 = 102_400, Valid::Any, [obeyed];
+    socket_request_max_bytes: i32 = 104_857_600, at_least(1), [obeyed];
+    socket_send_buffer_bytes: i32 = 102_400, Valid::Any, [obeyed];
+    telemetry_max_bytes: i32 = 1_048_576, at_least(1), [];
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: i32 = 10_000, at_least(1), [];
+    transaction_max_timeout_ms: i32 = 900_000, at_least(1), [];
+    transaction_partition_verification_enable: bool = true, Valid::Any, [dynamic];
+    transaction_remove_expired_transaction_cleanup_interval_ms: i32 = 3_600_000, at_least(1), [];
+    transaction_state_log_load_buffer_size: i32 = 5_242_880, at_least(1), [];
+    transaction_state_log_min_isr: i32 = 2, at_least(1), [];
+    transaction_state_log_num_partitions: i32 = 50, at_least(1), [];
+    transaction_state_log_replication_factor: i16 = 3, at_least(1), [];
+    transaction_state_log_segment_bytes: i32 = 104_857_600, at_least(1), [];
+    transaction_two_phase_commit_enable: bool = false, Valid::Any, [];
+    transactional_id_expiration_ms: i32 = 604_800_000, at_least(1), [];
+    unclean_leader_election_enable: bool = false, Valid::Any, [dynamic];
+    unclean_leader_election_interval_ms: i64 = 300_000, at_least(1), [internal];
+}

@@ -1,0 +1,72 @@
+//! What follows from the configs: for the coordinator, for a topic, and with what was altered while
+//! the server ran.
+
+use super::{Config, TopicConfig};
+use crate::cluster::{BROKER_RESOURCE, ClusterImage, Overrides, TOPIC_RESOURCE, Topic};
+
+impl Config {
+    /// What the group coordinator obeys.
+    pub fn coordinator(&self) -> muster_coordinator::Config {
+        muster_coordinator::Config {
+            group_initial_rebalance_delay_ms: self.group_initial_rebalance_delay_ms,
+            group_min_session_timeout_ms: self.group_min_session_timeout_ms,
+            group_max_session_timeout_ms: self.group_max_session_timeout_ms,
+            group_max_size: self.group_max_size,
+            offset_metadata_max_bytes: self.offset_metadata_max_bytes,
+            offsets_retention_ms: i64::from(self.offsets_retention_minutes) * 60_000,
+            offsets_retention_check_interval_ms: self.offsets_retention_check_interval_ms,
+        }
+    }
+
+    /// The configs of a topic that overrides nothing.
+    pub fn topic_defaults(&self) -> TopicConfig {
+        TopicConfig::from(self)
+    }
+
+    /// These configs with what IncrementalAlterConfigs changed for all brokers, and then for the
+    /// broker of this node id: what a shard runs with. To be derived anew with each image.
+    pub fn with_dynamic(&self, image: &ClusterImage, node_id: u32) -> Self {
+        let mut config = self.clone();
+        let node = node_id.to_string();
+        for resource in ["", node.as_str()] {
+            let overrides = image.configs(BROKER_RESOURCE, resource);
+            for (name, value) in overrides.into_iter().flatten() {
+                if let Some(key) = Self::key(name) {
+                    // What does not pass any more, after an upgrade say, leaves what was there.
+                    let _ = key.set(&mut config, value);
+                }
+            }
+        }
+        config
+    }
+
+    /// `log.retention.ms`, or the minutes or hours; -1 is for ever.
+    pub fn log_retention_ms(&self) -> i64 {
+        let minutes = || self.log_retention_minutes.map(|minutes| i64::from(minutes) * 60_000);
+        let hours = || i64::from(self.log_retention_hours) * 3_600_000;
+        self.log_retention_ms.or_else(minutes).unwrap_or_else(hours).max(-1)
+    }
+
+    /// `log.roll.ms`, or the hours.
+    pub fn log_roll_ms(&self) -> i64 {
+        self.log_roll_ms.unwrap_or(i64::from(self.log_roll_hours) * 3_600_000)
+    }
+
+    /// `log.roll.jitter.ms`, or the hours.
+    pub fn log_roll_jitter_ms(&self) -> i64 {
+        self.log_roll_jitter_ms.unwrap_or(i64::from(self.log_roll_jitter_hours) * 3_600_000)
+    }
+
+    /// `log.dirs`, or `log.dir`.
+    pub fn data_dirs(&self) -> &[String] {
+        self.log_dirs.as_ref().unwrap_or(&self.log_dir)
+    }
+}
+
+/// What holds for a topic. `config` is that of the shard, with what was altered
+/// ([`Config::with_dynamic`]).
+pub fn effective(config: &Config, image: &ClusterImage, topic: &Topic) -> TopicConfig {
+    let none = Overrides::new();
+    let overrides = image.configs(TOPIC_RESOURCE, &topic.name).unwrap_or(&none);
+    config.topic_defaults().with(overrides)
+}

@@ -1,0 +1,116 @@
+//! A row of a table of configs, and how a table is declared.
+
+use super::value::{ConfigType, ConfigValue, Invalid, Valid, Value};
+use std::fmt;
+
+/// What is special about a config.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flags {
+    /// muster does as it says. A config without this is taken because Kafka has it (its value is
+    /// checked all the same), and changes nothing.
+    pub obeyed: bool,
+    /// May change while the server runs, for all brokers or for one.
+    pub dynamic: bool,
+    /// Kafka does not describe it to clients.
+    pub internal: bool,
+}
+
+impl Flags {
+    pub(super) const NONE: Self = Self { obeyed: false, dynamic: false, internal: false };
+}
+
+/// A config of `C`, which is [`Config`](super::Config) or [`TopicConfig`](super::TopicConfig).
+pub struct Key<C: 'static> {
+    /// Kafka's name.
+    pub name: &'static str,
+    pub config_type: ConfigType,
+    pub valid: Valid,
+    pub flags: Flags,
+    /// The keys of the broker that give a config of topics its default, the strongest first.
+    pub synonyms: &'static [&'static str],
+    pub(super) get: fn(&C) -> Value<'_>,
+    pub(super) set: fn(&mut C, &str, Valid) -> Result<(), Invalid>,
+}
+
+impl<C> Key<C> {
+    pub fn get<'c>(&self, configs: &'c C) -> Value<'c> {
+        (self.get)(configs)
+    }
+
+    /// Blanks around the text do not count, as in Kafka.
+    ///
+    /// # Errors
+    /// The text is no value that this config can have.
+    pub fn set(&self, configs: &mut C, text: &str) -> Result<(), InvalidValue> {
+        (self.set)(configs, text.trim(), self.valid)
+            .map_err(|invalid| InvalidValue { key: self.name, invalid })
+    }
+
+    /// A valid text as Kafka prints it.
+    pub fn normalize(&self, text: &str) -> String {
+        match self.config_type {
+            ConfigType::List => super::value::words(text.trim()).join(","),
+            _ => text.trim().to_owned(),
+        }
+    }
+}
+
+pub(super) fn set_field<T: ConfigValue>(
+    field: &mut T,
+    text: &str,
+    valid: Valid,
+) -> Result<(), Invalid> {
+    let value = T::parse(text)?;
+    valid.check(value.value())?;
+    *field = value;
+    Ok(())
+}
+
+/// A value that a config cannot have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidValue {
+    pub key: &'static str,
+    pub invalid: Invalid,
+}
+
+/// The words of Kafka's `ConfigException`.
+impl fmt::Display for InvalidValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, invalid: Invalid { value, rule } } = self;
+        write!(f, "Invalid value {value} for configuration {key}: {rule}")
+    }
+}
+
+/// The config of a name, in a table in the order of names.
+pub(super) fn find<C>(keys: &'static [Key<C>], name: &str) -> Option<&'static Key<C>> {
+    keys.binary_search_by(|key| key.name.cmp(name)).ok().map(|at| &keys[at])
+}
+
+/// Kafka's name of a field: dots where the field has underscores. No key of Kafka has both.
+pub(super) const fn dotted<const N: usize>(field: &str) -> [u8; N] {
+    let mut name = [b'.'; N];
+    let mut at = 0;
+    while at < N {
+        if field.as_bytes()[at] != b'_' {
+            name[at] = field.as_bytes()[at];
+        }
+        at += 1;
+    }
+    name
+}
+
+/// The name of a field as `&'static str`; see [`dotted`].
+macro_rules! key_name {
+    ($field:ident) => {
+        const {
+            const BYTES: [u8; stringify!($field).len()] =
+                crate::config::key::dotted(stringify!($field));
+            match std::str::from_utf8(&BYTES) {
+                Ok(name) => name,
+                Err(_) => unreachable!(),
+            }
+        }
+    };
+}
+
+pub(super) use key_name;

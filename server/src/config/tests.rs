@@ -1,0 +1,285 @@
+//! Configs as a user writes them, and what a server makes of them.
+
+use super::*;
+use crate::cluster::{ClusterImage, Overrides};
+use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue as Value};
+
+fn load(words: &[&str]) -> Result<Config, String> {
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    Config::load("", &words).map_err(|error| error.to_string())
+}
+
+/// What Kafka ships as `config/server.properties`, without its comments.
+const KAFKAS_OWN: &str = "
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+log.dirs=/var/lib/data
+num.partitions=1
+num.recovery.threads.per.data.dir=2
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+";
+
+#[test]
+fn the_keys_are_in_order_so_that_they_can_be_searched() {
+    assert!(Config::KEYS.is_sorted_by(|a, b| a.name < b.name));
+    assert!(TopicConfig::KEYS.is_sorted_by(|a, b| a.name < b.name));
+    for synonym in TopicConfig::KEYS.iter().flat_map(|key| key.synonyms) {
+        assert!(Config::key(synonym).is_some(), "{synonym}");
+    }
+}
+
+#[test]
+fn the_defaults_pass_their_own_checks() {
+    let defaults = Config::default();
+    for key in Config::KEYS {
+        key.valid.check(key.get(&defaults)).unwrap();
+    }
+    rules::check(&defaults).unwrap();
+    assert_eq!(TopicConfig::validate(&defaults, &Overrides::new()), Ok(()));
+}
+
+#[test]
+fn kafkas_own_file_is_understood() {
+    let config = Config::load(KAFKAS_OWN, &[]).unwrap();
+    assert_eq!(config.data_dirs(), ["/var/lib/data"]);
+    let listener = config.listener().unwrap().unwrap();
+    assert_eq!(listener, Address { host: String::new(), port: 9092 });
+    let advertised = config.advertised_listener().unwrap().unwrap();
+    assert_eq!(advertised, Address { host: "localhost".into(), port: 9092 });
+    let inert: Vec<_> = config.set_without_effect().collect();
+    assert!(inert.contains(&"num.io.threads") && !inert.contains(&"log.dirs"), "{inert:?}");
+}
+
+#[test]
+fn the_command_line_wins_over_the_file() {
+    let words = ["group.max.size=7".to_owned(), "num.partitions = 3 ".to_owned()];
+    let config = Config::load("group.max.size=5\ngroup.initial.rebalance.delay.ms: 0", &words);
+    assert_eq!(config.unwrap_err().to_string(), "unknown key \"num.partitions \"");
+    let config = Config::load("group.max.size=5\nnum.partitions: 2", &words[..1]).unwrap();
+    assert_eq!((config.group_max_size, config.num_partitions), (7, 2));
+    assert_eq!(config.coordinator().group_max_size, 7);
+    assert_eq!(config.set_text("group.max.size"), Some("7"));
+    assert_eq!(config.set_text("group.min.session.timeout.ms"), None);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["foo=1"], "unknown key \"foo\""),
+        (&["foo"], "\"foo\" is not of the form key=value"),
+        (&["ssl.keystore.location=/x"], "unknown key \"ssl.keystore.location\""),
+        (&["group.max.size=0"], "group.max.size=0: Value must be at least 1"),
+        (&["group.max.size=1k"], "group.max.size=1k: Not a number of type INT"),
+        (
+            &["group.share.max.size=1001"],
+            "group.share.max.size=1001: Value must be no more than 1000",
+        ),
+        (
+            &["offsets.topic.num.partitions=2147483648"],
+            "offsets.topic.num.partitions=2147483648: Not a number of type INT",
+        ),
+        (
+            &["auto.create.topics.enable=yes"],
+            "auto.create.topics.enable=yes: Expected value to be either true or false",
+        ),
+        (
+            &["log.cleanup.policy=delete,shred"],
+            "log.cleanup.policy=shred: String must be one of: compact, delete",
+        ),
+        (
+            &["log.cleaner.min.cleanable.ratio=NaN"],
+            "log.cleaner.min.cleanable.ratio=NaN: Value must be at least 0",
+        ),
+        (
+            &["group.consumer.migration.policy=maybe"],
+            "group.consumer.migration.policy=maybe: String must be one of (case insensitive): \
+             DISABLED, DOWNGRADE, UPGRADE, BIDIRECTIONAL",
+        ),
+        (
+            &["group.consumer.session.timeout.ms=44999"],
+            "group.consumer.session.timeout.ms must be greater than or equal to \
+             group.consumer.min.session.timeout.ms",
+        ),
+        (
+            &["group.share.max.heartbeat.interval.ms=4999"],
+            "group.share.max.heartbeat.interval.ms must be greater than or equal to \
+             group.share.min.heartbeat.interval.ms",
+        ),
+        (
+            &["group.streams.heartbeat.interval.ms=15001"],
+            "group.streams.heartbeat.interval.ms must be less than or equal to \
+             group.streams.max.heartbeat.interval.ms",
+        ),
+        (
+            &[
+                "group.streams.max.heartbeat.interval.ms=45000",
+                "group.streams.heartbeat.interval.ms=45000",
+            ],
+            "group.streams.heartbeat.interval.ms must be less than group.streams.session.timeout.ms",
+        ),
+        (
+            &["group.streams.num.standby.replicas=3"],
+            "group.streams.max.standby.replicas must be greater than or equal to \
+             group.streams.num.standby.replicas",
+        ),
+        (&["group.consumer.assignors="], "group.consumer.assignors must not be empty"),
+        (
+            &["group.share.assignors=simple,simple"],
+            "group.share.assignors must contain exactly one assignor, simple",
+        ),
+        (
+            &["log.retention.hours=0"],
+            "log.retention.ms must be unlimited (-1) or, equal or greater than 1",
+        ),
+        (&["log.dirs=/a,/b"], "log.dirs: muster keeps its data in exactly one directory"),
+        (&["listeners=SSL://:9093"], "listeners=SSL://:9093: muster serves PLAINTEXT only"),
+        (
+            &["listeners=PLAINTEXT://:9092, PLAINTEXT://:9093"],
+            "listeners: muster has one listener for clients",
+        ),
+        (&["listeners=9092"], "listeners=9092: not of the form NAME://host:port"),
+        (
+            &["queued.max.request.bytes=5"],
+            "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
+        ),
+    ];
+    for (words, error) in cases {
+        assert_eq!(load(words).unwrap_err(), *error);
+    }
+}
+
+#[test]
+fn retention_and_rolling_take_the_finest_unit_that_is_set() {
+    let retention = |words: &[&str]| load(words).unwrap().log_retention_ms();
+    assert_eq!(retention(&[]), 604_800_000);
+    assert_eq!(retention(&["log.retention.minutes=2"]), 120_000);
+    assert_eq!(retention(&["log.retention.minutes=2", "log.retention.ms=5"]), 5);
+    assert_eq!(retention(&["log.retention.hours=-7"]), -1);
+    assert_eq!(load(&["log.roll.hours=1"]).unwrap().log_roll_ms(), 3_600_000);
+}
+
+fn altered(image: &mut ClusterImage, resource_type: i8, resource: &str, name: &str, value: &str) {
+    let key = ConfigKey {
+        resource_type,
+        resource_name: resource.to_owned().into(),
+        name: name.to_owned().into(),
+    };
+    let value = Value { value: value.to_owned().into() };
+    image.apply(&ClusterRecord::Config(key, Some(value)));
+}
+
+#[test]
+fn what_is_altered_for_one_broker_wins_over_all_brokers_and_the_file() {
+    let mut image = ClusterImage::default();
+    altered(&mut image, 4, "", "log.retention.ms", "10");
+    altered(&mut image, 4, "", "max.connections", "nonsense");
+    altered(&mut image, 4, "1", "log.retention.ms", "20");
+    let config = load(&["log.retention.ms=5", "max.connections=9"]).unwrap();
+    assert_eq!(config.with_dynamic(&image, 0).topic_defaults().retention_ms, 10);
+    assert_eq!(config.with_dynamic(&image, 1).topic_defaults().retention_ms, 20);
+    assert_eq!(config.with_dynamic(&image, 1).max_connections, 9);
+}
+
+#[test]
+fn topic_configs_are_refused_with_kafkas_words() {
+    let cases: &[(&[(&str, &str)], &str)] = &[
+        (&[("nonsense", "1")], "Unknown topic config name: nonsense"),
+        (
+            &[("retention.ms", "-2")],
+            "Invalid value -2 for configuration retention.ms: Value must be at least -1",
+        ),
+        (
+            &[("retention.ms", "x")],
+            "Invalid value x for configuration retention.ms: Not a number of type LONG",
+        ),
+        (
+            &[("cleanup.policy", "delete,foo")],
+            "Invalid value foo for configuration cleanup.policy: \
+             String must be one of: compact, delete",
+        ),
+        (
+            &[("compression.type", "foo")],
+            "Invalid value foo for configuration compression.type: \
+             String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer",
+        ),
+        (
+            &[("compression.gzip.level", "0")],
+            "Invalid value 0 for configuration compression.gzip.level: \
+             Value must be between 1 and 9 or equal to -1",
+        ),
+        (
+            &[("min.cleanable.dirty.ratio", "1.5")],
+            "Invalid value 1.5 for configuration min.cleanable.dirty.ratio: \
+             Value must be no more than 1",
+        ),
+        (
+            &[("preallocate", "yes")],
+            "Invalid value yes for configuration preallocate: \
+             Expected value to be either true or false",
+        ),
+        (
+            &[("message.timestamp.type", "yes")],
+            "Invalid value yes for configuration message.timestamp.type: \
+             String must be one of: CreateTime, LogAppendTime",
+        ),
+        (
+            &[("leader.replication.throttled.replicas", "yes")],
+            "Invalid value [yes] for configuration leader.replication.throttled.replicas: \
+             leader.replication.throttled.replicas must be the literal '*' or a list of replicas \
+             in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+        ),
+        (
+            &[("min.compaction.lag.ms", "100"), ("max.compaction.lag.ms", "10")],
+            "conflict topic config setting min.compaction.lag.ms (100) > \
+             max.compaction.lag.ms (10)",
+        ),
+        (
+            &[("remote.storage.enable", "true")],
+            "Tiered Storage functionality is disabled in the broker. \
+             Topic cannot be configured with remote log storage.",
+        ),
+    ];
+    for (overrides, error) in cases {
+        let refused = TopicConfig::validate(&Config::default(), &of(overrides));
+        assert_eq!(refused.unwrap_err(), *error);
+    }
+}
+
+#[test]
+fn topic_configs_that_kafka_takes_are_taken() {
+    let taken = [
+        ("cleanup.policy", ""),
+        ("cleanup.policy", "delete, compact"),
+        ("cleanup.policy", "delete,delete"),
+        ("retention.ms", " 86400000 "),
+        ("leader.replication.throttled.replicas", "1:1,2:2"),
+        ("leader.replication.throttled.replicas", "*"),
+        ("local.retention.ms", "999999999999"),
+        ("min.insync.replicas", "3"),
+    ];
+    for pair in taken {
+        assert_eq!(TopicConfig::validate(&Config::default(), &of(&[pair])), Ok(()), "{pair:?}");
+    }
+}
+
+fn of(pairs: &[(&str, &str)]) -> Overrides {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}

@@ -1,0 +1,328 @@
+//! How a config is written and what it may be: Kafka's `ConfigDef` types and validators, with
+//! their messages.
+
+use muster_codec::record_batch::TimestampType;
+use std::fmt;
+
+/// Kafka's types of configs; the numbers are those of DescribeConfigs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i8)]
+pub enum ConfigType {
+    Boolean = 1,
+    String = 2,
+    Int = 3,
+    Short = 4,
+    Long = 5,
+    Double = 6,
+    List = 7,
+}
+
+/// A value, as its text shows it; null is a config that is not set and has no default.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Value<'a> {
+    Null,
+    Boolean(bool),
+    Integer(i64),
+    Double(f64),
+    Text(&'a str),
+    List(&'a [String]),
+}
+
+impl Value<'_> {
+    /// None for null.
+    pub fn text(&self) -> Option<String> {
+        match self {
+            Self::Null => None,
+            Self::Boolean(value) => Some(value.to_string()),
+            Self::Integer(value) => Some(value.to_string()),
+            Self::Double(value) => Some(format!("{value:?}").replace('e', "E")),
+            Self::Text(value) => Some((*value).to_owned()),
+            Self::List(words) => Some(words.join(",")),
+        }
+    }
+}
+
+/// A type of Rust that is the type of a config.
+pub(super) trait ConfigValue: Sized {
+    const TYPE: ConfigType;
+
+    /// # Errors
+    /// Why the text is no value of this type, in Kafka's words.
+    fn parse(text: &str) -> Result<Self, Invalid>;
+
+    fn value(&self) -> Value<'_>;
+}
+
+macro_rules! integers {
+    ($($integer:ty, $config_type:ident, $name:literal;)*) => {$(
+        impl ConfigValue for $integer {
+            const TYPE: ConfigType = ConfigType::$config_type;
+
+            fn parse(text: &str) -> Result<Self, Invalid> {
+                text.parse()
+                    .map_err(|_| Invalid::new(text, concat!("Not a number of type ", $name)))
+            }
+
+            fn value(&self) -> Value<'_> {
+                Value::Integer(i64::from(*self))
+            }
+        }
+    )*};
+}
+
+integers! {
+    i16, Short, "SHORT";
+    i32, Int, "INT";
+    i64, Long, "LONG";
+}
+
+impl ConfigValue for f64 {
+    const TYPE: ConfigType = ConfigType::Double;
+
+    fn parse(text: &str) -> Result<Self, Invalid> {
+        text.parse().map_err(|_| Invalid::new(text, "Not a number of type DOUBLE"))
+    }
+
+    fn value(&self) -> Value<'_> {
+        Value::Double(*self)
+    }
+}
+
+impl ConfigValue for bool {
+    const TYPE: ConfigType = ConfigType::Boolean;
+
+    fn parse(text: &str) -> Result<Self, Invalid> {
+        text.to_ascii_lowercase()
+            .parse()
+            .map_err(|_| Invalid::new(text, "Expected value to be either true or false"))
+    }
+
+    fn value(&self) -> Value<'_> {
+        Value::Boolean(*self)
+    }
+}
+
+impl ConfigValue for String {
+    const TYPE: ConfigType = ConfigType::String;
+
+    fn parse(text: &str) -> Result<Self, Invalid> {
+        Ok(text.to_owned())
+    }
+
+    fn value(&self) -> Value<'_> {
+        Value::Text(self)
+    }
+}
+
+impl ConfigValue for Vec<String> {
+    const TYPE: ConfigType = ConfigType::List;
+
+    fn parse(text: &str) -> Result<Self, Invalid> {
+        Ok(words(text))
+    }
+
+    fn value(&self) -> Value<'_> {
+        Value::List(self)
+    }
+}
+
+impl<T: ConfigValue> ConfigValue for Option<T> {
+    const TYPE: ConfigType = T::TYPE;
+
+    fn parse(text: &str) -> Result<Self, Invalid> {
+        T::parse(text).map(Some)
+    }
+
+    fn value(&self) -> Value<'_> {
+        self.as_ref().map_or(Value::Null, T::value)
+    }
+}
+
+/// The items of a list: separated by commas, without the blanks around them.
+pub(super) fn words(text: &str) -> Vec<String> {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    text.split(',').map(|word| word.trim().to_owned()).collect()
+}
+
+/// Declares a type whose values are words; its config is of type STRING.
+macro_rules! words_of {
+    ($type:ty: $($variant:ident = $word:literal),* $(,)?) => {
+        impl ConfigValue for $type {
+            const TYPE: ConfigType = ConfigType::String;
+
+            fn parse(text: &str) -> Result<Self, Invalid> {
+                match text {
+                    $($word => Ok(Self::$variant),)*
+                    _ => Err(Invalid::new(text, one_of(&[$($word),*]))),
+                }
+            }
+
+            fn value(&self) -> Value<'_> {
+                Value::Text(match self {
+                    $(Self::$variant => $word,)*
+                })
+            }
+        }
+    };
+}
+
+/// `compression.type`: what a broker does with the batches that a producer sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompressionType {
+    Uncompressed,
+    Zstd,
+    Lz4,
+    Snappy,
+    Gzip,
+    /// They stay as they came.
+    Producer,
+}
+
+words_of!(CompressionType: Uncompressed = "uncompressed", Zstd = "zstd", Lz4 = "lz4",
+    Snappy = "snappy", Gzip = "gzip", Producer = "producer");
+
+words_of!(TimestampType: CreateTime = "CreateTime", LogAppendTime = "LogAppendTime");
+
+/// `cleanup.policy`: what becomes of old records. Neither: they stay for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CleanupPolicy {
+    pub delete: bool,
+    pub compact: bool,
+}
+
+impl CleanupPolicy {
+    pub const DELETE: Self = Self { delete: true, compact: false };
+}
+
+impl ConfigValue for CleanupPolicy {
+    const TYPE: ConfigType = ConfigType::List;
+
+    fn parse(text: &str) -> Result<Self, Invalid> {
+        let words = words(text);
+        Valid::EachOneOf(&["compact", "delete"]).check(Value::List(&words))?;
+        let has = |policy: &str| words.iter().any(|word| word == policy);
+        Ok(Self { delete: has("delete"), compact: has("compact") })
+    }
+
+    fn value(&self) -> Value<'_> {
+        Value::Text(match (self.compact, self.delete) {
+            (true, true) => "compact,delete",
+            (true, false) => "compact",
+            (false, true) => "delete",
+            (false, false) => "",
+        })
+    }
+}
+
+/// What a value must be, beyond its type.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Valid {
+    Any,
+    /// An integer, both bounds included.
+    Between(i64, i64),
+    /// A number from 0 to 1.
+    Ratio,
+    /// From 1 to 9, or -1 for the library's default.
+    GzipLevel,
+    OneOf(&'static [&'static str]),
+    OneOfIgnoringCase(&'static [&'static str]),
+    EachOneOf(&'static [&'static str]),
+    /// `*` or a list of `partition:broker`, for the config of this name.
+    ThrottledReplicas(&'static str),
+}
+
+pub(super) const fn at_least(min: i64) -> Valid {
+    Valid::Between(min, i64::MAX)
+}
+
+pub(super) const fn between(min: i64, max: i64) -> Valid {
+    Valid::Between(min, max)
+}
+
+impl Valid {
+    /// # Errors
+    /// The rule that the value breaks.
+    pub fn check(self, value: Value<'_>) -> Result<(), Invalid> {
+        match (self, value) {
+            (Self::Between(min, max), Value::Integer(n)) => in_range(n, min, max),
+            (Self::Ratio, Value::Double(ratio)) => ratio_in_range(ratio),
+            (Self::GzipLevel, Value::Integer(n)) if n != -1 && !(1..=9).contains(&n) => {
+                Err(Invalid::new(n, "Value must be between 1 and 9 or equal to -1"))
+            }
+            (Self::OneOf(words), Value::Text(text)) if !words.contains(&text) => {
+                Err(Invalid::new(text, one_of(words)))
+            }
+            (Self::OneOfIgnoringCase(words), Value::Text(text)) => one_ignoring_case(text, words),
+            (Self::EachOneOf(words), Value::List(list)) => {
+                let other = list.iter().find(|item| !words.contains(&item.as_str()));
+                other.map_or(Ok(()), |item| Err(Invalid::new(item, one_of(words))))
+            }
+            (Self::ThrottledReplicas(name), Value::List(list)) => throttled_replicas(name, list),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A value that breaks a rule, and the rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invalid {
+    pub value: String,
+    pub rule: String,
+}
+
+impl Invalid {
+    pub fn new(value: impl fmt::Display, rule: impl Into<String>) -> Self {
+        Self { value: value.to_string(), rule: rule.into() }
+    }
+}
+
+fn in_range(n: i64, min: i64, max: i64) -> Result<(), Invalid> {
+    if n < min {
+        Err(Invalid::new(n, format!("Value must be at least {min}")))
+    } else if n > max {
+        Err(Invalid::new(n, format!("Value must be no more than {max}")))
+    } else {
+        Ok(())
+    }
+}
+
+fn ratio_in_range(ratio: f64) -> Result<(), Invalid> {
+    let text = Value::Double(ratio).text().unwrap_or_default();
+    if ratio > 1.0 {
+        Err(Invalid::new(text, "Value must be no more than 1"))
+    } else if ratio >= 0.0 {
+        Ok(())
+    } else {
+        Err(Invalid::new(text, "Value must be at least 0"))
+    }
+}
+
+fn one_of(words: &[&str]) -> String {
+    format!("String must be one of: {}", words.join(", "))
+}
+
+fn one_ignoring_case(text: &str, words: &[&str]) -> Result<(), Invalid> {
+    if words.iter().any(|word| word.eq_ignore_ascii_case(text)) {
+        return Ok(());
+    }
+    let words = words.join(", ");
+    Err(Invalid::new(text, format!("String must be one of (case insensitive): {words}")))
+}
+
+fn throttled_replicas(name: &str, list: &[String]) -> Result<(), Invalid> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_replica = |item: &String| {
+        item.split_once(':')
+            .is_some_and(|(partition, broker)| is_number(partition) && is_number(broker))
+    };
+    if list == ["*"] || list.iter().all(is_replica) {
+        return Ok(());
+    }
+    let rule = format!(
+        "{name} must be the literal '*' or a list of replicas in the following format: \
+         [partitionId]:[brokerId],[partitionId]:[brokerId],..."
+    );
+    Err(Invalid::new(format!("[{}]", list.join(", ")), rule))
+}
