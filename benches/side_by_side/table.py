@@ -31,8 +31,8 @@ run {machine["load_average"]}.
 - Versions: {versions}.
 - Server on core {SERVER_CORE} alone, client on core {CLIENT_CORE}; a closed loop with one request \
 in flight on each connection; every answer checked, 0 errors, and after commits the stored offsets.
-- {options["rounds"]} round(s), all servers in each, every server started anew; {options["seconds"]} s \
-measured after {options["warmup"]} s with the same load (Kafka: before that \
+- {options["rounds"]} round(s), all servers in each, every server started anew; \
+{options["seconds"]} s measured after {options["warmup"]} s with the same load (Kafka: before that \
 {options["kafka_warmup"]} s of each mode for its compiler). Each cell is the median of the rounds, \
 with (lowest to highest).
 - **Kafka does not flush**: it answers when a commit is in the page cache. muster and the durable \
@@ -80,8 +80,8 @@ def ratio_table(result: dict) -> str:
         return ""
     names = [f"muster / {TITLES[name]}" for name in others]
     rows = [
-        "Ratios within each round, then their median (lowest to highest): of answers per CPU-second "
-        "more is better, of p99 less.\n",
+        "Ratios within each round, then their median (lowest to highest): of answers per "
+        "CPU-second more is better, of p99 less.\n",
         f"| | connections | {' | '.join(f'{n}, per CPU-s | {n}, p99' for n in names)} |",
         "|---|---:|" + "---:|" * 2 * len(names),
     ]
