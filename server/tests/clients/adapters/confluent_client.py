@@ -1,9 +1,17 @@
 """confluent-kafka (librdkafka) behind the adapter protocol."""
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+import time
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from protocol import chunks, emit, id_of, key_of, main, value_of
+
+LOADING = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
 
 
 class Confluent:
@@ -42,10 +50,10 @@ class Confluent:
         emit("acked", records=acked)
 
     def committed(self):
-        # By a consumer, which asks again while a coordinator loads; there the admin client dies.
+        # By a consumer: the admin client's process dies when the coordinator is still loading.
         consumer = self._unsubscribed(self.group)
-        partitions = self._partitions(consumer)
-        found = consumer.committed([TopicPartition(self.topic, p) for p in partitions], 20)
+        asked = [TopicPartition(self.topic, p) for p in self._partitions(consumer)]
+        found = until_loaded(lambda: consumer.committed(asked, 20))
         consumer.close()
         emit("offsets", offsets={tp.partition: tp.offset for tp in found if tp.offset >= 0})
 
@@ -123,6 +131,18 @@ class Confluent:
             emit("committed", offsets=after)
         except KafkaException as error:
             emit("commit_failed", error=str(error))
+
+
+def until_loaded(ask):
+    """Asks again while the coordinator is not there or still loading, for which nothing waits."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if error.args[0].code() not in LOADING or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def poll(consumer):

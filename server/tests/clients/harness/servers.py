@@ -127,6 +127,8 @@ class Kafka(Spawned):
         self.properties.write_text(self._properties())
         words = ["java", "-cp", self.class_path, "kafka.tools.StorageTool", "format"]
         words += ["-t", "AAAAAAAAQACAAAAAAAAAAQ", "-c", self.properties]
+        # It makes min.insync.replicas a dynamic default, which shows in every topic's configs.
+        words += ["--feature", "eligible.leader.replicas.version=0"]
         done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
         if done.returncode != 0:
             raise Failure(f"Kafka's storage was not formatted: {done.stdout}{done.stderr}")
