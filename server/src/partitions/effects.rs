@@ -22,6 +22,8 @@ pub struct Call<'c> {
 pub struct Effects {
     pub ops: Vec<FileOp>,
     pub replies: Vec<Reply>,
+    /// Why reads failed, for the log; their clients got KAFKA_STORAGE_ERROR.
+    pub failed_reads: Vec<String>,
 }
 
 /// The end of one request.

@@ -7,8 +7,24 @@
 //! A record is seen (by a fetch, in an answer, in an offset) when its write is done: the high
 //! watermark of a partition is the end of its last completed write.
 
+mod batch;
+mod delete_records;
 mod effects;
-mod partitions;
+mod fetch;
+mod fetches;
+mod io;
+mod layout;
+mod limits;
+mod list_offsets;
+mod load;
+mod log;
+mod partition;
+mod partition_set;
+mod produce;
+mod producers;
+mod reads;
+mod records;
+mod scan;
 
 pub use effects::{Call, Effects, Outcome, Reply};
-pub use partitions::{Identity, Partitions};
+pub use partition_set::{Identity, PartitionId, Partitions};

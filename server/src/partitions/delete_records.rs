@@ -1,0 +1,107 @@
+//! DeleteRecords and OffsetForLeaderEpoch: small requests on single partitions.
+
+use super::fetch::check_leader_epoch;
+use super::{Call, Effects, Partitions};
+use muster_codec::ErrorCode;
+use muster_codec::messages::{
+    DeleteRecordsPartitionResult, DeleteRecordsRequest, DeleteRecordsResponse,
+    DeleteRecordsTopicResult, EpochEndOffset, OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse, OffsetForLeaderPartition, OffsetForLeaderTopicResult,
+};
+
+/// Stands for the high watermark (`DeleteRecordsRequest.HIGH_WATERMARK`).
+const HIGH_WATERMARK: i64 = -1;
+
+impl Partitions {
+    /// DeleteRecords v0 to v2.
+    pub fn delete_records(
+        &mut self,
+        call: Call<'_>,
+        body: &DeleteRecordsRequest<'_>,
+        out: &mut Effects,
+    ) {
+        let mut topics = Vec::with_capacity(body.topics.len());
+        for topic in &body.topics {
+            let mut partitions = Vec::with_capacity(topic.partitions.len());
+            for asked in &topic.partitions {
+                let partition_index = asked.partition_index;
+                let deleted =
+                    self.delete_before(call, &topic.name, partition_index, asked.offset, out);
+                let (low_watermark, error) = match deleted {
+                    Ok(low_watermark) => (low_watermark, ErrorCode::None),
+                    Err(error) => (-1, error),
+                };
+                let error_code = error.code();
+                let result =
+                    DeleteRecordsPartitionResult { partition_index, low_watermark, error_code };
+                partitions.push(result);
+            }
+            let name = topic.name.clone().into_owned().into();
+            topics.push(DeleteRecordsTopicResult { name, partitions });
+        }
+        out.send(call.request, DeleteRecordsResponse { throttle_time_ms: 0, topics });
+    }
+
+    /// The new start of the log.
+    fn delete_before(
+        &mut self,
+        call: Call<'_>,
+        topic: &str,
+        index: i32,
+        offset: i64,
+        out: &mut Effects,
+    ) -> Result<i64, ErrorCode> {
+        let id = self.locate_named(call.image, topic, index)?;
+        let partition = self.partitions.get_mut(&id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        if !partition.config.cleanup_policy.delete {
+            return Err(ErrorCode::PolicyViolation);
+        }
+        let offset = if offset == HIGH_WATERMARK { partition.high_watermark() } else { offset };
+        if !(0..=partition.high_watermark()).contains(&offset) {
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
+        partition.delete_before(call.now, offset, &mut self.io, out);
+        Ok(partition.log_start())
+    }
+
+    /// OffsetForLeaderEpoch v2 to v4.
+    pub fn offset_for_leader_epoch(
+        &mut self,
+        call: Call<'_>,
+        body: &OffsetForLeaderEpochRequest<'_>,
+        out: &mut Effects,
+    ) {
+        let mut topics = Vec::with_capacity(body.topics.len());
+        for topic in &body.topics {
+            let answers = topic.partitions.iter();
+            let partitions =
+                answers.map(|asked| self.epoch_end(call, &topic.topic, asked)).collect();
+            let topic = topic.topic.clone().into_owned().into();
+            topics.push(OffsetForLeaderTopicResult { topic, partitions });
+        }
+        out.send(call.request, OffsetForLeaderEpochResponse { throttle_time_ms: 0, topics });
+    }
+
+    /// There is one epoch, 0, and the log ends it (KIP-320); of a later one nothing is known.
+    fn epoch_end(
+        &self,
+        call: Call<'_>,
+        topic: &str,
+        asked: &OffsetForLeaderPartition,
+    ) -> EpochEndOffset {
+        let found = self
+            .locate_named(call.image, topic, asked.partition)
+            .and_then(|id| check_leader_epoch(asked.current_leader_epoch).map(|()| id));
+        let mut answer = EpochEndOffset { partition: asked.partition, ..Default::default() };
+        match found {
+            Err(error) => answer.error_code = error.code(),
+            Ok(id) if asked.leader_epoch == 0 => {
+                answer.leader_epoch = 0;
+                answer.end_offset =
+                    self.partitions.get(&id).map_or(-1, |partition| partition.high_watermark());
+            }
+            Ok(_) => {}
+        }
+        answer
+    }
+}

@@ -1,0 +1,80 @@
+//! The fetches that are not answered yet: by id, by deadline, by connection.
+
+use super::limits::WAITING_FETCHES_MAX;
+use super::reads::Fetch;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+/// Kafka's fetch purgatory.
+#[derive(Debug, Default)]
+pub(super) struct Fetches {
+    by_id: HashMap<u64, Fetch>,
+    last_id: u64,
+    /// Of those that are parked.
+    deadlines: BTreeSet<(i64, u64)>,
+    by_connection: BTreeSet<(u64, u64)>,
+    /// Those that may be read as soon as other reads are done.
+    pub ready: VecDeque<u64>,
+}
+
+impl Fetches {
+    pub(super) fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    pub(super) fn add(&mut self, fetch: Fetch) -> u64 {
+        let id = self.next_id();
+        self.by_connection.insert((fetch.request.connection, id));
+        self.by_id.insert(id, fetch);
+        id
+    }
+
+    /// Adds a fetch that waits until its deadline.
+    pub(super) fn park(&mut self, fetch: Fetch) -> u64 {
+        let deadline = fetch.deadline;
+        let id = self.add(fetch);
+        self.deadlines.insert((deadline, id));
+        id
+    }
+
+    /// The fetch does not wait for its deadline any more.
+    pub(super) fn unpark(&mut self, id: u64) {
+        if let Some(fetch) = self.by_id.get(&id) {
+            self.deadlines.remove(&(fetch.deadline, id));
+        }
+    }
+
+    pub(super) fn get(&self, id: u64) -> Option<&Fetch> {
+        self.by_id.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: u64) -> Option<&mut Fetch> {
+        self.by_id.get_mut(&id)
+    }
+
+    /// The fetch is answered or its connection is gone.
+    pub(super) fn remove(&mut self, id: u64) -> Option<Fetch> {
+        self.unpark(id);
+        let fetch = self.by_id.remove(&id)?;
+        self.by_connection.remove(&(fetch.request.connection, id));
+        Some(fetch)
+    }
+
+    pub(super) fn of_connection(&self, connection: u64) -> Vec<u64> {
+        let ids = self.by_connection.range((connection, 0)..=(connection, u64::MAX));
+        ids.map(|(_, id)| *id).collect()
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<i64> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// A parked fetch whose deadline has come.
+    pub(super) fn due(&self, now: i64) -> Option<u64> {
+        self.deadlines.first().filter(|(deadline, _)| *deadline <= now).map(|(_, id)| *id)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.deadlines.len() >= WAITING_FETCHES_MAX
+    }
+}

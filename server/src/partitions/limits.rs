@@ -1,0 +1,24 @@
+//! The bounds on what the partitions of a shard hold in memory.
+
+/// Producers that a partition remembers; about 200 bytes each.
+pub(super) const PRODUCERS_PER_PARTITION_MAX: usize = 10_000;
+
+/// Record errors in the answer for one partition; Kafka has one per bad record.
+pub(super) const RECORD_ERRORS_MAX: usize = 100;
+
+/// Bytes accepted from producers whose writes are not done. Beyond it a producer is told to retry.
+pub(super) const UNWRITTEN_BYTES_MAX: usize = 256 << 20;
+
+/// Bytes of reads asked for and not yet done; what would go over it waits for its turn.
+pub(super) const READ_BYTES_IN_FLIGHT_MAX: usize = 256 << 20;
+
+/// Fetches and offset look-ups that wait, for records or for a read. Beyond it a fetch is answered
+/// with what there is, without waiting.
+pub(super) const WAITING_FETCHES_MAX: usize = 65_536;
+
+/// What one step of a scan by time or offset reads.
+pub(super) const SCAN_BYTES: u32 = 64 << 10;
+
+// One request and one fetch of the largest size must fit.
+const _: () = assert!(UNWRITTEN_BYTES_MAX >= 2 * (100 << 20));
+const _: () = assert!(READ_BYTES_IN_FLIGHT_MAX >= 2 * (55 << 20));

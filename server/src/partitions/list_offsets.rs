@@ -1,0 +1,130 @@
+//! ListOffsets: offsets by name (earliest, latest) at once, and by time after a scan.
+
+use super::fetch::check_leader_epoch;
+use super::partition_set::PartitionId;
+use super::scan::{Lookup, Target};
+use super::{Call, Effects, Partitions};
+use muster_codec::ErrorCode;
+use muster_codec::messages::{
+    ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+};
+use std::collections::BTreeSet;
+
+/// Timestamps that stand for an offset, and the first version that has them
+/// (`ListOffsetsRequest`, `ReplicaManager.timestampMinSupportedVersion`).
+const LATEST: i64 = -1;
+const EARLIEST: i64 = -2;
+const MAX_TIMESTAMP: i64 = -3;
+const EARLIEST_LOCAL: i64 = -4;
+const LATEST_TIERED: i64 = -5;
+const EARLIEST_PENDING_UPLOAD: i64 = -6;
+
+/// A partition as a client names it.
+type Named<'r> = (&'r str, i32);
+
+/// What is known of an answer at once.
+enum Found {
+    /// A timestamp, an offset and a leader epoch; each -1 if there is none.
+    Offset(i64, i64, i32),
+    ByScan(Target),
+}
+
+impl Partitions {
+    /// ListOffsets v1 to v11.
+    pub fn list_offsets(
+        &mut self,
+        call: Call<'_>,
+        body: &ListOffsetsRequest<'_>,
+        out: &mut Effects,
+    ) {
+        let twice = named_twice(body);
+        let mut lookup = Lookup::new(call.request);
+        for topic in &body.topics {
+            let response = self.list_topic(call, topic, &twice, &mut lookup);
+            lookup.response.topics.push(response);
+        }
+        self.start_lookup(lookup, out);
+    }
+
+    fn list_topic(
+        &self,
+        call: Call<'_>,
+        topic: &ListOffsetsTopic<'_>,
+        twice: &BTreeSet<Named<'_>>,
+        lookup: &mut Lookup,
+    ) -> ListOffsetsTopicResponse<'static> {
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for asked in &topic.partitions {
+            let partition_index = asked.partition_index;
+            let found = if twice.contains(&(&*topic.name, partition_index)) {
+                Err(ErrorCode::InvalidRequest)
+            } else {
+                self.list_partition(call, &topic.name, asked)
+            };
+            let mut answer = ListOffsetsPartitionResponse { partition_index, ..Default::default() };
+            match found {
+                Err(error) => answer.error_code = error.code(),
+                Ok((_, Found::Offset(timestamp, offset, leader_epoch))) => {
+                    (answer.timestamp, answer.offset) = (timestamp, offset);
+                    answer.leader_epoch = leader_epoch;
+                }
+                Ok((id, Found::ByScan(target))) => {
+                    lookup.want(id, target, lookup.response.topics.len(), partitions.len());
+                }
+            }
+            partitions.push(answer);
+        }
+        ListOffsetsTopicResponse { name: topic.name.clone().into_owned().into(), partitions }
+    }
+
+    fn list_partition(
+        &self,
+        call: Call<'_>,
+        topic: &str,
+        asked: &ListOffsetsPartition,
+    ) -> Result<(PartitionId, Found), ErrorCode> {
+        if call.version < first_version(asked.timestamp)? {
+            return Err(ErrorCode::UnsupportedVersion);
+        }
+        let id = self.locate_named(call.image, topic, asked.partition_index)?;
+        check_leader_epoch(asked.current_leader_epoch)?;
+        let partition = self.partitions.get(&id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let found = match asked.timestamp {
+            // Without transactions the last stable offset is the high watermark.
+            LATEST => Found::Offset(-1, partition.high_watermark(), 0),
+            EARLIEST | EARLIEST_LOCAL => Found::Offset(-1, partition.log_start(), 0),
+            LATEST_TIERED | EARLIEST_PENDING_UPLOAD => Found::Offset(-1, -1, -1),
+            MAX_TIMESTAMP => Found::ByScan(Target::Newest),
+            timestamp => Found::ByScan(Target::AtOrAfter(timestamp)),
+        };
+        Ok((id, found))
+    }
+}
+
+/// The first version of the API that takes the timestamp.
+fn first_version(timestamp: i64) -> Result<i16, ErrorCode> {
+    Ok(match timestamp {
+        0.. | LATEST | EARLIEST => 1,
+        MAX_TIMESTAMP => 7,
+        EARLIEST_LOCAL => 8,
+        LATEST_TIERED => 9,
+        EARLIEST_PENDING_UPLOAD => 11,
+        _ => return Err(ErrorCode::UnsupportedVersion),
+    })
+}
+
+/// Kafka refuses a partition that is named more than once, each time.
+fn named_twice<'r>(body: &'r ListOffsetsRequest<'_>) -> BTreeSet<Named<'r>> {
+    let mut seen = BTreeSet::new();
+    let mut twice = BTreeSet::new();
+    for topic in &body.topics {
+        for partition in &topic.partitions {
+            let named = (&*topic.name, partition.partition_index);
+            if !seen.insert(named) {
+                twice.insert(named);
+            }
+        }
+    }
+    twice
+}

@@ -1,0 +1,286 @@
+//! The front door: every kind of call, and the partitions by topic.
+
+use super::fetches::Fetches;
+use super::io::{Io, Job};
+use super::partition::Partition;
+use super::produce::PendingProduce;
+use super::scan::Lookup;
+use super::{Effects, load};
+use crate::cluster::{ClusterImage, Topic};
+use crate::config::{Config, effective};
+use crate::placement::Placement;
+use muster_codec::messages::NodeEndpoint;
+use muster_codec::{ErrorCode, Uuid};
+use muster_storage::{FileDone, FileId};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+/// The topic whose records are in the logs of shards, and which clients may not write to.
+pub(super) const OFFSETS_TOPIC: &str = "__consumer_offsets";
+
+/// Who the shard is, and what of shared name spaces belongs to its partitions.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    pub shard: u32,
+    pub placement: Placement,
+    /// Where each shard listens, in the order of shards; told to clients that ask the wrong one.
+    pub endpoints: Vec<NodeEndpoint<'static>>,
+    /// File ids from this one on are the partitions' own.
+    pub first_file: FileId,
+    /// The bits that mark the partitions' tokens: each token is this plus a count below 2^56.
+    pub token_tag: u64,
+}
+
+/// A partition by the id of its topic: one of a topic that was made anew is another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartitionId {
+    pub topic: Uuid,
+    pub index: i32,
+}
+
+/// All partitions of user topics that one shard leads.
+#[derive(Debug)]
+pub struct Partitions {
+    identity: Identity,
+    pub(super) config: Config,
+    pub(super) partitions: BTreeMap<PartitionId, Partition>,
+    pub(super) io: Io,
+    /// Numbers the requests of producers.
+    pub(super) last_request: u64,
+    pub(super) produces: HashMap<u64, PendingProduce>,
+    pub(super) fetches: Fetches,
+    pub(super) lookups: HashMap<u64, Lookup>,
+    /// When to look for what retention removes, and for idle producers.
+    next_sweep: i64,
+}
+
+/// Why a partition is not answered for here.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Missing {
+    pub error: ErrorCode,
+    /// The shard that leads it.
+    pub leader: Option<u32>,
+}
+
+impl Missing {
+    pub(super) fn of(error: ErrorCode) -> Self {
+        Self { error, leader: None }
+    }
+}
+
+impl Partitions {
+    /// `config` is that of the shard, with what was altered ([`Config::with_dynamic`]).
+    pub fn new(config: Config, identity: Identity) -> Self {
+        Self {
+            io: Io::new(&identity),
+            identity,
+            config,
+            partitions: BTreeMap::new(),
+            last_request: 0,
+            produces: HashMap::new(),
+            fetches: Fetches::default(),
+            lookups: HashMap::new(),
+            next_sweep: 0,
+        }
+    }
+
+    /// Start-up: reads with `std::fs` what the partitions led here left in the data directory;
+    /// blocks. Directories of topics that are gone are removed. The operations in `out` open the
+    /// files for the reactor.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn open(
+        &mut self,
+        now: i64,
+        data: &Path,
+        image: &ClusterImage,
+        out: &mut Effects,
+    ) -> std::io::Result<()> {
+        let mut found = load::read(data, |id| self.leads(id))?;
+        for topic in image.topics() {
+            for id in self.led(topic) {
+                let config = effective(&self.config, image, topic);
+                let state = found.remove(&id).unwrap_or_default();
+                let partition = Partition::open(id, config, state, now, &mut self.io, out);
+                self.partitions.insert(id, partition);
+            }
+        }
+        for id in found.into_keys() {
+            out.ops.push(load::removal(id));
+        }
+        self.next_sweep = now.saturating_add(self.sweep_interval());
+        Ok(())
+    }
+
+    /// Topics came or went, partitions were added, configs changed: creates the logs of partitions
+    /// led here, removes those of deleted topics and answers what waits on them. `config` as for
+    /// [`Self::new`].
+    pub fn image_changed(
+        &mut self,
+        now: i64,
+        config: &Config,
+        image: &ClusterImage,
+        out: &mut Effects,
+    ) {
+        self.config.clone_from(config);
+        let gone = |id: &PartitionId| image.topic_by_id(id.topic).is_none();
+        let gone: Vec<PartitionId> = self.partitions.keys().copied().filter(gone).collect();
+        for id in gone {
+            self.remove(id, out);
+        }
+        for topic in image.topics() {
+            let config = effective(&self.config, image, topic);
+            for id in self.led(topic) {
+                match self.partitions.get_mut(&id) {
+                    Some(partition) => partition.config.clone_from(&config),
+                    None => {
+                        let state = Default::default();
+                        let config = config.clone();
+                        let partition = Partition::open(id, config, state, now, &mut self.io, out);
+                        self.partitions.insert(id, partition);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A topic is gone: produces that wait for its writes and fetches that wait for its records are
+    /// answered.
+    fn remove(&mut self, id: PartitionId, out: &mut Effects) {
+        let Some(mut partition) = self.partitions.remove(&id) else { return };
+        for produce in partition.remove(&mut self.io, out) {
+            self.produce_written(produce, out);
+        }
+        for fetch in std::mem::take(&mut partition.waiters) {
+            self.unpark(fetch, out);
+        }
+    }
+
+    /// A completion whose token carries this identity's tag.
+    pub fn file_done(&mut self, done: FileDone, out: &mut Effects) {
+        let (token, data, failure) = match done {
+            FileDone::Written { token, buffer } => (token, Some(buffer), None),
+            FileDone::Read { token, data } => (token, Some(data), None),
+            FileDone::ReadFailed { token, reason } => (token, None, Some(reason)),
+            FileDone::Synced { token } => (token, None, None),
+        };
+        out.failed_reads.extend(failure);
+        match self.io.end(token) {
+            Some(Job::Write(id)) => self.write_done(id, data.unwrap_or_default(), out),
+            Some(Job::Fetch(read)) => self.fetch_read(read, data, out),
+            Some(Job::Lookup(read)) => self.lookup_read(read, data, out),
+            Some(Job::Flush(id)) => self.written(id, out),
+            Some(Job::Sync) | None => {}
+        }
+        self.start_ready(out);
+    }
+
+    fn write_done(&mut self, id: PartitionId, buffer: Vec<u8>, out: &mut Effects) {
+        self.io.written(buffer.len());
+        if let Some(partition) = self.partitions.get_mut(&id) {
+            partition.keep_buffer(buffer);
+        }
+        self.written(id, out);
+    }
+
+    fn written(&mut self, id: PartitionId, out: &mut Effects) {
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        let Some(bytes) = partition.completed(&mut self.io, out) else { return };
+        for produce in partition.take_written() {
+            self.produce_written(produce, out);
+        }
+        self.wake_waiters(id, bytes, out);
+    }
+
+    /// When [`Self::expire`] has something to do, in milliseconds since the epoch.
+    pub fn next_deadline(&self) -> Option<i64> {
+        let sweep = (!self.partitions.is_empty()).then_some(self.next_sweep);
+        self.fetches.next_deadline().into_iter().chain(sweep).min()
+    }
+
+    /// Answers fetches whose wait is over; sweeps retention and idle producers. A call that comes
+    /// too early does no harm.
+    pub fn expire(&mut self, now: i64, out: &mut Effects) {
+        while let Some(fetch) = self.fetches.due(now) {
+            self.unpark(fetch, out);
+        }
+        if self.next_sweep <= now {
+            self.next_sweep = now.saturating_add(self.sweep_interval());
+            let expiration_ms = i64::from(self.config.producer_id_expiration_ms);
+            for partition in self.partitions.values_mut() {
+                partition.sweep(now, &mut self.io, out);
+                partition.producers.expire(now, expiration_ms);
+            }
+        }
+    }
+
+    fn sweep_interval(&self) -> i64 {
+        self.config.log_retention_check_interval_ms
+    }
+
+    /// Forgets the fetches that the connection waits for; writes that it asked for go on.
+    pub fn connection_closed(&mut self, connection: u64) {
+        for fetch in self.fetches.of_connection(connection) {
+            self.forget_waiter(fetch);
+            self.fetches.remove(fetch);
+        }
+    }
+
+    /// Asks for a sync of all that was written: part of a clean stop, after which the caller waits
+    /// for the completions.
+    pub fn sync(&mut self, out: &mut Effects) {
+        for partition in self.partitions.values_mut() {
+            partition.sync(&mut self.io, out);
+        }
+    }
+
+    /// Where a partition that the image has is led.
+    pub(super) fn locate(&self, topic: &Topic, index: i32) -> Result<PartitionId, Missing> {
+        let id = PartitionId { topic: topic.id, index };
+        let leader = self.leader(&topic.name, id);
+        if leader != self.identity.shard {
+            let error = ErrorCode::NotLeaderOrFollower;
+            return Err(Missing { error, leader: Some(leader) });
+        }
+        // In the image but not made yet: the client comes again.
+        let known = self.partitions.contains_key(&id);
+        known.then_some(id).ok_or(Missing::of(ErrorCode::UnknownTopicOrPartition))
+    }
+
+    /// A partition by its topic's name.
+    pub(super) fn locate_named(
+        &self,
+        image: &ClusterImage,
+        topic: &str,
+        index: i32,
+    ) -> Result<PartitionId, ErrorCode> {
+        let topic = image.topic(topic).filter(|topic| (0..topic.partitions).contains(&index));
+        let topic = topic.ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        self.locate(topic, index).map_err(|missing| missing.error)
+    }
+
+    pub(super) fn endpoint(&self, shard: u32) -> Option<&NodeEndpoint<'static>> {
+        self.identity.endpoints.get(shard as usize)
+    }
+
+    /// The partitions of a topic that have their log here.
+    fn led(&self, topic: &Topic) -> Vec<PartitionId> {
+        if topic.name.as_ref() == OFFSETS_TOPIC {
+            return Vec::new();
+        }
+        let ids = (0..topic.partitions).map(|index| PartitionId { topic: topic.id, index });
+        ids.filter(|id| self.leads(*id)).collect()
+    }
+
+    fn leads(&self, id: PartitionId) -> bool {
+        self.identity.placement.partition_shard(id.topic, id.index) == self.identity.shard
+    }
+
+    fn leader(&self, topic: &str, id: PartitionId) -> u32 {
+        match topic {
+            OFFSETS_TOPIC => self.identity.placement.offsets_shard(id.index.unsigned_abs()),
+            _ => self.identity.placement.partition_shard(id.topic, id.index),
+        }
+    }
+}

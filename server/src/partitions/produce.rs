@@ -1,0 +1,250 @@
+//! Produce: the batches of a request to their partitions, and the answer when all are written.
+
+use super::batch::{self, Refusal};
+use super::partition::Appended;
+use super::partition_set::{Missing, PartitionId};
+use super::{Call, Effects, Outcome, Partitions, Reply};
+use crate::cluster::Topic;
+use muster_codec::ErrorCode;
+use muster_codec::messages::{
+    LeaderIdAndEpoch, NodeEndpoint, PartitionProduceData, PartitionProduceResponse, ProduceRequest,
+    ProduceResponse, TopicProduceData, TopicProduceResponse,
+};
+use muster_coordinator::RequestId;
+
+/// From this version on topics are named by id.
+const TOPIC_IDS_SINCE: i16 = 13;
+
+/// A produce whose writes are not all done.
+#[derive(Debug)]
+pub(super) struct PendingProduce {
+    request: RequestId,
+    response: ProduceResponse<'static>,
+    writes: usize,
+}
+
+/// One request, as its partitions are gone through.
+struct Round<'r> {
+    call: Call<'r>,
+    produce: u64,
+    acks: i16,
+    node_endpoints: Vec<NodeEndpoint<'static>>,
+    /// How many partitions must be written before the answer.
+    writes: usize,
+    error: Option<ErrorCode>,
+}
+
+impl Partitions {
+    /// Produce v3 to v13. Answered when the writes are done; acks 0 is answered by
+    /// [`Outcome::Nothing`] (or `Close`) so that the caller counts it as done.
+    pub fn produce(&mut self, call: Call<'_>, body: &ProduceRequest<'_>, out: &mut Effects) {
+        self.last_request += 1;
+        let produce = self.last_request;
+        let (acks, node_endpoints) = (body.acks, Vec::new());
+        let mut round = Round { call, produce, acks, node_endpoints, writes: 0, error: None };
+        // Backwards, because of a partition that is named twice Kafka takes the last.
+        let topics = body.topic_data.iter().rev();
+        let mut responses: Vec<_> =
+            topics.map(|topic| self.produce_topic(&mut round, topic, out)).collect();
+        responses.reverse();
+        let node_endpoints = std::mem::take(&mut round.node_endpoints);
+        let response = ProduceResponse { responses, throttle_time_ms: 0, node_endpoints };
+        self.end_produce(&round, response, out);
+    }
+
+    fn end_produce(
+        &mut self,
+        round: &Round<'_>,
+        response: ProduceResponse<'static>,
+        out: &mut Effects,
+    ) {
+        let request = round.call.request;
+        match (round.acks, round.error) {
+            (0, None) => out.replies.push(Reply { request, outcome: Outcome::Nothing }),
+            (0, Some(error)) => {
+                let reason = format!("a produce with acks=0 failed with {error:?}");
+                out.replies.push(Reply { request, outcome: Outcome::Close(reason) });
+            }
+            _ if round.writes == 0 => out.send(request, response),
+            _ => {
+                let pending = PendingProduce { request, response, writes: round.writes };
+                self.produces.insert(round.produce, pending);
+            }
+        }
+    }
+
+    fn produce_topic(
+        &mut self,
+        round: &mut Round<'_>,
+        data: &TopicProduceData<'_>,
+        out: &mut Effects,
+    ) -> TopicProduceResponse<'static> {
+        let image = round.call.image;
+        let topic = if round.call.version >= TOPIC_IDS_SINCE {
+            image.topic_by_id(data.topic_id).ok_or(ErrorCode::UnknownTopicId)
+        } else {
+            image.topic(&data.name).ok_or(ErrorCode::UnknownTopicOrPartition)
+        };
+        let mut partition_responses = Vec::with_capacity(data.partition_data.len());
+        for data in data.partition_data.iter().rev() {
+            let answer = match topic {
+                Ok(topic) => self.produce_partition(round, topic, data, out),
+                Err(error) => Some(failed(data.index, Refusal::of(error))),
+            };
+            let Some(answer) = answer else { continue };
+            if let (None, Some(error)) = (round.error, ErrorCode::from_code(answer.error_code)) {
+                round.error = (error != ErrorCode::None).then_some(error);
+            }
+            partition_responses.push(answer);
+        }
+        partition_responses.reverse();
+        TopicProduceResponse {
+            name: data.name.clone().into_owned().into(),
+            topic_id: data.topic_id,
+            partition_responses,
+        }
+    }
+
+    /// None if the request names the partition again further on.
+    fn produce_partition(
+        &mut self,
+        round: &mut Round<'_>,
+        topic: &Topic,
+        data: &PartitionProduceData<'_>,
+        out: &mut Effects,
+    ) -> Option<PartitionProduceResponse<'static>> {
+        let index = data.index;
+        if !(0..topic.partitions).contains(&index) {
+            return Some(failed(index, Refusal::of(ErrorCode::UnknownTopicOrPartition)));
+        }
+        let bytes = match batch::only_batch(data.records.as_ref(), round.call.version) {
+            Ok(bytes) => bytes,
+            Err(refusal) => return Some(failed(index, refusal)),
+        };
+        if !matches!(round.acks, -1..=1) {
+            return Some(failed(index, Refusal::of(ErrorCode::InvalidRequiredAcks)));
+        }
+        if is_internal(&topic.name) {
+            return Some(failed(index, Refusal::of(ErrorCode::InvalidTopicException)));
+        }
+        let id = match self.locate(topic, index) {
+            Ok(id) => id,
+            Err(missing) => return Some(self.not_here(round, index, missing)),
+        };
+        self.append(round, id, bytes, out)
+    }
+
+    fn append(
+        &mut self,
+        round: &mut Round<'_>,
+        id: PartitionId,
+        bytes: &[u8],
+        out: &mut Effects,
+    ) -> Option<PartitionProduceResponse<'static>> {
+        let partition = self.partitions.get_mut(&id)?;
+        if !partition.first_in_request(round.produce) {
+            return None;
+        }
+        let appended = if self.io.has_room_to_write(bytes.len()) {
+            batch::check(bytes, &partition.config, round.call.now)
+                .and_then(|batch| partition.append(round.call.now, &batch, &mut self.io, out))
+        } else {
+            Err(Refusal::of(ErrorCode::RequestTimedOut))
+        };
+        let log_start_offset = partition.log_start();
+        match appended {
+            Ok(appended) => {
+                if round.acks != 0 && partition.await_write(appended.last_offset + 1, round.produce)
+                {
+                    round.writes += 1;
+                }
+                partition.submit(&mut self.io, out);
+                Some(done(id.index, &appended, log_start_offset))
+            }
+            Err(refusal) => {
+                let known = knows_log_start(refusal.error);
+                let log_start_offset = if known { log_start_offset } else { -1 };
+                Some(PartitionProduceResponse { log_start_offset, ..failed(id.index, refusal) })
+            }
+        }
+    }
+
+    /// Names the leader, so that the client need not ask for it (KIP-951).
+    fn not_here(
+        &self,
+        round: &mut Round<'_>,
+        index: i32,
+        missing: Missing,
+    ) -> PartitionProduceResponse<'static> {
+        let mut answer = failed(index, Refusal::of(missing.error));
+        if let Some(endpoint) = missing.leader.and_then(|shard| self.endpoint(shard)) {
+            let leader_id = endpoint.node_id;
+            answer.current_leader = LeaderIdAndEpoch { leader_id, leader_epoch: 0 };
+            add_endpoint(&mut round.node_endpoints, endpoint);
+        }
+        answer
+    }
+
+    /// A write that the produce waited for is done.
+    pub(super) fn produce_written(&mut self, produce: u64, out: &mut Effects) {
+        let Some(pending) = self.produces.get_mut(&produce) else { return };
+        pending.writes -= 1;
+        if pending.writes == 0
+            && let Some(done) = self.produces.remove(&produce)
+        {
+            out.send(done.request, done.response);
+        }
+    }
+}
+
+/// Each endpoint is named once in an answer.
+pub(super) fn add_endpoint(
+    endpoints: &mut Vec<NodeEndpoint<'static>>,
+    endpoint: &NodeEndpoint<'static>,
+) {
+    if endpoints.iter().all(|known| known.node_id != endpoint.node_id) {
+        endpoints.push(endpoint.clone());
+    }
+}
+
+/// Topics that clients must not write to (`Topic.INTERNAL_TOPICS`).
+fn is_internal(topic: &str) -> bool {
+    matches!(topic, "__consumer_offsets" | "__transaction_state" | "__share_group_state")
+}
+
+/// Kafka gives the log's start with the errors that its log raises, but not with these
+/// (`ReplicaManager.appendToLocalLog`).
+fn knows_log_start(error: ErrorCode) -> bool {
+    !matches!(
+        error,
+        ErrorCode::MessageTooLarge
+            | ErrorCode::RecordListTooLarge
+            | ErrorCode::CorruptMessage
+            | ErrorCode::RequestTimedOut
+    )
+}
+
+fn done(
+    index: i32,
+    appended: &Appended,
+    log_start_offset: i64,
+) -> PartitionProduceResponse<'static> {
+    PartitionProduceResponse {
+        index,
+        base_offset: appended.base_offset,
+        log_append_time_ms: appended.log_append_time,
+        log_start_offset,
+        ..Default::default()
+    }
+}
+
+fn failed(index: i32, refusal: Refusal) -> PartitionProduceResponse<'static> {
+    PartitionProduceResponse {
+        index,
+        error_code: refusal.error.code(),
+        base_offset: -1,
+        record_errors: refusal.record_errors,
+        error_message: refusal.message.map(Into::into),
+        ..Default::default()
+    }
+}
