@@ -1,0 +1,214 @@
+//! Requests, responses and records between JSON as Kafka prints it and the bytes of a version.
+
+use muster_codec::messages::*;
+use muster_codec::records::{
+    GroupMetadataKey, GroupMetadataValue, GroupRecord, OffsetCommitKey, OffsetCommitValue,
+};
+use muster_codec::{ApiKey, Reader, Request, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+pub type Result<T> = std::result::Result<T, String>;
+
+macro_rules! served {
+    ($($name:ident: $request:ty => $response:ty;)*) => {
+        /// The API of that name, if the coordinator of classic groups serves it.
+        pub fn api(name: &str) -> Option<ApiKey> {
+            match name {
+                $(stringify!($name) => Some(ApiKey::$name),)*
+                _ => None,
+            }
+        }
+
+        fn typed_request(api: ApiKey, body: &Value) -> Result<(Request<'static>, Value)> {
+            match api {
+                $(ApiKey::$name => {
+                    let body: $request = typed(body)?;
+                    let printed = printed(&body)?;
+                    Ok((body.into(), printed))
+                })*
+                _ => Err(format!("{} is not served", api.name())),
+            }
+        }
+
+        fn typed_response(api: ApiKey, body: &Value) -> Result<Response<'static>> {
+            match api {
+                $(ApiKey::$name => typed::<$response>(body).map(Into::into),)*
+                _ => Err(format!("{} is not served", api.name())),
+            }
+        }
+
+        fn printed_response(response: &Response<'_>) -> Result<Value> {
+            match response {
+                $(Response::$name(body) => printed(body),)*
+                _ => Err(format!("{} is not served", response.api_key().name())),
+            }
+        }
+    };
+}
+
+served! {
+    OffsetCommit: OffsetCommitRequest<'static> => OffsetCommitResponse<'static>;
+    OffsetFetch: OffsetFetchRequest<'static> => OffsetFetchResponse<'static>;
+    JoinGroup: JoinGroupRequest<'static> => JoinGroupResponse<'static>;
+    Heartbeat: HeartbeatRequest<'static> => HeartbeatResponse;
+    LeaveGroup: LeaveGroupRequest<'static> => LeaveGroupResponse<'static>;
+    SyncGroup: SyncGroupRequest<'static> => SyncGroupResponse<'static>;
+    DescribeGroups: DescribeGroupsRequest<'static> => DescribeGroupsResponse<'static>;
+    ListGroups: ListGroupsRequest<'static> => ListGroupsResponse<'static>;
+    DeleteGroups: DeleteGroupsRequest<'static> => DeleteGroupsResponse<'static>;
+    OffsetDelete: OffsetDeleteRequest<'static> => OffsetDeleteResponse<'static>;
+}
+
+/// The bytes of a request's body; each field given must be one that muster knows.
+pub fn request_bytes(api: ApiKey, version: i16, body: &Value) -> Result<Vec<u8>> {
+    let (request, printed) = typed_request(api, body)?;
+    lossless(body, &printed)?;
+    let mut out = Vec::new();
+    request.write(version, &mut out).map_err(|error| error.to_string())?;
+    Ok(out)
+}
+
+/// What a client of that version reads of a response, its lists in order.
+pub fn response_json(response: &Response<'_>, version: i16) -> Result<Value> {
+    let mut bytes = Vec::new();
+    response.write(version, &mut bytes).map_err(|error| error.to_string())?;
+    let read = Response::read(response.api_key(), version, &mut Reader::new(&bytes));
+    printed_response(&read.map_err(|error| error.to_string())?).map(in_order)
+}
+
+/// A response that Kafka printed, in the form of [`response_json`].
+pub fn kafka_response(api: ApiKey, version: i16, body: &Value) -> Result<Value> {
+    let printed = response_json(&typed_response(api, body)?, version)?;
+    lossless(&in_order(body.clone()), &printed)?;
+    Ok(printed)
+}
+
+/// The key and the value of a record; no value is a tombstone.
+pub type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
+
+pub fn record_bytes(record: &GroupRecord<'_>) -> RecordBytes {
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    record.write_key(&mut key);
+    let has_value = record.write_value(&mut value);
+    (key, has_value.then_some(value))
+}
+
+/// A record as the oracle prints it, its lists in order.
+pub fn record_json((key, value): &RecordBytes) -> Result<Value> {
+    let record = GroupRecord::read(key, value.as_deref())
+        .map_err(|error| error.to_string())?
+        .ok_or("a record of an unknown type")?;
+    let (name, number, key, data) = match &record {
+        GroupRecord::OffsetCommit(key, value) => {
+            ("OFFSET_COMMIT", 1, printed(key)?, value.as_ref().map(printed).transpose()?)
+        }
+        GroupRecord::GroupMetadata(key, value) => {
+            ("GROUP_METADATA", 2, printed(key)?, value.as_ref().map(printed).transpose()?)
+        }
+    };
+    let version = value.as_deref().and_then(|bytes| bytes.first_chunk()).copied();
+    let version = version.map(i16::from_be_bytes);
+    let value = data.map(|data| json!({"version": version, "data": in_order(data)}));
+    Ok(json!({"type": name, "key": {"type": number, "data": key}, "value": value}))
+}
+
+/// The bytes that muster gives to a record that Kafka printed. Where the oracle shows Kafka's own
+/// bytes they must be the same.
+pub fn kafka_record(record: &Value) -> Result<RecordBytes> {
+    let (key, value) = (&record["key"]["data"], &record["value"]["data"]);
+    let typed = match record["type"].as_str() {
+        Some("OFFSET_COMMIT") => {
+            let key: OffsetCommitKey<'static> = typed(key)?;
+            GroupRecord::OffsetCommit(key, optional::<OffsetCommitValue<'static>>(value)?)
+        }
+        Some("GROUP_METADATA") => {
+            let key: GroupMetadataKey<'static> = typed(key)?;
+            GroupRecord::GroupMetadata(key, optional::<GroupMetadataValue<'static>>(value)?)
+        }
+        _ => return Err(format!("not a record of a classic group: {record}")),
+    };
+    let bytes = record_bytes(&typed);
+    same_bytes(&record["key_bytes"], Some(&bytes.0))?;
+    same_bytes(&record["value_bytes"], bytes.1.as_ref())?;
+    Ok(bytes)
+}
+
+/// A record that Kafka printed, in the form of [`record_json`].
+pub fn kafka_record_json(record: &Value) -> Result<Value> {
+    let printed = record_json(&kafka_record(record)?)?;
+    for part in ["type", "key", "value"] {
+        lossless(&in_order(record[part].clone()), &printed[part])?;
+    }
+    Ok(printed)
+}
+
+/// All lists sorted, for Kafka leaves many of them in hash order.
+pub fn in_order(value: Value) -> Value {
+    match value {
+        Value::Array(items) => {
+            let mut items: Vec<Value> = items.into_iter().map(in_order).collect();
+            items.sort_by_cached_key(|item| (item.as_i64(), item.to_string()));
+            Value::Array(items)
+        }
+        Value::Object(fields) => {
+            Value::Object(fields.into_iter().map(|(name, field)| (name, in_order(field))).collect())
+        }
+        other => other,
+    }
+}
+
+/// The path to the first place where two values differ, with what is there.
+pub fn first_difference(kafka: &Value, muster: &Value) -> Option<String> {
+    match (kafka, muster) {
+        (Value::Object(a), Value::Object(b)) => a.keys().chain(b.keys()).find_map(|name| {
+            let path = first_difference(&kafka[name], &muster[name])?;
+            Some(format!(".{name}{path}"))
+        }),
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => a
+            .iter()
+            .zip(b)
+            .enumerate()
+            .find_map(|(i, (a, b))| first_difference(a, b).map(|path| format!("[{i}]{path}"))),
+        (a, b) => (a != b).then(|| format!(": Kafka {a}, muster {b}")),
+    }
+}
+
+fn typed<T: DeserializeOwned>(body: &Value) -> Result<T> {
+    serde_json::from_value(body.clone()).map_err(|error| format!("{error} in {body}"))
+}
+
+fn optional<T: DeserializeOwned>(value: &Value) -> Result<Option<T>> {
+    if value.is_null() { Ok(None) } else { typed(value).map(Some) }
+}
+
+fn printed(body: &impl Serialize) -> Result<Value> {
+    serde_json::to_value(body).map_err(|error| error.to_string())
+}
+
+/// Every field that Kafka printed must have come through the typed form unchanged.
+fn lossless(kafka: &Value, through: &Value) -> Result<()> {
+    let lost = |path: String| format!("lost on the way through the typed form: {path}");
+    match (kafka, through) {
+        (Value::Object(fields), Value::Object(_)) => fields.iter().try_for_each(|(name, field)| {
+            let kept = through.get(name).ok_or_else(|| lost(format!("{name} of {kafka}")))?;
+            lossless(field, kept)
+        }),
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            a.iter().zip(b).try_for_each(|(a, b)| lossless(a, b))
+        }
+        (a, b) if a == b => Ok(()),
+        (a, b) => Err(lost(format!("{a} became {b}"))),
+    }
+}
+
+fn same_bytes(shown: &Value, ours: Option<&Vec<u8>>) -> Result<()> {
+    let ours = ours.map(|bytes| format!("{:?}", muster_codec::Bytes::borrowed(bytes)));
+    match (shown.as_str(), ours) {
+        (Some(kafka), Some(ours)) if kafka != ours => {
+            Err(format!("record bytes: Kafka {kafka}, muster {ours}"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,94 @@
+//! The random ids of the oracle: two steps of splitmix64 each, from a seed.
+
+use crate::transcript::Line;
+use muster_codec::Uuid;
+use muster_coordinator::Ids;
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// The ids from a seed on, each under its number.
+#[derive(Debug, Clone)]
+pub struct SeededIds {
+    seed: Option<u64>,
+    next: u64,
+}
+
+impl SeededIds {
+    /// Without a seed the oracle's n-th id has the number n in its last 8 bytes.
+    pub fn new(seed: Option<u64>) -> Self {
+        Self { seed, next: 0 }
+    }
+
+    /// The next id will be that of this number.
+    pub fn seek(&mut self, number: u64) {
+        self.next = number;
+    }
+
+    fn id(&self, number: u64) -> Uuid {
+        let halves = match self.seed {
+            Some(seed) => [2 * number + 1, 2 * number + 2].map(|step| splitmix64(seed, step)),
+            None => [0, number + 1],
+        };
+        let [high, low] = halves.map(u64::to_be_bytes);
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&high);
+        bytes[8..].copy_from_slice(&low);
+        bytes[6] = bytes[6] & 0x0f | 0x40;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        Uuid(bytes)
+    }
+}
+
+impl Ids for SeededIds {
+    fn next_id(&mut self) -> Uuid {
+        self.next += 1;
+        self.id(self.next - 1)
+    }
+}
+
+fn splitmix64(seed: u64, step: u64) -> u64 {
+    let z = seed.wrapping_add(step.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+/// The number of the id that Kafka drew at each line, where the transcript tells.
+///
+/// Requests that are not compared draw ids too, so ours are set to these numbers on the way.
+pub fn drawn(lines: &[Line], ids: &SeededIds) -> Vec<Option<u64>> {
+    let answers = answered_member_ids(lines);
+    let joins = |line: &&Line| asks_for_member_id(&line.input);
+    let most = 2 * lines.iter().filter(joins).count() as u64 + 16;
+    let numbers: HashMap<String, u64> =
+        (0..most).flat_map(|n| [(hyphenated(ids.id(n)), n), (ids.id(n).to_string(), n)]).collect();
+    let number = |line: &Line| {
+        let member_id = answers.get(line.input["id"].as_str()?)?;
+        let start = member_id.len().saturating_sub(36);
+        numbers.get(member_id.get(start..)?).copied()
+    };
+    lines.iter().map(|line| Some(line).filter(joins).and_then(number)).collect()
+}
+
+fn asks_for_member_id(input: &Value) -> bool {
+    let api = input["api"].as_str();
+    let nameless = input["body"]["memberId"].as_str().is_none_or(str::is_empty);
+    matches!(api, Some("JoinGroup" | "ConsumerGroupHeartbeat")) && nameless
+}
+
+fn answered_member_ids(lines: &[Line]) -> HashMap<&str, &str> {
+    let own = lines.iter().map(|line| &line.output);
+    let later = lines.iter().flat_map(|line| line.output["completions"].as_array()).flatten();
+    own.chain(later)
+        .filter_map(|answer| {
+            Some((answer["id"].as_str()?, answer["response"]["memberId"].as_str()?))
+        })
+        .collect()
+}
+
+/// As Java prints a UUID.
+fn hyphenated(id: Uuid) -> String {
+    let hex: String = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+    parts.join("-")
+}

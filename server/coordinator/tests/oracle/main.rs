@@ -1,0 +1,133 @@
+//! muster's coordinator against Apache Kafka's own: `README.md` tells how.
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
+mod argued;
+mod forms;
+mod ids;
+mod muster;
+mod outcome;
+mod replay;
+mod scope;
+mod transcript;
+mod world;
+
+use argued::Argued;
+use forms::Result;
+use muster::Muster;
+use outcome::Outcome;
+use replay::{Counts, Ours, Report, Subject, replay};
+use scope::Asked;
+use serde_json::Value;
+use std::path::Path;
+use transcript::{Line, Transcript};
+
+/// Transcripts on which muster does what Kafka does.
+const SAME: &[&str] = &[];
+
+fn transcripts() -> Vec<Transcript> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/transcripts");
+    let mut paths: Vec<_> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty());
+    paths.iter().map(|path| Transcript::read(path)).collect()
+}
+
+#[test]
+fn muster_does_what_kafka_does() {
+    let (mut counts, mut argued) = (Counts::default(), Argued::default());
+    let mut differing = Vec::new();
+    for transcript in transcripts() {
+        let report = replay(&transcript, &mut Ours::default());
+        print(&transcript, &report);
+        counts.add(&report.counts);
+        argued.add(&report.argued);
+        if report.difference.is_some() {
+            differing.push(transcript.name);
+        }
+    }
+    println!("{counts}; argued differences:\n{argued}");
+    let broken: Vec<_> = differing.iter().filter(|name| SAME.contains(&name.as_str())).collect();
+    assert!(broken.is_empty(), "no longer the same: {broken:?}");
+    if differing.is_empty() {
+        assert!(argued.unmet().is_empty(), "no longer differences: {:?}", argued.unmet());
+    }
+}
+
+fn print(transcript: &Transcript, report: &Report) {
+    println!("{}: {}", transcript.name, report.counts);
+    if let Some(difference) = &report.difference {
+        let op = &transcript.lines[difference.line - 1].input;
+        println!("  line {} {op}\n  {}", difference.line, difference.what);
+    }
+}
+
+/// Gives Kafka's outcomes as its own, but for one line.
+struct Echo {
+    line: usize,
+    altered: Option<(usize, Alter)>,
+}
+
+/// Alters an outcome; false if there was nothing to alter.
+type Alter = fn(&mut Outcome) -> bool;
+
+impl Subject for Echo {
+    fn begin(&mut self, _: &Value) {}
+
+    fn apply(&mut self, _: &Line, _: Option<&Asked>, kafka: &Outcome) -> Result<Outcome> {
+        let mut outcome = kafka.clone();
+        self.line += 1;
+        if let Some((from, alter)) = self.altered.filter(|(from, _)| *from <= self.line) {
+            self.altered = (!alter(&mut outcome)).then_some((from, alter));
+        }
+        Ok(outcome)
+    }
+
+    fn muster(&mut self) -> Option<&mut Muster> {
+        None
+    }
+}
+
+#[test]
+fn the_harness_understands_all_that_kafka_says() {
+    for transcript in transcripts() {
+        let report = replay(&transcript, &mut Echo { line: 0, altered: None });
+        print(&transcript, &report);
+        assert!(report.difference.is_none());
+        assert!(report.counts.answers > 25 && report.counts.records > 15);
+    }
+}
+
+#[test]
+fn the_harness_finds_whatever_is_altered() {
+    let alterations: [Alter; 6] = [
+        |outcome| outcome.answers.pop_first().is_some(),
+        |outcome| outcome.answers.values_mut().next().is_some_and(alter_number),
+        |outcome| outcome.records.pop_first().is_some(),
+        |outcome| outcome.records.values_mut().next().is_some_and(|all| alter_number(&mut all[0])),
+        |outcome| outcome.dump.pop_first().is_some(),
+        |outcome| outcome.dump.values_mut().next().is_some_and(alter_number),
+    ];
+    for transcript in transcripts() {
+        for from in [1, 40] {
+            for alter in alterations {
+                let mut echo = Echo { line: 0, altered: Some((from, alter)) };
+                let report = replay(&transcript, &mut echo);
+                assert!(echo.altered.is_none(), "nothing to alter in {}", transcript.name);
+                assert!(report.difference.is_some(), "not found in {}", transcript.name);
+            }
+        }
+    }
+}
+
+/// Adds one to the first number inside.
+fn alter_number(value: &mut Value) -> bool {
+    match value {
+        Value::Number(number) => {
+            *value = Value::from(number.as_i64().unwrap() + 1);
+            true
+        }
+        Value::Array(items) => items.iter_mut().any(alter_number),
+        Value::Object(fields) => fields.values_mut().any(alter_number),
+        _ => false,
+    }
+}

@@ -1,0 +1,343 @@
+//! muster's coordinator under the operations of the oracle, with the duties of the server around
+//! it: the clock, the log, the answers that wait until records are durable, the load at the start.
+
+use crate::forms::{self, RecordBytes, Result};
+use crate::ids::SeededIds;
+use crate::outcome::Outcome;
+use crate::scope::Asked;
+use crate::world::{World, config};
+use muster_codec::records::GroupRecord;
+use muster_codec::{ApiKey, Reader, Request, Uuid};
+use muster_coordinator::{Caller, Config, Context, Coordinator, Output, RequestId};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How often in a row time may be up without anything to do.
+const SPURIOUS_EXPIRES: usize = 1_000;
+
+pub struct Muster {
+    config: Config,
+    coordinator: Coordinator,
+    topics: World,
+    ids: SeededIds,
+    now: i64,
+    log: Vec<(u64, String, RecordBytes)>,
+    position: u64,
+    committed: u64,
+    held: bool,
+    /// How long the log was before the operation under way.
+    logged_before: usize,
+    lost: BTreeSet<String>,
+    parked: BTreeMap<RequestId, (String, i16)>,
+    waiting: Vec<(u64, String, Value)>,
+    requests: u64,
+    outcome: Outcome,
+}
+
+impl Muster {
+    /// As a `new` operation says.
+    pub fn new(op: &Value) -> Self {
+        let config = config(op);
+        let mut topics = World::default();
+        topics.change(op);
+        let mut coordinator = Coordinator::new(config.clone());
+        let now = op["now"].as_i64().unwrap_or_default();
+        coordinator.loaded(now);
+        Self {
+            config,
+            coordinator,
+            topics,
+            ids: SeededIds::new(op["uuid_seed"].as_u64()),
+            now,
+            log: Vec::new(),
+            position: 0,
+            committed: 0,
+            held: false,
+            logged_before: 0,
+            lost: BTreeSet::new(),
+            parked: BTreeMap::new(),
+            waiting: Vec::new(),
+            requests: 0,
+            outcome: Outcome::default(),
+        }
+    }
+
+    /// The number of the next random id.
+    pub fn seek_id(&mut self, number: u64) {
+        self.ids.seek(number);
+    }
+
+    /// Whether records are written that are not yet committed.
+    pub fn has_uncommitted(&self) -> bool {
+        self.committed < self.position
+    }
+
+    /// Does an operation; `asked` is what is compared of a request.
+    pub fn apply(&mut self, op: &Value, asked: Option<&Asked>) -> Result<Outcome> {
+        self.logged_before = self.log.len();
+        match (op["op"].as_str(), asked) {
+            (Some("request"), Some(asked)) => self.request(op, asked)?,
+            (Some("advance"), _) => self.advance(op["ms"].as_i64().unwrap_or_default())?,
+            (Some("topics"), _) => self.change_topics(op)?,
+            (Some("hold"), _) => self.hold(op["commit"].as_bool()),
+            (Some("commit"), _) => self.commit(),
+            (Some("reload"), _) => self.reload()?,
+            (Some("replay"), _) => self.replace_log(&op["records"])?,
+            (Some("dump"), _) => self.dump()?,
+            _ => {}
+        }
+        self.expire_until(self.now)?;
+        Ok(std::mem::take(&mut self.outcome))
+    }
+
+    /// Takes back what the operation just done wrote for a group. From here to the next load its
+    /// log is Kafka's: see [`Self::adopt`].
+    pub fn lose(&mut self, group: &str) {
+        let since = self.log.split_off(self.logged_before);
+        self.log.extend(since.into_iter().filter(|(_, of, _)| of != group));
+        self.lost.insert(group.to_owned());
+    }
+
+    /// Logs a record that Kafka wrote for a lost group.
+    pub fn adopt(&mut self, group: &str, record: &Value) -> Result<()> {
+        self.log.push((self.position, group.to_owned(), forms::kafka_record(record)?));
+        Ok(())
+    }
+
+    fn request(&mut self, op: &Value, asked: &Asked) -> Result<()> {
+        let bytes = forms::request_bytes(asked.api, asked.version, &asked.body)?;
+        let client_id = op["client_id"].as_str().unwrap_or("client");
+        let client_host = op["client_host"].as_str().unwrap_or("/127.0.0.1");
+        let id = self.next_request();
+        self.parked.insert(id, (asked.id.clone(), asked.version));
+        let request = Request::read(asked.api, asked.version, &mut Reader::new(&bytes))
+            .map_err(|error| error.to_string())?;
+        let caller = Caller { request: id, api_version: asked.version, client_id, client_host };
+        let output = self.coordinator.handle(
+            &mut Context {
+                now: self.now,
+                position: self.position + 1,
+                ids: &mut self.ids,
+                topics: &self.topics,
+            },
+            caller,
+            request,
+        );
+        let too_early = |output: &Output<'_>, position| {
+            !output.records.is_empty()
+                && output.answers.iter().any(|answer| answer.visible_at < position)
+        };
+        if too_early(&output, self.position + 1) {
+            return Err("an answer may leave before the records of its call".to_owned());
+        }
+        self.settle(output)
+    }
+
+    fn next_request(&mut self) -> RequestId {
+        self.requests += 1;
+        RequestId { connection: 1, sequence: self.requests }
+    }
+
+    fn advance(&mut self, ms: i64) -> Result<()> {
+        let until = self.now + ms;
+        self.expire_until(until)?;
+        self.now = until;
+        Ok(())
+    }
+
+    fn expire_until(&mut self, until: i64) -> Result<()> {
+        let mut spurious = 0;
+        while let Some(deadline) = self.coordinator.next_deadline().filter(|at| *at <= until) {
+            self.now = self.now.max(deadline);
+            let output = self.with_context(Coordinator::expire);
+            let idle = output.records.is_empty() && output.answers.is_empty();
+            spurious = if idle { spurious + 1 } else { 0 };
+            if spurious > SPURIOUS_EXPIRES {
+                return Err(format!("the deadline {deadline} does not go away"));
+            }
+            self.settle(output)?;
+        }
+        Ok(())
+    }
+
+    fn with_context<T>(&mut self, call: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> T) -> T {
+        let mut context = Context {
+            now: self.now,
+            position: self.position + 1,
+            ids: &mut self.ids,
+            topics: &self.topics,
+        };
+        call(&mut self.coordinator, &mut context)
+    }
+
+    /// Writes and replays the records, then sends the answers or lets them wait.
+    fn settle(&mut self, output: Output<'_>) -> Result<()> {
+        if !output.records.is_empty() {
+            self.position += 1;
+        }
+        for record in &output.records {
+            self.write(record)?;
+        }
+        if !self.held {
+            self.committed = self.position;
+        }
+        for answer in output.answers {
+            let (id, version) = self
+                .parked
+                .remove(&answer.request)
+                .ok_or_else(|| format!("an answer to no request: {answer:?}"))?;
+            if answer.visible_at > self.position {
+                return Err(format!("an answer that can never leave: {answer:?}"));
+            }
+            let response = forms::response_json(&answer.response, version)?;
+            self.waiting.push((answer.visible_at, id, response));
+        }
+        self.send();
+        Ok(())
+    }
+
+    fn write(&mut self, record: &GroupRecord<'_>) -> Result<()> {
+        let group = record.group_id().to_owned();
+        let bytes = forms::record_bytes(record);
+        let json = forms::record_json(&bytes)?;
+        self.outcome.records.entry((self.now, group.clone())).or_default().push(json);
+        self.coordinator.replay(&read(&bytes)?, self.position);
+        if !self.lost.contains(&group) {
+            self.log.push((self.position, group, bytes));
+        }
+        Ok(())
+    }
+
+    fn send(&mut self) {
+        let durable = |(visible_at, _, _): &mut (u64, String, Value)| *visible_at <= self.committed;
+        let sent = self.waiting.extract_if(.., durable);
+        self.outcome.answers.extend(sent.map(|(_, id, response)| (id, response)));
+    }
+
+    fn hold(&mut self, commit: Option<bool>) {
+        self.held = commit.unwrap_or(self.held);
+        if !self.held {
+            self.commit();
+        }
+    }
+
+    fn commit(&mut self) {
+        self.committed = self.position;
+        self.send();
+    }
+
+    /// Commits what is held first, as the oracle does.
+    fn change_topics(&mut self, op: &Value) -> Result<()> {
+        let held = std::mem::replace(&mut self.held, false);
+        self.commit();
+        let deleted: Vec<Uuid> = self.topics.change(op);
+        if !deleted.is_empty() {
+            let output = self
+                .with_context(|coordinator, context| coordinator.topics_deleted(context, &deleted));
+            self.settle(output)?;
+        }
+        self.held = held;
+        Ok(())
+    }
+
+    /// Writes what Kafka wrote, as if it were ours.
+    pub fn impose(&mut self, kafka: &Outcome) -> Result<Outcome> {
+        if !kafka.records.is_empty() {
+            self.position += 1;
+        }
+        for record in kafka.records.values().flatten() {
+            let bytes = forms::kafka_record(record)?;
+            self.write(&read(&bytes)?)?;
+        }
+        self.apply(&Value::Null, None)
+    }
+
+    /// Parked requests end; what the server answers to them is not the coordinator's affair, so
+    /// that null stands for it.
+    fn reload(&mut self) -> Result<()> {
+        let parked = std::mem::take(&mut self.parked).into_values().map(|(id, _)| id);
+        let waiting = std::mem::take(&mut self.waiting).into_iter().map(|(_, id, _)| id);
+        self.outcome.answers = parked.chain(waiting).map(|id| (id, Value::Null)).collect();
+        self.lost.clear();
+        self.committed = self.position;
+        self.coordinator = Coordinator::new(self.config.clone());
+        for (position, _, bytes) in &self.log {
+            self.coordinator.replay(&read(bytes)?, *position);
+        }
+        self.coordinator.loaded(self.now);
+        Ok(())
+    }
+
+    fn replace_log(&mut self, records: &Value) -> Result<()> {
+        self.log.clear();
+        for record in records.as_array().into_iter().flatten() {
+            self.position += 1;
+            self.adopt(crate::scope::group_of(record), record)?;
+        }
+        self.reload()
+    }
+
+    fn dump(&mut self) -> Result<()> {
+        let listed = self.ask(ApiKey::ListGroups, 5, &json!({}))?;
+        for group in listed["groups"].as_array().into_iter().flatten() {
+            let id = &group["groupId"];
+            let described = self.ask(ApiKey::DescribeGroups, 6, &json!({"groups": [id]}))?;
+            let all = json!({"groups": [{"groupId": id, "topics": null}]});
+            let fetched = self.ask(ApiKey::OffsetFetch, 9, &all)?;
+            let state = json!({
+                "type": group["groupType"],
+                "state": group["groupState"],
+                "protocol_type": group["protocolType"],
+                "described": described["groups"][0],
+                "offsets": offsets(&fetched["groups"][0]),
+            });
+            self.outcome.dump.insert(id.as_str().unwrap_or_default().to_owned(), state);
+        }
+        Ok(())
+    }
+
+    /// A request of the harness itself, which must be answered by the same call.
+    fn ask(&mut self, api: ApiKey, version: i16, body: &Value) -> Result<Value> {
+        let bytes = forms::request_bytes(api, version, body)?;
+        let request = Request::read(api, version, &mut Reader::new(&bytes))
+            .map_err(|error| error.to_string())?;
+        let id = self.next_request();
+        let client = "dump";
+        let caller =
+            Caller { request: id, api_version: version, client_id: client, client_host: client };
+        let output = self.with_context(|coordinator, context| {
+            let output = coordinator.handle(context, caller, request);
+            let response = output
+                .answers
+                .first()
+                .map(|answer| forms::response_json(&answer.response, version));
+            (output.records.len(), response)
+        });
+        match output {
+            (0, Some(response)) => response,
+            (records, _) => Err(format!("{} wrote {records} or did not answer", api.name())),
+        }
+    }
+}
+
+fn read((key, value): &RecordBytes) -> Result<GroupRecord<'_>> {
+    GroupRecord::read(key, value.as_deref())
+        .map_err(|error| error.to_string())?
+        .ok_or_else(|| "a record of an unknown type".to_owned())
+}
+
+fn offsets(group: &Value) -> Value {
+    let mut offsets = serde_json::Map::new();
+    for topic in group["topics"].as_array().into_iter().flatten() {
+        for partition in topic["partitions"].as_array().into_iter().flatten() {
+            let name = topic["name"].as_str().unwrap_or_default();
+            let state = json!({
+                "offset": partition["committedOffset"],
+                "leader_epoch": partition["committedLeaderEpoch"],
+                "metadata": partition["metadata"],
+            });
+            offsets.insert(format!("{name}-{}", partition["partitionIndex"]), state);
+        }
+    }
+    Value::Object(offsets)
+}

@@ -1,0 +1,101 @@
+//! What an operation brought about, in one form for Kafka and for muster.
+
+use crate::forms::{self, Result};
+use crate::scope::{Asked, Scope, group_of};
+use crate::transcript::Line;
+use muster_codec::ApiKey;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashMap};
+
+/// The requests that are compared and not yet answered, by id.
+pub type Pending = HashMap<String, Asked>;
+
+/// Records written and responses given; only what is in scope.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Outcome {
+    /// By the time of writing and the group.
+    pub records: BTreeMap<(i64, String), Vec<Value>>,
+    /// By the id of the request.
+    pub answers: BTreeMap<String, Value>,
+    /// By the id of the group.
+    pub dump: BTreeMap<String, Value>,
+}
+
+impl Outcome {
+    /// Kafka's, from a transcript.
+    pub fn of_kafka(line: &Line, scope: &Scope, pending: &Pending) -> Result<Self> {
+        if line.output["error"] == "ORACLE" || line.output.get("load_error").is_some() {
+            return Err(format!("the oracle could not do this: {}", line.output));
+        }
+        let mut outcome = Self::default();
+        for (at, record) in kafka_records(line) {
+            if scope.has(group_of(record)) {
+                let key = (at, group_of(record).to_owned());
+                let record = forms::kafka_record_json(record)?;
+                outcome.records.entry(key).or_default().push(record);
+            }
+        }
+        for (id, response) in kafka_answers(line) {
+            if let Some(asked) = pending.get(id) {
+                let mut response = response.clone();
+                scope.narrow(asked, &mut response);
+                let response = forms::kafka_response(asked.api, asked.version, &response)?;
+                outcome.answers.insert(id.to_owned(), response);
+            }
+        }
+        for (group, state) in line.output["groups"].as_object().into_iter().flatten() {
+            if scope.has(group) {
+                outcome.dump.insert(group.clone(), kafka_state(state)?);
+            }
+        }
+        outcome.sort_runs();
+        Ok(outcome)
+    }
+
+    /// Drops what is out of scope.
+    pub fn narrow(&mut self, scope: &Scope, pending: &Pending) {
+        self.records.retain(|(_, group), _| scope.has(group));
+        self.dump.retain(|group, _| scope.has(group));
+        self.answers.retain(|id, _| pending.contains_key(id));
+        for (id, response) in &mut self.answers {
+            scope.narrow(&pending[id], response);
+        }
+        self.sort_runs();
+    }
+
+    /// The order of records of one type, written at once, means nothing.
+    fn sort_runs(&mut self) {
+        for records in self.records.values_mut() {
+            for run in records.chunk_by_mut(|a, b| run_of(a) == run_of(b)) {
+                run.sort_by_cached_key(|record| record["key"].to_string());
+            }
+        }
+    }
+}
+
+/// All records that Kafka wrote at a line, each with the time.
+pub fn kafka_records(line: &Line) -> impl Iterator<Item = (i64, &Value)> {
+    line.output["batches"].as_array().into_iter().flatten().flat_map(|batch| {
+        let at = batch["at"].as_i64().unwrap_or_default();
+        batch["records"].as_array().into_iter().flatten().map(move |record| (at, record))
+    })
+}
+
+fn kafka_answers(line: &Line) -> impl Iterator<Item = (&str, &Value)> {
+    let later = line.output["completions"].as_array().into_iter().flatten();
+    std::iter::once(&line.output)
+        .chain(later)
+        .filter_map(|answer| Some((answer["id"].as_str()?, answer.get("response")?)))
+}
+
+fn kafka_state(state: &Value) -> Result<Value> {
+    let mut state = state.clone();
+    let described = json!({"groups": [state["described"].take()]});
+    let mut described = forms::kafka_response(ApiKey::DescribeGroups, 6, &described)?;
+    state["described"] = described["groups"][0].take();
+    Ok(state)
+}
+
+fn run_of(record: &Value) -> (&Value, bool) {
+    (&record["type"], record["value"].is_null())
+}

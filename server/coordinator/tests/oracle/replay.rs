@@ -1,0 +1,349 @@
+//! Replays a transcript on a coordinator and compares what it does with what Kafka did.
+
+use crate::argued::Argued;
+use crate::forms::{self, Result};
+use crate::ids::{SeededIds, drawn};
+use crate::muster::Muster;
+use crate::outcome::{Outcome, Pending, kafka_records};
+use crate::scope::{Asked, Scope, group_of};
+use crate::transcript::{Line, Transcript};
+use muster_codec::ApiKey;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// NOT_COORDINATOR
+const MOVED: i64 = 16;
+
+/// Whose outcomes are compared with Kafka's.
+pub trait Subject {
+    /// Begins anew, as a `new` operation says.
+    fn begin(&mut self, op: &Value);
+    /// Does an operation; `asked` is what is compared of a request.
+    fn apply(&mut self, line: &Line, asked: Option<&Asked>, kafka: &Outcome) -> Result<Outcome>;
+    /// muster, if it is that: for what goes beyond doing operations.
+    fn muster(&mut self) -> Option<&mut Muster>;
+}
+
+/// How much was compared.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Counts {
+    pub operations: u64,
+    pub requests: u64,
+    pub answers: u64,
+    pub records: u64,
+    pub groups_dumped: u64,
+}
+
+/// Where a coordinator first did something else than Kafka.
+#[derive(Debug)]
+pub struct Difference {
+    /// The line of the transcript, from 1.
+    pub line: usize,
+    pub what: String,
+}
+
+impl Counts {
+    pub fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.requests += other.requests;
+        self.answers += other.answers;
+        self.records += other.records;
+        self.groups_dumped += other.groups_dumped;
+    }
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { operations, requests, answers, records, groups_dumped } = self;
+        write!(f, "{operations} operations, {requests} requests, {answers} answers, ")?;
+        write!(f, "{records} records, {groups_dumped} groups dumped")
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Report {
+    pub counts: Counts,
+    pub argued: Argued,
+    pub difference: Option<Difference>,
+}
+
+/// Replays until the end or the first difference.
+pub fn replay(transcript: &Transcript, subject: &mut impl Subject) -> Report {
+    let seed = transcript.lines.first().and_then(|line| line.input["uuid_seed"].as_u64());
+    let drawn = drawn(&transcript.lines, &SeededIds::new(seed));
+    let mut replay = Replay::default();
+    for (i, (line, drawn)) in transcript.lines.iter().zip(drawn).enumerate() {
+        if let (Some(muster), Some(number)) = (subject.muster(), drawn) {
+            muster.seek_id(number);
+        }
+        if let Err(what) = replay.step(line, subject) {
+            replay.report.difference = Some(Difference { line: i + 1, what });
+            break;
+        }
+    }
+    replay.report
+}
+
+#[derive(Debug, Default)]
+struct Replay {
+    scope: Scope,
+    pending: Pending,
+    /// Answers that one side has given and the other not yet: Kafka's, muster's.
+    half: BTreeMap<String, [Option<Value>; 2]>,
+    held: bool,
+    append_fails: bool,
+    report: Report,
+}
+
+impl Replay {
+    fn step(&mut self, line: &Line, subject: &mut impl Subject) -> Result<()> {
+        self.leave(line);
+        let op = line.input["op"].as_str().unwrap_or_default();
+        match op {
+            "new" => {
+                subject.begin(&line.input);
+                return Ok(());
+            }
+            "fail" => {
+                self.append_fails |= line.input.get("append").is_some();
+                return Ok(());
+            }
+            "end_txn" | "background" | "group_config" => {
+                self.report.argued.meet("other-protocol-request");
+                return Ok(());
+            }
+            "request" if !self.ask(line, subject) => return self.adopt(line, subject),
+            "reload" => self.scope.reloaded(),
+            _ => {}
+        }
+        let was_held = self.held;
+        self.held = line.input["commit"].as_bool().filter(|_| op == "hold").unwrap_or(self.held);
+        let mut kafka = Outcome::of_kafka(line, &self.scope, &self.pending)?;
+        let asked = line.input["id"].as_str().and_then(|id| self.pending.get(id));
+        let mut muster = subject.apply(line, asked, &kafka)?;
+        muster.narrow(&self.scope, &self.pending);
+        self.lose_failed_append(line, &mut kafka, &mut muster, subject);
+        if op == "reload" || op == "replay" {
+            self.end_at_load(&mut kafka, &mut muster)?;
+        }
+        self.compare(op, kafka, muster, was_held || self.held, subject)?;
+        self.adopt(line, subject)
+    }
+
+    /// Groups of other protocols leave, and with them their parked requests.
+    fn leave(&mut self, line: &Line) {
+        for _ in self.scope.observe(line) {
+            self.report.argued.meet("other-protocol-group");
+        }
+        self.drop_pending();
+    }
+
+    fn drop_pending(&mut self) {
+        let scope = &self.scope;
+        self.pending.retain(|_, asked| {
+            asked.groups.is_empty() || asked.groups.iter().any(|group| scope.has(group))
+        });
+        self.half.retain(|id, _| self.pending.contains_key(id));
+    }
+
+    /// False if nothing of the request is compared.
+    fn ask(&mut self, line: &Line, subject: &mut impl Subject) -> bool {
+        let Some(mut asked) = self.scope.ask(&line.input) else {
+            let served = line.input["api"].as_str().and_then(forms::api).is_some();
+            let lost =
+                self.scope.is_lost(line.input["body"]["groupId"].as_str().unwrap_or_default());
+            self.report.argued.meet(match (served, lost) {
+                (true, true) => "failed-append",
+                (true, false) => "other-protocol-group",
+                (false, _) => "other-protocol-request",
+            });
+            return false;
+        };
+        asked.answer_only = self.held && reads(&asked) && uncommitted(subject);
+        self.report.counts.requests += 1;
+        self.pending.insert(asked.id.clone(), asked);
+        true
+    }
+
+    /// Groups whose append failed are left out until the next load.
+    fn lose_failed_append(
+        &mut self,
+        line: &Line,
+        kafka: &mut Outcome,
+        muster: &mut Outcome,
+        subject: &mut impl Subject,
+    ) {
+        if !self.append_fails {
+            return;
+        }
+        let wrote = |outcome: &Outcome| -> BTreeSet<String> {
+            outcome.records.keys().map(|(_, group)| group.clone()).collect()
+        };
+        let lost: Vec<String> = wrote(muster).difference(&wrote(kafka)).cloned().collect();
+        self.append_fails = lost.is_empty() && kafka_records(line).next().is_none();
+        for group in &lost {
+            self.report.argued.meet("failed-append");
+            self.scope.lose(group);
+            if let Some(muster) = subject.muster() {
+                muster.lose(group);
+            }
+        }
+        self.drop_pending();
+        kafka.narrow(&self.scope, &self.pending);
+        muster.narrow(&self.scope, &self.pending);
+    }
+
+    /// The log of a lost group is Kafka's.
+    fn adopt(&mut self, line: &Line, subject: &mut impl Subject) -> Result<()> {
+        for (_, record) in kafka_records(line) {
+            let group = group_of(record);
+            if let (true, Some(muster)) = (self.scope.is_lost(group), subject.muster()) {
+                muster.adopt(group, record)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Of answers at a load only the requests are compared.
+    fn end_at_load(&mut self, kafka: &mut Outcome, muster: &mut Outcome) -> Result<()> {
+        for response in kafka.answers.values_mut() {
+            if !error_codes(response).contains(&MOVED) {
+                return Err(format!("not an answer at a load: {response}"));
+            }
+            self.report.argued.meet("end-at-load");
+            *response = Value::Null;
+        }
+        for response in muster.answers.values_mut() {
+            *response = Value::Null;
+        }
+        Ok(())
+    }
+
+    fn compare(
+        &mut self,
+        op: &str,
+        kafka: Outcome,
+        muster: Outcome,
+        held: bool,
+        subject: &mut impl Subject,
+    ) -> Result<()> {
+        self.report.counts.operations += 1;
+        self.compare_records(&kafka, &muster)?;
+        self.compare_answers(kafka.answers, muster.answers, held)?;
+        if op == "dump" {
+            if held && uncommitted(subject) {
+                self.report.argued.meet("held-read");
+                return Ok(());
+            }
+            self.report.counts.groups_dumped += kafka.dump.len() as u64;
+            same("dump", &json!(kafka.dump), &json!(muster.dump))?;
+        }
+        Ok(())
+    }
+
+    fn compare_records(&mut self, kafka: &Outcome, muster: &Outcome) -> Result<()> {
+        for (at, group) in kafka.records.keys().chain(muster.records.keys()) {
+            let key = (*at, group.clone());
+            let of = |outcome: &Outcome| json!(outcome.records.get(&key));
+            same(&format!("records of {group} at {at}"), &of(kafka), &of(muster))?;
+        }
+        self.report.counts.records +=
+            kafka.records.values().map(|all| all.len() as u64).sum::<u64>();
+        Ok(())
+    }
+
+    /// The moment of an answer counts too, except while commits are held.
+    fn compare_answers(
+        &mut self,
+        kafka: BTreeMap<String, Value>,
+        muster: BTreeMap<String, Value>,
+        held: bool,
+    ) -> Result<()> {
+        let before: BTreeSet<String> = self.half.keys().cloned().collect();
+        for (side, answers) in [kafka, muster].into_iter().enumerate() {
+            for (id, response) in answers {
+                self.half.entry(id).or_default()[side] = Some(response);
+            }
+        }
+        for (id, sides) in std::mem::take(&mut self.half) {
+            match sides {
+                [Some(kafka), Some(muster)] => {
+                    if before.contains(&id) {
+                        self.report.argued.meet("held-answer");
+                    }
+                    self.compare_answer(&id, &kafka, &muster)?;
+                }
+                sides if held && self.held => {
+                    self.half.insert(id, sides);
+                }
+                [Some(kafka), None] => {
+                    return Err(format!("request {id}: muster does not answer; Kafka: {kafka}"));
+                }
+                [_, muster] => {
+                    let muster = muster.unwrap_or_default();
+                    return Err(format!("request {id}: Kafka does not answer; muster: {muster}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn compare_answer(&mut self, id: &str, kafka: &Value, muster: &Value) -> Result<()> {
+        self.report.counts.answers += 1;
+        match self.pending.remove(id) {
+            Some(asked) if asked.answer_only => self.report.argued.meet("held-read"),
+            Some(asked) => same(&format!("{} {id}", asked.api.name()), kafka, muster)?,
+            None => return Err(format!("request {id} is answered twice: {muster}")),
+        }
+        Ok(())
+    }
+}
+
+/// Whether Kafka answers it from the committed state.
+fn reads(asked: &Asked) -> bool {
+    let stable = asked.body["requireStable"] == true;
+    matches!(asked.api, ApiKey::ListGroups | ApiKey::DescribeGroups)
+        || asked.api == ApiKey::OffsetFetch && !stable
+}
+
+fn uncommitted(subject: &mut impl Subject) -> bool {
+    subject.muster().is_some_and(|muster| muster.has_uncommitted())
+}
+
+fn error_codes(response: &Value) -> Vec<i64> {
+    match response {
+        Value::Object(fields) => {
+            let own = fields.get("errorCode").and_then(Value::as_i64);
+            own.into_iter().chain(fields.values().flat_map(error_codes)).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(error_codes).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn same(what: &str, kafka: &Value, muster: &Value) -> Result<()> {
+    let Some(path) = forms::first_difference(kafka, muster) else { return Ok(()) };
+    Err(format!("{what}{path}\n    Kafka  {kafka}\n    muster {muster}"))
+}
+
+/// muster's coordinator.
+#[derive(Default)]
+pub struct Ours(Option<Muster>);
+
+impl Subject for Ours {
+    fn begin(&mut self, op: &Value) {
+        self.0 = Some(Muster::new(op));
+    }
+
+    fn apply(&mut self, line: &Line, asked: Option<&Asked>, kafka: &Outcome) -> Result<Outcome> {
+        let muster = self.0.as_mut().ok_or("the first operation must be new")?;
+        if line.input["op"] == "cleanup" {
+            return muster.impose(kafka);
+        }
+        muster.apply(&line.input, asked)
+    }
+
+    fn muster(&mut self) -> Option<&mut Muster> {
+        self.0.as_mut()
+    }
+}
