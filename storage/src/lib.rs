@@ -1,8 +1,39 @@
 //! A shard's log, and the logs of the partitions it leads: decides file operations, does not
-//! perform them.
+//! perform them. Start reading here.
+//!
+//! There are two kinds of logs. [`ShardLog`]: one for each shard, for the cluster's records and all
+//! the offsets partitions that the shard owns; durable before it is acknowledged. [`PartitionLog`]:
+//! one for each partition of a user topic, in Kafka's own layout and with Kafka's own durability.
+//!
+//! Both are without I/O, clock and randomness: `now` is an argument, and what they want done they
+//! push onto a list of [`FileOp`]s. There are four kinds of calls:
+//!
+//! - **Recovery**: the caller reads the files at start-up and hands them to a recovery, in order;
+//!   batches come out for replay, and at last the state from which a log goes on.
+//! - **Appends** take records and give them their place. They do not wait.
+//! - **`poll`** of a [`ShardLog`] asks for what is due: after appends, after completions, and at its
+//!   next deadline. A spurious call does no harm. The operations are performed in the order in
+//!   which they were pushed; see [`file_op`].
+//! - **Completions** go to the log whose token they carry. A completed write moves the log's end for
+//!   readers ([`Progress`]: `accepted >= submitted >= flushed`).
+//!
+//! Reads are planned: a plan pushes one [`FileOp::Read`] with a token of the caller's, and finds the
+//! wanted batches in the bytes that come back.
+//!
+//! A write that fails ends the process; no log is told of it.
 
 #![forbid(unsafe_code)]
 
 pub mod file_op;
+pub mod layout;
+pub mod limits;
+pub mod open_files;
+pub mod progress;
+pub mod shard_log;
 
 pub use file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};
+pub use open_files::{FileKey, OpenFiles};
+pub use progress::Progress;
+pub use shard_log::{
+    AppendError, Corruption, LogConfig, ReadPlan, Recovered, RecoveredBatch, Recovery, ShardLog,
+};

@@ -1,0 +1,203 @@
+//! The bytes of a shard's segments; FORMAT.md draws them. All numbers are big-endian, as Kafka's.
+
+use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
+use muster_codec::record_batch::Batch;
+use muster_codec::wire::{DecodeError, Reader, Result};
+
+pub const FORMAT_VERSION: u16 = 1;
+
+/// "MSEG"
+pub const SEGMENT_MAGIC: u32 = 0x4d53_4547;
+pub const SEGMENT_HEADER_BYTES: usize = 40;
+
+/// "MBLK"
+pub const BLOCK_MAGIC: u32 = 0x4d42_4c4b;
+pub const BLOCK_HEADER_BYTES: usize = 48;
+
+/// What stands before each batch of a block: its partition.
+pub const PARTITION_BYTES: usize = 4;
+
+/// What a partition costs in a block before its first record.
+pub const ENTRY_HEADER_BYTES: usize = PARTITION_BYTES + RECORD_BATCH_HEADER_BYTES;
+
+/// The partition number of the cluster's own records.
+pub const CLUSTER_PARTITION: i32 = -1;
+
+const CRC_AT: usize = 8;
+const CRC_FROM: usize = 12;
+
+/// The first block of a segment. It is written last, when the segment is filled with zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentHeader {
+    pub block_bytes: u32,
+    pub segment_bytes: u32,
+    /// 1, 2, 3 and so on in a log; the file's name.
+    pub sequence: u64,
+    /// Drawn at random when the log was created, so that no client can make up a block.
+    pub log_id: u64,
+}
+
+impl SegmentHeader {
+    /// Writes the header at the front of `block`.
+    pub fn write(&self, block: &mut [u8]) {
+        assert!(block.len() >= SEGMENT_HEADER_BYTES);
+        put(block, 0, SEGMENT_MAGIC.to_be_bytes());
+        put(block, 4, FORMAT_VERSION.to_be_bytes());
+        put(block, 12, self.block_bytes.to_be_bytes());
+        put(block, 16, [0; 4]);
+        put(block, 20, self.segment_bytes.to_be_bytes());
+        put(block, 24, self.sequence.to_be_bytes());
+        put(block, 32, self.log_id.to_be_bytes());
+        put_crc(&mut block[..SEGMENT_HEADER_BYTES]);
+    }
+
+    /// Reads the header of a segment, and its format version.
+    ///
+    /// # Errors
+    /// Bytes that are not a header.
+    pub fn read(bytes: &[u8]) -> Result<(Self, u16)> {
+        let header = bytes.get(..SEGMENT_HEADER_BYTES).ok_or(DecodeError::UnexpectedEnd)?;
+        let mut reader = Reader::new(header);
+        let magic = reader.array().map(u32::from_be_bytes)?;
+        let version = reader.array().map(u16::from_be_bytes)?;
+        let _reserved = reader.i16()?;
+        let crc = reader.array().map(u32::from_be_bytes)?;
+        if magic != SEGMENT_MAGIC || crc != crc32c::crc32c(&header[CRC_FROM..]) {
+            return Err(DecodeError::InvalidBatch("not the header of a segment"));
+        }
+        let block_bytes = reader.array().map(u32::from_be_bytes)?;
+        let _reserved = reader.i32()?;
+        Ok((
+            Self {
+                block_bytes,
+                segment_bytes: reader.array().map(u32::from_be_bytes)?,
+                sequence: reader.array().map(u64::from_be_bytes)?,
+                log_id: reader.array().map(u64::from_be_bytes)?,
+            },
+            version,
+        ))
+    }
+}
+
+/// What a block says of itself; the batches follow it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockHeader {
+    /// Header and batches in bytes, without the padding.
+    pub length: u32,
+    pub log_id: u64,
+    /// The sequence number of the segment, by which blocks of a recycled segment's former life are
+    /// told from its own.
+    pub segment: u64,
+    /// The position of the first operation.
+    pub first_position: u64,
+    pub operations: u32,
+    pub batches: u32,
+}
+
+impl BlockHeader {
+    /// Writes the header at the front of `block`, which holds the batches already.
+    pub fn write(&self, block: &mut [u8]) {
+        assert!(self.length as usize >= BLOCK_HEADER_BYTES);
+        assert!(self.length as usize <= block.len());
+        put(block, 0, BLOCK_MAGIC.to_be_bytes());
+        put(block, 4, FORMAT_VERSION.to_be_bytes());
+        put(block, 6, [0; 2]);
+        put(block, 12, self.length.to_be_bytes());
+        put(block, 16, self.log_id.to_be_bytes());
+        put(block, 24, self.segment.to_be_bytes());
+        put(block, 32, self.first_position.to_be_bytes());
+        put(block, 40, self.operations.to_be_bytes());
+        put(block, 44, self.batches.to_be_bytes());
+        put_crc(&mut block[..self.length as usize]);
+    }
+
+    fn read(bytes: &[u8]) -> Result<(Self, u32)> {
+        let mut reader = Reader::new(bytes);
+        if reader.array().map(u32::from_be_bytes)? != BLOCK_MAGIC {
+            return Err(DecodeError::InvalidBatch("not a block"));
+        }
+        let _version_and_reserved = reader.i32()?;
+        let crc = reader.array().map(u32::from_be_bytes)?;
+        let header = Self {
+            length: reader.array().map(u32::from_be_bytes)?,
+            log_id: reader.array().map(u64::from_be_bytes)?,
+            segment: reader.array().map(u64::from_be_bytes)?,
+            first_position: reader.array().map(u64::from_be_bytes)?,
+            operations: reader.array().map(u32::from_be_bytes)?,
+            batches: reader.array().map(u32::from_be_bytes)?,
+        };
+        Ok((header, crc))
+    }
+}
+
+/// A block that is what its checksum says.
+#[derive(Debug, Clone, Copy)]
+pub struct Block<'a> {
+    pub header: BlockHeader,
+    /// The batches, each behind its partition.
+    entries: &'a [u8],
+}
+
+impl<'a> Block<'a> {
+    /// The block at the front of `bytes`.
+    ///
+    /// # Errors
+    /// Bytes that are not a whole block, or not what their checksum says.
+    pub fn read(bytes: &'a [u8]) -> Result<Self> {
+        let (header, crc) = BlockHeader::read(bytes)?;
+        let length = header.length as usize;
+        let block = bytes.get(..length).ok_or(DecodeError::UnexpectedEnd)?;
+        let entries = block.get(BLOCK_HEADER_BYTES..).ok_or(DecodeError::UnexpectedEnd)?;
+        if crc != crc32c::crc32c(&block[CRC_FROM..]) {
+            return Err(DecodeError::InvalidBatch("the checksum of a block does not match"));
+        }
+        Ok(Self { header, entries })
+    }
+
+    /// How much of the file the block takes, with its padding.
+    pub fn padded_len(&self, block_bytes: u32) -> usize {
+        (self.header.length as usize).next_multiple_of(block_bytes as usize)
+    }
+
+    /// The batches with their partitions.
+    pub fn entries(&self) -> Entries<'a> {
+        Entries { rest: self.entries }
+    }
+}
+
+/// The batches of a block; ends with the first that cannot be read.
+#[derive(Debug, Clone)]
+pub struct Entries<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Result<(i32, Batch<'a>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let entry = read_entry(self.rest);
+        self.rest = match &entry {
+            Ok((_, batch)) => &self.rest[PARTITION_BYTES + batch.bytes.len()..],
+            Err(_) => &[],
+        };
+        Some(entry)
+    }
+}
+
+fn read_entry(bytes: &[u8]) -> Result<(i32, Batch<'_>)> {
+    let mut reader = Reader::new(bytes);
+    let partition = reader.i32()?;
+    Ok((partition, Batch::read(reader.rest())?))
+}
+
+fn put<const N: usize>(block: &mut [u8], at: usize, value: [u8; N]) {
+    block[at..at + N].copy_from_slice(&value);
+}
+
+fn put_crc(whole: &mut [u8]) {
+    let crc = crc32c::crc32c(&whole[CRC_FROM..]);
+    put(whole, CRC_AT, crc.to_be_bytes());
+}

@@ -1,0 +1,54 @@
+//! How much of everything the logs hold, and how these numbers relate.
+
+use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES};
+
+/// The smallest and the largest block that a device may ask for.
+pub const BLOCK_BYTES_MIN: u32 = 512;
+pub const BLOCK_BYTES_MAX: u32 = 4096;
+
+/// What the records of one operation take at most: a batch of Kafka's default `max.message.bytes`.
+pub const OPERATION_BYTES_MAX: usize = 1_048_588;
+
+/// How much may wait for a flush before a shard's log is full; the operation that crosses the line
+/// is still taken.
+pub const OPEN_BYTES_MAX: usize = 4 << 20;
+
+/// Partitions that share a shard's log.
+pub const PARTITIONS_MAX: usize = 10_000;
+
+/// The default size of a shard's segments.
+pub const SEGMENT_BYTES_DEFAULT: u32 = 64 << 20;
+
+/// How much of a segment is filled with zeros by one write: little, for a flush may wait behind it.
+pub const ZERO_CHUNK_BYTES: usize = 256 << 10;
+
+/// How many bytes of a shard's log one index entry of a partition stands for.
+pub const SHARD_INDEX_SPAN_BYTES: u32 = 64 << 10;
+
+/// What a fetch reads of a shard's log at most, unless one index entry is longer.
+pub const SHARD_READ_BYTES_MAX: u32 = 1 << 20;
+
+/// Files that a shard's log has open: the active segment, the next one, and some to read from.
+pub const SHARD_LOG_FILES_MAX: u32 = 16;
+
+/// How many bytes of a partition's segment one index entry stands for
+/// (`index.interval.bytes` of Kafka).
+pub const PARTITION_INDEX_SPAN_BYTES: u32 = 4096;
+
+/// The longest segment of a partition: positions in it are 32 bits, as in Kafka.
+pub const PARTITION_SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;
+
+const _: () = assert!(OPERATION_BYTES_MAX <= OPEN_BYTES_MAX);
+const _: () = assert!(
+    OPEN_BYTES_MAX
+        + OPERATION_BYTES_MAX
+        + BLOCK_HEADER_BYTES
+        + ENTRY_HEADER_BYTES
+        + 2 * BLOCK_BYTES_MAX as usize
+        <= SEGMENT_BYTES_DEFAULT as usize,
+    "the longest block and the segment's own header fit in a segment"
+);
+const _: () = assert!(ZERO_CHUNK_BYTES.is_multiple_of(BLOCK_BYTES_MAX as usize));
+const _: () = assert!(BLOCK_BYTES_MAX.is_multiple_of(BLOCK_BYTES_MIN));
+const _: () = assert!(SHARD_INDEX_SPAN_BYTES <= SHARD_READ_BYTES_MAX);
+const _: () = assert!(SHARD_LOG_FILES_MAX >= 3);

@@ -1,0 +1,146 @@
+//! Which files are open, and no more of them than allowed.
+
+use crate::file_op::{FileId, FileOp, OpenMode};
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// Names a file whether it is open or not: the number of its log, and the segment in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileKey {
+    pub log: u32,
+    pub segment: u64,
+}
+
+/// Opens files when they are needed, and closes one that was not used lately when there are too
+/// many (the clock algorithm: each file in turn, unless it was used since its last turn).
+///
+/// A file may be closed while operations on it are under way: those were asked for before.
+#[derive(Debug)]
+pub struct OpenFiles {
+    first_id: u32,
+    max: u32,
+    slots: Vec<Slot>,
+    by_key: HashMap<FileKey, u32>,
+    hand: u32,
+}
+
+#[derive(Debug)]
+struct Slot {
+    key: Option<FileKey>,
+    used: bool,
+}
+
+impl OpenFiles {
+    /// Gives out the file ids from `first_id` to `first_id + max - 1`.
+    pub fn new(first_id: u32, max: u32) -> Self {
+        assert!(max > 0 && first_id.checked_add(max).is_some());
+        Self { first_id, max, slots: Vec::new(), by_key: HashMap::new(), hand: 0 }
+    }
+
+    /// The id of an open file; opens it first if it is not.
+    pub fn open(
+        &mut self,
+        key: FileKey,
+        mode: OpenMode,
+        path: impl FnOnce() -> PathBuf,
+        ops: &mut Vec<FileOp>,
+    ) -> FileId {
+        if let Some(&slot) = self.by_key.get(&key) {
+            self.slots[slot as usize].used = true;
+            return self.id(slot);
+        }
+        let slot = self.free_slot(ops);
+        self.slots[slot as usize] = Slot { key: Some(key), used: true };
+        self.by_key.insert(key, slot);
+        assert!(self.by_key.len() <= self.max as usize);
+        let file = self.id(slot);
+        ops.push(FileOp::Open { file, path: path(), mode });
+        file
+    }
+
+    /// Closes a file if it is open.
+    pub fn close(&mut self, key: FileKey, ops: &mut Vec<FileOp>) {
+        if let Some(slot) = self.by_key.remove(&key) {
+            assert_eq!(self.slots[slot as usize].key, Some(key));
+            self.slots[slot as usize].key = None;
+            ops.push(FileOp::Close { file: self.id(slot) });
+        }
+    }
+
+    /// How many files are open.
+    pub fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    fn free_slot(&mut self, ops: &mut Vec<FileOp>) -> u32 {
+        if (self.slots.len() as u32) < self.max {
+            self.slots.push(Slot { key: None, used: false });
+            return self.slots.len() as u32 - 1;
+        }
+        loop {
+            let slot = self.hand;
+            self.hand = (self.hand + 1) % self.max;
+            let Slot { key, used } = &mut self.slots[slot as usize];
+            let Some(key) = *key else { return slot };
+            if !std::mem::take(used) {
+                self.close(key, ops);
+                return slot;
+            }
+        }
+    }
+
+    fn id(&self, slot: u32) -> FileId {
+        assert!(slot < self.max);
+        FileId(self.first_id + slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(segment: u64) -> FileKey {
+        FileKey { log: 0, segment }
+    }
+
+    fn open(files: &mut OpenFiles, segment: u64) -> (FileId, usize) {
+        let mut ops = Vec::new();
+        let file = files.open(key(segment), OpenMode::Cached, PathBuf::new, &mut ops);
+        (file, ops.len())
+    }
+
+    #[test]
+    fn a_file_is_opened_once() {
+        let mut files = OpenFiles::new(10, 2);
+        assert_eq!(open(&mut files, 1), (FileId(10), 1));
+        assert_eq!(open(&mut files, 2), (FileId(11), 1));
+        assert_eq!(open(&mut files, 1), (FileId(10), 0));
+    }
+
+    #[test]
+    fn the_file_that_was_not_used_lately_makes_room() {
+        let mut files = OpenFiles::new(0, 2);
+        open(&mut files, 1);
+        open(&mut files, 2);
+        open(&mut files, 3);
+        assert_eq!(open(&mut files, 3).1, 0, "in the place of 1");
+        open(&mut files, 4);
+        assert_eq!(open(&mut files, 3).1, 0, "used since; 2 made room");
+        assert_eq!(files.len(), 2);
+    }
+
+    #[test]
+    fn a_closed_place_is_used_again() {
+        let mut files = OpenFiles::new(0, 1);
+        open(&mut files, 1);
+        let mut ops = Vec::new();
+        files.close(key(1), &mut ops);
+        files.close(key(1), &mut ops);
+        assert_eq!(ops, [FileOp::Close { file: FileId(0) }]);
+        assert_eq!(open(&mut files, 2), (FileId(0), 1));
+    }
+}

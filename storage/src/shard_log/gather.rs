@@ -1,0 +1,188 @@
+//! What gathers for a flush: the open batches, and blocks that are sealed but not yet written.
+
+use super::partitions::Partitions;
+use crate::layout::{BLOCK_HEADER_BYTES, BlockHeader, ENTRY_HEADER_BYTES, PARTITION_BYTES};
+use crate::progress::Progress;
+use std::collections::VecDeque;
+
+/// muster has one leader for as long as a partition lives.
+const LEADER_EPOCH: i32 = 0;
+
+/// How many buffers are kept to be used again: one is being written while the other fills.
+const SPARE_MAX: usize = 2;
+
+/// A block without its header, which waits for its place.
+#[derive(Debug, Default)]
+pub(crate) struct Sealed {
+    /// Room for the header, then the batches behind their partitions.
+    pub(crate) buffer: Vec<u8>,
+    pub(crate) first_position: u64,
+    pub(crate) operations: u32,
+    pub(crate) parts: Vec<Part>,
+}
+
+/// A partition's share in a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) slot: usize,
+    /// The offset after its last record.
+    pub(crate) next_offset: i64,
+}
+
+impl Sealed {
+    pub(crate) fn last_position(&self) -> u64 {
+        self.first_position + u64::from(self.operations) - 1
+    }
+
+    /// Writes the header and pads the block.
+    pub(crate) fn finish(&mut self, log_id: u64, segment: u64, block_bytes: u32) {
+        assert!(self.operations > 0 && !self.parts.is_empty(), "an empty block");
+        let header = BlockHeader {
+            length: self.buffer.len() as u32,
+            log_id,
+            segment,
+            first_position: self.first_position,
+            operations: self.operations,
+            batches: self.parts.len() as u32,
+        };
+        header.write(&mut self.buffer);
+        let padded = self.buffer.len().next_multiple_of(block_bytes as usize);
+        self.buffer.resize(padded, 0);
+    }
+
+    fn push(&mut self, slot: usize, batch: &[u8], next_offset: i64) {
+        self.buffer.extend_from_slice(&Partitions::number(slot).to_be_bytes());
+        self.buffer.extend_from_slice(batch);
+        self.parts.push(Part { slot, next_offset });
+    }
+}
+
+/// The operations that were accepted and not submitted.
+#[derive(Debug, Default)]
+pub(crate) struct Gather {
+    /// The partitions with an open batch, in the order of their first operation.
+    dirty: Vec<usize>,
+    open_bytes: usize,
+    operations: u32,
+    /// When the first of the open operations came.
+    opened_at: i64,
+    sealed: VecDeque<Sealed>,
+    sealed_bytes: usize,
+    spare: Vec<Sealed>,
+}
+
+impl Gather {
+    /// What waits, in bytes of the log.
+    pub(crate) fn bytes(&self) -> usize {
+        self.open_bytes + self.sealed_bytes
+    }
+
+    /// When the oldest open operation came; None if none is open.
+    pub(crate) fn opened_at(&self) -> Option<i64> {
+        (self.operations > 0).then_some(self.opened_at)
+    }
+
+    /// Counts an operation that went into the open batch of a partition.
+    pub(crate) fn count(&mut self, slot: usize, is_new: bool, grown: usize, now: i64) {
+        assert!(grown > 0, "an operation without bytes");
+        if self.operations == 0 {
+            self.opened_at = now;
+        }
+        if is_new {
+            self.dirty.push(slot);
+            self.open_bytes += ENTRY_HEADER_BYTES;
+        }
+        self.operations += 1;
+        self.open_bytes += grown;
+    }
+
+    /// Closes the open batches and makes one block of them.
+    pub(crate) fn seal(&mut self, partitions: &mut Partitions, progress: &Progress) {
+        if self.operations == 0 {
+            assert!(self.dirty.is_empty() && self.open_bytes == 0);
+            return;
+        }
+        let first_position = progress.accepted() - u64::from(self.operations) + 1;
+        let mut block = self.new_block(first_position);
+        for &slot in &self.dirty {
+            let partition = &mut partitions[slot];
+            let base_offset = partition.next_offset - i64::from(partition.builder.records());
+            assert!(base_offset >= 0);
+            block.push(
+                slot,
+                partition.builder.seal(base_offset, LEADER_EPOCH),
+                partition.next_offset,
+            );
+            partition.builder.clear();
+        }
+        block.operations = self.operations;
+        assert_eq!(block.buffer.len(), self.open_bytes + BLOCK_HEADER_BYTES);
+        self.push_sealed(block);
+        self.dirty.clear();
+        self.open_bytes = 0;
+        self.operations = 0;
+    }
+
+    /// Adds a batch that is whole already, as an operation of its own.
+    pub(crate) fn push_batch(
+        &mut self,
+        slot: usize,
+        batch: &[u8],
+        next_offset: i64,
+        position: u64,
+        block_len_max: usize,
+    ) {
+        assert_eq!(self.operations, 0, "an open batch would come after it");
+        let added = PARTITION_BYTES + batch.len();
+        let fits = |block: &Sealed| block.buffer.len() + added <= block_len_max;
+        let mut block = match self.sealed.pop_back() {
+            Some(block) if fits(&block) => {
+                self.sealed_bytes -= block.buffer.len();
+                block
+            }
+            Some(full) => {
+                self.sealed.push_back(full);
+                self.new_block(position)
+            }
+            None => self.new_block(position),
+        };
+        block.push(slot, batch, next_offset);
+        block.operations += 1;
+        assert_eq!(block.last_position(), position);
+        self.push_sealed(block);
+    }
+
+    pub(crate) fn first_sealed(&self) -> Option<&Sealed> {
+        self.sealed.front()
+    }
+
+    pub(crate) fn pop_sealed(&mut self) -> Option<Sealed> {
+        let block = self.sealed.pop_front()?;
+        assert!(self.sealed_bytes >= block.buffer.len());
+        self.sealed_bytes -= block.buffer.len();
+        Some(block)
+    }
+
+    /// Takes back a block that was written.
+    pub(crate) fn recycle(&mut self, mut block: Sealed) {
+        if self.spare.len() < SPARE_MAX {
+            block.parts.clear();
+            block.operations = 0;
+            self.spare.push(block);
+        }
+    }
+
+    fn new_block(&mut self, first_position: u64) -> Sealed {
+        let mut block = self.spare.pop().unwrap_or_default();
+        assert!(block.parts.is_empty() && block.operations == 0);
+        block.first_position = first_position;
+        block.buffer.clear();
+        block.buffer.resize(BLOCK_HEADER_BYTES, 0);
+        block
+    }
+
+    fn push_sealed(&mut self, block: Sealed) {
+        self.sealed_bytes += block.buffer.len();
+        self.sealed.push_back(block);
+    }
+}

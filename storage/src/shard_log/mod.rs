@@ -1,0 +1,416 @@
+//! A shard's log: one sequence of blocks for the cluster's records and all the offsets partitions
+//! that the shard owns.
+//!
+//! Operations gather in the open batches of their partitions while one block is being written;
+//! then they become the next block (group commit). See FORMAT.md for the bytes.
+
+mod gather;
+mod partitions;
+mod read;
+pub mod recovery;
+mod segments;
+
+pub use read::ReadPlan;
+pub use recovery::{Corruption, Recovered, RecoveredBatch, Recovery};
+
+use crate::file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};
+use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES, PARTITION_BYTES, SegmentHeader};
+use crate::limits::{
+    BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, OPEN_BYTES_MAX, OPERATION_BYTES_MAX, SEGMENT_BYTES_DEFAULT,
+    SHARD_LOG_FILES_MAX, ZERO_CHUNK_BYTES,
+};
+use crate::open_files::{FileKey, OpenFiles};
+use crate::progress::Progress;
+use gather::{Gather, Sealed};
+use muster_codec::record_batch::{BatchHeader, WriteRecord};
+use partitions::{IndexEntry, Partitions};
+use segments::{Segments, Step};
+use std::fmt;
+use std::path::PathBuf;
+
+/// What a shard's log is told at its start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogConfig {
+    /// The directory of the segments, relative to the data directory.
+    pub dir: PathBuf,
+    /// A random number for a new log; a log that exists keeps its own.
+    pub log_id: u64,
+    pub segment_bytes: u32,
+    /// The logical block size of the device, 512 or 4096: each write is a multiple of it.
+    pub block_bytes: u32,
+    /// `group.coordinator.append.linger.ms`: -1 flushes as soon as no flush is under way, 0 flushes
+    /// each operation, n waits so many ms for more.
+    pub linger_ms: i32,
+    /// [`limits::OPERATION_BYTES_MAX`](OPERATION_BYTES_MAX)
+    pub operation_bytes_max: usize,
+    /// [`limits::OPEN_BYTES_MAX`](OPEN_BYTES_MAX)
+    pub open_bytes_max: usize,
+    /// The first of [`SHARD_LOG_FILES_MAX`] file ids that belong to this log.
+    pub first_file_id: u32,
+    /// The top byte of the tokens that belong to this log.
+    pub token_tag: u8,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self {
+            dir: PathBuf::from("log"),
+            log_id: 0,
+            segment_bytes: SEGMENT_BYTES_DEFAULT,
+            block_bytes: BLOCK_BYTES_MAX,
+            linger_ms: -1,
+            operation_bytes_max: OPERATION_BYTES_MAX,
+            open_bytes_max: OPEN_BYTES_MAX,
+            first_file_id: 0,
+            token_tag: 0,
+        }
+    }
+}
+
+impl LogConfig {
+    /// The longest block without its padding: the open batches up to their limit, and the
+    /// operation that crosses it.
+    fn block_len_max(&self) -> usize {
+        let headers = BLOCK_HEADER_BYTES + ENTRY_HEADER_BYTES;
+        self.open_bytes_max + self.operation_bytes_max + headers
+    }
+
+    fn check(&self) {
+        let block_sizes = BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX;
+        assert!(block_sizes.contains(&self.block_bytes) && self.block_bytes.is_power_of_two());
+        assert!(self.segment_bytes.is_multiple_of(self.block_bytes), "a segment is whole blocks");
+        let room = (self.segment_bytes - self.block_bytes) as usize;
+        let longest = self.block_len_max().next_multiple_of(self.block_bytes as usize);
+        assert!(longest <= room, "the longest block fits in a segment");
+    }
+}
+
+/// Why an operation was not taken. Nothing of it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AppendError {
+    /// The operation alone is longer than the limit: RECORD_TOO_LARGE.
+    TooLarge,
+    /// Too much waits for the disk; [`ShardLog::is_full`] said so before.
+    Full,
+    /// A batch whose offsets are before the end of its partition, or that is not a batch.
+    NotNext,
+}
+
+impl fmt::Display for AppendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooLarge => "the records of one operation are larger than the limit",
+            Self::Full => "too many records wait for the disk",
+            Self::NotNext => "a batch that does not follow the last of its partition",
+        })
+    }
+}
+
+impl std::error::Error for AppendError {}
+
+/// What the log's own tokens stand for; they follow the tag.
+const BLOCK_TOKEN: u64 = 0;
+const STEP_TOKEN: u64 = 1;
+
+/// A shard's log. The crate's documentation says in which order to call it.
+#[derive(Debug)]
+pub struct ShardLog {
+    config: LogConfig,
+    files: OpenFiles,
+    progress: Progress,
+    partitions: Partitions,
+    gather: Gather,
+    segments: Segments,
+    in_flight: Option<InFlight>,
+    /// A chunk of zeros, when it is not being written.
+    zeros: Vec<u8>,
+}
+
+/// The block that is being written.
+#[derive(Debug)]
+struct InFlight {
+    block: Sealed,
+    segment: u64,
+    start: u32,
+    end: u32,
+}
+
+impl ShardLog {
+    /// Goes on from what recovery found; from nothing, for a new log
+    /// (`ShardLog::new(config, Recovered::default())`).
+    ///
+    /// # Panics
+    /// If the sizes in `config` contradict each other.
+    pub fn new(mut config: LogConfig, recovered: Recovered) -> Self {
+        config.check();
+        config.log_id = recovered.log_id.unwrap_or(config.log_id);
+        let segments = Segments::new(&config, &recovered.headers, recovered.tail);
+        Self {
+            files: OpenFiles::new(config.first_file_id, SHARD_LOG_FILES_MAX),
+            progress: Progress::opened_at(recovered.position),
+            partitions: recovered.partitions,
+            gather: Gather::default(),
+            segments,
+            in_flight: None,
+            zeros: Vec::new(),
+            config,
+        }
+    }
+
+    /// Takes the records of one operation, which stay together: all are recovered, or none. Gives
+    /// the operation's position; it is durable when [`Progress::flushed`] has reached it.
+    /// `partition` is one of `__consumer_offsets`, or
+    /// [`CLUSTER_PARTITION`](crate::layout::CLUSTER_PARTITION); `now` becomes the timestamp.
+    ///
+    /// # Errors
+    /// [`AppendError::Full`] only when [`ShardLog::is_full`]; [`AppendError::TooLarge`].
+    ///
+    /// # Panics
+    /// If there is no record, or no such partition can be.
+    pub fn append<R: WriteRecord>(
+        &mut self,
+        partition: i32,
+        now: i64,
+        records: impl IntoIterator<Item = R>,
+    ) -> Result<u64, AppendError> {
+        if self.is_full() {
+            return Err(AppendError::Full);
+        }
+        let slot = self.partitions.slot(partition);
+        let is_new = self.partitions[slot].builder.is_empty();
+        let grown = self.write_records(slot, now, records)?;
+        self.gather.count(slot, is_new, grown, now);
+        let position = self.progress.accept();
+        if self.config.linger_ms == 0 {
+            self.gather.seal(&mut self.partitions, &self.progress);
+        }
+        Ok(position)
+    }
+
+    /// Takes a batch as it is, with its offsets: for logs that are written anew from old ones, when
+    /// the number of shards has changed.
+    ///
+    /// # Errors
+    /// As for [`ShardLog::append`], and [`AppendError::NotNext`].
+    pub fn append_batch_at(&mut self, partition: i32, batch: &[u8]) -> Result<u64, AppendError> {
+        if self.is_full() {
+            return Err(AppendError::Full);
+        }
+        let header = BatchHeader::read(batch).map_err(|_| AppendError::NotNext)?;
+        if !Partitions::is_valid(partition) || header.total_len() != batch.len() {
+            return Err(AppendError::NotNext);
+        }
+        let slot = self.partitions.slot(partition);
+        if header.base_offset < self.partitions[slot].next_offset || header.last_offset_delta < 0 {
+            return Err(AppendError::NotNext);
+        }
+        let block_len_max = self.config.block_len_max();
+        if BLOCK_HEADER_BYTES + PARTITION_BYTES + batch.len() > block_len_max {
+            return Err(AppendError::TooLarge);
+        }
+        self.gather.seal(&mut self.partitions, &self.progress);
+        let next_offset = header.next_offset();
+        self.partitions[slot].next_offset = next_offset;
+        let position = self.progress.accept();
+        self.gather.push_batch(slot, batch, next_offset, position, block_len_max);
+        Ok(position)
+    }
+
+    /// Asks for the file operations that are due, in order. To be called after appends, after
+    /// [`ShardLog::done`], and at [`ShardLog::next_deadline`].
+    pub fn poll(&mut self, now: i64, ops: &mut Vec<FileOp>) {
+        if let Some(step) = self.segments.start_step(&self.config) {
+            self.start_step(step, ops);
+        }
+        if self.in_flight.is_some() {
+            return;
+        }
+        if self.gather.first_sealed().is_none() && self.is_due(now) {
+            self.gather.seal(&mut self.partitions, &self.progress);
+        }
+        self.submit(ops);
+    }
+
+    /// Takes the completion of an operation with one of the log's own tokens
+    /// ([`ShardLog::owns`]). [`ShardLog::poll`] is to follow.
+    ///
+    /// # Panics
+    /// If no such operation is under way.
+    pub fn done(&mut self, done: FileDone) {
+        match done {
+            FileDone::Written { token, buffer } if token == self.token(BLOCK_TOKEN) => {
+                self.block_written(buffer);
+            }
+            FileDone::Written { token, buffer } => {
+                assert_eq!(token, self.token(STEP_TOKEN), "a write of someone else");
+                self.step_written(buffer);
+            }
+            FileDone::Synced { token } => {
+                assert_eq!(token, self.token(STEP_TOKEN), "a sync of someone else");
+                self.step_done();
+            }
+            FileDone::Read { .. } | FileDone::ReadFailed { .. } => {
+                unreachable!("the log reads nothing for itself")
+            }
+        }
+    }
+
+    /// Whether a completion with this token is for [`ShardLog::done`].
+    pub fn owns(&self, token: FileToken) -> bool {
+        (token.0 >> 56) as u8 == self.config.token_tag
+    }
+
+    /// When to call [`ShardLog::poll`] at the latest though nothing else happens, in ms.
+    pub fn next_deadline(&self) -> Option<i64> {
+        if self.in_flight.is_some() || self.config.linger_ms <= 0 {
+            return None;
+        }
+        Some(self.gather.opened_at()?.saturating_add(i64::from(self.config.linger_ms)))
+    }
+
+    /// Whether too much waits for the disk: no request that could write should be taken now.
+    pub fn is_full(&self) -> bool {
+        self.gather.bytes() >= self.config.open_bytes_max
+    }
+
+    pub fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// The end of what is flushed of a partition, up to which it can be read.
+    pub fn high_watermark(&self, partition: i32) -> i64 {
+        self.partitions.get(partition).map_or(0, |partition| partition.flushed_offset)
+    }
+
+    /// The offset that the next record of a partition gets.
+    pub fn log_end_offset(&self, partition: i32) -> i64 {
+        self.partitions.get(partition).map_or(0, |partition| partition.next_offset)
+    }
+
+    /// Where every partition begins: neither compaction nor anything else moves it, as in Kafka.
+    pub const LOG_START_OFFSET: i64 = 0;
+
+    /// The number that tells this log's blocks from all others.
+    pub fn log_id(&self) -> u64 {
+        self.config.log_id
+    }
+
+    /// Writes the records into the partition's open batch; how much longer it is now.
+    fn write_records<R: WriteRecord>(
+        &mut self,
+        slot: usize,
+        now: i64,
+        records: impl IntoIterator<Item = R>,
+    ) -> Result<usize, AppendError> {
+        let partition = &mut self.partitions[slot];
+        let mark = partition.builder.mark();
+        let (len, count) = (partition.builder.len(), partition.builder.records());
+        for record in records {
+            partition.builder.append(now, &record);
+            if partition.builder.len() - len > self.config.operation_bytes_max {
+                partition.builder.rewind(mark);
+                return Err(AppendError::TooLarge);
+            }
+        }
+        let written = partition.builder.records() - count;
+        assert!(written > 0, "an operation without records");
+        partition.next_offset += i64::from(written);
+        Ok(partition.builder.len() - len)
+    }
+
+    fn is_due(&self, now: i64) -> bool {
+        let Some(opened_at) = self.gather.opened_at() else { return false };
+        let linger_ms = i64::from(self.config.linger_ms);
+        linger_ms <= 0 || self.is_full() || now >= opened_at.saturating_add(linger_ms)
+    }
+
+    fn submit(&mut self, ops: &mut Vec<FileOp>) {
+        assert!(self.in_flight.is_none(), "one block at a time");
+        let Some(block) = self.gather.first_sealed() else { return };
+        let block_bytes = self.config.block_bytes;
+        let len = block.buffer.len().next_multiple_of(block_bytes as usize) as u32;
+        let Some((segment, start)) = self.segments.place(len) else { return };
+        let Some(mut block) = self.gather.pop_sealed() else { return };
+        block.finish(self.config.log_id, segment, block_bytes);
+        assert_eq!(block.buffer.len(), len as usize);
+        let data = std::mem::take(&mut block.buffer);
+        let file = self.file(segment, ops);
+        let token = self.token(BLOCK_TOKEN);
+        ops.push(FileOp::Write { token, file, offset: u64::from(start), data });
+        self.progress.submit(block.last_position());
+        self.in_flight = Some(InFlight { block, segment, start, end: start + len });
+    }
+
+    fn block_written(&mut self, buffer: Vec<u8>) {
+        let Some(InFlight { mut block, segment, start, end }) = self.in_flight.take() else {
+            unreachable!("no block is being written");
+        };
+        for part in &block.parts {
+            let partition = &mut self.partitions[part.slot];
+            let next_offset = part.next_offset;
+            assert!(next_offset <= partition.next_offset);
+            assert!(next_offset > partition.flushed_offset);
+            partition.flushed_offset = next_offset;
+            partition.index_block(IndexEntry { next_offset, segment, start, end });
+        }
+        self.progress.flush(block.last_position());
+        block.buffer = buffer;
+        self.gather.recycle(block);
+    }
+
+    fn start_step(&mut self, step: Step, ops: &mut Vec<FileOp>) {
+        let token = self.token(STEP_TOKEN);
+        let (Step::Zero { segment, .. } | Step::SyncTail { segment } | Step::Header { segment }) =
+            step;
+        let file = self.file(segment, ops);
+        ops.push(match step {
+            Step::Zero { from, to, .. } => {
+                assert!(from < to && (to - from) as usize <= ZERO_CHUNK_BYTES);
+                let mut data = std::mem::take(&mut self.zeros);
+                data.resize((to - from) as usize, 0);
+                FileOp::Write { token, file, offset: u64::from(from), data }
+            }
+            Step::SyncTail { .. } => FileOp::Sync { token, file },
+            Step::Header { .. } => {
+                FileOp::Write { token, file, offset: 0, data: self.segment_header(segment) }
+            }
+        });
+    }
+
+    fn segment_header(&self, sequence: u64) -> Vec<u8> {
+        let LogConfig { block_bytes, segment_bytes, log_id, .. } = self.config;
+        let mut block = vec![0; block_bytes as usize];
+        SegmentHeader { block_bytes, segment_bytes, sequence, log_id }.write(&mut block);
+        block
+    }
+
+    fn step_written(&mut self, buffer: Vec<u8>) {
+        // Chunks of zeros come back to be used again; a header, which is one block, does not.
+        if buffer.len() > BLOCK_BYTES_MAX as usize {
+            self.zeros = buffer;
+        }
+        self.step_done();
+    }
+
+    fn step_done(&mut self) {
+        if !self.segments.finish_step(&self.config) {
+            return;
+        }
+        // What recovery found is durable now.
+        self.progress.flush(self.progress.submitted());
+        for partition in self.partitions.iter_mut() {
+            let open = i64::from(partition.builder.records());
+            partition.flushed_offset = partition.recovered_offset;
+            assert!(partition.flushed_offset <= partition.next_offset - open);
+        }
+    }
+
+    fn file(&mut self, segment: u64, ops: &mut Vec<FileOp>) -> FileId {
+        let path = || self.config.dir.join(recovery::segment_file_name(segment));
+        self.files.open(FileKey { log: 0, segment }, OpenMode::Durable, path, ops)
+    }
+
+    fn token(&self, kind: u64) -> FileToken {
+        FileToken(u64::from(self.config.token_tag) << 56 | kind)
+    }
+}

@@ -1,0 +1,87 @@
+//! How a partition of a shard's log is read, so that `__consumer_offsets` can be fetched as any
+//! other topic.
+
+use super::ShardLog;
+use crate::file_op::{FileOp, FileToken};
+use crate::layout::Block;
+use crate::limits::SHARD_READ_BYTES_MAX;
+use muster_codec::wire::Result;
+
+/// What a read was for: finds the partition's batches in the bytes that came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadPlan {
+    partition: i32,
+    offset: i64,
+    max_bytes: usize,
+    /// The block size of the segment, and what was read before its first block.
+    block_bytes: u32,
+    skip: usize,
+}
+
+impl ShardLog {
+    /// Plans the read of a partition from `offset` on and pushes it onto `ops`; its completion has
+    /// `token`, which is the caller's. [`ReadPlan::extract`] then gives the batch that holds
+    /// `offset`, and more as far as they are near and in `max_bytes`. None if `offset` is not below
+    /// the high watermark.
+    pub fn read_plan(
+        &mut self,
+        partition: i32,
+        offset: i64,
+        max_bytes: usize,
+        token: FileToken,
+        ops: &mut Vec<FileOp>,
+    ) -> Option<ReadPlan> {
+        assert!(!self.owns(token), "the token is one of the log's own");
+        let partition_log = self.partitions.get(partition)?;
+        if offset >= partition_log.flushed_offset {
+            return None;
+        }
+        let (first, rest) = partition_log.entries_from(offset).split_first()?;
+        let (segment, start) = (first.segment, first.start);
+        let wanted = SHARD_READ_BYTES_MAX.min(max_bytes.try_into().unwrap_or(u32::MAX));
+        let near =
+            rest.iter().take_while(|entry| entry.segment == segment && entry.end - start <= wanted);
+        let end = near.last().unwrap_or(first).end;
+        // Reads too are aligned to the device, which may have changed since.
+        let align = self.config.block_bytes;
+        let from = start - start % align;
+        let len = (end - from).next_multiple_of(align);
+        let file = self.file(segment, ops);
+        ops.push(FileOp::Read { token, file, offset: u64::from(from), len });
+        let block_bytes = self.segments.block_bytes(segment);
+        let skip = (start - from) as usize;
+        Some(ReadPlan { partition, offset, max_bytes, block_bytes, skip })
+    }
+}
+
+impl ReadPlan {
+    /// Appends the partition's batches to `out`, from the one that holds the offset on. The first
+    /// is appended even if it is longer than was asked for.
+    ///
+    /// # Errors
+    /// The bytes are not the blocks that were written: KAFKA_STORAGE_ERROR.
+    pub fn extract(&self, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let start = out.len();
+        let mut rest = data.get(self.skip..).unwrap_or_default();
+        while !rest.is_empty() {
+            let block = match Block::read(rest) {
+                Ok(block) => block,
+                // Behind the last block that was wanted the read may have hit the open end.
+                Err(_) if out.len() > start => break,
+                Err(error) => return Err(error),
+            };
+            for entry in block.entries() {
+                let (partition, batch) = entry?;
+                if partition != self.partition || batch.header.next_offset() <= self.offset {
+                    continue;
+                }
+                if out.len() > start && out.len() - start + batch.bytes.len() > self.max_bytes {
+                    return Ok(());
+                }
+                out.extend_from_slice(batch.bytes);
+            }
+            rest = rest.get(block.padded_len(self.block_bytes)..).unwrap_or_default();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,343 @@
+//! What the segments of a shard's log hold after a stop, and what is done about their end.
+//!
+//! Only one block is written at a time, and an operation is acknowledged when its block is on the
+//! disk. So at most the last block can be torn, and nobody was told of it; whatever else is missing
+//! was acknowledged and is corruption. At the place where the next block would be, or at the start
+//! of a segment:
+//!
+//! | case | what is found | decision | why |
+//! |---|---|---|---|
+//! | A | zeros to the end | the log ends here | segments are filled with zeros before they are used |
+//! | B | a block that continues the log | replay it | |
+//! | C | a block of another segment number or log, to the end | the log ends here | left from a former life of the file |
+//! | D | zeros, later something else, but no block of this segment | cut | a torn block whose beginning did not reach the disk |
+//! | E | something that is not a whole block, and no block of this segment after it | cut | a torn block |
+//! | F | no block, but a block of this segment after it | refuse | that one was written after this one was acknowledged |
+//! | G | a block that does not continue the positions | refuse | blocks between are missing |
+//! | H | the last segment has no header and no blocks | make it anew | the stop came while it was filled |
+//! | I | a segment without a header has blocks or others follow | refuse | the header was there before them |
+//! | J | the numbers of the segments have a gap, or do not begin with 1 | refuse | a file is missing |
+//! | K | no segments | a new log | |
+//! | L | another log's number, format version, or a file shorter than its header says | refuse | not what this log wrote |
+//! | M | a whole block with batches that break their rules | refuse | written wrongly |
+//!
+//! What is cut is filled with zeros before the log goes on.
+
+use super::partitions::{IndexEntry, Partitions};
+use crate::layout::{Block, FORMAT_VERSION, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
+use muster_codec::record_batch::Batch;
+use std::fmt;
+
+const SUFFIX: &str = ".log";
+
+/// The name of a segment's file.
+pub fn segment_file_name(sequence: u64) -> String {
+    format!("{sequence:020}{SUFFIX}")
+}
+
+/// The segments among the files of a log's directory, in order: sequence number and name.
+pub fn segment_files(names: impl IntoIterator<Item = String>) -> Vec<(u64, String)> {
+    let numbered = |name: String| {
+        let sequence = name.strip_suffix(SUFFIX)?.parse().ok()?;
+        (segment_file_name(sequence) == name).then_some((sequence, name))
+    };
+    let mut files: Vec<_> = names.into_iter().filter_map(numbered).collect();
+    files.sort_unstable();
+    files
+}
+
+/// The rows of the table above.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Case {
+    A,
+    B,
+    C,
+    D,
+    E,
+    F,
+    G,
+    H,
+    I,
+    J,
+    K,
+    L,
+    M,
+}
+
+/// Why a log is not opened: acknowledged operations are damaged or missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Corruption {
+    pub case: Case,
+    pub segment: u64,
+    /// Where in the segment, in bytes.
+    pub at: usize,
+    pub what: String,
+}
+
+impl fmt::Display for Corruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { case, segment, at, what } = self;
+        let name = segment_file_name(*segment);
+        write!(f, "segment {name} is damaged at byte {at}: {what} (case {case:?} of FORMAT.md)")
+    }
+}
+
+impl std::error::Error for Corruption {}
+
+/// One batch of the log, to be replayed.
+#[derive(Debug, Clone, Copy)]
+pub struct RecoveredBatch<'a> {
+    /// Of `__consumer_offsets`, or [`CLUSTER_PARTITION`](crate::layout::CLUSTER_PARTITION).
+    pub partition: i32,
+    /// Its header has the base offset in the partition.
+    pub batch: Batch<'a>,
+}
+
+/// Where the log ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tail {
+    pub(crate) segment: u64,
+    /// Behind the last block.
+    pub(crate) end: u32,
+    /// Where what is cut ends; `end` if nothing is.
+    pub(crate) torn_end: u32,
+}
+
+/// What recovery found; a log goes on from it. The default is that of a new log.
+#[derive(Debug, Default)]
+pub struct Recovered {
+    pub(crate) log_id: Option<u64>,
+    pub(crate) position: u64,
+    pub(crate) partitions: Partitions,
+    pub(crate) headers: Vec<SegmentHeader>,
+    pub(crate) tail: Option<Tail>,
+    end: Option<Case>,
+}
+
+impl Recovered {
+    /// The position of the last operation.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// How the log ended: case A, C, D, E, H or K.
+    pub fn end(&self) -> Case {
+        self.end.unwrap_or(Case::K)
+    }
+
+    /// The partitions that have records, and the offset after their last.
+    pub fn partitions(&self) -> impl Iterator<Item = (i32, i64)> {
+        let written = self.partitions.iter().filter(|(_, partition)| partition.next_offset > 0);
+        written.map(|(number, partition)| (number, partition.next_offset))
+    }
+}
+
+/// Reads the segments of a log, in the order of [`segment_files`], each as the bytes of its file.
+#[derive(Debug, Default)]
+pub struct Recovery {
+    found: Recovered,
+    /// A segment without a header was found; it can only be the last.
+    unfinished: Option<u64>,
+}
+
+impl Recovery {
+    /// Takes the next segment and gives each batch in it to `replay`, in order.
+    ///
+    /// # Errors
+    /// The cases of the table that refuse.
+    pub fn segment(
+        &mut self,
+        sequence: u64,
+        bytes: &[u8],
+        mut replay: impl FnMut(RecoveredBatch<'_>),
+    ) -> Result<(), Corruption> {
+        if let Some(unfinished) = self.unfinished {
+            return refuse(Case::I, unfinished, 0, "its header is not valid, and segments follow");
+        }
+        if sequence != self.found.headers.len() as u64 + 1 {
+            return refuse(Case::J, sequence, 0, "the segment before it is missing");
+        }
+        let Some(header) = self.header(sequence, bytes)? else {
+            self.unfinished = Some(sequence);
+            self.found.end = Some(Case::H);
+            return Ok(());
+        };
+        self.found.log_id = Some(header.log_id);
+        self.found.headers.push(header);
+        let bytes = &bytes[..header.segment_bytes as usize];
+        let mut at = header.block_bytes as usize;
+        while let Some(block) = self.next_block(&header, bytes, at)? {
+            self.replay_block(&block, &header, at, &mut replay)?;
+            at += block.padded_len(header.block_bytes);
+        }
+        Ok(())
+    }
+
+    /// All segments were taken.
+    pub fn finish(self) -> Recovered {
+        self.found
+    }
+
+    /// The header of a segment; None if the segment was never finished (case H).
+    fn header(&self, sequence: u64, bytes: &[u8]) -> Result<Option<SegmentHeader>, Corruption> {
+        let refuse = |case, what| refuse(case, sequence, 0, what);
+        let header = match SegmentHeader::read(bytes) {
+            Ok((_, version)) if version != FORMAT_VERSION => {
+                return refuse(Case::L, "it has a format that this version does not know");
+            }
+            Ok((header, _)) if header.sequence == sequence => header,
+            // Without a header of its own; that of a recycled file is of its former life.
+            Ok(_) | Err(_) => {
+                let log_id = self.found.log_id;
+                return match later_block(bytes, BLOCK_BYTES_MIN, 0, log_id, sequence) {
+                    Some(_) => refuse(Case::I, "its header is not valid, and it has blocks"),
+                    None => Ok(None),
+                };
+            }
+        };
+        if self.found.log_id.is_some_and(|log_id| log_id != header.log_id) {
+            return refuse(Case::L, "it belongs to another log");
+        }
+        let block_sizes = BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX;
+        if !block_sizes.contains(&header.block_bytes) || !header.block_bytes.is_power_of_two() {
+            return refuse(Case::L, "its block size is impossible");
+        }
+        if bytes.len() < header.segment_bytes as usize
+            || (header.segment_bytes as usize)
+                < SEGMENT_HEADER_BYTES.max(header.block_bytes as usize)
+        {
+            return refuse(Case::L, "the file is shorter than its header says");
+        }
+        Ok(Some(header))
+    }
+
+    /// The block at `at`; None at the end of the segment's blocks.
+    fn next_block<'a>(
+        &mut self,
+        header: &SegmentHeader,
+        bytes: &'a [u8],
+        at: usize,
+    ) -> Result<Option<Block<'a>>, Corruption> {
+        match classify(bytes, at, header, self.found.position + 1) {
+            (Case::B, block) => Ok(block),
+            (case @ (Case::A | Case::C), _) => {
+                self.end_at(header, at, at, case);
+                Ok(None)
+            }
+            (case @ (Case::D | Case::E), _) => {
+                let used = bytes.iter().rposition(|byte| *byte != 0).map_or(at, |last| last + 1);
+                let torn_end = used.max(at).next_multiple_of(header.block_bytes as usize);
+                self.end_at(header, at, torn_end.min(bytes.len()), case);
+                Ok(None)
+            }
+            (Case::G, _) => {
+                let what = format!("operation {} is missing", self.found.position + 1);
+                refuse(Case::G, header.sequence, at, &what)
+            }
+            (case, _) => refuse(case, header.sequence, at, "no block, but blocks follow it"),
+        }
+    }
+
+    /// Notes how the blocks of a segment end. A segment without blocks leaves the tail where it is.
+    fn end_at(&mut self, header: &SegmentHeader, end: usize, torn_end: usize, case: Case) {
+        assert!(end <= torn_end && torn_end <= header.segment_bytes as usize);
+        self.found.end = Some(case);
+        if end > header.block_bytes as usize || torn_end > end {
+            let (segment, end, torn_end) = (header.sequence, end as u32, torn_end as u32);
+            self.found.tail = Some(Tail { segment, end, torn_end });
+        }
+    }
+
+    fn replay_block(
+        &mut self,
+        block: &Block<'_>,
+        header: &SegmentHeader,
+        at: usize,
+        replay: &mut impl FnMut(RecoveredBatch<'_>),
+    ) -> Result<(), Corruption> {
+        let refuse = |what| refuse(Case::M, header.sequence, at, what);
+        let (start, end) = (at as u32, (at + block.padded_len(header.block_bytes)) as u32);
+        let mut batches = 0;
+        for entry in block.entries() {
+            let Ok((partition, batch)) = entry else { return refuse("a batch cannot be read") };
+            if !Partitions::is_valid(partition) {
+                return refuse("a batch has an impossible partition");
+            }
+            let slot = self.found.partitions.slot(partition);
+            let found = &mut self.found.partitions[slot];
+            let next_offset = batch.header.next_offset();
+            if batch.header.base_offset < found.next_offset
+                || next_offset <= batch.header.base_offset
+            {
+                return refuse("the offsets of a partition go back");
+            }
+            found.next_offset = next_offset;
+            found.recovered_offset = next_offset;
+            found.index_block(IndexEntry { next_offset, segment: header.sequence, start, end });
+            replay(RecoveredBatch { partition, batch });
+            batches += 1;
+        }
+        if batches != block.header.batches || block.header.operations == 0 {
+            return refuse("the number of batches is not what the block says");
+        }
+        self.found.position += u64::from(block.header.operations);
+        Ok(())
+    }
+}
+
+/// Which case of the table (A to G) the bytes from `at` on are; the block, in case B.
+fn classify<'a>(
+    bytes: &'a [u8],
+    at: usize,
+    header: &SegmentHeader,
+    position: u64,
+) -> (Case, Option<Block<'a>>) {
+    let rest = &bytes[at..];
+    let SegmentHeader { block_bytes, log_id, sequence, .. } = *header;
+    let is_ours =
+        |block: &Block<'_>| block.header.log_id == log_id && block.header.segment == sequence;
+    let found = Block::read(rest).ok();
+    if let Some(block) = found.filter(is_ours) {
+        let case = if block.header.first_position == position { Case::B } else { Case::G };
+        return (case, Some(block));
+    }
+    if later_block(rest, block_bytes, block_bytes as usize, Some(log_id), sequence).is_some() {
+        return (Case::F, None);
+    }
+    let first = &rest[..rest.len().min(block_bytes as usize)];
+    let case = match (found.is_some(), is_zero(first)) {
+        (true, _) => Case::C,
+        (false, false) => Case::E,
+        (false, true) if is_zero(rest) => Case::A,
+        (false, true) => Case::D,
+    };
+    (case, None)
+}
+
+/// The place of the first block of a segment, at or after `from`.
+fn later_block(
+    bytes: &[u8],
+    block_bytes: u32,
+    from: usize,
+    log_id: Option<u64>,
+    segment: u64,
+) -> Option<usize> {
+    let is_block = |at: &usize| {
+        let block = Block::read(&bytes[*at..]);
+        block.is_ok_and(|block| {
+            block.header.segment == segment && log_id.is_none_or(|id| id == block.header.log_id)
+        })
+    };
+    (from..bytes.len()).step_by(block_bytes as usize).find(is_block)
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    // Whole words first: this is read over all of a segment's unused part.
+    let (words, rest) = bytes.as_chunks::<64>();
+    words.iter().all(|word| *word == [0; 64]) && rest.iter().all(|byte| *byte == 0)
+}
+
+fn refuse<T>(case: Case, segment: u64, at: usize, what: &str) -> Result<T, Corruption> {
+    Err(Corruption { case, segment, at, what: what.to_owned() })
+}

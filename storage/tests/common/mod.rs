@@ -1,0 +1,191 @@
+//! A disk in memory: what is written, and what of it outlives a crash.
+
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+
+use muster_codec::record_batch::Batch;
+use muster_storage::shard_log::recovery::segment_files;
+use muster_storage::{
+    Corruption, FileDone, FileId, FileOp, LogConfig, OpenMode, Recovered, Recovery, ShardLog,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+type Files = BTreeMap<PathBuf, Vec<u8>>;
+
+/// Opening, renaming and removing are durable at once, as the contract of the file operations asks.
+#[derive(Debug, Clone, Default)]
+pub struct Disk {
+    pub live: Files,
+    pub durable: Files,
+    open: HashMap<FileId, (PathBuf, OpenMode)>,
+    /// How many writes and syncs there were.
+    pub writes: usize,
+}
+
+impl Disk {
+    /// Performs all of it; the completions in order.
+    pub fn perform_all(&mut self, ops: Vec<FileOp>) -> Vec<FileDone> {
+        ops.into_iter().filter_map(|op| self.perform(op)).collect()
+    }
+
+    pub fn perform(&mut self, op: FileOp) -> Option<FileDone> {
+        match op {
+            FileOp::Open { file, path, mode } => self.create(file, path, mode),
+            FileOp::Close { file } => drop(self.open.remove(&file).expect("an open file")),
+            FileOp::Write { token, file, offset, data } => {
+                let (path, mode) = self.open[&file].clone();
+                self.write(&path, mode, offset, &data);
+                return Some(FileDone::Written { token, buffer: data });
+            }
+            FileOp::Read { token, file, offset, len } => {
+                let data = self.read(&self.open[&file].0, offset, len);
+                return Some(FileDone::Read { token, data });
+            }
+            FileOp::Sync { token, file } => {
+                self.writes += 1;
+                let path = &self.open[&file].0;
+                self.durable.insert(path.clone(), self.live[path].clone());
+                return Some(FileDone::Synced { token });
+            }
+            FileOp::Truncate { file, len } => {
+                let path = &self.open[&file].0;
+                self.live.get_mut(path).unwrap().resize(len as usize, 0);
+            }
+            FileOp::Rename { from, to } => {
+                for files in [&mut self.live, &mut self.durable] {
+                    let bytes = files.remove(&from).expect("a file to rename");
+                    files.insert(to.clone(), bytes);
+                }
+            }
+            FileOp::RemoveFile { path } => {
+                self.live.remove(&path).expect("a file to remove");
+                self.durable.remove(&path);
+            }
+            FileOp::RemoveDir { path } => {
+                self.live.retain(|file, _| !file.starts_with(&path));
+                self.durable.retain(|file, _| !file.starts_with(&path));
+            }
+        }
+        None
+    }
+
+    /// The blocks of a write that `keeps` chooses reach the disk, before the lights go out.
+    pub fn tear(&mut self, op: &FileOp, block_bytes: usize, keeps: impl Fn(usize) -> bool) {
+        let FileOp::Write { file, offset, data, .. } = op else { return };
+        let path = self.open[file].0.clone();
+        for (block, bytes) in data.chunks(block_bytes).enumerate() {
+            if keeps(block) {
+                let at = *offset as usize + block * block_bytes;
+                overwrite(self.durable.get_mut(&path).unwrap(), at, bytes);
+            }
+        }
+    }
+
+    /// Only what is durable is left.
+    pub fn crash(&mut self) {
+        self.live = self.durable.clone();
+        self.open.clear();
+    }
+
+    /// Bytes of the files in a directory, by name.
+    pub fn dir(&self, dir: &Path) -> BTreeMap<String, &[u8]> {
+        let inside = self.live.iter().filter(|(path, _)| path.parent() == Some(dir));
+        let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+        inside.map(|(path, bytes)| (name(path), bytes.as_slice())).collect()
+    }
+
+    fn create(&mut self, file: FileId, path: PathBuf, mode: OpenMode) {
+        self.live.entry(path.clone()).or_default();
+        self.durable.entry(path.clone()).or_default();
+        assert!(self.open.values().all(|(open, _)| *open != path), "{path:?} is open twice");
+        assert!(self.open.insert(file, (path, mode)).is_none(), "{file:?} is open");
+    }
+
+    fn write(&mut self, path: &Path, mode: OpenMode, offset: u64, data: &[u8]) {
+        self.writes += 1;
+        overwrite(self.live.get_mut(path).unwrap(), offset as usize, data);
+        if mode == OpenMode::Durable {
+            assert!(offset.is_multiple_of(512) && data.len().is_multiple_of(512), "not blocks");
+            overwrite(self.durable.get_mut(path).unwrap(), offset as usize, data);
+        }
+    }
+
+    fn read(&self, path: &Path, offset: u64, len: u32) -> Vec<u8> {
+        let bytes = self.live[path].get(offset as usize..).unwrap_or_default();
+        bytes[..bytes.len().min(len as usize)].to_vec()
+    }
+}
+
+fn overwrite(file: &mut Vec<u8>, at: usize, data: &[u8]) {
+    let end = at + data.len();
+    if file.len() < end {
+        file.resize(end, 0);
+    }
+    file[at..end].copy_from_slice(data);
+}
+
+/// A log with small segments.
+pub fn small_config() -> LogConfig {
+    LogConfig {
+        dir: "shard-0".into(),
+        log_id: 0x1122_3344_5566_7788,
+        segment_bytes: 32 << 10,
+        block_bytes: 512,
+        operation_bytes_max: 4 << 10,
+        open_bytes_max: 8 << 10,
+        first_file_id: 100,
+        token_tag: 7,
+        ..LogConfig::default()
+    }
+}
+
+/// A batch that came out of recovery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replayed {
+    pub partition: i32,
+    pub base_offset: i64,
+    pub bytes: Vec<u8>,
+}
+
+/// The values of the records of a batch.
+pub fn values(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let batch = Batch::read(bytes).unwrap();
+    batch.validate().unwrap();
+    let value = |record: muster_codec::record_batch::Record<'_>| record.value.unwrap().to_vec();
+    batch.records().unwrap().map(|record| value(record.unwrap())).collect()
+}
+
+pub fn recover(disk: &Disk, dir: &Path) -> Result<(Recovered, Vec<Replayed>), Corruption> {
+    let files = disk.dir(dir);
+    let mut recovery = Recovery::default();
+    let mut replayed = Vec::new();
+    for (sequence, name) in segment_files(files.keys().cloned()) {
+        recovery.segment(sequence, files[&name], |found| {
+            replayed.push(Replayed {
+                partition: found.partition,
+                base_offset: found.batch.header.base_offset,
+                bytes: found.batch.bytes.to_vec(),
+            });
+        })?;
+    }
+    Ok((recovery.finish(), replayed))
+}
+
+pub fn open(disk: &Disk, config: LogConfig) -> (ShardLog, Vec<Replayed>) {
+    let (recovered, replayed) = recover(disk, &config.dir).unwrap();
+    (ShardLog::new(config, recovered), replayed)
+}
+
+/// Polls and performs until the log asks for nothing more.
+pub fn settle(log: &mut ShardLog, disk: &mut Disk, now: i64) {
+    loop {
+        let mut ops = Vec::new();
+        log.poll(now, &mut ops);
+        if ops.is_empty() {
+            return;
+        }
+        for done in disk.perform_all(ops) {
+            log.done(done);
+        }
+    }
+}

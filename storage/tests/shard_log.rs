@@ -1,0 +1,311 @@
+//! A shard's log at work: positions, group commit, segments, reads.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Disk, open, recover, settle, small_config, values};
+use muster_storage::layout::CLUSTER_PARTITION;
+use muster_storage::{AppendError, FileDone, FileOp, FileToken, LogConfig, Recovered, ShardLog};
+
+type Record<'a> = (&'a [u8], Option<&'a [u8]>);
+
+fn record(value: &[u8]) -> Record<'_> {
+    (b"key", Some(value))
+}
+
+fn append(log: &mut ShardLog, partition: i32, value: &[u8]) -> u64 {
+    log.append(partition, 1_000, [record(value)]).unwrap()
+}
+
+/// A log whose first segment is ready.
+fn ready(config: LogConfig) -> (ShardLog, Disk) {
+    let mut disk = Disk::default();
+    let mut log = ShardLog::new(config, Recovered::default());
+    settle(&mut log, &mut disk, 0);
+    (log, disk)
+}
+
+/// Polls; performs all but the write of a block, which comes back.
+fn block_write(log: &mut ShardLog, disk: &mut Disk, now: i64) -> Option<FileOp> {
+    let mut ops = Vec::new();
+    log.poll(now, &mut ops);
+    let is_block =
+        |op: &FileOp| matches!(op, FileOp::Write { token: FileToken(token), .. } if token & 1 == 0);
+    let block = ops.iter().position(is_block).map(|at| ops.remove(at));
+    for done in disk.perform_all(ops) {
+        log.done(done);
+    }
+    block
+}
+
+fn fetch(log: &mut ShardLog, disk: &mut Disk, partition: i32, offset: i64, max: usize) -> Vec<u8> {
+    let mut ops = Vec::new();
+    let token = FileToken(1);
+    let Some(plan) = log.read_plan(partition, offset, max, token, &mut ops) else {
+        return Vec::new();
+    };
+    let done = disk.perform_all(ops);
+    let [FileDone::Read { token: FileToken(1), data }] = done.as_slice() else {
+        panic!("{done:?}")
+    };
+    let mut batches = Vec::new();
+    plan.extract(data, &mut batches).unwrap();
+    batches
+}
+
+#[test]
+fn operations_gather_while_a_block_is_written() {
+    let (mut log, mut disk) = ready(small_config());
+    assert_eq!(append(&mut log, 3, b"a"), 1);
+    let first = block_write(&mut log, &mut disk, 0).unwrap();
+    assert_eq!(append(&mut log, 3, b"b"), 2);
+    assert_eq!(append(&mut log, 5, b"c"), 3);
+    assert_eq!(append(&mut log, 3, b"d"), 4);
+    assert!(block_write(&mut log, &mut disk, 0).is_none(), "one block at a time");
+    let progress = log.progress();
+    assert_eq!((progress.accepted(), progress.submitted(), progress.flushed()), (4, 1, 0));
+    assert_eq!(log.high_watermark(3), 0);
+
+    log.done(disk.perform(first).unwrap());
+    assert_eq!((log.progress().flushed(), log.high_watermark(3)), (1, 1));
+    let second = block_write(&mut log, &mut disk, 0).unwrap();
+    let FileOp::Write { data, .. } = &second else { unreachable!() };
+    assert_eq!(data.len(), 512, "three operations in one padded block");
+    log.done(disk.perform(second).unwrap());
+    assert_eq!(log.progress().flushed(), 4);
+    assert_eq!((log.high_watermark(3), log.high_watermark(5)), (3, 1));
+    assert_eq!(log.high_watermark(4), 0);
+
+    let (recovered, replayed) = recover(&disk, &small_config().dir).unwrap();
+    assert_eq!(recovered.position(), 4);
+    assert_eq!(replayed.len(), 3, "the operations of a partition share a batch");
+    assert_eq!(values(&replayed[1].bytes), [b"b", b"d"]);
+    assert_eq!((replayed[1].partition, replayed[1].base_offset), (3, 1));
+}
+
+#[test]
+fn linger_zero_gives_each_operation_its_own_flush() {
+    let (mut log, mut disk) = ready(LogConfig { linger_ms: 0, ..small_config() });
+    for _ in 0..3 {
+        append(&mut log, 0, b"a");
+    }
+    for flushed in 1..=3 {
+        let block = block_write(&mut log, &mut disk, 0).unwrap();
+        log.done(disk.perform(block).unwrap());
+        assert_eq!(log.progress().flushed(), flushed);
+    }
+    assert!(block_write(&mut log, &mut disk, 0).is_none());
+}
+
+#[test]
+fn linger_waits_for_more_until_its_time() {
+    let (mut log, mut disk) = ready(LogConfig { linger_ms: 5, ..small_config() });
+    assert_eq!(log.next_deadline(), None);
+    append(&mut log, 0, b"a");
+    assert_eq!(log.next_deadline(), Some(1_005));
+    assert!(block_write(&mut log, &mut disk, 1_004).is_none());
+    append(&mut log, 0, b"b");
+    assert_eq!(log.next_deadline(), Some(1_005), "counted from the first");
+    let block = block_write(&mut log, &mut disk, 1_005).unwrap();
+    assert_eq!(log.next_deadline(), None);
+    log.done(disk.perform(block).unwrap());
+    assert_eq!(log.progress().flushed(), 2);
+}
+
+#[test]
+fn linger_does_not_wait_when_the_log_is_full() {
+    let (mut log, mut disk) = ready(LogConfig { linger_ms: 5, ..small_config() });
+    while !log.is_full() {
+        append(&mut log, 0, &[1; 1000]);
+    }
+    assert!(block_write(&mut log, &mut disk, 1_000).is_some());
+}
+
+#[test]
+fn an_operation_that_is_too_large_leaves_nothing_behind() {
+    let (mut log, mut disk) = ready(small_config());
+    append(&mut log, 0, b"a");
+    let small = record(b"small");
+    let large = [0; 5_000];
+    let refused = log.append(0, 1_000, [small, record(&large)]);
+    assert_eq!(refused, Err(AppendError::TooLarge));
+    assert_eq!(log.append(1, 1_000, [record(&large)]), Err(AppendError::TooLarge));
+    assert_eq!(append(&mut log, 0, b"b"), 2);
+    settle(&mut log, &mut disk, 0);
+    let (_, replayed) = recover(&disk, &small_config().dir).unwrap();
+    assert_eq!(replayed.len(), 1);
+    assert_eq!(values(&replayed[0].bytes), [b"a", b"b"]);
+}
+
+#[test]
+fn a_full_log_takes_no_more_until_the_disk_has_caught_up() {
+    let (mut log, mut disk) = ready(small_config());
+    let mut taken = 0;
+    while !log.is_full() {
+        taken = append(&mut log, 0, &[1; 4_000]);
+    }
+    assert_eq!(log.append(0, 0, [record(b"more")]), Err(AppendError::Full));
+    settle(&mut log, &mut disk, 0);
+    assert_eq!(log.progress().flushed(), taken);
+    assert_eq!(append(&mut log, 0, b"more"), taken + 1);
+}
+
+#[test]
+fn segments_follow_each_other_and_are_zero_before_they_are_used() {
+    let (mut log, mut disk) = ready(small_config());
+    for i in 0..100u32 {
+        append(&mut log, (i % 3) as i32, &[7; 900]);
+        settle(&mut log, &mut disk, 0);
+    }
+    let files = disk.dir(&small_config().dir);
+    assert!(files.len() > 3);
+    assert!(files.values().all(|bytes| bytes.len() == 32 << 10));
+    let (recovered, replayed) = recover(&disk, &small_config().dir).unwrap();
+    assert_eq!((recovered.position(), replayed.len()), (100, 100));
+}
+
+#[test]
+fn each_partition_is_read_as_if_it_had_a_log_of_its_own() {
+    let (mut log, mut disk) = ready(small_config());
+    let mut ends = [0i64; 4];
+    for i in 0..200usize {
+        let partition = if i % 10 == 0 { 3 } else { i % 3 };
+        let value = format!("{partition}:{}", ends[partition]);
+        log.append(partition as i32, 5, [record(value.as_bytes()), record(&[1; 300])]).unwrap();
+        ends[partition] += 2;
+        if log.is_full() || i % 4 == 0 {
+            settle(&mut log, &mut disk, 0);
+        }
+    }
+    settle(&mut log, &mut disk, 0);
+    let mut reopened = open(&disk, small_config()).0;
+    let mut reopened_disk = disk.clone();
+    reopened_disk.crash();
+    settle(&mut reopened, &mut reopened_disk, 0);
+    for (log, disk) in [(&mut log, &mut disk), (&mut reopened, &mut reopened_disk)] {
+        for partition in 0..4usize {
+            read_through(log, disk, partition as i32, ends[partition]);
+        }
+    }
+}
+
+/// Reads a partition from its start to its end, as a consumer does.
+fn read_through(log: &mut ShardLog, disk: &mut Disk, partition: i32, end: i64) {
+    assert_eq!(log.high_watermark(partition), end);
+    let mut offset = 0;
+    while offset < end {
+        let bytes = fetch(log, disk, partition, offset, 1_500);
+        let mut batches = muster_codec::record_batch::Batches::new(&bytes).peekable();
+        let first = batches.peek().unwrap().as_ref().unwrap().header;
+        assert!(first.base_offset <= offset && offset < first.next_offset());
+        for batch in batches {
+            let batch = batch.unwrap();
+            assert_eq!(batch.header.base_offset, offset, "no gap");
+            for (i, value) in values(batch.bytes).iter().step_by(2).enumerate() {
+                let expected = format!("{partition}:{}", offset + 2 * i as i64);
+                assert_eq!(value, expected.as_bytes());
+            }
+            offset = batch.header.next_offset();
+        }
+        assert!(bytes.len() <= 1_500 || offset == first.next_offset(), "limit, or one batch");
+    }
+    assert!(fetch(log, disk, partition, end, 1_500).is_empty());
+}
+
+#[test]
+fn what_is_not_flushed_is_not_read() {
+    let (mut log, mut disk) = ready(small_config());
+    append(&mut log, 0, b"a");
+    settle(&mut log, &mut disk, 0);
+    append(&mut log, 0, b"b");
+    let write = block_write(&mut log, &mut disk, 0).unwrap();
+    disk.perform(write).unwrap();
+    assert_eq!((log.high_watermark(0), log.log_end_offset(0)), (1, 2));
+    assert!(fetch(&mut log, &mut disk, 0, 1, 100).is_empty());
+    assert_eq!(values(&fetch(&mut log, &mut disk, 0, 0, 100)), [b"a"]);
+}
+
+#[test]
+fn a_read_of_damaged_blocks_is_an_error() {
+    let (mut log, mut disk) = ready(small_config());
+    append(&mut log, 0, b"a");
+    settle(&mut log, &mut disk, 0);
+    let mut ops = Vec::new();
+    let plan = log.read_plan(0, 0, 100, FileToken(1), &mut ops).unwrap();
+    let done = disk.perform_all(ops);
+    let [FileDone::Read { data, .. }] = done.as_slice() else { panic!("{done:?}") };
+    let mut damaged = data.clone();
+    damaged[100] ^= 1;
+    assert!(plan.extract(&damaged, &mut Vec::new()).is_err());
+    assert!(plan.extract(&data[..100], &mut Vec::new()).is_err());
+}
+
+#[test]
+fn what_recovery_found_is_not_flushed_before_it_is_synced() {
+    let (mut log, mut disk) = ready(small_config());
+    append(&mut log, 0, b"a");
+    settle(&mut log, &mut disk, 0);
+    let (mut log, _) = open(&disk, small_config());
+    disk.crash();
+    assert_eq!((log.progress().accepted(), log.progress().flushed()), (1, 0));
+    assert_eq!(log.high_watermark(0), 0);
+    append(&mut log, 0, b"b");
+    let mut ops = Vec::new();
+    log.poll(0, &mut ops);
+    assert!(matches!(ops.as_slice(), [FileOp::Open { .. }, FileOp::Sync { .. }]), "{ops:?}");
+    for done in disk.perform_all(ops) {
+        log.done(done);
+    }
+    assert_eq!((log.progress().flushed(), log.high_watermark(0)), (1, 1));
+    settle(&mut log, &mut disk, 0);
+    assert_eq!((log.progress().flushed(), log.high_watermark(0)), (2, 2));
+}
+
+#[test]
+fn a_log_goes_on_with_another_block_size() {
+    let (mut log, mut disk) = ready(small_config());
+    append(&mut log, 0, b"a");
+    settle(&mut log, &mut disk, 0);
+    let config = LogConfig { block_bytes: 4096, ..small_config() };
+    for (i, value) in [b"b", b"c"].into_iter().enumerate() {
+        let (mut log, replayed) = open(&disk, config.clone());
+        assert_eq!(replayed.len(), i + 1);
+        disk.crash();
+        append(&mut log, 0, value);
+        settle(&mut log, &mut disk, 0);
+        assert_eq!(log.log_id(), small_config().log_id);
+        assert_eq!(values(&fetch(&mut log, &mut disk, 0, 0, 100)), [b"a"]);
+        assert_eq!(values(&fetch(&mut log, &mut disk, 0, 1, 0)), [b"b"]);
+    }
+}
+
+#[test]
+fn logs_of_another_number_of_shards_are_written_anew() {
+    let (mut old, mut old_disk) = ready(small_config());
+    for i in 0..60u8 {
+        append(&mut old, i32::from(i % 4) + CLUSTER_PARTITION, &[i; 500]);
+        if old.is_full() || i % 7 == 0 {
+            settle(&mut old, &mut old_disk, 0);
+        }
+    }
+    settle(&mut old, &mut old_disk, 0);
+    let (_, batches) = recover(&old_disk, &small_config().dir).unwrap();
+
+    let (mut new, mut disk) = ready(LogConfig { log_id: 9, ..small_config() });
+    for batch in &batches {
+        if new.is_full() {
+            settle(&mut new, &mut disk, 0);
+        }
+        new.append_batch_at(batch.partition, &batch.bytes).unwrap();
+    }
+    append(&mut new, 2, b"goes on");
+    settle(&mut new, &mut disk, 0);
+    let (recovered, copied) = recover(&disk, &small_config().dir).unwrap();
+    assert_eq!(copied[..batches.len()], batches[..]);
+    assert_eq!(values(&copied[batches.len()].bytes), [b"goes on"]);
+    assert_eq!(copied[batches.len()].base_offset, old.log_end_offset(2));
+    assert_eq!(recovered.partitions().count(), 4);
+    let refused = new.append_batch_at(batches[0].partition, &batches[0].bytes);
+    assert_eq!(refused, Err(AppendError::NotNext), "its offsets are taken");
+}
