@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod argued;
+mod differential;
 mod forms;
 mod ids;
 mod muster;
@@ -12,6 +13,7 @@ mod transcript;
 mod world;
 
 use argued::Argued;
+use differential::{Plan, minimise};
 use forms::Result;
 use muster::Muster;
 use outcome::Outcome;
@@ -58,6 +60,33 @@ fn print(transcript: &Transcript, report: &Report) {
     if let Some(difference) = &report.difference {
         let op = &transcript.lines[difference.line - 1].input;
         println!("  line {} {op}\n  {}", difference.line, difference.what);
+    }
+}
+
+/// A long run, if `MUSTER_ORACLE` names the folder of the oracle.
+#[test]
+fn random_runs() {
+    let Some(plan) = Plan::from_environment() else { return };
+    println!("MUSTER_ORACLE_SEED={}", plan.seed);
+    let (mut counts, mut argued, mut runs) = (Counts::default(), Argued::default(), 0);
+    let mut found = None;
+    plan.run(|transcript, report| {
+        runs += 1;
+        counts.add(&report.counts);
+        argued.add(&report.argued);
+        if let Some(difference) = &report.difference {
+            print(transcript, report);
+            found = Some(minimise(&plan.oracle, transcript, difference));
+        }
+        found.is_none()
+    });
+    println!("{runs} runs from seed {}: {counts}; argued differences:\n{argued}", plan.seed);
+    if let Some(minimal) = found {
+        print(&minimal, &replay(&minimal, &mut Ours::default()));
+        for line in &minimal.lines {
+            println!("{}\n    {}", line.input, line.output);
+        }
+        panic!("{} differs", minimal.name);
     }
 }
 

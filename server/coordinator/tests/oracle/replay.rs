@@ -10,6 +10,7 @@ use crate::transcript::{Line, Transcript};
 use muster_codec::ApiKey;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// NOT_COORDINATOR
 const MOVED: i64 = 16;
@@ -76,7 +77,8 @@ pub fn replay(transcript: &Transcript, subject: &mut impl Subject) -> Report {
         if let (Some(muster), Some(number)) = (subject.muster(), drawn) {
             muster.seek_id(number);
         }
-        if let Err(what) = replay.step(line, subject) {
+        let step = catch_unwind(AssertUnwindSafe(|| replay.step(line, subject)));
+        if let Err(what) = step.unwrap_or_else(|_| Err("panic".to_owned())) {
             replay.report.difference = Some(Difference { line: i + 1, what });
             break;
         }
