@@ -60,7 +60,7 @@ impl Partitions {
         if !(0..=partition.high_watermark()).contains(&offset) {
             return Err(ErrorCode::OffsetOutOfRange);
         }
-        partition.delete_before(call.now, offset, &mut self.io, out);
+        partition.delete_before(offset, &mut self.io, out);
         Ok(partition.log_start())
     }
 

@@ -52,10 +52,11 @@ impl Partitions {
         answer_now: &mut bool,
     ) -> FetchableTopicResponse<'static> {
         let topic = if call.version >= TOPIC_IDS_SINCE {
-            call.image.topic_by_id(asked.topic_id).ok_or(ErrorCode::UnknownTopicId)
+            call.image.topic_by_id(asked.topic_id)
         } else {
-            call.image.topic(&asked.topic).ok_or(ErrorCode::UnknownTopicOrPartition)
+            call.image.topic(&asked.topic)
         };
+        let topic = topic.ok_or(unknown_topic(call.version));
         let mut partitions = Vec::with_capacity(asked.partitions.len());
         for partition in &asked.partitions {
             let found = topic.and_then(|topic| in_range(topic, partition.partition));
@@ -128,6 +129,15 @@ fn in_range(topic: &Topic, partition: i32) -> Result<&Topic, ErrorCode> {
 /// The broker that fetches as a follower; negative for a consumer.
 fn replica(version: i16, body: &FetchRequest<'_>) -> i32 {
     if version >= REPLICA_STATE_SINCE { body.replica_state.replica_id } else { body.replica_id }
+}
+
+/// What a client is told of a topic that is not there.
+pub(super) fn unknown_topic(version: i16) -> ErrorCode {
+    if version >= TOPIC_IDS_SINCE {
+        ErrorCode::UnknownTopicId
+    } else {
+        ErrorCode::UnknownTopicOrPartition
+    }
 }
 
 pub(super) fn reads_committed(body: &FetchRequest<'_>) -> bool {

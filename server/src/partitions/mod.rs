@@ -28,3 +28,6 @@ mod scan;
 
 pub use effects::{Call, Effects, Outcome, Reply};
 pub use partition_set::{Identity, PartitionId, Partitions};
+
+#[cfg(test)]
+mod tests;

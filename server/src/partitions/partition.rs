@@ -255,8 +255,9 @@ impl Partition {
         }
     }
 
-    /// Gives up the records before `offset`, which lies within the log.
-    pub(super) fn delete_before(&mut self, now: i64, offset: i64, io: &mut Io, out: &mut Effects) {
+    /// Gives up the records before `offset`, which lies within the log. Segments that hold nothing
+    /// else go with the next sweep.
+    pub(super) fn delete_before(&mut self, offset: i64, io: &mut Io, out: &mut Effects) {
         if offset <= self.log.start_offset() {
             return;
         }
@@ -268,7 +269,6 @@ impl Partition {
         out.ops.push(FileOp::Open { file, path, mode: OpenMode::Cached });
         out.ops.push(FileOp::Write { token, file, offset: 0, data });
         out.ops.push(FileOp::Close { file });
-        self.sweep(now, io, out);
     }
 
     /// Removes what the topic's retention gives up.

@@ -51,7 +51,7 @@ pub struct Partitions {
     pub(super) fetches: Fetches,
     pub(super) lookups: HashMap<u64, Lookup>,
     /// When to look for what retention removes, and for idle producers.
-    next_sweep: i64,
+    next_sweep: Option<i64>,
 }
 
 /// Why a partition is not answered for here.
@@ -80,7 +80,7 @@ impl Partitions {
             produces: HashMap::new(),
             fetches: Fetches::default(),
             lookups: HashMap::new(),
-            next_sweep: 0,
+            next_sweep: None,
         }
     }
 
@@ -109,7 +109,7 @@ impl Partitions {
         for id in found.into_keys() {
             out.ops.push(load::removal(id));
         }
-        self.next_sweep = now.saturating_add(self.sweep_interval());
+        self.schedule_sweep(now);
         Ok(())
     }
 
@@ -142,6 +142,9 @@ impl Partitions {
                     }
                 }
             }
+        }
+        if self.next_sweep.is_none() || self.partitions.is_empty() {
+            self.schedule_sweep(now);
         }
     }
 
@@ -195,8 +198,7 @@ impl Partitions {
 
     /// When [`Self::expire`] has something to do, in milliseconds since the epoch.
     pub fn next_deadline(&self) -> Option<i64> {
-        let sweep = (!self.partitions.is_empty()).then_some(self.next_sweep);
-        self.fetches.next_deadline().into_iter().chain(sweep).min()
+        self.fetches.next_deadline().into_iter().chain(self.next_sweep).min()
     }
 
     /// Answers fetches whose wait is over; sweeps retention and idle producers. A call that comes
@@ -205,8 +207,8 @@ impl Partitions {
         while let Some(fetch) = self.fetches.due(now) {
             self.unpark(fetch, out);
         }
-        if self.next_sweep <= now {
-            self.next_sweep = now.saturating_add(self.sweep_interval());
+        if self.next_sweep.is_some_and(|sweep| sweep <= now) {
+            self.schedule_sweep(now);
             let expiration_ms = i64::from(self.config.producer_id_expiration_ms);
             for partition in self.partitions.values_mut() {
                 partition.sweep(now, &mut self.io, out);
@@ -215,8 +217,9 @@ impl Partitions {
         }
     }
 
-    fn sweep_interval(&self) -> i64 {
-        self.config.log_retention_check_interval_ms
+    fn schedule_sweep(&mut self, now: i64) {
+        let interval = self.config.log_retention_check_interval_ms;
+        self.next_sweep = (!self.partitions.is_empty()).then_some(now.saturating_add(interval));
     }
 
     /// Forgets the fetches that the connection waits for; writes that it asked for go on.

@@ -1,6 +1,6 @@
 //! A fetch on its way: parked until there is enough, read, answered.
 
-use super::fetch::{error_data, reads_committed};
+use super::fetch::{error_data, reads_committed, unknown_topic};
 use super::io::{Job, Read};
 use super::partition::Partition;
 use super::partition_set::PartitionId;
@@ -23,6 +23,8 @@ pub(super) struct Fetch {
     max_bytes: usize,
     min_bytes: u64,
     reads_committed: bool,
+    /// What is said of a partition whose topic was deleted meanwhile.
+    deleted: ErrorCode,
     /// Bytes that can be read, as far as it is known: raised by appends while parked.
     available: u64,
     reads_running: usize,
@@ -53,6 +55,7 @@ impl Fetch {
             max_bytes: usize::try_from(body.max_bytes).unwrap_or(0),
             min_bytes: u64::try_from(body.min_bytes).unwrap_or(0),
             reads_committed: reads_committed(body),
+            deleted: unknown_topic(call.version),
             available: 0,
             reads_running: 0,
         }
@@ -150,7 +153,7 @@ impl Partitions {
         let mut first_whole = true;
         for want in 0..fetch.wants.len() {
             let Some(partition) = self.partitions.get_mut(&fetch.wants[want].id) else {
-                fetch.fail(want, ErrorCode::UnknownTopicOrPartition);
+                fetch.fail(want, fetch.deleted);
                 continue;
             };
             if let Err(error) = describe(fetch, want, partition) {

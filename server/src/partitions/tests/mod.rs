@@ -1,0 +1,9 @@
+//! Stories of partitions, on a file system in memory.
+
+mod fetching;
+mod idempotence;
+mod model;
+mod offsets;
+mod producing;
+mod support;
+mod topics;

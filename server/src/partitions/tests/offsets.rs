@@ -1,0 +1,150 @@
+//! ListOffsets, DeleteRecords and OffsetForLeaderEpoch.
+
+use super::super::Partitions;
+use super::support::*;
+use muster_codec::messages::*;
+use muster_codec::{ErrorCode, Response};
+
+fn found(answer: &ListOffsetsPartitionResponse) -> (i64, i64, i32) {
+    assert_eq!(error(answer.error_code), ErrorCode::None);
+    (answer.timestamp, answer.offset, answer.leader_epoch)
+}
+
+#[test]
+fn offsets_by_name() {
+    let mut world = World::new();
+    let table = |world: &mut World, rows: &[(i64, (i64, i64, i32))]| {
+        for (timestamp, expected) in rows {
+            assert_eq!(found(&world.list(0, *timestamp)), *expected, "{timestamp}");
+        }
+    };
+    let nothing = (-1, -1, -1);
+    table(
+        &mut world,
+        &[
+            (-1, (-1, 0, 0)),
+            (-2, (-1, 0, 0)),
+            (-3, nothing),
+            (-4, (-1, 0, 0)),
+            (-5, nothing),
+            (-6, nothing),
+            (NOW, nothing),
+        ],
+    );
+    world.append(0, &batch(5));
+    world.delete_before(0, 2);
+    table(
+        &mut world,
+        &[(-1, (-1, 5, 0)), (-2, (-1, 2, 0)), (-4, (-1, 2, 0)), (-5, nothing), (-6, nothing)],
+    );
+}
+
+#[test]
+fn offsets_by_time() {
+    let mut world = World::new();
+    world.set("retention.ms", "-1");
+    world.append(0, &timed_batch(&[100, 300, 200]));
+    world.append(0, &timed_batch(&[150, 400]));
+    world.append(0, &timed_batch(&[390, 350]));
+    let table = [
+        (0, (100, 0, 0)),
+        (100, (100, 0, 0)),
+        (101, (300, 1, 0)),
+        (300, (300, 1, 0)),
+        (301, (400, 4, 0)),
+        (400, (400, 4, 0)),
+        (401, (-1, -1, -1)),
+        (-3, (400, 4, 0)),
+    ];
+    for (time, expected) in table {
+        assert_eq!(found(&world.list(0, time)), expected, "{time}");
+    }
+    world.delete_before(0, 2);
+    assert_eq!(found(&world.list(0, 0)), (200, 2, 0), "not before the start of the log");
+    world.reopen();
+    assert_eq!(found(&world.list(0, 301)), (400, 4, 0));
+}
+
+#[test]
+fn times_are_found_far_into_the_log_and_across_segments() {
+    let mut world = World::new();
+    world.set("segment.bytes", "1048576");
+    for at in 0..30 {
+        let mut builder = muster_codec::record_batch::BatchBuilder::default();
+        let value = vec![b'x'; 80_000];
+        builder.append(at * 10, &(&b"k"[..], Some(&value[..])));
+        builder.append(at * 10 + 5, &(&b"k"[..], None));
+        world.append(0, builder.seal(0, -1));
+    }
+    assert!(world.disk.segments(0).len() > 1);
+    for at in 0..30 {
+        assert_eq!(found(&world.list(0, at * 10)), (at * 10, at * 2, 0));
+        assert_eq!(found(&world.list(0, at * 10 + 1)), (at * 10 + 5, at * 2 + 1, 0));
+    }
+}
+
+#[test]
+fn refused_lookups() {
+    let mut world = World::new();
+    let mut list =
+        |version: i16, partition_index: i32, epoch: i32, timestamp: i64, times: usize| {
+            let asked =
+                ListOffsetsPartition { partition_index, current_leader_epoch: epoch, timestamp };
+            let topic = ListOffsetsTopic { name: TOPIC.into(), partitions: vec![asked; times] };
+            let body = ListOffsetsRequest { topics: vec![topic], ..Default::default() };
+            let request = world.call(version, &body, Partitions::list_offsets);
+            let Some(Response::ListOffsets(response)) = world.response(request) else { panic!() };
+            error(response.topics[0].partitions[times - 1].error_code)
+        };
+    assert_eq!(list(11, 5, -1, -1, 1), ErrorCode::UnknownTopicOrPartition);
+    assert_eq!(list(11, 0, 1, -1, 1), ErrorCode::UnknownLeaderEpoch);
+    assert_eq!(list(11, 0, -1, -1, 2), ErrorCode::InvalidRequest);
+    assert_eq!(list(11, 0, -1, -7, 1), ErrorCode::UnsupportedVersion);
+    for (timestamp, since) in [(-3, 7), (-4, 8), (-5, 9), (-6, 11)] {
+        assert_eq!(list(since - 1, 0, -1, timestamp, 1), ErrorCode::UnsupportedVersion);
+        assert_eq!(list(since, 0, -1, timestamp, 1), ErrorCode::None);
+    }
+}
+
+#[test]
+fn records_are_deleted_up_to_an_offset() {
+    let mut world = World::new();
+    world.append(0, &batch(10));
+    assert_eq!(world.delete_before(0, 4), (4, ErrorCode::None));
+    assert_eq!(world.delete_before(0, 2), (4, ErrorCode::None), "it never goes back");
+    assert_eq!(world.delete_before(0, 11), (-1, ErrorCode::OffsetOutOfRange));
+    assert_eq!(world.delete_before(0, -2), (-1, ErrorCode::OffsetOutOfRange));
+    assert_eq!(world.delete_before(7, 0), (-1, ErrorCode::UnknownTopicOrPartition));
+    world.reopen();
+    assert_eq!(found(&world.list(0, -2)).1, 4);
+    assert_eq!(world.delete_before(0, -1), (10, ErrorCode::None));
+    world.pass(300_000);
+    assert_eq!(world.disk.segments(0), ["00000000000000000010.log"]);
+    world.reopen();
+    assert_eq!((found(&world.list(0, -2)).1, found(&world.list(0, -1)).1), (10, 10));
+    assert_eq!(world.append(0, &batch(1)), 10);
+    world.set("cleanup.policy", "compact");
+    assert_eq!(world.delete_before(0, -1), (-1, ErrorCode::PolicyViolation));
+}
+
+#[test]
+fn the_one_epoch_ends_with_the_log() {
+    let mut world = World::new();
+    world.append(0, &batch(3));
+    let mut end = |partition: i32, current_leader_epoch: i32, leader_epoch: i32| {
+        let partitions =
+            vec![OffsetForLeaderPartition { partition, current_leader_epoch, leader_epoch }];
+        let topics = vec![OffsetForLeaderTopic { topic: TOPIC.into(), partitions }];
+        let body = OffsetForLeaderEpochRequest { replica_id: -1, topics };
+        let request = world.call(4, &body, Partitions::offset_for_leader_epoch);
+        let Some(Response::OffsetForLeaderEpoch(response)) = world.response(request) else {
+            panic!()
+        };
+        let answer = &response.topics[0].partitions[0];
+        (error(answer.error_code), answer.leader_epoch, answer.end_offset)
+    };
+    assert_eq!(end(0, -1, 0), (ErrorCode::None, 0, 3));
+    assert_eq!(end(0, 0, 1), (ErrorCode::None, -1, -1));
+    assert_eq!(end(0, 4, 0), (ErrorCode::UnknownLeaderEpoch, -1, -1));
+    assert_eq!(end(2, -1, 0), (ErrorCode::UnknownTopicOrPartition, -1, -1));
+}

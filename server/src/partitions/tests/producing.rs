@@ -1,0 +1,291 @@
+//! Produce: offsets, answers, and everything that a batch can be refused for.
+
+use super::super::{Outcome, Partitions};
+use super::support::*;
+use muster_codec::messages::*;
+use muster_codec::record_batch::{BatchHeader, TimestampType};
+use muster_codec::{Bytes, ErrorCode};
+
+fn refusal(version: i16, batch: &[u8]) -> (ErrorCode, i64) {
+    let mut world = World::new();
+    let answer = refused_by(&mut world, version, batch);
+    (error(answer.error_code), answer.log_start_offset)
+}
+
+fn refused_by(world: &mut World, version: i16, batch: &[u8]) -> PartitionProduceResponse<'static> {
+    let request = world.call(version, &produce_request(1, 0, batch), Partitions::produce);
+    let answer = world.produced(request).expect("a refusal waits for nothing");
+    assert_eq!((answer.base_offset, answer.log_append_time_ms), (-1, -1));
+    assert_eq!(world.fetch(0, 0).high_watermark, 0);
+    answer
+}
+
+#[test]
+fn offsets_count_records() {
+    let mut world = World::new();
+    assert_eq!(world.append(0, &batch(3)), 0);
+    assert_eq!(world.append(0, &batch(1)), 3);
+    assert_eq!(world.append(1, &batch(1)), 0);
+    let answer = world.produce(0, &batch(2));
+    assert_eq!((answer.base_offset, answer.log_append_time_ms), (4, -1));
+    assert_eq!((answer.log_start_offset, answer.record_errors.len()), (0, 0));
+}
+
+#[test]
+fn an_answer_waits_for_its_write() {
+    let mut world = World::new();
+    let first = world.start_produce(0, &batch(1));
+    let second = world.start_produce(0, &batch(1));
+    let third = world.start_produce(0, &batch(1));
+    assert!(world.produced(first).is_none());
+    assert_eq!(world.done.len(), 1, "what comes during a write gathers behind it");
+    world.settle_one();
+    assert!(world.produced(first).is_some() && world.produced(second).is_none());
+    world.settle_one();
+    assert_eq!(world.produced(second).unwrap().base_offset, 1);
+    assert_eq!(world.produced(third).unwrap().base_offset, 2);
+    assert!(world.done.is_empty(), "two batches were one write");
+}
+
+#[test]
+fn what_is_written_is_what_was_sent() {
+    let mut world = World::new();
+    world.append(0, &batch(2));
+    let sent = batch(3);
+    world.append(0, &sent);
+    let data = world.fetch(0, 2);
+    let stored = &data.records.as_ref().unwrap()[..];
+    assert_eq!(stored[17..], sent[17..], "from the checksum on");
+    let header = BatchHeader::read(stored).unwrap();
+    assert_eq!((header.base_offset, header.partition_leader_epoch), (2, 0));
+}
+
+#[test]
+fn acks_0_is_not_answered_and_an_error_closes() {
+    let mut world = World::new();
+    let request = world.call(9, &produce_request(0, 0, &batch(1)), Partitions::produce);
+    assert!(matches!(world.outcome(request), Some(Outcome::Nothing)));
+    world.settle();
+    assert_eq!(world.fetch(0, 0).high_watermark, 1);
+    let request = world.call(9, &produce_request(0, 9, &batch(1)), Partitions::produce);
+    let Some(Outcome::Close(reason)) = world.outcome(request) else { panic!("not closed") };
+    assert!(reason.contains("UnknownTopicOrPartition"), "{reason}");
+}
+
+#[test]
+fn acks_are_minus_one_to_one() {
+    let mut world = World::new();
+    for acks in [-2, 2, i16::MAX] {
+        let request = world.call(9, &produce_request(acks, 0, &batch(1)), Partitions::produce);
+        let answer = world.produced(request).unwrap();
+        assert_eq!(error(answer.error_code), ErrorCode::InvalidRequiredAcks);
+    }
+}
+
+#[test]
+fn what_is_no_single_batch_is_refused() {
+    let good = batch(2);
+    let two = [good.clone(), good.clone()].concat();
+    let with = |at: usize, bytes: &[u8]| {
+        let mut batch = good.clone();
+        batch[at..at + bytes.len()].copy_from_slice(bytes);
+        batch
+    };
+    let table: &[(&str, Vec<u8>, ErrorCode)] = &[
+        ("nothing", vec![], ErrorCode::InvalidRecord),
+        ("two batches", two, ErrorCode::InvalidRecord),
+        ("half a batch", good[..40].to_vec(), ErrorCode::InvalidRecord),
+        ("all but a byte", good[..good.len() - 1].to_vec(), ErrorCode::InvalidRecord),
+        ("a huge length", with(8, &i32::MAX.to_be_bytes()), ErrorCode::InvalidRecord),
+        ("a negative length", with(8, &(-1i32).to_be_bytes()), ErrorCode::CorruptMessage),
+        ("a length below a header", with(8, &20i32.to_be_bytes()), ErrorCode::CorruptMessage),
+        ("magic 1", with(16, &[1]), ErrorCode::InvalidRecord),
+        ("magic 3", with(16, &[3]), ErrorCode::CorruptMessage),
+        ("a base offset", with(0, &7i64.to_be_bytes()), ErrorCode::InvalidRecord),
+        ("a flipped bit", with(70, &[0xff]), ErrorCode::CorruptMessage),
+    ];
+    for (what, batch, expected) in table {
+        assert_eq!(refusal(9, batch).0, *expected, "{what}");
+    }
+}
+
+#[test]
+fn a_batch_that_lies_about_itself_is_refused() {
+    let good = batch(2);
+    let table: &[(&str, usize, &[u8], ErrorCode)] = &[
+        ("a count too large", 57, &i32::MAX.to_be_bytes(), ErrorCode::InvalidRecord),
+        ("a count of zero", 57, &0i32.to_be_bytes(), ErrorCode::InvalidRecord),
+        ("no records but offsets", 57, &(-1i32).to_be_bytes(), ErrorCode::InvalidRecord),
+        ("a negative last offset", 23, &(-1i32).to_be_bytes(), ErrorCode::InvalidRecord),
+        ("a codec that is none", 21, &5i16.to_be_bytes(), ErrorCode::InvalidRecord),
+        ("a control batch", 21, &0x20i16.to_be_bytes(), ErrorCode::InvalidRecord),
+        ("a transaction", 21, &0x10i16.to_be_bytes(), ErrorCode::InvalidTxnState),
+        ("a producer without sequence", 43, &1i64.to_be_bytes(), ErrorCode::InvalidRecord),
+        ("times of the log", 21, &8i16.to_be_bytes(), ErrorCode::InvalidTimestamp),
+        ("a record of huge length", 61, &[0xfe, 0xff, 0xff, 0xff, 0x0f], ErrorCode::InvalidRecord),
+    ];
+    for (what, at, bytes, expected) in table {
+        let mut lie = patch(good.clone(), *at, bytes);
+        if *what == "a producer without sequence" {
+            lie = patch(lie, 53, &(-1i32).to_be_bytes());
+        }
+        assert_eq!(refusal(9, &lie), (*expected, 0), "{what}");
+    }
+    let three_of_two = patch(patch(good, 57, &3i32.to_be_bytes()), 23, &2i32.to_be_bytes());
+    assert_eq!(refusal(9, &three_of_two).0, ErrorCode::InvalidRecord);
+}
+
+#[test]
+fn a_batch_over_max_message_bytes_is_too_large() {
+    let mut world = World::new();
+    let batch = large_batch(1_000);
+    world.set("max.message.bytes", &(batch.len() - 1).to_string());
+    let answer = refused_by(&mut world, 9, &batch);
+    assert_eq!(error(answer.error_code), ErrorCode::MessageTooLarge);
+    assert_eq!(answer.log_start_offset, -1);
+    world.set("max.message.bytes", &batch.len().to_string());
+    world.append(0, &batch);
+}
+
+#[test]
+fn compressed_batches_pass_and_zstd_needs_version_7() {
+    let mut world = World::new();
+    for codec in 1..=4i16 {
+        let compressed = patch(batch(3), 21, &codec.to_be_bytes());
+        assert_eq!(world.append(0, &compressed), i64::from(codec - 1) * 3);
+    }
+    let zstd = patch(batch(1), 21, &4i16.to_be_bytes());
+    assert_eq!(refusal(6, &zstd).0, ErrorCode::UnsupportedCompressionType);
+}
+
+#[test]
+fn bytes_behind_the_batch_are_dropped_as_in_kafka() {
+    let mut world = World::new();
+    let mut bytes = batch(1);
+    bytes.extend([0; 11]);
+    world.append(0, &bytes);
+    assert_eq!(world.append(0, &batch(1)), 1);
+    assert_eq!(ranges(&world.fetch(0, 0)), [(0, 0), (1, 1)]);
+}
+
+#[test]
+fn records_of_a_wrong_time_are_named() {
+    let mut world = World::new();
+    let hour = 3_600_000;
+    let late = timed_batch(&[NOW, NOW + hour, NOW + hour + 1, -1]);
+    let answer = refused_by(&mut world, 9, &late);
+    assert_eq!(error(answer.error_code), ErrorCode::InvalidTimestamp);
+    assert_eq!(
+        answer.error_message.as_deref(),
+        Some("One or more records have been rejected due to invalid timestamp")
+    );
+    let [wrong] = &answer.record_errors[..] else { panic!("{:?}", answer.record_errors) };
+    assert_eq!(wrong.batch_index, 2);
+    let text = wrong.batch_index_error_message.as_deref().unwrap();
+    assert!(text.starts_with(&format!("Timestamp {} of message with offset 2", NOW + hour + 1)));
+    world.set("message.timestamp.before.max.ms", "1000");
+    let answer = refused_by(&mut world, 9, &timed_batch(&[NOW - 1_001]));
+    assert_eq!(error(answer.error_code), ErrorCode::InvalidTimestamp);
+    world.append(0, &timed_batch(&[NOW - 1_000]));
+}
+
+#[test]
+fn the_log_times_records_if_the_topic_says_so() {
+    let mut world = World::new();
+    world.set("message.timestamp.type", "LogAppendTime");
+    let answer = world.produce(0, &timed_batch(&[5, NOW + 10_000_000]));
+    assert_eq!(answer.log_append_time_ms, NOW);
+    let data = world.fetch(0, 0);
+    let header = BatchHeader::read(data.records.as_ref().unwrap()).unwrap();
+    assert_eq!(header.timestamp_type(), TimestampType::LogAppendTime);
+    assert_eq!(header.max_timestamp, NOW);
+    assert_eq!(ranges(&data), [(0, 1)]);
+}
+
+#[test]
+fn compacted_topics_need_keys() {
+    let mut world = World::new();
+    world.set("cleanup.policy", "compact");
+    let mut builder = muster_codec::record_batch::BatchBuilder::default();
+    builder.append(NOW, &(&b"k"[..], None));
+    world.append(0, builder.seal(0, -1));
+    let keyless = patch(builder.seal(0, -1).to_vec(), 65, &[1]);
+    // The key's length is -1 now, and its byte the length of the value.
+    let answer = world.produce(0, &keyless);
+    assert_eq!(error(answer.error_code), ErrorCode::InvalidRecord);
+}
+
+#[test]
+fn topics_that_are_not_there_or_not_for_clients() {
+    let mut world = World::new();
+    world.add_topic("__consumer_offsets", muster_codec::Uuid([9; 16]), 50);
+    let mut produce = |version: i16, change: fn(&mut TopicProduceData<'static>)| {
+        let mut body = produce_request(-1, 0, &batch(1));
+        change(&mut body.topic_data[0]);
+        let request = world.call(version, &body, Partitions::produce);
+        world.settle();
+        error(world.produced(request).unwrap().error_code)
+    };
+    assert_eq!(produce(12, |topic| topic.topic_id = Default::default()), ErrorCode::None);
+    assert_eq!(produce(13, |topic| topic.name = Default::default()), ErrorCode::None);
+    let unknown = |topic: &mut TopicProduceData<'static>| topic.name = "other".into();
+    assert_eq!(produce(9, unknown), ErrorCode::UnknownTopicOrPartition);
+    let unknown = |topic: &mut TopicProduceData<'static>| topic.topic_id = Default::default();
+    assert_eq!(produce(13, unknown), ErrorCode::UnknownTopicId);
+    for index in [-1, 2, i32::MAX] {
+        let request = world.call(9, &produce_request(1, index, &batch(1)), Partitions::produce);
+        let answer = world.produced(request).unwrap();
+        assert_eq!(error(answer.error_code), ErrorCode::UnknownTopicOrPartition);
+    }
+    let mut body = produce_request(1, 0, &batch(1));
+    body.topic_data[0].name = "__consumer_offsets".into();
+    let request = world.call(9, &body, Partitions::produce);
+    let answer = world.produced(request).unwrap();
+    assert_eq!(error(answer.error_code), ErrorCode::InvalidTopicException);
+}
+
+#[test]
+fn a_partition_of_another_shard_names_its_leader() {
+    let mut world = World::with_shards(2);
+    let mut elsewhere = 0;
+    for index in 0..2 {
+        let request = world.call(10, &produce_request(1, index, &batch(1)), Partitions::produce);
+        world.settle();
+        let Some(muster_codec::Response::Produce(response)) = world.response(request) else {
+            panic!("not a produce")
+        };
+        let answer = &response.responses[0].partition_responses[0];
+        if error(answer.error_code) == ErrorCode::NotLeaderOrFollower {
+            elsewhere += 1;
+            assert_eq!(answer.current_leader, LeaderIdAndEpoch { leader_id: 2, leader_epoch: 0 });
+            assert_eq!(response.node_endpoints[0].port, 9093);
+        }
+    }
+    assert_eq!(elsewhere, 1);
+}
+
+#[test]
+fn of_a_partition_named_twice_the_last_counts() {
+    let mut world = World::new();
+    let mut body = produce_request(-1, 0, &batch(1));
+    let records = Some(Bytes::from(batch(4)));
+    body.topic_data[0].partition_data.push(PartitionProduceData { index: 0, records });
+    let request = world.call(9, &body, Partitions::produce);
+    world.settle();
+    assert_eq!(world.produced(request).unwrap().base_offset, 0);
+    assert_eq!(ranges(&world.fetch(0, 0)), [(0, 3)]);
+}
+
+#[test]
+fn flush_messages_answers_after_the_sync() {
+    let mut world = World::new();
+    world.set("flush.messages", "2");
+    world.append(0, &batch(1));
+    assert_eq!(world.disk.syncs, 0);
+    let request = world.start_produce(0, &batch(1));
+    world.settle_one();
+    assert!(world.produced(request).is_none(), "written, not synced");
+    world.settle();
+    assert!(world.produced(request).is_some());
+    assert_eq!(world.disk.syncs, 1);
+}

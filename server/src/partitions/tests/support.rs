@@ -1,0 +1,398 @@
+//! A shard's partitions on a file system in memory, with a clock that the test turns.
+
+use super::super::{Call, Effects, Identity, Outcome, PartitionId, Partitions, Reply};
+use crate::cluster::ClusterImage;
+use crate::config::Config;
+use crate::placement::Placement;
+use muster_codec::messages::*;
+use muster_codec::record_batch::{BatchBuilder, BatchHeader, TimestampType, set_max_timestamp};
+use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue, TopicKey, TopicValue};
+use muster_codec::{Bytes, ErrorCode, Response, Uuid};
+use muster_coordinator::RequestId;
+use muster_storage::{FileDone, FileId, FileOp};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub(super) const NOW: i64 = 1_700_000_000_000;
+pub(super) const TOPIC: &str = "orders";
+const TOKEN_TAG: u64 = 7 << 56;
+
+/// Everything around the partitions.
+pub(super) struct World {
+    pub partitions: Partitions,
+    pub config: Config,
+    pub image: ClusterImage,
+    pub now: i64,
+    pub disk: Disk,
+    /// Completions that were not handed back yet.
+    pub done: VecDeque<FileDone>,
+    pub replies: Vec<Reply>,
+    sequence: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Disk {
+    pub files: BTreeMap<PathBuf, Vec<u8>>,
+    open: HashMap<FileId, PathBuf>,
+    pub syncs: usize,
+    pub broken_reads: bool,
+}
+
+impl World {
+    /// One shard, and a topic of two partitions.
+    pub fn new() -> Self {
+        Self::with_shards(1)
+    }
+
+    pub fn with_shards(shards: u32) -> Self {
+        let config = Config::default();
+        let partitions = Partitions::new(config.clone(), identity(shards));
+        let mut world = Self {
+            partitions,
+            config,
+            image: ClusterImage::default(),
+            now: NOW,
+            disk: Disk::default(),
+            done: VecDeque::new(),
+            replies: Vec::new(),
+            sequence: 0,
+        };
+        world.add_topic(TOPIC, topic_id(), 2);
+        world
+    }
+
+    pub fn add_topic(&mut self, name: &str, id: Uuid, partitions: i32) {
+        let value = TopicValue { name: name.into(), partitions };
+        self.image.apply(&ClusterRecord::Topic(TopicKey { topic_id: id }, Some(value)));
+        self.image_changed();
+    }
+
+    pub fn remove_topic(&mut self, id: Uuid) {
+        self.image.apply(&ClusterRecord::Topic(TopicKey { topic_id: id }, None));
+        self.image_changed();
+    }
+
+    /// Sets a config of the topic.
+    pub fn set(&mut self, name: &str, value: &str) {
+        let key = ConfigKey { resource_type: 2, resource_name: TOPIC.into(), name: name.into() };
+        let value = ConfigValue { value: value.into() };
+        self.image.apply(&ClusterRecord::Config(key, Some(value)));
+        self.image_changed();
+    }
+
+    fn image_changed(&mut self) {
+        let mut out = Effects::default();
+        self.partitions.image_changed(self.now, &self.config, &self.image, &mut out);
+        self.perform(out);
+    }
+
+    /// A new process on the same files.
+    pub fn reopen(&mut self) {
+        self.settle();
+        let directory = tempfile::tempdir().unwrap();
+        self.disk.save(directory.path());
+        self.disk.open.clear();
+        self.partitions = Partitions::new(self.config.clone(), identity(1));
+        let mut out = Effects::default();
+        self.partitions.open(self.now, directory.path(), &self.image, &mut out).unwrap();
+        self.perform(out);
+        self.settle();
+    }
+
+    /// Makes a call; what it asks of files is done, but not handed back before `settle`.
+    pub fn call<T>(
+        &mut self,
+        version: i16,
+        body: &T,
+        handle: fn(&mut Partitions, Call<'_>, &T, &mut Effects),
+    ) -> RequestId {
+        self.sequence += 1;
+        let request = RequestId { connection: 1, sequence: self.sequence };
+        let mut out = Effects::default();
+        let call = Call { now: self.now, request, version, image: &self.image };
+        handle(&mut self.partitions, call, body, &mut out);
+        self.perform(out);
+        request
+    }
+
+    /// Hands back all completions, and those that follow.
+    pub fn settle(&mut self) {
+        while self.settle_one() {}
+    }
+
+    /// Hands back one completion.
+    pub fn settle_one(&mut self) -> bool {
+        let Some(done) = self.done.pop_front() else { return false };
+        let mut out = Effects::default();
+        self.partitions.file_done(done, &mut out);
+        self.perform(out);
+        true
+    }
+
+    /// Lets time pass.
+    pub fn pass(&mut self, ms: i64) {
+        self.now += ms;
+        let mut out = Effects::default();
+        self.partitions.expire(self.now, &mut out);
+        self.perform(out);
+        self.settle();
+    }
+
+    pub fn perform(&mut self, out: Effects) {
+        for op in out.ops {
+            self.done.extend(self.disk.perform(op));
+        }
+        self.replies.extend(out.replies);
+    }
+
+    /// What became of a request, if it has ended.
+    pub fn outcome(&mut self, request: RequestId) -> Option<Outcome> {
+        let at = self.replies.iter().position(|reply| reply.request == request)?;
+        Some(self.replies.remove(at).outcome)
+    }
+
+    pub fn response(&mut self, request: RequestId) -> Option<Response<'static>> {
+        match self.outcome(request)? {
+            Outcome::Send(response) => Some(response),
+            other => panic!("not a response: {other:?}"),
+        }
+    }
+
+    pub fn start_produce(&mut self, partition: i32, batch: &[u8]) -> RequestId {
+        self.call(9, &produce_request(-1, partition, batch), Partitions::produce)
+    }
+
+    pub fn produced(&mut self, request: RequestId) -> Option<PartitionProduceResponse<'static>> {
+        let Response::Produce(response) = self.response(request)? else { panic!("not a produce") };
+        response.responses.into_iter().next()?.partition_responses.into_iter().next()
+    }
+
+    /// Produces a batch and waits for the answer.
+    pub fn produce(&mut self, partition: i32, batch: &[u8]) -> PartitionProduceResponse<'static> {
+        let request = self.start_produce(partition, batch);
+        self.settle();
+        self.produced(request).unwrap()
+    }
+
+    /// Produces a batch that is taken, and gives its base offset.
+    pub fn append(&mut self, partition: i32, batch: &[u8]) -> i64 {
+        let answer = self.produce(partition, batch);
+        assert_eq!(error(answer.error_code), ErrorCode::None, "{answer:?}");
+        answer.base_offset
+    }
+
+    pub fn start_fetch(&mut self, request: &FetchRequest<'_>) -> RequestId {
+        self.call(12, request, Partitions::fetch)
+    }
+
+    pub fn fetched(&mut self, request: RequestId) -> Option<FetchResponse<'static>> {
+        let Response::Fetch(response) = self.response(request)? else { panic!("not a fetch") };
+        Some(response)
+    }
+
+    /// Fetches one partition without waiting.
+    pub fn fetch(&mut self, partition: i32, offset: i64) -> PartitionData<'static> {
+        let request = self.start_fetch(&fetch_request(0, &[(partition, offset)]));
+        self.settle();
+        only(self.fetched(request).unwrap())
+    }
+
+    pub fn list(&mut self, partition: i32, timestamp: i64) -> ListOffsetsPartitionResponse {
+        let topic = ListOffsetsTopic {
+            name: TOPIC.into(),
+            partitions: vec![ListOffsetsPartition {
+                partition_index: partition,
+                current_leader_epoch: -1,
+                timestamp,
+            }],
+        };
+        let body = ListOffsetsRequest { topics: vec![topic], ..Default::default() };
+        let request = self.call(11, &body, Partitions::list_offsets);
+        self.settle();
+        match self.response(request) {
+            Some(Response::ListOffsets(response)) => response.topics[0].partitions[0].clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn delete_before(&mut self, partition: i32, offset: i64) -> (i64, ErrorCode) {
+        let partitions = vec![DeleteRecordsPartition { partition_index: partition, offset }];
+        let topic = DeleteRecordsTopic { name: TOPIC.into(), partitions };
+        let body = DeleteRecordsRequest { topics: vec![topic], timeout_ms: 1 };
+        let request = self.call(2, &body, Partitions::delete_records);
+        self.settle();
+        match self.response(request) {
+            Some(Response::DeleteRecords(response)) => {
+                let result = &response.topics[0].partitions[0];
+                (result.low_watermark, error(result.error_code))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+impl Disk {
+    fn perform(&mut self, op: FileOp) -> Option<FileDone> {
+        match op {
+            FileOp::Open { file, path, .. } => {
+                self.files.entry(path.clone()).or_default();
+                assert!(self.open.insert(file, path).is_none(), "a file id is used twice");
+            }
+            FileOp::Close { file } => drop(self.open.remove(&file).unwrap()),
+            FileOp::Write { token, file, offset, data } => {
+                assert_eq!(token.0 >> 56, 7, "the token has the tag");
+                let content = self.content(file);
+                let end = offset as usize + data.len();
+                content.resize(content.len().max(end), 0);
+                content[offset as usize..end].copy_from_slice(&data);
+                return Some(FileDone::Written { token, buffer: data });
+            }
+            FileOp::Read { token, .. } if self.broken_reads => {
+                return Some(FileDone::ReadFailed { token, reason: "EIO".into() });
+            }
+            FileOp::Read { token, file, offset, len } => {
+                let content = self.content(file);
+                let start = content.len().min(offset as usize);
+                let end = content.len().min(start + len as usize);
+                return Some(FileDone::Read { token, data: content[start..end].to_vec() });
+            }
+            FileOp::Sync { token, file } => {
+                self.content(file);
+                self.syncs += 1;
+                return Some(FileDone::Synced { token });
+            }
+            FileOp::Truncate { file, len } => self.content(file).truncate(len as usize),
+            FileOp::Rename { from, to } => {
+                let content = self.files.remove(&from).unwrap();
+                self.files.insert(to, content);
+            }
+            FileOp::RemoveFile { path } => drop(self.files.remove(&path).unwrap()),
+            FileOp::RemoveDir { path } => self.files.retain(|file, _| !file.starts_with(&path)),
+        }
+        None
+    }
+
+    fn content(&mut self, file: FileId) -> &mut Vec<u8> {
+        self.files.entry(self.open[&file].clone()).or_default()
+    }
+
+    fn save(&self, directory: &Path) {
+        for (path, content) in &self.files {
+            let path = directory.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+    }
+
+    /// The files of one partition, by name.
+    pub fn segments(&self, partition: i32) -> Vec<String> {
+        let id = PartitionId { topic: topic_id(), index: partition };
+        let directory = super::super::layout::directory(id);
+        let files = self.files.keys().filter(|path| path.starts_with(&directory));
+        let names = files.map(|path| path.file_name().unwrap().to_string_lossy().into_owned());
+        names.filter(|name| name.ends_with(".log")).collect()
+    }
+}
+
+pub(super) fn topic_id() -> Uuid {
+    Uuid([0; 16].map(|_: u8| 2))
+}
+
+pub(super) fn error(code: i16) -> ErrorCode {
+    ErrorCode::from_code(code).unwrap()
+}
+
+fn identity(shards: u32) -> Identity {
+    let endpoint = |shard| NodeEndpoint {
+        node_id: shard as i32 + 1,
+        host: "here".into(),
+        port: 9092 + shard as i32,
+        rack: None,
+    };
+    Identity {
+        shard: 0,
+        placement: Placement { shards, offsets_partitions: 50 },
+        endpoints: (0..shards).map(endpoint).collect(),
+        first_file: FileId(100),
+        token_tag: TOKEN_TAG,
+    }
+}
+
+pub(super) fn produce_request(acks: i16, partition: i32, batch: &[u8]) -> ProduceRequest<'static> {
+    let records = Some(Bytes::from(batch.to_vec()));
+    let partition_data = vec![PartitionProduceData { index: partition, records }];
+    let (name, topic_id) = (TOPIC.into(), topic_id());
+    let topic_data = vec![TopicProduceData { name, topic_id, partition_data }];
+    ProduceRequest { transactional_id: None, acks, timeout_ms: 1_000, topic_data }
+}
+
+/// A fetch that waits up to `max_wait_ms` for one byte.
+pub(super) fn fetch_request(max_wait_ms: i32, wants: &[(i32, i64)]) -> FetchRequest<'static> {
+    let partition = |(partition, fetch_offset): &(i32, i64)| FetchPartition {
+        partition: *partition,
+        fetch_offset: *fetch_offset,
+        partition_max_bytes: 1 << 20,
+        ..Default::default()
+    };
+    let partitions = wants.iter().map(partition).collect();
+    let topics = vec![FetchTopic { topic: TOPIC.into(), topic_id: topic_id(), partitions }];
+    FetchRequest { max_wait_ms, min_bytes: 1, topics, ..Default::default() }
+}
+
+pub(super) fn only(response: FetchResponse<'static>) -> PartitionData<'static> {
+    assert_eq!(response.responses.len(), 1);
+    response.responses.into_iter().next().unwrap().partitions.into_iter().next().unwrap()
+}
+
+/// A batch of records of these times.
+pub(super) fn timed_batch(times: &[i64]) -> Vec<u8> {
+    let mut builder = BatchBuilder::default();
+    for time in times {
+        builder.append(*time, &(&b"key"[..], Some(&b"value"[..])));
+    }
+    builder.seal(0, -1).to_vec()
+}
+
+/// A batch of so many records of now.
+pub(super) fn batch(records: usize) -> Vec<u8> {
+    timed_batch(&vec![NOW; records])
+}
+
+/// A batch of one record that makes it about so long.
+pub(super) fn large_batch(bytes: usize) -> Vec<u8> {
+    let mut builder = BatchBuilder::default();
+    builder.append(NOW, &(&b"key"[..], Some(&vec![b'x'; bytes][..])));
+    builder.seal(0, -1).to_vec()
+}
+
+/// Changes bytes of a batch and makes its checksum right again.
+pub(super) fn patch(mut batch: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
+    batch[at..at + bytes.len()].copy_from_slice(bytes);
+    let header = BatchHeader::read(&batch).unwrap();
+    let (by, time) = (header.timestamp_type(), header.max_timestamp);
+    // The checksum is made anew only if something changes.
+    set_max_timestamp(&mut batch, TimestampType::CreateTime, time.wrapping_add(1));
+    set_max_timestamp(&mut batch, by, time);
+    batch
+}
+
+/// A batch of an idempotent producer.
+pub(super) fn sequenced(records: usize, producer: i64, epoch: i16, sequence: i32) -> Vec<u8> {
+    let mut fields = producer.to_be_bytes().to_vec();
+    fields.extend(epoch.to_be_bytes());
+    fields.extend(sequence.to_be_bytes());
+    patch(batch(records), 43, &fields)
+}
+
+/// The offsets of the batches in the records of a fetch: base and last.
+pub(super) fn ranges(data: &PartitionData<'_>) -> Vec<(i64, i64)> {
+    let bytes = data.records.as_ref().unwrap();
+    let batches = muster_codec::record_batch::Batches::new(bytes);
+    let batches = batches.map(|batch| {
+        let batch = batch.unwrap();
+        batch.validate().unwrap();
+        (batch.header.base_offset, batch.header.last_offset())
+    });
+    batches.collect()
+}

@@ -1,0 +1,152 @@
+//! Topics that come and go, retention, and what a restart finds.
+
+use super::super::Partitions;
+use super::support::*;
+use muster_codec::{ErrorCode, Uuid};
+
+#[test]
+fn a_deleted_topic_takes_its_files_and_lets_go_of_who_waits() {
+    let mut world = World::new();
+    world.append(0, &batch(1));
+    let fetch = world.call(13, &fetch_request(500, &[(0, 1)]), Partitions::fetch);
+    let produce = world.start_produce(1, &batch(1));
+    world.remove_topic(topic_id());
+    let data = only(world.fetched(fetch).unwrap());
+    assert_eq!(error(data.error_code), ErrorCode::UnknownTopicId);
+    assert!(world.produced(produce).is_some());
+    assert!(world.disk.files.is_empty());
+    world.settle();
+    assert!(world.partitions.next_deadline().is_none());
+}
+
+#[test]
+fn a_topic_made_anew_is_empty() {
+    let mut world = World::new();
+    world.append(0, &batch(3));
+    world.image.apply(&muster_codec::records::ClusterRecord::Topic(
+        muster_codec::records::TopicKey { topic_id: topic_id() },
+        None,
+    ));
+    world.add_topic(TOPIC, Uuid([4; 16]), 1);
+    assert_eq!(world.append(0, &batch(1)), 0);
+}
+
+#[test]
+fn a_restart_removes_what_a_deleted_topic_left() {
+    let mut world = World::new();
+    world.append(0, &batch(3));
+    world.image.apply(&muster_codec::records::ClusterRecord::Topic(
+        muster_codec::records::TopicKey { topic_id: topic_id() },
+        None,
+    ));
+    world.reopen();
+    assert!(world.disk.files.is_empty());
+}
+
+#[test]
+fn old_segments_go() {
+    let mut world = World::new();
+    world.set("segment.ms", "1000");
+    world.set("retention.ms", "10000000");
+    world.append(0, &timed_batch(&[NOW]));
+    world.now += 2_000;
+    world.append(0, &timed_batch(&[NOW + 2_000]));
+    world.append(0, &timed_batch(&[NOW + 2_000]));
+    assert_eq!(world.disk.segments(0).len(), 2);
+    world.pass(10_000_000 - 2_000);
+    assert_eq!(world.disk.segments(0).len(), 2, "not older than retention.ms");
+    world.pass(300_000);
+    assert_eq!(world.disk.segments(0), ["00000000000000000003.log"], "the active one too");
+    assert_eq!(error(world.fetch(0, 0).error_code), ErrorCode::OffsetOutOfRange);
+    assert_eq!(world.list(0, -2).offset, 3);
+    world.reopen();
+    assert_eq!(world.append(0, &batch(1)), 3);
+}
+
+#[test]
+fn large_logs_lose_their_oldest_segments() {
+    let mut world = World::new();
+    world.set("segment.bytes", "1048576");
+    world.set("retention.bytes", "2000000");
+    for _ in 0..6 {
+        world.append(0, &large_batch(800_000));
+    }
+    world.pass(300_000);
+    assert_eq!(world.disk.segments(0).len(), 3, "as much as is not below the bound");
+    assert_eq!(world.list(0, -2).offset, 3);
+}
+
+#[test]
+fn a_compacted_topic_keeps_all() {
+    let mut world = World::new();
+    world.append(0, &batch(1));
+    world.set("cleanup.policy", "compact");
+    world.set("retention.ms", "1");
+    world.pass(300_000);
+    assert_eq!(world.list(0, -2).offset, 0);
+}
+
+#[test]
+fn a_read_outlives_its_segment() {
+    let mut world = World::new();
+    world.set("retention.ms", "1");
+    world.append(0, &batch(1));
+    let request = world.start_fetch(&fetch_request(0, &[(0, 0)]));
+    world.pass(300_000);
+    assert_eq!(ranges(&only(world.fetched(request).unwrap())), [(0, 0)]);
+}
+
+/// Changes the file of partition 0 behind the server's back and starts anew: the end of the log.
+fn end_after(change: fn(&mut Vec<u8>)) -> i64 {
+    let mut world = World::new();
+    for _ in 0..3 {
+        world.append(0, &batch(2));
+    }
+    let name = world.disk.segments(0)[0].clone();
+    let (_, content) = world.disk.files.iter_mut().find(|(path, _)| path.ends_with(&name)).unwrap();
+    change(content);
+    world.reopen();
+    let end = world.list(0, -1).offset;
+    assert_eq!(world.append(0, &batch(1)), end);
+    assert_eq!(ranges(&world.fetch(0, end)), [(end, end)]);
+    world.reopen();
+    assert_eq!(world.list(0, -1).offset, end + 1);
+    end
+}
+
+#[test]
+fn a_torn_tail_is_cut_off() {
+    assert_eq!(end_after(|_| ()), 6);
+    assert_eq!(end_after(|content| content.truncate(content.len() - 1)), 4);
+    assert_eq!(end_after(|content| content.truncate(content.len() / 3 + 5)), 2);
+    assert_eq!(end_after(|content| content.extend([0; 100])), 6, "zeros");
+    assert_eq!(end_after(|content| content.extend([0xff; 9])), 6, "garbage");
+    assert_eq!(end_after(|content| *content.last_mut().unwrap() ^= 1), 4, "a checksum");
+    assert_eq!(end_after(|content| content[70] ^= 1), 0, "the first batch");
+    assert_eq!(end_after(Vec::clear), 0);
+}
+
+#[test]
+fn a_segment_behind_a_cut_is_removed() {
+    let mut world = World::new();
+    world.set("segment.bytes", "1048576");
+    for _ in 0..4 {
+        world.append(0, &large_batch(600_000));
+    }
+    let names = world.disk.segments(0);
+    let (_, content) =
+        world.disk.files.iter_mut().find(|(path, _)| path.ends_with(&names[1])).unwrap();
+    content.truncate(1_000);
+    world.reopen();
+    assert_eq!(world.disk.segments(0), names[..2]);
+    assert_eq!(world.append(0, &batch(1)), 1);
+}
+
+#[test]
+fn added_partitions_have_logs() {
+    let mut world = World::new();
+    world.append(0, &batch(1));
+    world.add_topic(TOPIC, topic_id(), 3);
+    assert_eq!(world.append(2, &batch(1)), 0);
+    assert_eq!(world.append(0, &batch(1)), 1);
+}
