@@ -28,11 +28,16 @@ pub mod file_op;
 pub mod layout;
 pub mod limits;
 pub mod open_files;
+pub mod partition_log;
 pub mod progress;
 pub mod shard_log;
 
 pub use file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};
 pub use open_files::{FileKey, OpenFiles};
+pub use partition_log::{
+    Appended, PartitionError, PartitionLog, PartitionPlace, PartitionRead, PartitionRecovery,
+    SegmentSource, TimestampFound, TimestampRead, TopicConfig,
+};
 pub use progress::Progress;
 pub use shard_log::{
     AppendError, Corruption, LogConfig, ReadPlan, Recovered, RecoveredBatch, Recovery, ShardLog,

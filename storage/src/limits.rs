@@ -35,6 +35,9 @@ pub const SHARD_LOG_FILES_MAX: u32 = 16;
 /// (`index.interval.bytes` of Kafka).
 pub const PARTITION_INDEX_SPAN_BYTES: u32 = 4096;
 
+/// What one read of a partition asks for at most, unless one batch is longer.
+pub const PARTITION_READ_BYTES_MAX: usize = 8 << 20;
+
 /// The longest segment of a partition: positions in it are 32 bits, as in Kafka.
 pub const PARTITION_SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;
 

@@ -184,8 +184,8 @@ fn each_partition_is_read_as_if_it_had_a_log_of_its_own() {
     reopened_disk.crash();
     settle(&mut reopened, &mut reopened_disk, 0);
     for (log, disk) in [(&mut log, &mut disk), (&mut reopened, &mut reopened_disk)] {
-        for partition in 0..4usize {
-            read_through(log, disk, partition as i32, ends[partition]);
+        for (partition, end) in (0..).zip(ends) {
+            read_through(log, disk, partition, end);
         }
     }
 }

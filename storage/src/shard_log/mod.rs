@@ -92,8 +92,10 @@ pub enum AppendError {
     TooLarge,
     /// Too much waits for the disk; [`ShardLog::is_full`] said so before.
     Full,
-    /// A batch whose offsets are before the end of its partition, or that is not a batch.
+    /// A batch whose offsets are before the end of its partition.
     NotNext,
+    /// Bytes that are not a batch.
+    NotABatch,
 }
 
 impl fmt::Display for AppendError {
@@ -102,6 +104,7 @@ impl fmt::Display for AppendError {
             Self::TooLarge => "the records of one operation are larger than the limit",
             Self::Full => "too many records wait for the disk",
             Self::NotNext => "a batch that does not follow the last of its partition",
+            Self::NotABatch => "not a record batch",
         })
     }
 }
@@ -191,17 +194,18 @@ impl ShardLog {
     /// the number of shards has changed.
     ///
     /// # Errors
-    /// As for [`ShardLog::append`], and [`AppendError::NotNext`].
+    /// As for [`ShardLog::append`], [`AppendError::NotNext`] and [`AppendError::NotABatch`].
     pub fn append_batch_at(&mut self, partition: i32, batch: &[u8]) -> Result<u64, AppendError> {
         if self.is_full() {
             return Err(AppendError::Full);
         }
-        let header = BatchHeader::read(batch).map_err(|_| AppendError::NotNext)?;
-        if !Partitions::is_valid(partition) || header.total_len() != batch.len() {
-            return Err(AppendError::NotNext);
+        let header = BatchHeader::read(batch).map_err(|_| AppendError::NotABatch)?;
+        let is_whole = header.total_len() == batch.len() && header.last_offset_delta >= 0;
+        if !Partitions::is_valid(partition) || !is_whole {
+            return Err(AppendError::NotABatch);
         }
         let slot = self.partitions.slot(partition);
-        if header.base_offset < self.partitions[slot].next_offset || header.last_offset_delta < 0 {
+        if header.base_offset < self.partitions[slot].next_offset {
             return Err(AppendError::NotNext);
         }
         let block_len_max = self.config.block_len_max();

@@ -1,0 +1,404 @@
+//! The log of one partition of a user topic: Kafka's batches back to back in Kafka's files, written
+//! through the page cache, Kafka's default durability.
+//!
+//! A write moves the high watermark when it is done; writes of one partition are under way
+//! together. Files are opened when they are needed, through the shard's [`OpenFiles`].
+
+mod read;
+mod recovery;
+mod retention;
+mod segment;
+mod start_offset;
+
+pub use read::{PartitionRead, TimestampFound, TimestampRead};
+pub use recovery::{PartitionError, PartitionRecovery, SegmentSource};
+pub use start_offset::{
+    START_OFFSET_FILE, START_OFFSET_MAGIC, START_OFFSET_SLOT_BYTES, START_OFFSET_SLOT_STRIDE,
+    START_OFFSET_VERSION,
+};
+
+use crate::file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};
+use crate::limits::PARTITION_SEGMENT_BYTES_MAX;
+use crate::open_files::{FileKey, OpenFiles};
+use crate::shard_log::AppendError;
+use muster_codec::record_batch::{
+    Batches, NO_TIMESTAMP, set_base_offset, set_partition_leader_epoch,
+};
+use segment::Segment;
+use start_offset::StartOffset;
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+/// A partition has one leader for its whole life.
+const LEADER_EPOCH: i32 = 0;
+
+/// No leader epoch, or no offset for one.
+const UNDEFINED: (i32, i64) = (-1, -1);
+
+const SUFFIX: &str = ".log";
+
+/// Tokens: the tag, the number of the log, whether it is a write at the side, and the append's
+/// count.
+const LOG_SHIFT: u32 = 24;
+const SIDE_BIT: u64 = 1 << 23;
+const SEQUENCE_MASK: u64 = SIDE_BIT - 1;
+
+/// In the place of a segment in the file key of the log start offset.
+const START_OFFSET_KEY: u64 = u64::MAX;
+
+/// The configs of a topic that its logs obey.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopicConfig {
+    /// `segment.bytes`
+    pub segment_bytes: u64,
+    /// `segment.ms`
+    pub segment_ms: i64,
+    /// `retention.bytes`; -1 is without limit.
+    pub retention_bytes: i64,
+    /// `retention.ms`; -1 is without limit.
+    pub retention_ms: i64,
+}
+
+impl Default for TopicConfig {
+    /// Kafka's defaults.
+    fn default() -> Self {
+        const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+        Self {
+            segment_bytes: 1 << 30,
+            segment_ms: 7 * DAY_MS,
+            retention_bytes: -1,
+            retention_ms: 7 * DAY_MS,
+        }
+    }
+}
+
+/// Where a log is, and how it is told from the other logs of its shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionPlace {
+    /// The directory, relative to the data directory.
+    pub dir: PathBuf,
+    /// The shard's own number for it, of one log at a time; it is in the tokens of its writes.
+    pub number: u32,
+    /// The top byte of these tokens.
+    pub token_tag: u8,
+}
+
+/// Where appended records stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    pub base_offset: i64,
+    /// The offset after the last record: acknowledged when the high watermark has reached it.
+    pub next_offset: i64,
+}
+
+/// The log of one partition.
+#[derive(Debug)]
+pub struct PartitionLog {
+    place: PartitionPlace,
+    config: TopicConfig,
+    /// By offset, never empty; the last is the active one.
+    segments: Vec<Segment>,
+    log_start_offset: i64,
+    start_offset: StartOffset,
+    high_watermark: i64,
+    /// Appends whose writes are under way, or wait for one before them.
+    pending: VecDeque<Pending>,
+    /// The count of the next append.
+    next_sequence: u64,
+}
+
+#[derive(Debug)]
+struct Pending {
+    sequence: u64,
+    next_offset: i64,
+    segment: i64,
+    end: u64,
+    max_timestamp: i64,
+    is_written: bool,
+}
+
+/// The name of a segment's file.
+pub fn segment_file_name(base_offset: i64) -> String {
+    format!("{base_offset:020}{SUFFIX}")
+}
+
+/// The segments among the files of a partition's directory, in order: base offset and name.
+pub fn partition_files(names: impl IntoIterator<Item = String>) -> Vec<(i64, String)> {
+    let numbered = |name: String| {
+        let base_offset = name.strip_suffix(SUFFIX)?.parse().ok()?;
+        (base_offset >= 0 && segment_file_name(base_offset) == name).then_some((base_offset, name))
+    };
+    let mut files: Vec<_> = names.into_iter().filter_map(numbered).collect();
+    files.sort_unstable();
+    files
+}
+
+impl PartitionLog {
+    /// The log of a new partition.
+    pub fn create(place: PartitionPlace, config: TopicConfig, now: i64) -> Self {
+        Self {
+            place,
+            config,
+            segments: vec![Segment::new(0, now)],
+            log_start_offset: 0,
+            start_offset: StartOffset::default(),
+            high_watermark: 0,
+            pending: VecDeque::new(),
+            next_sequence: 0,
+        }
+    }
+
+    /// Goes on from what recovery found, and cuts off a torn end. `start_offset` is what is in
+    /// [`START_OFFSET_FILE`], or nothing.
+    pub fn open(
+        place: PartitionPlace,
+        config: TopicConfig,
+        now: i64,
+        recovered: PartitionRecovery,
+        start_offset: &[u8],
+        files: &mut OpenFiles,
+        ops: &mut Vec<FileOp>,
+    ) -> Self {
+        let mut log = Self::create(place, config, now);
+        log.start_offset = StartOffset::read(start_offset).unwrap_or_default();
+        let start = log.start_offset.offset;
+        let PartitionRecovery { segments, is_torn, dropped, .. } = recovered;
+        dropped.into_iter().for_each(|base_offset| log.push_remove(base_offset, ops));
+        if segments.last().is_some_and(|last| last.next_offset >= start) {
+            log.segments = segments;
+            if is_torn {
+                log.cut(files, ops);
+            }
+        } else {
+            // Deleted records do not come back: a log that lost its end goes on behind them.
+            segments.iter().for_each(|segment| log.push_remove(segment.base_offset, ops));
+            log.segments = vec![Segment::new(start, now)];
+        }
+        log.high_watermark = log.log_end_offset();
+        log.log_start_offset = start.max(log.segments[0].base_offset);
+        assert!(log.log_start_offset <= log.high_watermark);
+        log
+    }
+
+    /// Gives offsets to batches that were checked
+    /// ([`validate`](muster_codec::record_batch::validate)), and writes them. They can be
+    /// read, and the producer answered, when the high watermark has reached
+    /// [`Appended::next_offset`].
+    ///
+    /// # Errors
+    /// [`AppendError::TooLarge`]: more than fits in a segment, RECORD_LIST_TOO_LARGE;
+    /// [`AppendError::NotABatch`]. Nothing was written.
+    pub fn append(
+        &mut self,
+        mut batches: Vec<u8>,
+        now: i64,
+        files: &mut OpenFiles,
+        ops: &mut Vec<FileOp>,
+    ) -> Result<Appended, AppendError> {
+        let len = batches.len() as u64;
+        if len > self.config.segment_bytes.min(PARTITION_SEGMENT_BYTES_MAX) {
+            return Err(AppendError::TooLarge);
+        }
+        let (records, max_timestamp) = measure(&batches)?;
+        let base_offset = self.log_end_offset();
+        let next_offset = base_offset.checked_add(records).ok_or(AppendError::TooLarge)?;
+        if self.is_roll_due(len, next_offset, max_timestamp, now) {
+            self.roll(now, files, ops);
+        }
+        let position = self.active().size;
+        self.place(&mut batches)?;
+        assert_eq!(self.log_end_offset(), next_offset);
+        let segment = self.active().base_offset;
+        let sequence = self.next_sequence;
+        self.next_sequence = (sequence + 1) & SEQUENCE_MASK;
+        let file = self.file(segment, files, ops);
+        let token = self.token(sequence);
+        ops.push(FileOp::Write { token, file, offset: position, data: batches });
+        let end = position + len;
+        let is_written = false;
+        self.pending.push_back(Pending {
+            sequence,
+            next_offset,
+            segment,
+            end,
+            max_timestamp,
+            is_written,
+        });
+        Ok(Appended { base_offset, next_offset })
+    }
+
+    /// Takes the completion of a write or sync whose token is this log's ([`PartitionLog::number`]).
+    /// The high watermark moves when all writes before it are done, too.
+    pub fn done(&mut self, done: &FileDone) {
+        let FileDone::Written { token, .. } = done else { return };
+        assert_eq!((token.0 >> LOG_SHIFT) as u32, self.place.number, "a write of another log");
+        if token.0 & SIDE_BIT != 0 {
+            return;
+        }
+        let Some(first) = self.pending.front() else { unreachable!("no write is under way") };
+        let at = (token.0 & SEQUENCE_MASK).wrapping_sub(first.sequence) & SEQUENCE_MASK;
+        let pending = &mut self.pending[at as usize];
+        assert!(!pending.is_written, "written twice");
+        pending.is_written = true;
+        while self.pending.front().is_some_and(|first| first.is_written) {
+            let Some(written) = self.pending.pop_front() else { return };
+            self.advance(&written);
+        }
+    }
+
+    /// The number of the log that a token belongs to.
+    pub fn number(token: FileToken) -> u32 {
+        (token.0 >> LOG_SHIFT) as u32
+    }
+
+    /// Other configs of the topic are in force from now on.
+    pub fn set_config(&mut self, config: TopicConfig) {
+        self.config = config;
+    }
+
+    /// Closes the files; the log can still be used.
+    pub fn close(&mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
+        for segment in &self.segments {
+            files.close(self.key(segment.base_offset as u64), ops);
+        }
+        files.close(self.key(START_OFFSET_KEY), ops);
+    }
+
+    /// Removes the log with its directory. Completions of its writes may still come; they are to be
+    /// dropped.
+    pub fn delete(mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
+        self.close(files, ops);
+        ops.push(FileOp::RemoveDir { path: self.place.dir });
+    }
+
+    /// The first offset that can be read.
+    pub fn log_start_offset(&self) -> i64 {
+        self.log_start_offset
+    }
+
+    /// The end of what can be read: everything before it is written.
+    pub fn high_watermark(&self) -> i64 {
+        self.high_watermark
+    }
+
+    /// The offset that the next record gets.
+    pub fn log_end_offset(&self) -> i64 {
+        self.active().next_offset
+    }
+
+    /// All segments together, in bytes.
+    pub fn size(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.size).sum()
+    }
+
+    /// The epoch and its end offset that OffsetForLeaderEpoch answers: there is epoch 0 only; -1
+    /// and -1 for any other (`LeaderEpochFileCache.endOffsetFor`).
+    pub fn end_offset_for_epoch(&self, epoch: i32) -> (i32, i64) {
+        if epoch == LEADER_EPOCH { (epoch, self.high_watermark) } else { UNDEFINED }
+    }
+
+    /// Gives each batch its offsets and adds it to the active segment.
+    fn place(&mut self, batches: &mut [u8]) -> Result<(), AppendError> {
+        let mut at = 0;
+        while at < batches.len() {
+            let batch = &mut batches[at..];
+            set_base_offset(batch, self.log_end_offset());
+            set_partition_leader_epoch(batch, LEADER_EPOCH);
+            let header = muster_codec::record_batch::BatchHeader::read(batch)
+                .map_err(|_| AppendError::NotABatch)?;
+            self.active_mut().push(&header);
+            at += header.total_len();
+        }
+        assert_eq!(at, batches.len());
+        Ok(())
+    }
+
+    fn advance(&mut self, written: &Pending) {
+        assert!(written.next_offset > self.high_watermark, "the high watermark goes back");
+        let at = self.segment_of(written.segment);
+        let segment = &mut self.segments[at];
+        assert_eq!(segment.base_offset, written.segment);
+        segment.set_written(written.end, written.max_timestamp);
+        self.high_watermark = written.next_offset;
+        assert!(self.high_watermark <= self.log_end_offset());
+    }
+
+    /// Whether the active segment is closed first (`LogSegment.shouldRoll`).
+    fn is_roll_due(&self, len: u64, next_offset: i64, max_timestamp: i64, now: i64) -> bool {
+        let active = self.active();
+        let is_full = active.size + len > self.config.segment_bytes;
+        let is_far = next_offset - active.base_offset > i64::from(i32::MAX);
+        let is_old = active.age(max_timestamp, now) > self.config.segment_ms;
+        active.size > 0 && (is_full || is_far || is_old)
+    }
+
+    /// Begins a new segment; the one before becomes durable.
+    fn roll(&mut self, now: i64, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
+        let Segment { base_offset, next_offset, size, .. } = *self.active();
+        assert!(size > 0, "an empty segment is not rolled");
+        let file = self.file(base_offset, files, ops);
+        ops.push(FileOp::Sync { token: self.side_token(), file });
+        // Made now, so that an empty segment too remembers where the log ends.
+        self.file(next_offset, files, ops);
+        self.segments.push(Segment::new(next_offset, now));
+    }
+
+    /// Cuts the active segment's file behind its last batch.
+    fn cut(&self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
+        let Segment { base_offset, size: len, .. } = *self.active();
+        let file = self.file(base_offset, files, ops);
+        ops.push(FileOp::Truncate { file, len });
+    }
+
+    fn push_remove(&self, base_offset: i64, ops: &mut Vec<FileOp>) {
+        let path = self.place.dir.join(segment_file_name(base_offset));
+        ops.push(FileOp::RemoveFile { path });
+    }
+
+    /// The place of the segment that holds `offset`, or of the last before it.
+    fn segment_of(&self, offset: i64) -> usize {
+        let after = self.segments.partition_point(|segment| segment.base_offset <= offset);
+        after.saturating_sub(1)
+    }
+
+    fn active(&self) -> &Segment {
+        &self.segments[self.segments.len() - 1]
+    }
+
+    fn active_mut(&mut self) -> &mut Segment {
+        let last = self.segments.len() - 1;
+        &mut self.segments[last]
+    }
+
+    fn file(&self, base_offset: i64, files: &mut OpenFiles, ops: &mut Vec<FileOp>) -> FileId {
+        let path = || self.place.dir.join(segment_file_name(base_offset));
+        files.open(self.key(base_offset as u64), OpenMode::Cached, path, ops)
+    }
+
+    fn key(&self, segment: u64) -> FileKey {
+        FileKey { log: self.place.number, segment }
+    }
+
+    fn token(&self, low: u64) -> FileToken {
+        let tag = u64::from(self.place.token_tag) << 56;
+        FileToken(tag | u64::from(self.place.number) << LOG_SHIFT | low)
+    }
+
+    fn side_token(&self) -> FileToken {
+        self.token(SIDE_BIT)
+    }
+}
+
+/// How many offsets the batches take, and their largest timestamp.
+fn measure(batches: &[u8]) -> Result<(i64, i64), AppendError> {
+    let (mut records, mut max_timestamp) = (0i64, NO_TIMESTAMP);
+    for batch in Batches::new(batches) {
+        let header = batch.map_err(|_| AppendError::NotABatch)?.header;
+        if header.last_offset_delta < 0 {
+            return Err(AppendError::NotABatch);
+        }
+        records += i64::from(header.last_offset_delta) + 1;
+        max_timestamp = max_timestamp.max(header.max_timestamp);
+    }
+    if records == 0 { Err(AppendError::NotABatch) } else { Ok((records, max_timestamp)) }
+}

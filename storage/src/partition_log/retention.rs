@@ -1,0 +1,79 @@
+//! Which records a partition gives up: by time, by size, and by DeleteRecords.
+
+use super::{PartitionLog, START_OFFSET_FILE, START_OFFSET_KEY};
+use crate::file_op::{FileOp, OpenMode};
+use crate::open_files::OpenFiles;
+
+impl PartitionLog {
+    /// Drops whole segments that `retention.ms` or `retention.bytes` do not keep, the oldest first
+    /// (`UnifiedLog.deleteOldSegments`); how many. To be called every
+    /// `log.retention.check.interval.ms`.
+    pub fn retain(&mut self, now: i64, files: &mut OpenFiles, ops: &mut Vec<FileOp>) -> usize {
+        let mut excess = match self.config.retention_bytes {
+            keep @ 0.. => self.size() as i64 - keep,
+            _ => 0,
+        };
+        let mut dropped = 0;
+        while let Some(first) = self.segments.first() {
+            let is_old = self.config.retention_ms >= 0
+                && now.saturating_sub(first.last_time()) > self.config.retention_ms;
+            let is_over = excess > 0 && excess >= first.size as i64;
+            if first.size == 0 || first.written < first.size || !(is_old || is_over) {
+                break;
+            }
+            excess -= first.size as i64;
+            self.drop_first_segment(now, files, ops);
+            dropped += 1;
+        }
+        dropped
+    }
+
+    /// Moves the log start offset up to `offset`, not beyond the high watermark, and drops the
+    /// segments that are then of no use (DeleteRecords). Gives the new log start offset; it is
+    /// remembered when the process is killed, and survives a loss of power soon, as in Kafka.
+    ///
+    /// None, and nothing, if `offset` is negative or beyond the high watermark:
+    /// OFFSET_OUT_OF_RANGE.
+    pub fn delete_records(
+        &mut self,
+        offset: i64,
+        now: i64,
+        files: &mut OpenFiles,
+        ops: &mut Vec<FileOp>,
+    ) -> Option<i64> {
+        if offset < 0 || offset > self.high_watermark() {
+            return None;
+        }
+        if offset <= self.log_start_offset {
+            return Some(self.log_start_offset);
+        }
+        self.log_start_offset = offset;
+        self.write_start_offset(files, ops);
+        while self.segments.get(1).is_some_and(|second| second.base_offset <= offset) {
+            self.drop_first_segment(now, files, ops);
+        }
+        Some(offset)
+    }
+
+    fn write_start_offset(&mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
+        let path = || self.place.dir.join(START_OFFSET_FILE);
+        let key = self.key(START_OFFSET_KEY);
+        let file = files.open(key, OpenMode::Cached, path, ops);
+        let token = self.side_token();
+        let (offset, data) = self.start_offset.set(self.log_start_offset);
+        ops.push(FileOp::Write { token, file, offset, data });
+    }
+
+    /// The log goes on in an empty segment if it was the last.
+    fn drop_first_segment(&mut self, now: i64, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
+        if self.segments.len() == 1 {
+            self.roll(now, files, ops);
+        }
+        let first = self.segments.remove(0);
+        assert_eq!(first.written, first.size, "a segment that is being written");
+        files.close(self.key(first.base_offset as u64), ops);
+        self.push_remove(first.base_offset, ops);
+        self.log_start_offset = self.log_start_offset.max(self.segments[0].base_offset);
+        assert!(self.log_start_offset <= self.high_watermark());
+    }
+}

@@ -1,0 +1,117 @@
+//! One segment of a partition, and its sparse index by offset and by timestamp.
+
+use crate::limits::PARTITION_INDEX_SPAN_BYTES;
+use muster_codec::record_batch::{BatchHeader, NO_TIMESTAMP};
+use std::ops::Range;
+
+/// The first batch of some 4 KiB of the segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct IndexEntry {
+    /// The batch's base offset from that of the segment.
+    relative_offset: u32,
+    position: u32,
+    /// The largest timestamp from the segment's start to the end of these bytes, so that it only
+    /// grows from entry to entry.
+    max_timestamp: i64,
+}
+
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) base_offset: i64,
+    /// The offset after the last record.
+    pub(super) next_offset: i64,
+    /// What was appended, and what of it is written and can be read, in bytes.
+    pub(super) size: u64,
+    pub(super) written: u64,
+    /// The largest timestamp of what is written; -1 if there is none.
+    pub(super) max_timestamp: i64,
+    /// The largest timestamp of the first batch, from which `segment.ms` counts.
+    first_timestamp: i64,
+    /// Stands in for it if the batch has none.
+    created_at: i64,
+    index: Vec<IndexEntry>,
+}
+
+impl Segment {
+    pub(super) fn new(base_offset: i64, now: i64) -> Self {
+        assert!(base_offset >= 0);
+        Self {
+            base_offset,
+            next_offset: base_offset,
+            size: 0,
+            written: 0,
+            max_timestamp: NO_TIMESTAMP,
+            first_timestamp: NO_TIMESTAMP,
+            created_at: now,
+            index: Vec::new(),
+        }
+    }
+
+    /// Adds a batch at the end, with its offsets assigned.
+    pub(super) fn push(&mut self, batch: &BatchHeader) {
+        assert!(batch.base_offset >= self.next_offset, "offsets go back");
+        if self.size == 0 {
+            self.first_timestamp = batch.max_timestamp;
+        }
+        let position = self.size as u32;
+        match self.index.last_mut() {
+            Some(last) if position - last.position < PARTITION_INDEX_SPAN_BYTES => {
+                last.max_timestamp = last.max_timestamp.max(batch.max_timestamp);
+            }
+            last => {
+                let before = last.map_or(NO_TIMESTAMP, |last| last.max_timestamp);
+                let max_timestamp = before.max(batch.max_timestamp);
+                let relative_offset = (batch.base_offset - self.base_offset) as u32;
+                self.index.push(IndexEntry { relative_offset, position, max_timestamp });
+            }
+        }
+        self.size += batch.total_len() as u64;
+        self.next_offset = batch.next_offset();
+        assert!(self.next_offset > batch.base_offset);
+    }
+
+    /// Everything up to `end` is written; it has timestamps up to `max_timestamp`.
+    pub(super) fn set_written(&mut self, end: u64, max_timestamp: i64) {
+        assert!(self.written <= end && end <= self.size);
+        self.written = end;
+        self.max_timestamp = self.max_timestamp.max(max_timestamp);
+    }
+
+    /// How old the segment's records have become by `timestamp`, in ms
+    /// (`LogSegment.timeWaitedForRoll`).
+    pub(super) fn age(&self, timestamp: i64, now: i64) -> i64 {
+        if self.first_timestamp >= 0 {
+            timestamp.saturating_sub(self.first_timestamp)
+        } else {
+            now.saturating_sub(self.created_at)
+        }
+    }
+
+    /// When the youngest record was written, in ms; without timestamps, when the segment was made.
+    pub(super) fn last_time(&self) -> i64 {
+        if self.max_timestamp >= 0 { self.max_timestamp } else { self.created_at }
+    }
+
+    /// The written bytes in which the batch that holds `offset` is, whole, with those next to it.
+    pub(super) fn chunk_of_offset(&self, offset: i64) -> Range<u64> {
+        let relative = offset - self.base_offset;
+        let after =
+            self.index.partition_point(|entry| i64::from(entry.relative_offset) <= relative);
+        self.chunk(after.saturating_sub(1))
+    }
+
+    /// The written bytes that hold the first batch with a timestamp of `target` or later, if they
+    /// are not before the batch of `offset`; otherwise those of that batch.
+    pub(super) fn chunk_of_timestamp(&self, target: i64, offset: i64) -> Range<u64> {
+        let chunk = self.chunk(self.index.partition_point(|entry| entry.max_timestamp < target));
+        let at_offset = self.chunk_of_offset(offset);
+        if at_offset.start > chunk.start { at_offset } else { chunk }
+    }
+
+    fn chunk(&self, entry: usize) -> Range<u64> {
+        let start_of = |entry: usize| self.index.get(entry).map(|entry| u64::from(entry.position));
+        let start = start_of(entry).unwrap_or(self.size).min(self.written);
+        let end = start_of(entry + 1).unwrap_or(self.size).min(self.written);
+        start..end
+    }
+}

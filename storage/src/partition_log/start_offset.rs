@@ -1,0 +1,94 @@
+//! The file that remembers a log start offset that DeleteRecords has set.
+//!
+//! Two slots in different sectors are written in turn, so that a torn write leaves the other.
+
+use muster_codec::wire::{DecodeError, Reader, Result};
+
+/// The file's name in the partition's directory.
+pub const START_OFFSET_FILE: &str = "log-start-offset";
+
+/// "MSTO"
+pub const START_OFFSET_MAGIC: u32 = 0x4d53_544f;
+pub const START_OFFSET_VERSION: u16 = 1;
+pub const START_OFFSET_SLOT_BYTES: usize = 28;
+
+/// How far apart the slots are.
+pub const START_OFFSET_SLOT_STRIDE: usize = 4096;
+
+const CRC_AT: usize = 8;
+const CRC_FROM: usize = 12;
+
+/// The value of a slot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct StartOffset {
+    /// How many times it was written; the slot is its last bit.
+    count: u64,
+    pub(super) offset: i64,
+}
+
+impl StartOffset {
+    /// The newer of the slots that are valid.
+    pub(super) fn read(file: &[u8]) -> Option<Self> {
+        let slots = [0, START_OFFSET_SLOT_STRIDE];
+        let valid = slots.into_iter().filter_map(|at| Self::read_slot(file.get(at..)?).ok());
+        valid.max_by_key(|slot| slot.count)
+    }
+
+    /// Sets the offset; the slot's place in the file, and its bytes.
+    pub(super) fn set(&mut self, offset: i64) -> (u64, Vec<u8>) {
+        assert!(offset >= self.offset, "the log start offset goes back");
+        self.offset = offset;
+        self.count += 1;
+        let at = (self.count % 2) * START_OFFSET_SLOT_STRIDE as u64;
+        let mut slot = Vec::with_capacity(START_OFFSET_SLOT_BYTES);
+        slot.extend_from_slice(&START_OFFSET_MAGIC.to_be_bytes());
+        slot.extend_from_slice(&START_OFFSET_VERSION.to_be_bytes());
+        slot.extend_from_slice(&[0; 6]);
+        slot.extend_from_slice(&self.count.to_be_bytes());
+        slot.extend_from_slice(&self.offset.to_be_bytes());
+        let crc = crc32c::crc32c(&slot[CRC_FROM..]);
+        slot[CRC_AT..CRC_FROM].copy_from_slice(&crc.to_be_bytes());
+        assert_eq!(slot.len(), START_OFFSET_SLOT_BYTES);
+        (at, slot)
+    }
+
+    fn read_slot(bytes: &[u8]) -> Result<Self> {
+        let slot = bytes.get(..START_OFFSET_SLOT_BYTES).ok_or(DecodeError::UnexpectedEnd)?;
+        let mut reader = Reader::new(slot);
+        let magic = reader.array().map(u32::from_be_bytes)?;
+        let version = reader.array().map(u16::from_be_bytes)?;
+        let _reserved = reader.i16()?;
+        let crc = reader.array().map(u32::from_be_bytes)?;
+        let is_valid = magic == START_OFFSET_MAGIC
+            && version == START_OFFSET_VERSION
+            && crc == crc32c::crc32c(&slot[CRC_FROM..]);
+        if !is_valid {
+            return Err(DecodeError::InvalidBatch("not a log start offset"));
+        }
+        Ok(Self { count: reader.array().map(u64::from_be_bytes)?, offset: reader.i64()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_slot_leaves_the_one_before() {
+        let mut file = vec![0; START_OFFSET_SLOT_STRIDE + START_OFFSET_SLOT_BYTES];
+        assert_eq!(StartOffset::read(&file), None);
+        let mut start = StartOffset::default();
+        for offset in [3, 8, 20] {
+            let (at, slot) = start.set(offset);
+            let before = StartOffset::read(&file);
+            for torn in 0..slot.len() {
+                let mut file = file.clone();
+                file[at as usize..at as usize + torn].copy_from_slice(&slot[..torn]);
+                let read = StartOffset::read(&file);
+                assert!(read == before || read == Some(start), "torn after {torn} bytes");
+            }
+            file[at as usize..at as usize + slot.len()].copy_from_slice(&slot);
+            assert_eq!(StartOffset::read(&file), Some(start));
+        }
+    }
+}

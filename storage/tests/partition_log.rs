@@ -1,0 +1,411 @@
+//! The log of a partition: appends, reads, segments, retention, and what a crash leaves of it.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::Disk;
+use muster_codec::record_batch::{
+    Batch, BatchBuilder, Batches, TimestampType, set_max_timestamp, validate,
+};
+use muster_storage::partition_log::{START_OFFSET_FILE, partition_files};
+use muster_storage::{
+    AppendError, Appended, FileDone, FileOp, FileToken, OpenFiles, PartitionError, PartitionLog,
+    PartitionPlace, PartitionRecovery, TimestampFound, TopicConfig,
+};
+use std::path::PathBuf;
+
+const READ: FileToken = FileToken(1);
+
+/// A log, the files of its shard, and the disk.
+struct World {
+    log: PartitionLog,
+    files: OpenFiles,
+    disk: Disk,
+}
+
+fn small_config() -> TopicConfig {
+    TopicConfig { segment_bytes: 20_000, ..TopicConfig::default() }
+}
+
+fn place() -> PartitionPlace {
+    PartitionPlace { dir: "topics/t-0".into(), number: 77, token_tag: 9 }
+}
+
+/// A batch of records of these times, each with a value of so many bytes.
+fn batch(times: &[i64], value_bytes: usize) -> Vec<u8> {
+    let mut builder = BatchBuilder::default();
+    for time in times {
+        builder.append(*time, &(&b"key"[..], Some(&vec![1; value_bytes][..])));
+    }
+    // Of another offset and epoch, as clients send them.
+    builder.seal(123, 5).to_vec()
+}
+
+impl World {
+    fn new(config: TopicConfig) -> Self {
+        let log = PartitionLog::create(place(), config, 0);
+        Self { log, files: OpenFiles::new(0, 4), disk: Disk::default() }
+    }
+
+    fn perform(&mut self, ops: Vec<FileOp>) {
+        for done in self.disk.perform_all(ops) {
+            self.log.done(&done);
+        }
+    }
+
+    fn append(&mut self, bytes: Vec<u8>) -> Appended {
+        let mut ops = Vec::new();
+        let appended = self.log.append(bytes, 0, &mut self.files, &mut ops).unwrap();
+        self.perform(ops);
+        appended
+    }
+
+    fn read(&mut self, offset: i64, max_bytes: usize) -> Vec<u8> {
+        let mut ops = Vec::new();
+        let plan = self.log.read_plan(offset, max_bytes, READ, &mut self.files, &mut ops);
+        let Some(plan) = plan else { return Vec::new() };
+        plan.extract(&self.read_bytes(ops)).unwrap().to_vec()
+    }
+
+    fn read_bytes(&mut self, ops: Vec<FileOp>) -> Vec<u8> {
+        match self.disk.perform_all(ops).pop() {
+            Some(FileDone::Read { token: READ, data }) => data,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The first record of a time or later: its offset and time.
+    fn offset_for(&mut self, target: i64) -> Option<(i64, i64)> {
+        let mut from = self.log.log_start_offset();
+        loop {
+            let mut ops = Vec::new();
+            let plan = self.log.timestamp_plan(target, from, READ, &mut self.files, &mut ops)?;
+            match plan.find(&self.read_bytes(ops)).unwrap() {
+                TimestampFound::Record { offset, timestamp } => return Some((offset, timestamp)),
+                TimestampFound::ReadOn { from_offset } => {
+                    assert!(from_offset > from);
+                    from = from_offset;
+                }
+            }
+        }
+    }
+
+    fn retain(&mut self, now: i64) -> usize {
+        let mut ops = Vec::new();
+        let dropped = self.log.retain(now, &mut self.files, &mut ops);
+        self.perform(ops);
+        dropped
+    }
+
+    fn delete_records(&mut self, offset: i64) -> Option<i64> {
+        let mut ops = Vec::new();
+        let start = self.log.delete_records(offset, 0, &mut self.files, &mut ops);
+        self.perform(ops);
+        start
+    }
+
+    fn segments(&self) -> Vec<i64> {
+        let names = self.disk.dir(&place().dir).into_keys();
+        partition_files(names).into_iter().map(|(base_offset, _)| base_offset).collect()
+    }
+
+    fn path(&self, base_offset: i64) -> PathBuf {
+        place().dir.join(muster_storage::partition_log::segment_file_name(base_offset))
+    }
+
+    /// Opens the log again from the files; the base offsets of the batches that were visited.
+    fn reopen(&mut self) -> Result<Vec<i64>, PartitionError> {
+        let files = self.disk.dir(&place().dir);
+        let mut visited = Vec::new();
+        let segments = partition_files(files.keys().cloned());
+        let mut recovery = PartitionRecovery::new(segments.len());
+        for (base_offset, name) in &segments {
+            let visit = |header: &muster_codec::record_batch::BatchHeader| {
+                visited.push(header.base_offset);
+            };
+            recovery.segment(*base_offset, files[name], 0, visit)?;
+        }
+        let start = files.get(START_OFFSET_FILE).map(|bytes| bytes.to_vec()).unwrap_or_default();
+        self.files = OpenFiles::new(0, 4);
+        self.disk.close_all();
+        let mut ops = Vec::new();
+        self.log = PartitionLog::open(
+            place(),
+            small_config(),
+            0,
+            recovery,
+            &start,
+            &mut self.files,
+            &mut ops,
+        );
+        self.perform(ops);
+        Ok(visited)
+    }
+}
+
+#[test]
+fn batches_are_stored_as_kafka_stores_them() {
+    let mut world = World::new(small_config());
+    let both = [batch(&[10, 11], 5), batch(&[12], 5)].concat();
+    assert_eq!(world.append(both.clone()), Appended { base_offset: 0, next_offset: 3 });
+    assert_eq!(world.append(batch(&[13], 5)), Appended { base_offset: 3, next_offset: 4 });
+    let path: PathBuf = "topics/t-0/00000000000000000000.log".into();
+    let bytes = world.disk.live[&path].clone();
+    assert_eq!(bytes.len(), both.len() + batch(&[13], 5).len());
+    let headers: Vec<_> = Batches::new(&bytes).map(|batch| batch.unwrap().header).collect();
+    assert_eq!(headers.iter().map(|header| header.base_offset).collect::<Vec<_>>(), [0, 2, 3]);
+    assert!(headers.iter().all(|header| header.partition_leader_epoch == 0));
+    assert!(Batches::new(&bytes).all(|batch| validate(batch.unwrap().bytes).is_ok()));
+}
+
+#[test]
+fn nothing_is_read_before_it_is_written_and_all_before_it() {
+    let mut world = World::new(small_config());
+    let mut writes = Vec::new();
+    for _ in 0..3 {
+        let mut ops = Vec::new();
+        world.log.append(batch(&[1], 5), 0, &mut world.files, &mut ops).unwrap();
+        let done = world.disk.perform_all(ops).pop().unwrap();
+        let FileDone::Written { token, .. } = done else { panic!() };
+        assert_eq!(PartitionLog::number(token), 77);
+        writes.push(done);
+    }
+    assert_eq!((world.log.log_end_offset(), world.log.high_watermark()), (3, 0));
+    assert!(world.read(0, 1_000).is_empty());
+    world.log.done(&writes[1]);
+    world.log.done(&writes[2]);
+    assert_eq!(world.log.high_watermark(), 0, "the first is not written");
+    world.log.done(&writes[0]);
+    assert_eq!(world.log.high_watermark(), 3);
+    assert_eq!(Batches::new(&world.read(0, 1_000)).count(), 3);
+}
+
+#[test]
+fn a_read_gives_the_batch_of_the_offset_even_beyond_its_limit() {
+    let mut world = World::new(small_config());
+    for i in 0..400usize {
+        world.append(batch(&[0, 0, 0], if i % 50 == 7 { 5_000 } else { i % 70 }));
+    }
+    assert!(world.segments().len() > 5);
+    for max_bytes in [0, 300, 10_000] {
+        for offset in 0..1_200 {
+            let bytes = world.read(offset, max_bytes);
+            let batches: Vec<_> = Batches::new(&bytes).map(|batch| batch.unwrap().header).collect();
+            assert!(batches[0].base_offset <= offset && offset < batches[0].next_offset());
+            assert!(batches.len() == 1 || bytes.len() <= max_bytes);
+            assert!(batches.is_sorted_by_key(|header| header.base_offset));
+        }
+    }
+    assert!(world.read(1_200, 100).is_empty());
+    assert!(world.read(-1, 100).is_empty());
+}
+
+#[test]
+fn what_is_no_batch_or_too_long_is_refused() {
+    let mut world = World::new(small_config());
+    let mut append = |bytes: Vec<u8>| {
+        let mut ops = Vec::new();
+        let appended = world.log.append(bytes, 0, &mut world.files, &mut ops);
+        assert!(ops.is_empty());
+        appended
+    };
+    assert_eq!(append(vec![]), Err(AppendError::NotABatch));
+    assert_eq!(append(vec![0; 100]), Err(AppendError::NotABatch));
+    let mut tail = batch(&[1], 5);
+    tail.push(0);
+    assert_eq!(append(tail), Err(AppendError::NotABatch));
+    assert_eq!(append(batch(&[1], 20_000)), Err(AppendError::TooLarge));
+    assert_eq!(world.log.log_end_offset(), 0);
+}
+
+#[test]
+fn a_segment_is_closed_by_size_and_by_the_time_of_its_records() {
+    let mut world = World::new(TopicConfig { segment_ms: 1_000, ..small_config() });
+    world.append(batch(&[5_000], 10));
+    world.append(batch(&[6_000], 10));
+    assert_eq!(world.segments(), [0]);
+    world.append(batch(&[6_001], 10));
+    assert_eq!(world.segments(), [0, 2], "a second after the first");
+    let closed = world.path(0);
+    assert!(world.disk.durable[&closed] == world.disk.live[&closed], "and made durable");
+    world.append(batch(&[6_001], 19_900));
+    assert_eq!(world.segments(), [0, 2, 3]);
+}
+
+#[test]
+fn offsets_are_found_by_time() {
+    let mut world = World::new(small_config());
+    // Times go up by ten in each batch, with a straggler now and then.
+    for i in 0..500i64 {
+        let straggler = if i % 9 == 0 { 3 } else { i * 10 };
+        world.append(batch(&[straggler, i * 10 + 5], 60));
+    }
+    for target in [0, 4, 5, 6, 15, 1_234, 2_500, 4_994, 4_995] {
+        let expected = (0..1_000i64).map(|offset| {
+            let i = offset / 2;
+            let straggler = if i % 9 == 0 { 3 } else { i * 10 };
+            (offset, if offset % 2 == 0 { straggler } else { i * 10 + 5 })
+        });
+        let expected = expected.into_iter().find(|(_, timestamp)| *timestamp >= target);
+        assert_eq!(world.offset_for(target), expected, "time {target}");
+    }
+    assert_eq!(world.offset_for(4_996), None);
+    assert_eq!(world.log.max_timestamp(), Some(4_995));
+    assert_eq!(world.offset_for(4_995), Some((999, 4_995)), "of the largest timestamp");
+
+    world.delete_records(301);
+    assert_eq!(world.offset_for(0), Some((301, 1_505)), "not before the log start offset");
+    world.reopen().unwrap();
+    assert_eq!(world.offset_for(1_234), Some((301, 1_505)));
+    assert_eq!(world.offset_for(2_500), Some((500, 2_500)));
+}
+
+#[test]
+fn records_of_one_time_or_compressed_are_found_by_their_batch() {
+    let mut world = World::new(small_config());
+    let mut stamped = batch(&[1, 2, 3], 5);
+    set_max_timestamp(&mut stamped, TimestampType::LogAppendTime, 700);
+    world.append(stamped);
+    let mut compressed = batch(&[800, 900], 5);
+    compressed[22] |= 4;
+    world.append(compressed);
+    assert_eq!(world.offset_for(500), Some((0, 700)));
+    assert_eq!(world.offset_for(850), Some((3, 900)));
+}
+
+#[test]
+fn old_segments_go_by_time_and_by_size() {
+    let fill = |config: TopicConfig| {
+        let mut world = World::new(config);
+        for i in 0..100 {
+            world.append(batch(&[i], 900));
+        }
+        world
+    };
+    let mut world = fill(TopicConfig { retention_ms: 1_000, ..small_config() });
+    let before = world.segments();
+    assert_eq!(world.retain(1_000), 0);
+    let second = before[1];
+    assert_eq!(world.retain(1_000 + second), 1, "its youngest record is {} ms old", 1_001);
+    assert_eq!((world.log.log_start_offset(), world.segments()[0]), (second, second));
+    assert!(world.read(second - 1, 100).is_empty());
+
+    world.retain(5_000);
+    assert_eq!((world.log.log_start_offset(), world.log.log_end_offset()), (100, 100));
+    assert_eq!(world.segments(), [100], "an empty segment remembers the offset");
+    world.reopen().unwrap();
+    assert_eq!(world.append(batch(&[1], 5)).base_offset, 100);
+
+    let mut world = fill(TopicConfig { retention_bytes: 45_000, ..small_config() });
+    assert!(world.retain(0) > 0);
+    let first = world.segments()[0];
+    assert!((45_000..45_000 + 20_000).contains(&world.log.size()));
+    assert_eq!(world.log.log_start_offset(), first);
+    assert_eq!(world.retain(0), 0);
+}
+
+#[test]
+fn deleted_records_stay_deleted() {
+    let mut world = World::new(small_config());
+    for i in 0..60 {
+        world.append(batch(&[i], 900));
+    }
+    assert_eq!(world.delete_records(61), None, "beyond the high watermark");
+    assert_eq!(world.delete_records(-1), None);
+    assert_eq!(world.delete_records(30), Some(30));
+    assert_eq!(world.delete_records(10), Some(30), "it does not go back");
+    assert!(world.segments()[0] > 0 && world.segments()[0] <= 30);
+    world.reopen().unwrap();
+    assert_eq!(world.log.log_start_offset(), 30);
+    assert!(world.read(29, 100).is_empty());
+    assert_eq!(Batch::read(&world.read(30, 100)).unwrap().header.base_offset, 30);
+
+    assert_eq!(world.delete_records(60), Some(60));
+    assert_eq!(world.segments().len(), 1);
+    // The records are lost with the page cache, the log start offset is not.
+    let active = world.path(world.segments()[0]);
+    world.disk.live.get_mut(&active).unwrap().clear();
+    world.reopen().unwrap();
+    assert_eq!((world.log.log_start_offset(), world.log.log_end_offset()), (60, 60));
+    assert_eq!(world.append(batch(&[1], 5)).base_offset, 60);
+    world.reopen().unwrap();
+    assert_eq!((world.log.log_start_offset(), world.log.log_end_offset()), (60, 61));
+}
+
+#[test]
+fn a_torn_end_is_cut_off_wherever_it_is_torn() {
+    let mut world = World::new(small_config());
+    for i in 0..3 {
+        world.append(batch(&[i], 30));
+    }
+    let path = world.path(0);
+    let whole = world.disk.live[&path].clone();
+    let two = whole.len() * 2 / 3;
+    for len in two..whole.len() {
+        world.disk.live.insert(path.clone(), whole[..len].to_vec());
+        assert_eq!(world.reopen().unwrap(), [0, 1], "{len} bytes");
+        assert_eq!(world.disk.live[&path].len(), two);
+        assert_eq!(world.log.high_watermark(), 2);
+        assert_eq!(world.append(batch(&[2], 30)), Appended { base_offset: 2, next_offset: 3 });
+        assert_eq!(world.disk.live[&path], whole);
+    }
+    for at in two + 17..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        world.disk.live.insert(path.clone(), damaged);
+        assert_eq!(world.reopen().unwrap(), [0, 1], "byte {at}");
+    }
+}
+
+#[test]
+fn what_follows_a_torn_segment_is_dropped_and_older_damage_is_refused() {
+    let mut world = World::new(small_config());
+    for i in 0..100 {
+        world.append(batch(&[i], 900));
+    }
+    let segments = world.segments();
+    let visited = world.reopen().unwrap();
+    assert_eq!(visited, (0..100).collect::<Vec<_>>());
+    assert_eq!(world.segments(), segments);
+
+    let (third_last, second_last) = (segments[segments.len() - 3], segments[segments.len() - 2]);
+    let path = world.path(second_last);
+    world.disk.live.get_mut(&path).unwrap()[100] ^= 1;
+    world.reopen().unwrap();
+    assert_eq!(world.log.log_end_offset(), second_last);
+    assert_eq!(*world.segments().last().unwrap(), second_last);
+    assert_eq!(world.append(batch(&[1], 5)).base_offset, second_last);
+
+    world.append(batch(&[1], 19_900));
+    world.append(batch(&[1], 19_900));
+    let path = world.path(third_last);
+    world.disk.live.get_mut(&path).unwrap()[16] = 1;
+    let refused = world.reopen().unwrap_err().to_string();
+    assert!(refused.contains("is damaged at byte 0"), "{refused}");
+}
+
+#[test]
+fn there_is_one_leader_epoch() {
+    let mut world = World::new(small_config());
+    world.append(batch(&[1, 2], 5));
+    assert_eq!(world.log.end_offset_for_epoch(0), (0, 2));
+    assert_eq!(world.log.end_offset_for_epoch(1), (-1, -1));
+    assert_eq!(world.log.end_offset_for_epoch(-1), (-1, -1));
+}
+
+#[test]
+fn few_files_are_open_however_many_are_read() {
+    let mut world = World::new(small_config());
+    for i in 0..200 {
+        world.append(batch(&[i], 900));
+    }
+    for offset in (0..200).chain((0..200).rev()) {
+        assert!(!world.read(offset, 10).is_empty());
+        assert!(world.files.len() <= 4);
+    }
+    let mut ops = Vec::new();
+    world.log.delete(&mut world.files, &mut ops);
+    world.disk.perform_all(ops);
+    assert!(world.files.is_empty() && world.disk.live.is_empty());
+}
