@@ -1,5 +1,6 @@
 //! The image of the cluster that each shard holds: topics, configs, the next producer id.
 
+use crate::config::Config;
 use muster_codec::Uuid;
 use muster_codec::records::{
     ClusterRecord, ConfigKey, ConfigValue, ProducerIdsValue, TopicKey, TopicValue,
@@ -8,12 +9,24 @@ use muster_coordinator::Topics;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+/// The topic of group metadata and committed offsets.
+pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
+/// Its id, the same on every server: nobody created the topic, it is always there.
+pub const OFFSETS_TOPIC_ID: Uuid = Uuid(*b"consumer-offsets");
+
 /// A topic; its configs are in [`ClusterImage::configs`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topic {
     pub id: Uuid,
     pub name: Arc<str>,
     pub partitions: i32,
+}
+
+impl Topic {
+    /// Whether it is [`OFFSETS_TOPIC`], whose partitions the group coordinator keeps.
+    pub fn is_internal(&self) -> bool {
+        self.id == OFFSETS_TOPIC_ID
+    }
 }
 
 /// Config names and values that replace defaults.
@@ -25,31 +38,82 @@ pub const TOPIC_RESOURCE: i8 = 2;
 pub const BROKER_RESOURCE: i8 = 4;
 
 /// All topics and configs at one point in shard 0's log.
+///
+/// A clone shares everything; a change copies the one table that it touches, so that many changes
+/// before the next clone cost one copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterImage {
-    topics: BTreeMap<Arc<str>, Topic>,
-    names: HashMap<Uuid, Arc<str>>,
-    configs: BTreeMap<(i8, String), Overrides>,
+    topics: Arc<BTreeMap<Arc<str>, Topic>>,
+    names: Arc<HashMap<Uuid, Arc<str>>>,
+    /// The names with `.` or `_`, by what metrics make of them; see [`ClusterImage::colliding`].
+    metric_names: Arc<HashMap<String, Arc<str>>>,
+    /// By resource type and name.
+    configs: Arc<BTreeMap<i8, ResourceConfigs>>,
     next_producer_id: i64,
+    /// Of the topics that somebody created.
+    partition_count: i64,
 }
 
+type ResourceConfigs = BTreeMap<String, Arc<Overrides>>;
+
 impl ClusterImage {
+    /// A cluster without topics, but for [`OFFSETS_TOPIC`] with the configs that Kafka gives it.
+    pub fn new(config: &Config) -> Self {
+        let mut image = Self::default();
+        let name: Arc<str> = OFFSETS_TOPIC.into();
+        let partitions = config.offsets_topic_num_partitions;
+        image.insert(Topic { id: OFFSETS_TOPIC_ID, name, partitions });
+        let segment_bytes = config.offsets_topic_segment_bytes.to_string();
+        let overrides = [
+            ("cleanup.policy", "compact"),
+            ("compression.type", "producer"),
+            ("segment.bytes", &segment_bytes),
+        ];
+        for (name, value) in overrides {
+            image.overrides(TOPIC_RESOURCE, OFFSETS_TOPIC).insert(name.into(), value.into());
+        }
+        image
+    }
+
+    /// The topic of a name, internal or not.
     pub fn topic(&self, name: &str) -> Option<&Topic> {
         self.topics.get(name)
     }
 
+    /// The topic of an id, internal or not.
     pub fn topic_by_id(&self, id: Uuid) -> Option<&Topic> {
         self.topics.get(self.names.get(&id)?)
     }
 
-    /// All topics, by name.
+    /// The topics that somebody created, by name.
     pub fn topics(&self) -> impl Iterator<Item = &Topic> {
-        self.topics.values()
+        self.topics.values().filter(|topic| !topic.is_internal())
+    }
+
+    /// All topics by name, from `first` on.
+    pub fn all_topics_from<'a>(&'a self, first: &str) -> impl Iterator<Item = &'a Topic> {
+        use std::ops::Bound::{Included, Unbounded};
+        self.topics.range::<str, _>((Included(first), Unbounded)).map(|(_, topic)| topic)
+    }
+
+    /// How many topics there are, the internal one included.
+    pub fn topic_count(&self) -> usize {
+        self.topics.len()
+    }
+
+    /// How many partitions the topics have that somebody created.
+    pub fn partition_count(&self) -> i64 {
+        self.partition_count
+    }
+
+    /// A topic whose name differs from this one in `.` and `_` only: metrics would mix them up.
+    pub fn colliding(&self, name: &str) -> Option<&str> {
+        self.metric_names.get(&metric_name(name)?).map(|name| &**name)
     }
 
     /// What was set for a resource: Kafka's type number (2 topic, 4 broker, 32 group) and name.
     pub fn configs(&self, resource_type: i8, name: &str) -> Option<&Overrides> {
-        self.configs.get(&(resource_type, name.to_owned()))
+        self.configs.get(&resource_type)?.get(name).map(|overrides| &**overrides)
     }
 
     /// The first producer id that was not given out.
@@ -71,26 +135,59 @@ impl ClusterImage {
     }
 
     fn put_topic(&mut self, key: &TopicKey, value: &TopicValue<'_>) {
-        let name: Arc<str> = value.name.as_ref().into();
-        let topic = Topic { id: key.topic_id, name: name.clone(), partitions: value.partitions };
-        self.names.insert(key.topic_id, name.clone());
-        self.topics.insert(name, topic);
+        let name = value.name.as_ref().into();
+        self.insert(Topic { id: key.topic_id, name, partitions: value.partitions });
     }
 
+    fn insert(&mut self, topic: Topic) {
+        let name = topic.name.clone();
+        if let Some(metric_name) = metric_name(&name) {
+            Arc::make_mut(&mut self.metric_names).insert(metric_name, name.clone());
+        }
+        Arc::make_mut(&mut self.names).insert(topic.id, name.clone());
+        self.partition_count += created_partitions(&topic);
+        let before = Arc::make_mut(&mut self.topics).insert(name, topic);
+        self.partition_count -= before.as_ref().map_or(0, created_partitions);
+    }
+
+    /// Its configs have tombstones of their own.
     fn remove_topic(&mut self, key: &TopicKey) {
-        let Some(name) = self.names.remove(&key.topic_id) else { return };
-        self.topics.remove(&name);
-        self.configs.remove(&(TOPIC_RESOURCE, name.to_string()));
+        let Some(name) = Arc::make_mut(&mut self.names).remove(&key.topic_id) else { return };
+        if let Some(metric_name) = metric_name(&name) {
+            Arc::make_mut(&mut self.metric_names).remove(&metric_name);
+        }
+        let topic = Arc::make_mut(&mut self.topics).remove(&name);
+        self.partition_count -= topic.as_ref().map_or(0, created_partitions);
     }
 
     fn put_config(&mut self, key: &ConfigKey<'_>, value: Option<&ConfigValue<'_>>) {
-        let resource = (key.resource_type, key.resource_name.to_string());
-        let overrides = self.configs.entry(resource).or_default();
+        let (resource_type, name) = (key.resource_type, &*key.resource_name);
+        let overrides = self.overrides(resource_type, name);
         match value {
             Some(value) => overrides.insert(key.name.to_string(), value.value.to_string()),
-            None => overrides.remove(key.name.as_ref()),
+            None => overrides.remove(&*key.name),
         };
+        if overrides.is_empty() {
+            self.resources(resource_type).remove(name);
+        }
     }
+
+    fn overrides(&mut self, resource_type: i8, name: &str) -> &mut Overrides {
+        Arc::make_mut(self.resources(resource_type).entry(name.to_owned()).or_default())
+    }
+
+    fn resources(&mut self, resource_type: i8) -> &mut ResourceConfigs {
+        Arc::make_mut(&mut self.configs).entry(resource_type).or_default()
+    }
+}
+
+fn created_partitions(topic: &Topic) -> i64 {
+    if topic.is_internal() { 0 } else { i64::from(topic.partitions) }
+}
+
+/// A name as metrics have it, if that is not the name itself or may be another topic's.
+fn metric_name(name: &str) -> Option<String> {
+    name.contains(['.', '_']).then(|| name.replace('.', "_"))
 }
 
 impl Topics for ClusterImage {
@@ -104,5 +201,64 @@ impl Topics for ClusterImage {
 
     fn partitions(&self, name: &str) -> Option<i32> {
         self.topic(name).map(|topic| topic.partitions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topic(id: u8, name: &str, partitions: i32) -> ClusterRecord<'static> {
+        let value = TopicValue { name: name.to_owned().into(), partitions };
+        ClusterRecord::Topic(TopicKey { topic_id: Uuid([id; 16]) }, Some(value))
+    }
+
+    fn config(resource: &str, name: &str, value: Option<&str>) -> ClusterRecord<'static> {
+        let key = ConfigKey {
+            resource_type: TOPIC_RESOURCE,
+            resource_name: resource.to_owned().into(),
+            name: name.to_owned().into(),
+        };
+        ClusterRecord::Config(
+            key,
+            value.map(|value| ConfigValue { value: value.to_owned().into() }),
+        )
+    }
+
+    #[test]
+    fn a_clone_does_not_see_later_changes() {
+        let mut image = ClusterImage::default();
+        image.apply(&topic(1, "a", 1));
+        let before = image.clone();
+        image.apply(&topic(1, "a", 2));
+        image.apply(&config("a", "retention.ms", Some("5")));
+        assert_eq!((before.partitions("a"), image.partitions("a")), (Some(1), Some(2)));
+        assert_eq!((before.partition_count(), image.partition_count()), (1, 2));
+        assert_eq!(before.configs(TOPIC_RESOURCE, "a"), None);
+        assert_eq!(image.configs(TOPIC_RESOURCE, "a").unwrap()["retention.ms"], "5");
+    }
+
+    #[test]
+    fn what_is_taken_back_leaves_nothing_behind() {
+        let mut image = ClusterImage::default();
+        image.apply(&topic(1, "a.b", 1));
+        image.apply(&config("a.b", "retention.ms", Some("5")));
+        assert_eq!(image.colliding("a_b"), Some("a.b"));
+        image.apply(&config("a.b", "retention.ms", None));
+        image.apply(&ClusterRecord::Topic(TopicKey { topic_id: Uuid([1; 16]) }, None));
+        assert_eq!((image.topic("a.b"), image.partition_count()), (None, 0));
+        assert_eq!(image.colliding("a_b"), None);
+        assert_eq!(image.configs(TOPIC_RESOURCE, "a.b"), None);
+    }
+
+    #[test]
+    fn the_offsets_topic_is_there_but_nobody_created_it() {
+        let image = ClusterImage::new(&Config::default());
+        let offsets = image.topic_by_id(OFFSETS_TOPIC_ID).unwrap();
+        assert_eq!((&*offsets.name, offsets.partitions), (OFFSETS_TOPIC, 50));
+        assert!(offsets.is_internal());
+        assert_eq!(image.topics().count(), 0);
+        assert_eq!(image.all_topics_from("").count(), 1);
+        assert_eq!(image.configs(TOPIC_RESOURCE, OFFSETS_TOPIC).unwrap().len(), 3);
     }
 }

@@ -1,6 +1,32 @@
 //! What all shards know alike: topics, configs, producer ids. One immutable image, changed on
 //! shard 0 through its log and handed to the others.
+//!
+//! The functions here decide: a request and a [`View`] in, a [`Change`] out. The caller writes its
+//! records to the log, applies them to its image, and answers once they are durable.
 
+mod alter_configs;
+mod change;
+mod create_partitions;
+mod create_topics;
+mod delete_topics;
 mod image;
+pub mod limits;
+mod producer_ids;
+mod topic_name;
+mod view;
 
-pub use image::{BROKER_RESOURCE, ClusterImage, Overrides, TOPIC_RESOURCE, Topic};
+#[cfg(test)]
+mod tests;
+
+pub use alter_configs::incremental_alter_configs;
+pub use change::Change;
+pub use create_partitions::create_partitions;
+pub use create_topics::{auto_create, create_topics};
+pub use delete_topics::delete_topics;
+pub use image::{
+    BROKER_RESOURCE, ClusterImage, OFFSETS_TOPIC, OFFSETS_TOPIC_ID, Overrides, TOPIC_RESOURCE,
+    Topic,
+};
+pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
+pub use topic_name::{check_topic_name, is_reserved};
+pub use view::{Endpoint, View, leader};

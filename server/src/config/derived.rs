@@ -1,7 +1,7 @@
 //! What follows from the configs: for the coordinator, for a topic, and with what was altered while
 //! the server ran.
 
-use super::{Config, TopicConfig};
+use super::{Config, TopicConfig, rules};
 use crate::cluster::{BROKER_RESOURCE, ClusterImage, Overrides, TOPIC_RESOURCE, Topic};
 
 impl Config {
@@ -38,6 +38,20 @@ impl Config {
             }
         }
         config
+    }
+
+    /// Whether these overrides could hold for a broker.
+    ///
+    /// # Errors
+    /// Kafka's words on the first that is wrong, to go with INVALID_REQUEST.
+    pub fn validate_dynamic(&self, overrides: &Overrides) -> Result<(), String> {
+        let mut config = self.clone();
+        for (name, value) in overrides {
+            if let Some(key) = Self::key(name) {
+                key.set(&mut config, value).map_err(|error| error.to_string())?;
+            }
+        }
+        rules::check(&config)
     }
 
     /// `log.retention.ms`, or the minutes or hours; -1 is for ever.

@@ -6,6 +6,7 @@
 
 mod broker;
 mod derived;
+mod describe;
 mod key;
 mod listeners;
 mod properties;
@@ -18,10 +19,13 @@ mod tests;
 
 pub use broker::Config;
 pub use derived::effective;
+pub use describe::{Described, Describer, Source, Synonym};
 pub use key::{Flags, InvalidValue, Key};
 pub use listeners::Address;
 pub use topic::TopicConfig;
 pub use value::{CleanupPolicy, CompressionType, ConfigType, Invalid, Value};
+
+pub(crate) use value::words;
 
 use std::fmt;
 

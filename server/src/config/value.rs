@@ -139,7 +139,7 @@ impl<T: ConfigValue> ConfigValue for Option<T> {
 }
 
 /// The items of a list: separated by commas, without the blanks around them.
-pub(super) fn words(text: &str) -> Vec<String> {
+pub(crate) fn words(text: &str) -> Vec<String> {
     if text.is_empty() {
         return Vec::new();
     }

@@ -1,0 +1,229 @@
+//! IncrementalAlterConfigs of topics and brokers, as Kafka's `ConfigurationControlManager` and
+//! `DynamicBrokerConfig` decide it (KIP-339).
+
+use super::change::{Change, Refused, config_record};
+use super::{BROKER_RESOURCE, Overrides, TOPIC_RESOURCE, View, check_topic_name};
+use crate::config::{Config, ConfigType, Describer, TopicConfig, words};
+use muster_codec::ErrorCode;
+use muster_codec::messages::{
+    AlterConfigsResource, AlterConfigsResourceResponse, AlterableConfig,
+    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+};
+use muster_codec::records::ClusterRecord;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Changes configs, all that a resource asks for or none.
+pub fn incremental_alter_configs(
+    view: &View<'_>,
+    request: &IncrementalAlterConfigsRequest<'_>,
+) -> Change<IncrementalAlterConfigsResponse<'static>> {
+    let mut times: BTreeMap<(i8, &str), usize> = BTreeMap::new();
+    for resource in &request.resources {
+        *times.entry(identity(resource)).or_default() += 1;
+    }
+    let describer = Describer::new(view.config, view.image, view.shard);
+    let mut records = Vec::new();
+    let mut responses = Vec::with_capacity(request.resources.len());
+    for resource in &request.resources {
+        let altered = match times[&identity(resource)] {
+            1 => alter(view, &describer, resource),
+            _ => Err(invalid("Each resource must appear at most once.")),
+        };
+        responses.push(response(resource, altered.as_ref().err().cloned()));
+        records.extend(altered.ok().filter(|_| !request.validate_only).into_iter().flatten());
+    }
+    Change {
+        records,
+        response: IncrementalAlterConfigsResponse { responses, ..Default::default() },
+    }
+}
+
+fn identity<'a>(resource: &'a AlterConfigsResource<'_>) -> (i8, &'a str) {
+    (resource.resource_type, &resource.resource_name)
+}
+
+fn invalid(words: impl Into<String>) -> Refused {
+    Refused::new(ErrorCode::InvalidRequest, words)
+}
+
+fn alter(
+    view: &View<'_>,
+    describer: &Describer<'_>,
+    resource: &AlterConfigsResource<'_>,
+) -> Result<Vec<ClusterRecord<'static>>, Refused> {
+    let (resource_type, name) = identity(resource);
+    check_names_and_values(&resource.configs)?;
+    match resource_type {
+        TOPIC_RESOURCE => check_topic(view, name)?,
+        BROKER_RESOURCE => check_broker(view, name, &resource.configs)?,
+        _ => return Err(invalid(format!("Unknown resource type {resource_type}"))),
+    }
+    let none = Overrides::new();
+    let before = view.image.configs(resource_type, name).unwrap_or(&none);
+    let after = apply(describer, resource_type, before, &resource.configs)?;
+    match resource_type {
+        TOPIC_RESOURCE => TopicConfig::validate(describer.config(), &after)
+            .map_err(|message| Refused::new(ErrorCode::InvalidConfig, message))?,
+        _ => view.config.validate_dynamic(&after).map_err(invalid)?,
+    }
+    Ok(difference(resource_type, name, before, &after))
+}
+
+/// The operations of KIP-339.
+const SET: i8 = 0;
+const DELETE: i8 = 1;
+const APPEND: i8 = 2;
+const SUBTRACT: i8 = 3;
+
+fn check_names_and_values(configs: &[AlterableConfig<'_>]) -> Result<(), Refused> {
+    let mut seen = BTreeSet::new();
+    if !configs.iter().all(|config| seen.insert(&*config.name)) {
+        return Err(invalid("Error due to duplicate config keys"));
+    }
+    if let Some(config) = configs.iter().find(|c| !(SET..=SUBTRACT).contains(&c.config_operation)) {
+        return Err(invalid(format!("Unknown config operation {}", config.config_operation)));
+    }
+    let is_null = |c: &&AlterableConfig<'_>| c.config_operation != DELETE && c.value.is_none();
+    let nulls: Vec<&str> = configs.iter().filter(is_null).map(|config| &*config.name).collect();
+    if !nulls.is_empty() {
+        return Err(invalid(format!("Null value not supported for : {}", nulls.join(","))));
+    }
+    Ok(())
+}
+
+fn check_topic(view: &View<'_>, name: &str) -> Result<(), Refused> {
+    if name.is_empty() {
+        return Err(invalid("Default topic resources are not allowed."));
+    }
+    check_topic_name(name)
+        .map_err(|message| Refused::new(ErrorCode::InvalidTopicException, message))?;
+    match view.image.topic(name) {
+        None => {
+            let words = format!("The topic '{name}' does not exist.");
+            Err(Refused::new(ErrorCode::UnknownTopicOrPartition, words))
+        }
+        Some(topic) if topic.is_internal() => {
+            Err(invalid(format!("Alteration of internal topic {name} is prohibited.")))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// Kafka also takes names that it does not know, for plug-ins; here there are none.
+fn check_broker(
+    view: &View<'_>,
+    name: &str,
+    configs: &[AlterableConfig<'_>],
+) -> Result<(), Refused> {
+    if !name.is_empty() {
+        let words = || format!("Node id must be an integer, but it is: {name}");
+        let node: i32 = name.parse().map_err(|_| invalid(words()))?;
+        if !u32::try_from(node).is_ok_and(|node| node < view.placement.shards) {
+            let last = view.placement.shards - 1;
+            let words = format!("Unexpected broker id, expected 0 to {last}, but received {node}");
+            return Err(invalid(words));
+        }
+    }
+    let is_dynamic = |name: &str| Config::key(name).is_some_and(|key| key.flags.dynamic);
+    let set = configs.iter().filter(|config| config.config_operation != DELETE);
+    let fixed: Vec<&str> =
+        set.map(|config| &*config.name).filter(|name| !is_dynamic(name)).collect();
+    if !fixed.is_empty() {
+        let names = fixed.join(", ");
+        return Err(invalid(format!("Cannot update these configs dynamically: [{names}]")));
+    }
+    Ok(())
+}
+
+/// What a resource has after the operations.
+fn apply(
+    describer: &Describer<'_>,
+    resource_type: i8,
+    before: &Overrides,
+    configs: &[AlterableConfig<'_>],
+) -> Result<Overrides, Refused> {
+    let mut after = before.clone();
+    for AlterableConfig { name, config_operation, value } in configs {
+        let value = value.as_deref().unwrap_or_default();
+        let value = match *config_operation {
+            DELETE => {
+                after.remove(&**name);
+                continue;
+            }
+            SET => normalize(resource_type, name, value),
+            operation => {
+                let list = list(describer, resource_type, before, name);
+                changed_list(list.ok_or_else(|| not_a_list(operation, name))?, operation, value)
+            }
+        };
+        after.insert(name.to_string(), value);
+    }
+    Ok(after)
+}
+
+fn normalize(resource_type: i8, name: &str, value: &str) -> String {
+    let normalized = match resource_type {
+        TOPIC_RESOURCE => TopicConfig::key(name).map(|key| key.normalize(value)),
+        _ => Config::key(name).map(|key| key.normalize(value)),
+    };
+    normalized.unwrap_or_else(|| value.to_owned())
+}
+
+/// The list that a config is now, by itself or by default; None if it is no list.
+fn list(
+    describer: &Describer<'_>,
+    resource_type: i8,
+    before: &Overrides,
+    name: &str,
+) -> Option<Vec<String>> {
+    let config = match resource_type {
+        TOPIC_RESOURCE => describer.topic(TopicConfig::key(name)?, before),
+        _ => describer.broker(Config::key(name)?),
+    };
+    let text = before.get(name).cloned().or(config.value).unwrap_or_default();
+    (config.config_type == ConfigType::List).then(|| words(&text))
+}
+
+/// APPEND leaves out what is there already.
+fn changed_list(mut list: Vec<String>, operation: i8, value: &str) -> String {
+    for word in words(value) {
+        if operation == SUBTRACT {
+            list.retain(|item| *item != word);
+        } else if !list.contains(&word) {
+            list.push(word);
+        }
+    }
+    list.join(",")
+}
+
+fn not_a_list(operation: i8, name: &str) -> Refused {
+    let operation = if operation == APPEND { "APPEND" } else { "SUBTRACT" };
+    let words = format!("Can't {operation} to key {name} because its type is not LIST.");
+    Refused::new(ErrorCode::InvalidConfig, words)
+}
+
+fn difference(
+    resource_type: i8,
+    resource: &str,
+    before: &Overrides,
+    after: &Overrides,
+) -> Vec<ClusterRecord<'static>> {
+    let set = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
+    let set = set.map(|(name, value)| (name, Some(value.clone())));
+    let gone = before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name, None));
+    set.chain(gone)
+        .map(|(name, value)| config_record(resource_type, resource, name, value))
+        .collect()
+}
+
+fn response(
+    resource: &AlterConfigsResource<'_>,
+    refused: Option<Refused>,
+) -> AlterConfigsResourceResponse<'static> {
+    AlterConfigsResourceResponse {
+        error_code: refused.as_ref().map_or(ErrorCode::None, |refused| refused.error).code(),
+        error_message: refused.and_then(Refused::error_message),
+        resource_type: resource.resource_type,
+        resource_name: resource.resource_name.to_string().into(),
+    }
+}

@@ -1,0 +1,58 @@
+//! What comes of a request that changes the cluster.
+
+use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue};
+use muster_codec::{ErrorCode, Str};
+
+/// Records to write, and the response to send once they are durable.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change<R> {
+    pub records: Vec<ClusterRecord<'static>>,
+    pub response: R,
+}
+
+impl<R> Change<R> {
+    pub fn map<S>(self, with: impl FnOnce(R) -> S) -> Change<S> {
+        Change { records: self.records, response: with(self.response) }
+    }
+}
+
+/// Why a part of a request is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) error: ErrorCode,
+    pub(crate) message: Option<String>,
+}
+
+/// Bytes of an error message, which may quote what a client sent.
+const MESSAGE_BYTES_MAX: usize = 2_000;
+
+impl Refused {
+    pub(crate) fn new(error: ErrorCode, message: impl Into<String>) -> Self {
+        let mut message = message.into();
+        message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+        Self { error, message: Some(message) }
+    }
+
+    pub(crate) fn without_message(error: ErrorCode) -> Self {
+        Self { error, message: None }
+    }
+
+    pub(crate) fn error_message(self) -> Option<Str<'static>> {
+        self.message.map(Str::Owned)
+    }
+}
+
+/// The record that sets a config, or that takes it back.
+pub(super) fn config_record(
+    resource_type: i8,
+    resource_name: &str,
+    name: &str,
+    value: Option<String>,
+) -> ClusterRecord<'static> {
+    let key = ConfigKey {
+        resource_type,
+        resource_name: resource_name.to_owned().into(),
+        name: name.to_owned().into(),
+    };
+    ClusterRecord::Config(key, value.map(|value| ConfigValue { value: value.into() }))
+}

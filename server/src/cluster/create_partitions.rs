@@ -1,0 +1,109 @@
+//! CreatePartitions, as Kafka's `ReplicationControlManager` decides it.
+
+use super::change::{Change, Refused};
+use super::limits::{PARTITIONS_MAX, PARTITIONS_PER_REQUEST_MAX, PARTITIONS_PER_TOPIC_MAX};
+use super::{View, create_topics::check_replicas};
+use muster_codec::ErrorCode;
+use muster_codec::messages::{
+    CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsResponse,
+    CreatePartitionsTopic, CreatePartitionsTopicResult,
+};
+use muster_codec::records::{ClusterRecord, TopicKey, TopicValue};
+use std::collections::BTreeMap;
+
+/// Adds partitions to topics. What is asked twice is answered once, with an error.
+pub fn create_partitions(
+    view: &View<'_>,
+    request: &CreatePartitionsRequest<'_>,
+) -> Change<CreatePartitionsResponse<'static>> {
+    let mut topics: BTreeMap<&str, Vec<&CreatePartitionsTopic<'_>>> = BTreeMap::new();
+    for topic in &request.topics {
+        topics.entry(&topic.name).or_default().push(topic);
+    }
+    let mut room = Room {
+        in_request: PARTITIONS_PER_REQUEST_MAX,
+        in_cluster: PARTITIONS_MAX - view.image.partition_count(),
+    };
+    let mut records = Vec::new();
+    let mut results = Vec::with_capacity(topics.len());
+    for (name, asked) in topics {
+        let grown = match asked[..] {
+            [topic] => grow(view, topic, &mut room),
+            _ => Err(Refused::new(ErrorCode::InvalidRequest, "Duplicate topic name.")),
+        };
+        results.push(result(name, grown.as_ref().err().cloned()));
+        records.extend(grown.ok().filter(|_| !request.validate_only));
+    }
+    Change { records, response: CreatePartitionsResponse { results, ..Default::default() } }
+}
+
+/// How many partitions may still be created.
+struct Room {
+    in_request: i64,
+    in_cluster: i64,
+}
+
+fn grow(
+    view: &View<'_>,
+    asked: &CreatePartitionsTopic<'_>,
+    room: &mut Room,
+) -> Result<ClusterRecord<'static>, Refused> {
+    let topic = view
+        .image
+        .topic(&asked.name)
+        .ok_or_else(|| Refused::without_message(ErrorCode::UnknownTopicOrPartition))?;
+    if topic.is_internal() {
+        let words = format!("Extension of internal topic {} is prohibited.", topic.name);
+        return Err(Refused::new(ErrorCode::InvalidRequest, words));
+    }
+    let added = increase(&topic.name, topic.partitions, asked.count)?;
+    if i64::from(asked.count) > PARTITIONS_PER_TOPIC_MAX
+        || added > room.in_request.min(room.in_cluster)
+    {
+        let words = "Excessively large number of partitions per request.";
+        return Err(Refused::new(ErrorCode::PolicyViolation, words));
+    }
+    if let Some(assignments) = &asked.assignments {
+        check_assignments(view, added, assignments)?;
+    }
+    room.in_request -= added;
+    room.in_cluster -= added;
+    let value = TopicValue { name: topic.name.to_string().into(), partitions: asked.count };
+    Ok(ClusterRecord::Topic(TopicKey { topic_id: topic.id }, Some(value)))
+}
+
+fn increase(name: &str, partitions: i32, count: i32) -> Result<i64, Refused> {
+    let words = match i64::from(count) - i64::from(partitions) {
+        0 => format!("Topic already has {partitions} partition(s)."),
+        ..0 => format!(
+            "The topic {name} currently has {partitions} partition(s); {count} would not be an \
+             increase."
+        ),
+        added => return Ok(added),
+    };
+    Err(Refused::new(ErrorCode::InvalidPartitions, words))
+}
+
+/// Placement follows from ids and numbers, so that no assignment can be taken.
+fn check_assignments(
+    view: &View<'_>,
+    added: i64,
+    assignments: &[CreatePartitionsAssignment],
+) -> Result<(), Refused> {
+    if assignments.len() as i64 != added {
+        let words = format!(
+            "Attempted to add {added} additional partition(s), but only {} assignment(s) were \
+             specified.",
+            assignments.len()
+        );
+        return Err(Refused::new(ErrorCode::InvalidReplicaAssignment, words));
+    }
+    assignments.iter().try_for_each(|assignment| check_replicas(view, &assignment.broker_ids))?;
+    Err(super::create_topics::no_manual_assignment())
+}
+
+fn result(name: &str, refused: Option<Refused>) -> CreatePartitionsTopicResult<'static> {
+    let error_code = refused.as_ref().map_or(ErrorCode::None, |refused| refused.error).code();
+    let error_message = refused.and_then(Refused::error_message);
+    CreatePartitionsTopicResult { name: name.to_owned().into(), error_code, error_message }
+}

@@ -1,0 +1,292 @@
+//! CreateTopics and automatic creation, as Kafka's `ReplicationControlManager` decides them.
+
+use super::change::{Change, Refused, config_record};
+use super::limits::{
+    PARTITIONS_MAX, PARTITIONS_PER_REQUEST_MAX, PARTITIONS_PER_TOPIC_MAX, TOPICS_MAX,
+};
+use super::{ClusterImage, Overrides, TOPIC_RESOURCE, View, check_topic_name, is_reserved};
+use crate::config::{Describer, TopicConfig};
+use muster_codec::messages::{
+    CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfigs, CreatableTopicResult,
+    CreateTopicsRequest, CreateTopicsResponse,
+};
+use muster_codec::records::{ClusterRecord, TopicKey, TopicValue};
+use muster_codec::{ErrorCode, Str, Uuid};
+use muster_coordinator::Ids;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Creates topics. What is asked twice is answered once, with an error.
+pub fn create_topics(
+    view: &View<'_>,
+    ids: &mut dyn Ids,
+    version: i16,
+    request: &CreateTopicsRequest<'_>,
+) -> Change<CreateTopicsResponse<'static>> {
+    let mut asked: BTreeMap<&str, Vec<&CreatableTopic<'_>>> = BTreeMap::new();
+    for topic in &request.topics {
+        asked.entry(&topic.name).or_default().push(topic);
+    }
+    let too_many = partitions_asked(view, request) > PARTITIONS_PER_REQUEST_MAX;
+    let mut creation = Creation::new(view);
+    let mut topics = Vec::with_capacity(asked.len());
+    for (name, asked) in asked {
+        let created = match asked[..] {
+            _ if too_many => Err(excessive()),
+            [topic] => creation.create(ids, topic),
+            _ => Err(Refused::new(ErrorCode::InvalidRequest, "Duplicate topic name.")),
+        };
+        topics.push(creation.result(version, name, created));
+    }
+    let records = if request.validate_only { Vec::new() } else { creation.records };
+    Change { records, response: CreateTopicsResponse { topics, ..Default::default() } }
+}
+
+/// Creates topics that a client asked for in Metadata, with the defaults. What cannot be created,
+/// or is there by now, is left out: the client asks again and hears why.
+pub fn auto_create(
+    view: &View<'_>,
+    ids: &mut dyn Ids,
+    topics: &[String],
+) -> Vec<ClusterRecord<'static>> {
+    let mut creation = Creation::new(view);
+    for name in topics {
+        let name = Str::Borrowed(name.as_str());
+        let topic = CreatableTopic {
+            name,
+            num_partitions: -1,
+            replication_factor: -1,
+            ..Default::default()
+        };
+        let _ = creation.create(ids, &topic);
+    }
+    creation.records
+}
+
+/// A request that would have more than the limit is refused as a whole, as in Kafka.
+fn partitions_asked(view: &View<'_>, request: &CreateTopicsRequest<'_>) -> i64 {
+    let of_topic = |topic: &CreatableTopic<'_>| match topic.num_partitions {
+        -1 if topic.assignments.is_empty() => i64::from(view.config.num_partitions),
+        -1 => topic.assignments.len() as i64,
+        count => i64::from(count.max(0)),
+    };
+    request.topics.iter().map(of_topic).sum()
+}
+
+/// Topics as they come into being, one after the other.
+struct Creation<'v> {
+    view: &'v View<'v>,
+    /// With the topics created so far.
+    image: ClusterImage,
+    describer: Describer<'v>,
+    records: Vec<ClusterRecord<'static>>,
+}
+
+struct Created {
+    id: Uuid,
+    partitions: i32,
+    overrides: Overrides,
+}
+
+impl<'v> Creation<'v> {
+    fn new(view: &'v View<'v>) -> Self {
+        let describer = Describer::new(view.config, view.image, view.shard);
+        Self { view, image: view.image.clone(), describer, records: Vec::new() }
+    }
+
+    fn create(
+        &mut self,
+        ids: &mut dyn Ids,
+        topic: &CreatableTopic<'_>,
+    ) -> Result<Created, Refused> {
+        self.check_name(&topic.name)?;
+        let overrides = overrides(topic)?;
+        let partitions = self.partitions(topic)?;
+        self.check_room(partitions)?;
+        TopicConfig::validate(self.describer.config(), &overrides)
+            .map_err(|message| Refused::new(ErrorCode::InvalidConfig, message))?;
+        let id = ids.next_id();
+        let value = TopicValue { name: topic.name.to_string().into(), partitions };
+        let record = ClusterRecord::Topic(TopicKey { topic_id: id }, Some(value));
+        let configs = overrides.iter().map(|(name, value)| {
+            config_record(TOPIC_RESOURCE, &topic.name, name, Some(value.clone()))
+        });
+        for record in [record].into_iter().chain(configs) {
+            self.image.apply(&record);
+            self.records.push(record);
+        }
+        Ok(Created { id, partitions, overrides })
+    }
+
+    fn check_name(&self, name: &str) -> Result<(), Refused> {
+        if is_reserved(name) {
+            let words = format!("Creation of internal topic {name} is prohibited.");
+            return Err(Refused::new(ErrorCode::InvalidRequest, words));
+        }
+        check_topic_name(name)
+            .map_err(|message| Refused::new(ErrorCode::InvalidTopicException, message))?;
+        if self.image.topic(name).is_some() {
+            let words = format!("Topic '{name}' already exists.");
+            return Err(Refused::new(ErrorCode::TopicAlreadyExists, words));
+        }
+        if let Some(other) = self.image.colliding(name) {
+            let words = format!("Topic '{name}' collides with existing topic: {other}");
+            return Err(Refused::new(ErrorCode::InvalidTopicException, words));
+        }
+        Ok(())
+    }
+
+    fn partitions(&self, topic: &CreatableTopic<'_>) -> Result<i32, Refused> {
+        if !topic.assignments.is_empty() {
+            check_manual_assignment(self.view, topic)?;
+            return Err(no_manual_assignment());
+        }
+        check_replication_factor(topic.replication_factor)?;
+        match topic.num_partitions {
+            -1 => Ok(self.view.config.num_partitions),
+            count if count > 0 => Ok(count),
+            _ => {
+                let words = "Number of partitions was set to an invalid non-positive value.";
+                Err(Refused::new(ErrorCode::InvalidPartitions, words))
+            }
+        }
+    }
+
+    fn check_room(&self, partitions: i32) -> Result<(), Refused> {
+        let partitions = i64::from(partitions);
+        let all = self.image.partition_count() + partitions;
+        if partitions > PARTITIONS_PER_TOPIC_MAX
+            || all > PARTITIONS_MAX
+            || self.image.topic_count() >= TOPICS_MAX
+        {
+            return Err(excessive());
+        }
+        Ok(())
+    }
+
+    fn result(
+        &self,
+        version: i16,
+        name: &str,
+        created: Result<Created, Refused>,
+    ) -> CreatableTopicResult<'static> {
+        let name = name.to_owned().into();
+        match created {
+            Ok(created) => CreatableTopicResult {
+                name,
+                topic_id: created.id,
+                error_message: None,
+                num_partitions: created.partitions,
+                replication_factor: 1,
+                configs: (version >= 5).then(|| self.configs(&created.overrides)),
+                ..Default::default()
+            },
+            Err(refused) => CreatableTopicResult {
+                name,
+                error_code: refused.error.code(),
+                error_message: refused.error_message(),
+                ..Default::default()
+            },
+        }
+    }
+
+    fn configs(&self, overrides: &Overrides) -> Vec<CreatableTopicConfigs<'static>> {
+        let describe = |key| self.describer.topic(key, overrides);
+        let entries = TopicConfig::KEYS.iter().map(describe);
+        let entries = entries.map(|config| CreatableTopicConfigs {
+            name: config.name.into(),
+            value: config.value.map(Str::Owned),
+            read_only: config.read_only,
+            config_source: config.source as i8,
+            is_sensitive: false,
+        });
+        entries.collect()
+    }
+}
+
+fn overrides(topic: &CreatableTopic<'_>) -> Result<Overrides, Refused> {
+    let mut overrides = Overrides::new();
+    for config in &topic.configs {
+        let Some(value) = &config.value else {
+            let words = format!("Null value not supported for topic configs: {}", config.name);
+            return Err(Refused::new(ErrorCode::InvalidConfig, words));
+        };
+        let value = TopicConfig::key(&config.name)
+            .map_or_else(|| value.to_string(), |key| key.normalize(value));
+        overrides.insert(config.name.to_string(), value);
+    }
+    Ok(overrides)
+}
+
+/// There is one replica of each partition, on the shard that leads it.
+fn check_replication_factor(factor: i16) -> Result<(), Refused> {
+    let words = match factor {
+        -1 | 1 => return Ok(()),
+        ..=0 => "Replication factor must be larger than 0, or -1 to use the default value.".into(),
+        _ => format!(
+            "Unable to replicate the partition {factor} time(s): muster keeps one replica of each \
+             partition."
+        ),
+    };
+    Err(Refused::new(ErrorCode::InvalidReplicationFactor, words))
+}
+
+/// The checks that Kafka makes before it takes an assignment.
+fn check_manual_assignment(view: &View<'_>, topic: &CreatableTopic<'_>) -> Result<(), Refused> {
+    let set = [
+        ("replication factor", i32::from(topic.replication_factor)),
+        ("numPartitions", topic.num_partitions),
+    ];
+    if let Some((what, _)) = set.iter().find(|(_, value)| *value != -1) {
+        let words =
+            format!("A manual partition assignment was specified, but {what} was not set to -1.");
+        return Err(Refused::new(ErrorCode::InvalidRequest, words));
+    }
+    let mut seen = BTreeSet::new();
+    for CreatableReplicaAssignment { partition_index, broker_ids } in &topic.assignments {
+        if !seen.insert(*partition_index) {
+            return Err(invalid_assignment(format!(
+                "Found multiple manual partition assignments for partition {partition_index}"
+            )));
+        }
+        check_replicas(view, broker_ids)?;
+    }
+    if seen.iter().zip(0..).any(|(partition, index)| *partition != index) {
+        let words = "partitions should be a consecutive 0-based integer sequence";
+        return Err(invalid_assignment(words));
+    }
+    Ok(())
+}
+
+/// Whether brokers can be the replicas of a partition.
+pub(super) fn check_replicas(view: &View<'_>, brokers: &[i32]) -> Result<(), Refused> {
+    const WHERE: &str = "The manual partition assignment includes";
+    if brokers.is_empty() {
+        return Err(invalid_assignment(format!("{WHERE} an empty replica list.")));
+    }
+    let mut seen = BTreeSet::new();
+    for broker in brokers {
+        if !seen.insert(broker) {
+            let words = format!("{WHERE} the broker {broker} more than once.");
+            return Err(invalid_assignment(words));
+        }
+        if u32::try_from(*broker).is_ok_and(|broker| broker < view.placement.shards) {
+            continue;
+        }
+        let words = format!("{WHERE} broker {broker}, but no such broker is registered.");
+        return Err(invalid_assignment(words));
+    }
+    Ok(())
+}
+
+pub(super) fn no_manual_assignment() -> Refused {
+    invalid_assignment("muster places partitions itself and takes no manual partition assignment.")
+}
+
+fn invalid_assignment(words: impl Into<String>) -> Refused {
+    Refused::new(ErrorCode::InvalidReplicaAssignment, words)
+}
+
+fn excessive() -> Refused {
+    let words = "Excessively large number of partitions per request.";
+    Refused::new(ErrorCode::PolicyViolation, words)
+}

@@ -1,0 +1,115 @@
+//! DeleteTopics, as Kafka's `ControllerApis` decides it.
+
+use super::change::{Change, Refused, config_record};
+use super::{TOPIC_RESOURCE, Topic, View};
+use muster_codec::messages::{DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse};
+use muster_codec::records::{ClusterRecord, TopicKey};
+use muster_codec::{ErrorCode, Uuid};
+use std::collections::BTreeMap;
+
+/// How a request names a topic, and how often it does.
+type Asked<'a> = BTreeMap<(Option<&'a str>, Uuid), usize>;
+
+/// Deletes topics by name, or by id from version 6 on. What is asked twice is answered once.
+pub fn delete_topics(
+    view: &View<'_>,
+    version: i16,
+    request: &DeleteTopicsRequest<'_>,
+) -> Change<DeleteTopicsResponse<'static>> {
+    let asked = asked(request);
+    let mut records = Vec::new();
+    let mut responses = Vec::with_capacity(asked.len());
+    for ((name, id), times) in &asked {
+        let topic = match (times, view.config.delete_topic_enable) {
+            (_, false) => Err(deletion_is_disabled(version)),
+            (1, true) => find(view, *name, *id, &asked),
+            (_, true) => Err(invalid(if name.is_some() {
+                "Duplicate topic name."
+            } else {
+                "Duplicate topic id."
+            })),
+        };
+        if let Ok(topic) = &topic {
+            delete(view, topic, &mut records);
+        }
+        responses.push(result(*name, *id, topic));
+    }
+    Change { records, response: DeleteTopicsResponse { responses, ..Default::default() } }
+}
+
+fn asked<'a>(request: &'a DeleteTopicsRequest<'_>) -> Asked<'a> {
+    let mut asked = Asked::new();
+    let states = request.topics.iter().map(|topic| (topic.name.as_deref(), topic.topic_id));
+    let names = request.topic_names.iter().map(|name| (Some(&**name), Uuid::ZERO));
+    for topic in states.chain(names) {
+        *asked.entry(topic).or_default() += 1;
+    }
+    asked
+}
+
+fn find<'v>(
+    view: &View<'v>,
+    name: Option<&str>,
+    id: Uuid,
+    asked: &Asked<'_>,
+) -> Result<&'v Topic, Refused> {
+    let topic = match name {
+        None if id.is_zero() => return Err(invalid("Neither topic name nor id were specified.")),
+        None => view.image.topic_by_id(id).ok_or_else(|| {
+            let words = "This server does not host this topic ID.";
+            Refused::new(ErrorCode::UnknownTopicId, words)
+        })?,
+        Some(_) if !id.is_zero() => {
+            return Err(invalid("You may not specify both topic name and topic id."));
+        }
+        Some(name) => view.image.topic(name).ok_or_else(|| {
+            let words = "This server does not host this topic-partition.";
+            Refused::new(ErrorCode::UnknownTopicOrPartition, words)
+        })?,
+    };
+    if topic.is_internal() {
+        return Err(invalid(&format!("Deletion of internal topic {} is prohibited.", topic.name)));
+    }
+    if name.is_some() && asked.contains_key(&(None, topic.id)) {
+        return Err(invalid("The provided topic name maps to an ID that was already supplied."));
+    }
+    Ok(topic)
+}
+
+fn deletion_is_disabled(version: i16) -> Refused {
+    if version < 3 {
+        return invalid("Topic deletion is disabled.");
+    }
+    Refused::new(ErrorCode::TopicDeletionDisabled, "Topic deletion is disabled.")
+}
+
+fn invalid(message: &str) -> Refused {
+    Refused::new(ErrorCode::InvalidRequest, message)
+}
+
+/// The configs go first: a topic of the same name that comes later has none of them.
+fn delete(view: &View<'_>, topic: &Topic, records: &mut Vec<ClusterRecord<'static>>) {
+    let configs = view.image.configs(TOPIC_RESOURCE, &topic.name).into_iter().flatten();
+    records.extend(configs.map(|(name, _)| config_record(TOPIC_RESOURCE, &topic.name, name, None)));
+    records.push(ClusterRecord::Topic(TopicKey { topic_id: topic.id }, None));
+}
+
+fn result(
+    name: Option<&str>,
+    topic_id: Uuid,
+    topic: Result<&Topic, Refused>,
+) -> DeletableTopicResult<'static> {
+    match topic {
+        Ok(topic) => DeletableTopicResult {
+            name: Some(topic.name.to_string().into()),
+            topic_id: topic.id,
+            ..Default::default()
+        },
+        Err(refused) => DeletableTopicResult {
+            name: name.map(|name| name.to_owned().into()),
+            topic_id,
+            error_code: refused.error.code(),
+            error_message: refused.error_message(),
+        },
+    }
+}

@@ -1,0 +1,166 @@
+//! Configs altered, and producer ids given out.
+
+use super::*;
+use ErrorCode::{InvalidConfig, InvalidRequest, InvalidTopicException, UnknownTopicOrPartition};
+use muster_codec::records::{ClusterRecord, ProducerIdsKey, ProducerIdsValue};
+
+#[test]
+fn lists_are_appended_to_and_subtracted_from() {
+    let mut controller = Controller::with_topic("t1");
+    let steps = [
+        (2, "compact", "delete,compact"),
+        (2, "delete,compact,delete", "delete,compact"),
+        (3, "delete", "compact"),
+        (3, "compact,delete", ""),
+    ];
+    for (operation, value, after) in steps {
+        let ops: &[Op] = &[("cleanup.policy", operation, Some(value))];
+        assert_eq!(controller.alter(2, "t1", ops), Ok(()));
+        assert_eq!(controller.value(2, "t1", "cleanup.policy"), Some(after));
+    }
+    assert_eq!(controller.alter(2, "t1", &[("cleanup.policy", 1, None)]), Ok(()));
+    assert_eq!(controller.image.configs(2, "t1"), None);
+    assert_eq!(controller.alter(2, "t1", &[("nonsense", 1, None)]), Ok(()));
+}
+
+#[test]
+fn alterations_are_refused_with_kafkas_words() {
+    let mut controller = Controller::with_topic("t1");
+    let set: &[Op] = &[("retention.ms", 0, Some("10"))];
+    type Case<'a> = (i8, &'a str, &'a [Op], ErrorCode, &'a str);
+    let cases: &[Case<'_>] = &[
+        (2, "nope", set, UnknownTopicOrPartition, "The topic 'nope' does not exist."),
+        (2, "", set, InvalidRequest, "Default topic resources are not allowed."),
+        (
+            2,
+            "a b",
+            set,
+            InvalidTopicException,
+            "Topic name is invalid: 'a b' contains one or more characters other than ASCII \
+             alphanumerics, '.', '_' and '-'",
+        ),
+        (
+            2,
+            "__consumer_offsets",
+            set,
+            InvalidRequest,
+            "Alteration of internal topic __consumer_offsets is prohibited.",
+        ),
+        (
+            2,
+            "t1",
+            &[("retention.ms", 0, None)],
+            InvalidRequest,
+            "Null value not supported for : retention.ms",
+        ),
+        (
+            2,
+            "t1",
+            &[("retention.ms", 2, Some("1"))],
+            InvalidConfig,
+            "Can't APPEND to key retention.ms because its type is not LIST.",
+        ),
+        (
+            2,
+            "t1",
+            &[("nonsense", 3, Some("1"))],
+            InvalidConfig,
+            "Can't SUBTRACT to key nonsense because its type is not LIST.",
+        ),
+        (2, "t1", &[("retention.ms", 9, Some("1"))], InvalidRequest, "Unknown config operation 9"),
+        (
+            2,
+            "t1",
+            &[("retention.ms", 0, Some("1")), ("retention.ms", 0, Some("2"))],
+            InvalidRequest,
+            "Error due to duplicate config keys",
+        ),
+        (
+            2,
+            "t1",
+            &[("retention.ms", 0, Some("7")), ("nope", 0, Some("7"))],
+            InvalidConfig,
+            "Unknown topic config name: nope",
+        ),
+        (
+            4,
+            "",
+            &[("log.retention.ms", 0, Some("x"))],
+            InvalidRequest,
+            "Invalid value x for configuration log.retention.ms: Not a number of type LONG",
+        ),
+        (
+            4,
+            "",
+            &[("log.retention.hours", 0, Some("10"))],
+            InvalidRequest,
+            "Cannot update these configs dynamically: [log.retention.hours]",
+        ),
+        (
+            4,
+            "1",
+            &[("group.max.size", 0, Some("10"))],
+            InvalidRequest,
+            "Cannot update these configs dynamically: [group.max.size]",
+        ),
+        (
+            4,
+            "7",
+            &[("log.retention.ms", 0, Some("10"))],
+            InvalidRequest,
+            "Unexpected broker id, expected 0 to 1, but received 7",
+        ),
+        (
+            4,
+            "abc",
+            &[("log.retention.ms", 0, Some("10"))],
+            InvalidRequest,
+            "Node id must be an integer, but it is: abc",
+        ),
+        (
+            4,
+            "",
+            &[("log.retention.ms", 0, None)],
+            InvalidRequest,
+            "Null value not supported for : log.retention.ms",
+        ),
+        (0, "1", set, InvalidRequest, "Unknown resource type 0"),
+        (99, "1", set, InvalidRequest, "Unknown resource type 99"),
+    ];
+    let before = controller.image.clone();
+    for (resource, name, ops, error, message) in cases {
+        assert_eq!(controller.alter(*resource, name, ops), refused(*error, message));
+    }
+    let twice = refused(InvalidRequest, "Each resource must appear at most once.");
+    assert_eq!(
+        controller.alter_all(&[(2, "t1", &[]), (2, "t1", &[])], false),
+        [twice.clone(), twice]
+    );
+    assert_eq!(controller.image, before);
+}
+
+#[test]
+fn brokers_are_altered_one_or_all() {
+    let mut controller = Controller::new(&[]);
+    let ops: &[Op] =
+        &[("log.retention.ms", 0, Some("10")), ("log.cleanup.policy", 2, Some("compact"))];
+    assert_eq!(controller.alter(4, "", ops), Ok(()));
+    assert_eq!(controller.value(4, "", "log.cleanup.policy"), Some("delete,compact"));
+    assert_eq!(controller.alter(4, "1", &[("log.retention.ms", 0, Some("20"))]), Ok(()));
+    assert_eq!(controller.config.with_dynamic(&controller.image, 0).log_retention_ms(), 10);
+    assert_eq!(controller.config.with_dynamic(&controller.image, 1).log_retention_ms(), 20);
+}
+
+#[test]
+fn producer_ids_come_in_blocks_that_do_not_overlap() {
+    let mut image = ClusterImage::default();
+    for block in 0..3 {
+        let (records, given) = allocate_producer_ids(&image);
+        records.iter().for_each(|record| image.apply(record));
+        assert_eq!(given, ProducerIdBlock { first: block * 1_000, count: 1_000 });
+    }
+    let last = ProducerIdsValue { next_producer_id: i64::MAX - 5 };
+    let key = ProducerIdsKey {};
+    image.apply(&ClusterRecord::ProducerIds(key, Some(last)));
+    assert_eq!(allocate_producer_ids(&image).1.count, 0);
+}

@@ -1,0 +1,184 @@
+//! Requests to the controller, and what Kafka 4.3 answers to the same.
+
+mod configs;
+mod topics;
+
+use super::*;
+use crate::config::Config;
+use crate::placement::Placement;
+use muster_codec::messages::*;
+use muster_codec::{ErrorCode, Str, Uuid};
+use muster_coordinator::Ids;
+
+/// A controller that writes what it decides at once.
+struct Controller {
+    image: ClusterImage,
+    config: Config,
+    next_id: u8,
+}
+
+impl Ids for Controller {
+    fn next_id(&mut self) -> Uuid {
+        self.next_id += 1;
+        Uuid([self.next_id; 16])
+    }
+}
+
+impl Controller {
+    fn new(words: &[&str]) -> Self {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let config = Config::load("", &words).unwrap();
+        Self { image: ClusterImage::new(&config), config, next_id: 0 }
+    }
+
+    /// With a topic of two partitions.
+    fn with_topic(name: &'static str) -> Self {
+        let mut controller = Self::new(&[]);
+        controller.create(&CreatableTopic { num_partitions: 2, ..topic(name) }).unwrap();
+        controller
+    }
+
+    fn decide<R>(&mut self, decide: impl FnOnce(&View<'_>, &mut dyn Ids) -> Change<R>) -> R {
+        let (image, config) = (self.image.clone(), self.config.clone());
+        let view = View {
+            image: &image,
+            config: &config,
+            placement: Placement { shards: 2, offsets_partitions: 50 },
+            endpoints: &[],
+            shard: 0,
+            cluster_id: "cluster",
+        };
+        let change = decide(&view, self);
+        change.records.iter().for_each(|record| self.image.apply(record));
+        change.response
+    }
+
+    fn create_all(
+        &mut self,
+        topics: Vec<CreatableTopic<'_>>,
+    ) -> Vec<CreatableTopicResult<'static>> {
+        let request = CreateTopicsRequest { topics, ..Default::default() };
+        self.decide(|view, ids| create_topics(view, ids, 7, &request)).topics
+    }
+
+    fn create(
+        &mut self,
+        topic: &CreatableTopic<'_>,
+    ) -> Result<CreatableTopicResult<'static>, Answer> {
+        let result = self.create_all(vec![topic.clone()]).remove(0);
+        answer(result.error_code, &result.error_message)?;
+        Ok(result)
+    }
+
+    fn delete(&mut self, version: i16, topics: &[(Option<&str>, Uuid)]) -> Vec<Answer> {
+        let state = |(name, id): &(Option<&str>, Uuid)| DeleteTopicState {
+            name: name.map(|name| name.to_owned().into()),
+            topic_id: *id,
+        };
+        let topics = topics.iter().map(state).collect();
+        let request = DeleteTopicsRequest { topics, ..Default::default() };
+        let response = self.decide(|view, _| delete_topics(view, version, &request));
+        let answers = response.responses.iter();
+        answers.map(|r| (code(r.error_code), text(&r.error_message))).collect()
+    }
+
+    fn grow(&mut self, count: i32, assignments: Option<&[&[i32]]>) -> Result<(), Answer> {
+        self.grow_all(&[("t1", count)], assignments).remove(0)
+    }
+
+    fn grow_all(
+        &mut self,
+        topics: &[(&'static str, i32)],
+        assignments: Option<&[&[i32]]>,
+    ) -> Vec<Result<(), Answer>> {
+        let assignment = |ids: &&[i32]| CreatePartitionsAssignment { broker_ids: ids.to_vec() };
+        let topic = |(name, count): &(&'static str, i32)| CreatePartitionsTopic {
+            name: (*name).into(),
+            count: *count,
+            assignments: assignments.map(|list| list.iter().map(assignment).collect()),
+        };
+        let topics = topics.iter().map(topic).collect();
+        let request = CreatePartitionsRequest { topics, ..Default::default() };
+        let response = self.decide(|view, _| create_partitions(view, &request));
+        response.results.iter().map(|r| answer(r.error_code, &r.error_message)).collect()
+    }
+
+    fn alter(&mut self, resource: i8, name: &str, configs: &[Op]) -> Result<(), Answer> {
+        self.alter_all(&[(resource, name, configs)], false).remove(0)
+    }
+
+    fn alter_all(
+        &mut self,
+        resources: &[(i8, &str, &[Op])],
+        validate_only: bool,
+    ) -> Vec<Result<(), Answer>> {
+        let config = |(name, operation, value): &Op| AlterableConfig {
+            name: (*name).into(),
+            config_operation: *operation,
+            value: value.map(Str::Borrowed),
+        };
+        let resource = |(resource_type, name, configs): &(i8, &str, &[Op])| AlterConfigsResource {
+            resource_type: *resource_type,
+            resource_name: (*name).to_owned().into(),
+            configs: configs.iter().map(config).collect(),
+        };
+        let resources = resources.iter().map(resource).collect();
+        let request = IncrementalAlterConfigsRequest { resources, validate_only };
+        let response = self.decide(|view, _| incremental_alter_configs(view, &request));
+        response.responses.iter().map(|r| answer(r.error_code, &r.error_message)).collect()
+    }
+
+    fn value(&self, resource: i8, name: &str, config: &str) -> Option<&str> {
+        self.image.configs(resource, name)?.get(config).map(String::as_str)
+    }
+}
+
+/// A config, the operation on it, and its value.
+type Op = (&'static str, i8, Option<&'static str>);
+
+/// Error and message; the message is empty where there is none.
+type Answer = (ErrorCode, String);
+
+fn code(code: i16) -> ErrorCode {
+    ErrorCode::from_code(code).unwrap()
+}
+
+fn text(message: &Option<Str<'_>>) -> String {
+    message.as_deref().unwrap_or_default().to_owned()
+}
+
+fn answer(error_code: i16, message: &Option<Str<'_>>) -> Result<(), Answer> {
+    match code(error_code) {
+        ErrorCode::None => Ok(()),
+        error => Err((error, text(message))),
+    }
+}
+
+fn refused<T>(error: ErrorCode, message: &str) -> Result<T, Answer> {
+    Err((error, message.to_owned()))
+}
+
+fn topic(name: &str) -> CreatableTopic<'_> {
+    CreatableTopic {
+        name: name.into(),
+        num_partitions: -1,
+        replication_factor: -1,
+        ..Default::default()
+    }
+}
+
+fn with_configs(configs: &[(&'static str, Option<&'static str>)]) -> CreatableTopic<'static> {
+    let config = |(name, value): &(&'static str, Option<&'static str>)| CreatableTopicConfig {
+        name: (*name).into(),
+        value: value.map(Str::Borrowed),
+    };
+    CreatableTopic { configs: configs.iter().map(config).collect(), ..topic("c") }
+}
+
+fn with_assignment(assignments: &[(i32, &[i32])]) -> CreatableTopic<'static> {
+    let assignment = |(index, brokers): &(i32, &[i32])| CreatableReplicaAssignment {
+        partition_index: *index,
+        broker_ids: brokers.to_vec(),
+    };
+    CreatableTopic { assignments: assignments.iter().map(assignment).collect(), ..topic("c") }
+}

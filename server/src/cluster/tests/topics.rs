@@ -1,0 +1,324 @@
+//! Topics created, deleted and grown.
+
+use super::*;
+use ErrorCode::{
+    InvalidConfig, InvalidPartitions, InvalidReplicaAssignment, InvalidReplicationFactor,
+    InvalidRequest, InvalidTopicException, PolicyViolation, TopicAlreadyExists,
+    TopicDeletionDisabled, UnknownTopicId, UnknownTopicOrPartition,
+};
+
+#[test]
+fn a_topic_gets_the_defaults_and_its_own_configs() {
+    let mut controller = Controller::new(&["num.partitions=3", "log.retention.ms=9"]);
+    let configs = [("retention.ms", Some(" 5 ")), ("cleanup.policy", Some(" compact, delete "))];
+    let result = controller.create(&with_configs(&configs)).unwrap();
+    assert_eq!((result.num_partitions, result.replication_factor), (3, 1));
+    assert_eq!(controller.image.topic_by_id(result.topic_id).unwrap().partitions, 3);
+    assert_eq!(controller.value(2, "c", "retention.ms"), Some("5"));
+    let configs = result.configs.unwrap();
+    assert!(configs.is_sorted_by(|a, b| a.name < b.name));
+    let told = |name: &str| {
+        let config = configs.iter().find(|config| config.name == name).unwrap();
+        (config.value.as_deref().unwrap().to_owned(), config.config_source)
+    };
+    assert_eq!(told("cleanup.policy"), ("compact,delete".to_owned(), 1));
+    assert_eq!(told("retention.ms"), ("5".to_owned(), 1));
+    assert_eq!(told("max.message.bytes"), ("1048588".to_owned(), 5));
+    let result = controller.create(&topic("d")).unwrap();
+    let configs = result.configs.unwrap();
+    let retention = configs.iter().find(|config| config.name == "retention.ms").unwrap();
+    assert_eq!((retention.value.as_deref(), retention.config_source), (Some("9"), 4));
+}
+
+#[test]
+fn topics_are_refused_with_kafkas_words() {
+    let partitions = |num_partitions| CreatableTopic { num_partitions, ..topic("c") };
+    let replicas = |replication_factor| CreatableTopic { replication_factor, ..topic("c") };
+    let not_positive = "Number of partitions was set to an invalid non-positive value.";
+    let excessive = "Excessively large number of partitions per request.";
+    let factor = "Replication factor must be larger than 0, or -1 to use the default value.";
+    let assigned = with_assignment(&[(0, &[1])]);
+    let cases = [
+        (topic("t1"), TopicAlreadyExists, "Topic 't1' already exists."),
+        (
+            topic("__consumer_offsets"),
+            TopicAlreadyExists,
+            "Topic '__consumer_offsets' already exists.",
+        ),
+        (
+            topic("__cluster_metadata"),
+            InvalidRequest,
+            "Creation of internal topic __cluster_metadata is prohibited.",
+        ),
+        (
+            topic(""),
+            InvalidTopicException,
+            "Topic name is invalid: the empty string is not allowed",
+        ),
+        (partitions(0), InvalidPartitions, not_positive),
+        (partitions(-2), InvalidPartitions, not_positive),
+        (partitions(10_001), PolicyViolation, excessive),
+        (partitions(i32::MAX), PolicyViolation, excessive),
+        (replicas(0), InvalidReplicationFactor, factor),
+        (replicas(-2), InvalidReplicationFactor, factor),
+        (
+            replicas(2),
+            InvalidReplicationFactor,
+            "Unable to replicate the partition 2 time(s): \
+             muster keeps one replica of each partition.",
+        ),
+        (
+            CreatableTopic { replication_factor: 1, ..assigned.clone() },
+            InvalidRequest,
+            "A manual partition assignment was specified, but replication factor was not set to \
+             -1.",
+        ),
+        (
+            CreatableTopic { num_partitions: 1, ..assigned.clone() },
+            InvalidRequest,
+            "A manual partition assignment was specified, but numPartitions was not set to -1.",
+        ),
+        (
+            with_assignment(&[(0, &[7])]),
+            InvalidReplicaAssignment,
+            "The manual partition assignment includes broker 7, but no such broker is registered.",
+        ),
+        (
+            with_assignment(&[(1, &[1])]),
+            InvalidReplicaAssignment,
+            "partitions should be a consecutive 0-based integer sequence",
+        ),
+        (
+            with_assignment(&[(0, &[1]), (0, &[1])]),
+            InvalidReplicaAssignment,
+            "Found multiple manual partition assignments for partition 0",
+        ),
+        (
+            with_assignment(&[(0, &[])]),
+            InvalidReplicaAssignment,
+            "The manual partition assignment includes an empty replica list.",
+        ),
+        (
+            with_assignment(&[(0, &[1, 1])]),
+            InvalidReplicaAssignment,
+            "The manual partition assignment includes the broker 1 more than once.",
+        ),
+        (
+            assigned,
+            InvalidReplicaAssignment,
+            "muster places partitions itself and takes no manual partition assignment.",
+        ),
+        (with_configs(&[("nope", Some("1"))]), InvalidConfig, "Unknown topic config name: nope"),
+        (
+            with_configs(&[("retention.ms", None)]),
+            InvalidConfig,
+            "Null value not supported for topic configs: retention.ms",
+        ),
+        (
+            with_configs(&[("retention.ms", Some("x"))]),
+            InvalidConfig,
+            "Invalid value x for configuration retention.ms: Not a number of type LONG",
+        ),
+    ];
+    let mut controller = Controller::with_topic("t1");
+    let before = controller.image.clone();
+    for (topic, error, message) in cases {
+        assert_eq!(controller.create(&topic), refused(error, message));
+    }
+    assert_eq!(controller.image, before);
+}
+
+#[test]
+fn topics_of_one_request_are_judged_together() {
+    let mut controller = Controller::new(&[]);
+    let results = controller.create_all(vec![topic("a"), topic("a"), topic("p.q"), topic("p_q")]);
+    let told: Vec<_> = results
+        .iter()
+        .map(|result| (&*result.name, code(result.error_code), text(&result.error_message)))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("a", InvalidRequest, "Duplicate topic name.".to_owned()),
+            ("p.q", ErrorCode::None, String::new()),
+            (
+                "p_q",
+                InvalidTopicException,
+                "Topic 'p_q' collides with existing topic: p.q".to_owned()
+            ),
+        ]
+    );
+    let large = |name| CreatableTopic { num_partitions: 9_000, ..topic(name) };
+    let results = controller.create_all(vec![large("d"), large("e")]);
+    let policy = PolicyViolation.code();
+    assert!(results.iter().all(|result| result.error_code == policy));
+}
+
+#[test]
+fn a_cluster_does_not_grow_without_end() {
+    let mut controller = Controller::new(&[]);
+    let large = |name| CreatableTopic { num_partitions: 10_000, ..topic(name) };
+    let names: Vec<String> = (0..21).map(|n| format!("t{n}")).collect();
+    let (last, rest) = names.split_last().unwrap();
+    rest.iter().for_each(|name| assert!(controller.create(&large(name)).is_ok()));
+    assert_eq!(controller.image.partition_count(), limits::PARTITIONS_MAX);
+    let words = "Excessively large number of partitions per request.";
+    assert_eq!(controller.create(&topic(last)), refused(PolicyViolation, words));
+    assert_eq!(controller.grow(10_001, None), refused(PolicyViolation, words));
+}
+
+#[test]
+fn validation_alone_changes_nothing() {
+    let mut controller = Controller::with_topic("t1");
+    let before = controller.image.clone();
+    let request =
+        CreateTopicsRequest { topics: vec![topic("a")], validate_only: true, ..Default::default() };
+    let response = controller.decide(|view, ids| create_topics(view, ids, 4, &request));
+    assert_eq!((response.topics[0].error_code, &response.topics[0].configs), (0, &None));
+    let topics = vec![CreatePartitionsTopic { name: "t1".into(), count: 3, assignments: None }];
+    let request = CreatePartitionsRequest { topics, validate_only: true, ..Default::default() };
+    let response = controller.decide(|view, _| create_partitions(view, &request));
+    assert_eq!(response.results[0].error_code, 0);
+    let ops: &[Op] = &[("retention.ms", 0, Some("5"))];
+    assert_eq!(controller.alter_all(&[(2, "t1", ops)], true), [Ok(())]);
+    assert_eq!(controller.image, before);
+}
+
+#[test]
+fn automatic_creation_takes_what_it_can() {
+    let mut controller = Controller::with_topic("t1");
+    let names = ["t1", "a b", "new", "__transaction_state"].map(str::to_owned);
+    controller.decide(|view, ids| {
+        let records = auto_create(view, ids, &names);
+        Change { records, response: () }
+    });
+    let names: Vec<&str> = controller.image.topics().map(|topic| &*topic.name).collect();
+    assert_eq!(names, ["new", "t1"]);
+}
+
+#[test]
+fn topics_are_deleted_by_name_or_id_with_their_configs() {
+    let mut controller = Controller::with_topic("t1");
+    controller.create(&with_configs(&[("retention.ms", Some("5"))])).unwrap();
+    let id = controller.image.topic("c").unwrap().id;
+    assert_eq!(controller.delete(6, &[(None, id)]), [(ErrorCode::None, String::new())]);
+    assert_eq!(controller.image.topic_by_id(id), None);
+    assert_eq!(controller.value(2, "c", "retention.ms"), None);
+    assert_eq!(controller.delete(6, &[(Some("t1"), Uuid::ZERO)])[0].0, ErrorCode::None);
+    assert_eq!(controller.image.topics().count(), 0);
+}
+
+#[test]
+fn deletions_are_refused_with_kafkas_words() {
+    let mut controller = Controller::with_topic("t1");
+    let (t1, other) = (controller.image.topic("t1").unwrap().id, Uuid([9; 16]));
+    let zero = Uuid::ZERO;
+    type Case<'a> = (&'a [(Option<&'a str>, Uuid)], ErrorCode, &'a str);
+    let cases: &[Case<'_>] = &[
+        (
+            &[(Some("nope"), zero)],
+            UnknownTopicOrPartition,
+            "This server does not host this topic-partition.",
+        ),
+        (&[(None, zero)], InvalidRequest, "Neither topic name nor id were specified."),
+        (&[(None, other)], UnknownTopicId, "This server does not host this topic ID."),
+        (
+            &[(Some("t1"), other)],
+            InvalidRequest,
+            "You may not specify both topic name and topic id.",
+        ),
+        (&[(Some("t1"), zero), (Some("t1"), zero)], InvalidRequest, "Duplicate topic name."),
+        (&[(None, t1), (None, t1)], InvalidRequest, "Duplicate topic id."),
+        (
+            &[(Some("__consumer_offsets"), zero)],
+            InvalidRequest,
+            "Deletion of internal topic __consumer_offsets is prohibited.",
+        ),
+    ];
+    for (topics, error, message) in cases {
+        assert_eq!(controller.delete(6, topics), [(*error, (*message).to_owned())]);
+    }
+    assert!(controller.image.topic("t1").is_some());
+    let twice = controller.delete(6, &[(None, t1), (Some("t1"), zero)]);
+    let words = "The provided topic name maps to an ID that was already supplied.";
+    assert_eq!(twice, [(ErrorCode::None, String::new()), (InvalidRequest, words.to_owned())]);
+
+    let mut controller = Controller::new(&["delete.topic.enable=false"]);
+    let asked = [(Some("t1"), zero)];
+    assert_eq!(controller.delete(2, &asked)[0].0, InvalidRequest);
+    assert_eq!(controller.delete(3, &asked)[0].0, TopicDeletionDisabled);
+}
+
+#[test]
+fn partitions_are_added_and_refused_with_kafkas_words() {
+    let mut controller = Controller::with_topic("t1");
+    type Case<'a> = (i32, Option<&'a [&'a [i32]]>, ErrorCode, &'a str);
+    let cases: &[Case<'_>] = &[
+        (2, None, InvalidPartitions, "Topic already has 2 partition(s)."),
+        (
+            1,
+            None,
+            InvalidPartitions,
+            "The topic t1 currently has 2 partition(s); 1 would not be an increase.",
+        ),
+        (
+            -3,
+            None,
+            InvalidPartitions,
+            "The topic t1 currently has 2 partition(s); -3 would not be an increase.",
+        ),
+        (i32::MAX, None, PolicyViolation, "Excessively large number of partitions per request."),
+        (
+            3,
+            Some(&[]),
+            InvalidReplicaAssignment,
+            "Attempted to add 1 additional partition(s), but only 0 assignment(s) were specified.",
+        ),
+        (
+            4,
+            Some(&[&[1]]),
+            InvalidReplicaAssignment,
+            "Attempted to add 2 additional partition(s), but only 1 assignment(s) were specified.",
+        ),
+        (
+            3,
+            Some(&[&[9]]),
+            InvalidReplicaAssignment,
+            "The manual partition assignment includes broker 9, but no such broker is registered.",
+        ),
+        (
+            3,
+            Some(&[&[]]),
+            InvalidReplicaAssignment,
+            "The manual partition assignment includes an empty replica list.",
+        ),
+        (
+            3,
+            Some(&[&[1]]),
+            InvalidReplicaAssignment,
+            "muster places partitions itself and takes no manual partition assignment.",
+        ),
+    ];
+    for (count, assignments, error, message) in cases {
+        assert_eq!(controller.grow(*count, *assignments), refused(*error, message));
+    }
+    assert_eq!(
+        controller.grow_all(&[("t1", 3), ("t1", 4)], None),
+        [refused(InvalidRequest, "Duplicate topic name.")]
+    );
+    assert_eq!(controller.grow_all(&[("nope", 3)], None), [refused(UnknownTopicOrPartition, "")]);
+    assert_eq!(
+        controller.grow_all(&[("__consumer_offsets", 99)], None),
+        [refused(InvalidRequest, "Extension of internal topic __consumer_offsets is prohibited.")]
+    );
+    assert_eq!(controller.grow(3, None), Ok(()));
+    assert_eq!(controller.image.topic("t1").unwrap().partitions, 3);
+}
+
+#[test]
+fn messages_do_not_grow_with_what_a_client_sends() {
+    let mut controller = Controller::new(&[]);
+    let name = "ü".repeat(16_000);
+    let (_, message) = controller.create(&topic(&name)).unwrap_err();
+    assert!(message.len() <= 2_000 && message.starts_with("Topic name is invalid: the length"));
+}

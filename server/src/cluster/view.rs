@@ -1,0 +1,35 @@
+//! What a decision or an answer about the cluster is made from.
+
+use super::{ClusterImage, Topic};
+use crate::config::Config;
+use crate::placement::Placement;
+
+/// Where a shard can be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    pub host: String,
+    pub port: u16,
+}
+
+/// A shard's view of the cluster.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    pub image: &'a ClusterImage,
+    /// As the file and the command line gave it, without what was altered since.
+    pub config: &'a Config,
+    pub placement: Placement,
+    /// By shard number, which is the node id.
+    pub endpoints: &'a [Endpoint],
+    /// The shard that looks.
+    pub shard: u32,
+    pub cluster_id: &'a str,
+}
+
+/// The shard that leads a partition of a topic, internal or not.
+pub fn leader(topic: &Topic, partition: i32, placement: Placement) -> u32 {
+    if topic.is_internal() {
+        placement.offsets_shard(partition.unsigned_abs())
+    } else {
+        placement.partition_shard(topic.id, partition)
+    }
+}

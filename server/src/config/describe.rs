@@ -1,0 +1,138 @@
+//! Configs as DescribeConfigs tells them: value, where it comes from, and what it would be without.
+//! The order of sources and the choice of synonyms are those of Kafka's `ConfigHelper`.
+
+use super::{Config, ConfigType, Key, TopicConfig};
+use crate::cluster::{BROKER_RESOURCE, ClusterImage, Overrides};
+
+/// Where a value comes from, with Kafka's numbers; a smaller one wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i8)]
+pub enum Source {
+    DynamicTopic = 1,
+    DynamicBroker = 2,
+    DynamicDefaultBroker = 3,
+    StaticBroker = 4,
+    Default = 5,
+}
+
+/// One config as it is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Described {
+    pub name: &'static str,
+    pub value: Option<String>,
+    pub source: Source,
+    pub config_type: ConfigType,
+    pub read_only: bool,
+    /// All values that it has somewhere, the one that counts first.
+    pub synonyms: Vec<Synonym>,
+}
+
+/// A value that a config has, or would have if the ones before were not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Synonym {
+    pub name: &'static str,
+    pub value: String,
+    pub source: Source,
+}
+
+/// Describes the configs of one broker and of its topics.
+#[derive(Debug)]
+pub struct Describer<'a> {
+    fixed: &'a Config,
+    effective: Config,
+    topic_defaults: TopicConfig,
+    defaults: Config,
+    of_broker: Option<&'a Overrides>,
+    of_all_brokers: Option<&'a Overrides>,
+}
+
+impl<'a> Describer<'a> {
+    /// `fixed` is what the file and the command line gave.
+    pub fn new(fixed: &'a Config, image: &'a ClusterImage, node_id: u32) -> Self {
+        let effective = fixed.with_dynamic(image, node_id);
+        Self {
+            fixed,
+            topic_defaults: effective.topic_defaults(),
+            effective,
+            defaults: Config::default(),
+            of_broker: image.configs(BROKER_RESOURCE, &node_id.to_string()),
+            of_all_brokers: image.configs(BROKER_RESOURCE, ""),
+        }
+    }
+
+    /// What the broker runs with.
+    pub fn config(&self) -> &Config {
+        &self.effective
+    }
+
+    /// A config of a topic that overrides these.
+    pub fn topic(&self, key: &Key<TopicConfig>, overrides: &Overrides) -> Described {
+        let of_broker = key.synonyms.first().map(|first| self.synonyms(first, key.synonyms));
+        let mut synonyms = of_broker.unwrap_or_default();
+        let own = overrides.get(key.name).cloned();
+        if let Some(value) = own.clone() {
+            let source = Source::DynamicTopic;
+            synonyms.insert(0, Synonym { name: key.name, value, source });
+        }
+        Described {
+            name: key.name,
+            value: own.or_else(|| key.get(&self.topic_defaults).text()),
+            source: synonyms.first().map_or(Source::Default, |synonym| synonym.source),
+            config_type: key.config_type,
+            read_only: false,
+            synonyms,
+        }
+    }
+
+    /// A config of the broker.
+    pub fn broker(&self, key: &Key<Config>) -> Described {
+        let of_topics = TopicConfig::KEYS.iter().map(|topic_key| topic_key.synonyms);
+        let group = of_topics.into_iter().find(|group| group.contains(&key.name));
+        let synonyms = self.synonyms(key.name, group.unwrap_or(&[key.name]));
+        Described {
+            name: key.name,
+            value: key.get(&self.effective).text(),
+            source: synonyms.first().map_or(Source::Default, |synonym| synonym.source),
+            config_type: key.config_type,
+            read_only: !key.flags.dynamic,
+            synonyms,
+        }
+    }
+
+    /// A config that was altered for all brokers; None if it was not.
+    pub fn all_brokers(&self, key: &Key<Config>) -> Option<Described> {
+        let value = self.of_all_brokers?.get(key.name)?.clone();
+        let source = Source::DynamicDefaultBroker;
+        Some(Described {
+            name: key.name,
+            value: Some(value.clone()),
+            source,
+            config_type: key.config_type,
+            read_only: !key.flags.dynamic,
+            synonyms: vec![Synonym { name: key.name, value, source }],
+        })
+    }
+
+    /// What the keys of a group have, source by source, from the first that is `name` itself.
+    fn synonyms(&self, name: &'static str, group: &[&'static str]) -> Vec<Synonym> {
+        use Source::{Default, DynamicBroker, DynamicDefaultBroker, StaticBroker};
+        let sources = [DynamicBroker, DynamicDefaultBroker, StaticBroker, Default].into_iter();
+        let all = sources.flat_map(|source| {
+            let of_key = move |name: &&'static str| {
+                Some(Synonym { name, value: self.text(source, name)?, source })
+            };
+            group.iter().filter_map(of_key)
+        });
+        all.skip_while(|synonym| synonym.name != name).collect()
+    }
+
+    fn text(&self, source: Source, name: &str) -> Option<String> {
+        match source {
+            Source::DynamicTopic => None,
+            Source::DynamicBroker => self.of_broker?.get(name).cloned(),
+            Source::DynamicDefaultBroker => self.of_all_brokers?.get(name).cloned(),
+            Source::StaticBroker => self.fixed.set_text(name).map(str::to_owned),
+            Source::Default => Config::key(name)?.get(&self.defaults).text(),
+        }
+    }
+}
