@@ -27,3 +27,10 @@ pub trait Topics {
     /// None if there is no such topic.
     fn partitions(&self, name: &str) -> Option<i32>;
 }
+
+/// A topic that is gone. A later one may have its name, but never its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeletedTopic<'t> {
+    pub name: &'t str,
+    pub id: Uuid,
+}

@@ -1,10 +1,15 @@
 //! The coordinator of all groups of a shard: routes each request to its group.
 
+use crate::classic::ClassicGroup;
 use crate::config::Config;
-use crate::context::Context;
+use crate::context::{Context, DeletedTopic};
+use crate::group::{Entry, Group, Groups};
+use crate::offsets;
 use crate::output::{Output, RequestId};
-use muster_codec::records::GroupRecord;
-use muster_codec::{Request, Uuid};
+use crate::text::Text;
+use crate::timers::{Reason, Timer, TimerKey, Timers};
+use crate::turn::Turn;
+use muster_codec::{ErrorCode, Request};
 
 /// Who sent a request, and in which version.
 #[derive(Debug, Clone, Copy)]
@@ -19,54 +24,142 @@ pub struct Caller<'r> {
 /// All groups of a shard.
 #[derive(Debug)]
 pub struct Coordinator {
-    config: Config,
+    pub(crate) config: Config,
+    pub(crate) groups: Groups,
+    pub(crate) timers: Timers,
+    pub(crate) sweep: Sweep,
+    /// The position of the last record.
+    pub(crate) written_at: u64,
+    /// The position of the last record with which a group went: who does not find a group may see
+    /// what that record did.
+    pub(crate) removed_at: u64,
+}
+
+/// The search for expired offsets, every `offsets.retention.check.interval.ms`.
+#[derive(Debug, Default)]
+pub(crate) struct Sweep {
+    pub(crate) timer: Timer,
+    /// How far it came, if it is not through.
+    pub(crate) swept: Option<Text>,
 }
 
 impl Coordinator {
     pub fn new(config: Config) -> Self {
-        Self { config }
+        Self {
+            config,
+            groups: Groups::default(),
+            timers: Timers::default(),
+            sweep: Sweep::default(),
+            written_at: 0,
+            removed_at: 0,
+        }
     }
 
     /// Serves JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetFetch, OffsetDelete,
-    /// ListGroups, DescribeGroups and DeleteGroups.
+    /// ListGroups, DescribeGroups and DeleteGroups. A request of another API gets no answer: it is
+    /// not for a coordinator.
+    ///
+    /// JoinGroup and SyncGroup may be answered by a later call.
     pub fn handle<'r>(
         &mut self,
         context: &mut Context<'_>,
         caller: Caller<'r>,
         request: Request<'r>,
     ) -> Output<'r> {
-        let _ = (context, caller, request, &self.config);
-        Output::default()
-    }
-
-    /// Applies a record to the durable state.
-    pub fn replay(&mut self, record: &GroupRecord<'_>, position: u64) {
-        let _ = (record, position);
+        let mut output = Output::default();
+        let out = &mut output;
+        match request {
+            Request::Heartbeat(body) => self.heartbeat(context, caller, &body, out),
+            Request::OffsetCommit(body) => self.offset_commit(context, caller, body, out),
+            Request::OffsetFetch(body) => self.offset_fetch(context, caller, body, out),
+            Request::JoinGroup(body) => self.join_group(context, caller, body, out),
+            Request::SyncGroup(body) => self.sync_group(context, caller, body, out),
+            Request::LeaveGroup(body) => self.leave_group(context, caller, body, out),
+            Request::OffsetDelete(body) => self.offset_delete(context, caller, body, out),
+            Request::ListGroups(body) => self.list_groups(caller, &body, out),
+            Request::DescribeGroups(body) => self.describe_groups(caller, body, out),
+            Request::DeleteGroups(body) => self.delete_groups(context, caller, body, out),
+            other => debug_assert!(false, "{:?} is not for a coordinator", other.api_key()),
+        }
+        output
     }
 
     /// All records of the log are replayed: sessions start, at `now`, and deadlines with them.
     pub fn loaded(&mut self, now: i64) {
-        let _ = now;
+        let interval_ms = self.config.offsets_retention_check_interval_ms;
+        let at = now.saturating_add(interval_ms);
+        self.timers.schedule(&mut self.sweep.timer, at, || TimerKey::Sweep);
+        let mut output = Output::default();
+        let mut next = self.groups.id_after(None);
+        while let Some(id) = next {
+            self.with(now, 0, &mut output, &id, |turn, entry| {
+                if let Some(Group::Classic(group)) = entry.and_then(|it| it.group.as_mut()) {
+                    group.loaded(turn);
+                }
+            });
+            next = self.groups.id_after(Some(&id));
+        }
+        debug_assert!(output.records.is_empty() && output.answers.is_empty());
     }
 
     /// When [`Self::expire`] is due, in the milliseconds of [`Context::now`].
     pub fn next_deadline(&self) -> Option<i64> {
-        None
+        self.next_timer().map(|(at, _)| at)
     }
 
-    /// Does what is due at `context.now`.
-    pub fn expire(&mut self, context: &mut Context<'_>) -> Output<'static> {
-        let _ = context;
-        Output::default()
+    /// As [`Self::next_deadline`], and what for. There may turn out to be nothing to do yet.
+    pub fn next_timer(&self) -> Option<(i64, Reason)> {
+        self.timers.next()
     }
 
     /// Tombstones for the offsets of topics that are gone.
     pub fn topics_deleted(
         &mut self,
         context: &mut Context<'_>,
-        topics: &[Uuid],
+        topics: &[DeletedTopic<'_>],
     ) -> Output<'static> {
-        let _ = (context, topics);
-        Output::default()
+        let mut output = Output::default();
+        let mut next = self.groups.id_after(None);
+        while let Some(id) = next {
+            self.with(context.now, context.position, &mut output, &id, |turn, entry| {
+                if let Some(entry) = entry {
+                    offsets::delete_topics(turn, &entry.offsets, &id, topics);
+                }
+            });
+            next = self.groups.id_after(Some(&id));
+        }
+        output
+    }
+
+    /// Does something to a group, or to the absence of one.
+    pub(crate) fn with<'r, R>(
+        &mut self,
+        now: i64,
+        position: u64,
+        output: &mut Output<'r>,
+        group_id: &str,
+        act: impl FnOnce(&mut Turn<'_, 'r>, Option<&mut Entry>) -> R,
+    ) -> R {
+        let entry = self.groups.get_mut(group_id);
+        let visible_at = entry.as_ref().map_or(self.removed_at, |entry| entry.written_at);
+        let (config, timers) = (&self.config, &mut self.timers);
+        act(&mut Turn { now, config, timers, output, visible_at, position }, entry)
+    }
+
+    /// Makes sure that there is a group; tells whether it is new.
+    ///
+    /// # Errors
+    /// COORDINATOR_NOT_AVAILABLE if there are too many already.
+    pub(crate) fn create_if_absent(&mut self, group_id: &str, now: i64) -> Result<bool, ErrorCode> {
+        let is_full = self.groups.is_full();
+        let entry = match self.groups.get_mut(group_id) {
+            Some(entry) if entry.group.is_some() => return Ok(false),
+            Some(entry) => entry,
+            None if is_full => return Err(ErrorCode::CoordinatorNotAvailable),
+            None => self.groups.insert(group_id),
+        };
+        entry.group = Some(Group::Classic(ClassicGroup::new(entry.id.clone(), now)));
+        entry.written_at = entry.written_at.max(self.removed_at);
+        Ok(true)
     }
 }

@@ -10,8 +10,13 @@
 //!   work and at recovery alike. The caller replays the records of an `Output`, in order, before
 //!   the next call, and appends them to its log as one atomic batch per group.
 //! - **Time**: whenever `now` has reached [`Coordinator::next_deadline`], the caller calls
-//!   [`Coordinator::expire`]. A spurious call does no harm. `now` never goes back.
+//!   [`Coordinator::expire`], and again as long as that is so: one call does a limited amount of
+//!   work, and ends with the first that wants records written. A spurious call does no harm. `now`
+//!   never goes back.
 //! - **Topics**: [`Coordinator::topics_deleted`] when topics are gone.
+//!
+//! A coordinator begins with the records of its log, then [`Coordinator::loaded`], once, also if
+//! the log is empty. Before that it serves no requests.
 //!
 //! **What is seen is durable**: [`Context::position`] is the place in the caller's log that the
 //! records of this call will have. Each response says with [`Answer::visible_at`] which position
@@ -23,12 +28,24 @@
 
 extern crate alloc;
 
+mod classic;
 pub mod config;
 pub mod context;
 pub mod coordinator;
+mod describe;
+mod expire;
+mod group;
+pub mod limits;
+mod offsets;
 pub mod output;
+mod replay;
+mod requests;
+mod text;
+mod timers;
+mod turn;
 
 pub use config::Config;
-pub use context::{Context, Ids, Topics};
+pub use context::{Context, DeletedTopic, Ids, Topics};
 pub use coordinator::{Caller, Coordinator};
 pub use output::{Answer, Output, RequestId};
+pub use timers::Reason;

@@ -27,3 +27,14 @@ pub struct Output<'a> {
     pub records: Vec<GroupRecord<'a>>,
     pub answers: Vec<Answer<'a>>,
 }
+
+impl<'a> Output<'a> {
+    pub(crate) fn answer(
+        &mut self,
+        request: RequestId,
+        response: impl Into<Response<'a>>,
+        visible_at: u64,
+    ) {
+        self.answers.push(Answer { request, response: response.into(), visible_at });
+    }
+}

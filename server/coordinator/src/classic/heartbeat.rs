@@ -1,0 +1,80 @@
+//! Heartbeat, and the ends of sessions.
+
+use super::state::State;
+use super::{ClassicGroup, Member};
+use crate::text::Text;
+use crate::timers::TimerKey;
+use crate::turn::Turn;
+use muster_codec::ErrorCode;
+use muster_codec::messages::HeartbeatRequest;
+
+impl ClassicGroup {
+    pub(crate) fn heartbeat(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        request: &HeartbeatRequest<'_>,
+    ) -> ErrorCode {
+        let member_id = &*request.member_id;
+        if let Err(error) = self.validate_member(member_id, request.group_instance_id.as_deref()) {
+            return error;
+        }
+        if request.generation_id != self.generation {
+            return ErrorCode::IllegalGeneration;
+        }
+        self.restart_session(turn, member_id);
+        match self.state {
+            State::Empty | State::Dead => ErrorCode::UnknownMemberId,
+            State::PreparingRebalance => ErrorCode::RebalanceInProgress,
+            // A member may heartbeat as soon as its JoinGroup is answered.
+            State::CompletingRebalance | State::Stable => ErrorCode::None,
+        }
+    }
+
+    /// The session timer of a member, or of an id that nobody joined with, has come up.
+    pub(crate) fn session_timer(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        group_id: Text,
+        member_id: Text,
+    ) {
+        let key = TimerKey::Session { group_id, member_id: member_id.clone() };
+        if let Some(timer) = self.pending_joins.get_mut(&member_id) {
+            if turn.timers.due(timer, turn.now, key) {
+                self.pending_joins.remove(&member_id);
+                self.complete_join_if_all_joined(turn);
+            }
+        } else if let Some(member) = self.roster.get_mut(&member_id)
+            && turn.timers.due(&mut member.session, turn.now, key)
+            && !member.is_waiting()
+        {
+            self.expire_member(turn, &member_id);
+        }
+    }
+
+    fn expire_member(&mut self, turn: &mut Turn<'_, '_>, member_id: &str) {
+        self.remove_member(turn, member_id);
+        match self.state {
+            State::Stable | State::CompletingRebalance => self.prepare_rebalance(turn),
+            State::PreparingRebalance => self.complete_join_if_all_joined(turn),
+            State::Empty | State::Dead => {}
+        }
+    }
+
+    /// Removes a member that is gone for us. What it has parked is answered: its client, if there
+    /// still is one, joins anew.
+    pub(super) fn remove_member(&mut self, turn: &mut Turn<'_, '_>, member_id: &str) {
+        let Some(mut member) = self.roster.remove(member_id) else { return };
+        self.pending_syncs.remove(member_id);
+        self.dismiss(turn, &mut member);
+    }
+
+    fn dismiss(&self, turn: &mut Turn<'_, '_>, member: &mut Member) {
+        turn.timers.cancel(&mut member.session);
+        if let Some(parked) = member.parked_join.take() {
+            parked.refuse_join(turn, ErrorCode::UnknownMemberId, "");
+        }
+        if let Some(parked) = member.parked_sync.take() {
+            parked.refuse_sync(turn, ErrorCode::UnknownMemberId);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! JoinGroup.
+//!
+//! - v4: a new dynamic member gets MEMBER_ID_REQUIRED and an id, and joins again with it (KIP-394);
+//!   before, it joins at once.
+//! - v5: static members (KIP-345). v9: `skip_assignment`.
+
+use super::member::{Identity, Member, keep};
+use super::parked::Parked;
+use super::state::State;
+use super::{ClassicGroup, schedule_session};
+use crate::config::Config;
+use crate::context::Ids;
+use crate::limits::{
+    GROUP_MEMBERS_MAX, GROUP_PENDING_MEMBERS_MAX, MEMBER_PROTOCOLS_BYTES_MAX, MEMBER_PROTOCOLS_MAX,
+};
+use crate::text::{Text, owned, owned_bytes};
+use crate::timers::{Timer, TimerKey};
+use crate::turn::Turn;
+use alloc::format;
+use alloc::vec::Vec;
+use muster_codec::ErrorCode;
+use muster_codec::messages::{JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember};
+
+/// How long a new member's JoinGroup is parked at most. It has no id yet, so its client may have
+/// gone without a trace (`CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS` in Kafka).
+const NEW_MEMBER_JOIN_TIMEOUT_MS: i64 = 5 * 60 * 1_000;
+
+/// The first version in which a dynamic member must join with an id of ours.
+const MEMBER_ID_REQUIRED_FROM: i16 = 4;
+
+/// A JoinGroup on its way in.
+pub(crate) struct Joining<'j> {
+    pub(crate) parked: Parked,
+    pub(crate) client_id: &'j str,
+    pub(crate) client_host: &'j str,
+    pub(crate) request: JoinGroupRequest<'j>,
+    pub(crate) ids: &'j mut dyn Ids,
+}
+
+impl<'j> Joining<'j> {
+    /// The request as it is meant: v0 has no rebalance timeout, and the session timeout counts.
+    pub(crate) fn new(
+        parked: Parked,
+        client: (&'j str, &'j str),
+        mut request: JoinGroupRequest<'j>,
+        ids: &'j mut dyn Ids,
+    ) -> Self {
+        if parked.api_version == 0 {
+            request.rebalance_timeout_ms = request.session_timeout_ms;
+        }
+        Self { parked, client_id: client.0, client_host: client.1, request, ids }
+    }
+
+    /// Why the request is refused, whatever its group.
+    pub(crate) fn refusal(&self, config: &Config) -> Option<ErrorCode> {
+        let sessions = config.group_min_session_timeout_ms..=config.group_max_session_timeout_ms;
+        let protocols = &self.request.protocols;
+        let bytes = protocols.iter().map(|it| it.name.len() + it.metadata.len()).sum::<usize>();
+        if self.request.group_id.is_empty() {
+            Some(ErrorCode::InvalidGroupId)
+        } else if !sessions.contains(&self.request.session_timeout_ms) {
+            Some(ErrorCode::InvalidSessionTimeout)
+        } else if protocols.len() > MEMBER_PROTOCOLS_MAX {
+            Some(ErrorCode::InconsistentGroupProtocol)
+        } else {
+            (bytes > MEMBER_PROTOCOLS_BYTES_MAX).then_some(ErrorCode::UnknownServerError)
+        }
+    }
+
+    pub(crate) fn refuse(&self, turn: &mut Turn<'_, '_>, error: ErrorCode) {
+        self.parked.refuse_join(turn, error, &self.request.member_id);
+    }
+
+    /// Refuses it without a member id, for the client to start from the beginning.
+    fn refuse_member(&self, turn: &mut Turn<'_, '_>, error: ErrorCode) {
+        self.parked.refuse_join(turn, error, "");
+    }
+
+    fn new_member_id(&mut self) -> Text {
+        let name = self.request.group_instance_id.as_deref().unwrap_or(self.client_id);
+        let uuid = u128::from_be_bytes(self.ids.next_id().0);
+        let [a, b, c, d] = [uuid >> 96, uuid >> 80, uuid >> 64, uuid >> 48];
+        let (b, c, d, e) = (b as u16, c as u16, d as u16, uuid & 0xffff_ffff_ffff);
+        Text::from(format!("{name}-{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}"))
+    }
+}
+
+impl ClassicGroup {
+    /// Answers a JoinGroup, or parks it until the rebalance is through.
+    pub(crate) fn join(&mut self, turn: &mut Turn<'_, '_>, joining: Joining<'_>) {
+        let request = &joining.request;
+        let member_id = &*request.member_id;
+        if !self.has_room_for(turn.config, member_id) {
+            self.remove_member(turn, member_id);
+            self.forget_pending_join(turn, member_id);
+            joining.refuse_member(turn, ErrorCode::GroupMaxSizeReached);
+        } else if !self.supports(&request.protocol_type, request) {
+            joining.refuse(turn, ErrorCode::InconsistentGroupProtocol);
+        } else if member_id.is_empty() {
+            self.join_new_member(turn, joining);
+        } else if self.pending_joins.contains_key(member_id) {
+            self.join_pending_member(turn, joining);
+        } else {
+            self.join_member(turn, joining);
+        }
+    }
+
+    /// During a rebalance the group counts who has joined: when `group.max.size` was lowered, the
+    /// last to come are left out.
+    fn has_room_for(&self, config: &Config, member_id: &str) -> bool {
+        let max = usize::try_from(config.group_max_size).unwrap_or(0).min(GROUP_MEMBERS_MAX);
+        let member = self.roster.get(member_id);
+        match self.state {
+            State::Empty | State::Dead => true,
+            State::PreparingRebalance => {
+                member.is_some_and(|it| it.parked_join.is_some())
+                    || self.roster.parked_joins() < max
+            }
+            State::CompletingRebalance | State::Stable => {
+                member.is_some() || self.roster.len() < max
+            }
+        }
+    }
+
+    fn supports(&self, protocol_type: &str, request: &JoinGroupRequest<'_>) -> bool {
+        match self.state {
+            State::Empty => !protocol_type.is_empty() && !request.protocols.is_empty(),
+            _ => {
+                self.protocol_type.as_deref() == Some(protocol_type)
+                    && self.roster.all_offer_one_of(&request.protocols)
+            }
+        }
+    }
+
+    fn join_new_member(&mut self, turn: &mut Turn<'_, '_>, mut joining: Joining<'_>) {
+        let member_id = joining.new_member_id();
+        let instance_id = joining.request.group_instance_id.as_deref();
+        let replaced = instance_id.and_then(|it| self.roster.static_member_id(it)).cloned();
+        let is_dynamic = instance_id.is_none();
+        if let Some(replaced) = replaced {
+            self.replace_static_member(turn, joining, &replaced, member_id);
+        } else if is_dynamic && joining.parked.api_version >= MEMBER_ID_REQUIRED_FROM {
+            self.require_member_id(turn, joining, member_id);
+        } else {
+            self.add_member(turn, joining, member_id);
+        }
+    }
+
+    /// The client is to join again, with an id by which we know that it got our answer.
+    fn require_member_id(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        joining: Joining<'_>,
+        member_id: Text,
+    ) {
+        if self.pending_joins.len() >= GROUP_PENDING_MEMBERS_MAX {
+            return joining.refuse_member(turn, ErrorCode::GroupMaxSizeReached);
+        }
+        let mut timer = Timer::default();
+        let at = turn.now.saturating_add(i64::from(joining.request.session_timeout_ms));
+        turn.timers.schedule(&mut timer, at, || TimerKey::Session {
+            group_id: self.id.clone(),
+            member_id: member_id.clone(),
+        });
+        joining.parked.refuse_join(turn, ErrorCode::MemberIdRequired, &member_id);
+        self.pending_joins.insert(member_id, timer);
+    }
+
+    fn join_pending_member(&mut self, turn: &mut Turn<'_, '_>, joining: Joining<'_>) {
+        if joining.request.group_instance_id.is_some() {
+            // A static member needs no id to join, so no client does this. Kafka raises an
+            // exception here that it does not expect.
+            return joining.refuse_member(turn, ErrorCode::UnknownServerError);
+        }
+        let member_id = Text::from(&*joining.request.member_id);
+        self.add_member(turn, joining, member_id);
+    }
+
+    fn add_member(&mut self, turn: &mut Turn<'_, '_>, joining: Joining<'_>, member_id: Text) {
+        let request = &joining.request;
+        let mut member = Member::new(
+            Identity {
+                member_id: member_id.clone(),
+                instance_id: request.group_instance_id.as_deref().map(Text::from),
+                client_id: Text::from(joining.client_id),
+                client_host: Text::from(joining.client_host),
+                rebalance_timeout_ms: request.rebalance_timeout_ms,
+                session_timeout_ms: request.session_timeout_ms,
+            },
+            keep(&request.protocols),
+        );
+        member.is_new = true;
+        member.parked_join = Some(joining.parked);
+        member.session = self.pending_joins.remove(&member_id).unwrap_or_default();
+        schedule_session(turn, &self.id, &mut member, NEW_MEMBER_JOIN_TIMEOUT_MS);
+        if self.roster.is_empty() {
+            self.protocol_type = Some(Text::from(&*request.protocol_type));
+        }
+        self.new_member_added |= self.is_in_initial_rebalance();
+        self.roster.insert(member);
+        self.rebalance_or_complete_join(turn);
+    }
+
+    fn join_member(&mut self, turn: &mut Turn<'_, '_>, joining: Joining<'_>) {
+        let request = &joining.request;
+        let member_id = &*request.member_id;
+        if let Err(error) = self.validate_member(member_id, request.group_instance_id.as_deref()) {
+            return joining.parked.fence_join(turn, error, member_id);
+        }
+        let unchanged =
+            self.roster.get(member_id).is_some_and(|member| member.offers(&request.protocols));
+        // A leader that joins a stable group wants the partitions assigned anew.
+        let repeats = match self.state {
+            State::CompletingRebalance => unchanged,
+            State::Stable => unchanged && !self.roster.is_leader(member_id),
+            State::Empty | State::PreparingRebalance | State::Dead => false,
+        };
+        if repeats {
+            let response = self.joined(member_id);
+            return joining.parked.answer_join(turn, response);
+        }
+        self.update_member(member_id, request);
+        self.park_join(turn, member_id, joining.parked);
+        self.rebalance_or_complete_join(turn);
+    }
+
+    pub(super) fn update_member(&mut self, member_id: &str, request: &JoinGroupRequest<'_>) {
+        self.roster.set_protocols(member_id, keep(&request.protocols));
+        if let Some(member) = self.roster.get_mut(member_id) {
+            member.identity.rebalance_timeout_ms = request.rebalance_timeout_ms;
+            member.identity.session_timeout_ms = request.session_timeout_ms;
+        }
+    }
+
+    /// Parks the JoinGroup of a member. One that it parked before, from a connection that its
+    /// client has left, is answered lest it waits for ever, as it does with Kafka.
+    pub(super) fn park_join(&mut self, turn: &mut Turn<'_, '_>, member_id: &str, parked: Parked) {
+        if let Some(before) = self.roster.park_join(member_id, parked) {
+            before.refuse_join(turn, ErrorCode::RebalanceInProgress, member_id);
+        }
+    }
+
+    pub(super) fn forget_pending_join(&mut self, turn: &mut Turn<'_, '_>, member_id: &str) -> bool {
+        let timer = self.pending_joins.remove(member_id);
+        timer.map(|mut timer| turn.timers.cancel(&mut timer)).is_some()
+    }
+
+    /// The answer to a member that is in the current generation; the leader's names all members.
+    pub(super) fn joined(&self, member_id: &str) -> JoinGroupResponse<'static> {
+        let is_leader = self.roster.is_leader(member_id);
+        JoinGroupResponse {
+            generation_id: self.generation,
+            protocol_type: self.protocol_type.as_deref().map(owned),
+            protocol_name: self.protocol.as_deref().map(owned),
+            leader: self.roster.leader().map(|it| owned(it)).unwrap_or_default(),
+            member_id: owned(member_id),
+            members: if is_leader { self.subscriptions() } else { Vec::new() },
+            ..Default::default()
+        }
+    }
+
+    fn subscriptions(&self) -> Vec<JoinGroupResponseMember<'static>> {
+        let protocol = self.protocol.as_deref().unwrap_or_default();
+        let members = self.roster.iter().map(|member| JoinGroupResponseMember {
+            member_id: owned(&member.identity.member_id),
+            group_instance_id: member.identity.instance_id.as_deref().map(owned),
+            metadata: member.metadata(protocol).map(|it| owned_bytes(it)).unwrap_or_default(),
+        });
+        members.collect()
+    }
+}

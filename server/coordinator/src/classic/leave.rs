@@ -1,0 +1,94 @@
+//! LeaveGroup. From v3 on several members may leave at once, a static one by its instance id alone
+//! (an administrator's request); before, the one member's error is that of the response.
+
+use super::ClassicGroup;
+use super::state::State;
+use crate::turn::Turn;
+use alloc::vec;
+use alloc::vec::Vec;
+use muster_codec::ErrorCode;
+use muster_codec::messages::{
+    LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse,
+};
+
+/// The first version with a list of members.
+const MEMBERS_FROM: i16 = 3;
+
+impl ClassicGroup {
+    pub(crate) fn leave<'r>(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        api_version: i16,
+        request: LeaveGroupRequest<'r>,
+    ) -> LeaveGroupResponse<'r> {
+        let leaving = leaving(api_version, request).into_iter();
+        let members: Vec<_> = leaving
+            .map(|member| {
+                let error = self.leave_one(turn, &member);
+                left(member, error)
+            })
+            .collect();
+        if members.iter().any(|it| it.error_code == ErrorCode::None as i16) {
+            match self.state {
+                State::Stable | State::CompletingRebalance => self.prepare_rebalance(turn),
+                State::PreparingRebalance => self.maybe_complete_join(turn),
+                State::Empty | State::Dead => {}
+            }
+        }
+        response(api_version, members)
+    }
+
+    fn leave_one(&mut self, turn: &mut Turn<'_, '_>, member: &MemberIdentity<'_>) -> ErrorCode {
+        let (member_id, instance_id) = (&*member.member_id, member.group_instance_id.as_deref());
+        if member_id.is_empty() {
+            let known = instance_id.and_then(|it| self.roster.static_member_id(it)).cloned();
+            let Some(member_id) = known else { return ErrorCode::UnknownMemberId };
+            self.remove_member(turn, &member_id);
+            return ErrorCode::None;
+        }
+        if self.forget_pending_join(turn, member_id) {
+            return ErrorCode::None;
+        }
+        match self.validate_member(member_id, instance_id) {
+            Ok(()) => {
+                self.remove_member(turn, member_id);
+                ErrorCode::None
+            }
+            Err(error) => error,
+        }
+    }
+}
+
+/// In a group that does not exist each member is unknown.
+pub(crate) fn leave_unknown_group(
+    api_version: i16,
+    request: LeaveGroupRequest<'_>,
+) -> LeaveGroupResponse<'_> {
+    let leaving = leaving(api_version, request).into_iter();
+    let members = leaving.map(|member| left(member, ErrorCode::UnknownMemberId)).collect();
+    response(api_version, members)
+}
+
+fn leaving(api_version: i16, request: LeaveGroupRequest<'_>) -> Vec<MemberIdentity<'_>> {
+    match api_version >= MEMBERS_FROM {
+        true => request.members,
+        false => vec![MemberIdentity { member_id: request.member_id, ..Default::default() }],
+    }
+}
+
+fn left(member: MemberIdentity<'_>, error: ErrorCode) -> MemberResponse<'_> {
+    MemberResponse {
+        member_id: member.member_id,
+        group_instance_id: member.group_instance_id,
+        error_code: error as i16,
+    }
+}
+
+fn response(api_version: i16, members: Vec<MemberResponse<'_>>) -> LeaveGroupResponse<'_> {
+    match (api_version >= MEMBERS_FROM, members.first()) {
+        (false, Some(only)) => {
+            LeaveGroupResponse { error_code: only.error_code, ..Default::default() }
+        }
+        _ => LeaveGroupResponse { members, ..Default::default() },
+    }
+}

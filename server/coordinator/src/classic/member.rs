@@ -1,0 +1,85 @@
+//! A member of a classic group.
+
+use super::parked::Parked;
+use crate::text::{Blob, Text};
+use crate::timers::Timer;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use muster_codec::messages::JoinGroupRequestProtocol;
+
+/// What a member says of itself, but for its protocols.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) member_id: Text,
+    /// Of static members (KIP-345).
+    pub(crate) instance_id: Option<Text>,
+    pub(crate) client_id: Text,
+    pub(crate) client_host: Text,
+    pub(crate) rebalance_timeout_ms: i32,
+    pub(crate) session_timeout_ms: i32,
+}
+
+/// An assignment strategy that a member offers, with metadata that is opaque to us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Protocol {
+    pub(crate) name: Text,
+    pub(crate) metadata: Blob,
+}
+
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) identity: Identity,
+    /// In the order of the member's preference; just the chosen one after a restart.
+    pub(crate) protocols: Vec<Protocol>,
+    pub(crate) assignment: Blob,
+    pub(crate) parked_join: Option<Parked>,
+    pub(crate) parked_sync: Option<Parked>,
+    /// Whether it has yet to get its first JoinGroup answered. It has no id to heartbeat with.
+    pub(crate) is_new: bool,
+    pub(crate) session: Timer,
+    /// Orders members by when they came in.
+    pub(crate) inserted: u64,
+}
+
+impl Member {
+    pub(crate) fn new(identity: Identity, protocols: Vec<Protocol>) -> Self {
+        Self {
+            identity,
+            protocols,
+            assignment: Arc::from([]),
+            parked_join: None,
+            parked_sync: None,
+            is_new: false,
+            session: Timer::default(),
+            inserted: 0,
+        }
+    }
+
+    pub(crate) fn metadata(&self, protocol: &str) -> Option<&Blob> {
+        self.protocols.iter().find(|it| &*it.name == protocol).map(|it| &it.metadata)
+    }
+
+    pub(crate) fn offers(&self, protocols: &[JoinGroupRequestProtocol<'_>]) -> bool {
+        self.protocols.len() == protocols.len()
+            && self
+                .protocols
+                .iter()
+                .zip(protocols)
+                .all(|(mine, other)| *mine.name == *other.name && *mine.metadata == *other.metadata)
+    }
+
+    /// Whether the end of its session does not matter: it waits for us. A new member waits so only
+    /// as long as its timer says.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.is_new && (self.parked_join.is_some() || self.parked_sync.is_some())
+    }
+}
+
+/// The protocols of a request, to keep.
+pub(crate) fn keep(protocols: &[JoinGroupRequestProtocol<'_>]) -> Vec<Protocol> {
+    let kept = protocols.iter().map(|protocol| Protocol {
+        name: Text::from(&*protocol.name),
+        metadata: Blob::from(&*protocol.metadata),
+    });
+    kept.collect()
+}

@@ -1,0 +1,80 @@
+//! What a classic group says to those who commit or delete its offsets, or all of it.
+
+use super::ClassicGroup;
+use super::state::State;
+use crate::offsets::RetentionBase;
+use crate::turn::Turn;
+use muster_codec::ErrorCode;
+use muster_codec::messages::OffsetCommitRequest;
+
+impl ClassicGroup {
+    /// Whether the group takes a commit. One of a member counts as a heartbeat.
+    ///
+    /// # Errors
+    /// UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION; REBALANCE_IN_PROGRESS while the
+    /// member has yet to fetch its assignment.
+    pub(crate) fn accept_commit(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        request: &OffsetCommitRequest<'_>,
+    ) -> Result<(), ErrorCode> {
+        let generation = request.generation_id_or_member_epoch;
+        let instance_id = request.group_instance_id.as_deref();
+        if generation < 0 && self.state == State::Empty {
+            return Ok(());
+        }
+        if generation < 0 && request.member_id.is_empty() && instance_id.is_none() {
+            return Err(ErrorCode::UnknownMemberId);
+        }
+        self.validate_member(&request.member_id, instance_id)?;
+        if generation != self.generation {
+            return Err(ErrorCode::IllegalGeneration);
+        }
+        if self.state == State::CompletingRebalance {
+            return Err(ErrorCode::RebalanceInProgress);
+        }
+        self.restart_session(turn, &request.member_id);
+        Ok(())
+    }
+
+    /// # Errors
+    /// NON_EMPTY_GROUP if members may be using offsets of which we do not know the topics.
+    pub(crate) fn validate_offset_delete(&self) -> Result<(), ErrorCode> {
+        match self.state == State::Empty || self.uses_consumer_protocol() {
+            true => Ok(()),
+            false => Err(ErrorCode::NonEmptyGroup),
+        }
+    }
+
+    /// # Errors
+    /// NON_EMPTY_GROUP.
+    pub(crate) fn validate_delete(&self) -> Result<(), ErrorCode> {
+        match self.state {
+            State::Empty => Ok(()),
+            State::Dead => Err(ErrorCode::GroupIdNotFound),
+            State::PreparingRebalance | State::CompletingRebalance | State::Stable => {
+                Err(ErrorCode::NonEmptyGroup)
+            }
+        }
+    }
+
+    /// If in doubt, consumers are subscribed to every topic.
+    pub(crate) fn is_subscribed_to(&self, topic: &str) -> bool {
+        match &self.subscribed_topics {
+            Some(topics) => topics.contains(topic),
+            None => self.uses_consumer_protocol(),
+        }
+    }
+
+    /// From when offsets are kept; None while they may not expire.
+    pub(crate) fn retention_base(&self) -> Option<RetentionBase> {
+        let is_consumer = self.uses_consumer_protocol() && self.subscribed_topics.is_some();
+        match self.state {
+            _ if self.protocol_type.is_none() => Some(RetentionBase::Commit),
+            State::Empty if self.state_timestamp == -1 => Some(RetentionBase::Commit),
+            State::Empty => Some(RetentionBase::Empty { since: self.state_timestamp }),
+            State::Stable if is_consumer => Some(RetentionBase::Commit),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A static member that comes back without its member id, say after a restart (KIP-345): it takes
+//! its own place, and if nothing depends on it, nobody else notices.
+
+use super::ClassicGroup;
+use super::join::Joining;
+use super::state::State;
+use crate::text::{Text, owned, owned_bytes};
+use crate::turn::Turn;
+use muster_codec::ErrorCode;
+use muster_codec::messages::JoinGroupResponse;
+
+/// The first version whose leader can be told to keep the assignment (KIP-814).
+const SKIP_ASSIGNMENT_FROM: i16 = 9;
+
+impl ClassicGroup {
+    /// Gives the place of `old_id` to `new_id`, and fences whoever still uses the old one.
+    pub(super) fn replace_static_member(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        joining: Joining<'_>,
+        old_id: &Text,
+        new_id: Text,
+    ) {
+        let old_leader = self.roster.leader().cloned();
+        self.fence(turn, old_id);
+        self.roster.rename(old_id, new_id.clone());
+        self.restart_session(turn, &new_id);
+        self.update_member(&new_id, &joining.request);
+        if self.state == State::Stable && self.roster.vote() == self.protocol {
+            return self.keep_generation(turn, joining, old_leader, &new_id);
+        }
+        self.park_join(turn, &new_id, joining.parked);
+        match self.state {
+            // In CompletingRebalance the leader may know the old id already, and assign to it.
+            State::Stable | State::CompletingRebalance => self.prepare_rebalance(turn),
+            State::PreparingRebalance => self.maybe_complete_join(turn),
+            State::Empty | State::Dead => {}
+        }
+    }
+
+    fn fence(&mut self, turn: &mut Turn<'_, '_>, member_id: &Text) {
+        let parked_join = self.roster.take_parked_join(member_id);
+        let Some(member) = self.roster.get_mut(member_id) else { return };
+        turn.timers.cancel(&mut member.session);
+        member.is_new = false;
+        let parked_sync = member.parked_sync.take();
+        if let Some(parked) = parked_join {
+            parked.fence_join(turn, ErrorCode::FencedInstanceId, member_id);
+        }
+        if let Some(parked) = parked_sync {
+            parked.refuse_sync(turn, ErrorCode::FencedInstanceId);
+        }
+    }
+
+    /// The member goes on in the current generation; its new id is recorded. A leader that cannot
+    /// be told to skip the assignment must not see that it is the leader, or it would assign.
+    fn keep_generation(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        joining: Joining<'_>,
+        old_leader: Option<Text>,
+        new_id: &Text,
+    ) {
+        let record = self.record(|member| owned_bytes(&member.assignment));
+        self.write(turn, record);
+        let response = match joining.parked.api_version >= SKIP_ASSIGNMENT_FROM {
+            true => JoinGroupResponse {
+                skip_assignment: self.roster.is_leader(new_id),
+                ..self.joined(new_id)
+            },
+            false => JoinGroupResponse {
+                leader: old_leader.as_deref().map(owned).unwrap_or_default(),
+                members: [].into(),
+                ..self.joined(new_id)
+            },
+        };
+        joining.parked.answer_join(turn, response);
+    }
+}

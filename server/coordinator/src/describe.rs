@@ -1,0 +1,99 @@
+//! ListGroups and DescribeGroups.
+//!
+//! - ListGroups: v4 filters by state, v5 by type.
+//! - DescribeGroups: before v6, a group that does not exist is one that is Dead.
+
+use crate::classic::state::State;
+use crate::coordinator::{Caller, Coordinator};
+use crate::group::{Entry, Group};
+use crate::output::Output;
+use crate::text::owned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use muster_codec::messages::{
+    DescribeGroupsRequest, DescribeGroupsResponse, DescribedGroup, ListGroupsRequest,
+    ListGroupsResponse, ListedGroup,
+};
+use muster_codec::{ErrorCode, Str};
+
+/// The first version of DescribeGroups with an error of its own for unknown groups (KIP-1043).
+const GROUP_ID_NOT_FOUND_FROM: i16 = 6;
+
+const CLASSIC: &str = "classic";
+
+impl Coordinator {
+    pub(crate) fn list_groups<'r>(
+        &self,
+        caller: Caller<'r>,
+        request: &ListGroupsRequest<'r>,
+        output: &mut Output<'r>,
+    ) {
+        let filter = Filter::new(request);
+        let groups = self.groups.iter().filter_map(|entry| filter.listed(entry)).collect();
+        let response = ListGroupsResponse { groups, ..Default::default() };
+        output.answer(caller.request, response, self.written_at);
+    }
+
+    pub(crate) fn describe_groups<'r>(
+        &self,
+        caller: Caller<'r>,
+        request: DescribeGroupsRequest<'r>,
+        output: &mut Output<'r>,
+    ) {
+        let mut visible_at = 0;
+        let describe = |group_id: Str<'r>| {
+            let entry = self.groups.get(&group_id);
+            visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
+            match entry.and_then(|entry| entry.group.as_ref()) {
+                Some(Group::Classic(group)) => group.describe(group_id),
+                None => unknown(group_id, caller.api_version),
+            }
+        };
+        let groups = request.groups.into_iter().map(describe).collect();
+        let response = DescribeGroupsResponse { groups, ..Default::default() };
+        output.answer(caller.request, response, visible_at);
+    }
+}
+
+fn unknown(group_id: Str<'_>, api_version: i16) -> DescribedGroup<'_> {
+    let group_state = Str::Borrowed(State::Dead.name());
+    match api_version >= GROUP_ID_NOT_FOUND_FROM {
+        true => DescribedGroup {
+            error_code: ErrorCode::GroupIdNotFound as i16,
+            error_message: Some(Str::Owned(format!("Group {group_id} not found."))),
+            group_id,
+            group_state,
+            ..Default::default()
+        },
+        false => DescribedGroup { group_id, group_state, ..Default::default() },
+    }
+}
+
+/// What a ListGroups asks for; no names at all mean any.
+struct Filter {
+    states: Vec<String>,
+    types: Vec<String>,
+}
+
+impl Filter {
+    fn new(request: &ListGroupsRequest<'_>) -> Self {
+        let lower = |names: &[Str<'_>]| names.iter().map(|it| it.trim().to_lowercase()).collect();
+        Self { states: lower(&request.states_filter), types: lower(&request.types_filter) }
+    }
+
+    fn listed(&self, entry: &Entry) -> Option<ListedGroup<'static>> {
+        let Group::Classic(group) = entry.group.as_ref()?;
+        let wanted = allows(&self.states, group.state().name()) && allows(&self.types, CLASSIC);
+        wanted.then(|| ListedGroup {
+            group_id: owned(&entry.id),
+            protocol_type: owned(group.protocol_type()),
+            group_state: Str::Borrowed(group.state().name()),
+            group_type: Str::Borrowed(CLASSIC),
+        })
+    }
+}
+
+fn allows(filter: &[String], name: &str) -> bool {
+    filter.is_empty() || filter.iter().any(|wanted| wanted.eq_ignore_ascii_case(name))
+}

@@ -1,0 +1,84 @@
+//! What happens because time passes.
+
+use crate::context::Context;
+use crate::coordinator::Coordinator;
+use crate::group::{Entry, Group};
+use crate::limits::{EXPIRE_RECORDS_MAX, EXPIRE_TIMERS_MAX};
+use crate::offsets;
+use crate::output::Output;
+use crate::requests::group_tombstone;
+use crate::timers::TimerKey;
+use crate::turn::Turn;
+
+impl Coordinator {
+    /// Does what is due at `context.now`, as far as one call goes; see [`Self::next_deadline`].
+    pub fn expire(&mut self, context: &mut Context<'_>) -> Output<'static> {
+        let mut output = Output::default();
+        for _ in 0..EXPIRE_TIMERS_MAX {
+            let Some(key) = self.timers.pop(context.now) else { break };
+            match key {
+                TimerKey::Sweep => self.sweep(context, &mut output),
+                key => self.group_timer(context, &mut output, key),
+            }
+            // What comes next may depend on the replay of these.
+            if !output.records.is_empty() {
+                break;
+            }
+        }
+        output
+    }
+
+    fn group_timer(&mut self, context: &Context<'_>, output: &mut Output<'static>, key: TimerKey) {
+        let Some(group_id) = key.group_id().cloned() else { return };
+        self.with(context.now, context.position, output, &group_id, |turn, entry| {
+            let group = entry.and_then(|entry| entry.group.as_mut());
+            debug_assert!(group.is_some(), "a group that goes cancels its timers");
+            let Some(Group::Classic(group)) = group else { return };
+            match key {
+                TimerKey::Session { group_id, member_id } => {
+                    group.session_timer(turn, group_id, member_id);
+                }
+                TimerKey::Join { group_id } => group.join_timer(turn, group_id),
+                TimerKey::PendingSync { group_id } => group.sync_timer(turn, group_id),
+                TimerKey::Sweep => {}
+            }
+        });
+    }
+
+    /// Removes expired offsets, and groups that are empty and have none left. What is not done in
+    /// one go is done in the next, at once.
+    fn sweep(&mut self, context: &Context<'_>, output: &mut Output<'static>) {
+        if !self.timers.due(&mut self.sweep.timer, context.now, TimerKey::Sweep) {
+            return;
+        }
+        let mut swept = self.sweep.swept.take();
+        for _ in 0..EXPIRE_TIMERS_MAX {
+            swept = self.groups.id_after(swept.as_ref());
+            let Some(id) = &swept else { break };
+            self.with(context.now, context.position, output, id, sweep_group);
+            if output.records.len() >= EXPIRE_RECORDS_MAX {
+                break;
+            }
+        }
+        let pause_ms = match &swept {
+            Some(_) => 0,
+            None => self.config.offsets_retention_check_interval_ms,
+        };
+        self.sweep.swept = swept;
+        let at = context.now.saturating_add(pause_ms);
+        self.timers.schedule(&mut self.sweep.timer, at, || TimerKey::Sweep);
+    }
+}
+
+fn sweep_group(turn: &mut Turn<'_, '_>, entry: Option<&mut Entry>) {
+    let Some(entry) = entry else { return };
+    let Some(Group::Classic(group)) = &entry.group else { return };
+    let is_subscribed = |topic: &str| group.is_subscribed_to(topic);
+    let nothing_left = entry.offsets.is_empty()
+        || group.retention_base().is_some_and(|base| {
+            offsets::expire(turn, &entry.offsets, &entry.id, base, is_subscribed)
+        });
+    if nothing_left && group.validate_delete().is_ok() {
+        turn.write(group_tombstone(&entry.id));
+    }
+}

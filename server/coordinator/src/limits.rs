@@ -1,0 +1,36 @@
+//! What a shard takes at most, whatever clients ask for. Kafka has no such limits but for
+//! `group.max.size`; past one of them a client gets the error that is nearest in the protocol.
+
+/// Groups of a shard. Past it a JoinGroup or OffsetCommit that would create one gets
+/// COORDINATOR_NOT_AVAILABLE.
+pub const GROUPS_MAX: usize = 1_000_000;
+
+/// Members of a group, whatever `group.max.size` says. Past it: GROUP_MAX_SIZE_REACHED.
+pub const GROUP_MEMBERS_MAX: usize = 100_000;
+
+/// Members of a group that got an id and have yet to join with it. Past it: GROUP_MAX_SIZE_REACHED.
+pub const GROUP_PENDING_MEMBERS_MAX: usize = GROUP_MEMBERS_MAX;
+
+/// Protocols that a member offers. Past it: INCONSISTENT_GROUP_PROTOCOL.
+pub const MEMBER_PROTOCOLS_MAX: usize = 64;
+
+/// Bytes of names and metadata that a member offers in JoinGroup. Past it: UNKNOWN_SERVER_ERROR,
+/// which Kafka gives when the record of the group does not fit into `max.message.bytes`.
+pub const MEMBER_PROTOCOLS_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of a GroupMetadata record's subscriptions and assignments. Past it the rebalance starts
+/// anew with UNKNOWN_SERVER_ERROR, as in Kafka when the record exceeds `max.message.bytes`.
+pub const GROUP_RECORD_BYTES_MAX: usize = 32 << 20;
+
+/// Offsets of a group. Past it a new one gets INVALID_COMMIT_OFFSET_SIZE.
+pub const GROUP_OFFSETS_MAX: usize = 1_000_000;
+
+/// Timers served, and records written, by one call of `expire`; the rest comes with the next call,
+/// so that no client waits for long. A group's records are never split.
+pub const EXPIRE_TIMERS_MAX: usize = 1_024;
+pub const EXPIRE_RECORDS_MAX: usize = 16_384;
+
+const _: () = assert!(GROUP_MEMBERS_MAX <= u32::MAX as usize);
+const _: () = assert!(MEMBER_PROTOCOLS_BYTES_MAX <= GROUP_RECORD_BYTES_MAX);
+const _: () = assert!(EXPIRE_TIMERS_MAX <= EXPIRE_RECORDS_MAX);
+const _: () = assert!(EXPIRE_RECORDS_MAX <= GROUP_OFFSETS_MAX);

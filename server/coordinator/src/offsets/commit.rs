@@ -1,0 +1,161 @@
+//! OffsetCommit: one record for each offset that is taken.
+
+use super::Offsets;
+use crate::context::Topics;
+use crate::limits::GROUP_OFFSETS_MAX;
+use crate::text::owned;
+use crate::turn::Turn;
+use alloc::vec::Vec;
+use muster_codec::messages::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+    OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic,
+};
+use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
+use muster_codec::{ErrorCode, Str, Uuid};
+
+/// The retention of a commit that asks for none of its own.
+const DEFAULT_RETENTION: i64 = -1;
+
+/// The first version that names topics by their id.
+const TOPIC_IDS_FROM: i16 = 10;
+
+/// Answers a commit to a group that takes it, with its `offsets`, or for the reason that it does not.
+///
+/// A topic id that is unknown gets UNKNOWN_TOPIC_ID even then: Kafka's broker looks ids up before
+/// its coordinator sees the request.
+pub(crate) fn commit<'r>(
+    turn: &mut Turn<'_, 'r>,
+    topics: &dyn Topics,
+    api_version: i16,
+    request: OffsetCommitRequest<'r>,
+    offsets: Result<&Offsets, ErrorCode>,
+) -> OffsetCommitResponse<'r> {
+    let expire_timestamp = match request.retention_time_ms {
+        DEFAULT_RETENTION => -1,
+        retention => turn.now.saturating_add(retention),
+    };
+    let mut commit = Commit { group_id: request.group_id, expire_timestamp, offsets, turn };
+    let topics = request.topics.into_iter().map(|topic| match api_version >= TOPIC_IDS_FROM {
+        true => commit.topic_by_id(topics, topic),
+        false => commit.topic_by_name(topics, topic),
+    });
+    OffsetCommitResponse { topics: topics.collect(), ..Default::default() }
+}
+
+/// Whether a commit names only topics that do not exist, in which case its group is not looked at.
+pub(crate) fn names_only_unknown_ids(
+    topics: &dyn Topics,
+    api_version: i16,
+    request: &OffsetCommitRequest<'_>,
+) -> bool {
+    api_version >= TOPIC_IDS_FROM
+        && !request.topics.is_empty()
+        && request.topics.iter().all(|topic| topics.name(topic.topic_id).is_none())
+}
+
+struct Commit<'c, 't, 'r> {
+    group_id: Str<'r>,
+    expire_timestamp: i64,
+    offsets: Result<&'c Offsets, ErrorCode>,
+    turn: &'c mut Turn<'t, 'r>,
+}
+
+impl<'r> Commit<'_, '_, 'r> {
+    fn topic_by_name(
+        &mut self,
+        topics: &dyn Topics,
+        topic: OffsetCommitRequestTopic<'r>,
+    ) -> OffsetCommitResponseTopic<'r> {
+        let topic_id = topics.id(&topic.name).unwrap_or(Uuid::ZERO);
+        let partitions = self.partitions(&topic.name, topic_id, topic.partitions);
+        OffsetCommitResponseTopic { name: topic.name, partitions, ..Default::default() }
+    }
+
+    fn topic_by_id(
+        &mut self,
+        topics: &dyn Topics,
+        topic: OffsetCommitRequestTopic<'r>,
+    ) -> OffsetCommitResponseTopic<'r> {
+        let topic_id = topic.topic_id;
+        let partitions = match topics.name(topic_id) {
+            Some(name) => self.partitions(&owned(name), topic_id, topic.partitions),
+            None => refuse(topic.partitions, ErrorCode::UnknownTopicId),
+        };
+        OffsetCommitResponseTopic { topic_id, partitions, ..Default::default() }
+    }
+
+    fn partitions(
+        &mut self,
+        topic: &Str<'r>,
+        topic_id: Uuid,
+        partitions: Vec<OffsetCommitRequestPartition<'r>>,
+    ) -> Vec<OffsetCommitResponsePartition> {
+        let offsets = match self.offsets {
+            Ok(offsets) => offsets,
+            Err(error) => return refuse(partitions, error),
+        };
+        let answers = partitions.into_iter().map(|partition| {
+            let partition_index = partition.partition_index;
+            let error = self.refusal(offsets, topic, &partition).unwrap_or(ErrorCode::None);
+            if error == ErrorCode::None {
+                self.write(topic, topic_id, partition);
+            }
+            OffsetCommitResponsePartition { partition_index, error_code: error as i16 }
+        });
+        answers.collect()
+    }
+
+    fn refusal(
+        &self,
+        offsets: &Offsets,
+        topic: &str,
+        partition: &OffsetCommitRequestPartition<'_>,
+    ) -> Option<ErrorCode> {
+        let metadata = partition.committed_metadata.as_deref().unwrap_or_default();
+        if is_too_large(metadata, self.turn.config.offset_metadata_max_bytes) {
+            return Some(ErrorCode::OffsetMetadataTooLarge);
+        }
+        let full = offsets.len + self.turn.output.records.len() >= GROUP_OFFSETS_MAX
+            && offsets.get(topic, partition.partition_index).is_none();
+        full.then_some(ErrorCode::InvalidCommitOffsetSize)
+    }
+
+    fn write(
+        &mut self,
+        topic: &Str<'r>,
+        topic_id: Uuid,
+        partition: OffsetCommitRequestPartition<'r>,
+    ) {
+        let key = OffsetCommitKey {
+            group: self.group_id.clone(),
+            topic: topic.clone(),
+            partition: partition.partition_index,
+        };
+        let value = OffsetCommitValue {
+            offset: partition.committed_offset,
+            leader_epoch: partition.committed_leader_epoch,
+            metadata: partition.committed_metadata.unwrap_or_default(),
+            commit_timestamp: self.turn.now,
+            expire_timestamp: self.expire_timestamp,
+            topic_id,
+        };
+        self.turn.write(GroupRecord::OffsetCommit(key, Some(value)));
+    }
+}
+
+fn refuse(
+    partitions: Vec<OffsetCommitRequestPartition<'_>>,
+    error: ErrorCode,
+) -> Vec<OffsetCommitResponsePartition> {
+    let refused = partitions.into_iter().map(|partition| OffsetCommitResponsePartition {
+        partition_index: partition.partition_index,
+        error_code: error as i16,
+    });
+    refused.collect()
+}
+
+/// Kafka counts the characters of a Java string, not bytes, whatever the config's name says.
+fn is_too_large(metadata: &str, max: i32) -> bool {
+    let max = usize::try_from(max).unwrap_or(0);
+    metadata.len() > max && metadata.encode_utf16().count() > max
+}

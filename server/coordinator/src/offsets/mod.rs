@@ -1,0 +1,124 @@
+//! How far each group has read: its committed offsets, changed by OffsetCommit records alone.
+
+mod commit;
+mod delete;
+mod expiry;
+mod fetch;
+
+pub(crate) use commit::{commit, names_only_unknown_ids};
+pub(crate) use delete::{delete, delete_all, delete_topics};
+pub(crate) use expiry::{RetentionBase, expire};
+pub(crate) use fetch::fetch;
+
+use crate::text::{Text, owned};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use hashbrown::HashMap;
+use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
+use muster_codec::{Str, Uuid};
+
+/// A committed offset, as its record holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Committed {
+    pub(crate) offset: i64,
+    /// -1 if the client knew none.
+    pub(crate) leader_epoch: i32,
+    pub(crate) metadata: Box<str>,
+    pub(crate) commit_timestamp: i64,
+    /// -1 unless the commit asked for a retention of its own (OffsetCommit v2-4).
+    pub(crate) expire_timestamp: i64,
+    /// Zero if the topic was not known, or the record is older than topic ids.
+    pub(crate) topic_id: Uuid,
+}
+
+/// The committed offsets of one group.
+#[derive(Debug, Default)]
+pub(crate) struct Offsets {
+    topics: HashMap<Text, BTreeMap<i32, Committed>>,
+    len: usize,
+}
+
+impl Offsets {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn get(&self, topic: &str, partition: i32) -> Option<&Committed> {
+        self.topics.get(topic)?.get(&partition)
+    }
+
+    /// Applies a record of this group.
+    pub(crate) fn replay(
+        &mut self,
+        key: &OffsetCommitKey<'_>,
+        value: Option<&OffsetCommitValue<'_>>,
+    ) {
+        match value {
+            Some(value) => self.put(&key.topic, key.partition, Committed::from_record(value)),
+            None => self.remove(&key.topic, key.partition),
+        }
+    }
+
+    /// All of them, by topic and partition.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Text, i32, &Committed)> {
+        self.by_topic().into_iter().flat_map(|(topic, partitions)| {
+            partitions.iter().map(move |(partition, committed)| (topic, *partition, committed))
+        })
+    }
+
+    /// The partitions of each topic, by topic.
+    #[expect(clippy::disallowed_methods, reason = "sorted before anyone sees it")]
+    pub(crate) fn by_topic(&self) -> Vec<(&Text, &BTreeMap<i32, Committed>)> {
+        let mut topics: Vec<_> = self.topics.iter().collect();
+        topics.sort_unstable_by_key(|(topic, _)| *topic);
+        topics
+    }
+
+    fn put(&mut self, topic: &str, partition: i32, committed: Committed) {
+        let partitions = match self.topics.get_mut(topic) {
+            Some(partitions) => partitions,
+            None => self.topics.entry(Text::from(topic)).or_default(),
+        };
+        self.len += usize::from(partitions.insert(partition, committed).is_none());
+    }
+
+    fn remove(&mut self, topic: &str, partition: i32) {
+        let Some(partitions) = self.topics.get_mut(topic) else { return };
+        self.len -= usize::from(partitions.remove(&partition).is_some());
+        if partitions.is_empty() {
+            self.topics.remove(topic);
+        }
+    }
+}
+
+impl Committed {
+    fn from_record(value: &OffsetCommitValue<'_>) -> Self {
+        Self {
+            offset: value.offset,
+            leader_epoch: value.leader_epoch,
+            metadata: Box::from(&*value.metadata),
+            commit_timestamp: value.commit_timestamp,
+            expire_timestamp: value.expire_timestamp,
+            topic_id: value.topic_id,
+        }
+    }
+
+    /// The record that made it.
+    pub(crate) fn to_record(&self) -> OffsetCommitValue<'_> {
+        OffsetCommitValue {
+            offset: self.offset,
+            leader_epoch: self.leader_epoch,
+            metadata: Str::Borrowed(&self.metadata),
+            commit_timestamp: self.commit_timestamp,
+            expire_timestamp: self.expire_timestamp,
+            topic_id: self.topic_id,
+        }
+    }
+}
+
+/// The record that removes an offset.
+fn tombstone<'r>(group_id: &str, topic: &str, partition: i32) -> GroupRecord<'r> {
+    let key = OffsetCommitKey { group: owned(group_id), topic: owned(topic), partition };
+    GroupRecord::OffsetCommit(key, None)
+}

@@ -1,0 +1,278 @@
+//! From requests to groups and back: what is the same whatever kind of group it is.
+
+use crate::classic::{Joining, Parked, leave_unknown_group};
+use crate::context::Context;
+use crate::coordinator::{Caller, Coordinator};
+use crate::group::{Entry, Group};
+use crate::offsets;
+use crate::output::Output;
+use crate::text::owned;
+use crate::turn::Turn;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use muster_codec::ErrorCode;
+use muster_codec::messages::{
+    DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse, HeartbeatRequest,
+    HeartbeatResponse, JoinGroupRequest, LeaveGroupRequest, LeaveGroupResponse,
+    OffsetCommitRequest, OffsetDeleteRequest, OffsetDeleteResponse, OffsetFetchRequest,
+    OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponse,
+    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponseTopic,
+    SyncGroupRequest,
+};
+use muster_codec::records::{GroupMetadataKey, GroupRecord};
+
+/// The first version of OffsetFetch that asks for several groups.
+const FETCH_GROUPS_FROM: i16 = 8;
+
+/// The first version of OffsetCommit that knows GROUP_ID_NOT_FOUND.
+const GROUP_ID_NOT_FOUND_FROM: i16 = 9;
+
+impl Coordinator {
+    pub(crate) fn heartbeat<'r>(
+        &mut self,
+        context: &Context<'_>,
+        caller: Caller<'r>,
+        request: &HeartbeatRequest<'r>,
+        output: &mut Output<'r>,
+    ) {
+        let (now, position) = (context.now, context.position);
+        self.with(now, position, output, &request.group_id, |turn, entry| {
+            let error = match entry.and_then(|entry| entry.group.as_mut()) {
+                _ if request.group_id.is_empty() => ErrorCode::InvalidGroupId,
+                None => ErrorCode::UnknownMemberId,
+                Some(Group::Classic(group)) => group.heartbeat(turn, request),
+            };
+            let response = HeartbeatResponse { error_code: error as i16, ..Default::default() };
+            turn.answer(caller.request, response);
+        });
+    }
+
+    pub(crate) fn join_group<'r>(
+        &mut self,
+        context: &mut Context<'_>,
+        caller: Caller<'r>,
+        request: JoinGroupRequest<'r>,
+        output: &mut Output<'r>,
+    ) {
+        let (now, position) = (context.now, context.position);
+        let client = (caller.client_id, caller.client_host);
+        let joining = Joining::new(parked(caller), client, request, context.ids);
+        // Only who has no member id makes a group.
+        let refusal = joining.refusal(&self.config);
+        let wants_group = refusal.is_none() && joining.request.member_id.is_empty();
+        let created = match wants_group {
+            true => self.create_if_absent(&joining.request.group_id, now),
+            false => refusal.map_or(Ok(false), Err),
+        };
+        let group_id = joining.request.group_id.clone();
+        self.with(now, position, output, &group_id, |turn, entry| {
+            match (created, entry.and_then(|entry| entry.group.as_mut())) {
+                (Err(error), _) => joining.refuse(turn, error),
+                (Ok(_), None) => joining.refuse(turn, ErrorCode::UnknownMemberId),
+                (Ok(is_new), Some(Group::Classic(group))) => {
+                    if is_new {
+                        group.write_creation(turn);
+                    }
+                    group.join(turn, joining);
+                }
+            }
+        });
+    }
+
+    pub(crate) fn sync_group<'r>(
+        &mut self,
+        context: &Context<'_>,
+        caller: Caller<'r>,
+        request: SyncGroupRequest<'r>,
+        output: &mut Output<'r>,
+    ) {
+        let group_id = request.group_id.clone();
+        self.with(context.now, context.position, output, &group_id, |turn, entry| {
+            match entry.and_then(|entry| entry.group.as_mut()) {
+                _ if group_id.is_empty() => {
+                    parked(caller).refuse_sync(turn, ErrorCode::InvalidGroupId);
+                }
+                None => parked(caller).refuse_sync(turn, ErrorCode::UnknownMemberId),
+                Some(Group::Classic(group)) => group.sync(turn, parked(caller), request),
+            }
+        });
+    }
+
+    pub(crate) fn leave_group<'r>(
+        &mut self,
+        context: &Context<'_>,
+        caller: Caller<'r>,
+        request: LeaveGroupRequest<'r>,
+        output: &mut Output<'r>,
+    ) {
+        let group_id = request.group_id.clone();
+        let version = caller.api_version;
+        self.with(context.now, context.position, output, &group_id, |turn, entry| {
+            let response = match entry.and_then(|entry| entry.group.as_mut()) {
+                _ if group_id.is_empty() => LeaveGroupResponse {
+                    error_code: ErrorCode::InvalidGroupId as i16,
+                    ..Default::default()
+                },
+                None => leave_unknown_group(version, request),
+                Some(Group::Classic(group)) => group.leave(turn, version, request),
+            };
+            turn.answer(caller.request, response);
+        });
+    }
+
+    pub(crate) fn offset_commit<'r>(
+        &mut self,
+        context: &Context<'_>,
+        caller: Caller<'r>,
+        request: OffsetCommitRequest<'r>,
+        output: &mut Output<'r>,
+    ) {
+        let version = caller.api_version;
+        let group_id = request.group_id.clone();
+        let without_group = offsets::names_only_unknown_ids(context.topics, version, &request);
+        let is_member = request.generation_id_or_member_epoch >= 0;
+        let created = match without_group || is_member {
+            true => Ok(false),
+            false => self.create_if_absent(&group_id, context.now),
+        };
+        self.with(context.now, context.position, output, &group_id, |turn, entry| {
+            let accepted = created.and_then(|_| match entry {
+                Some(Entry { group: Some(Group::Classic(group)), offsets, .. }) => {
+                    group.accept_commit(turn, &request).map(|()| &*offsets)
+                }
+                _ if version >= GROUP_ID_NOT_FOUND_FROM => Err(ErrorCode::GroupIdNotFound),
+                _ => Err(ErrorCode::IllegalGeneration),
+            });
+            let response = offsets::commit(turn, context.topics, version, request, accepted);
+            turn.answer(caller.request, response);
+        });
+    }
+
+    pub(crate) fn offset_fetch<'r>(
+        &mut self,
+        context: &Context<'_>,
+        caller: Caller<'r>,
+        request: OffsetFetchRequest<'r>,
+        output: &mut Output<'r>,
+    ) {
+        let mut visible_at = 0;
+        let mut fetch = |group: OffsetFetchRequestGroup<'r>| {
+            let entry = self.groups.get(&group.group_id);
+            visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
+            let offsets = entry.filter(|entry| entry.group.is_some()).map(|entry| &entry.offsets);
+            offsets::fetch(context.topics, caller.api_version, group, offsets)
+        };
+        let response = match caller.api_version >= FETCH_GROUPS_FROM {
+            true => OffsetFetchResponse {
+                groups: request.groups.into_iter().map(fetch).collect(),
+                ..Default::default()
+            },
+            false => only_group(fetch(as_group(request))),
+        };
+        output.answer(caller.request, response, visible_at);
+    }
+
+    pub(crate) fn offset_delete<'r>(
+        &mut self,
+        context: &Context<'_>,
+        caller: Caller<'r>,
+        request: OffsetDeleteRequest<'r>,
+        output: &mut Output<'r>,
+    ) {
+        let group_id = request.group_id.clone();
+        self.with(context.now, context.position, output, &group_id, |turn, entry| {
+            let accepted = match entry {
+                _ if group_id.is_empty() => Err(ErrorCode::InvalidGroupId),
+                Some(Entry { group: Some(Group::Classic(group)), offsets, .. }) => {
+                    group.validate_offset_delete().map(|()| (group, offsets))
+                }
+                _ => Err(ErrorCode::GroupIdNotFound),
+            };
+            let response = match accepted {
+                Ok((group, offsets)) => {
+                    let is_subscribed = |topic: &str| group.is_subscribed_to(topic);
+                    offsets::delete(turn, offsets, is_subscribed, request)
+                }
+                Err(error) => {
+                    OffsetDeleteResponse { error_code: error as i16, ..Default::default() }
+                }
+            };
+            turn.answer(caller.request, response);
+        });
+    }
+
+    pub(crate) fn delete_groups<'r>(
+        &mut self,
+        context: &Context<'_>,
+        caller: Caller<'r>,
+        request: DeleteGroupsRequest<'r>,
+        output: &mut Output<'r>,
+    ) {
+        let mut group_ids = request.groups_names;
+        let mut seen = BTreeSet::new();
+        group_ids.retain(|group_id| seen.insert(group_id.clone()));
+        let mut visible_at = 0;
+        let results: Vec<_> = group_ids
+            .into_iter()
+            .map(|group_id| {
+                let (now, position) = (context.now, context.position);
+                let error = self.with(now, position, output, &group_id, |turn, entry| {
+                    let deleted = delete_group(turn, entry);
+                    visible_at = turn.visible_at.max(visible_at);
+                    deleted.err().unwrap_or(ErrorCode::None)
+                });
+                DeletableGroupResult { group_id, error_code: error as i16 }
+            })
+            .collect();
+        let response = DeleteGroupsResponse { results, ..Default::default() };
+        output.answer(caller.request, response, visible_at);
+    }
+}
+
+/// Tombstones for all of a group, if it is empty.
+fn delete_group(turn: &mut Turn<'_, '_>, entry: Option<&mut Entry>) -> Result<(), ErrorCode> {
+    let entry = entry.ok_or(ErrorCode::GroupIdNotFound)?;
+    let Some(Group::Classic(group)) = &entry.group else { return Err(ErrorCode::GroupIdNotFound) };
+    group.validate_delete()?;
+    offsets::delete_all(turn, &entry.offsets, &entry.id);
+    turn.write(group_tombstone(&entry.id));
+    Ok(())
+}
+
+/// The record that removes a group, after the tombstones of its offsets.
+pub(crate) fn group_tombstone(group_id: &str) -> GroupRecord<'static> {
+    GroupRecord::GroupMetadata(GroupMetadataKey { group: owned(group_id) }, None)
+}
+
+fn parked(caller: Caller<'_>) -> Parked {
+    Parked { request: caller.request, api_version: caller.api_version }
+}
+
+/// A request for one group, as later versions would put it.
+fn as_group(request: OffsetFetchRequest<'_>) -> OffsetFetchRequestGroup<'_> {
+    let topics = request.topics.map(|topics| {
+        let topics = topics.into_iter().map(|topic| OffsetFetchRequestTopics {
+            name: topic.name,
+            partition_indexes: topic.partition_indexes,
+            ..Default::default()
+        });
+        topics.collect()
+    });
+    OffsetFetchRequestGroup { group_id: request.group_id, topics, ..Default::default() }
+}
+
+/// And back: the response to a request for one group.
+fn only_group(group: OffsetFetchResponseGroup<'_>) -> OffsetFetchResponse<'_> {
+    let topics = group.topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.into_iter().map(|it| OffsetFetchResponsePartition {
+            partition_index: it.partition_index,
+            committed_offset: it.committed_offset,
+            committed_leader_epoch: it.committed_leader_epoch,
+            metadata: it.metadata,
+            error_code: it.error_code,
+        });
+        OffsetFetchResponseTopic { name: topic.name, partitions: partitions.collect() }
+    });
+    let topics = topics.collect();
+    OffsetFetchResponse { topics, error_code: group.error_code, ..Default::default() }
+}

@@ -1,0 +1,17 @@
+//! Strings and bytes that several places of the state share.
+
+use alloc::sync::Arc;
+use muster_codec::{Bytes, Str};
+
+pub(crate) type Text = Arc<str>;
+pub(crate) type Blob = Arc<[u8]>;
+
+/// A copy for an output, which outlives the borrow of the state.
+pub(crate) fn owned(text: &str) -> Str<'static> {
+    Str::Owned(text.into())
+}
+
+/// As [`owned`], of bytes.
+pub(crate) fn owned_bytes(bytes: &[u8]) -> Bytes<'static> {
+    Bytes::from(bytes.to_vec())
+}

@@ -1,0 +1,182 @@
+//! Keyed timers: what falls due when. O(log n) to arm and to cancel; to put off a timer that is
+//! armed, as each heartbeat does, costs nothing but a number.
+//!
+//! What has a timer holds a [`Timer`], which knows when it is due; the queue holds a time that is
+//! not after that. When the queue's time has come, [`Timers::due`] looks at the timer and, if it was
+//! put off, queues it anew. Equal deadlines fire in the order in which they were set.
+
+use crate::text::Text;
+use alloc::collections::BTreeMap;
+
+/// What falls due, and of whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TimerKey {
+    /// A member's session, or how long a member id that was given out waits for its JoinGroup.
+    Session { group_id: Text, member_id: Text },
+    /// The join phase of a rebalance.
+    Join { group_id: Text },
+    /// The sync phase of a rebalance.
+    PendingSync { group_id: Text },
+    /// The sweep for expired offsets and groups.
+    Sweep,
+}
+
+/// Why [`crate::Coordinator::expire`] is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    Session,
+    Join,
+    PendingSync,
+    Sweep,
+}
+
+/// A time, and a number that orders equal times by when they were set.
+type Due = (i64, u64);
+
+/// One timer. Cancel it before it is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Timer {
+    due: Option<Due>,
+    queued: Option<Due>,
+}
+
+impl Timer {
+    #[cfg(test)]
+    pub(crate) fn deadline(&self) -> Option<i64> {
+        self.due.map(|(at, _)| at)
+    }
+}
+
+/// All timers of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    queue: BTreeMap<Due, TimerKey>,
+    set: u64,
+}
+
+impl Timers {
+    /// Sets, or sets anew, when `timer` is due. `key` is asked for only if it must be queued.
+    pub(crate) fn schedule(&mut self, timer: &mut Timer, at: i64, key: impl FnOnce() -> TimerKey) {
+        self.set += 1;
+        let due = (at, self.set);
+        timer.due = Some(due);
+        match timer.queued {
+            Some(queued) if queued <= due => {}
+            Some(queued) => {
+                let key = self.queue.remove(&queued).unwrap_or_else(key);
+                self.queue(timer, due, key);
+            }
+            None => self.queue(timer, due, key()),
+        }
+    }
+
+    pub(crate) fn cancel(&mut self, timer: &mut Timer) {
+        timer.due = None;
+        if let Some(queued) = timer.queued.take() {
+            self.queue.remove(&queued);
+        }
+    }
+
+    /// The next time to look at a timer, and whose. It is at most what that timer is due at.
+    pub(crate) fn next(&self) -> Option<(i64, Reason)> {
+        self.queue.first_key_value().map(|((at, _), key)| (*at, key.reason()))
+    }
+
+    /// The timer at the head of the queue if its time has come. The caller must give its timer to
+    /// [`Self::due`] before it acts on it.
+    pub(crate) fn pop(&mut self, now: i64) -> Option<TimerKey> {
+        let first = self.queue.first_entry()?;
+        (first.key().0 <= now).then(|| first.remove())
+    }
+
+    /// Whether the popped `timer` is due; queues it anew if it was put off.
+    pub(crate) fn due(&mut self, timer: &mut Timer, now: i64, key: TimerKey) -> bool {
+        debug_assert!(timer.queued.is_some() && timer.due.is_some());
+        timer.queued = None;
+        match timer.due {
+            Some(due) if due.0 > now || self.is_behind(due) => self.queue(timer, due, key),
+            Some(_) => {
+                timer.due = None;
+                return true;
+            }
+            None => {}
+        }
+        false
+    }
+
+    /// Whether another timer comes first: it was put off to a time that has come as well.
+    fn is_behind(&self, due: Due) -> bool {
+        self.queue.first_key_value().is_some_and(|(first, _)| *first < due)
+    }
+
+    fn queue(&mut self, timer: &mut Timer, due: Due, key: TimerKey) {
+        timer.queued = Some(due);
+        let before = self.queue.insert(due, key);
+        debug_assert_eq!(before, None, "each setting has a number of its own");
+    }
+}
+
+impl TimerKey {
+    /// None if it is of no group.
+    pub(crate) fn group_id(&self) -> Option<&Text> {
+        match self {
+            Self::Session { group_id, .. }
+            | Self::Join { group_id }
+            | Self::PendingSync { group_id } => Some(group_id),
+            Self::Sweep => None,
+        }
+    }
+
+    fn reason(&self) -> Reason {
+        match self {
+            Self::Session { .. } => Reason::Session,
+            Self::Join { .. } => Reason::Join,
+            Self::PendingSync { .. } => Reason::PendingSync,
+            Self::Sweep => Reason::Sweep,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> TimerKey {
+        TimerKey::Join { group_id: name.into() }
+    }
+
+    #[test]
+    fn equal_deadlines_fire_in_the_order_in_which_they_were_set() {
+        let (mut timers, mut a, mut b) = (Timers::default(), Timer::default(), Timer::default());
+        timers.schedule(&mut a, 5, || key("a"));
+        timers.schedule(&mut b, 9, || key("b"));
+        timers.schedule(&mut a, 9, || unreachable!("it is queued"));
+        assert_eq!(timers.pop(4), None);
+        assert_eq!(timers.pop(9), Some(key("a")));
+        assert!(!timers.due(&mut a, 9, key("a")), "b was set to 9 before a was");
+        assert_eq!(timers.pop(9), Some(key("b")));
+        assert!(timers.due(&mut b, 9, key("b")));
+        assert_eq!(timers.pop(9), Some(key("a")));
+        assert!(timers.due(&mut a, 9, key("a")));
+        assert_eq!(timers.next(), None);
+    }
+
+    #[test]
+    fn putting_off_does_not_queue_but_bringing_forward_does() {
+        let (mut timers, mut a) = (Timers::default(), Timer::default());
+        timers.schedule(&mut a, 5, || key("a"));
+        timers.schedule(&mut a, 50, || unreachable!("it is queued"));
+        assert_eq!((timers.next(), a.deadline()), (Some((5, Reason::Join)), Some(50)));
+        timers.schedule(&mut a, 2, || unreachable!("it is queued"));
+        assert_eq!(timers.next(), Some((2, Reason::Join)));
+        assert_eq!(timers.queue.len(), 1);
+    }
+
+    #[test]
+    fn a_cancelled_timer_leaves_nothing_behind() {
+        let (mut timers, mut a) = (Timers::default(), Timer::default());
+        timers.schedule(&mut a, 5, || key("a"));
+        timers.cancel(&mut a);
+        assert_eq!((timers.next(), a.deadline()), (None, None));
+    }
+}

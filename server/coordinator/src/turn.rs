@@ -1,0 +1,31 @@
+//! One call on one group: what it knows of its surroundings, and where its output goes.
+
+use crate::config::Config;
+use crate::output::{Output, RequestId};
+use crate::timers::Timers;
+use muster_codec::Response;
+use muster_codec::records::GroupRecord;
+
+/// The surroundings of a handler.
+pub(crate) struct Turn<'t, 'r> {
+    pub(crate) now: i64,
+    pub(crate) config: &'t Config,
+    pub(crate) timers: &'t mut Timers,
+    pub(crate) output: &'t mut Output<'r>,
+    /// What answers wait for: the last write to the group, or the one that this call makes.
+    pub(crate) visible_at: u64,
+    /// The position of this call's records.
+    pub(crate) position: u64,
+}
+
+impl<'r> Turn<'_, 'r> {
+    pub(crate) fn answer(&mut self, request: RequestId, response: impl Into<Response<'r>>) {
+        self.output.answer(request, response, self.visible_at);
+    }
+
+    /// Wants `record` written. The answers of this call that come after it wait for it.
+    pub(crate) fn write(&mut self, record: GroupRecord<'r>) {
+        self.visible_at = self.position;
+        self.output.records.push(record);
+    }
+}

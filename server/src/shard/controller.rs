@@ -1,0 +1,159 @@
+//! The controller, on shard 0: decides changes to the cluster, writes them to the log, and hands the
+//! new image to all shards once it is durable.
+
+use super::{AdminRequest, Command, Message, Shard};
+use crate::cluster::{self, Change, ClusterImage};
+use muster_codec::records::ClusterRecord;
+use muster_codec::{Reader, Request, Response};
+use muster_coordinator::{DeletedTopic, RequestId};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tracing::error;
+
+/// Changes on their way to the disk, and the image before and after them.
+#[derive(Debug)]
+pub(crate) struct Controller {
+    /// With all changes accepted so far: what requests are checked against.
+    accepted: ClusterImage,
+    /// With all changes that are durable: what the shards have.
+    published: Arc<ClusterImage>,
+    unpublished: VecDeque<(u64, Vec<ClusterRecord<'static>>)>,
+    answers: VecDeque<(u64, Pending)>,
+}
+
+/// What is told to a shard once a position is durable.
+#[derive(Debug)]
+struct Pending {
+    to: u32,
+    message: Message,
+}
+
+impl Controller {
+    pub(crate) fn new(image: Arc<ClusterImage>) -> Self {
+        Self {
+            accepted: ClusterImage::clone(&image),
+            published: image,
+            unpublished: VecDeque::new(),
+            answers: VecDeque::new(),
+        }
+    }
+
+    /// The image, if changes became durable since the last call.
+    fn publish(&mut self, flushed: u64) -> Option<Arc<ClusterImage>> {
+        let mut changed = false;
+        while let Some((_, records)) = self.unpublished.pop_front_if(|(at, _)| *at <= flushed) {
+            let image = Arc::make_mut(&mut self.published);
+            records.iter().for_each(|record| image.apply(record));
+            changed = true;
+        }
+        changed.then(|| self.published.clone())
+    }
+}
+
+impl Shard {
+    /// Decides a request that changes the cluster, for a client of shard `from`.
+    pub(crate) fn decide(&mut self, from: u32, request: RequestId, admin: &AdminRequest) {
+        let mut reader = Reader::new(&admin.body);
+        let Ok(body) = Request::read(admin.api, admin.version, &mut reader) else {
+            return error!("shard {from} sent {} that it could not read itself", admin.api.name());
+        };
+        let Some(change) = self.change(admin.version, &body) else { return };
+        let response = Box::new(change.response);
+        let message = Message::AdminAnswer { request, response };
+        self.write_change(change.records, Pending { to: from, message });
+    }
+
+    fn change(
+        &mut self,
+        version: i16,
+        request: &Request<'_>,
+    ) -> Option<Change<Response<'static>>> {
+        let controller = self.controller.as_ref()?;
+        let view = self.common.view(&controller.accepted, self.number);
+        let ids = self.ids.as_mut();
+        Some(match request {
+            Request::CreateTopics(body) => {
+                cluster::create_topics(&view, ids, version, body).map(Into::into)
+            }
+            Request::DeleteTopics(body) => {
+                cluster::delete_topics(&view, version, body).map(Into::into)
+            }
+            Request::CreatePartitions(body) => {
+                cluster::create_partitions(&view, body).map(Into::into)
+            }
+            Request::IncrementalAlterConfigs(body) => {
+                cluster::incremental_alter_configs(&view, body).map(Into::into)
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl Shard {
+    /// Creates topics that somebody asked for who may have them created.
+    pub(crate) fn auto_create(&mut self, topics: &[String]) {
+        let Some(controller) = self.controller.as_ref() else { return };
+        let view = self.common.view(&controller.accepted, self.number);
+        let records = cluster::auto_create(&view, self.ids.as_mut(), topics);
+        self.write_records(records);
+    }
+
+    pub(crate) fn give_producer_ids(&mut self, to: u32) {
+        let Some(controller) = self.controller.as_ref() else { return };
+        let (records, block) = cluster::allocate_producer_ids(&controller.accepted);
+        let message = Message::ProducerIdBlock { first: block.first, count: block.count };
+        self.write_change(records, Pending { to, message });
+    }
+
+    /// Writes the records of a change; what is pending is told once they are durable.
+    fn write_change(&mut self, records: Vec<ClusterRecord<'static>>, pending: Pending) {
+        let position = self.write_records(records);
+        if let Some(controller) = self.controller.as_mut() {
+            controller.answers.push_back((position, pending));
+        }
+        self.publish(self.groups.flushed());
+    }
+
+    /// Gives the position that what the accepted image tells of has.
+    fn write_records(&mut self, records: Vec<ClusterRecord<'static>>) -> u64 {
+        let Some(controller) = self.controller.as_mut() else { return 0 };
+        if !records.is_empty() {
+            let position = self.groups.append_cluster(self.now, &records);
+            records.iter().for_each(|record| controller.accepted.apply(record));
+            controller.unpublished.push_back((position, records));
+        }
+        controller.unpublished.back().map_or(0, |(position, _)| *position)
+    }
+
+    /// Hands out what became durable: first the image to all, then the answers, so that who hears
+    /// of a topic from its shard finds it there.
+    pub(crate) fn publish(&mut self, flushed: u64) {
+        let Some(controller) = self.controller.as_mut() else { return };
+        if let Some(image) = controller.publish(flushed) {
+            for to in 0..self.common.placement.shards {
+                self.commands.push(Command::Mail { to, message: Message::Image(image.clone()) });
+            }
+        }
+        while let Some((_, pending)) = controller.answers.pop_front_if(|(at, _)| *at <= flushed) {
+            let Pending { to, message } = pending;
+            self.commands.push(Command::Mail { to, message });
+        }
+    }
+
+    /// Takes over a new image: partitions come and go, and offsets of deleted topics with them.
+    pub(crate) fn image_changed(&mut self, image: Arc<ClusterImage>) {
+        let before = std::mem::replace(&mut self.image, image.clone());
+        let gone = |topic: &&cluster::Topic| image.topic_by_id(topic.id).is_none();
+        let deleted = before.topics().filter(gone);
+        let deleted: Vec<_> =
+            deleted.map(|topic| DeletedTopic { name: &topic.name, id: topic.id }).collect();
+        if !deleted.is_empty() {
+            let ids = self.ids.as_mut();
+            let output = self.groups.topics_deleted(self.now, ids, &*image, &deleted);
+            self.apply(output);
+        }
+        let mut effects = crate::partitions::Effects::default();
+        self.partitions.image_changed(self.now, &image, &mut effects);
+        self.perform(effects);
+    }
+}

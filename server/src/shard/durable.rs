@@ -1,0 +1,123 @@
+//! The groups of a shard and the log that makes them durable: the one place where records are
+//! written, and replayed.
+
+use super::Command;
+use crate::placement::Placement;
+use muster_codec::Request;
+use muster_codec::records::{ClusterRecord, GroupRecord};
+use muster_coordinator::{Caller, Context, Coordinator, DeletedTopic, Ids, Output, Topics};
+use muster_storage::layout::CLUSTER_PARTITION;
+use muster_storage::{FileDone, FileOp, ShardLog};
+
+/// The top byte of the tokens of the log.
+pub(crate) const LOG_TOKENS: u8 = 1;
+
+/// Whether a completion belongs to the log.
+pub(crate) fn is_logs(done: &FileDone) -> bool {
+    let (FileDone::Written { token, .. }
+    | FileDone::Read { token, .. }
+    | FileDone::ReadFailed { token, .. }
+    | FileDone::Synced { token }) = done;
+    (token.0 >> 56) as u8 == LOG_TOKENS
+}
+
+/// A coordinator and its log.
+pub(crate) struct GroupLog {
+    pub(crate) coordinator: Coordinator,
+    pub(crate) log: ShardLog,
+    placement: Placement,
+    ops: Vec<FileOp>,
+}
+
+impl GroupLog {
+    pub(crate) fn new(coordinator: Coordinator, log: ShardLog, placement: Placement) -> Self {
+        Self { coordinator, log, placement, ops: Vec::new() }
+    }
+
+    /// The position that the next operation gets.
+    pub(crate) fn next_position(&self) -> u64 {
+        self.log.progress().accepted() + 1
+    }
+
+    /// The position up to which all is durable.
+    pub(crate) fn flushed(&self) -> u64 {
+        self.log.progress().flushed()
+    }
+
+    /// Whether all that was accepted is durable.
+    pub(crate) fn is_flushed(&self) -> bool {
+        let progress = self.log.progress();
+        progress.accepted() == progress.flushed()
+    }
+
+    pub(crate) fn handle<'r>(
+        &mut self,
+        now: i64,
+        ids: &mut dyn Ids,
+        topics: &dyn Topics,
+        caller: Caller<'r>,
+        request: Request<'r>,
+    ) -> Output<'r> {
+        let mut context = Context { now, position: self.next_position(), ids, topics };
+        self.coordinator.handle(&mut context, caller, request)
+    }
+
+    /// What groups have due.
+    pub(crate) fn expire(
+        &mut self,
+        now: i64,
+        ids: &mut dyn Ids,
+        topics: &dyn Topics,
+    ) -> Output<'static> {
+        let mut context = Context { now, position: self.next_position(), ids, topics };
+        self.coordinator.expire(&mut context)
+    }
+
+    /// What the end of topics means for offsets.
+    pub(crate) fn topics_deleted(
+        &mut self,
+        now: i64,
+        ids: &mut dyn Ids,
+        topics: &dyn Topics,
+        deleted: &[DeletedTopic<'_>],
+    ) -> Output<'static> {
+        let mut context = Context { now, position: self.next_position(), ids, topics };
+        self.coordinator.topics_deleted(&mut context, deleted)
+    }
+
+    /// Appends the records and replays them: those of one group are one atomic operation. Gives the
+    /// position of the last.
+    pub(crate) fn append(&mut self, now: i64, records: &[GroupRecord<'_>]) -> u64 {
+        for operation in records.chunk_by(|a, b| a.group_id() == b.group_id()) {
+            let partition = self.placement.group_partition(operation[0].group_id());
+            let position = self.log.append(partition as i32, now, operation);
+            operation.iter().for_each(|record| self.coordinator.replay(record, position));
+        }
+        self.log.progress().accepted()
+    }
+
+    /// Appends records of the cluster as one atomic operation; gives its position.
+    pub(crate) fn append_cluster(&mut self, now: i64, records: &[ClusterRecord<'_>]) -> u64 {
+        self.log.append(CLUSTER_PARTITION, now, records)
+    }
+
+    /// Starts the next flush if its time has come.
+    pub(crate) fn poll(&mut self, now: i64, commands: &mut Vec<Command>) {
+        self.log.poll(now, &mut self.ops);
+        commands.extend(self.ops.drain(..).map(Command::File));
+    }
+
+    /// A write of the log is done; gives the position up to which all is durable.
+    pub(crate) fn done(&mut self, done: FileDone) -> u64 {
+        self.log.done(done);
+        self.flushed()
+    }
+
+    pub(crate) fn coordinator_deadline(&self) -> Option<i64> {
+        self.coordinator.next_deadline()
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<i64> {
+        [self.coordinator.next_deadline(), self.log.next_deadline()].into_iter().flatten().min()
+    }
+}
