@@ -1,4 +1,4 @@
-"""Processes that the harness starts, each ended by its own pid; adapters speak events, line by line."""
+"""Processes that the harness starts, each ended by its own pid; adapters speak in events."""
 
 import json
 import os
@@ -56,7 +56,7 @@ class Clock:
         self.adapters = []
 
     def until(self, condition, what, seconds=30):
-        """Waits for a condition on the adapters' events; an adapter that ended unasked is a failure."""
+        """Waits for a condition on the adapters' events; fails if an adapter ends unasked."""
         limit = min(self.deadline, time.monotonic() + seconds)
         with self.changed:
             while not (value := condition()):

@@ -66,7 +66,7 @@ class Scenario:
         self._note("three consumers read")
 
     def one_leaves(self):
-        """Midway; that this was said, and not found out by a timeout, shows in how soon it is seen."""
+        """Midway. Seen sooner than a session ends: it was said, not found out by a timeout."""
         asked = self.control.say("produce 4000 3000")
         self._wait_for_more_records(self.a)
         self.a.leave()
@@ -91,7 +91,10 @@ class Scenario:
         self._note("one was killed; all 10,000 records consumed")
 
     def server_is_killed(self):
-        """While the producer produces and the last consumer commits; it must not mend what was lost."""
+        """While the producer produces and the last consumer commits.
+
+        The consumer stands still until the commits were checked, as it would mend what was lost.
+        """
         before = len(self.control.records), self.c.count("committed")
         self.asked = self.control.say("produce 10000 5000")
         self.clock.until(

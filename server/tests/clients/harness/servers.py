@@ -158,7 +158,7 @@ class Kafka(Spawned):
 
 
 class Running:
-    """A server that someone else started; it can be crashed only by a command that also restarts it."""
+    """A server of someone else's; only a command that also restarts it can crash it."""
 
     log_path = None
 

@@ -30,7 +30,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** The Java client behind the adapter protocol (protocol.py says what the arguments, verbs and events are). */
+/** The Java client behind the adapter protocol, which protocol.py describes. */
 public final class Client {
     private static final int CHUNK = 100;
     private static final String PADDING = "x".repeat(100);
@@ -95,7 +95,8 @@ public final class Client {
         if (producer == null) {
             Properties config = common();
             config.put("compression.type", option);
-            producer = new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
+            producer = new KafkaProducer<>(
+                config, new ByteArraySerializer(), new ByteArraySerializer());
         }
         for (int start = first; start < first + count; start += CHUNK) {
             produceChunk(start, Math.min(start + CHUNK, first + count));
@@ -130,7 +131,8 @@ public final class Client {
 
     private void groupState() throws Exception {
         try (Admin admin = Admin.create(common())) {
-            var found = admin.describeConsumerGroups(List.of(group)).describedGroups().get(group).get();
+            var groups = admin.describeConsumerGroups(List.of(group)).describedGroups();
+            var found = groups.get(group).get();
             emit("group", ",\"state\":\"" + found.groupState() + "\",\"protocol\":\""
                 + found.partitionAssignor() + "\",\"members\":" + found.members().size());
         }
