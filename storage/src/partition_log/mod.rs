@@ -251,6 +251,13 @@ impl PartitionLog {
         (token.0 >> LOG_SHIFT) as u32
     }
 
+    /// Asks for a sync of what was appended last, for `flush.messages`; its completion has `token`,
+    /// which is the caller's. Segments before the active one were synced as it began.
+    pub fn sync(&self, token: FileToken, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
+        let file = self.file(self.active().base_offset, files, ops);
+        ops.push(FileOp::Sync { token, file });
+    }
+
     /// Other configs of the topic are in force from now on.
     pub fn set_config(&mut self, config: TopicConfig) {
         self.config = config;

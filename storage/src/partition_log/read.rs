@@ -58,6 +58,18 @@ impl PartitionLog {
         Some(PartitionRead { offset, max_bytes })
     }
 
+    /// How many bytes can be read from `offset` on, but for what an index entry stands for; 0 only
+    /// at the high watermark and beyond.
+    pub fn readable_bytes(&self, offset: i64) -> u64 {
+        if offset >= self.high_watermark() {
+            return 0;
+        }
+        let at = self.segment_of(offset);
+        let before = self.segments[at].chunk_of_offset(offset).start;
+        let written: u64 = self.segments[at..].iter().map(|segment| segment.written).sum();
+        (written - before).max(1)
+    }
+
     /// Plans the search for the first record of time `target` or later, in ms, at or after
     /// `from_offset` (the log start offset to begin with). None if there is none. For the record
     /// with the largest timestamp, `target` is [`PartitionLog::max_timestamp`].

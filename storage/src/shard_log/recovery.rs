@@ -112,7 +112,7 @@ pub struct Recovered {
     pub(crate) partitions: Partitions,
     pub(crate) headers: Vec<SegmentHeader>,
     pub(crate) tail: Option<Tail>,
-    end: Option<Case>,
+    ends: Vec<Case>,
 }
 
 impl Recovered {
@@ -121,9 +121,9 @@ impl Recovered {
         self.position
     }
 
-    /// How the log ended: case A, C, D, E, H or K.
-    pub fn end(&self) -> Case {
-        self.end.unwrap_or(Case::K)
+    /// How each segment ended: case A, C, D, E or H. None did in a new log (case K).
+    pub fn ends(&self) -> &[Case] {
+        &self.ends
     }
 
     /// The partitions that have records, and the offset after their last.
@@ -160,7 +160,7 @@ impl Recovery {
         }
         let Some(header) = self.header(sequence, bytes)? else {
             self.unfinished = Some(sequence);
-            self.found.end = Some(Case::H);
+            self.found.ends.push(Case::H);
             return Ok(());
         };
         self.found.log_id = Some(header.log_id);
@@ -242,7 +242,7 @@ impl Recovery {
     /// Notes how the blocks of a segment end. A segment without blocks leaves the tail where it is.
     fn end_at(&mut self, header: &SegmentHeader, end: usize, torn_end: usize, case: Case) {
         assert!(end <= torn_end && torn_end <= header.segment_bytes as usize);
-        self.found.end = Some(case);
+        self.found.ends.push(case);
         if end > header.block_bytes as usize || torn_end > end {
             let (segment, end, torn_end) = (header.sequence, end as u32, torn_end as u32);
             self.found.tail = Some(Tail { segment, end, torn_end });

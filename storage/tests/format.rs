@@ -1,0 +1,108 @@
+//! FORMAT.md and the code say the same, and the bytes are those of yesterday.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Disk, recover, settle, small_config, values};
+use muster_storage::layout::{
+    BLOCK_HEADER_BYTES, BLOCK_MAGIC, CLUSTER_PARTITION, FORMAT_VERSION, PARTITION_BYTES,
+    SEGMENT_HEADER_BYTES, SEGMENT_MAGIC,
+};
+use muster_storage::limits::{
+    BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, OPEN_BYTES_MAX, OPERATION_BYTES_MAX,
+    PARTITION_INDEX_SPAN_BYTES, PARTITIONS_MAX, SEGMENT_BYTES_DEFAULT, SHARD_INDEX_SPAN_BYTES,
+};
+use muster_storage::partition_log::{
+    START_OFFSET_MAGIC, START_OFFSET_SLOT_BYTES, START_OFFSET_SLOT_STRIDE, START_OFFSET_VERSION,
+};
+use muster_storage::{Recovered, ShardLog};
+
+const FORMAT: &str = include_str!("../FORMAT.md");
+
+#[test]
+fn the_numbers_in_the_document_are_those_of_the_code() {
+    let constants: [(&str, u64); 19] = [
+        ("FORMAT_VERSION", FORMAT_VERSION.into()),
+        ("SEGMENT_MAGIC", SEGMENT_MAGIC.into()),
+        ("SEGMENT_HEADER_BYTES", SEGMENT_HEADER_BYTES as u64),
+        ("BLOCK_MAGIC", BLOCK_MAGIC.into()),
+        ("BLOCK_HEADER_BYTES", BLOCK_HEADER_BYTES as u64),
+        ("PARTITION_BYTES", PARTITION_BYTES as u64),
+        ("BLOCK_BYTES_MIN", BLOCK_BYTES_MIN.into()),
+        ("BLOCK_BYTES_MAX", BLOCK_BYTES_MAX.into()),
+        ("SEGMENT_BYTES_DEFAULT", SEGMENT_BYTES_DEFAULT.into()),
+        ("OPERATION_BYTES_MAX", OPERATION_BYTES_MAX as u64),
+        ("OPEN_BYTES_MAX", OPEN_BYTES_MAX as u64),
+        ("PARTITIONS_MAX", PARTITIONS_MAX as u64),
+        ("SHARD_INDEX_SPAN_BYTES", SHARD_INDEX_SPAN_BYTES.into()),
+        ("PARTITION_INDEX_SPAN_BYTES", PARTITION_INDEX_SPAN_BYTES.into()),
+        ("START_OFFSET_MAGIC", START_OFFSET_MAGIC.into()),
+        ("START_OFFSET_VERSION", START_OFFSET_VERSION.into()),
+        ("START_OFFSET_SLOT_BYTES", START_OFFSET_SLOT_BYTES as u64),
+        ("START_OFFSET_SLOT_STRIDE", START_OFFSET_SLOT_STRIDE as u64),
+        ("CLUSTER_PARTITION", u64::from(CLUSTER_PARTITION.unsigned_abs())),
+    ];
+    for (name, value) in constants {
+        let row = FORMAT.lines().find(|line| line.starts_with(&format!("| `{name}` | ")));
+        let row = row.unwrap_or_else(|| panic!("{name} is not in FORMAT.md"));
+        let written = row.split('|').nth(2).unwrap().trim().trim_start_matches('-');
+        let read = match written.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16).unwrap(),
+            None => written.parse().unwrap(),
+        };
+        assert_eq!(read, value, "{name}");
+    }
+    let rows = FORMAT.lines().filter(|line| line.starts_with("| `")).count();
+    assert_eq!(rows, constants.len(), "a constant that is not checked");
+}
+
+#[test]
+fn the_recovery_table_of_the_document_is_that_of_the_code() {
+    let code = include_str!("../src/shard_log/recovery.rs");
+    let rows: Vec<&str> = code.lines().filter_map(|line| line.strip_prefix("//! | ")).collect();
+    assert_eq!(rows.len(), 14, "a head and 13 cases");
+    for row in rows {
+        assert!(FORMAT.contains(row), "not in FORMAT.md: {row}");
+    }
+}
+
+/// A segment with two blocks, without the zeros after them.
+fn golden() -> Vec<u8> {
+    let mut disk = Disk::default();
+    let mut log = ShardLog::new(small_config(), Recovered::default());
+    let record = |value| [(&b"key"[..], value)];
+    log.append(CLUSTER_PARTITION, 1_000, record(Some(&b"cluster"[..]))).unwrap();
+    log.append(7, 1_001, record(Some(&b"first"[..]))).unwrap();
+    log.append(7, 1_002, record(None)).unwrap();
+    settle(&mut log, &mut disk, 2_000);
+    log.append(7, 1_003, record(Some(&b"second block"[..]))).unwrap();
+    settle(&mut log, &mut disk, 2_000);
+    let (_, segment) = disk.live.pop_first().unwrap();
+    segment[..3 * 512].to_vec()
+}
+
+/// To accept a new format, raise `FORMAT_VERSION` and write the file anew with MUSTER_GOLDEN=write.
+#[test]
+fn the_bytes_of_a_segment_do_not_change_unnoticed() {
+    let path = "tests/data/golden-segment.bin";
+    if std::env::var_os("MUSTER_GOLDEN").is_some_and(|what| what == "write") {
+        std::fs::write(path, golden()).unwrap();
+    }
+    assert!(std::fs::read(path).unwrap() == golden(), "the format of segments has changed");
+}
+
+#[test]
+fn yesterdays_segment_is_still_read() {
+    let mut disk = Disk::default();
+    let mut segment = std::fs::read("tests/data/golden-segment.bin").unwrap();
+    segment.resize(small_config().segment_bytes as usize, 0);
+    disk.live.insert(small_config().dir.join("00000000000000000001.log"), segment);
+    let (recovered, replayed) = recover(&disk, &small_config().dir).unwrap();
+    assert_eq!(recovered.position(), 4);
+    let partitions: Vec<i32> = replayed.iter().map(|batch| batch.partition).collect();
+    assert_eq!(partitions, [CLUSTER_PARTITION, 7, 7]);
+    assert_eq!(values(&replayed[0].bytes), [b"cluster"]);
+    assert_eq!(values(&replayed[2].bytes), [b"second block"]);
+    assert_eq!(replayed[2].base_offset, 2);
+}

@@ -1,0 +1,315 @@
+//! One test for each row of the recovery table of FORMAT.md.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Disk, Replayed, recover, settle, small_config, values};
+use muster_storage::layout::{Block, BlockHeader, SegmentHeader};
+use muster_storage::shard_log::recovery::{Case, segment_file_name};
+use muster_storage::{Corruption, Recovered, ShardLog};
+use std::path::PathBuf;
+
+const BLOCK: usize = 512;
+
+/// Where block `number` of a segment begins; each takes 512 bytes, and 0 would be the header.
+fn at(number: usize) -> usize {
+    number * BLOCK
+}
+
+fn path(sequence: u64) -> PathBuf {
+    small_config().dir.join(segment_file_name(sequence))
+}
+
+/// A disk with a log of five operations, each in a block of its own in segment 1; segment 2 is
+/// ready.
+struct Story {
+    disk: Disk,
+}
+
+impl Story {
+    fn new() -> Self {
+        let mut disk = Disk::default();
+        let mut log = ShardLog::new(small_config(), Recovered::default());
+        for value in 1..=5 {
+            append(&mut log, &[value; 10]);
+            settle(&mut log, &mut disk, 0);
+        }
+        Self { disk }
+    }
+
+    fn segment(&mut self, sequence: u64) -> &mut Vec<u8> {
+        self.disk.live.get_mut(&path(sequence)).unwrap()
+    }
+
+    /// What a sixth operation of two blocks would write.
+    fn sixth_block(&self) -> Vec<u8> {
+        let mut disk = self.disk.clone();
+        let (mut log, _) = common::open(&disk, small_config());
+        disk.close_all();
+        append(&mut log, &[6; 700]);
+        settle(&mut log, &mut disk, 0);
+        disk.live[&path(1)][at(6)..at(8)].to_vec()
+    }
+
+    /// Writes a block's header anew, with a checksum that fits.
+    fn rewrite(&mut self, number: usize, change: impl FnOnce(&mut BlockHeader)) {
+        let block = &mut self.segment(1)[at(number)..at(number + 1)];
+        let mut header = Block::read(block).unwrap().header;
+        change(&mut header);
+        header.write(block);
+    }
+
+    fn recover(&self) -> Result<(Recovered, Vec<Replayed>), Corruption> {
+        recover(&self.disk, &small_config().dir)
+    }
+
+    /// The log opens with operations 1 to `last`, and goes on; another recovery finds a clean end.
+    #[track_caller]
+    fn opens(mut self, ends: &[Case], last: u8) {
+        let (recovered, replayed) = self.recover().unwrap();
+        assert_eq!(recovered.ends(), ends);
+        assert_eq!(firsts(&replayed), (1..=last).collect::<Vec<_>>());
+        self.disk.close_all();
+        let mut log = ShardLog::new(small_config(), recovered);
+        append(&mut log, &[77; 10]);
+        settle(&mut log, &mut self.disk, 0);
+        assert_eq!(log.progress().flushed(), u64::from(last) + 1);
+
+        let (recovered, replayed) = self.recover().unwrap();
+        assert_eq!(recovered.ends(), [Case::A, Case::A], "nothing is left of what was cut");
+        assert_eq!(firsts(&replayed), (1..=last).chain([77]).collect::<Vec<_>>());
+    }
+
+    #[track_caller]
+    fn is_refused(self, case: Case, segment: u64) {
+        let refused = self.recover().unwrap_err();
+        assert_eq!((refused.case, refused.segment), (case, segment), "{refused}");
+        assert!(refused.to_string().contains(&segment_file_name(segment)));
+    }
+}
+
+fn append(log: &mut ShardLog, value: &[u8]) {
+    log.append(0, 1_000, [(&b"key"[..], Some(value))]).unwrap();
+}
+
+/// The first byte of each value.
+fn firsts(replayed: &[Replayed]) -> Vec<u8> {
+    replayed.iter().flat_map(|batch| values(&batch.bytes)).map(|value| value[0]).collect()
+}
+
+#[test]
+fn case_a_zeros_to_the_end() {
+    Story::new().opens(&[Case::A, Case::A], 5);
+}
+
+#[test]
+fn case_b_a_whole_block_that_nobody_was_told_of_is_kept() {
+    let mut story = Story::new();
+    let block = story.sixth_block();
+    story.segment(1)[at(6)..at(8)].copy_from_slice(&block);
+    story.opens(&[Case::A, Case::A], 6);
+}
+
+#[test]
+fn case_c_a_block_of_the_files_former_life() {
+    let mut story = Story::new();
+    let stale = story.segment(1)[at(3)..at(4)].to_vec();
+    story.segment(1)[at(6)..at(7)].copy_from_slice(&stale);
+    story.rewrite(6, |header| (header.segment, header.first_position) = (0, 6));
+    let (recovered, replayed) = story.recover().unwrap();
+    assert_eq!((recovered.ends(), replayed.len()), (&[Case::C, Case::A][..], 5));
+
+    let mut other_log = Story::new();
+    other_log.segment(1)[at(6)..at(7)].copy_from_slice(&stale);
+    other_log.rewrite(6, |header| (header.log_id, header.first_position) = (9, 6));
+    assert_eq!(other_log.recover().unwrap().0.ends()[0], Case::C);
+}
+
+#[test]
+fn case_d_a_torn_block_without_its_beginning() {
+    let mut story = Story::new();
+    let block = story.sixth_block();
+    story.segment(1)[at(7)..at(8)].copy_from_slice(&block[BLOCK..]);
+    story.opens(&[Case::D, Case::A], 5);
+}
+
+#[test]
+fn case_e_a_torn_block_without_its_end() {
+    let mut story = Story::new();
+    let block = story.sixth_block();
+    story.segment(1)[at(6)..at(7)].copy_from_slice(&block[..BLOCK]);
+    story.opens(&[Case::E, Case::A], 5);
+}
+
+#[test]
+fn case_e_half_a_header_or_garbage() {
+    for garbage in [&b"MBLK"[..], b"MBLK\0\x01\0\0", &[0xff; 2 * BLOCK]] {
+        let mut story = Story::new();
+        story.segment(1)[at(6)..at(6) + garbage.len()].copy_from_slice(garbage);
+        story.opens(&[Case::E, Case::A], 5);
+    }
+}
+
+#[test]
+fn case_f_a_damaged_block_before_whole_ones() {
+    for number in 1..5 {
+        let mut story = Story::new();
+        story.segment(1)[at(number) + 60] ^= 1;
+        story.is_refused(Case::F, 1);
+        let mut story = Story::new();
+        story.segment(1)[at(number)..at(number + 1)].fill(0);
+        story.is_refused(Case::F, 1);
+    }
+}
+
+#[test]
+fn case_g_a_block_is_missing() {
+    let mut story = Story::new();
+    story.segment(1).copy_within(at(4)..at(5), at(3));
+    story.is_refused(Case::G, 1);
+    let mut story = Story::new();
+    story.segment(1).copy_within(at(3)..at(4), at(4));
+    story.is_refused(Case::G, 1);
+}
+
+#[test]
+fn case_g_the_end_of_a_segment_is_missing_before_another() {
+    let mut story = Story::new();
+    let (mut log, _) = common::open(&story.disk, small_config());
+    story.disk.close_all();
+    for _ in 0..100 {
+        append(&mut log, &[9; 400]);
+        settle(&mut log, &mut story.disk, 0);
+    }
+    let end = story.segment(1).len();
+    story.segment(1)[end - 4 * BLOCK..].fill(0);
+    story.is_refused(Case::G, 2);
+}
+
+#[test]
+fn case_h_a_segment_that_was_being_made() {
+    for len in [0, 100, 16 << 10, 32 << 10] {
+        let mut story = Story::new();
+        *story.segment(2) = vec![0; len];
+        story.opens(&[Case::A, Case::H], 5);
+    }
+}
+
+#[test]
+fn case_h_a_recycled_file_that_was_being_made() {
+    let mut story = Story::new();
+    let recycled = story.segment(1).clone();
+    *story.segment(2) = recycled;
+    story.opens(&[Case::A, Case::H], 5);
+}
+
+#[test]
+fn case_i_a_header_is_missing() {
+    let mut story = Story::new();
+    story.segment(1)[..BLOCK].fill(0);
+    story.is_refused(Case::I, 1);
+    let mut story = Story::new();
+    story.segment(1).fill(0);
+    story.is_refused(Case::I, 1);
+}
+
+#[test]
+fn case_j_a_file_is_missing() {
+    let mut story = Story::new();
+    story.disk.live.remove(&path(1));
+    story.is_refused(Case::J, 2);
+    let mut story = Story::new();
+    let third = story.segment(2).clone();
+    story.disk.live.remove(&path(2));
+    story.disk.live.insert(path(3), third);
+    story.is_refused(Case::J, 3);
+}
+
+#[test]
+fn case_k_nothing() {
+    Story { disk: Disk::default() }.opens(&[], 0);
+}
+
+#[test]
+fn case_l_not_what_this_log_wrote() {
+    let header = SegmentHeader {
+        block_bytes: 512,
+        segment_bytes: 32 << 10,
+        sequence: 2,
+        log_id: small_config().log_id,
+    };
+    let impossible = [
+        SegmentHeader { log_id: 1, ..header },
+        SegmentHeader { block_bytes: 0, ..header },
+        SegmentHeader { block_bytes: 700, ..header },
+        SegmentHeader { segment_bytes: 1 << 20, ..header },
+        SegmentHeader { segment_bytes: 0, ..header },
+    ];
+    for header in impossible {
+        let mut story = Story::new();
+        header.write(story.segment(2));
+        story.is_refused(Case::L, 2);
+    }
+    let mut newer = Story::new();
+    newer.segment(1)[5] = 2;
+    newer.is_refused(Case::L, 1);
+    let mut short = Story::new();
+    short.segment(1).truncate(10_000);
+    short.is_refused(Case::L, 1);
+}
+
+#[test]
+fn case_m_a_block_that_breaks_its_rules() {
+    let change = |change: fn(&mut BlockHeader)| {
+        let mut story = Story::new();
+        story.rewrite(3, change);
+        story.is_refused(Case::M, 1);
+    };
+    change(|header| header.batches += 1);
+    change(|header| header.operations = 0);
+    change(|header| header.length -= 1);
+    let mut story = Story::new();
+    let partition = at(3) + 48;
+    story.segment(1)[partition..partition + 4].copy_from_slice(&(-2i32).to_be_bytes());
+    story.rewrite_anyway(3);
+    story.is_refused(Case::M, 1);
+    let mut story = Story::new();
+    let base_offset = at(3) + 52;
+    story.segment(1)[base_offset..base_offset + 8].copy_from_slice(&1i64.to_be_bytes());
+    story.rewrite_anyway(3);
+    story.is_refused(Case::M, 1);
+}
+
+impl Story {
+    /// As [`Story::rewrite`], of a block whose batches were changed.
+    fn rewrite_anyway(&mut self, number: usize) {
+        let log_id = small_config().log_id;
+        let block = &mut self.segment(1)[at(number)..at(number + 1)];
+        let length = u32::from_be_bytes(block[12..16].try_into().unwrap());
+        let header = BlockHeader {
+            length,
+            log_id,
+            segment: 1,
+            first_position: number as u64,
+            operations: 1,
+            batches: 1,
+        };
+        header.write(block);
+    }
+}
+
+#[test]
+fn a_bit_flipped_anywhere_is_never_replayed() {
+    let mut story = Story::new();
+    let whole = firsts(&story.recover().unwrap().1);
+    for bit in (0..at(6) * 8).step_by(7) {
+        story.segment(1)[bit / 8] ^= 1 << (bit % 8);
+        if let Ok((_, replayed)) = story.recover() {
+            let found = firsts(&replayed);
+            assert!(whole.starts_with(&found), "bit {bit}");
+            assert!(found.len() >= 4, "bit {bit}: only the last block can be taken for torn");
+        }
+        story.segment(1)[bit / 8] ^= 1 << (bit % 8);
+    }
+}
