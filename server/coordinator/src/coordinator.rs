@@ -87,8 +87,7 @@ impl Coordinator {
     /// All records of the log are replayed: sessions start, at `now`, and deadlines with them.
     pub fn loaded(&mut self, now: i64) {
         let interval_ms = self.config.offsets_retention_check_interval_ms;
-        let at = now.saturating_add(interval_ms);
-        self.timers.schedule(&mut self.sweep.timer, at, || TimerKey::Sweep);
+        self.sweep_at(now.saturating_add(interval_ms));
         let mut output = Output::default();
         let mut next = self.groups.id_after(None);
         while let Some(id) = next {
@@ -110,6 +109,11 @@ impl Coordinator {
     /// As [`Self::next_deadline`], and what for. There may turn out to be nothing to do yet.
     pub fn next_timer(&self) -> Option<(i64, Reason)> {
         self.timers.next()
+    }
+
+    /// Has the sweep for expired offsets and groups begin at `at`, whenever it was due.
+    pub fn sweep_at(&mut self, at: i64) {
+        self.timers.schedule(&mut self.sweep.timer, at, || TimerKey::Sweep);
     }
 
     /// Tombstones for the offsets of topics that are gone.
@@ -142,8 +146,14 @@ impl Coordinator {
     ) -> R {
         let entry = self.groups.get_mut(group_id);
         let visible_at = entry.as_ref().map_or(self.removed_at, |entry| entry.written_at);
+        let answered = output.answers.len();
         let (config, timers) = (&self.config, &mut self.timers);
-        act(&mut Turn { now, config, timers, output, visible_at, position }, entry)
+        let mut turn = Turn { now, config, timers, output, visible_at, position };
+        let result = act(&mut turn, entry);
+        let visible_at = turn.visible_at;
+        // An answer that was given before the record was written has to wait for it as well.
+        output.answers[answered..].iter_mut().for_each(|it| it.visible_at = visible_at);
+        result
     }
 
     /// Makes sure that there is a group; tells whether it is new.

@@ -65,8 +65,7 @@ impl Coordinator {
             None => self.config.offsets_retention_check_interval_ms,
         };
         self.sweep.swept = swept;
-        let at = context.now.saturating_add(pause_ms);
-        self.timers.schedule(&mut self.sweep.timer, at, || TimerKey::Sweep);
+        self.sweep_at(context.now.saturating_add(pause_ms));
     }
 }
 

@@ -205,7 +205,7 @@ impl ClassicGroup {
         let request = &joining.request;
         let member_id = &*request.member_id;
         if let Err(error) = self.validate_member(member_id, request.group_instance_id.as_deref()) {
-            return joining.parked.fence_join(turn, error, member_id);
+            return joining.parked.refuse_join(turn, error, member_id);
         }
         let unchanged =
             self.roster.get(member_id).is_some_and(|member| member.offers(&request.protocols));

@@ -28,18 +28,8 @@ impl Parked {
         turn.answer(self.request, response);
     }
 
-    /// A refusal, with the member id that the client is to go on with.
+    /// A refusal, with the member id that the client is to go on with, if any.
     pub(crate) fn refuse_join(self, turn: &mut Turn<'_, '_>, error: ErrorCode, member_id: &str) {
-        let response = JoinGroupResponse {
-            error_code: error as i16,
-            member_id: owned(member_id),
-            ..Default::default()
-        };
-        turn.answer(self.request, response);
-    }
-
-    /// A refusal to a member whose instance has a new id, or never had one.
-    pub(crate) fn fence_join(self, turn: &mut Turn<'_, '_>, error: ErrorCode, member_id: &str) {
         let response = JoinGroupResponse {
             error_code: error as i16,
             member_id: owned(member_id),

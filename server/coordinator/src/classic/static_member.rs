@@ -45,7 +45,7 @@ impl ClassicGroup {
         member.is_new = false;
         let parked_sync = member.parked_sync.take();
         if let Some(parked) = parked_join {
-            parked.fence_join(turn, ErrorCode::FencedInstanceId, member_id);
+            parked.refuse_join(turn, ErrorCode::FencedInstanceId, member_id);
         }
         if let Some(parked) = parked_sync {
             parked.refuse_sync(turn, ErrorCode::FencedInstanceId);
