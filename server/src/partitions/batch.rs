@@ -7,7 +7,7 @@ use muster_codec::messages::BatchIndexAndErrorMessage;
 use muster_codec::record_batch::{
     Batch, BatchHeader, Compression, NO_TIMESTAMP, TimestampType, validate,
 };
-use muster_codec::wire::{DecodeError, Reader};
+use muster_codec::wire::Reader;
 use muster_codec::{Bytes, ErrorCode};
 
 /// A batch that may be appended.
@@ -28,6 +28,10 @@ pub(super) struct Refusal {
     pub record_errors: Vec<BatchIndexAndErrorMessage<'static>>,
 }
 
+/// Kafka gives words with the errors of single records only.
+const INVALID_RECORD: Refusal = Refusal::of(ErrorCode::InvalidRecord);
+const CORRUPT: Refusal = Refusal::of(ErrorCode::CorruptMessage);
+
 type Result<T> = std::result::Result<T, Refusal>;
 
 /// The codec came with Produce v7 (KIP-110).
@@ -42,27 +46,16 @@ const SMALLEST_LENGTH: i32 = 14;
 /// Finds the one batch in the records of a partition.
 pub(super) fn only_batch<'a>(records: Option<&'a Bytes<'_>>, version: i16) -> Result<&'a [u8]> {
     let bytes = records.map_or(&[][..], |records| &records[..]);
-    let (first, rest) = split_batch(bytes)?.ok_or_else(|| {
-        Refusal::invalid_record(format!(
-            "Produce requests with version {version} must have at least one record batch per \
-             partition"
-        ))
-    })?;
+    let (first, rest) = split_batch(bytes)?.ok_or(INVALID_RECORD)?;
     if first[MAGIC_AT] != 2 {
-        return Err(Refusal::invalid_record(format!(
-            "Produce requests with version {version} are only allowed to contain record batches \
-             with magic version 2"
-        )));
+        return Err(INVALID_RECORD);
     }
-    let header = BatchHeader::read(first).map_err(Refusal::corrupt)?;
+    let header = BatchHeader::read(first).map_err(|_| CORRUPT)?;
     if version < ZSTD_SINCE && header.compression() == Some(Compression::Zstd) {
         return Err(Refusal::of(ErrorCode::UnsupportedCompressionType));
     }
     if split_batch(rest)?.is_some() {
-        return Err(Refusal::invalid_record(format!(
-            "Produce requests with version {version} are only allowed to contain exactly one \
-             record batch per partition"
-        )));
+        return Err(INVALID_RECORD);
     }
     Ok(first)
 }
@@ -73,32 +66,40 @@ fn split_batch(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>> {
     let mut reader = Reader::new(bytes);
     let (Ok(_), Ok(length)) = (reader.i64(), reader.i32()) else { return Ok(None) };
     if length < SMALLEST_LENGTH {
-        return Err(Refusal::of(ErrorCode::CorruptMessage));
+        return Err(CORRUPT);
     }
     let Some(magic) = bytes.get(MAGIC_AT) else { return Ok(None) };
     if *magic > 2 {
-        return Err(Refusal::of(ErrorCode::CorruptMessage));
+        return Err(CORRUPT);
     }
     Ok(bytes.split_at_checked(12 + length as usize))
 }
 
-/// Checks the batch against the rules of its topic.
-pub(super) fn check<'a>(bytes: &'a [u8], topic: &TopicConfig, now: i64) -> Result<Good<'a>> {
-    let batch = Batch::read(bytes).map_err(Refusal::corrupt)?;
+/// Checks the batch against the rules of its topic. `transactional`: the request has a
+/// transactional id.
+pub(super) fn check<'a>(
+    bytes: &'a [u8],
+    topic: &TopicConfig,
+    transactional: bool,
+    now: i64,
+) -> Result<Good<'a>> {
+    let batch = Batch::read(bytes).map_err(|_| CORRUPT)?;
     let header = batch.header;
     if header.base_offset != 0 {
-        return Err(Refusal::invalid_record(format!(
-            "The baseOffset of the record batch in the append should be 0, but it is {}",
-            header.base_offset
-        )));
+        return Err(INVALID_RECORD);
     }
     if bytes.len() as u64 > u64::from(topic.max_message_bytes.unsigned_abs()) {
         return Err(Refusal::of(ErrorCode::MessageTooLarge));
     }
-    validate(bytes).map_err(Refusal::corrupt)?;
-    header.validate_from_client().map_err(Refusal::invalid)?;
+    validate(bytes).map_err(|_| CORRUPT)?;
+    header.validate_from_client().map_err(|_| INVALID_RECORD)?;
     if header.is_transactional() {
-        return Err(Refusal::of(ErrorCode::InvalidTxnState));
+        // No transaction can have been begun: InitProducerId refuses transactional ids.
+        return Err(Refusal::of(if transactional {
+            ErrorCode::InvalidTxnState
+        } else {
+            ErrorCode::TransactionalIdAuthorizationFailed
+        }));
     }
     let newest = check_records(&batch, topic, now)?;
     let timestamp_type = topic.message_timestamp_type;
@@ -116,10 +117,7 @@ pub(super) fn check<'a>(bytes: &'a [u8], topic: &TopicConfig, now: i64) -> Resul
 /// the header has the word.
 fn check_records(batch: &Batch<'_>, topic: &TopicConfig, now: i64) -> Result<i64> {
     let header = &batch.header;
-    let window = Window::new(topic, now);
-    if header.timestamp_type() == TimestampType::LogAppendTime {
-        return Err(Refusal::invalid_timestamp(Vec::new()));
-    }
+    let window = Window::new(topic, header, now);
     if header.compression() != Some(Compression::None) {
         let times = [header.base_timestamp, header.max_timestamp];
         return match times.into_iter().all(|time| window.holds(time)) {
@@ -130,10 +128,10 @@ fn check_records(batch: &Batch<'_>, topic: &TopicConfig, now: i64) -> Result<i64
     let mut newest = NO_TIMESTAMP;
     let mut late = Vec::new();
     let mut keyless = Vec::new();
-    for (index, record) in (0..).zip(batch.records().map_err(Refusal::invalid)?) {
-        let record = record.map_err(Refusal::invalid)?;
+    for (index, record) in (0..).zip(batch.records().map_err(|_| INVALID_RECORD)?) {
+        let record = record.map_err(|_| INVALID_RECORD)?;
         if record.offset_delta != index {
-            return Err(Refusal::invalid(DecodeError::InvalidBatch("offsets do not count up")));
+            return Err(INVALID_RECORD);
         }
         let time = batch.timestamp(&record);
         newest = newest.max(time);
@@ -169,7 +167,7 @@ fn refuse_records(window: &Window, late: &[(i32, i64)], keyless: &[i32]) -> Resu
         "One or more records have been rejected due to {} record errors in total",
         errors.len()
     );
-    Err(Refusal { record_errors: errors, ..Refusal::invalid_record(message) })
+    Err(Refusal { message: Some(message), record_errors: errors, ..INVALID_RECORD })
 }
 
 fn record_error(batch_index: i32, message: String) -> BatchIndexAndErrorMessage<'static> {
@@ -180,24 +178,37 @@ fn record_error(batch_index: i32, message: String) -> BatchIndexAndErrorMessage<
 struct Window {
     first: i64,
     last: i64,
-    /// With LogAppendTime the producer's times do not matter.
-    open: bool,
+    /// Whether the topic takes the producer's times at all.
+    checked: bool,
+    /// Whether the producer says that the log timed its records, which it must not.
+    by_log: bool,
 }
 
 impl Window {
-    fn new(topic: &TopicConfig, now: i64) -> Self {
+    fn new(topic: &TopicConfig, header: &BatchHeader, now: i64) -> Self {
         Self {
             first: now.saturating_sub(topic.message_timestamp_before_max_ms),
             last: now.saturating_add(topic.message_timestamp_after_max_ms),
-            open: topic.message_timestamp_type == TimestampType::LogAppendTime,
+            checked: topic.message_timestamp_type == TimestampType::CreateTime,
+            by_log: header.timestamp_type() == TimestampType::LogAppendTime,
         }
     }
 
+    /// `LogValidator.validateTimestamp`.
     fn holds(&self, time: i64) -> bool {
-        self.open || time == NO_TIMESTAMP || (self.first..=self.last).contains(&time)
+        if self.checked && time != NO_TIMESTAMP {
+            (self.first..=self.last).contains(&time)
+        } else {
+            !self.by_log
+        }
     }
 
     fn error(&self, index: i32, time: i64) -> String {
+        if self.by_log {
+            return "Invalid timestamp type in message. Producer should not set timestamp type to \
+                    LogAppendTime."
+                .to_owned();
+        }
         format!(
             "Timestamp {time} of message with offset {index} is out of range. The timestamp should \
              be within [{}, {}]",
@@ -207,20 +218,8 @@ impl Window {
 }
 
 impl Refusal {
-    pub(super) fn of(error: ErrorCode) -> Self {
+    pub(super) const fn of(error: ErrorCode) -> Self {
         Self { error, message: None, record_errors: Vec::new() }
-    }
-
-    fn corrupt(_: DecodeError) -> Self {
-        Self::of(ErrorCode::CorruptMessage)
-    }
-
-    fn invalid(error: DecodeError) -> Self {
-        Self::invalid_record(error.to_string())
-    }
-
-    fn invalid_record(message: String) -> Self {
-        Self { message: Some(message), ..Self::of(ErrorCode::InvalidRecord) }
     }
 
     fn invalid_timestamp(record_errors: Vec<BatchIndexAndErrorMessage<'static>>) -> Self {

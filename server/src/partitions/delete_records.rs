@@ -56,12 +56,12 @@ impl Partitions {
         if !partition.config.cleanup_policy.delete {
             return Err(ErrorCode::PolicyViolation);
         }
-        let offset = if offset == HIGH_WATERMARK { partition.high_watermark() } else { offset };
-        if !(0..=partition.high_watermark()).contains(&offset) {
-            return Err(ErrorCode::OffsetOutOfRange);
-        }
-        partition.delete_before(offset, &mut self.io, out);
-        Ok(partition.log_start())
+        let high_watermark = partition.log.high_watermark();
+        let offset = if offset == HIGH_WATERMARK { high_watermark } else { offset };
+        partition
+            .log
+            .delete_records(offset, call.now, &mut self.io.files, &mut out.ops)
+            .ok_or(ErrorCode::OffsetOutOfRange)
     }
 
     /// OffsetForLeaderEpoch v2 to v4.
@@ -82,7 +82,6 @@ impl Partitions {
         out.send(call.request, OffsetForLeaderEpochResponse { throttle_time_ms: 0, topics });
     }
 
-    /// There is one epoch, 0, and the log ends it (KIP-320); of a later one nothing is known.
     fn epoch_end(
         &self,
         call: Call<'_>,
@@ -95,12 +94,12 @@ impl Partitions {
         let mut answer = EpochEndOffset { partition: asked.partition, ..Default::default() };
         match found {
             Err(error) => answer.error_code = error.code(),
-            Ok(id) if asked.leader_epoch == 0 => {
-                answer.leader_epoch = 0;
-                answer.end_offset =
-                    self.partitions.get(&id).map_or(-1, |partition| partition.high_watermark());
+            Ok(id) => {
+                if let Some(partition) = self.partitions.get(&id) {
+                    (answer.leader_epoch, answer.end_offset) =
+                        partition.log.end_offset_for_epoch(asked.leader_epoch);
+                }
             }
-            Ok(_) => {}
         }
         answer
     }

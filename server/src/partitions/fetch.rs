@@ -62,7 +62,10 @@ impl Partitions {
             let found = topic.and_then(|topic| in_range(topic, partition.partition));
             let data = match found.map(|topic| self.wanted(call, body, topic, partition)) {
                 // Topics that are not there do not end the wait for those that are, as in Kafka.
-                Err(error) => error_data(partition.partition, error),
+                Err(error) => PartitionData {
+                    aborted_transactions: Some(Vec::new()),
+                    ..error_data(partition.partition, error)
+                },
                 Ok(Err(missing)) => {
                     *answer_now = true;
                     self.moved(partition.partition, missing, fetch)
@@ -91,7 +94,8 @@ impl Partitions {
         asked: &FetchPartition,
     ) -> Result<PartitionId, Missing> {
         let id = self.locate(topic, asked.partition)?;
-        check_leader_epoch(asked.current_leader_epoch).map_err(Missing::of)?;
+        // A fetch with a negative epoch has none, whichever it is.
+        check_leader_epoch(asked.current_leader_epoch.max(-1)).map_err(Missing::of)?;
         // All replicas are where the leader is: nobody else has a copy to keep up to date.
         if replica(call.version, body) >= 0 {
             return Err(Missing::of(match asked.current_leader_epoch {
@@ -147,7 +151,13 @@ pub(super) fn reads_committed(body: &FetchRequest<'_>) -> bool {
 /// What Kafka says of a partition that it cannot read.
 pub(super) fn error_data(partition_index: i32, error: ErrorCode) -> PartitionData<'static> {
     let error_code = error.code();
-    PartitionData { partition_index, error_code, high_watermark: -1, ..empty_data() }
+    PartitionData {
+        partition_index,
+        error_code,
+        high_watermark: -1,
+        aborted_transactions: None,
+        ..empty_data()
+    }
 }
 
 fn empty_data() -> PartitionData<'static> {

@@ -1,66 +1,72 @@
-//! What the partitions of a shard share on the way to the files: ids, bounds, what is under way.
+//! What the partitions of a shard share on the way to the files: open files, bounds, buffers, and
+//! why each read is under way.
 
-use super::limits::{READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX};
+use super::Identity;
+use super::limits::{READ_BYTES_IN_FLIGHT_MAX, SPARE_BUFFER_BYTES_MAX, UNWRITTEN_BYTES_MAX};
 use super::partition_set::PartitionId;
-use super::{Effects, Identity};
-use muster_storage::{FileId, FileOp, FileToken};
+use muster_storage::{FileOp, FileToken, OpenFiles, PartitionLog, PartitionRead, TimestampRead};
 use std::collections::HashMap;
 
-/// Why an operation was asked for; found again by its token.
+/// Why an operation was asked for; found again by its token. The logs keep their writes themselves.
 #[derive(Debug)]
 pub(super) enum Job {
-    /// The next write of a partition.
-    Write(PartitionId),
-    /// A sync that the partition's write waits for (`flush.messages`).
-    Flush(PartitionId),
-    /// One that nobody waits for.
+    Fetch(Part, PartitionRead),
+    Lookup(Part, TimestampRead),
+    /// A sync of a partition up to an offset (`flush.messages`).
+    Flush(PartitionId, i64),
+    /// A sync that nobody waits for.
     Sync,
-    Fetch(Read),
-    Lookup(Read),
 }
 
-/// The part of a fetch or look-up that waits for a read.
+/// The part of a request that waits for a read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Read {
+pub(super) struct Part {
     /// The fetch or look-up.
-    pub fetch: u64,
+    pub request: u64,
     /// Which of its partitions.
     pub want: usize,
 }
 
-/// Where to read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ReadPlan {
-    pub file: FileId,
-    pub position: u64,
-    pub len: u32,
-}
+/// The number of a log is in its tokens; this one is none's, but in the tokens of jobs.
+const JOBS: u32 = 0;
 
-/// The state that the partitions share.
+/// Jobs are counted in the bits below the number of a log.
+const COUNT_BITS: u32 = 24;
+
 #[derive(Debug)]
 pub(super) struct Io {
-    next_file: u32,
-    next_token: u64,
+    pub files: OpenFiles,
+    token_tag: u8,
+    last_log: u32,
+    next_job: u64,
     jobs: HashMap<FileToken, (Job, usize)>,
     read_bytes: usize,
     unwritten_bytes: usize,
+    spare: Vec<u8>,
 }
 
 impl Io {
     pub(super) fn new(identity: &Identity) -> Self {
         Self {
-            next_file: identity.first_file.0,
-            next_token: identity.token_tag,
+            files: OpenFiles::new(identity.first_file.0, identity.open_files_max),
+            token_tag: identity.token_tag,
+            last_log: JOBS,
+            next_job: 0,
             jobs: HashMap::new(),
             read_bytes: 0,
             unwritten_bytes: 0,
+            spare: Vec::new(),
         }
     }
 
-    pub(super) fn file(&mut self) -> FileId {
-        let file = FileId(self.next_file);
-        self.next_file += 1;
-        file
+    /// The number of a new log.
+    pub(super) fn number_log(&mut self) -> u32 {
+        self.last_log += 1;
+        self.last_log
+    }
+
+    pub(super) fn token_tag(&self) -> u8 {
+        self.token_tag
     }
 
     pub(super) fn has_room_to_write(&self, len: usize) -> bool {
@@ -71,34 +77,62 @@ impl Io {
         self.read_bytes < READ_BYTES_IN_FLIGHT_MAX
     }
 
-    /// Bytes were accepted from a producer.
+    /// Whether no operation is under way.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.jobs.is_empty() && self.unwritten_bytes == 0
+    }
+
+    /// Bytes of producers that are to be written.
     pub(super) fn accepted(&mut self, len: usize) {
         self.unwritten_bytes += len;
     }
 
-    /// Bytes of producers were written.
+    /// Bytes of producers that were written.
     pub(super) fn written(&mut self, len: usize) {
         self.unwritten_bytes -= len;
     }
 
-    pub(super) fn read(&mut self, plan: ReadPlan, job: Job, out: &mut Effects) {
-        let ReadPlan { file, position: offset, len } = plan;
-        let token = self.token(job, len as usize);
-        self.read_bytes += len as usize;
-        out.ops.push(FileOp::Read { token, file, offset, len });
+    /// The token of the next job.
+    pub(super) fn token(&mut self) -> FileToken {
+        let count = self.next_job;
+        self.next_job = (count + 1) & ((1 << COUNT_BITS) - 1);
+        FileToken(u64::from(self.token_tag) << 56 | u64::from(JOBS) << COUNT_BITS | count)
     }
 
-    pub(super) fn token(&mut self, job: Job, read_bytes: usize) -> FileToken {
-        let token = FileToken(self.next_token);
-        self.next_token += 1;
+    /// The last of `ops` was asked for, for this reason.
+    pub(super) fn begin(&mut self, token: FileToken, job: Job, ops: &[FileOp]) {
+        let read_bytes = match ops.last() {
+            Some(FileOp::Read { len, .. }) => *len as usize,
+            _ => 0,
+        };
+        self.read_bytes += read_bytes;
         self.jobs.insert(token, (job, read_bytes));
-        token
     }
 
-    /// The reason of an operation that ended; None if it is not one of ours.
+    /// Whether a token is that of a job, and not of a log's own write.
+    pub(super) fn is_job(token: FileToken) -> bool {
+        PartitionLog::number(token) == JOBS
+    }
+
+    /// The reason of an operation that ended.
     pub(super) fn end(&mut self, token: FileToken) -> Option<Job> {
         let (job, read_bytes) = self.jobs.remove(&token)?;
         self.read_bytes -= read_bytes;
         Some(job)
+    }
+
+    /// A copy of a batch to write.
+    pub(super) fn copy(&mut self, batch: &[u8]) -> Vec<u8> {
+        let mut copy = std::mem::take(&mut self.spare);
+        copy.extend_from_slice(batch);
+        copy
+    }
+
+    /// The buffer of a write comes back.
+    pub(super) fn recycle(&mut self, mut buffer: Vec<u8>) {
+        if buffer.capacity() <= SPARE_BUFFER_BYTES_MAX {
+            buffer.clear();
+            self.spare = buffer;
+        }
     }
 }

@@ -16,8 +16,8 @@ pub(super) const READ_BYTES_IN_FLIGHT_MAX: usize = 256 << 20;
 /// with what there is, without waiting.
 pub(super) const WAITING_FETCHES_MAX: usize = 65_536;
 
-/// What one step of a scan by time or offset reads.
-pub(super) const SCAN_BYTES: u32 = 64 << 10;
+/// A buffer up to this size is kept for the next write.
+pub(super) const SPARE_BUFFER_BYTES_MAX: usize = 1 << 20;
 
 // One request and one fetch of the largest size must fit.
 const _: () = assert!(UNWRITTEN_BYTES_MAX >= 2 * (100 << 20));

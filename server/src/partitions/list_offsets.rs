@@ -1,15 +1,15 @@
 //! ListOffsets: offsets by name (earliest, latest) at once, and by time after a scan.
 
 use super::fetch::check_leader_epoch;
+use super::lookups::{Lookup, Target};
 use super::partition_set::PartitionId;
-use super::scan::{Lookup, Target};
 use super::{Call, Effects, Partitions};
 use muster_codec::ErrorCode;
 use muster_codec::messages::{
     ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsTopic,
     ListOffsetsTopicResponse,
 };
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// Timestamps that stand for an offset, and the first version that has them
 /// (`ListOffsetsRequest`, `ReplicaManager.timestampMinSupportedVersion`).
@@ -22,6 +22,14 @@ const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
 /// A partition as a client names it.
 type Named<'r> = (&'r str, i32);
+
+/// How often a request names a partition.
+enum Times {
+    Once,
+    Several,
+    /// Several times, and that was answered.
+    Answered,
+}
 
 /// What is known of an answer at once.
 enum Found {
@@ -38,29 +46,32 @@ impl Partitions {
         body: &ListOffsetsRequest<'_>,
         out: &mut Effects,
     ) {
-        let twice = named_twice(body);
+        let mut named = count_names(body);
         let mut lookup = Lookup::new(call.request);
         for topic in &body.topics {
-            let response = self.list_topic(call, topic, &twice, &mut lookup);
+            let response = self.list_topic(call, topic, &mut named, &mut lookup);
             lookup.response.topics.push(response);
         }
         self.start_lookup(lookup, out);
     }
 
-    fn list_topic(
+    fn list_topic<'r>(
         &self,
         call: Call<'_>,
-        topic: &ListOffsetsTopic<'_>,
-        twice: &BTreeSet<Named<'_>>,
+        topic: &'r ListOffsetsTopic<'_>,
+        named: &mut BTreeMap<Named<'r>, Times>,
         lookup: &mut Lookup,
     ) -> ListOffsetsTopicResponse<'static> {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for asked in &topic.partitions {
             let partition_index = asked.partition_index;
-            let found = if twice.contains(&(&*topic.name, partition_index)) {
-                Err(ErrorCode::InvalidRequest)
-            } else {
-                self.list_partition(call, &topic.name, asked)
+            let found = match named.get_mut(&(&*topic.name, partition_index)) {
+                Some(Times::Answered) => continue,
+                Some(times @ Times::Several) => {
+                    *times = Times::Answered;
+                    Err(ErrorCode::InvalidRequest)
+                }
+                Some(Times::Once) | None => self.list_partition(call, &topic.name, asked),
             };
             let mut answer = ListOffsetsPartitionResponse { partition_index, ..Default::default() };
             match found {
@@ -92,8 +103,8 @@ impl Partitions {
         let partition = self.partitions.get(&id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let found = match asked.timestamp {
             // Without transactions the last stable offset is the high watermark.
-            LATEST => Found::Offset(-1, partition.high_watermark(), 0),
-            EARLIEST | EARLIEST_LOCAL => Found::Offset(-1, partition.log_start(), 0),
+            LATEST => Found::Offset(-1, partition.log.high_watermark(), 0),
+            EARLIEST | EARLIEST_LOCAL => Found::Offset(-1, partition.log.log_start_offset(), 0),
             LATEST_TIERED | EARLIEST_PENDING_UPLOAD => Found::Offset(-1, -1, -1),
             MAX_TIMESTAMP => Found::ByScan(Target::Newest),
             timestamp => Found::ByScan(Target::AtOrAfter(timestamp)),
@@ -114,17 +125,16 @@ fn first_version(timestamp: i64) -> Result<i16, ErrorCode> {
     })
 }
 
-/// Kafka refuses a partition that is named more than once, each time.
-fn named_twice<'r>(body: &'r ListOffsetsRequest<'_>) -> BTreeSet<Named<'r>> {
-    let mut seen = BTreeSet::new();
-    let mut twice = BTreeSet::new();
+/// Kafka refuses a partition that is named more than once, with one answer.
+fn count_names<'r>(body: &'r ListOffsetsRequest<'_>) -> BTreeMap<Named<'r>, Times> {
+    let mut named = BTreeMap::new();
     for topic in &body.topics {
         for partition in &topic.partitions {
-            let named = (&*topic.name, partition.partition_index);
-            if !seen.insert(named) {
-                twice.insert(named);
-            }
+            named
+                .entry((&*topic.name, partition.partition_index))
+                .and_modify(|times| *times = Times::Several)
+                .or_insert(Times::Once);
         }
     }
-    twice
+    named
 }

@@ -17,14 +17,12 @@ mod layout;
 mod limits;
 mod list_offsets;
 mod load;
-mod log;
+mod lookups;
 mod partition;
 mod partition_set;
 mod produce;
 mod producers;
 mod reads;
-mod records;
-mod scan;
 
 pub use effects::{Call, Effects, Outcome, Reply};
 pub use partition_set::{Identity, PartitionId, Partitions};

@@ -1,17 +1,18 @@
 //! The front door: every kind of call, and the partitions by topic.
 
+use super::Effects;
 use super::fetches::Fetches;
 use super::io::{Io, Job};
+use super::load::{self, Found};
+use super::lookups::Lookup;
 use super::partition::Partition;
 use super::produce::PendingProduce;
-use super::scan::Lookup;
-use super::{Effects, load};
 use crate::cluster::{ClusterImage, Topic};
-use crate::config::{Config, effective};
+use crate::config::{Config, TopicConfig, effective};
 use crate::placement::Placement;
 use muster_codec::messages::NodeEndpoint;
 use muster_codec::{ErrorCode, Uuid};
-use muster_storage::{FileDone, FileId};
+use muster_storage::{FileDone, FileId, FileToken, PartitionError, PartitionLog};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
@@ -25,10 +26,11 @@ pub struct Identity {
     pub placement: Placement,
     /// Where each shard listens, in the order of shards; told to clients that ask the wrong one.
     pub endpoints: Vec<NodeEndpoint<'static>>,
-    /// File ids from this one on are the partitions' own.
+    /// So many file ids from this one on are the partitions' own: they have no more files open.
     pub first_file: FileId,
-    /// The bits that mark the partitions' tokens: each token is this plus a count below 2^56.
-    pub token_tag: u64,
+    pub open_files_max: u32,
+    /// The top byte of the partitions' tokens.
+    pub token_tag: u8,
 }
 
 /// A partition by the id of its topic: one of a topic that was made anew is another one.
@@ -44,6 +46,8 @@ pub struct Partitions {
     identity: Identity,
     pub(super) config: Config,
     pub(super) partitions: BTreeMap<PartitionId, Partition>,
+    /// By the number of their logs, which is in the tokens of their writes.
+    by_number: HashMap<u32, PartitionId>,
     pub(super) io: Io,
     /// Numbers the requests of producers.
     pub(super) last_request: u64,
@@ -76,6 +80,7 @@ impl Partitions {
             identity,
             config,
             partitions: BTreeMap::new(),
+            by_number: HashMap::new(),
             last_request: 0,
             produces: HashMap::new(),
             fetches: Fetches::default(),
@@ -89,21 +94,19 @@ impl Partitions {
     /// files for the reactor.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// A file that cannot be read, or damage that no crash explains.
     pub fn open(
         &mut self,
         now: i64,
         data: &Path,
         image: &ClusterImage,
         out: &mut Effects,
-    ) -> std::io::Result<()> {
-        let mut found = load::read(data, |id| self.leads(id))?;
+    ) -> Result<(), PartitionError> {
+        let mut found = load::read(data, now, |id| self.leads(id))?;
         for topic in image.topics() {
             for id in self.led(topic) {
                 let config = effective(&self.config, image, topic);
-                let state = found.remove(&id).unwrap_or_default();
-                let partition = Partition::open(id, config, state, now, &mut self.io, out);
-                self.partitions.insert(id, partition);
+                self.add(id, config, found.remove(&id), now, out);
             }
         }
         for id in found.into_keys() {
@@ -133,13 +136,8 @@ impl Partitions {
             let config = effective(&self.config, image, topic);
             for id in self.led(topic) {
                 match self.partitions.get_mut(&id) {
-                    Some(partition) => partition.config.clone_from(&config),
-                    None => {
-                        let state = Default::default();
-                        let config = config.clone();
-                        let partition = Partition::open(id, config, state, now, &mut self.io, out);
-                        self.partitions.insert(id, partition);
-                    }
+                    Some(partition) => partition.set_config(&config),
+                    None => self.add(id, config.clone(), None, now, out),
                 }
             }
         }
@@ -148,52 +146,91 @@ impl Partitions {
         }
     }
 
+    fn add(
+        &mut self,
+        id: PartitionId,
+        config: TopicConfig,
+        found: Option<Found>,
+        now: i64,
+        out: &mut Effects,
+    ) {
+        let partition = Partition::open(id, config, found, now, &mut self.io, out);
+        self.by_number.insert(partition.number, id);
+        self.partitions.insert(id, partition);
+    }
+
     /// A topic is gone: produces that wait for its writes and fetches that wait for its records are
     /// answered.
     fn remove(&mut self, id: PartitionId, out: &mut Effects) {
-        let Some(mut partition) = self.partitions.remove(&id) else { return };
-        for produce in partition.remove(&mut self.io, out) {
+        let Some(partition) = self.partitions.remove(&id) else { return };
+        self.by_number.remove(&partition.number);
+        let (produces, fetches) = partition.remove(&mut self.io, out);
+        for produce in produces {
             self.produce_written(produce, out);
         }
-        for fetch in std::mem::take(&mut partition.waiters) {
+        for fetch in fetches {
             self.unpark(fetch, out);
         }
     }
 
     /// A completion whose token carries this identity's tag.
     pub fn file_done(&mut self, done: FileDone, out: &mut Effects) {
-        let (token, data, failure) = match done {
-            FileDone::Written { token, buffer } => (token, Some(buffer), None),
-            FileDone::Read { token, data } => (token, Some(data), None),
-            FileDone::ReadFailed { token, reason } => (token, None, Some(reason)),
-            FileDone::Synced { token } => (token, None, None),
-        };
-        out.failed_reads.extend(failure);
-        match self.io.end(token) {
-            Some(Job::Write(id)) => self.write_done(id, data.unwrap_or_default(), out),
-            Some(Job::Fetch(read)) => self.fetch_read(read, data, out),
-            Some(Job::Lookup(read)) => self.lookup_read(read, data, out),
-            Some(Job::Flush(id)) => self.written(id, out),
-            Some(Job::Sync) | None => {}
+        let (FileDone::Written { token, .. }
+        | FileDone::Read { token, .. }
+        | FileDone::ReadFailed { token, .. }
+        | FileDone::Synced { token }) = done;
+        if Io::is_job(token) {
+            self.job_done(token, done, out);
+        } else {
+            self.log_done(PartitionLog::number(token), done, out);
         }
         self.start_ready(out);
     }
 
-    fn write_done(&mut self, id: PartitionId, buffer: Vec<u8>, out: &mut Effects) {
-        self.io.written(buffer.len());
-        if let Some(partition) = self.partitions.get_mut(&id) {
-            partition.keep_buffer(buffer);
+    fn job_done(&mut self, token: FileToken, done: FileDone, out: &mut Effects) {
+        let data = match done {
+            FileDone::Read { data, .. } => Some(data),
+            FileDone::ReadFailed { reason, .. } => {
+                out.failed_reads.push(reason);
+                None
+            }
+            FileDone::Written { .. } | FileDone::Synced { .. } => None,
+        };
+        match self.io.end(token) {
+            Some(Job::Fetch(part, plan)) => self.fetch_read(part, &plan, data, out),
+            Some(Job::Lookup(part, plan)) => self.lookup_read(part, &plan, data.as_deref(), out),
+            Some(Job::Flush(id, end_offset)) => self.flushed(id, end_offset, out),
+            Some(Job::Sync) | None => {}
         }
-        self.written(id, out);
     }
 
-    fn written(&mut self, id: PartitionId, out: &mut Effects) {
-        let Some(partition) = self.partitions.get_mut(&id) else { return };
-        let Some(bytes) = partition.completed(&mut self.io, out) else { return };
-        for produce in partition.take_written() {
+    fn log_done(&mut self, number: u32, done: FileDone, out: &mut Effects) {
+        if let Some(id) = self.by_number.get(&number).copied()
+            && let Some(partition) = self.partitions.get_mut(&id)
+        {
+            let bytes = partition.written(&done, &mut self.io);
+            if bytes > 0 {
+                self.answer_produces(id, out);
+                self.wake_waiters(id, bytes as u64, out);
+            }
+        }
+        if let FileDone::Written { buffer, .. } = done {
+            self.io.recycle(buffer);
+        }
+    }
+
+    fn flushed(&mut self, id: PartitionId, end_offset: i64, out: &mut Effects) {
+        if let Some(partition) = self.partitions.get_mut(&id) {
+            partition.synced(end_offset);
+        }
+        self.answer_produces(id, out);
+    }
+
+    fn answer_produces(&mut self, id: PartitionId, out: &mut Effects) {
+        let done = self.partitions.get_mut(&id).map(Partition::take_done);
+        for produce in done.unwrap_or_default() {
             self.produce_written(produce, out);
         }
-        self.wake_waiters(id, bytes, out);
     }
 
     /// When [`Self::expire`] has something to do, in milliseconds since the epoch.
@@ -236,6 +273,11 @@ impl Partitions {
         for partition in self.partitions.values_mut() {
             partition.sync(&mut self.io, out);
         }
+    }
+
+    /// Whether no operation on files is under way.
+    pub fn is_quiet(&self) -> bool {
+        self.io.is_quiet()
     }
 
     /// Where a partition that the image has is led.

@@ -28,6 +28,7 @@ struct Round<'r> {
     call: Call<'r>,
     produce: u64,
     acks: i16,
+    transactional: bool,
     node_endpoints: Vec<NodeEndpoint<'static>>,
     /// How many partitions must be written before the answer.
     writes: usize,
@@ -40,8 +41,15 @@ impl Partitions {
     pub fn produce(&mut self, call: Call<'_>, body: &ProduceRequest<'_>, out: &mut Effects) {
         self.last_request += 1;
         let produce = self.last_request;
-        let (acks, node_endpoints) = (body.acks, Vec::new());
-        let mut round = Round { call, produce, acks, node_endpoints, writes: 0, error: None };
+        let mut round = Round {
+            call,
+            produce,
+            acks: body.acks,
+            transactional: body.transactional_id.is_some(),
+            node_endpoints: Vec::new(),
+            writes: 0,
+            error: None,
+        };
         // Backwards, because of a partition that is named twice Kafka takes the last.
         let topics = body.topic_data.iter().rev();
         let mut responses: Vec<_> =
@@ -146,19 +154,17 @@ impl Partitions {
             return None;
         }
         let appended = if self.io.has_room_to_write(bytes.len()) {
-            batch::check(bytes, &partition.config, round.call.now)
+            batch::check(bytes, &partition.config, round.transactional, round.call.now)
                 .and_then(|batch| partition.append(round.call.now, &batch, &mut self.io, out))
         } else {
             Err(Refusal::of(ErrorCode::RequestTimedOut))
         };
-        let log_start_offset = partition.log_start();
+        let log_start_offset = partition.log.log_start_offset();
         match appended {
             Ok(appended) => {
-                if round.acks != 0 && partition.await_write(appended.last_offset + 1, round.produce)
-                {
+                if round.acks != 0 && partition.await_write(&appended, round.produce) {
                     round.writes += 1;
                 }
-                partition.submit(&mut self.io, out);
                 Some(done(id.index, &appended, log_start_offset))
             }
             Err(refusal) => {
@@ -221,6 +227,7 @@ fn knows_log_start(error: ErrorCode) -> bool {
             | ErrorCode::RecordListTooLarge
             | ErrorCode::CorruptMessage
             | ErrorCode::RequestTimedOut
+            | ErrorCode::TransactionalIdAuthorizationFailed
     )
 }
 

@@ -1,15 +1,14 @@
 //! A fetch on its way: parked until there is enough, read, answered.
 
 use super::fetch::{error_data, reads_committed, unknown_topic};
-use super::io::{Job, Read};
+use super::io::{Job, Part};
 use super::partition::Partition;
 use super::partition_set::PartitionId;
 use super::{Call, Effects, Partitions};
-use muster_codec::limits::RECORD_BATCH_HEADER_BYTES as FIRST_HEADER_BYTES;
 use muster_codec::messages::{FetchPartition, FetchRequest, FetchResponse, PartitionData};
-use muster_codec::record_batch::BatchHeader;
 use muster_codec::{Bytes, ErrorCode};
 use muster_coordinator::RequestId;
+use muster_storage::PartitionRead;
 
 /// A fetch that was not answered yet.
 #[derive(Debug)]
@@ -42,7 +41,6 @@ pub(super) struct Want {
     /// Whether the first batch is given even if it is larger than the bounds, so that a consumer
     /// always makes progress (KIP-74).
     first_whole: bool,
-    end_offset: i64,
 }
 
 impl Fetch {
@@ -81,7 +79,7 @@ impl Want {
     ) -> Self {
         let max_bytes = usize::try_from(asked.partition_max_bytes).unwrap_or(0);
         let offset = asked.fetch_offset;
-        Self { id, topic, partition, offset, max_bytes, first_whole: false, end_offset: 0 }
+        Self { id, topic, partition, offset, max_bytes, first_whole: false }
     }
 }
 
@@ -160,16 +158,23 @@ impl Partitions {
                 fetch.fail(want, error);
                 continue;
             }
-            let limit = fetch.wants[want].max_bytes.min(budget);
-            fetch.wants[want].first_whole = first_whole;
-            let Some(plan) = partition.plan(fetch.wants[want].offset, limit, first_whole) else {
+            let wanted = &mut fetch.wants[want];
+            wanted.max_bytes = wanted.max_bytes.min(budget);
+            wanted.first_whole = first_whole;
+            if wanted.max_bytes == 0 && !first_whole {
+                continue;
+            }
+            let token = self.io.token();
+            let (offset, limit) = (wanted.offset, wanted.max_bytes);
+            let (files, ops) = (&mut self.io.files, &mut out.ops);
+            let Some(plan) = partition.log.read_plan(offset, limit, token, files, ops) else {
                 continue;
             };
+            let readable = usize::try_from(partition.log.readable_bytes(offset));
+            budget = budget.saturating_sub(limit.min(readable.unwrap_or(usize::MAX)));
             first_whole = false;
-            budget = budget.saturating_sub(limit.min(plan.len as usize));
-            fetch.wants[want].max_bytes = limit;
             fetch.reads_running += 1;
-            self.io.read(plan, Job::Fetch(Read { fetch: id, want }), out);
+            self.io.begin(token, Job::Fetch(Part { request: id, want }, plan), &out.ops);
         }
         if fetch.reads_running == 0 {
             self.answer_fetch(id, out);
@@ -177,38 +182,21 @@ impl Partitions {
     }
 
     /// A read of a fetch is done, or failed.
-    pub(super) fn fetch_read(&mut self, read: Read, data: Option<Vec<u8>>, out: &mut Effects) {
-        let Some(fetch) = self.fetches.get_mut(read.fetch) else { return };
+    pub(super) fn fetch_read(
+        &mut self,
+        part: Part,
+        plan: &PartitionRead,
+        data: Option<Vec<u8>>,
+        out: &mut Effects,
+    ) {
+        let Some(fetch) = self.fetches.get_mut(part.request) else { return };
         fetch.reads_running -= 1;
-        let want = &fetch.wants[read.want];
-        match data.map(|data| cut(data, want)) {
-            Some(Cut::Records(records)) => {
-                fetch.data(read.want).records = Some(Bytes::from(records));
-            }
-            Some(Cut::Longer(len)) => return self.read_longer(read, len, out),
-            Some(Cut::Damaged) | None => fetch.fail(read.want, ErrorCode::KafkaStorageError),
+        match data.and_then(|data| records(data, plan, &fetch.wants[part.want])) {
+            Some(records) => fetch.data(part.want).records = Some(Bytes::from(records)),
+            None => fetch.fail(part.want, ErrorCode::KafkaStorageError),
         }
         if fetch.reads_running == 0 {
-            self.answer_fetch(read.fetch, out);
-        }
-    }
-
-    /// The first batch is longer than what was read of it.
-    fn read_longer(&mut self, read: Read, len: usize, out: &mut Effects) {
-        let Some(fetch) = self.fetches.get_mut(read.fetch) else { return };
-        let want = &fetch.wants[read.want];
-        let partition = self.partitions.get_mut(&want.id);
-        match partition.and_then(|partition| partition.plan(want.offset, len, true)) {
-            Some(plan) if plan.len as usize >= len => {
-                fetch.reads_running += 1;
-                self.io.read(plan, Job::Fetch(read), out);
-            }
-            _ => {
-                fetch.fail(read.want, ErrorCode::KafkaStorageError);
-                if fetch.reads_running == 0 {
-                    self.answer_fetch(read.fetch, out);
-                }
-            }
+            self.answer_fetch(part.request, out);
         }
     }
 
@@ -230,63 +218,28 @@ impl Partitions {
 
 /// Says of a partition what the answer says of it besides the records.
 fn describe(fetch: &mut Fetch, want: usize, partition: &Partition) -> Result<(), ErrorCode> {
-    let high_watermark = partition.high_watermark();
+    let high_watermark = partition.log.high_watermark();
     partition.available(fetch.wants[want].offset)?;
-    fetch.wants[want].end_offset = high_watermark;
     let reads_committed = fetch.reads_committed;
     let data = fetch.data(want);
     data.high_watermark = high_watermark;
     // Without transactions all is stable, and nothing was aborted.
     data.last_stable_offset = high_watermark;
-    data.log_start_offset = partition.log_start();
+    data.log_start_offset = partition.log.log_start_offset();
     data.aborted_transactions = reads_committed.then(Vec::new);
     Ok(())
 }
 
-/// What of the bytes that were read is given to the client.
-enum Cut {
-    Records(Vec<u8>),
-    /// The first batch is longer than what was read: so many bytes of the file are needed.
-    Longer(usize),
-    Damaged,
-}
-
-/// Whole batches, from the one that holds the offset to the high watermark or to the byte limit.
-fn cut(mut data: Vec<u8>, want: &Want) -> Cut {
-    let Some(start) = find_batch(&data, want.offset) else { return Cut::Damaged };
-    let mut end = start;
-    while let Ok(header) = BatchHeader::read(&data[end..]) {
-        let next = end + header.total_len();
-        if end == start && want.first_whole && next > data.len() {
-            return Cut::Longer(next);
-        }
-        let too_much = next - start > want.max_bytes && !(end == start && want.first_whole);
-        if next > data.len() || header.base_offset >= want.end_offset || too_much {
-            break;
-        }
-        end = next;
+/// The batches that a want asked for, out of what was read; None if they are not there. They stay in
+/// the buffer that they were read to.
+fn records(mut data: Vec<u8>, plan: &PartitionRead, want: &Want) -> Option<Vec<u8>> {
+    let wanted = plan.extract(&data).ok()?;
+    let len = wanted.len();
+    if len > want.max_bytes && !want.first_whole {
+        return Some(Vec::new());
     }
-    if end == start && want.first_whole {
-        return Cut::Longer(start + FIRST_HEADER_BYTES);
-    }
-    data.truncate(end);
-    if start > 0 {
-        data.drain(..start);
-    }
-    Cut::Records(data)
-}
-
-/// Where the first batch begins that has `offset` or a later one; the end of what can be read if it
-/// is not there. None if the bytes are no batches.
-fn find_batch(data: &[u8], offset: i64) -> Option<usize> {
-    let mut at = 0;
-    while data.len() - at >= FIRST_HEADER_BYTES {
-        let header = BatchHeader::read(&data[at..]).ok()?;
-        let next = at + header.total_len();
-        if header.last_offset() >= offset || next > data.len() {
-            return Some(at);
-        }
-        at = next;
-    }
-    Some(at)
+    let start = wanted.as_ptr().addr() - data.as_ptr().addr();
+    data.truncate(start + len);
+    data.drain(..start);
+    Some(data)
 }

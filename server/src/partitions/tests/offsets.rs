@@ -94,10 +94,12 @@ fn refused_lookups() {
             let body = ListOffsetsRequest { topics: vec![topic], ..Default::default() };
             let request = world.call(version, &body, Partitions::list_offsets);
             let Some(Response::ListOffsets(response)) = world.response(request) else { panic!() };
-            error(response.topics[0].partitions[times - 1].error_code)
+            assert_eq!(response.topics[0].partitions.len(), 1, "one answer, however often");
+            error(response.topics[0].partitions[0].error_code)
         };
     assert_eq!(list(11, 5, -1, -1, 1), ErrorCode::UnknownTopicOrPartition);
     assert_eq!(list(11, 0, 1, -1, 1), ErrorCode::UnknownLeaderEpoch);
+    assert_eq!(list(11, 0, -3, -1, 1), ErrorCode::FencedLeaderEpoch);
     assert_eq!(list(11, 0, -1, -1, 2), ErrorCode::InvalidRequest);
     assert_eq!(list(11, 0, -1, -7, 1), ErrorCode::UnsupportedVersion);
     for (timestamp, since) in [(-3, 7), (-4, 8), (-5, 9), (-6, 11)] {
@@ -118,8 +120,6 @@ fn records_are_deleted_up_to_an_offset() {
     world.reopen();
     assert_eq!(found(&world.list(0, -2)).1, 4);
     assert_eq!(world.delete_before(0, -1), (10, ErrorCode::None));
-    world.pass(300_000);
-    assert_eq!(world.disk.segments(0), ["00000000000000000010.log"]);
     world.reopen();
     assert_eq!((found(&world.list(0, -2)).1, found(&world.list(0, -1)).1), (10, 10));
     assert_eq!(world.append(0, &batch(1)), 10);

@@ -32,19 +32,19 @@ fn offsets_count_records() {
 }
 
 #[test]
-fn an_answer_waits_for_its_write() {
+fn an_answer_waits_for_its_write_and_those_before() {
     let mut world = World::new();
     let first = world.start_produce(0, &batch(1));
     let second = world.start_produce(0, &batch(1));
-    let third = world.start_produce(0, &batch(1));
-    assert!(world.produced(first).is_none());
-    assert_eq!(world.done.len(), 1, "what comes during a write gathers behind it");
+    let fetch = world.start_fetch(&fetch_request(500, &[(0, 0)]));
+    assert_eq!(world.done.len(), 2);
+    world.done.swap(0, 1);
     world.settle_one();
-    assert!(world.produced(first).is_some() && world.produced(second).is_none());
-    world.settle_one();
+    assert!(world.replies.is_empty(), "the second write is done, the first is not");
+    world.settle();
+    assert_eq!(world.produced(first).unwrap().base_offset, 0);
     assert_eq!(world.produced(second).unwrap().base_offset, 1);
-    assert_eq!(world.produced(third).unwrap().base_offset, 2);
-    assert!(world.done.is_empty(), "two batches were one write");
+    assert_eq!(ranges(&only(world.fetched(fetch).unwrap())), [(0, 0), (1, 1)]);
 }
 
 #[test]
@@ -119,9 +119,7 @@ fn a_batch_that_lies_about_itself_is_refused() {
         ("a negative last offset", 23, &(-1i32).to_be_bytes(), ErrorCode::InvalidRecord),
         ("a codec that is none", 21, &5i16.to_be_bytes(), ErrorCode::InvalidRecord),
         ("a control batch", 21, &0x20i16.to_be_bytes(), ErrorCode::InvalidRecord),
-        ("a transaction", 21, &0x10i16.to_be_bytes(), ErrorCode::InvalidTxnState),
         ("a producer without sequence", 43, &1i64.to_be_bytes(), ErrorCode::InvalidRecord),
-        ("times of the log", 21, &8i16.to_be_bytes(), ErrorCode::InvalidTimestamp),
         ("a record of huge length", 61, &[0xfe, 0xff, 0xff, 0xff, 0x0f], ErrorCode::InvalidRecord),
     ];
     for (what, at, bytes, expected) in table {
@@ -208,11 +206,42 @@ fn compacted_topics_need_keys() {
     world.set("cleanup.policy", "compact");
     let mut builder = muster_codec::record_batch::BatchBuilder::default();
     builder.append(NOW, &(&b"k"[..], None));
-    world.append(0, builder.seal(0, -1));
-    let keyless = patch(builder.seal(0, -1).to_vec(), 65, &[1]);
-    // The key's length is -1 now, and its byte the length of the value.
-    let answer = world.produce(0, &keyless);
+    let mut keyless = builder.seal(0, -1).to_vec();
+    world.append(0, &keyless);
+    // The record: length, attributes, two deltas, the key's length, the key, and so on.
+    keyless.remove(66);
+    (keyless[61], keyless[65], keyless[11]) = (keyless[61] - 2, 1, keyless[11] - 1);
+    let answer = world.produce(0, &patch(keyless, 0, &[0]));
     assert_eq!(error(answer.error_code), ErrorCode::InvalidRecord);
+    assert_eq!(answer.record_errors.len(), 1);
+    assert_eq!(answer.record_errors[0].batch_index, 0);
+}
+
+#[test]
+fn transactions_are_refused() {
+    let mut world = World::new();
+    let transactional = patch(batch(1), 21, &0x10i16.to_be_bytes());
+    let mut body = produce_request(-1, 0, &transactional);
+    for (id, expected) in [
+        (None, ErrorCode::TransactionalIdAuthorizationFailed),
+        (Some("t".into()), ErrorCode::InvalidTxnState),
+    ] {
+        body.transactional_id = id;
+        let request = world.call(9, &body, Partitions::produce);
+        assert_eq!(error(world.produced(request).unwrap().error_code), expected);
+    }
+}
+
+#[test]
+fn a_producer_must_not_speak_for_the_log() {
+    let mut world = World::new();
+    let by_log = patch(batch(1), 21, &8i16.to_be_bytes());
+    world.append(0, &by_log);
+    let data = world.fetch(0, 0);
+    let header = BatchHeader::read(data.records.as_ref().unwrap()).unwrap();
+    assert_eq!(header.timestamp_type(), TimestampType::CreateTime);
+    world.set("message.timestamp.type", "LogAppendTime");
+    assert_eq!(error(world.produce(0, &by_log).error_code), ErrorCode::InvalidTimestamp);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A shard's partitions on a file system in memory, with a clock that the test turns.
 
+use super::super::layout;
 use super::super::{Call, Effects, Identity, Outcome, PartitionId, Partitions, Reply};
 use crate::cluster::ClusterImage;
 use crate::config::Config;
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 pub(super) const NOW: i64 = 1_700_000_000_000;
 pub(super) const TOPIC: &str = "orders";
-const TOKEN_TAG: u64 = 7 << 56;
+const TOKEN_TAG: u8 = 7;
 
 /// Everything around the partitions.
 pub(super) struct World {
@@ -41,11 +42,11 @@ pub(super) struct Disk {
 
 impl World {
     /// One shard, and a topic of two partitions.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::with_shards(1)
     }
 
-    pub fn with_shards(shards: u32) -> Self {
+    pub(super) fn with_shards(shards: u32) -> Self {
         let config = Config::default();
         let partitions = Partitions::new(config.clone(), identity(shards));
         let mut world = Self {
@@ -62,19 +63,19 @@ impl World {
         world
     }
 
-    pub fn add_topic(&mut self, name: &str, id: Uuid, partitions: i32) {
+    pub(super) fn add_topic(&mut self, name: &str, id: Uuid, partitions: i32) {
         let value = TopicValue { name: name.into(), partitions };
         self.image.apply(&ClusterRecord::Topic(TopicKey { topic_id: id }, Some(value)));
         self.image_changed();
     }
 
-    pub fn remove_topic(&mut self, id: Uuid) {
+    pub(super) fn remove_topic(&mut self, id: Uuid) {
         self.image.apply(&ClusterRecord::Topic(TopicKey { topic_id: id }, None));
         self.image_changed();
     }
 
     /// Sets a config of the topic.
-    pub fn set(&mut self, name: &str, value: &str) {
+    pub(super) fn set(&mut self, name: &str, value: &str) {
         let key = ConfigKey { resource_type: 2, resource_name: TOPIC.into(), name: name.into() };
         let value = ConfigValue { value: value.into() };
         self.image.apply(&ClusterRecord::Config(key, Some(value)));
@@ -88,7 +89,7 @@ impl World {
     }
 
     /// A new process on the same files.
-    pub fn reopen(&mut self) {
+    pub(super) fn reopen(&mut self) {
         self.settle();
         let directory = tempfile::tempdir().unwrap();
         self.disk.save(directory.path());
@@ -101,7 +102,7 @@ impl World {
     }
 
     /// Makes a call; what it asks of files is done, but not handed back before `settle`.
-    pub fn call<T>(
+    pub(super) fn call<T>(
         &mut self,
         version: i16,
         body: &T,
@@ -117,12 +118,12 @@ impl World {
     }
 
     /// Hands back all completions, and those that follow.
-    pub fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         while self.settle_one() {}
     }
 
     /// Hands back one completion.
-    pub fn settle_one(&mut self) -> bool {
+    pub(super) fn settle_one(&mut self) -> bool {
         let Some(done) = self.done.pop_front() else { return false };
         let mut out = Effects::default();
         self.partitions.file_done(done, &mut out);
@@ -131,7 +132,7 @@ impl World {
     }
 
     /// Lets time pass.
-    pub fn pass(&mut self, ms: i64) {
+    pub(super) fn pass(&mut self, ms: i64) {
         self.now += ms;
         let mut out = Effects::default();
         self.partitions.expire(self.now, &mut out);
@@ -139,7 +140,7 @@ impl World {
         self.settle();
     }
 
-    pub fn perform(&mut self, out: Effects) {
+    pub(super) fn perform(&mut self, out: Effects) {
         for op in out.ops {
             self.done.extend(self.disk.perform(op));
         }
@@ -147,58 +148,65 @@ impl World {
     }
 
     /// What became of a request, if it has ended.
-    pub fn outcome(&mut self, request: RequestId) -> Option<Outcome> {
+    pub(super) fn outcome(&mut self, request: RequestId) -> Option<Outcome> {
         let at = self.replies.iter().position(|reply| reply.request == request)?;
         Some(self.replies.remove(at).outcome)
     }
 
-    pub fn response(&mut self, request: RequestId) -> Option<Response<'static>> {
+    pub(super) fn response(&mut self, request: RequestId) -> Option<Response<'static>> {
         match self.outcome(request)? {
             Outcome::Send(response) => Some(response),
             other => panic!("not a response: {other:?}"),
         }
     }
 
-    pub fn start_produce(&mut self, partition: i32, batch: &[u8]) -> RequestId {
+    pub(super) fn start_produce(&mut self, partition: i32, batch: &[u8]) -> RequestId {
         self.call(9, &produce_request(-1, partition, batch), Partitions::produce)
     }
 
-    pub fn produced(&mut self, request: RequestId) -> Option<PartitionProduceResponse<'static>> {
+    pub(super) fn produced(
+        &mut self,
+        request: RequestId,
+    ) -> Option<PartitionProduceResponse<'static>> {
         let Response::Produce(response) = self.response(request)? else { panic!("not a produce") };
         response.responses.into_iter().next()?.partition_responses.into_iter().next()
     }
 
     /// Produces a batch and waits for the answer.
-    pub fn produce(&mut self, partition: i32, batch: &[u8]) -> PartitionProduceResponse<'static> {
+    pub(super) fn produce(
+        &mut self,
+        partition: i32,
+        batch: &[u8],
+    ) -> PartitionProduceResponse<'static> {
         let request = self.start_produce(partition, batch);
         self.settle();
         self.produced(request).unwrap()
     }
 
     /// Produces a batch that is taken, and gives its base offset.
-    pub fn append(&mut self, partition: i32, batch: &[u8]) -> i64 {
+    pub(super) fn append(&mut self, partition: i32, batch: &[u8]) -> i64 {
         let answer = self.produce(partition, batch);
         assert_eq!(error(answer.error_code), ErrorCode::None, "{answer:?}");
         answer.base_offset
     }
 
-    pub fn start_fetch(&mut self, request: &FetchRequest<'_>) -> RequestId {
+    pub(super) fn start_fetch(&mut self, request: &FetchRequest<'_>) -> RequestId {
         self.call(12, request, Partitions::fetch)
     }
 
-    pub fn fetched(&mut self, request: RequestId) -> Option<FetchResponse<'static>> {
+    pub(super) fn fetched(&mut self, request: RequestId) -> Option<FetchResponse<'static>> {
         let Response::Fetch(response) = self.response(request)? else { panic!("not a fetch") };
         Some(response)
     }
 
     /// Fetches one partition without waiting.
-    pub fn fetch(&mut self, partition: i32, offset: i64) -> PartitionData<'static> {
+    pub(super) fn fetch(&mut self, partition: i32, offset: i64) -> PartitionData<'static> {
         let request = self.start_fetch(&fetch_request(0, &[(partition, offset)]));
         self.settle();
         only(self.fetched(request).unwrap())
     }
 
-    pub fn list(&mut self, partition: i32, timestamp: i64) -> ListOffsetsPartitionResponse {
+    pub(super) fn list(&mut self, partition: i32, timestamp: i64) -> ListOffsetsPartitionResponse {
         let topic = ListOffsetsTopic {
             name: TOPIC.into(),
             partitions: vec![ListOffsetsPartition {
@@ -216,7 +224,7 @@ impl World {
         }
     }
 
-    pub fn delete_before(&mut self, partition: i32, offset: i64) -> (i64, ErrorCode) {
+    pub(super) fn delete_before(&mut self, partition: i32, offset: i64) -> (i64, ErrorCode) {
         let partitions = vec![DeleteRecordsPartition { partition_index: partition, offset }];
         let topic = DeleteRecordsTopic { name: TOPIC.into(), partitions };
         let body = DeleteRecordsRequest { topics: vec![topic], timeout_ms: 1 };
@@ -286,9 +294,9 @@ impl Disk {
     }
 
     /// The files of one partition, by name.
-    pub fn segments(&self, partition: i32) -> Vec<String> {
+    pub(super) fn segments(&self, partition: i32) -> Vec<String> {
         let id = PartitionId { topic: topic_id(), index: partition };
-        let directory = super::super::layout::directory(id);
+        let directory = layout::directory(id);
         let files = self.files.keys().filter(|path| path.starts_with(&directory));
         let names = files.map(|path| path.file_name().unwrap().to_string_lossy().into_owned());
         names.filter(|name| name.ends_with(".log")).collect()
@@ -315,6 +323,7 @@ fn identity(shards: u32) -> Identity {
         placement: Placement { shards, offsets_partitions: 50 },
         endpoints: (0..shards).map(endpoint).collect(),
         first_file: FileId(100),
+        open_files_max: 3,
         token_tag: TOKEN_TAG,
     }
 }

@@ -130,7 +130,7 @@ fn a_torn_tail_is_cut_off() {
 fn a_segment_behind_a_cut_is_removed() {
     let mut world = World::new();
     world.set("segment.bytes", "1048576");
-    for _ in 0..4 {
+    for _ in 0..3 {
         world.append(0, &large_batch(600_000));
     }
     let names = world.disk.segments(0);
