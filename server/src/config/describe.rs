@@ -1,7 +1,7 @@
 //! Configs as DescribeConfigs tells them: value, where it comes from, and what it would be without.
 //! The order of sources and the choice of synonyms are those of Kafka's `ConfigHelper`.
 
-use super::{Config, ConfigType, Key, TopicConfig};
+use super::{Config, ConfigType, Key, TopicConfig, Value};
 use crate::cluster::{BROKER_RESOURCE, ClusterImage, Overrides};
 
 /// Where a value comes from, with Kafka's numbers; a smaller one wins.
@@ -69,19 +69,11 @@ impl<'a> Describer<'a> {
     pub fn topic(&self, key: &Key<TopicConfig>, overrides: &Overrides) -> Described {
         let of_broker = key.synonyms.first().map(|first| self.synonyms(first, key.synonyms));
         let mut synonyms = of_broker.unwrap_or_default();
-        let own = overrides.get(key.name).cloned();
-        if let Some(value) = own.clone() {
+        if let Some(value) = overrides.get(key.name).cloned() {
             let source = Source::DynamicTopic;
             synonyms.insert(0, Synonym { name: key.name, value, source });
         }
-        Described {
-            name: key.name,
-            value: own.or_else(|| key.get(&self.topic_defaults).text()),
-            source: synonyms.first().map_or(Source::Default, |synonym| synonym.source),
-            config_type: key.config_type,
-            read_only: false,
-            synonyms,
-        }
+        described(key, synonyms, key.get(&self.topic_defaults), false)
     }
 
     /// A config of the broker.
@@ -89,28 +81,15 @@ impl<'a> Describer<'a> {
         let of_topics = TopicConfig::KEYS.iter().map(|topic_key| topic_key.synonyms);
         let group = of_topics.into_iter().find(|group| group.contains(&key.name));
         let synonyms = self.synonyms(key.name, group.unwrap_or(&[key.name]));
-        Described {
-            name: key.name,
-            value: key.get(&self.effective).text(),
-            source: synonyms.first().map_or(Source::Default, |synonym| synonym.source),
-            config_type: key.config_type,
-            read_only: !key.flags.dynamic,
-            synonyms,
-        }
+        described(key, synonyms, key.get(&self.effective), !key.flags.dynamic)
     }
 
     /// A config that was altered for all brokers; None if it was not.
     pub fn all_brokers(&self, key: &Key<Config>) -> Option<Described> {
         let value = self.of_all_brokers?.get(key.name)?.clone();
         let source = Source::DynamicDefaultBroker;
-        Some(Described {
-            name: key.name,
-            value: Some(value.clone()),
-            source,
-            config_type: key.config_type,
-            read_only: !key.flags.dynamic,
-            synonyms: vec![Synonym { name: key.name, value, source }],
-        })
+        let synonyms = vec![Synonym { name: key.name, value, source }];
+        Some(described(key, synonyms, Value::Null, !key.flags.dynamic))
     }
 
     /// What the keys of a group have, source by source, from the first that is `name` itself.
@@ -135,4 +114,19 @@ impl<'a> Describer<'a> {
             Source::Default => Config::key(name)?.get(&self.defaults).text(),
         }
     }
+}
+
+/// The first synonym counts: its text is told, as it was set.
+fn described<C>(
+    key: &Key<C>,
+    synonyms: Vec<Synonym>,
+    value: Value<'_>,
+    read_only: bool,
+) -> Described {
+    let (text, source) = match synonyms.first() {
+        Some(first) => (Some(first.value.clone()), first.source),
+        None => (value.text(), Source::Default),
+    };
+    let Key { name, config_type, .. } = *key;
+    Described { name, value: text, source, config_type, read_only, synonyms }
 }

@@ -1,0 +1,37 @@
+//! ApiVersions (KIP-35, KIP-511).
+
+use muster_codec::messages::{ApiVersion, ApiVersionsRequest, ApiVersionsResponse};
+use muster_codec::{ApiKey, ErrorCode};
+
+/// What is served.
+///
+/// No feature is announced: each one of Kafka's (`group.version`, `transaction.version`, ...) makes
+/// clients count on APIs that are not in the table, and without it they do as with a broker that
+/// has not finalized it.
+pub fn api_versions(
+    version: i16,
+    request: &ApiVersionsRequest<'_>,
+) -> ApiVersionsResponse<'static> {
+    let software = [&request.client_software_name, &request.client_software_version];
+    if version >= 3 && !software.iter().all(|text| is_software(text)) {
+        let error_code = ErrorCode::InvalidRequest.code();
+        return ApiVersionsResponse { error_code, ..Default::default() };
+    }
+    let api_keys = ApiKey::ALL.iter().map(|api| api_version(*api)).collect();
+    ApiVersionsResponse { api_keys, ..Default::default() }
+}
+
+/// The versions of one API that are announced.
+pub fn api_version(api: ApiKey) -> ApiVersion {
+    let (min_version, max_version) = api.announced().into_inner();
+    ApiVersion { api_key: api as i16, min_version, max_version }
+}
+
+/// `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`, Kafka's pattern of a client's name and version.
+fn is_software(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return false };
+    first.is_ascii_alphanumeric()
+        && last.is_ascii_alphanumeric()
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
+}

@@ -1,0 +1,152 @@
+//! DescribeConfigs of topics and brokers (KIP-226, KIP-569 without the documentation).
+
+use super::View;
+use crate::cluster::{BROKER_RESOURCE, Overrides, Refused, TOPIC_RESOURCE, check_topic_name};
+use crate::config::{Config, Described, Describer, Synonym, TopicConfig};
+use muster_codec::messages::{
+    DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
+    DescribeConfigsResponse, DescribeConfigsResult, DescribeConfigsSynonym,
+};
+use muster_codec::{ErrorCode, Str};
+use std::collections::{BTreeMap, HashSet};
+
+/// Kafka's number of loggers, which muster does not have.
+const BROKER_LOGGER_RESOURCE: i8 = 8;
+
+/// The configs of resources: value, source, synonyms.
+///
+/// A resource that is named twice is answered once and refused from then on, unlike in Kafka: the
+/// answer is much larger than the question, and shall not grow with repetitions.
+pub fn describe_configs<'r>(
+    view: &View<'r>,
+    request: &'r DescribeConfigsRequest<'_>,
+) -> DescribeConfigsResponse<'r> {
+    let mut seen = HashSet::with_capacity(request.resources.len());
+    let mut describers = Describers { view, of_brokers: BTreeMap::new() };
+    let results = request.resources.iter().map(|resource| {
+        let described = if seen.insert((resource.resource_type, &*resource.resource_name)) {
+            describe(view, &mut describers, resource)
+        } else {
+            Err(invalid("Each resource must appear at most once."))
+        };
+        result(resource, request.include_synonyms, described)
+    });
+    DescribeConfigsResponse { results: results.collect(), ..Default::default() }
+}
+
+/// One for each broker that is asked for.
+struct Describers<'v, 'r> {
+    view: &'v View<'r>,
+    of_brokers: BTreeMap<u32, Describer<'r>>,
+}
+
+impl<'r> Describers<'_, 'r> {
+    fn of_broker(&mut self, node: u32) -> &Describer<'r> {
+        let View { config, image, .. } = *self.view;
+        self.of_brokers.entry(node).or_insert_with(|| Describer::new(config, image, node))
+    }
+}
+
+fn describe(
+    view: &View<'_>,
+    describers: &mut Describers<'_, '_>,
+    resource: &DescribeConfigsResource<'_>,
+) -> Result<Vec<Described>, Refused> {
+    let name = &*resource.resource_name;
+    let asked: HashSet<&str> =
+        resource.configuration_keys.iter().flatten().map(|key| &**key).collect();
+    // No list and an empty one ask for all.
+    let is_asked = |name: &str| asked.is_empty() || asked.contains(name);
+    let described = Config::KEYS.iter().filter(|key| !key.flags.internal);
+    let broker_keys = described.filter(|key| is_asked(key.name));
+    match resource.resource_type {
+        TOPIC_RESOURCE => {
+            check_topic(view, name)?;
+            let none = Overrides::new();
+            let overrides = view.image.configs(TOPIC_RESOURCE, name).unwrap_or(&none);
+            let describer = describers.of_broker(view.shard);
+            let keys = TopicConfig::KEYS.iter().filter(|key| is_asked(key.name));
+            Ok(keys.map(|key| describer.topic(key, overrides)).collect())
+        }
+        BROKER_RESOURCE if name.is_empty() => {
+            let describer = describers.of_broker(view.shard);
+            Ok(broker_keys.filter_map(|key| describer.all_brokers(key)).collect())
+        }
+        BROKER_RESOURCE => {
+            let describer = describers.of_broker(node(view, name)?);
+            Ok(broker_keys.map(|key| describer.broker(key)).collect())
+        }
+        BROKER_LOGGER_RESOURCE => Err(invalid("muster has no broker loggers.")),
+        other => Err(invalid(format!("Unknown resource type {other}"))),
+    }
+}
+
+fn check_topic(view: &View<'_>, name: &str) -> Result<(), Refused> {
+    check_topic_name(name)
+        .map_err(|words| Refused::new(ErrorCode::InvalidTopicException, words))?;
+    match view.image.topic(name) {
+        Some(_) => Ok(()),
+        None => Err(Refused::new(ErrorCode::UnknownTopicOrPartition, "")),
+    }
+}
+
+fn node(view: &View<'_>, name: &str) -> Result<u32, Refused> {
+    let words = || format!("Broker id must be an integer, but it is: {name}");
+    let node: i32 = name.parse().map_err(|_| invalid(words()))?;
+    let shards = view.placement.shards;
+    u32::try_from(node).ok().filter(|node| *node < shards).ok_or_else(|| {
+        let last = shards - 1;
+        invalid(format!(
+            "Unexpected broker id, expected 0 to {last} or empty string, but received {node}"
+        ))
+    })
+}
+
+fn invalid(words: impl Into<String>) -> Refused {
+    Refused::new(ErrorCode::InvalidRequest, words)
+}
+
+fn result<'r>(
+    resource: &'r DescribeConfigsResource<'_>,
+    with_synonyms: bool,
+    described: Result<Vec<Described>, Refused>,
+) -> DescribeConfigsResult<'r> {
+    let mut result = DescribeConfigsResult {
+        resource_type: resource.resource_type,
+        resource_name: Str::Borrowed(&resource.resource_name),
+        ..Default::default()
+    };
+    match described {
+        Ok(configs) => {
+            let config = |described| config(described, with_synonyms);
+            result.configs = configs.into_iter().map(config).collect();
+        }
+        Err(refused) => {
+            result.error_code = refused.error.code();
+            result.error_message = refused.error_message();
+        }
+    }
+    result
+}
+
+fn config(described: Described, with_synonyms: bool) -> DescribeConfigsResourceResult<'static> {
+    let synonyms = described.synonyms.into_iter().filter(|_| with_synonyms);
+    DescribeConfigsResourceResult {
+        name: described.name.into(),
+        value: described.value.map(Str::Owned),
+        read_only: described.read_only,
+        config_source: described.source as i8,
+        is_sensitive: false,
+        synonyms: synonyms.map(synonym).collect(),
+        config_type: described.config_type as i8,
+        documentation: None,
+    }
+}
+
+fn synonym(synonym: Synonym) -> DescribeConfigsSynonym<'static> {
+    DescribeConfigsSynonym {
+        name: synonym.name.into(),
+        value: Some(synonym.value.into()),
+        source: synonym.source as i8,
+    }
+}

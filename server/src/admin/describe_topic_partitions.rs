@@ -1,0 +1,135 @@
+//! DescribeTopicPartitions (KIP-966): topics in the order of their names, a page at a time.
+
+use super::{TOPIC_OPERATIONS, View};
+use crate::cluster::{Topic, check_topic_name, is_reserved, leader};
+use muster_codec::messages::{
+    Cursor, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic, ResponseCursor,
+    TopicRequest,
+};
+use muster_codec::{ErrorCode, Str};
+use std::collections::BTreeSet;
+
+/// All topics, or those that are named, from the cursor on, with as many partitions as the client
+/// and `max.request.partition.size.limit` allow, but at least one.
+pub fn describe_topic_partitions<'r>(
+    view: &View<'r>,
+    request: &'r DescribeTopicPartitionsRequest<'_>,
+) -> DescribeTopicPartitionsResponse<'r> {
+    let names: BTreeSet<&'r str> = request.topics.iter().map(|topic| &*topic.name).collect();
+    let cursor = request.cursor.as_ref();
+    if cursor.is_some_and(|cursor| !is_valid(cursor, &names)) {
+        return refused(&request.topics);
+    }
+    let limit = request.response_partition_limit.min(view.config.max_request_partition_size_limit);
+    let mut page = Page { view, left: limit.max(1), topics: Vec::new(), next_cursor: None };
+    let first = cursor.map_or("", |cursor| &cursor.topic_name);
+    let start = |name: &str| match cursor {
+        Some(cursor) if cursor.topic_name == name => cursor.partition_index,
+        _ => 0,
+    };
+    if names.is_empty() {
+        let mut topics = view.image.all_topics_from(first);
+        let _ = topics.try_for_each(|topic| page.add(&topic.name, start(&topic.name)));
+    } else {
+        let _ = names.range(first..).try_for_each(|name| page.add(name, start(name)));
+    }
+    DescribeTopicPartitionsResponse {
+        topics: page.topics,
+        next_cursor: page.next_cursor,
+        ..Default::default()
+    }
+}
+
+fn is_valid(cursor: &Cursor<'_>, names: &BTreeSet<&str>) -> bool {
+    let is_asked = names.is_empty() || names.contains(&*cursor.topic_name);
+    is_asked && cursor.partition_index >= 0
+}
+
+fn refused<'r>(topics: &'r [TopicRequest<'_>]) -> DescribeTopicPartitionsResponse<'r> {
+    let refuse = |topic: &'r TopicRequest<'_>| DescribeTopicPartitionsResponseTopic {
+        error_code: ErrorCode::InvalidRequest.code(),
+        name: Some(Str::Borrowed(&topic.name)),
+        ..Default::default()
+    };
+    let topics = topics.iter().map(refuse).collect();
+    DescribeTopicPartitionsResponse { topics, ..Default::default() }
+}
+
+struct Page<'v, 'r> {
+    view: &'v View<'r>,
+    /// How many partitions still fit.
+    left: i32,
+    topics: Vec<DescribeTopicPartitionsResponseTopic<'r>>,
+    next_cursor: Option<ResponseCursor<'r>>,
+}
+
+impl<'r> Page<'_, 'r> {
+    /// None once the page is full.
+    fn add(&mut self, name: &'r str, first: i32) -> Option<()> {
+        if self.left == 0 {
+            self.next_cursor = Some(ResponseCursor { topic_name: name.into(), partition_index: 0 });
+            return None;
+        }
+        match self.view.image.topic(name) {
+            Some(topic) => self.add_topic(topic, first),
+            None => {
+                self.topics.push(unknown(name));
+                Some(())
+            }
+        }
+    }
+
+    fn add_topic(&mut self, topic: &'r Topic, first: i32) -> Option<()> {
+        let end = topic.partitions.min(first.saturating_add(self.left));
+        let partitions: Vec<_> =
+            (first..end).map(|index| partition(self.view, topic, index)).collect();
+        self.left -= partitions.len() as i32;
+        self.topics.push(DescribeTopicPartitionsResponseTopic {
+            name: Some(Str::Borrowed(&topic.name)),
+            topic_id: topic.id,
+            is_internal: topic.is_internal(),
+            partitions,
+            topic_authorized_operations: TOPIC_OPERATIONS,
+            ..Default::default()
+        });
+        if end < topic.partitions {
+            let topic_name = Str::Borrowed(&*topic.name);
+            self.next_cursor = Some(ResponseCursor { topic_name, partition_index: end });
+            return None;
+        }
+        Some(())
+    }
+}
+
+fn unknown(name: &str) -> DescribeTopicPartitionsResponseTopic<'_> {
+    let error = match check_topic_name(name) {
+        Ok(()) => ErrorCode::UnknownTopicOrPartition,
+        Err(_) => ErrorCode::InvalidTopicException,
+    };
+    DescribeTopicPartitionsResponseTopic {
+        error_code: error.code(),
+        name: Some(name.into()),
+        is_internal: is_reserved(name),
+        topic_authorized_operations: TOPIC_OPERATIONS,
+        ..Default::default()
+    }
+}
+
+fn partition(
+    view: &View<'_>,
+    topic: &Topic,
+    index: i32,
+) -> DescribeTopicPartitionsResponsePartition {
+    let leader = leader(topic, index, view.placement) as i32;
+    DescribeTopicPartitionsResponsePartition {
+        partition_index: index,
+        leader_id: leader,
+        leader_epoch: 0,
+        replica_nodes: vec![leader],
+        isr_nodes: vec![leader],
+        eligible_leader_replicas: Some(Vec::new()),
+        last_known_elr: Some(Vec::new()),
+        ..Default::default()
+    }
+}

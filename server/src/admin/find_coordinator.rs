@@ -1,0 +1,74 @@
+//! FindCoordinator: the shard that has a group.
+
+use super::View;
+use muster_codec::messages::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
+use muster_codec::{ErrorCode, Str};
+
+/// Kinds of keys.
+const GROUP: i8 = 0;
+const TRANSACTION: i8 = 1;
+const SHARE: i8 = 2;
+
+/// The coordinator of one key, or of many from version 4 on (KIP-699).
+///
+/// Transactions and share groups are refused with INVALID_REQUEST, which clients take as final and
+/// show with its message; COORDINATOR_NOT_AVAILABLE would have them ask for ever.
+pub fn find_coordinator<'r>(
+    view: &View<'r>,
+    version: i16,
+    request: &'r FindCoordinatorRequest<'_>,
+) -> FindCoordinatorResponse<'r> {
+    let find = |key: &'r Str<'_>| coordinator(view, request.key_type, key);
+    if version >= 4 {
+        let coordinators = request.coordinator_keys.iter().map(find).collect();
+        return FindCoordinatorResponse { coordinators, ..Default::default() };
+    }
+    let Coordinator { node_id, host, port, error_code, error_message, .. } = find(&request.key);
+    let is_found = error_code == ErrorCode::None.code();
+    FindCoordinatorResponse {
+        error_code,
+        error_message: if is_found { Some("NONE".into()) } else { error_message },
+        node_id,
+        host,
+        port,
+        ..Default::default()
+    }
+}
+
+fn coordinator<'r>(view: &View<'r>, key_type: i8, key: &'r str) -> Coordinator<'r> {
+    let words = match key_type {
+        GROUP => return group_coordinator(view, key),
+        TRANSACTION => "muster does not serve transactions.",
+        SHARE => "muster does not serve share groups.",
+        _ => {
+            "This most likely occurs because of a request being malformed by the client library or \
+             the message was sent to an incompatible broker. See the broker logs for more details."
+        }
+    };
+    nobody(key, ErrorCode::InvalidRequest, words)
+}
+
+fn group_coordinator<'r>(view: &View<'r>, group: &'r str) -> Coordinator<'r> {
+    let shard = view.placement.group_shard(group);
+    let Some(endpoint) = view.endpoints.get(shard as usize) else {
+        return nobody(group, ErrorCode::CoordinatorNotAvailable, "");
+    };
+    Coordinator {
+        key: group.into(),
+        node_id: shard as i32,
+        host: Str::Borrowed(&endpoint.host),
+        port: endpoint.port.into(),
+        ..Default::default()
+    }
+}
+
+fn nobody<'r>(key: &'r str, error: ErrorCode, words: &'static str) -> Coordinator<'r> {
+    Coordinator {
+        key: key.into(),
+        node_id: -1,
+        port: -1,
+        error_code: error.code(),
+        error_message: Some(words.into()),
+        ..Default::default()
+    }
+}

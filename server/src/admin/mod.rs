@@ -1,0 +1,42 @@
+//! Answers that follow from the image of the cluster and the configs alone: every shard gives them
+//! by itself. What changes the cluster is in [`cluster`](crate::cluster).
+
+mod api_versions;
+mod describe_cluster;
+mod describe_configs;
+mod describe_topic_partitions;
+mod find_coordinator;
+mod metadata;
+
+#[cfg(test)]
+mod tests;
+
+pub use crate::cluster::{Endpoint, View};
+pub use api_versions::{api_version, api_versions};
+pub use describe_cluster::describe_cluster;
+pub use describe_configs::describe_configs;
+pub use describe_topic_partitions::describe_topic_partitions;
+pub use find_coordinator::find_coordinator;
+pub use metadata::metadata;
+
+/// The shard that changes the cluster, as a node id.
+const CONTROLLER: i32 = 0;
+
+/// What anybody may do with a topic while there is no authorizer, as Kafka answers it: read, write,
+/// create, delete, alter, describe, describe configs, alter configs (`AclOperation` codes as bits).
+const TOPIC_OPERATIONS: i32 =
+    1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11;
+
+/// The same for the cluster: create, alter, describe, cluster action, describe configs, alter
+/// configs, idempotent write.
+const CLUSTER_OPERATIONS: i32 = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12;
+
+/// The operations if somebody asked for them.
+fn operations(asked: bool, operations: i32) -> i32 {
+    if asked { operations } else { i32::MIN }
+}
+
+/// Where each node is.
+fn nodes<'a>(view: &View<'a>) -> impl Iterator<Item = (i32, &'a Endpoint)> {
+    (0..).zip(view.endpoints)
+}

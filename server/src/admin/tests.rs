@@ -1,0 +1,466 @@
+//! Questions about the cluster, and what Kafka 4.3 answers to the same.
+
+use super::*;
+use crate::cluster::{ClusterImage, OFFSETS_TOPIC, OFFSETS_TOPIC_ID};
+use crate::config::Config;
+use crate::placement::Placement;
+use ErrorCode::{
+    InvalidRequest, InvalidTopicException, MismatchedEndpointType, UnknownTopicId,
+    UnknownTopicOrPartition, UnsupportedEndpointType,
+};
+use muster_codec::messages::*;
+use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue, TopicKey, TopicValue};
+use muster_codec::{ApiKey, ErrorCode, Str, Uuid};
+
+const T1: Uuid = Uuid([1; 16]);
+const UNKNOWN: Uuid = Uuid([9; 16]);
+const NO_ID: Uuid = Uuid::ZERO;
+
+/// A cluster of two shards with the topics t1 (three partitions) and x.y (one).
+struct Cluster {
+    image: ClusterImage,
+    config: Config,
+    endpoints: Vec<Endpoint>,
+}
+
+impl Cluster {
+    fn new(words: &[&str]) -> Self {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let config = Config::load("", &words).unwrap();
+        let mut image = ClusterImage::new(&config);
+        for (id, name, partitions) in [(T1, "t1", 3), (Uuid([2; 16]), "x.y", 1)] {
+            let value = TopicValue { name: name.into(), partitions };
+            image.apply(&ClusterRecord::Topic(TopicKey { topic_id: id }, Some(value)));
+        }
+        let endpoint = |port| Endpoint { host: "h".to_owned(), port };
+        Self { image, config, endpoints: [9092, 9093].map(endpoint).to_vec() }
+    }
+
+    fn view(&self) -> View<'_> {
+        View {
+            image: &self.image,
+            config: &self.config,
+            placement: Placement { shards: 2, offsets_partitions: 50 },
+            endpoints: &self.endpoints,
+            shard: 0,
+            cluster_id: "cluster",
+        }
+    }
+
+    fn set(&mut self, resource_type: i8, resource: &str, name: &str, value: &str) {
+        let key = ConfigKey { resource_type, resource_name: resource.into(), name: name.into() };
+        let value = ConfigValue { value: value.into() };
+        self.image.apply(&ClusterRecord::Config(key, Some(value)));
+    }
+}
+
+fn asked(topics: &[(Option<&'static str>, Uuid)]) -> MetadataRequest<'static> {
+    let topic = |(name, topic_id): &(Option<&'static str>, Uuid)| MetadataRequestTopic {
+        name: name.map(Str::Borrowed),
+        topic_id: *topic_id,
+    };
+    MetadataRequest { topics: Some(topics.iter().map(topic).collect()), ..Default::default() }
+}
+
+/// Name and error of each topic of an answer.
+fn told(response: &MetadataResponse<'_>) -> Vec<(Option<String>, ErrorCode)> {
+    let topics = response.topics.iter();
+    topics.map(|topic| (topic.name.clone().map(Str::into_owned), code(topic.error_code))).collect()
+}
+
+fn code(code: i16) -> ErrorCode {
+    ErrorCode::from_code(code).unwrap()
+}
+
+#[test]
+fn all_topics_are_asked_for_with_an_empty_list_at_first_and_with_null_later() {
+    let cluster = Cluster::new(&[]);
+    let all = MetadataRequest { topics: None, ..Default::default() };
+    for (version, request, topics) in [(0, &asked(&[]), 3), (1, &asked(&[]), 0), (1, &all, 3)] {
+        let (response, to_create) = metadata(&cluster.view(), version, request);
+        assert_eq!((response.topics.len(), to_create.len()), (topics, 0));
+    }
+}
+
+#[test]
+fn shards_are_brokers_and_lead_partitions() {
+    let cluster = Cluster::new(&[]);
+    let request = asked(&[(Some("t1"), NO_ID), (Some(OFFSETS_TOPIC), NO_ID)]);
+    let (response, _) = metadata(&cluster.view(), 9, &request);
+    let brokers: Vec<_> = response.brokers.iter().map(|b| (b.node_id, &*b.host, b.port)).collect();
+    assert_eq!(brokers, [(0, "h", 9092), (1, "h", 9093)]);
+    assert_eq!((response.controller_id, response.cluster_id.as_deref()), (0, Some("cluster")));
+    assert_eq!(response.cluster_authorized_operations, i32::MIN);
+    let [offsets, t1] = &response.topics[..] else { panic!("{:?}", response.topics) };
+    assert!(offsets.is_internal && !t1.is_internal);
+    assert_eq!((offsets.topic_id, t1.topic_id), (OFFSETS_TOPIC_ID, T1));
+    let leaders = |topic: &MetadataResponseTopic<'_>| -> Vec<i32> {
+        topic.partitions.iter().map(|partition| partition.leader_id).collect()
+    };
+    assert_eq!(leaders(offsets)[..4], [0, 1, 0, 1]);
+    assert_eq!(leaders(t1), [0, 1, 0]);
+    let partition = &t1.partitions[1];
+    assert_eq!((partition.leader_epoch, &partition.replica_nodes[..]), (0, &[1][..]));
+    assert_eq!(partition.isr_nodes, [1]);
+}
+
+#[test]
+fn operations_are_told_to_those_who_ask() {
+    let cluster = Cluster::new(&[]);
+    let request = MetadataRequest {
+        include_cluster_authorized_operations: true,
+        include_topic_authorized_operations: true,
+        ..asked(&[(Some("t1"), NO_ID)])
+    };
+    let (response, _) = metadata(&cluster.view(), 9, &request);
+    assert_eq!(response.cluster_authorized_operations, 8096);
+    assert_eq!(response.topics[0].topic_authorized_operations, 3576);
+}
+
+#[test]
+fn unknown_topics_are_created_if_client_and_server_want_it() {
+    let named = |name| (Some(name), NO_ID);
+    let names = [named("nope"), named("a b"), named(""), named("t1"), named("t1"), named("nope")];
+    let also = [named("__transaction_state")];
+    let request = asked(&[&names[..], &also].concat());
+    let refusing = MetadataRequest { allow_auto_topic_creation: false, ..request.clone() };
+    let on = Cluster::new(&[]);
+    let off = Cluster::new(&["auto.create.topics.enable=false"]);
+    for (cluster, request, created) in
+        [(&on, &request, 1), (&on, &refusing, 0), (&off, &request, 0)]
+    {
+        let (response, to_create) = metadata(&cluster.view(), 4, request);
+        assert_eq!(to_create, ["nope".to_owned()][..created]);
+        let name = |name: &str| Some(name.to_owned());
+        assert_eq!(
+            told(&response),
+            [
+                (name(""), InvalidTopicException),
+                (name("__transaction_state"), UnknownTopicOrPartition),
+                (name("a b"), InvalidTopicException),
+                (name("nope"), UnknownTopicOrPartition),
+                (name("t1"), ErrorCode::None),
+            ]
+        );
+        assert!(response.topics[1].is_internal);
+    }
+}
+
+#[test]
+fn topics_are_found_by_id_from_version_12_on() {
+    let cluster = Cluster::new(&[]);
+    let name = |name: &str| Some(name.to_owned());
+    let cases = [
+        (12, asked(&[(None, T1)]), vec![(name("t1"), ErrorCode::None)]),
+        (12, asked(&[(None, UNKNOWN)]), vec![(None, UnknownTopicId)]),
+        (12, asked(&[(None, UNKNOWN), (Some("t1"), NO_ID)]), vec![(None, UnknownTopicId)]),
+        (12, asked(&[(Some("t1"), UNKNOWN)]), vec![(None, UnknownTopicId)]),
+        (12, asked(&[(None, NO_ID)]), vec![(name(""), InvalidRequest)]),
+        (10, asked(&[(Some("t1"), T1)]), vec![(name("t1"), InvalidRequest)]),
+        (10, asked(&[(None, NO_ID)]), vec![(name(""), InvalidRequest)]),
+    ];
+    for (version, request, topics) in cases {
+        let (response, to_create) = metadata(&cluster.view(), version, &request);
+        assert_eq!((told(&response), to_create.len()), (topics, 0));
+        let refused = response.topics[0].error_code == InvalidRequest.code();
+        assert_eq!(response.brokers.is_empty(), refused);
+    }
+}
+
+#[test]
+fn the_cluster_is_described() {
+    let cluster = Cluster::new(&[]);
+    let request = |endpoint_type| DescribeClusterRequest {
+        include_cluster_authorized_operations: true,
+        endpoint_type,
+        ..Default::default()
+    };
+    let response = describe_cluster(&cluster.view(), &request(1));
+    assert_eq!((response.error_code, &*response.cluster_id), (0, "cluster"));
+    assert_eq!((response.controller_id, response.brokers.len()), (0, 2));
+    assert_eq!(response.cluster_authorized_operations, 8096);
+    let refusals = [
+        (
+            2,
+            MismatchedEndpointType,
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type \
+             CONTROLLER",
+        ),
+        (7, UnsupportedEndpointType, "Unsupported endpoint type 7"),
+    ];
+    for (endpoint_type, error, words) in refusals {
+        let response = describe_cluster(&cluster.view(), &request(endpoint_type));
+        assert_eq!(
+            (code(response.error_code), response.error_message.as_deref()),
+            (error, Some(words))
+        );
+        assert_eq!((&*response.cluster_id, response.controller_id), ("", -1));
+    }
+}
+
+type Page<'a> = (&'a [&'static str], i32, Option<(&'static str, i32)>);
+
+/// The page as text: each topic with its error, or the partitions that are told of it, and then the
+/// cursor.
+fn page(cluster: &Cluster, (topics, limit, cursor): Page<'_>) -> String {
+    let request = DescribeTopicPartitionsRequest {
+        topics: topics.iter().map(|name| TopicRequest { name: (*name).into() }).collect(),
+        response_partition_limit: limit,
+        cursor: cursor
+            .map(|(name, index)| Cursor { topic_name: name.into(), partition_index: index }),
+    };
+    let response = describe_topic_partitions(&cluster.view(), &request);
+    let mut text = String::new();
+    for topic in &response.topics {
+        text += topic.name.as_deref().unwrap();
+        match code(topic.error_code) {
+            ErrorCode::None => {
+                let told = topic.partitions.iter().map(|partition| partition.partition_index);
+                text += &format!("{:?} ", told.collect::<Vec<_>>());
+            }
+            error => text += &format!("({error:?}) "),
+        }
+    }
+    response.next_cursor.map_or(text.clone(), |cursor| {
+        format!("{text}-> {} {}", cursor.topic_name, cursor.partition_index)
+    })
+}
+
+#[test]
+fn partitions_are_described_a_page_at_a_time() {
+    let cluster = Cluster::new(&["offsets.topic.num.partitions=2"]);
+    let cases: &[(Page<'_>, &str)] = &[
+        ((&[], 2000, None), "__consumer_offsets[0, 1] t1[0, 1, 2] x.y[0] "),
+        ((&[], 2, None), "__consumer_offsets[0, 1] -> t1 0"),
+        ((&[], 2, Some(("t1", 1))), "t1[1, 2] -> x.y 0"),
+        ((&[], 10, Some(("zzz", 9))), ""),
+        (
+            (&["t1", "nope", "a b"], 2, None),
+            "a b(InvalidTopicException) nope(UnknownTopicOrPartition) t1[0, 1] -> t1 2",
+        ),
+        ((&["x.y", "t1", "t1"], 2000, None), "t1[0, 1, 2] x.y[0] "),
+        ((&["t1"], 2000, Some(("zzz", 0))), "t1(InvalidRequest) "),
+        ((&["t1"], 2000, Some(("t1", -1))), "t1(InvalidRequest) "),
+        ((&["t1"], 0, None), "t1[0] -> t1 1"),
+        ((&["t1"], -1, None), "t1[0] -> t1 1"),
+        ((&["t1"], 10, Some(("t1", 9))), "t1[] "),
+        ((&["t1"], i32::MAX, Some(("t1", i32::MAX))), "t1[] "),
+    ];
+    for (asked, answer) in cases {
+        assert_eq!(page(&cluster, *asked), *answer, "{asked:?}");
+    }
+    let cluster = Cluster::new(&["max.request.partition.size.limit=1"]);
+    assert_eq!(page(&cluster, (&["t1"], 2000, None)), "t1[0] -> t1 1");
+}
+
+#[test]
+fn a_group_has_the_shard_of_its_offsets_partition() {
+    let cluster = Cluster::new(&[]);
+    let view = cluster.view();
+    let request = FindCoordinatorRequest { key: "g".into(), ..Default::default() };
+    let response = find_coordinator(&view, 1, &request);
+    let shard = view.placement.group_shard("g") as i32;
+    assert_eq!((response.node_id, response.port), (shard, 9092 + shard));
+    assert_eq!((response.error_code, response.error_message.as_deref()), (0, Some("NONE")));
+
+    let coordinator_keys = vec!["a".into(), "".into(), "a".into()];
+    let request = FindCoordinatorRequest { coordinator_keys, ..Default::default() };
+    let response = find_coordinator(&view, 4, &request);
+    let told = response.coordinators.iter();
+    let told: Vec<_> = told.map(|c| (&*c.key, c.node_id, c.error_message.as_deref())).collect();
+    let node = |key| view.placement.group_shard(key) as i32;
+    let answer = |key| (key, node(key), Some(""));
+    assert_eq!(told, [answer("a"), answer(""), answer("a")]);
+}
+
+#[test]
+fn coordinators_of_other_kinds_are_refused_for_good() {
+    let cluster = Cluster::new(&[]);
+    let kinds = [
+        (1, "muster does not serve transactions."),
+        (2, "muster does not serve share groups."),
+        (-1, "This most likely occurs because of"),
+    ];
+    for (key_type, words) in kinds {
+        let coordinator_keys = vec!["a".into()];
+        let request = FindCoordinatorRequest { key: "a".into(), key_type, coordinator_keys };
+        let many = find_coordinator(&cluster.view(), 6, &request);
+        let Coordinator { error_code, node_id, port, error_message, .. } = &many.coordinators[0];
+        assert_eq!((code(*error_code), *node_id, *port), (InvalidRequest, -1, -1));
+        assert!(error_message.as_deref().unwrap().starts_with(words));
+        let one = find_coordinator(&cluster.view(), 3, &request);
+        assert_eq!((one.error_code, &one.error_message), (*error_code, error_message));
+        assert_eq!((one.node_id, one.port), (-1, -1));
+    }
+}
+
+#[test]
+fn versions_are_told_to_clients_that_name_their_software() {
+    let cases = [
+        ("ab", true),
+        ("a-b.c", true),
+        ("x", true),
+        ("", false),
+        ("-a", false),
+        ("a.", false),
+        ("a b", false),
+    ];
+    for (software, served) in cases {
+        let request = ApiVersionsRequest {
+            client_software_name: software.into(),
+            client_software_version: "1".into(),
+        };
+        let response = api_versions(3, &request);
+        let error = if served { ErrorCode::None } else { InvalidRequest };
+        assert_eq!(code(response.error_code), error, "{software}");
+        let apis = if served { ApiKey::ALL.len() } else { 0 };
+        assert_eq!(response.api_keys.len(), apis);
+        assert_eq!(api_versions(2, &request).error_code, 0);
+    }
+    let produce = api_version(ApiKey::Produce);
+    assert_eq!((produce.api_key, produce.min_version, produce.max_version), (0, 0, 13));
+}
+
+fn describe(
+    cluster: &Cluster,
+    resource_type: i8,
+    name: &'static str,
+    keys: &[&'static str],
+) -> Result<Vec<String>, (ErrorCode, String)> {
+    let resource = DescribeConfigsResource {
+        resource_type,
+        resource_name: name.into(),
+        configuration_keys: Some(keys.iter().map(|key| (*key).into()).collect()),
+    };
+    let request = DescribeConfigsRequest {
+        resources: vec![resource],
+        include_synonyms: true,
+        ..Default::default()
+    };
+    let response = describe_configs(&cluster.view(), &request);
+    let [result] = &response.results[..] else { panic!("{response:?}") };
+    match code(result.error_code) {
+        ErrorCode::None => Ok(result.configs.iter().map(line).collect()),
+        error => Err((error, result.error_message.as_deref().unwrap().to_owned())),
+    }
+}
+
+/// A config as text: name, value, source, whether it can be altered, and its synonyms.
+fn line(config: &DescribeConfigsResourceResult<'_>) -> String {
+    let value = config.value.as_deref().unwrap_or("null");
+    let access = if config.read_only { "r" } else { "w" };
+    let mut text = format!("{}={value} {}{access}", config.name, config.config_source);
+    for synonym in &config.synonyms {
+        let value = synonym.value.as_deref().unwrap();
+        text += &format!(" {}:{}={value}", synonym.source, synonym.name);
+    }
+    text
+}
+
+#[test]
+fn topic_configs_tell_where_they_come_from() {
+    let mut cluster = Cluster::new(&[]);
+    let keys = ["retention.ms", "cleanup.policy", "flush.ms", "nope"];
+    let lines = |cluster: &Cluster| describe(cluster, 2, "t1", &keys).unwrap();
+    assert_eq!(
+        lines(&cluster),
+        [
+            "cleanup.policy=delete 5w 5:log.cleanup.policy=delete",
+            "flush.ms=9223372036854775807 5w",
+            "retention.ms=604800000 5w",
+        ]
+    );
+    cluster.set(4, "", "log.retention.ms", "86400001");
+    cluster.set(4, "0", "log.retention.ms", "86400002");
+    cluster.set(2, "t1", "cleanup.policy", "delete,compact");
+    assert_eq!(
+        lines(&cluster),
+        [
+            "cleanup.policy=delete,compact 1w 1:cleanup.policy=delete,compact \
+         5:log.cleanup.policy=delete",
+            "flush.ms=9223372036854775807 5w",
+            "retention.ms=86400002 2w 2:log.retention.ms=86400002 3:log.retention.ms=86400001 \
+         5:log.retention.hours=168",
+        ]
+    );
+    let offsets = ["cleanup.policy", "compression.type", "segment.bytes"];
+    assert_eq!(
+        describe(&cluster, 2, OFFSETS_TOPIC, &offsets).unwrap(),
+        [
+            "cleanup.policy=compact 1w 1:cleanup.policy=compact 5:log.cleanup.policy=delete",
+            "compression.type=producer 1w 1:compression.type=producer 5:compression.type=producer",
+            "segment.bytes=104857600 1w 1:segment.bytes=104857600 5:log.segment.bytes=1073741824",
+        ]
+    );
+    assert_eq!(describe(&cluster, 2, "t1", &[]).unwrap().len(), 33);
+}
+
+#[test]
+fn broker_configs_tell_where_they_come_from() {
+    let mut cluster = Cluster::new(&["auto.create.topics.enable=true", "log.dirs=/d"]);
+    cluster.set(4, "", "log.retention.ms", "86400001");
+    cluster.set(4, "1", "log.cleanup.policy", "delete,compact");
+    let keys = [
+        "auto.create.topics.enable",
+        "group.consumer.regex.refresh.interval.ms",
+        "log.cleanup.policy",
+        "log.dirs",
+        "log.retention.hours",
+        "log.retention.ms",
+        "log.roll.ms",
+        "nonsense",
+    ];
+    assert_eq!(
+        describe(&cluster, 4, "1", &keys).unwrap(),
+        [
+            "auto.create.topics.enable=true 4r 4:auto.create.topics.enable=true \
+         5:auto.create.topics.enable=true",
+            "log.cleanup.policy=delete,compact 2w 2:log.cleanup.policy=delete,compact \
+         5:log.cleanup.policy=delete",
+            "log.dirs=/d 4r 4:log.dirs=/d",
+            "log.retention.hours=168 5r 5:log.retention.hours=168",
+            "log.retention.ms=86400001 3w 3:log.retention.ms=86400001 5:log.retention.hours=168",
+            "log.roll.ms=null 5w",
+        ]
+    );
+    assert_eq!(
+        describe(&cluster, 4, "0", &["log.cleanup.policy"]).unwrap(),
+        ["log.cleanup.policy=delete 5w 5:log.cleanup.policy=delete"]
+    );
+    assert_eq!(
+        describe(&cluster, 4, "", &[]).unwrap(),
+        ["log.retention.ms=86400001 3w 3:log.retention.ms=86400001"]
+    );
+}
+
+#[test]
+fn what_cannot_be_described_is_refused() {
+    let cluster = Cluster::new(&[]);
+    let cases = [
+        (2, "nope", UnknownTopicOrPartition, ""),
+        (2, "", InvalidTopicException, "Topic name is invalid: the empty string is not allowed"),
+        (
+            4,
+            "7",
+            InvalidRequest,
+            "Unexpected broker id, expected 0 to 1 or empty string, but received 7",
+        ),
+        (4, "abc", InvalidRequest, "Broker id must be an integer, but it is: abc"),
+        (8, "0", InvalidRequest, "muster has no broker loggers."),
+        (0, "1", InvalidRequest, "Unknown resource type 0"),
+    ];
+    for (resource_type, name, error, words) in cases {
+        assert_eq!(describe(&cluster, resource_type, name, &[]), Err((error, words.to_owned())));
+    }
+    let resource = DescribeConfigsResource {
+        resource_type: 2,
+        resource_name: "t1".into(),
+        configuration_keys: None,
+    };
+    let resources = vec![resource.clone(), resource];
+    let request = DescribeConfigsRequest { resources, ..Default::default() };
+    let results = describe_configs(&cluster.view(), &request).results;
+    assert_eq!((results[0].error_code, results[0].configs.len()), (0, 33));
+    assert!(results[0].configs.iter().all(|config| config.synonyms.is_empty()));
+    assert_eq!(code(results[1].error_code), InvalidRequest);
+}
