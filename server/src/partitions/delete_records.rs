@@ -52,6 +52,9 @@ impl Partitions {
         out: &mut Effects,
     ) -> Result<i64, ErrorCode> {
         let id = self.locate_named(call.image, topic, index)?;
+        if id.is_of_offsets() {
+            return Err(ErrorCode::PolicyViolation);
+        }
         let partition = self.partitions.get_mut(&id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         if !partition.config.cleanup_policy.delete {
             return Err(ErrorCode::PolicyViolation);
@@ -94,12 +97,11 @@ impl Partitions {
         let mut answer = EpochEndOffset { partition: asked.partition, ..Default::default() };
         match found {
             Err(error) => answer.error_code = error.code(),
-            Ok(id) => {
-                if let Some(partition) = self.partitions.get(&id) {
-                    (answer.leader_epoch, answer.end_offset) =
-                        partition.log.end_offset_for_epoch(asked.leader_epoch);
-                }
+            // There is one epoch, 0, and the log ends it (KIP-320).
+            Ok(id) if asked.leader_epoch == 0 => {
+                (answer.leader_epoch, answer.end_offset) = (0, self.bounds(id).high_watermark);
             }
+            Ok(_) => {}
         }
         answer
     }

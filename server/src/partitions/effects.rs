@@ -1,5 +1,6 @@
 //! What a call of [`Partitions`](super::Partitions) brings with it and gives back.
 
+use super::OffsetsRead;
 use crate::cluster::ClusterImage;
 use muster_codec::Response;
 use muster_coordinator::RequestId;
@@ -22,6 +23,7 @@ pub struct Call<'c> {
 pub struct Effects {
     pub ops: Vec<FileOp>,
     pub replies: Vec<Reply>,
+    pub offsets_reads: Vec<OffsetsRead>,
     /// Why reads failed, for the log; their clients got KAFKA_STORAGE_ERROR.
     pub failed_reads: Vec<String>,
 }

@@ -1,7 +1,8 @@
 //! The fetches that are not answered yet: by id, by deadline, by connection.
 
+use super::io::Part;
 use super::limits::WAITING_FETCHES_MAX;
-use super::reads::Fetch;
+use super::reads::{Fetch, Want};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// Kafka's fetch purgatory.
@@ -46,6 +47,10 @@ impl Fetches {
 
     pub(super) fn get(&self, id: u64) -> Option<&Fetch> {
         self.by_id.get(&id)
+    }
+
+    pub(super) fn want(&self, part: Part) -> Option<&Want> {
+        self.by_id.get(&part.request)?.wants.get(part.want)
     }
 
     pub(super) fn get_mut(&mut self, id: u64) -> Option<&mut Fetch> {

@@ -12,6 +12,8 @@ use std::collections::HashMap;
 pub(super) enum Job {
     Fetch(Part, PartitionRead),
     Lookup(Part, TimestampRead),
+    /// Of `__consumer_offsets`, in the shard's own log.
+    Offsets(Part),
     /// A sync of a partition up to an offset (`flush.messages`).
     Flush(PartitionId, i64),
     /// A sync that nobody waits for.
@@ -105,6 +107,11 @@ impl Io {
             Some(FileOp::Read { len, .. }) => *len as usize,
             _ => 0,
         };
+        self.begin_elsewhere(token, job, read_bytes);
+    }
+
+    /// A job that the shard's log does, of so many bytes.
+    pub(super) fn begin_elsewhere(&mut self, token: FileToken, job: Job, read_bytes: usize) {
         self.read_bytes += read_bytes;
         self.jobs.insert(token, (job, read_bytes));
     }

@@ -1,8 +1,8 @@
 //! Where a partition is, relative to the data directory: `topics/<topic id>-<partition>/`.
 //!
-//! The directory has the topic's id, not its name: a topic that is made anew never sees the files of
-//! the one before, even if the server ended before they were removed. What is in the directory is
-//! for [`PartitionLog`](muster_storage::PartitionLog).
+//! The directory has the topic's id, not its name: a topic that is made anew never sees the files
+//! of the one before, even if the server ended before they were removed. What is in the directory
+//! is for [`PartitionLog`](muster_storage::PartitionLog).
 
 use super::partition_set::PartitionId;
 use muster_codec::Uuid;

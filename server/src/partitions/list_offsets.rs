@@ -100,12 +100,14 @@ impl Partitions {
         }
         let id = self.locate_named(call.image, topic, asked.partition_index)?;
         check_leader_epoch(asked.current_leader_epoch)?;
-        let partition = self.partitions.get(&id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let bounds = self.bounds(id);
         let found = match asked.timestamp {
             // Without transactions the last stable offset is the high watermark.
-            LATEST => Found::Offset(-1, partition.log.high_watermark(), 0),
-            EARLIEST | EARLIEST_LOCAL => Found::Offset(-1, partition.log.log_start_offset(), 0),
+            LATEST => Found::Offset(-1, bounds.high_watermark, 0),
+            EARLIEST | EARLIEST_LOCAL => Found::Offset(-1, bounds.log_start, 0),
             LATEST_TIERED | EARLIEST_PENDING_UPLOAD => Found::Offset(-1, -1, -1),
+            // The shard's log has no index by time.
+            _ if id.is_of_offsets() => Found::Offset(-1, -1, -1),
             MAX_TIMESTAMP => Found::ByScan(Target::Newest),
             timestamp => Found::ByScan(Target::AtOrAfter(timestamp)),
         };

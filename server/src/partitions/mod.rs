@@ -18,6 +18,7 @@ mod limits;
 mod list_offsets;
 mod load;
 mod lookups;
+mod offsets_topic;
 mod partition;
 mod partition_set;
 mod produce;
@@ -25,6 +26,7 @@ mod producers;
 mod reads;
 
 pub use effects::{Call, Effects, Outcome, Reply};
+pub use offsets_topic::OffsetsRead;
 pub use partition_set::{Identity, PartitionId, Partitions};
 
 #[cfg(test)]

@@ -41,6 +41,13 @@ struct Awaiting {
     produce: u64,
 }
 
+/// What of a partition can be read: from the first offset to before the second.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Bounds {
+    pub log_start: i64,
+    pub high_watermark: i64,
+}
+
 /// Where a batch went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Appended {
@@ -195,16 +202,15 @@ impl Partition {
         self.awaiting.drain(..done).map(|awaiting| awaiting.produce).collect()
     }
 
-    /// How many bytes there are to read, about.
-    ///
-    /// # Errors
-    /// OFFSET_OUT_OF_RANGE outside the log.
-    pub(super) fn available(&self, offset: i64) -> Result<u64, ErrorCode> {
-        if (self.log.log_start_offset()..=self.log.log_end_offset()).contains(&offset) {
-            Ok(self.log.readable_bytes(offset))
-        } else {
-            Err(ErrorCode::OffsetOutOfRange)
-        }
+    pub(super) fn bounds(&self) -> Bounds {
+        let (log_start, high_watermark) = (self.log.log_start_offset(), self.log.high_watermark());
+        Bounds { log_start, high_watermark }
+    }
+
+    /// How many bytes there are to read, about; None outside the log.
+    pub(super) fn available(&self, offset: i64) -> Option<u64> {
+        let log = self.log.log_start_offset()..=self.log.log_end_offset();
+        log.contains(&offset).then(|| self.log.readable_bytes(offset))
     }
 
     /// Removes what the topic's retention gives up.

@@ -5,7 +5,8 @@ use super::fetches::Fetches;
 use super::io::{Io, Job};
 use super::load::{self, Found};
 use super::lookups::Lookup;
-use super::partition::Partition;
+use super::offsets_topic::{OFFSETS_TOPIC, OffsetsPartition};
+use super::partition::{Bounds, Partition};
 use super::produce::PendingProduce;
 use crate::cluster::{ClusterImage, Topic};
 use crate::config::{Config, TopicConfig, effective};
@@ -15,9 +16,6 @@ use muster_codec::{ErrorCode, Uuid};
 use muster_storage::{FileDone, FileId, FileToken, PartitionError, PartitionLog};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-
-/// The topic whose records are in the logs of shards, and which clients may not write to.
-pub(super) const OFFSETS_TOPIC: &str = "__consumer_offsets";
 
 /// Who the shard is, and what of shared name spaces belongs to its partitions.
 #[derive(Debug, Clone)]
@@ -46,6 +44,8 @@ pub struct Partitions {
     identity: Identity,
     pub(super) config: Config,
     pub(super) partitions: BTreeMap<PartitionId, Partition>,
+    /// Partitions of `__consumer_offsets`, as far as anything is known of them.
+    pub(super) offsets: BTreeMap<i32, OffsetsPartition>,
     /// By the number of their logs, which is in the tokens of their writes.
     by_number: HashMap<u32, PartitionId>,
     pub(super) io: Io,
@@ -80,6 +80,7 @@ impl Partitions {
             identity,
             config,
             partitions: BTreeMap::new(),
+            offsets: BTreeMap::new(),
             by_number: HashMap::new(),
             last_request: 0,
             produces: HashMap::new(),
@@ -200,7 +201,8 @@ impl Partitions {
             Some(Job::Fetch(part, plan)) => self.fetch_read(part, &plan, data, out),
             Some(Job::Lookup(part, plan)) => self.lookup_read(part, &plan, data.as_deref(), out),
             Some(Job::Flush(id, end_offset)) => self.flushed(id, end_offset, out),
-            Some(Job::Sync) | None => {}
+            // That of the offsets topic comes by `offsets_read`.
+            Some(Job::Offsets(_) | Job::Sync) | None => {}
         }
     }
 
@@ -288,6 +290,9 @@ impl Partitions {
             let error = ErrorCode::NotLeaderOrFollower;
             return Err(Missing { error, leader: Some(leader) });
         }
+        if topic.name.as_ref() == OFFSETS_TOPIC {
+            return Ok(PartitionId::of_offsets(index));
+        }
         // In the image but not made yet: the client comes again.
         let known = self.partitions.contains_key(&id);
         known.then_some(id).ok_or(Missing::of(ErrorCode::UnknownTopicOrPartition))
@@ -303,6 +308,15 @@ impl Partitions {
         let topic = image.topic(topic).filter(|topic| (0..topic.partitions).contains(&index));
         let topic = topic.ok_or(ErrorCode::UnknownTopicOrPartition)?;
         self.locate(topic, index).map_err(|missing| missing.error)
+    }
+
+    /// The bounds of a partition that was located.
+    pub(super) fn bounds(&self, id: PartitionId) -> Bounds {
+        if let Some(partition) = self.partitions.get(&id) {
+            return partition.bounds();
+        }
+        let offsets = self.offsets.get(&id.index).filter(|_| id.is_of_offsets());
+        offsets.map_or(Bounds::default(), OffsetsPartition::bounds)
     }
 
     pub(super) fn endpoint(&self, shard: u32) -> Option<&NodeEndpoint<'static>> {

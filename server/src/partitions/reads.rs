@@ -2,13 +2,15 @@
 
 use super::fetch::{error_data, reads_committed, unknown_topic};
 use super::io::{Job, Part};
-use super::partition::Partition;
+use super::offsets_topic::{OffsetsPartition, OffsetsRead};
+use super::partition::{Bounds, Partition};
 use super::partition_set::PartitionId;
 use super::{Call, Effects, Partitions};
 use muster_codec::messages::{FetchPartition, FetchRequest, FetchResponse, PartitionData};
 use muster_codec::{Bytes, ErrorCode};
 use muster_coordinator::RequestId;
 use muster_storage::PartitionRead;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A fetch that was not answered yet.
 #[derive(Debug)]
@@ -59,12 +61,23 @@ impl Fetch {
         }
     }
 
-    fn data(&mut self, want: usize) -> &mut PartitionData<'static> {
+    /// Says of a partition what the answer says of it besides the records.
+    fn describe(&mut self, want: usize, bounds: Bounds) {
+        let reads_committed = self.reads_committed;
+        let data = self.data(want);
+        data.high_watermark = bounds.high_watermark;
+        // Without transactions all is stable, and nothing was aborted.
+        data.last_stable_offset = bounds.high_watermark;
+        data.log_start_offset = bounds.log_start;
+        data.aborted_transactions = reads_committed.then(Vec::new);
+    }
+
+    pub(super) fn data(&mut self, want: usize) -> &mut PartitionData<'static> {
         let Want { topic, partition, .. } = self.wants[want];
         &mut self.response.responses[topic].partitions[partition]
     }
 
-    fn fail(&mut self, want: usize, error: ErrorCode) {
+    pub(super) fn fail(&mut self, want: usize, error: ErrorCode) {
         let data = self.data(want);
         *data = error_data(data.partition_index, error);
     }
@@ -83,14 +96,41 @@ impl Want {
     }
 }
 
+/// What the reads of a fetch may still ask for.
+struct Budget {
+    bytes: usize,
+    /// No partition has given anything yet.
+    first_whole: bool,
+}
+
+impl Budget {
+    /// The bound for one partition, and whether its first batch is given even if it is larger. None
+    /// if there is nothing to read, or no room.
+    fn take(&mut self, available: u64, max_bytes: usize) -> Option<(usize, bool)> {
+        let limit = self.bytes.min(max_bytes);
+        if available == 0 || (limit == 0 && !self.first_whole) {
+            return None;
+        }
+        self.bytes -= limit.min(usize::try_from(available).unwrap_or(usize::MAX));
+        Some((limit, std::mem::replace(&mut self.first_whole, false)))
+    }
+}
+
+/// Why a partition cannot be read from an offset.
+enum Unavailable {
+    /// Its topic was deleted since the request came.
+    Deleted,
+    OutOfRange,
+}
+
 impl Partitions {
     /// Reads at once if `now` or if there is enough or something wrong; else the fetch waits.
     pub(super) fn start_or_park(&mut self, mut fetch: Fetch, now: bool, out: &mut Effects) {
         let mut wrong = false;
         for want in &fetch.wants {
-            match self.partitions.get(&want.id).map(|partition| partition.available(want.offset)) {
-                Some(Ok(bytes)) => fetch.available += bytes.min(want.max_bytes as u64),
-                Some(Err(_)) | None => wrong = true,
+            match self.available(want.id, want.offset) {
+                Ok(bytes) => fetch.available += bytes.min(want.max_bytes as u64),
+                Err(_) => wrong = true,
             }
         }
         fetch.max_bytes = fetch.max_bytes.min(self.config.fetch_max_bytes.unsigned_abs() as usize);
@@ -102,8 +142,8 @@ impl Partitions {
             let wants: Vec<PartitionId> = fetch.wants.iter().map(|want| want.id).collect();
             let id = self.fetches.park(fetch);
             for want in wants {
-                if let Some(partition) = self.partitions.get_mut(&want) {
-                    partition.waiters.insert(id);
+                if let Some(waiters) = waiters(&mut self.partitions, &mut self.offsets, want) {
+                    waiters.insert(id);
                 }
             }
         }
@@ -111,13 +151,13 @@ impl Partitions {
 
     /// The high watermark of a partition moved on by that many bytes.
     pub(super) fn wake_waiters(&mut self, id: PartitionId, bytes: u64, out: &mut Effects) {
-        let Some(partition) = self.partitions.get(&id) else { return };
         let mut ready = Vec::new();
-        for waiter in &partition.waiters {
-            let Some(fetch) = self.fetches.get_mut(*waiter) else { continue };
+        let waiters = waiters(&mut self.partitions, &mut self.offsets, id);
+        for waiter in waiters.into_iter().flat_map(|waiters| waiters.iter().copied()) {
+            let Some(fetch) = self.fetches.get_mut(waiter) else { continue };
             fetch.available += bytes;
             if fetch.available >= fetch.min_bytes {
-                ready.push(*waiter);
+                ready.push(waiter);
             }
         }
         for fetch in ready {
@@ -136,8 +176,8 @@ impl Partitions {
         self.fetches.unpark(id);
         let Some(fetch) = self.fetches.get(id) else { return };
         for want in &fetch.wants {
-            if let Some(partition) = self.partitions.get_mut(&want.id) {
-                partition.waiters.remove(&id);
+            if let Some(waiters) = waiters(&mut self.partitions, &mut self.offsets, want.id) {
+                waiters.remove(&id);
             }
         }
     }
@@ -146,39 +186,54 @@ impl Partitions {
         if !self.io.has_room_to_read() {
             return self.fetches.ready.push_back(id);
         }
-        let Some(fetch) = self.fetches.get_mut(id) else { return };
-        let mut budget = fetch.max_bytes;
-        let mut first_whole = true;
+        let Some(fetch) = self.fetches.get(id) else { return };
+        let mut budget = Budget { bytes: fetch.max_bytes, first_whole: true };
         for want in 0..fetch.wants.len() {
-            let Some(partition) = self.partitions.get_mut(&fetch.wants[want].id) else {
-                fetch.fail(want, fetch.deleted);
-                continue;
-            };
-            if let Err(error) = describe(fetch, want, partition) {
-                fetch.fail(want, error);
-                continue;
-            }
-            let wanted = &mut fetch.wants[want];
-            wanted.max_bytes = wanted.max_bytes.min(budget);
-            wanted.first_whole = first_whole;
-            if wanted.max_bytes == 0 && !first_whole {
-                continue;
-            }
-            let token = self.io.token();
-            let (offset, limit) = (wanted.offset, wanted.max_bytes);
-            let (files, ops) = (&mut self.io.files, &mut out.ops);
-            let Some(plan) = partition.log.read_plan(offset, limit, token, files, ops) else {
-                continue;
-            };
-            let readable = usize::try_from(partition.log.readable_bytes(offset));
-            budget = budget.saturating_sub(limit.min(readable.unwrap_or(usize::MAX)));
-            first_whole = false;
-            fetch.reads_running += 1;
-            self.io.begin(token, Job::Fetch(Part { request: id, want }, plan), &out.ops);
+            self.start_read(Part { request: id, want }, &mut budget, out);
         }
-        if fetch.reads_running == 0 {
+        if self.fetches.get(id).is_some_and(|fetch| fetch.reads_running == 0) {
             self.answer_fetch(id, out);
         }
+    }
+
+    fn start_read(&mut self, part: Part, budget: &mut Budget, out: &mut Effects) {
+        let Some(&Want { id, offset, max_bytes, .. }) = self.fetches.want(part) else { return };
+        let (available, bounds) = (self.available(id, offset), self.bounds(id));
+        let Some(fetch) = self.fetches.get_mut(part.request) else { return };
+        let available = match available {
+            Ok(available) => available,
+            Err(Unavailable::Deleted) => return fetch.fail(part.want, fetch.deleted),
+            Err(Unavailable::OutOfRange) => {
+                return fetch.fail(part.want, ErrorCode::OffsetOutOfRange);
+            }
+        };
+        fetch.describe(part.want, bounds);
+        let Some((limit, first_whole)) = budget.take(available, max_bytes) else { return };
+        let want = &mut fetch.wants[part.want];
+        (want.max_bytes, want.first_whole) = (limit, first_whole);
+        let token = self.io.token();
+        if id.is_of_offsets() {
+            let partition = id.index;
+            out.offsets_reads.push(OffsetsRead { token, partition, offset, max_bytes: limit });
+            self.io.begin_elsewhere(token, Job::Offsets(part), limit);
+        } else {
+            let Some(partition) = self.partitions.get_mut(&id) else { return };
+            let (files, ops) = (&mut self.io.files, &mut out.ops);
+            let plan = partition.log.read_plan(offset, limit, token, files, ops);
+            let Some(plan) = plan else { return };
+            self.io.begin(token, Job::Fetch(part, plan), &out.ops);
+        }
+        fetch.reads_running += 1;
+    }
+
+    fn available(&self, id: PartitionId, offset: i64) -> Result<u64, Unavailable> {
+        if id.is_of_offsets() {
+            let new = OffsetsPartition::default();
+            let partition = self.offsets.get(&id.index).unwrap_or(&new);
+            return partition.available(offset).ok_or(Unavailable::OutOfRange);
+        }
+        let partition = self.partitions.get(&id).ok_or(Unavailable::Deleted)?;
+        partition.available(offset).ok_or(Unavailable::OutOfRange)
     }
 
     /// A read of a fetch is done, or failed.
@@ -190,11 +245,17 @@ impl Partitions {
         out: &mut Effects,
     ) {
         let Some(fetch) = self.fetches.get_mut(part.request) else { return };
-        fetch.reads_running -= 1;
         match data.and_then(|data| records(data, plan, &fetch.wants[part.want])) {
             Some(records) => fetch.data(part.want).records = Some(Bytes::from(records)),
             None => fetch.fail(part.want, ErrorCode::KafkaStorageError),
         }
+        self.read_ended(part, out);
+    }
+
+    /// One of the reads of a fetch has ended; the last one answers it.
+    pub(super) fn read_ended(&mut self, part: Part, out: &mut Effects) {
+        let Some(fetch) = self.fetches.get_mut(part.request) else { return };
+        fetch.reads_running -= 1;
         if fetch.reads_running == 0 {
             self.answer_fetch(part.request, out);
         }
@@ -216,22 +277,20 @@ impl Partitions {
     }
 }
 
-/// Says of a partition what the answer says of it besides the records.
-fn describe(fetch: &mut Fetch, want: usize, partition: &Partition) -> Result<(), ErrorCode> {
-    let high_watermark = partition.log.high_watermark();
-    partition.available(fetch.wants[want].offset)?;
-    let reads_committed = fetch.reads_committed;
-    let data = fetch.data(want);
-    data.high_watermark = high_watermark;
-    // Without transactions all is stable, and nothing was aborted.
-    data.last_stable_offset = high_watermark;
-    data.log_start_offset = partition.log.log_start_offset();
-    data.aborted_transactions = reads_committed.then(Vec::new);
-    Ok(())
+/// Those who wait for records of a partition.
+fn waiters<'p>(
+    partitions: &'p mut BTreeMap<PartitionId, Partition>,
+    offsets: &'p mut BTreeMap<i32, OffsetsPartition>,
+    id: PartitionId,
+) -> Option<&'p mut BTreeSet<u64>> {
+    if id.is_of_offsets() {
+        return Some(&mut offsets.entry(id.index).or_default().waiters);
+    }
+    partitions.get_mut(&id).map(|partition| &mut partition.waiters)
 }
 
-/// The batches that a want asked for, out of what was read; None if they are not there. They stay in
-/// the buffer that they were read to.
+/// The batches that a want asked for, out of what was read; None if they are not there. They stay
+/// in the buffer that they were read to.
 fn records(mut data: Vec<u8>, plan: &PartitionRead, want: &Want) -> Option<Vec<u8>> {
     let wanted = plan.extract(&data).ok()?;
     let len = wanted.len();

@@ -1,6 +1,6 @@
 //! Topics that come and go, retention, and what a restart finds.
 
-use super::super::Partitions;
+use super::super::{Effects, Partitions};
 use super::support::*;
 use muster_codec::{ErrorCode, Uuid};
 
@@ -149,4 +149,28 @@ fn added_partitions_have_logs() {
     world.add_topic(TOPIC, topic_id(), 3);
     assert_eq!(world.append(2, &batch(1)), 0);
     assert_eq!(world.append(0, &batch(1)), 1);
+}
+
+#[test]
+fn the_offsets_topic_is_read_from_elsewhere() {
+    let mut world = World::new();
+    world.add_topic("__consumer_offsets", Uuid([9; 16]), 50);
+    let mut body = fetch_request(500, &[(7, 0)]);
+    body.topics[0].topic = "__consumer_offsets".into();
+    let waiting = world.start_fetch(&body);
+    assert!(world.fetched(waiting).is_none());
+    let mut out = Effects::default();
+    world.partitions.offsets_flushed(7, 0, 3, 200, &mut out);
+    let [read] = out.offsets_reads[..] else { panic!("{:?}", out.offsets_reads) };
+    assert_eq!((read.partition, read.offset, read.max_bytes), (7, 0, 1 << 20));
+    assert!(out.ops.is_empty());
+    let mut out = Effects::default();
+    world.partitions.offsets_read(read.token, Ok(batch(3)), &mut out);
+    world.perform(out);
+    let data = only(world.fetched(waiting).unwrap());
+    assert_eq!((ranges(&data), data.high_watermark), (vec![(0, 2)], 3));
+    body.topics[0].partitions[0].fetch_offset = 4;
+    let beyond = world.start_fetch(&body);
+    let data = only(world.fetched(beyond).unwrap());
+    assert_eq!(error(data.error_code), ErrorCode::OffsetOutOfRange);
 }

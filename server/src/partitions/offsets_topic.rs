@@ -1,0 +1,98 @@
+//! `__consumer_offsets`: fetched as any other topic, but its records are in the shard's own log,
+//! which the caller holds. What is known of a partition here is told with each flush; a read is
+//! asked for in [`Effects::offsets_reads`](super::Effects) and comes back by
+//! [`Partitions::offsets_read`].
+
+use super::io::Job;
+use super::partition::Bounds;
+use super::partition_set::PartitionId;
+use super::{Effects, Partitions};
+use muster_codec::{Bytes, ErrorCode, Uuid};
+use muster_storage::FileToken;
+use std::collections::BTreeSet;
+
+pub(super) const OFFSETS_TOPIC: &str = "__consumer_offsets";
+
+/// Stands for the topic's id in a [`PartitionId`]; no topic has this one.
+pub(super) const OFFSETS_TOPIC_ID: Uuid = Uuid::ZERO;
+
+/// A read of the shard's log, to be planned there (`ShardLog::read_plan`) with this token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OffsetsRead {
+    pub token: FileToken,
+    pub partition: i32,
+    pub offset: i64,
+    pub max_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct OffsetsPartition {
+    pub log_start: i64,
+    pub high_watermark: i64,
+    /// Fetches that wait for records.
+    pub waiters: BTreeSet<u64>,
+}
+
+impl PartitionId {
+    pub(super) fn of_offsets(index: i32) -> Self {
+        Self { topic: OFFSETS_TOPIC_ID, index }
+    }
+
+    pub(super) fn is_of_offsets(self) -> bool {
+        self.topic == OFFSETS_TOPIC_ID
+    }
+}
+
+impl OffsetsPartition {
+    pub(super) fn bounds(&self) -> Bounds {
+        Bounds { log_start: self.log_start, high_watermark: self.high_watermark }
+    }
+
+    /// About how many bytes there are to read; None outside the log. The shard's log counts none by
+    /// partition; a record of offsets has more than this.
+    pub(super) fn available(&self, offset: i64) -> Option<u64> {
+        const RECORD_BYTES: u64 = 64;
+        let records = self.high_watermark.abs_diff(offset);
+        let there = (self.log_start..=self.high_watermark).contains(&offset);
+        there.then(|| records.saturating_mul(RECORD_BYTES))
+    }
+}
+
+impl Partitions {
+    /// A partition of `__consumer_offsets` that this shard leads can be read from `log_start` to
+    /// `high_watermark`; to be told at start-up and after each flush. `bytes` came since.
+    pub fn offsets_flushed(
+        &mut self,
+        partition: i32,
+        log_start: i64,
+        high_watermark: i64,
+        bytes: u64,
+        out: &mut Effects,
+    ) {
+        let known = self.offsets.entry(partition).or_default();
+        (known.log_start, known.high_watermark) = (log_start, high_watermark);
+        self.wake_waiters(PartitionId::of_offsets(partition), bytes, out);
+    }
+
+    /// The batches that an [`OffsetsRead`] asked for: none if there was nothing to plan, an error
+    /// in words if they could not be read.
+    pub fn offsets_read(
+        &mut self,
+        token: FileToken,
+        batches: Result<Vec<u8>, String>,
+        out: &mut Effects,
+    ) {
+        let Some(Job::Offsets(part)) = self.io.end(token) else { return };
+        if let Some(fetch) = self.fetches.get_mut(part.request) {
+            match batches {
+                Ok(batches) => fetch.data(part.want).records = Some(Bytes::from(batches)),
+                Err(reason) => {
+                    out.failed_reads.push(reason);
+                    fetch.fail(part.want, ErrorCode::KafkaStorageError);
+                }
+            }
+            self.read_ended(part, out);
+        }
+        self.start_ready(out);
+    }
+}
