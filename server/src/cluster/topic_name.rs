@@ -2,8 +2,7 @@
 
 use super::limits::TOPIC_NAME_CHARS_MAX;
 
-/// Topics that Kafka keeps to itself, beside the one that muster has as well. Nobody else may create
-/// them.
+/// Topics that Kafka keeps to itself, beside the one that muster has as well.
 const RESERVED: &[&str] = &["__cluster_metadata", "__transaction_state", "__share_group_state"];
 
 /// Whether a name belongs to an internal topic that muster does not have.

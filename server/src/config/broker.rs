@@ -183,7 +183,8 @@ broker_configs! {
     log_local_retention_ms: i64 = -2, at_least(-2), [dynamic];
     log_message_timestamp_after_max_ms: i64 = 3_600_000, at_least(0), [obeyed dynamic];
     log_message_timestamp_before_max_ms: i64 = i64::MAX, at_least(0), [obeyed dynamic];
-    log_message_timestamp_type: TimestampType = TimestampType::CreateTime, Valid::Any, [obeyed dynamic];
+    log_message_timestamp_type: TimestampType =
+        TimestampType::CreateTime, Valid::Any, [obeyed dynamic];
     log_preallocate: bool = false, Valid::Any, [dynamic];
     log_retention_bytes: i64 = -1, Valid::Any, [obeyed dynamic];
     log_retention_check_interval_ms: i64 = 300_000, at_least(1), [obeyed];
