@@ -44,7 +44,7 @@ macro_rules! message {
 
         $crate::declare::message! {
             @field $name [$($lt)?]
-            $($field: $ty, $versions, [$($nullable)?], [$($tag)?];)*
+            $($field: $ty, [$($default)?], $versions, [$($nullable)?], [$($tag)?];)*
         }
     )*};
 
@@ -59,7 +59,7 @@ macro_rules! message {
         $crate::declare::message! { @impls [$lt] ($name<$lt>) $($rest)* }
     };
 
-    (@impls [$lt:lifetime] ($self:ty) $($field:ident: $ty:ty, $versions:expr,
+    (@impls [$lt:lifetime] ($self:ty) $($field:ident: $ty:ty, [$($default:expr)?], $versions:expr,
         [$($nullable:expr)?], [$($tag:literal)?];)*) => {
         impl<$lt> $crate::field::Field<$lt> for $self {
             #[allow(unused_mut, unused_variables)]
@@ -67,26 +67,28 @@ macro_rules! message {
                 reader: &mut $crate::wire::Reader<$lt>,
                 version: $crate::field::Version,
             ) -> $crate::wire::Result<Self> {
-                let mut message = Self::default();
-                $($crate::declare::message!(@plain [$($tag)?] {
-                    if ($versions).contains(&version.number) {
-                        message.$field = <$ty as $crate::field::Field>::read(reader, version)?;
-                        $($crate::declare::message!(@non_null
-                            message.$field, $nullable, version);)?
-                    }
-                });)*
+                // One variable for each field: a whole message would be dropped field by field as
+                // it is filled.
+                $(let mut $field: $ty = if $crate::declare::message!(@is_plain $($tag)?)
+                    && ($versions).contains(&version.number)
+                {
+                    let value = <$ty as $crate::field::Field>::read(reader, version)?;
+                    $($crate::declare::message!(@non_null value, $nullable, version);)?
+                    value
+                } else {
+                    $crate::declare::message!(@default $($default)?)
+                };)*
                 if version.flexible {
                     $crate::field::read_tagged(reader, |tag, field| {
                         $($(
                             if tag == $tag && ($versions).contains(&version.number) {
-                                message.$field =
-                                    <$ty as $crate::field::Field>::read(field, version)?;
+                                $field = <$ty as $crate::field::Field>::read(field, version)?;
                             }
                         )?)*
                         Ok(())
                     })?;
                 }
-                Ok(message)
+                Ok(Self { $($field,)* })
             }
 
             #[allow(unused_mut, unused_variables)]
@@ -133,6 +135,9 @@ macro_rules! message {
             }
         }
     };
+
+    (@is_plain) => { true };
+    (@is_plain $tag:literal) => { false };
 
     (@plain [] $code:block) => { $code };
     (@plain [$tag:literal] $code:block) => {};

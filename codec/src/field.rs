@@ -24,10 +24,6 @@ pub trait Nullable<'a>: Field<'a> {
     fn write_nullable(value: Option<&Self>, out: &mut Vec<u8>, version: Version);
 }
 
-/// Elements reserved for before any is read; an array grows beyond it as its elements arrive, so
-/// that a short frame cannot ask for much memory.
-const RESERVED_ELEMENTS: usize = 256;
-
 macro_rules! fixed_size {
     ($($ty:ty, $read:ident, $put:ident;)*) => {$(
         impl<'a> Field<'a> for $ty {
@@ -82,6 +78,7 @@ impl<'a> Field<'a> for Uuid {
 }
 
 impl<'a> Nullable<'a> for Str<'a> {
+    #[inline]
     fn read_nullable(reader: &mut Reader<'a>, version: Version) -> Result<Option<Self>> {
         let length = match version.flexible {
             true => reader.compact_length()?,
@@ -89,8 +86,9 @@ impl<'a> Nullable<'a> for Str<'a> {
         };
         match length {
             None => Ok(None),
+            Some(0) => Ok(Some(Str::Borrowed(""))),
             Some(length) if length > STRING_BYTES_MAX => Err(DecodeError::StringTooLong),
-            Some(length) => Ok(Some(String::from_utf8_lossy(reader.take(length)?))),
+            Some(length) => Ok(Some(decode_utf8(reader.take(length)?))),
         }
     }
 
@@ -103,6 +101,11 @@ impl<'a> Nullable<'a> for Str<'a> {
         }
         out.extend_from_slice(text.unwrap_or_default().as_bytes());
     }
+}
+
+/// Checks ASCII a word at a time, which the lossy decoder does not.
+fn decode_utf8(bytes: &[u8]) -> Str<'_> {
+    str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Str::Borrowed)
 }
 
 /// What of a string fits on the wire. Only our own messages could be longer, and they are not.
@@ -126,7 +129,8 @@ impl<'a> Nullable<'a> for Bytes<'a> {
 impl<'a, T: Field<'a>> Nullable<'a> for Vec<T> {
     fn read_nullable(reader: &mut Reader<'a>, version: Version) -> Result<Option<Self>> {
         let Some(length) = read_length(reader, version)? else { return Ok(None) };
-        let mut elements = Self::with_capacity(length.min(RESERVED_ELEMENTS));
+        reader.claim_array::<T>(length)?;
+        let mut elements = Self::with_capacity(length);
         for _ in 0..length {
             elements.push(T::read(reader, version)?);
         }
@@ -134,7 +138,7 @@ impl<'a, T: Field<'a>> Nullable<'a> for Vec<T> {
     }
 
     fn write_nullable(value: Option<&Self>, out: &mut Vec<u8>, version: Version) {
-        put_length(out, version, value.map(Vec::len));
+        put_length(out, version, value.map(Self::len));
         for element in value.into_iter().flatten() {
             element.write(out, version);
         }
@@ -190,6 +194,7 @@ fn put_compact_length(out: &mut Vec<u8>, length: Option<usize>) {
 
 /// Reads a section of tagged fields, giving each tag with its bytes to `known`; what `known` does
 /// not take is skipped.
+#[inline]
 pub fn read_tagged<'a>(
     reader: &mut Reader<'a>,
     mut known: impl FnMut(u32, &mut Reader<'a>) -> Result<()>,
@@ -197,7 +202,7 @@ pub fn read_tagged<'a>(
     for _ in 0..reader.uvarint()? {
         let tag = reader.uvarint()?;
         let size = reader.uvarint()? as usize;
-        known(tag, &mut Reader::new(reader.take(size)?))?;
+        reader.within(size, |field| known(tag, field))?;
     }
     Ok(())
 }

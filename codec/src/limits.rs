@@ -3,5 +3,14 @@
 /// The longest string: its length is a signed 16-bit number, and Kafka holds compact strings to it.
 pub const STRING_BYTES_MAX: usize = i16::MAX as usize;
 
+/// Bytes of memory that the arrays of a frame may take, those within others included, for each byte
+/// of the frame. Elements are larger in memory than on the wire: the densest that make sense take 16
+/// times as much (OffsetFetch of all offsets of groups with names of two letters: 80 bytes for 5).
+/// Empty strings would take 24 times as much, and counts that nothing follows any amount.
+pub const ARRAY_BYTES_PER_BYTE: usize = 16;
+
+/// Bytes of memory that the arrays of even the shortest frame may take.
+pub const ARRAY_BYTES_MIN: usize = 4096;
+
 /// What a record batch of Kafka takes before its first record.
 pub const RECORD_BATCH_HEADER_BYTES: usize = 61;

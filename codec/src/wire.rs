@@ -1,5 +1,6 @@
 //! The primitive types of the Kafka protocol: a bounded [`Reader`] and the `put_*` functions.
 
+use crate::limits::{ARRAY_BYTES_MIN, ARRAY_BYTES_PER_BYTE};
 use std::fmt;
 
 /// Why bytes could not be read. The connection that sent them is closed, as in Kafka.
@@ -53,11 +54,13 @@ pub type Result<T> = std::result::Result<T, DecodeError>;
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
+    /// Memory that arrays may still take.
+    array_bytes: usize,
 }
 
 impl<'a> Reader<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes }
+        Self { rest: bytes, array_bytes: array_bytes_max(bytes.len()) }
     }
 
     /// How many bytes are left.
@@ -70,12 +73,14 @@ impl<'a> Reader<'a> {
         self.rest
     }
 
+    #[inline]
     pub fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(len).ok_or(DecodeError::UnexpectedEnd)?;
         self.rest = rest;
         Ok(taken)
     }
 
+    #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let (taken, rest) = self.rest.split_first_chunk().ok_or(DecodeError::UnexpectedEnd)?;
         self.rest = rest;
@@ -103,7 +108,18 @@ impl<'a> Reader<'a> {
     }
 
     /// An unsigned varint of 32 bits; Kafka refuses a sixth byte and drops bits above the 32nd.
+    #[inline]
     pub fn uvarint(&mut self) -> Result<u32> {
+        match self.rest.split_first() {
+            Some((byte, rest)) if byte & 0x80 == 0 => {
+                self.rest = rest;
+                Ok(u32::from(*byte))
+            }
+            _ => self.longer_uvarint(),
+        }
+    }
+
+    fn longer_uvarint(&mut self) -> Result<u32> {
         let mut value = 0u32;
         for shift in (0..35).step_by(7) {
             let byte = self.u8()?;
@@ -136,6 +152,7 @@ impl<'a> Reader<'a> {
 
     /// The length of a compact type: one less than the varint. None is null; Kafka also reads the
     /// varints from 2^31 + 1 as null, for they wrap to a negative number.
+    #[inline]
     pub fn compact_length(&mut self) -> Result<Option<usize>> {
         let length = (self.uvarint()? as i32).wrapping_sub(1);
         self.checked_length(i64::from(length))
@@ -153,8 +170,32 @@ impl<'a> Reader<'a> {
         self.checked_length(i64::from(length))
     }
 
+    /// Takes the memory of an array out of what the frame may have, before it is reserved.
+    ///
+    /// # Errors
+    /// `LengthTooLong` if that is used up.
+    pub fn claim_array<T>(&mut self, length: usize) -> Result<()> {
+        let claimed = length.checked_mul(size_of::<T>());
+        let left = claimed.and_then(|claimed| self.array_bytes.checked_sub(claimed));
+        self.array_bytes = left.ok_or(DecodeError::LengthTooLong)?;
+        Ok(())
+    }
+
+    /// Reads from the next `length` bytes alone, out of the same memory.
+    pub fn within<T>(
+        &mut self,
+        length: usize,
+        read: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let mut part = Self { rest: self.take(length)?, array_bytes: self.array_bytes };
+        let value = read(&mut part)?;
+        self.array_bytes = part.array_bytes;
+        Ok(value)
+    }
+
     /// Null if negative, an error if longer than what is left: nothing on the wire, not even the
     /// element of an array, takes less than a byte.
+    #[inline]
     fn checked_length(&self, length: i64) -> Result<Option<usize>> {
         match usize::try_from(length) {
             Err(_) => Ok(None),
@@ -162,6 +203,11 @@ impl<'a> Reader<'a> {
             Ok(length) => Ok(Some(length)),
         }
     }
+}
+
+/// How much memory the arrays of a frame may take in all.
+const fn array_bytes_max(frame_bytes: usize) -> usize {
+    frame_bytes.saturating_mul(ARRAY_BYTES_PER_BYTE).saturating_add(ARRAY_BYTES_MIN)
 }
 
 pub fn put_i8(out: &mut Vec<u8>, value: i8) {

@@ -2,44 +2,17 @@
 
 #![allow(clippy::unwrap_used)]
 
-use flate2::read::GzDecoder;
+mod kafka_vectors;
+
+use kafka_vectors::{Vector, unhex, vectors};
 use muster_codec::records::GroupRecord;
 use muster_codec::{ApiKey, Reader, Request, Response};
 use std::collections::BTreeSet;
-use std::io::Read;
-
-struct Vector {
-    api: ApiKey,
-    is_request: bool,
-    version: i16,
-    body: Vec<u8>,
-}
-
-fn unhex(text: &str) -> Vec<u8> {
-    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
-}
-
-/// The vectors of the APIs and versions that muster serves: key, name, req or resp, version, hex.
-fn vectors() -> Vec<Vector> {
-    let mut text = String::new();
-    let file = std::fs::File::open("tests/data/message-vectors.tsv.gz").unwrap();
-    GzDecoder::new(file).read_to_string(&mut text).unwrap();
-    text.lines().filter_map(served).collect()
-}
-
-fn served(line: &str) -> Option<Vector> {
-    let columns: Vec<&str> = line.split('\t').collect();
-    let api = ApiKey::from_key(columns[0].parse().unwrap())?;
-    let version = columns[3].parse().unwrap();
-    let body = unhex(columns.get(4).unwrap_or(&""));
-    api.version(version).ok()?;
-    Some(Vector { api, is_request: columns[2] == "req", version, body })
-}
 
 /// Reads a body and writes it again, saying how much of it was read.
-fn rewrite(vector: &Vector, bytes: &[u8]) -> (Vec<u8>, usize) {
+fn rewrite(vector: &Vector) -> (Vec<u8>, usize) {
     let Vector { api, version, .. } = *vector;
-    let mut reader = Reader::new(bytes);
+    let mut reader = Reader::new(&vector.body);
     let mut out = Vec::new();
     if vector.is_request {
         let request = Request::read(api, version, &mut reader).unwrap();
@@ -48,18 +21,16 @@ fn rewrite(vector: &Vector, bytes: &[u8]) -> (Vec<u8>, usize) {
         let response = Response::read(api, version, &mut reader).unwrap();
         response.write(version, &mut out).unwrap();
     }
-    (out, bytes.len() - reader.remaining())
+    (out, vector.body.len() - reader.remaining())
 }
 
 #[test]
 fn what_kafka_wrote_is_read_and_written_again() {
     let vectors = vectors();
     for vector in &vectors {
-        let Vector { api, version, is_request, .. } = vector;
-        let (written, read) = rewrite(vector, &vector.body);
-        let name = format!("{} v{version} request: {is_request}", api.name());
-        assert_eq!(read, vector.body.len(), "{name}: bytes left over");
-        assert_eq!(written, vector.body, "{name}");
+        let (written, read) = rewrite(vector);
+        assert_eq!(read, vector.body.len(), "{vector}: bytes left over");
+        assert_eq!(written, vector.body, "{vector}");
     }
     let covered: BTreeSet<_> = vectors.iter().map(|v| (v.api, v.version, v.is_request)).collect();
     let served: usize = ApiKey::ALL.iter().map(|api| api.versions().count()).sum();
@@ -75,7 +46,7 @@ fn a_cut_body_is_an_error_and_never_a_panic() {
                 true => Request::read(vector.api, vector.version, &mut reader).is_err(),
                 false => Response::read(vector.api, vector.version, &mut reader).is_err(),
             };
-            assert!(error, "{} v{} cut at {end}", vector.api.name(), vector.version);
+            assert!(error, "{vector} cut at {end}");
         }
     }
 }

@@ -1,0 +1,213 @@
+//! Whatever bytes arrive, reading them neither panics nor takes more memory than a small multiple
+//! of what arrived. In a binary of its own, for it replaces the allocator by one that counts.
+
+#![allow(clippy::unwrap_used)]
+
+mod kafka_vectors;
+
+use kafka_vectors::{Vector, vectors};
+use muster_codec::limits::{ARRAY_BYTES_MIN, ARRAY_BYTES_PER_BYTE};
+use muster_codec::messages::*;
+use muster_codec::{ApiKey, DecodeError, Reader, Request, Response};
+use peak_alloc::PeakAlloc;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+/// A byte that is no UTF-8 becomes the three of U+FFFD, in a string that doubles as it grows and
+/// for a moment is there twice.
+const TEXT_BYTES_PER_BYTE: usize = 9;
+
+/// What the harness itself may take meanwhile, in another thread.
+const NOISE_BYTES: usize = 16 << 10;
+
+/// The count is of the whole process: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The most memory that was in use during `work`, beyond that before it.
+fn peak<T>(work: impl FnOnce() -> T) -> (usize, T) {
+    MEMORY.reset_peak_usage();
+    let before = MEMORY.current_usage();
+    let result = work();
+    (MEMORY.peak_usage().saturating_sub(before), result)
+}
+
+/// Reads a body as it is in one version, and holds it to the bound.
+fn read(api: ApiKey, version: i16, is_request: bool, body: &[u8]) -> Result<(), DecodeError> {
+    let mut reader = Reader::new(body);
+    let (peak, result) = peak(|| match is_request {
+        true => Request::read(api, version, &mut reader).map(drop),
+        false => Response::read(api, version, &mut reader).map(drop),
+    });
+    let per_byte = ARRAY_BYTES_PER_BYTE + TEXT_BYTES_PER_BYTE;
+    let bound = body.len() * per_byte + ARRAY_BYTES_MIN + NOISE_BYTES;
+    assert!(peak <= bound, "{} v{version}: {peak} bytes for {}", api.name(), body.len());
+    result
+}
+
+/// Runs `test` on `cases` values; the seed of a failure can be given in PROPTEST_RNG_SEED.
+fn for_all<S: Strategy>(cases: u32, strategy: S, test: impl Fn(S::Value)) {
+    let mut config = Config { cases, failure_persistence: None, ..Config::default() };
+    if config.rng_seed == RngSeed::Random {
+        config.rng_seed = RngSeed::Fixed(RandomState::new().hash_one(cases));
+    }
+    println!("PROPTEST_RNG_SEED={}", config.rng_seed);
+    let run = TestRunner::new(config).run(&strategy, |value| {
+        test(value);
+        Ok(())
+    });
+    run.unwrap();
+}
+
+/// Bytes of which many are small: they pass for lengths, and lead deeper than even noise does.
+fn noise() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![any::<u8>(), 0..4u8, Just(0xff)];
+    prop::collection::vec(byte, 0..400)
+}
+
+#[test]
+fn noise_is_read_within_bounds_in_every_version() {
+    let _alone = alone();
+    for_all(128, noise(), |bytes| {
+        for api in ApiKey::ALL {
+            for version in api.versions() {
+                let _ = read(*api, version, true, &bytes);
+                let _ = read(*api, version, false, &bytes);
+            }
+        }
+    });
+}
+
+/// What is done to a body, at a place in it that is given as a fraction of its length.
+#[derive(Debug, Clone)]
+enum Edit {
+    Set(prop::sample::Index, u8),
+    Insert(prop::sample::Index, Vec<u8>),
+    Cut(prop::sample::Index, usize),
+    Repeat(prop::sample::Index, usize, usize),
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    let at = any::<prop::sample::Index>;
+    prop_oneof![
+        4 => (at(), any::<u8>()).prop_map(|(at, byte)| Edit::Set(at, byte)),
+        1 => (at(), noise()).prop_map(|(at, bytes)| Edit::Insert(at, bytes)),
+        1 => (at(), 1..40usize).prop_map(|(at, length)| Edit::Cut(at, length)),
+        1 => (at(), 1..40usize, 1..200usize)
+            .prop_map(|(at, length, times)| Edit::Repeat(at, length, times)),
+    ]
+}
+
+fn apply(edit: &Edit, body: &mut Vec<u8>) {
+    if body.is_empty() {
+        return;
+    }
+    match edit {
+        Edit::Set(at, byte) => *at.get_mut(body) = *byte,
+        Edit::Insert(at, bytes) => {
+            let at = at.index(body.len());
+            body.splice(at..at, bytes.iter().copied());
+        }
+        Edit::Cut(at, length) => {
+            let at = at.index(body.len());
+            body.drain(at..(at + length).min(body.len()));
+        }
+        Edit::Repeat(at, length, times) => {
+            let at = at.index(body.len());
+            let part = body[at..(at + length).min(body.len())].repeat(*times);
+            body.splice(at..at, part);
+        }
+    }
+}
+
+#[test]
+fn what_kafka_wrote_is_read_within_bounds_after_any_damage() {
+    let _alone = alone();
+    let vectors = vectors();
+    let edits = prop::collection::vec(edit(), 1..6);
+    for_all(8_000, (any::<prop::sample::Index>(), edits), |(which, edits)| {
+        let Vector { api, version, is_request, body } = which.get(&vectors);
+        let mut body = body.clone();
+        edits.iter().for_each(|edit| apply(edit, &mut body));
+        let _ = read(*api, *version, *is_request, &body);
+    });
+}
+
+fn body(request: impl Into<Request<'static>>, version: i16) -> Vec<u8> {
+    let mut out = Vec::new();
+    request.into().write(version, &mut out).unwrap();
+    out
+}
+
+#[test]
+fn a_count_that_nothing_follows_takes_no_memory() {
+    let _alone = alone();
+    let count = 1i32 << 20;
+    let mut body = count.to_be_bytes().to_vec();
+    body.resize(4 + count as usize, 0xff);
+    for (api, version) in [(ApiKey::DeleteGroups, 1), (ApiKey::CreatePartitions, 1)] {
+        let (peak, result) = peak(|| Request::read(api, version, &mut Reader::new(&body)).is_err());
+        assert!(result);
+        assert!(peak <= NOISE_BYTES, "{} took {peak} bytes", api.name());
+    }
+}
+
+/// The groups of an OffsetFetch and the topics of its first group both claim a sixth of the bytes
+/// in elements: either alone would be allowed.
+#[test]
+fn counts_within_counts_share_one_bound() {
+    let _alone = alone();
+    let count = |bytes: usize| {
+        let mut out = Vec::new();
+        muster_codec::wire::put_uvarint(&mut out, bytes as u32 / 6);
+        out
+    };
+    let filler = 1 << 20;
+    let mut nested = count(filler);
+    nested.extend([2, b'g']);
+    nested.extend(count(filler));
+    nested.extend([2, b't']);
+    nested.extend(count(filler));
+    nested.resize(filler, 0xff);
+    assert_eq!(read(ApiKey::OffsetFetch, 8, true, &nested), Err(DecodeError::LengthTooLong));
+}
+
+#[test]
+fn empty_strings_without_end_are_refused() {
+    let _alone = alone();
+    let names = vec!["".into(); 100_000];
+    let empty = body(DeleteGroupsRequest { groups_names: names }, 2);
+    assert_eq!(read(ApiKey::DeleteGroups, 2, true, &empty), Err(DecodeError::LengthTooLong));
+}
+
+/// The smallest elements that make sense, by the ten thousand.
+#[test]
+fn requests_that_make_sense_are_within_the_bound() {
+    let _alone = alone();
+    let groups_names = vec!["g".into(); 10_000];
+    let delete = body(DeleteGroupsRequest { groups_names }, 2);
+    read(ApiKey::DeleteGroups, 2, true, &delete).unwrap();
+
+    let topic = MetadataRequestTopic { name: Some("t".into()), ..Default::default() };
+    let topics = Some(vec![topic; 10_000]);
+    let metadata = body(MetadataRequest { topics, ..Default::default() }, 9);
+    read(ApiKey::Metadata, 9, true, &metadata).unwrap();
+
+    let group =
+        OffsetFetchRequestGroup { group_id: "g1".into(), topics: None, ..Default::default() };
+    let groups = vec![group; 10_000];
+    let fetch = body(OffsetFetchRequest { groups, ..Default::default() }, 8);
+    read(ApiKey::OffsetFetch, 8, true, &fetch).unwrap();
+
+    let protocol = JoinGroupRequestProtocol { name: "r".into(), ..Default::default() };
+    let protocols = vec![protocol; 10_000];
+    let join = body(JoinGroupRequest { protocols, ..Default::default() }, 9);
+    read(ApiKey::JoinGroup, 9, true, &join).unwrap();
+}
