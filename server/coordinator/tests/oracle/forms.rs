@@ -159,6 +159,18 @@ pub fn in_order(value: Value) -> Value {
     }
 }
 
+/// All error codes inside of a response.
+pub fn error_codes(response: &Value) -> Vec<i64> {
+    match response {
+        Value::Object(fields) => {
+            let own = fields.get("errorCode").and_then(Value::as_i64);
+            own.into_iter().chain(fields.values().flat_map(error_codes)).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(error_codes).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// The path to the first place where two values differ, with what is there.
 pub fn first_difference(kafka: &Value, muster: &Value) -> Option<String> {
     match (kafka, muster) {

@@ -7,8 +7,8 @@ use crate::outcome::Outcome;
 use crate::scope::Asked;
 use crate::world::{World, config};
 use muster_codec::records::GroupRecord;
-use muster_codec::{ApiKey, Reader, Request, Uuid};
-use muster_coordinator::{Caller, Config, Context, Coordinator, Output, RequestId};
+use muster_codec::{ApiKey, Reader, Request};
+use muster_coordinator::{Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +25,8 @@ pub struct Muster {
     position: u64,
     committed: u64,
     held: bool,
+    /// The oracle then does only in `advance` what is due at once.
+    background_held: bool,
     /// How long the log was before the operation under way.
     logged_before: usize,
     lost: BTreeSet<String>,
@@ -53,6 +55,7 @@ impl Muster {
             position: 0,
             committed: 0,
             held: false,
+            background_held: false,
             logged_before: 0,
             lost: BTreeSet::new(),
             parked: BTreeMap::new(),
@@ -79,22 +82,28 @@ impl Muster {
             (Some("request"), Some(asked)) => self.request(op, asked)?,
             (Some("advance"), _) => self.advance(op["ms"].as_i64().unwrap_or_default())?,
             (Some("topics"), _) => self.change_topics(op)?,
-            (Some("hold"), _) => self.hold(op["commit"].as_bool()),
+            (Some("cleanup"), _) => self.coordinator.sweep_at(self.now),
+            (Some("hold"), _) => self.hold(op),
             (Some("commit"), _) => self.commit(),
             (Some("reload"), _) => self.reload()?,
             (Some("replay"), _) => self.replace_log(&op["records"])?,
             (Some("dump"), _) => self.dump()?,
             _ => {}
         }
-        self.expire_until(self.now)?;
+        if !self.background_held {
+            self.expire_until(self.now)?;
+        }
         Ok(std::mem::take(&mut self.outcome))
     }
 
-    /// Takes back what the operation just done wrote for a group. From here to the next load its
-    /// log is Kafka's: see [`Self::adopt`].
-    pub fn lose(&mut self, group: &str) {
+    /// Takes back what the operation just done wrote for a group.
+    pub fn take_back(&mut self, group: &str) {
         let since = self.log.split_off(self.logged_before);
         self.log.extend(since.into_iter().filter(|(_, of, _)| of != group));
+    }
+
+    /// From here to the next load the log of the group is Kafka's: see [`Self::adopt`].
+    pub fn lose(&mut self, group: &str) {
         self.lost.insert(group.to_owned());
     }
 
@@ -214,8 +223,9 @@ impl Muster {
         self.outcome.answers.extend(sent.map(|(_, id, response)| (id, response)));
     }
 
-    fn hold(&mut self, commit: Option<bool>) {
-        self.held = commit.unwrap_or(self.held);
+    fn hold(&mut self, op: &Value) {
+        self.background_held = op["background"].as_bool().unwrap_or(self.background_held);
+        self.held = op["commit"].as_bool().unwrap_or(self.held);
         if !self.held {
             self.commit();
         }
@@ -230,26 +240,16 @@ impl Muster {
     fn change_topics(&mut self, op: &Value) -> Result<()> {
         let held = std::mem::replace(&mut self.held, false);
         self.commit();
-        let deleted: Vec<Uuid> = self.topics.change(op);
+        let deleted = self.topics.change(op);
         if !deleted.is_empty() {
+            let deleted: Vec<_> =
+                deleted.iter().map(|(name, id)| DeletedTopic { name, id: *id }).collect();
             let output = self
                 .with_context(|coordinator, context| coordinator.topics_deleted(context, &deleted));
             self.settle(output)?;
         }
         self.held = held;
         Ok(())
-    }
-
-    /// Writes what Kafka wrote, as if it were ours.
-    pub fn impose(&mut self, kafka: &Outcome) -> Result<Outcome> {
-        if !kafka.records.is_empty() {
-            self.position += 1;
-        }
-        for record in kafka.records.values().flatten() {
-            let bytes = forms::kafka_record(record)?;
-            self.write(&read(&bytes)?)?;
-        }
-        self.apply(&Value::Null, None)
     }
 
     /// Parked requests end; what the server answers to them is not the coordinator's affair, so

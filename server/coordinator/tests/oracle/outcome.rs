@@ -44,7 +44,7 @@ impl Outcome {
             }
         }
         for (group, state) in line.output["groups"].as_object().into_iter().flatten() {
-            if scope.has(group) {
+            if scope.shows(group) {
                 outcome.dump.insert(group.clone(), kafka_state(state)?);
             }
         }
@@ -55,7 +55,7 @@ impl Outcome {
     /// Drops what is out of scope.
     pub fn narrow(&mut self, scope: &Scope, pending: &Pending) {
         self.records.retain(|(_, group), _| scope.has(group));
-        self.dump.retain(|group, _| scope.has(group));
+        self.dump.retain(|group, _| scope.shows(group));
         self.answers.retain(|id, _| pending.contains_key(id));
         for (id, response) in &mut self.answers {
             scope.narrow(&pending[id], response);

@@ -1,7 +1,7 @@
 //! Replays a transcript on a coordinator and compares what it does with what Kafka did.
 
 use crate::argued::Argued;
-use crate::forms::{self, Result};
+use crate::forms::{self, Result, error_codes};
 use crate::ids::{SeededIds, drawn};
 use crate::muster::Muster;
 use crate::outcome::{Outcome, Pending, kafka_records};
@@ -9,11 +9,14 @@ use crate::scope::{Asked, Scope, group_of};
 use crate::transcript::{Line, Transcript};
 use muster_codec::ApiKey;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// NOT_COORDINATOR
 const MOVED: i64 = 16;
+
+/// UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS
+const REFUSED: [i64; 2] = [25, 27];
 
 /// Whose outcomes are compared with Kafka's.
 pub trait Subject {
@@ -72,7 +75,7 @@ pub struct Report {
 pub fn replay(transcript: &Transcript, subject: &mut impl Subject) -> Report {
     let seed = transcript.lines.first().and_then(|line| line.input["uuid_seed"].as_u64());
     let drawn = drawn(&transcript.lines, &SeededIds::new(seed));
-    let mut replay = Replay::default();
+    let mut replay = Replay { unanswered: unanswered(&transcript.lines), ..Default::default() };
     for (i, (line, drawn)) in transcript.lines.iter().zip(drawn).enumerate() {
         if let (Some(muster), Some(number)) = (subject.muster(), drawn) {
             muster.seek_id(number);
@@ -92,7 +95,11 @@ struct Replay {
     pending: Pending,
     /// Answers that one side has given and the other not yet: Kafka's, muster's.
     half: BTreeMap<String, [Option<Value>; 2]>,
+    /// Requests that Kafka never answers.
+    unanswered: HashSet<String>,
     held: bool,
+    /// Groups with a GroupMetadata record that is not committed.
+    in_flight: BTreeSet<String>,
     append_fails: bool,
     report: Report,
 }
@@ -128,7 +135,9 @@ impl Replay {
         if op == "reload" || op == "replay" {
             self.end_at_load(&mut kafka, &mut muster)?;
         }
+        self.drop_forgotten(&mut muster);
         self.compare(op, kafka, muster, was_held || self.held, subject)?;
+        self.observe_flight(line, subject);
         self.adopt(line, subject)
     }
 
@@ -136,6 +145,9 @@ impl Replay {
     fn leave(&mut self, line: &Line) {
         for _ in self.scope.observe(line) {
             self.report.argued.meet("other-protocol-group");
+        }
+        if self.scope.observe_unrecorded(line) {
+            self.report.argued.meet("unrecorded-group");
         }
         self.drop_pending();
     }
@@ -150,15 +162,9 @@ impl Replay {
 
     /// False if nothing of the request is compared.
     fn ask(&mut self, line: &Line, subject: &mut impl Subject) -> bool {
+        self.lose_in_flight(line, subject);
         let Some(mut asked) = self.scope.ask(&line.input) else {
-            let served = line.input["api"].as_str().and_then(forms::api).is_some();
-            let lost =
-                self.scope.is_lost(line.input["body"]["groupId"].as_str().unwrap_or_default());
-            self.report.argued.meet(match (served, lost) {
-                (true, true) => "failed-append",
-                (true, false) => "other-protocol-group",
-                (false, _) => "other-protocol-request",
-            });
+            self.report.argued.meet(self.scope.why_not(&line.input));
             return false;
         };
         asked.answer_only = self.held && reads(&asked) && uncommitted(subject);
@@ -178,15 +184,14 @@ impl Replay {
         if !self.append_fails {
             return;
         }
-        let wrote = |outcome: &Outcome| -> BTreeSet<String> {
-            outcome.records.keys().map(|(_, group)| group.clone()).collect()
-        };
-        let lost: Vec<String> = wrote(muster).difference(&wrote(kafka)).cloned().collect();
+        let failed = muster.records.keys().filter(|key| !kafka.records.contains_key(key));
+        let lost: BTreeSet<String> = failed.map(|(_, group)| group.clone()).collect();
         self.append_fails = lost.is_empty() && kafka_records(line).next().is_none();
         for group in &lost {
             self.report.argued.meet("failed-append");
-            self.scope.lose(group);
+            self.scope.lose(group, "failed-append");
             if let Some(muster) = subject.muster() {
+                muster.take_back(group);
                 muster.lose(group);
             }
         }
@@ -195,11 +200,46 @@ impl Replay {
         muster.narrow(&self.scope, &self.pending);
     }
 
+    /// A group of which more is asked while its record is in flight is left out.
+    fn lose_in_flight(&mut self, line: &Line, subject: &mut impl Subject) {
+        let Some(asked) = self.scope.ask(&line.input).filter(|asked| !reads(asked)) else { return };
+        let in_flight = |group: &&String| self.in_flight.contains(*group);
+        let groups: Vec<String> = asked.groups.iter().filter(in_flight).cloned().collect();
+        self.lose_held(groups, subject);
+    }
+
+    /// So is one whose record came through: Kafka's state is as old as that moment.
+    fn observe_flight(&mut self, line: &Line, subject: &mut impl Subject) {
+        let op = line.input["op"].as_str();
+        if !self.held || matches!(op, Some("commit" | "topics")) {
+            let landed = std::mem::take(&mut self.in_flight);
+            self.lose_held(landed, subject);
+        }
+        if op == Some("reload") {
+            self.in_flight.clear();
+        }
+        let metadata = |record: &&Value| record["type"] == "GROUP_METADATA";
+        let records = kafka_records(line).map(|(_, record)| record).filter(metadata);
+        let groups = records.map(|record| group_of(record).to_owned());
+        self.in_flight.extend(groups.filter(|_| self.held));
+    }
+
+    fn lose_held(&mut self, groups: impl IntoIterator<Item = String>, subject: &mut impl Subject) {
+        for group in groups {
+            self.report.argued.meet("held-group");
+            self.scope.lose(&group, "held-group");
+            if let Some(muster) = subject.muster() {
+                muster.lose(&group);
+            }
+        }
+        self.drop_pending();
+    }
+
     /// The log of a lost group is Kafka's.
     fn adopt(&mut self, line: &Line, subject: &mut impl Subject) -> Result<()> {
         for (_, record) in kafka_records(line) {
             let group = group_of(record);
-            if let (true, Some(muster)) = (self.scope.is_lost(group), subject.muster()) {
+            if let (Some(_), Some(muster)) = (self.scope.lost(group), subject.muster()) {
                 muster.adopt(group, record)?;
             }
         }
@@ -219,6 +259,18 @@ impl Replay {
             *response = Value::Null;
         }
         Ok(())
+    }
+
+    /// Parked requests that Kafka never answers, muster refuses.
+    fn drop_forgotten(&mut self, muster: &mut Outcome) {
+        let forgotten = muster.answers.extract_if(.., |id, response| {
+            self.unanswered.contains(id)
+                && REFUSED.iter().any(|code| response["errorCode"] == *code)
+        });
+        for (id, _) in forgotten {
+            self.pending.remove(&id);
+            self.report.argued.meet("forgotten-request");
+        }
     }
 
     fn compare(
@@ -301,6 +353,14 @@ impl Replay {
     }
 }
 
+fn unanswered(lines: &[Line]) -> HashSet<String> {
+    let id = |answer: &Value| answer["id"].as_str().map(str::to_owned);
+    let later = lines.iter().filter_map(|line| line.output["completions"].as_array()).flatten();
+    let answered: HashSet<String> = later.filter_map(id).collect();
+    let deferred = lines.iter().map(|line| &line.output).filter(|out| out["deferred"] == true);
+    deferred.filter_map(id).filter(|id| !answered.contains(id)).collect()
+}
+
 /// Whether Kafka answers it from the committed state.
 fn reads(asked: &Asked) -> bool {
     let stable = asked.body["requireStable"] == true;
@@ -310,17 +370,6 @@ fn reads(asked: &Asked) -> bool {
 
 fn uncommitted(subject: &mut impl Subject) -> bool {
     subject.muster().is_some_and(|muster| muster.has_uncommitted())
-}
-
-fn error_codes(response: &Value) -> Vec<i64> {
-    match response {
-        Value::Object(fields) => {
-            let own = fields.get("errorCode").and_then(Value::as_i64);
-            own.into_iter().chain(fields.values().flat_map(error_codes)).collect()
-        }
-        Value::Array(items) => items.iter().flat_map(error_codes).collect(),
-        _ => Vec::new(),
-    }
 }
 
 fn same(what: &str, kafka: &Value, muster: &Value) -> Result<()> {
@@ -337,11 +386,8 @@ impl Subject for Ours {
         self.0 = Some(Muster::new(op));
     }
 
-    fn apply(&mut self, line: &Line, asked: Option<&Asked>, kafka: &Outcome) -> Result<Outcome> {
+    fn apply(&mut self, line: &Line, asked: Option<&Asked>, _: &Outcome) -> Result<Outcome> {
         let muster = self.0.as_mut().ok_or("the first operation must be new")?;
-        if line.input["op"] == "cleanup" {
-            return muster.impose(kafka);
-        }
         muster.apply(&line.input, asked)
     }
 

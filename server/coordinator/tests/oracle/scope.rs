@@ -1,16 +1,20 @@
 //! What of a transcript is compared: what muster serves, on groups of the classic protocol.
 
-use crate::forms;
+use crate::forms::{self, error_codes};
 use crate::transcript::Line;
 use muster_codec::ApiKey;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// NONE, OFFSET_METADATA_TOO_LARGE, UNKNOWN_TOPIC_ID
+const NOTHING_COMMITTED: [i64; 3] = [0, 12, 100];
 
 /// The groups that are out of the comparison.
 #[derive(Debug, Default)]
 pub struct Scope {
     foreign: BTreeSet<String>,
-    lost: BTreeSet<String>,
+    lost: BTreeMap<String, &'static str>,
+    unrecorded: BTreeSet<String>,
 }
 
 /// A request that is compared, without the groups that are not.
@@ -28,16 +32,38 @@ pub struct Asked {
 
 impl Scope {
     pub fn has(&self, group: &str) -> bool {
-        !self.foreign.contains(group) && !self.lost.contains(group)
+        !self.foreign.contains(group) && !self.lost.contains_key(group)
     }
 
-    /// A group leaves the comparison, until the coordinator is loaded again.
-    pub fn lose(&mut self, group: &str) {
-        self.lost.insert(group.to_owned());
+    /// Whether reads of the group are compared.
+    pub fn shows(&self, group: &str) -> bool {
+        self.has(group) && !self.unrecorded.contains(group)
     }
 
-    pub fn is_lost(&self, group: &str) -> bool {
-        self.lost.contains(group) && !self.foreign.contains(group)
+    /// A commit without a member that commits nothing makes a group, but no record of it. Kafka's reads see it
+    /// only when any record has been written after it. True if that is so at this line.
+    pub fn observe_unrecorded(&mut self, line: &Line) -> bool {
+        if line.output["batches"].is_array() {
+            self.unrecorded.clear();
+            return false;
+        }
+        let body = &line.input["body"];
+        let generation = body["generationIdOrMemberEpoch"].as_i64().unwrap_or(-1);
+        let codes = error_codes(&line.output["response"]);
+        let empty = codes.iter().all(|code| NOTHING_COMMITTED.contains(code));
+        let makes = line.input["api"] == "OffsetCommit" && generation < 0 && empty;
+        let group = body["groupId"].as_str().unwrap_or_default();
+        makes && self.unrecorded.insert(group.to_owned())
+    }
+
+    /// A group leaves the comparison until the coordinator is loaded again, for an argued difference.
+    pub fn lose(&mut self, group: &str, difference: &'static str) {
+        self.lost.insert(group.to_owned(), difference);
+    }
+
+    /// For which difference a group has left the comparison until the next load.
+    pub fn lost(&self, group: &str) -> Option<&'static str> {
+        self.lost.get(group).copied().filter(|_| !self.foreign.contains(group))
     }
 
     pub fn reloaded(&mut self) {
@@ -59,6 +85,17 @@ impl Scope {
             }
         }
         left
+    }
+
+    /// For which difference nothing of a request is compared.
+    pub fn why_not(&self, input: &Value) -> &'static str {
+        let Some(api) = input["api"].as_str().and_then(forms::api) else {
+            return "other-protocol-request";
+        };
+        let mut body = input["body"].clone();
+        let list = group_list(api, &mut body).cloned();
+        let mut groups = list.unwrap_or_else(|| vec![body["groupId"].clone()]).into_iter();
+        groups.find_map(|group| self.lost(name_of(&group))).unwrap_or("other-protocol-group")
     }
 
     /// The part of a request that is compared, if any is.
@@ -88,16 +125,18 @@ impl Scope {
 
     /// Drops from a response the groups that are not compared.
     pub fn narrow(&self, asked: &Asked, response: &mut Value) {
-        for list in ["groups", "results"] {
-            if let Some(Value::Array(groups)) = response.get_mut(list) {
-                groups.retain(|group| self.compares(asked, name_of(group)));
-            }
+        if let Some(Value::Array(groups)) = response.get_mut("groups") {
+            groups.retain(|group| asked.names(name_of(group)) && self.shows(name_of(group)));
+        }
+        if let Some(Value::Array(groups)) = response.get_mut("results") {
+            groups.retain(|group| asked.names(name_of(group)) && self.has(name_of(group)));
         }
     }
+}
 
-    fn compares(&self, asked: &Asked, group: &str) -> bool {
-        let named = asked.groups.is_empty() || asked.groups.iter().any(|other| other == group);
-        named && self.has(group)
+impl Asked {
+    fn names(&self, group: &str) -> bool {
+        self.groups.is_empty() || self.groups.iter().any(|other| other == group)
     }
 }
 

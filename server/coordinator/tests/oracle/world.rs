@@ -19,11 +19,12 @@ struct Topic {
 }
 
 impl World {
-    /// Deletes, then makes or grows topics; gives the ids of those deleted.
-    pub fn change(&mut self, op: &Value) -> Vec<Uuid> {
+    /// Deletes, then makes or grows topics; gives the names and ids of those deleted.
+    pub fn change(&mut self, op: &Value) -> Vec<(String, Uuid)> {
         let named = |name: &Value| op["delete"].as_array().is_some_and(|all| all.contains(name));
         let gone = |topic: &mut Topic| named(&Value::from(topic.name.as_str()));
-        let deleted = self.topics.extract_if(.., gone).map(|topic| topic.id).collect();
+        let deleted =
+            self.topics.extract_if(.., gone).map(|topic| (topic.name, topic.id)).collect();
         for entry in op["topics"].as_array().into_iter().flatten() {
             self.make_or_grow(entry);
         }

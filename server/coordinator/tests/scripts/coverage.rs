@@ -1,0 +1,83 @@
+//! Which cells of the state table the scripts exercised.
+
+use std::collections::BTreeSet;
+
+const STATES: &[&str] = &["Dead", "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"];
+
+/// What happens to a group in whatever state.
+const REQUESTS: &[&str] = &[
+    "join new",
+    "join member",
+    "join static",
+    "join static without id",
+    "sync member",
+    "sync stranger",
+    "heartbeat member",
+    "heartbeat stranger",
+    "leave member",
+    "leave pending",
+    "leave stranger",
+    "commit member",
+    "commit stranger",
+    "commit simple",
+    "fetch",
+    "delete-offsets",
+    "delete",
+    "list",
+    "describe",
+    "reload",
+];
+
+/// What does not occur: a group without members has none, nor does one that does not exist.
+fn is_impossible(state: &str, request: &str) -> bool {
+    match state {
+        "Dead" => {
+            request.ends_with("member")
+                || ["leave pending", "join static", "join static without id"].contains(&request)
+        }
+        "Empty" => {
+            request.ends_with("member")
+                || ["join static", "join static without id"].contains(&request)
+        }
+        _ => false,
+    }
+}
+
+/// What time does.
+const TIMERS: &[(&str, &str)] = &[
+    ("Empty", "Session"),
+    ("PreparingRebalance", "Session"),
+    ("CompletingRebalance", "Session"),
+    ("Stable", "Session"),
+    ("PreparingRebalance", "Join"),
+    ("CompletingRebalance", "PendingSync"),
+    ("Stable", "PendingSync"),
+    ("Empty", "Sweep"),
+    ("PreparingRebalance", "Sweep"),
+    ("CompletingRebalance", "Sweep"),
+    ("Stable", "Sweep"),
+];
+
+#[derive(Default)]
+pub struct Coverage {
+    cells: BTreeSet<(String, String)>,
+}
+
+impl Coverage {
+    pub fn exercise(&mut self, state: &str, what: &str) {
+        assert!(STATES.contains(&state), "{state}");
+        self.cells.insert((state.to_owned(), what.to_owned()));
+    }
+
+    pub fn missing(&self) -> Vec<String> {
+        let requests = STATES.iter().flat_map(|state| {
+            let possible = REQUESTS.iter().filter(|request| !is_impossible(state, request));
+            possible.map(|request| (*state, *request))
+        });
+        let cells = requests.chain(TIMERS.iter().copied());
+        let is_missing = |(state, what): &(&str, &str)| {
+            !self.cells.contains(&((*state).to_owned(), (*what).to_owned()))
+        };
+        cells.filter(is_missing).map(|(state, what)| format!("{state}: {what}")).collect()
+    }
+}

@@ -1,0 +1,202 @@
+//! Records and responses as lines of a script.
+
+use crate::ids::short;
+use muster_codec::consumer_protocol::ConsumerProtocolSubscription;
+use muster_codec::records::{GroupMetadataValue, GroupRecord};
+use muster_codec::{ErrorCode, Response};
+
+pub fn record(record: &GroupRecord<'_>) -> String {
+    match record {
+        GroupRecord::OffsetCommit(key, None) => {
+            format!("  offset {} {}-{} gone", key.group, key.topic, key.partition)
+        }
+        GroupRecord::OffsetCommit(key, Some(value)) => {
+            let mut line = format!(
+                "  offset {} {}-{} {} {:?} at {}",
+                key.group,
+                key.topic,
+                key.partition,
+                value.offset,
+                value.metadata,
+                value.commit_timestamp
+            );
+            if value.expire_timestamp != -1 {
+                line += &format!(" until {}", value.expire_timestamp);
+            }
+            if !value.topic_id.is_zero() {
+                line += &format!(" of topic {}", value.topic_id.0[15]);
+            }
+            line
+        }
+        GroupRecord::GroupMetadata(key, None) => format!("  group {} gone", key.group),
+        GroupRecord::GroupMetadata(key, Some(value)) => {
+            format!("  group {} {}", key.group, metadata(value))
+        }
+    }
+}
+
+fn metadata(value: &GroupMetadataValue<'_>) -> String {
+    let members = value.members.iter().map(|member| {
+        let instance = member.group_instance_id.as_deref();
+        let instance = instance.map(|it| format!("({it})")).unwrap_or_default();
+        format!(
+            " {}{instance} {}/{} [{}] <{}>",
+            short(&member.member_id),
+            member.session_timeout,
+            member.rebalance_timeout,
+            text(&member.subscription),
+            text(&member.assignment),
+        )
+    });
+    format!(
+        "generation {} type {:?} protocol {} leader {} since {}{}",
+        value.generation,
+        value.protocol_type,
+        value.protocol.as_deref().unwrap_or("-"),
+        value.leader.as_deref().map(short).unwrap_or("none".to_owned()),
+        value.current_state_timestamp,
+        members.collect::<String>(),
+    )
+}
+
+/// Metadata and assignments: the topics of a subscription, or plain text.
+fn text(bytes: &[u8]) -> String {
+    match ConsumerProtocolSubscription::read(bytes) {
+        Ok(subscription) if bytes.starts_with(&[0, 0]) => subscription.topics.join(","),
+        _ => String::from_utf8_lossy(bytes).into_owned(),
+    }
+}
+
+pub fn error(code: i16) -> String {
+    match ErrorCode::from_code(code).unwrap() {
+        ErrorCode::None => "ok".to_owned(),
+        error => format!("{error:?}"),
+    }
+}
+
+pub fn response(response: &Response<'_>) -> String {
+    match response {
+        Response::JoinGroup(it) if it.error_code != 0 => {
+            format!("{} member {}", error(it.error_code), short(&it.member_id))
+        }
+        Response::JoinGroup(it) => {
+            let members = it.members.iter().map(|member| {
+                let instance = member.group_instance_id.as_deref();
+                let instance = instance.map(|it| format!("({it})")).unwrap_or_default();
+                format!(" {}{instance} [{}]", short(&member.member_id), text(&member.metadata))
+            });
+            format!(
+                "member {} generation {} protocol {} leader {}{}{}",
+                short(&it.member_id),
+                it.generation_id,
+                it.protocol_name.as_deref().unwrap_or("-"),
+                short(&it.leader),
+                if it.skip_assignment { " skip" } else { "" },
+                members.collect::<String>(),
+            )
+        }
+        Response::SyncGroup(it) if it.error_code != 0 => error(it.error_code),
+        Response::SyncGroup(it) => {
+            let protocol = it.protocol_name.as_deref().unwrap_or("-");
+            format!("<{}> protocol {protocol}", text(&it.assignment))
+        }
+        Response::Heartbeat(it) => error(it.error_code),
+        Response::LeaveGroup(it) => {
+            let members = it.members.iter().map(|member| {
+                let instance = member.group_instance_id.as_deref();
+                let instance = instance.map(|it| format!("({it})")).unwrap_or_default();
+                format!(", {}{instance} {}", short(&member.member_id), error(member.error_code))
+            });
+            error(it.error_code) + &members.collect::<String>()
+        }
+        Response::OffsetCommit(it) => {
+            let partitions = it.topics.iter().flat_map(|topic| {
+                topic.partitions.iter().map(|partition| {
+                    let topic = if topic.name.is_empty() { "id" } else { &topic.name };
+                    format!("{topic}-{} {}", partition.partition_index, error(partition.error_code))
+                })
+            });
+            partitions.collect::<Vec<_>>().join(", ")
+        }
+        Response::OffsetFetch(it) => fetched(it),
+        Response::OffsetDelete(it) => {
+            let partitions = it.topics.iter().flat_map(|topic| {
+                topic.partitions.iter().map(|partition| {
+                    let error = error(partition.error_code);
+                    format!(", {}-{} {error}", topic.name, partition.partition_index)
+                })
+            });
+            error(it.error_code) + &partitions.collect::<String>()
+        }
+        Response::ListGroups(it) => {
+            let groups = it.groups.iter().map(|group| {
+                let kind = &group.group_type;
+                format!(
+                    ", {} {} {:?} {kind}",
+                    group.group_id, group.group_state, group.protocol_type
+                )
+            });
+            error(it.error_code) + &groups.collect::<String>()
+        }
+        Response::DescribeGroups(it) => {
+            let groups = it.groups.iter().map(|group| {
+                let members = group.members.iter().map(|member| {
+                    format!(
+                        " {}@{}{} [{}] <{}>",
+                        short(&member.member_id),
+                        member.client_id,
+                        member.client_host,
+                        text(&member.member_metadata),
+                        text(&member.member_assignment),
+                    )
+                });
+                format!(
+                    "{} {} {} type {:?} protocol {:?}{}",
+                    group.group_id,
+                    error(group.error_code),
+                    group.group_state,
+                    group.protocol_type,
+                    group.protocol_data,
+                    members.collect::<String>(),
+                )
+            });
+            groups.collect::<Vec<_>>().join(", ")
+        }
+        Response::DeleteGroups(it) => {
+            let results =
+                it.results.iter().map(|it| format!("{} {}", it.group_id, error(it.error_code)));
+            results.collect::<Vec<_>>().join(", ")
+        }
+        other => panic!("{other:?} is not a coordinator's"),
+    }
+}
+
+fn fetched(it: &muster_codec::messages::OffsetFetchResponse<'_>) -> String {
+    let line = |topic: &str, partition: i32, offset: i64, metadata: Option<&str>, code: i16| {
+        let metadata = metadata.filter(|it| !it.is_empty());
+        let metadata = metadata.map(|it| format!(" {it:?}")).unwrap_or_default();
+        let code = if code == 0 { String::new() } else { format!(" {}", error(code)) };
+        format!(" {topic}-{partition} {offset}{metadata}{code}")
+    };
+    let single = it.topics.iter().flat_map(|topic| {
+        topic.partitions.iter().map(|it| {
+            let metadata = it.metadata.as_deref();
+            line(&topic.name, it.partition_index, it.committed_offset, metadata, it.error_code)
+        })
+    });
+    let groups = it.groups.iter().map(|group| {
+        let offsets = group.topics.iter().flat_map(|topic| {
+            let name = if topic.topic_id.is_zero() {
+                topic.name.to_string()
+            } else {
+                format!("id{}", topic.topic_id.0[15])
+            };
+            topic.partitions.iter().map(move |it| {
+                let metadata = it.metadata.as_deref();
+                line(&name, it.partition_index, it.committed_offset, metadata, it.error_code)
+            })
+        });
+        format!(" {}:{}", group.group_id, offsets.collect::<String>())
+    });
+    error(it.error_code) + &single.chain(groups).collect::<String>()
+}

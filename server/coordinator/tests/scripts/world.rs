@@ -1,0 +1,309 @@
+//! A coordinator with the duties of a server: the clock, the topics, the log.
+
+use crate::coverage::Coverage;
+use crate::event::Line;
+use crate::ids::{CountedIds, short};
+use crate::print;
+use muster_codec::messages::DescribeGroupsRequest;
+use muster_codec::records::GroupRecord;
+use muster_codec::{ErrorCode, Reader, Request, Response, Uuid};
+use muster_coordinator::{
+    Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId, Topics,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub struct World {
+    config: Config,
+    coordinator: Option<Coordinator>,
+    topics: TopicTable,
+    ids: CountedIds,
+    now: i64,
+    /// Bytes of key and value.
+    log: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    position: u64,
+    /// Who waits for an answer, and to what.
+    waiting: BTreeMap<RequestId, (String, i16)>,
+    requests: u64,
+    /// Member ids that were given out and not joined with.
+    pending: BTreeSet<String>,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            config: Config::default(),
+            coordinator: None,
+            topics: TopicTable::default(),
+            ids: CountedIds::default(),
+            now: 0,
+            log: Vec::new(),
+            position: 0,
+            waiting: BTreeMap::new(),
+            requests: 0,
+            pending: BTreeSet::new(),
+        }
+    }
+}
+
+impl World {
+    /// What comes of one line.
+    pub fn happen(&mut self, text: &str, coverage: &mut Coverage) -> Vec<String> {
+        let line = Line::parse(text);
+        let mut out = Vec::new();
+        match line.verb {
+            "config" => self.configure(&line),
+            "topic" => self.topics.create(line.words[0], line.words[1].parse().unwrap()),
+            "delete-topic" => self.delete_topic(line.words[0], &mut out),
+            "advance" => {
+                self.advance(line.words[0].parse().unwrap(), coverage, &mut out);
+                out.push(self.deadline());
+            }
+            "reload" => {
+                coverage.exercise(&self.state("g"), "reload");
+                self.reload();
+                out.push(self.deadline());
+            }
+            _ => {
+                self.request(&line, coverage, &mut out);
+                out.push(self.deadline());
+            }
+        }
+        out
+    }
+
+    fn configure(&mut self, line: &Line<'_>) {
+        for word in &line.words {
+            let (key, value) = word.split_once('=').unwrap();
+            let value: i64 = value.parse().unwrap();
+            let config = &mut self.config;
+            match key {
+                "group.initial.rebalance.delay.ms" => {
+                    config.group_initial_rebalance_delay_ms = value as i32;
+                }
+                "group.max.size" => config.group_max_size = value as i32,
+                "offset.metadata.max.bytes" => config.offset_metadata_max_bytes = value as i32,
+                "offsets.retention.ms" => config.offsets_retention_ms = value,
+                "offsets.retention.check.interval.ms" => {
+                    config.offsets_retention_check_interval_ms = value;
+                }
+                key => panic!("{key}"),
+            }
+        }
+    }
+
+    fn request(&mut self, line: &Line<'_>, coverage: &mut Coverage, out: &mut Vec<String>) {
+        let topics = &self.topics;
+        let known = line.request(|topic| topics.id(topic).unwrap_or(Uuid([9; 16])));
+        let (version, request) = known.unwrap_or_else(|| panic!("unknown verb {}", line.verb));
+        self.cover(line, coverage);
+        // Through the wire form, so that a version knows no more than it can say.
+        let mut bytes = Vec::new();
+        request.write(version, &mut bytes).unwrap();
+        let request = Request::read(request.api_key(), version, &mut Reader::new(&bytes)).unwrap();
+        self.requests += 1;
+        let id = RequestId { connection: 1, sequence: self.requests };
+        let who = line.words.get(1).copied().unwrap_or("admin").to_owned();
+        let who = if ["join", "sync", "heartbeat"].contains(&line.verb) {
+            who
+        } else {
+            line.words.first().copied().unwrap_or("all").to_owned()
+        };
+        self.waiting.insert(id, (format!("{} {who}", line.verb), version));
+        let client_host = "/1.2.3.4";
+        let caller =
+            Caller { request: id, api_version: version, client_id: line.client(), client_host };
+        let output = self.with_context(|it, context| it.handle(context, caller, request));
+        self.settle(output, out);
+        self.expire(coverage, out);
+    }
+
+    fn cover(&mut self, line: &Line<'_>, coverage: &mut Coverage) {
+        let groups = match line.verb {
+            "list" | "describe" | "delete" | "fetch" => vec!["g"],
+            _ => line.words.first().copied().into_iter().collect(),
+        };
+        for group in groups {
+            let state = self.state(group);
+            let request = self.kind(line, group);
+            coverage.exercise(&state, &request);
+        }
+    }
+
+    fn kind(&mut self, line: &Line<'_>, group: &str) -> String {
+        let members = self.members(group);
+        let member_id = short(&line.member_id());
+        let is_member = |id: &str| members.iter().any(|(it, _)| it == id);
+        let who = match line.verb {
+            "join" => match (line.option("instance"), member_id.as_str()) {
+                (Some(instance), "-") if members.iter().any(|(_, it)| it == instance) => {
+                    "static without id"
+                }
+                (Some(_), id) if is_member(id) => "static",
+                (_, id) if is_member(id) => "member",
+                _ => "new",
+            },
+            "sync" | "heartbeat" | "commit" if is_member(&member_id) => "member",
+            "sync" | "heartbeat" => "stranger",
+            "commit" if line.member_id().is_empty() => "simple",
+            "commit" => "stranger",
+            "leave" if is_member(&member_id) => "member",
+            "leave" if self.pending.contains(&member_id) => "pending",
+            "leave" => "stranger",
+            verb => return verb.to_owned(),
+        };
+        format!("{} {who}", line.verb)
+    }
+
+    fn state(&mut self, group: &str) -> String {
+        self.described(group).0
+    }
+
+    fn members(&mut self, group: &str) -> Vec<(String, String)> {
+        self.described(group).1
+    }
+
+    fn described(&mut self, group: &str) -> (String, Vec<(String, String)>) {
+        let request =
+            DescribeGroupsRequest { groups: vec![group.to_owned().into()], ..Default::default() };
+        let request_id = RequestId { connection: 0, sequence: 0 };
+        let caller = Caller { request: request_id, api_version: 6, client_id: "", client_host: "" };
+        let output = self.with_context(|it, context| it.handle(context, caller, request.into()));
+        let Response::DescribeGroups(response) = &output.answers[0].response else { panic!() };
+        let group = &response.groups[0];
+        let members = group.members.iter().map(|it| {
+            let instance_id = it.group_instance_id.as_deref().unwrap_or_default();
+            (short(&it.member_id), instance_id.to_owned())
+        });
+        (group.group_state.to_string(), members.collect())
+    }
+
+    fn advance(&mut self, ms: i64, coverage: &mut Coverage, out: &mut Vec<String>) {
+        let until = self.now + ms;
+        while let Some(at) = self.coordinator().next_deadline().filter(|at| *at <= until) {
+            self.now = self.now.max(at);
+            self.expire(coverage, out);
+        }
+        self.now = until;
+    }
+
+    fn expire(&mut self, coverage: &mut Coverage, out: &mut Vec<String>) {
+        let now = self.now;
+        while let Some((at, reason)) = self.coordinator().next_timer().filter(|it| it.0 <= now) {
+            coverage.exercise(&self.state("g"), &format!("{reason:?}"));
+            let before = out.len();
+            let output = self.with_context(Coordinator::expire);
+            self.settle(output, out);
+            if out.len() > before {
+                out.insert(before, format!("at {at} {reason:?}"));
+            }
+        }
+    }
+
+    fn delete_topic(&mut self, name: &str, out: &mut Vec<String>) {
+        let (id, _) = self.topics.0.remove(name).unwrap();
+        let deleted = [DeletedTopic { name, id }];
+        let output = self.with_context(|it, context| it.topics_deleted(context, &deleted));
+        self.settle(output, out);
+    }
+
+    fn settle(&mut self, output: Output<'_>, out: &mut Vec<String>) {
+        self.position += u64::from(!output.records.is_empty());
+        for record in &output.records {
+            out.push(print::record(record));
+            self.write(record);
+        }
+        for answer in output.answers {
+            let (who, version) = self.waiting.remove(&answer.request).unwrap();
+            let mut bytes = Vec::new();
+            answer.response.write(version, &mut bytes).unwrap();
+            let api = answer.response.api_key();
+            let response = Response::read(api, version, &mut Reader::new(&bytes)).unwrap();
+            if let Response::JoinGroup(joined) = &response
+                && joined.error_code == ErrorCode::MemberIdRequired as i16
+            {
+                self.pending.insert(short(&joined.member_id));
+            }
+            let waits = if answer.visible_at == self.position && !output.records.is_empty() {
+                "; when written"
+            } else {
+                ""
+            };
+            out.push(format!("  {who}: {}{waits}", print::response(&response)));
+        }
+    }
+
+    /// Writes and replays a record, through its bytes.
+    fn write(&mut self, record: &GroupRecord<'_>) {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        record.write_key(&mut key);
+        let value = record.write_value(&mut value).then_some(value);
+        let position = self.position;
+        let record = GroupRecord::read(&key, value.as_deref()).unwrap().unwrap();
+        self.coordinator().replay(&record, position);
+        self.log.push((key, value));
+    }
+
+    fn reload(&mut self) {
+        let mut coordinator = Coordinator::new(self.config.clone());
+        for (key, value) in &self.log {
+            let record = GroupRecord::read(key, value.as_deref()).unwrap().unwrap();
+            coordinator.replay(&record, self.position);
+        }
+        coordinator.loaded(self.now);
+        self.coordinator = Some(coordinator);
+        self.waiting.clear();
+    }
+
+    fn deadline(&mut self) -> String {
+        match self.coordinator().next_timer() {
+            Some((at, reason)) => format!("next {at} {reason:?}"),
+            None => "next never".to_owned(),
+        }
+    }
+
+    fn coordinator(&mut self) -> &mut Coordinator {
+        self.coordinator.get_or_insert_with(|| {
+            let mut coordinator = Coordinator::new(self.config.clone());
+            coordinator.loaded(self.now);
+            coordinator
+        })
+    }
+
+    fn with_context<T>(&mut self, call: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> T) -> T {
+        self.coordinator();
+        let mut context = Context {
+            now: self.now,
+            position: self.position + 1,
+            ids: &mut self.ids,
+            topics: &self.topics,
+        };
+        call(self.coordinator.as_mut().unwrap(), &mut context)
+    }
+}
+
+/// Topics by name; ids count from 1.
+#[derive(Default)]
+struct TopicTable(BTreeMap<String, (Uuid, i32)>, u8);
+
+impl TopicTable {
+    fn create(&mut self, name: &str, partitions: i32) {
+        self.1 += 1;
+        let mut id = [0; 16];
+        id[15] = self.1;
+        self.0.insert(name.to_owned(), (Uuid(id), partitions));
+    }
+}
+
+impl Topics for TopicTable {
+    fn id(&self, name: &str) -> Option<Uuid> {
+        self.0.get(name).map(|(id, _)| *id)
+    }
+
+    fn name(&self, id: Uuid) -> Option<&str> {
+        self.0.iter().find(|(_, (it, _))| *it == id).map(|(name, _)| name.as_str())
+    }
+
+    fn partitions(&self, name: &str) -> Option<i32> {
+        self.0.get(name).map(|(_, partitions)| *partitions)
+    }
+}
