@@ -5,7 +5,19 @@
 
 #![forbid(unsafe_code)]
 
+pub mod admin;
+pub mod clock;
 pub mod cluster;
 pub mod config;
+pub mod data_dir;
+mod dispatch;
+pub mod files;
+pub mod net;
+mod offline;
 pub mod partitions;
 pub mod placement;
+pub mod random;
+pub mod reactor;
+pub mod reshard;
+pub mod serve;
+pub mod shard;

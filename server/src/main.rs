@@ -1,3 +1,112 @@
-//! `muster`: the server.
+//! `muster`: the server's command line.
 
-fn main() {}
+use clap::{Args, Parser, Subcommand};
+use muster::config::{Address, Config};
+use muster::serve::{Failure, Options, serve};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tracing::error;
+use tracing_subscriber::EnvFilter;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// A group coordinator that speaks the Kafka protocol.
+#[derive(Debug, Parser)]
+#[command(name = "muster", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve clients until SIGTERM or SIGINT.
+    Serve(Serve),
+}
+
+#[derive(Debug, Args)]
+struct Serve {
+    /// A file in the form of Kafka's server.properties.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where the first shard listens; the others follow on the next ports.
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+    /// The host that clients are told to connect to.
+    #[arg(long, value_name = "HOST")]
+    advertise: Option<String>,
+    /// The data directory; it is created if it is not there.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// How many shards, one to a core.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    shards: Option<u32>,
+    /// Configs, which win over the file's.
+    #[arg(value_name = "KEY=VALUE")]
+    configs: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    let Command::Serve(arguments) = Cli::parse().command;
+    start_logging();
+    match options(arguments).and_then(|options| serve(&options)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            error!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// One line for each event; `RUST_LOG` chooses which.
+fn start_logging() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_ansi(false).init();
+}
+
+fn options(arguments: Serve) -> Result<Options, Failure> {
+    let file = arguments.config.as_deref().map(read_config).transpose()?;
+    let config = Config::load(file.as_deref().unwrap_or_default(), &arguments.configs)?;
+    let listen = match arguments.listen {
+        Some(listen) => listen,
+        None => config.listener()?.map_or_else(|| DEFAULT_LISTEN.to_owned(), listen_text),
+    };
+    let advertised = config.advertised_listener()?.map(|address| address.host);
+    Ok(Options {
+        listen: resolve(&listen)?,
+        advertise: arguments.advertise.or(advertised).filter(|host| !host.is_empty()),
+        data: arguments.data.unwrap_or_else(|| config_data(&config)),
+        shards: arguments.shards.unwrap_or_else(usable_cores),
+        config,
+    })
+}
+
+const DEFAULT_LISTEN: &str = "127.0.0.1:9092";
+
+/// An empty host is all interfaces, as in Kafka.
+fn listen_text(address: Address) -> String {
+    let host = if address.host.is_empty() { "0.0.0.0" } else { &address.host };
+    format!("{host}:{}", address.port)
+}
+
+/// The first of `log.dirs`: muster keeps all in one directory.
+fn config_data(config: &Config) -> PathBuf {
+    config.data_dirs().first().map_or_else(|| "data".into(), PathBuf::from)
+}
+
+fn read_config(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path)
+        .map_err(|error| format!("could not read {}: {error}", path.display()))
+}
+
+fn resolve(listen: &str) -> Result<SocketAddr, String> {
+    let resolved =
+        listen.to_socket_addrs().map_err(|error| format!("--listen {listen}: {error}"))?;
+    resolved.into_iter().next().ok_or_else(|| format!("--listen {listen}: no such address"))
+}
+
+fn usable_cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
+}

@@ -6,6 +6,7 @@ use crate::cluster::{self, Change, ClusterImage};
 use muster_codec::records::ClusterRecord;
 use muster_codec::{Reader, Request, Response};
 use muster_coordinator::{DeletedTopic, RequestId};
+use muster_storage::AppendError;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tracing::error;
@@ -63,11 +64,7 @@ impl Shard {
         self.write_change(change.records, Pending { to: from, message });
     }
 
-    fn change(
-        &mut self,
-        version: i16,
-        request: &Request<'_>,
-    ) -> Option<Change<Response<'static>>> {
+    fn change(&mut self, version: i16, request: &Request<'_>) -> Option<Change<Response<'static>>> {
         let controller = self.controller.as_ref()?;
         let view = self.common.view(&controller.accepted, self.number);
         let ids = self.ids.as_mut();
@@ -95,7 +92,9 @@ impl Shard {
         let Some(controller) = self.controller.as_ref() else { return };
         let view = self.common.view(&controller.accepted, self.number);
         let records = cluster::auto_create(&view, self.ids.as_mut(), topics);
-        self.write_records(records);
+        if let Err(error) = self.write_records(records) {
+            error!("topics were not created: {error}");
+        }
     }
 
     pub(crate) fn give_producer_ids(&mut self, to: u32) {
@@ -106,23 +105,27 @@ impl Shard {
     }
 
     /// Writes the records of a change; what is pending is told once they are durable.
-    fn write_change(&mut self, records: Vec<ClusterRecord<'static>>, pending: Pending) {
-        let position = self.write_records(records);
+    fn write_change(&mut self, records: Vec<ClusterRecord<'static>>, mut pending: Pending) {
+        let position = self.write_records(records).unwrap_or_else(|error| {
+            error!("a change of the cluster was not written: {error}");
+            pending.message.fail();
+            0
+        });
         if let Some(controller) = self.controller.as_mut() {
             controller.answers.push_back((position, pending));
         }
         self.publish(self.groups.flushed());
     }
 
-    /// Gives the position that what the accepted image tells of has.
-    fn write_records(&mut self, records: Vec<ClusterRecord<'static>>) -> u64 {
-        let Some(controller) = self.controller.as_mut() else { return 0 };
+    /// Gives the position that must be durable before what is accepted may be told.
+    fn write_records(&mut self, records: Vec<ClusterRecord<'static>>) -> Result<u64, AppendError> {
+        let Some(controller) = self.controller.as_mut() else { return Ok(0) };
         if !records.is_empty() {
-            let position = self.groups.append_cluster(self.now, &records);
+            let position = self.groups.append_cluster(self.now, &records)?;
             records.iter().for_each(|record| controller.accepted.apply(record));
             controller.unpublished.push_back((position, records));
         }
-        controller.unpublished.back().map_or(0, |(position, _)| *position)
+        Ok(controller.unpublished.back().map_or(0, |(position, _)| *position))
     }
 
     /// Hands out what became durable: first the image to all, then the answers, so that who hears
@@ -153,7 +156,8 @@ impl Shard {
             self.apply(output);
         }
         let mut effects = crate::partitions::Effects::default();
-        self.partitions.image_changed(self.now, &image, &mut effects);
+        self.config = self.common.config.with_dynamic(&image, self.number);
+        self.partitions.image_changed(self.now, &self.config, &image, &mut effects);
         self.perform(effects);
     }
 }

@@ -2,12 +2,13 @@
 //! written, and replayed.
 
 use super::Command;
+use super::offsets_topic::OffsetsTopic;
 use crate::placement::Placement;
 use muster_codec::Request;
 use muster_codec::records::{ClusterRecord, GroupRecord};
 use muster_coordinator::{Caller, Context, Coordinator, DeletedTopic, Ids, Output, Topics};
 use muster_storage::layout::CLUSTER_PARTITION;
-use muster_storage::{FileDone, FileOp, ShardLog};
+use muster_storage::{AppendError, FileDone, FileOp, ShardLog};
 
 /// The top byte of the tokens of the log.
 pub(crate) const LOG_TOKENS: u8 = 1;
@@ -25,13 +26,15 @@ pub(crate) fn is_logs(done: &FileDone) -> bool {
 pub(crate) struct GroupLog {
     pub(crate) coordinator: Coordinator,
     pub(crate) log: ShardLog,
+    pub(crate) offsets_topic: OffsetsTopic,
     placement: Placement,
     ops: Vec<FileOp>,
 }
 
 impl GroupLog {
     pub(crate) fn new(coordinator: Coordinator, log: ShardLog, placement: Placement) -> Self {
-        Self { coordinator, log, placement, ops: Vec::new() }
+        let offsets_topic = OffsetsTopic::default();
+        Self { coordinator, log, offsets_topic, placement, ops: Vec::new() }
     }
 
     /// The position that the next operation gets.
@@ -87,17 +90,32 @@ impl GroupLog {
 
     /// Appends the records and replays them: those of one group are one atomic operation. Gives the
     /// position of the last.
-    pub(crate) fn append(&mut self, now: i64, records: &[GroupRecord<'_>]) -> u64 {
+    ///
+    /// # Errors
+    /// An operation is too large for the log; it, and what follows it, is not written.
+    pub(crate) fn append(
+        &mut self,
+        now: i64,
+        records: &[GroupRecord<'_>],
+    ) -> Result<u64, AppendError> {
         for operation in records.chunk_by(|a, b| a.group_id() == b.group_id()) {
             let partition = self.placement.group_partition(operation[0].group_id());
-            let position = self.log.append(partition as i32, now, operation);
+            let position = self.log.append(partition as i32, now, operation)?;
+            self.offsets_topic.appended(partition as i32);
             operation.iter().for_each(|record| self.coordinator.replay(record, position));
         }
-        self.log.progress().accepted()
+        Ok(self.log.progress().accepted())
     }
 
     /// Appends records of the cluster as one atomic operation; gives its position.
-    pub(crate) fn append_cluster(&mut self, now: i64, records: &[ClusterRecord<'_>]) -> u64 {
+    ///
+    /// # Errors
+    /// The operation is too large for the log; nothing is written.
+    pub(crate) fn append_cluster(
+        &mut self,
+        now: i64,
+        records: &[ClusterRecord<'_>],
+    ) -> Result<u64, AppendError> {
         self.log.append(CLUSTER_PARTITION, now, records)
     }
 

@@ -1,0 +1,201 @@
+//! The data directory: held by one process, and stamped with what its contents depend on.
+
+use muster_codec::Uuid;
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A data directory that this process holds until the value is dropped.
+#[derive(Debug)]
+pub struct DataDir {
+    pub path: PathBuf,
+    pub meta: Meta,
+    /// Locked; the lock goes with the descriptor.
+    _lock: File,
+}
+
+/// `meta.properties`: what the files in the directory depend on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meta {
+    pub cluster_id: String,
+    /// How many shard logs there are.
+    pub shards: u32,
+    /// `offsets.topic.num.partitions`, which decides the partition of each group for ever.
+    pub offsets_partitions: u32,
+}
+
+/// Why a data directory cannot be used.
+#[derive(Debug)]
+pub enum DataDirError {
+    Io { what: &'static str, path: PathBuf, error: io::Error },
+    Held { path: PathBuf },
+    Damaged { path: PathBuf, line: String },
+    OffsetsPartitions { written: u32, configured: u32 },
+}
+
+impl fmt::Display for DataDirError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { what, path, error } => {
+                write!(f, "could not {what} {}: {error}", path.display())
+            }
+            Self::Held { path } => {
+                write!(f, "the data directory {} is held by another process", path.display())
+            }
+            Self::Damaged { path, line } => {
+                write!(f, "{} has a line that it should not: {line:?}", path.display())
+            }
+            Self::OffsetsPartitions { written, configured } => write!(
+                f,
+                "the data directory was written with offsets.topic.num.partitions={written}, and \
+                 cannot be opened with {configured}: groups would lose their offsets"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for DataDirError {}
+
+impl DataDir {
+    /// Opens or creates the directory, and holds it.
+    ///
+    /// # Errors
+    /// It is held by another process, damaged, or written with another number of offsets
+    /// partitions; or the file system refuses.
+    pub fn open(
+        path: &Path,
+        shards: u32,
+        offsets_partitions: u32,
+        new_cluster_id: Uuid,
+    ) -> Result<Self, DataDirError> {
+        fs::create_dir_all(path).map_err(|error| failed("create", path, error))?;
+        let lock = lock(path)?;
+        let file = meta_file(path);
+        let meta = match fs::read_to_string(&file) {
+            Ok(text) => {
+                Meta::parse(&text).map_err(|line| DataDirError::Damaged { path: file, line })?
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let cluster_id = new_cluster_id.to_string();
+                let meta = Meta { cluster_id, shards, offsets_partitions };
+                meta.write(path)?;
+                meta
+            }
+            Err(error) => return Err(failed("read", &file, error)),
+        };
+        if meta.offsets_partitions != offsets_partitions {
+            let (written, configured) = (meta.offsets_partitions, offsets_partitions);
+            return Err(DataDirError::OffsetsPartitions { written, configured });
+        }
+        Ok(Self { path: path.to_owned(), meta, _lock: lock })
+    }
+}
+
+impl Meta {
+    /// Replaces `meta.properties`, durably and at once.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn write(&self, directory: &Path) -> Result<(), DataDirError> {
+        let (file, fresh) = (meta_file(directory), directory.join("meta.properties.new"));
+        let write = || {
+            fs::write(&fresh, self.to_string())?;
+            File::open(&fresh)?.sync_all()?;
+            fs::rename(&fresh, &file)?;
+            File::open(directory)?.sync_all()
+        };
+        write().map_err(|error| failed("write", &file, error))
+    }
+
+    /// # Errors
+    /// The line that is wrong or missing.
+    fn parse(text: &str) -> Result<Self, String> {
+        let value = |key: &str| {
+            let of = |line: &str| line.strip_prefix(key)?.strip_prefix('=').map(str::to_owned);
+            text.lines().find_map(of).ok_or_else(|| format!("{key}= (missing)"))
+        };
+        let number = |key: &str| {
+            let text = value(key)?;
+            text.parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("{key}={text}"))
+        };
+        match value("version")?.as_str() {
+            VERSION => {}
+            other => return Err(format!("version={other}")),
+        }
+        Ok(Self {
+            cluster_id: value("cluster.id")?,
+            shards: number("shards")?,
+            offsets_partitions: number("offsets.topic.num.partitions")?,
+        })
+    }
+}
+
+const VERSION: &str = "1";
+
+impl fmt::Display for Meta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "version={VERSION}")?;
+        writeln!(f, "cluster.id={}", self.cluster_id)?;
+        writeln!(f, "shards={}", self.shards)?;
+        writeln!(f, "offsets.topic.num.partitions={}", self.offsets_partitions)
+    }
+}
+
+fn meta_file(directory: &Path) -> PathBuf {
+    directory.join("meta.properties")
+}
+
+fn lock(directory: &Path) -> Result<File, DataDirError> {
+    let path = directory.join(".lock");
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(|error| failed("open", &path, error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => Err(DataDirError::Held { path: directory.to_owned() }),
+        Err(fs::TryLockError::Error(error)) => Err(failed("lock", &path, error)),
+    }
+}
+
+fn failed(what: &'static str, path: &Path, error: io::Error) -> DataDirError {
+    DataDirError::Io { what, path: path.to_owned(), error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_keeps_what_it_was_written_with() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = DataDir::open(dir.path(), 2, 50, Uuid([1; 16])).unwrap();
+        let meta = first.meta.clone();
+        drop(first);
+        let again = DataDir::open(dir.path(), 4, 50, Uuid([2; 16])).unwrap();
+        assert_eq!(again.meta, meta, "the cluster id and the shards of the first start");
+    }
+
+    #[test]
+    fn a_held_directory_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let _first = DataDir::open(dir.path(), 1, 50, Uuid([1; 16])).unwrap();
+        let error = DataDir::open(dir.path(), 1, 50, Uuid([1; 16])).unwrap_err();
+        assert!(matches!(error, DataDirError::Held { .. }), "{error}");
+    }
+
+    #[test]
+    fn another_number_of_offsets_partitions_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(DataDir::open(dir.path(), 1, 50, Uuid([1; 16])).unwrap());
+        let error = DataDir::open(dir.path(), 1, 10, Uuid([1; 16])).unwrap_err();
+        assert!(error.to_string().contains("offsets.topic.num.partitions=50"), "{error}");
+    }
+
+    #[test]
+    fn a_damaged_stamp_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(meta_file(dir.path()), "version=1\ncluster.id=x\nshards=none\n").unwrap();
+        let error = DataDir::open(dir.path(), 1, 50, Uuid([1; 16])).unwrap_err();
+        assert!(error.to_string().contains("shards=none"), "{error}");
+    }
+}

@@ -1,0 +1,94 @@
+//! From a frame to the part of the shard that answers it.
+
+mod groups;
+pub(crate) mod refusal;
+mod topics;
+
+use crate::admin;
+use crate::net::ConnectionId;
+use crate::shard::Shard;
+use muster_codec::header::RequestHeader;
+use muster_codec::messages::ApiVersionsResponse;
+use muster_codec::{ApiKey, DecodeError, ErrorCode, Reader, Request, Str};
+use muster_coordinator::RequestId;
+
+/// A request that is being handled.
+#[derive(Debug, Clone)]
+pub(crate) struct Call<'r> {
+    pub(crate) request: RequestId,
+    pub(crate) version: i16,
+    pub(crate) client_id: Str<'r>,
+    /// The body as it came.
+    pub(crate) body: &'r [u8],
+}
+
+impl Shard {
+    /// Handles one frame, without its length.
+    ///
+    /// # Errors
+    /// Why the connection is to be closed: what it sent is no request that can be answered.
+    pub(crate) fn dispatch(&mut self, id: ConnectionId, frame: &[u8]) -> Result<(), String> {
+        let mut reader = Reader::new(frame);
+        let header = RequestHeader::read(&mut reader).map_err(|error| error.to_string())?;
+        let version = header.api_version;
+        let api = header.api().ok_or(DecodeError::UnknownApiKey(header.api_key));
+        let api = api.map_err(|error| error.to_string())?;
+        if api == ApiKey::ApiVersions && api.version(version).is_err() {
+            self.refuse_version(id, &header);
+            return Ok(());
+        }
+        let body = reader.rest();
+        let request = Request::read(api, version, &mut reader)
+            .map_err(|error| format!("{} v{version}: {error}", api.name()))?;
+        let call = Call {
+            request: self.connections.begin(id, header.correlation_id, version),
+            version,
+            client_id: header.client_id.unwrap_or_default(),
+            body,
+        };
+        self.route(id, call, request);
+        Ok(())
+    }
+
+    /// A client that is newer than this server: version 0 tells it what it may ask (KIP-511).
+    fn refuse_version(&mut self, id: ConnectionId, header: &RequestHeader<'_>) {
+        let request = self.connections.begin(id, header.correlation_id, 0);
+        let response = ApiVersionsResponse {
+            error_code: ErrorCode::UnsupportedVersion.code(),
+            api_keys: vec![admin::api_version(ApiKey::ApiVersions)],
+            ..Default::default()
+        };
+        self.connections.answer(request, &response.into(), 0);
+    }
+
+    fn route(&mut self, id: ConnectionId, call: Call<'_>, request: Request<'_>) {
+        match request {
+            Request::JoinGroup(_)
+            | Request::SyncGroup(_)
+            | Request::Heartbeat(_)
+            | Request::LeaveGroup(_)
+            | Request::OffsetCommit(_)
+            | Request::OffsetFetch(_)
+            | Request::OffsetDelete(_)
+            | Request::ListGroups(_)
+            | Request::DescribeGroups(_)
+            | Request::DeleteGroups(_) => self.group_request(id, &call, request),
+            Request::Produce(_)
+            | Request::Fetch(_)
+            | Request::ListOffsets(_)
+            | Request::DeleteRecords(_)
+            | Request::OffsetForLeaderEpoch(_) => self.partition_request(&call, &request),
+            Request::CreateTopics(_)
+            | Request::DeleteTopics(_)
+            | Request::CreatePartitions(_)
+            | Request::IncrementalAlterConfigs(_) => self.ask_controller(&call, request.api_key()),
+            Request::InitProducerId(body) => self.init_producer_id(&call, &body),
+            Request::Metadata(body) => self.metadata(&call, &body),
+            Request::FindCoordinator(_)
+            | Request::ApiVersions(_)
+            | Request::DescribeConfigs(_)
+            | Request::DescribeCluster(_)
+            | Request::DescribeTopicPartitions(_) => self.view_request(&call, request),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Requests of topics and of the cluster: to the partitions, to the controller, or answered from the
+//! image of the cluster.
+
+use super::Call;
+use crate::admin;
+use crate::partitions::{self, Effects};
+use crate::shard::{AdminRequest, Command, Message, Shard};
+use muster_codec::messages::*;
+use muster_codec::{ApiKey, Request, Response};
+
+impl Shard {
+    pub(crate) fn partition_request(&mut self, call: &Call<'_>, request: &Request<'_>) {
+        let image = self.image.clone();
+        let call = partitions::Call {
+            now: self.now,
+            request: call.request,
+            version: call.version,
+            image: &image,
+        };
+        let mut effects = Effects::default();
+        let out = &mut effects;
+        match request {
+            Request::Produce(body) => self.partitions.produce(call, body, out),
+            Request::Fetch(body) => self.partitions.fetch(call, body, out),
+            Request::ListOffsets(body) => self.partitions.list_offsets(call, body, out),
+            Request::DeleteRecords(body) => self.partitions.delete_records(call, body, out),
+            Request::OffsetForLeaderEpoch(body) => {
+                self.partitions.offset_for_leader_epoch(call, body, out);
+            }
+            _ => {}
+        }
+        self.perform(effects);
+    }
+
+    /// Only the controller changes the cluster: its log is the one that all obey.
+    pub(crate) fn ask_controller(&mut self, call: &Call<'_>, api: ApiKey) {
+        let admin = AdminRequest { api, version: call.version, body: call.body.to_vec() };
+        let (from, request) = (self.number, call.request);
+        self.tell_controller(Message::Admin { from, request, admin });
+    }
+
+    pub(crate) fn tell_controller(&mut self, message: Message) {
+        self.commands.push(Command::Mail { to: 0, message });
+    }
+
+    pub(crate) fn metadata(&mut self, call: &Call<'_>, body: &MetadataRequest<'_>) {
+        let (response, to_create) =
+            admin::metadata(&self.common.view(&self.image, self.number), call.version, body);
+        let response = response.into();
+        self.connections.answer(call.request, &response, 0);
+        if !to_create.is_empty() {
+            self.tell_controller(Message::AutoCreate { topics: to_create });
+        }
+    }
+
+    /// Requests that the image and the config answer.
+    pub(crate) fn view_request(&mut self, call: &Call<'_>, request: Request<'_>) {
+        let view = self.common.view(&self.image, self.number);
+        let version = call.version;
+        let response: Response<'_> = match &request {
+            Request::FindCoordinator(body) => admin::find_coordinator(&view, version, body).into(),
+            Request::ApiVersions(body) => admin::api_versions(version, body).into(),
+            Request::DescribeConfigs(body) => admin::describe_configs(&view, body).into(),
+            Request::DescribeCluster(body) => admin::describe_cluster(&view, body).into(),
+            Request::DescribeTopicPartitions(body) => {
+                admin::describe_topic_partitions(&view, body).into()
+            }
+            _ => return,
+        };
+        self.connections.answer(call.request, &response, 0);
+    }
+}

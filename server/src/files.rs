@@ -1,0 +1,225 @@
+//! A shard's open files: performs the file operations that its logs decide.
+
+use crate::reactor::ReactorError;
+use muster_storage::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
+use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
+use muster_uring::{AlignedBuf, Durability, File, Ring};
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Open files by the numbers that the logs gave them, and the buffers of writes under way.
+#[derive(Debug)]
+pub struct Files {
+    /// What all paths are relative to.
+    data: PathBuf,
+    open: HashMap<FileId, OpenFile>,
+    writing: HashMap<u64, Vec<u8>>,
+    reading: HashMap<u64, Wanted>,
+    spare: Vec<AlignedBuf>,
+}
+
+#[derive(Debug)]
+struct OpenFile {
+    file: File,
+    durability: Durability,
+}
+
+/// The part of an aligned read that was asked for.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    skip: usize,
+    len: usize,
+}
+
+const SPARE_BUFFERS_MAX: usize = 8;
+const SPARE_BUFFER_BYTES_MAX: usize = 1 << 20;
+
+impl Files {
+    pub fn new(data: PathBuf) -> Self {
+        Self {
+            data,
+            open: HashMap::new(),
+            writing: HashMap::new(),
+            reading: HashMap::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Starts an operation, or does it at once if it is one that is rare and short.
+    ///
+    /// # Errors
+    /// What must not fail did; the process is to end.
+    pub fn perform(&mut self, ring: &mut Ring, op: FileOp) -> Result<(), ReactorError> {
+        match op {
+            FileOp::Open { file, path, mode } => self.open_file(file, &path, mode)?,
+            FileOp::Close { file } => drop(self.open.remove(&file)),
+            FileOp::Write { token, file, offset, data } => {
+                self.write(ring, token, file, offset, data)?;
+            }
+            FileOp::Read { token, file, offset, len } => {
+                self.start_read(ring, token, file, offset, len)?;
+            }
+            FileOp::Sync { token, file } => ring.sync(&self.file(file)?.file, token.0),
+            FileOp::Truncate { file, len } => {
+                let truncated = self.file(file)?.file.std().set_len(len);
+                truncated.map_err(|error| failed("truncate a log", Path::new(""), &error))?;
+            }
+            FileOp::Rename { from, to } => {
+                let (from, to) = (self.data.join(from), self.data.join(to));
+                let renamed = std::fs::rename(&from, &to).and_then(|()| sync_directory(&to));
+                renamed.map_err(|error| failed("rename", &from, &error))?;
+            }
+            FileOp::RemoveFile { path } => {
+                let path = self.data.join(path);
+                absent_is_fine(std::fs::remove_file(&path))
+                    .map_err(|error| failed("remove", &path, &error))?;
+            }
+            FileOp::RemoveDir { path } => {
+                let path = self.data.join(path);
+                absent_is_fine(std::fs::remove_dir_all(&path))
+                    .map_err(|error| failed("remove", &path, &error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A write ended; None if nobody asked for it.
+    ///
+    /// # Errors
+    /// The write failed: what was in the buffer may or may not be on the disk.
+    pub fn written(
+        &mut self,
+        token: u64,
+        result: io::Result<()>,
+        mut aligned: AlignedBuf,
+    ) -> Result<Option<FileDone>, ReactorError> {
+        result.map_err(|error| failed("write to a log in", &self.data, &error))?;
+        aligned.clear();
+        if self.spare.len() < SPARE_BUFFERS_MAX && aligned.capacity() <= SPARE_BUFFER_BYTES_MAX {
+            self.spare.push(aligned);
+        }
+        let buffer = self.writing.remove(&token);
+        Ok(buffer.map(|buffer| FileDone::Written { token: FileToken(token), buffer }))
+    }
+
+    /// A read ended; None if nobody asked for it.
+    pub fn read(
+        &mut self,
+        token: u64,
+        result: io::Result<()>,
+        aligned: AlignedBuf,
+    ) -> Option<FileDone> {
+        let Wanted { skip, len } = self.reading.remove(&token)?;
+        let token = FileToken(token);
+        if let Err(error) = result {
+            return Some(FileDone::ReadFailed { token, reason: error.to_string() });
+        }
+        let end = (skip + len).min(aligned.len());
+        let data = aligned.get(skip..end).unwrap_or_default().to_vec();
+        Some(FileDone::Read { token, data })
+    }
+
+    /// A sync ended.
+    ///
+    /// # Errors
+    /// The sync failed: what was written before it may or may not be on the disk.
+    pub fn synced(
+        &mut self,
+        token: u64,
+        result: io::Result<()>,
+    ) -> Result<Option<FileDone>, ReactorError> {
+        result.map_err(|error| failed("sync a log in", &self.data, &error))?;
+        Ok(Some(FileDone::Synced { token: FileToken(token) }))
+    }
+
+    fn open_file(&mut self, id: FileId, path: &Path, mode: OpenMode) -> Result<(), ReactorError> {
+        let path = self.data.join(path);
+        let opened = open(&path, mode).map_err(|error| failed("open", &path, &error))?;
+        let taken = self.open.insert(id, opened);
+        assert!(taken.is_none(), "{id:?} is open already");
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        ring: &mut Ring,
+        token: FileToken,
+        file: FileId,
+        offset: u64,
+        data: Vec<u8>,
+    ) -> Result<(), ReactorError> {
+        let mut aligned = self.spare.pop().unwrap_or_default();
+        aligned.extend_from_slice(&data);
+        let open = self.file(file)?;
+        ring.write(&open.file, offset, aligned, open.durability, token.0);
+        self.writing.insert(token.0, data);
+        Ok(())
+    }
+
+    fn start_read(
+        &mut self,
+        ring: &mut Ring,
+        token: FileToken,
+        file: FileId,
+        offset: u64,
+        len: u32,
+    ) -> Result<(), ReactorError> {
+        let open = self.file(file)?;
+        let block = open.file.block_bytes().unwrap_or(1) as u64;
+        let start = offset - offset % block;
+        let end = (offset + u64::from(len)).next_multiple_of(block);
+        let wanted = Wanted { skip: (offset - start) as usize, len: len as usize };
+        ring.read(&open.file, start, (end - start) as usize, AlignedBuf::default(), token.0);
+        self.reading.insert(token.0, wanted);
+        Ok(())
+    }
+
+    fn file(&self, id: FileId) -> Result<&OpenFile, ReactorError> {
+        self.open.get(&id).ok_or_else(|| ReactorError::File(format!("{id:?} is not open")))
+    }
+}
+
+/// The unit of durable writes to files in a directory, in bytes.
+///
+/// # Errors
+/// No file can be made in the directory.
+pub fn block_bytes(directory: &Path) -> io::Result<u32> {
+    let path = directory.join(format!(".block-size-{:?}", std::thread::current().id()));
+    let block_bytes = File::open_direct(&path)?.block_bytes();
+    std::fs::remove_file(&path)?;
+    let (least, most) = (BLOCK_BYTES_MIN as usize, BLOCK_BYTES_MAX as usize);
+    Ok(block_bytes.unwrap_or(most).clamp(least, most) as u32)
+}
+
+fn open(path: &Path, mode: OpenMode) -> io::Result<OpenFile> {
+    let existed = path.exists();
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    let (file, durability) = match mode {
+        OpenMode::Durable => (File::open_direct(path)?, Durability::Durable),
+        OpenMode::Cached => (File::open_buffered(path)?, Durability::Cached),
+    };
+    if mode == OpenMode::Durable && !existed {
+        sync_directory(path)?;
+    }
+    Ok(OpenFile { file, durability })
+}
+
+/// Makes the name of a file durable.
+fn sync_directory(path: &Path) -> io::Result<()> {
+    let Some(directory) = path.parent() else { return Ok(()) };
+    std::fs::File::open(directory)?.sync_all()
+}
+
+fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn failed(what: &str, path: &Path, error: &io::Error) -> ReactorError {
+    ReactorError::File(format!("could not {what} {}: {error}", path.display()))
+}

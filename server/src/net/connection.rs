@@ -1,0 +1,146 @@
+//! One connection: what it sent and is not yet a frame, its requests in flight, and its answers,
+//! which leave in the order of the requests, each once what it tells of is durable.
+
+use muster_codec::{Response, header};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Names a connection; never used twice. The lower half is its slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionId(pub u64);
+
+impl ConnectionId {
+    pub fn new(slot: u32, serial: u32) -> Self {
+        Self(u64::from(serial) << 32 | u64::from(slot))
+    }
+
+    /// A small number that no other open connection has.
+    pub fn slot(self) -> usize {
+        self.0 as u32 as usize
+    }
+}
+
+/// A request that is not answered yet, or whose answer may not leave yet.
+#[derive(Debug)]
+struct InFlight {
+    correlation_id: i32,
+    api_version: i16,
+    answer: Answer,
+}
+
+#[derive(Debug)]
+enum Answer {
+    Pending,
+    /// The whole frame; it leaves once `visible_at` is durable and those before it left.
+    Ready {
+        frame: Vec<u8>,
+        visible_at: u64,
+    },
+    /// The client expects none (Produce with acks=0).
+    None,
+}
+
+/// What is known of one connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) id: ConnectionId,
+    /// The peer's address as Kafka prints it: `/127.0.0.1`.
+    pub(crate) host: Arc<str>,
+    /// When it last sent something, in milliseconds.
+    pub(crate) last_active: i64,
+    /// Received, but not handled yet: part of a frame, or frames of a stalled connection.
+    pub(crate) input: Vec<u8>,
+    /// Frames that may leave now.
+    pub(crate) output: Vec<u8>,
+    /// What the socket has not taken yet of earlier output.
+    pub(crate) unsent: usize,
+    /// Whether the reactor was told to receive no more.
+    pub(crate) receive_paused: bool,
+    /// Listed in `Connections::dirty`.
+    pub(crate) dirty: bool,
+    in_flight: VecDeque<InFlight>,
+    /// The sequence number of the first request in flight.
+    first_sequence: u64,
+}
+
+impl Connection {
+    pub(crate) fn new(id: ConnectionId, host: Arc<str>, now: i64) -> Self {
+        Self {
+            id,
+            host,
+            last_active: now,
+            input: Vec::new(),
+            output: Vec::new(),
+            unsent: 0,
+            receive_paused: false,
+            dirty: false,
+            in_flight: VecDeque::new(),
+            first_sequence: 0,
+        }
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Takes a place in the order of answers; the number names the request.
+    pub(crate) fn begin(&mut self, correlation_id: i32, api_version: i16) -> u64 {
+        self.in_flight.push_back(InFlight { correlation_id, api_version, answer: Answer::Pending });
+        self.first_sequence + self.in_flight.len() as u64 - 1
+    }
+
+    /// Keeps the answer in its place, or puts it straight into the output if it is first in order
+    /// and nothing that it tells of is still on its way to the disk. False if it has to wait.
+    pub(crate) fn answer(
+        &mut self,
+        sequence: u64,
+        response: &Response<'_>,
+        visible_at: u64,
+        flushed: u64,
+        frame: impl FnOnce() -> Vec<u8>,
+    ) -> bool {
+        let Some(place) = sequence.checked_sub(self.first_sequence) else { return true };
+        let Some(request) = self.in_flight.get_mut(place as usize) else { return true };
+        let (correlation_id, version) = (request.correlation_id, request.api_version);
+        let leaves_now = place == 0 && visible_at <= flushed;
+        let mut frame = if leaves_now { std::mem::take(&mut self.output) } else { frame() };
+        let written = header::write_response(correlation_id, version, response, &mut frame);
+        assert!(written.is_ok(), "a request of an unserved version is never dispatched");
+        if leaves_now {
+            self.output = frame;
+            self.pop_first();
+        } else {
+            request.answer = Answer::Ready { frame, visible_at };
+        }
+        leaves_now
+    }
+
+    /// The request gets no answer.
+    pub(crate) fn skip(&mut self, sequence: u64) {
+        let Some(place) = sequence.checked_sub(self.first_sequence) else { return };
+        if let Some(request) = self.in_flight.get_mut(place as usize) {
+            request.answer = Answer::None;
+        }
+    }
+
+    /// Moves to the output what may leave now, giving emptied frames to `spare`.
+    pub(crate) fn advance(&mut self, flushed: u64, spare: &mut Vec<Vec<u8>>) {
+        while let Some(request) = self.in_flight.front_mut() {
+            match &mut request.answer {
+                Answer::Ready { frame, visible_at } if *visible_at <= flushed => {
+                    self.output.extend_from_slice(frame);
+                    frame.clear();
+                    spare.push(std::mem::take(frame));
+                }
+                Answer::None => {}
+                Answer::Ready { .. } | Answer::Pending => return,
+            }
+            self.pop_first();
+        }
+    }
+
+    fn pop_first(&mut self) {
+        self.in_flight.pop_front();
+        self.first_sequence += 1;
+    }
+}

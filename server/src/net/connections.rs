@@ -1,0 +1,198 @@
+//! All connections of a shard, and the durable position that their answers wait for.
+
+use super::connection::{Connection, ConnectionId};
+use muster_codec::Response;
+use muster_coordinator::RequestId;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What one connection may hold of the shard's memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// `max.connections`
+    pub connections: usize,
+    /// Requests that a connection may have in flight before it is read no further.
+    pub requests_in_flight: usize,
+    /// Bytes of answers that a client may leave unread before it is read no further.
+    pub output_bytes: usize,
+}
+
+/// Frames kept for their capacity, and the largest worth keeping.
+const SPARE_FRAMES_MAX: usize = 1024;
+const SPARE_FRAME_BYTES_MAX: usize = 4096;
+
+/// The connections of a shard.
+#[derive(Debug)]
+pub struct Connections {
+    limits: Limits,
+    slots: Vec<Option<Connection>>,
+    open: usize,
+    /// All positions up to this one are durable.
+    flushed: u64,
+    /// Connections whose next answer may be free to leave once a position is durable. Positions
+    /// need not ascend: one behind a higher one leaves with it.
+    waiting: VecDeque<(u64, ConnectionId)>,
+    /// Connections with output, or with input that may go on.
+    dirty: Vec<ConnectionId>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Connections {
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            slots: Vec::new(),
+            open: 0,
+            flushed: 0,
+            waiting: VecDeque::new(),
+            dirty: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.open
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.open == 0
+    }
+
+    /// False, and nothing is kept, if there are as many as may be.
+    #[must_use]
+    pub fn open(&mut self, id: ConnectionId, host: Arc<str>, now: i64) -> bool {
+        if self.open >= self.limits.connections {
+            return false;
+        }
+        if self.slots.len() <= id.slot() {
+            self.slots.resize_with(id.slot() + 1, || None);
+        }
+        debug_assert!(self.slots[id.slot()].is_none());
+        self.slots[id.slot()] = Some(Connection::new(id, host, now));
+        self.open += 1;
+        true
+    }
+
+    /// Forgets a connection and its requests; answers to them go nowhere from now on.
+    pub fn close(&mut self, id: ConnectionId) -> bool {
+        let known = self.get(id).is_some();
+        if known {
+            self.slots[id.slot()] = None;
+            self.open -= 1;
+        }
+        known
+    }
+
+    pub(crate) fn get(&self, id: ConnectionId) -> Option<&Connection> {
+        self.slots.get(id.slot())?.as_ref().filter(|connection| connection.id == id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        self.slots.get_mut(id.slot())?.as_mut().filter(|connection| connection.id == id)
+    }
+
+    /// The connections that sent nothing since `time` and wait for no answer.
+    pub fn idle_since(&self, time: i64) -> Vec<ConnectionId> {
+        let idle = |c: &&Connection| c.last_active < time && c.in_flight() == 0;
+        self.slots.iter().flatten().filter(idle).map(|connection| connection.id).collect()
+    }
+
+    /// All that are open.
+    pub fn ids(&self) -> Vec<ConnectionId> {
+        self.slots.iter().flatten().map(|connection| connection.id).collect()
+    }
+
+    /// Whether no further request of this connection may be handled now.
+    pub fn is_stalled(&self, id: ConnectionId) -> bool {
+        self.get(id).is_some_and(|connection| {
+            connection.in_flight() >= self.limits.requests_in_flight
+                || connection.output.len() + connection.unsent > self.limits.output_bytes
+        })
+    }
+
+    /// Gives a request its place in the order of answers.
+    pub fn begin(&mut self, id: ConnectionId, correlation_id: i32, api_version: i16) -> RequestId {
+        let connection = self.get_mut(id);
+        let sequence = connection.map_or(0, |c| c.begin(correlation_id, api_version));
+        RequestId { connection: id.0, sequence }
+    }
+
+    /// Takes the answer to a request. It leaves when the earlier ones have left and `visible_at`
+    /// is durable. An answer to a closed connection is dropped.
+    pub fn answer(&mut self, request: RequestId, response: &Response<'_>, visible_at: u64) {
+        let id = ConnectionId(request.connection);
+        let flushed = self.flushed;
+        let Self { slots, spare, .. } = self;
+        let slot = slots.get_mut(id.slot()).and_then(Option::as_mut);
+        let Some(connection) = slot.filter(|connection| connection.id == id) else { return };
+        let frame = || spare.pop().unwrap_or_default();
+        if connection.answer(request.sequence, response, visible_at, flushed, frame)
+            || visible_at <= flushed
+        {
+            self.advance(id);
+        } else {
+            self.waiting.push_back((visible_at, id));
+        }
+    }
+
+    /// The request gets no answer (Produce with acks=0).
+    pub fn skip(&mut self, request: RequestId) {
+        let id = ConnectionId(request.connection);
+        if let Some(connection) = self.get_mut(id) {
+            connection.skip(request.sequence);
+            self.advance(id);
+        }
+    }
+
+    /// All positions up to `position` are durable: lets the answers go that waited for it.
+    pub fn flushed(&mut self, position: u64) {
+        debug_assert!(position >= self.flushed);
+        self.flushed = position;
+        while let Some((_, id)) = self.waiting.pop_front_if(|(at, _)| *at <= position) {
+            self.advance(id);
+        }
+    }
+
+    /// The socket took output; `unsent` bytes are left of it.
+    pub fn sent(&mut self, id: ConnectionId, unsent: usize) {
+        let Some(connection) = self.get_mut(id) else { return };
+        connection.unsent = unsent;
+        if connection.receive_paused {
+            self.mark_dirty(id);
+        }
+    }
+
+    /// The connections with output to send, or that may have stopped being stalled, since the last
+    /// call.
+    pub fn take_dirty(&mut self, into: &mut Vec<ConnectionId>) {
+        into.clear();
+        std::mem::swap(&mut self.dirty, into);
+        for id in into.iter() {
+            if let Some(connection) = self.get_mut(*id) {
+                connection.dirty = false;
+            }
+        }
+    }
+
+    fn advance(&mut self, id: ConnectionId) {
+        let flushed = self.flushed;
+        let Self { slots, spare, .. } = self;
+        let slot = slots.get_mut(id.slot()).and_then(Option::as_mut);
+        let Some(connection) = slot.filter(|connection| connection.id == id) else { return };
+        connection.advance(flushed, spare);
+        while spare.last().is_some_and(|frame| {
+            frame.capacity() > SPARE_FRAME_BYTES_MAX || spare.len() > SPARE_FRAMES_MAX
+        }) {
+            spare.pop();
+        }
+        self.mark_dirty(id);
+    }
+
+    fn mark_dirty(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.get_mut(id)
+            && !std::mem::replace(&mut connection.dirty, true)
+        {
+            self.dirty.push(id);
+        }
+    }
+}

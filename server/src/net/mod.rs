@@ -1,0 +1,7 @@
+//! Connections without sockets: bytes in, frames out; requests in flight, answers in order.
+
+mod connection;
+mod connections;
+
+pub use connection::ConnectionId;
+pub use connections::{Connections, Limits};

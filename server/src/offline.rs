@@ -1,0 +1,87 @@
+//! A log that is written with the standard library, one operation after the other: for start-up,
+//! when there is no ring yet and nobody waits.
+
+use muster_storage::{FileDone, FileId, FileOp, LogConfig, Recovered, ShardLog};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+/// A new shard log and its open files.
+#[derive(Debug)]
+pub(crate) struct OfflineLog {
+    pub(crate) log: ShardLog,
+    data: PathBuf,
+    files: HashMap<FileId, File>,
+}
+
+impl OfflineLog {
+    pub(crate) fn new(data: PathBuf, config: LogConfig) -> Self {
+        let log = ShardLog::new(config, Recovered::default());
+        Self { log, data, files: HashMap::new() }
+    }
+
+    /// Writes what the log has accepted, and returns when it is durable.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let mut ops = Vec::new();
+        while self.log.progress().flushed() < self.log.progress().accepted() {
+            self.log.poll(i64::MAX, &mut ops);
+            if ops.is_empty() {
+                return Err(io::Error::other("the log waits for nothing, yet is not durable"));
+            }
+            for op in ops.drain(..) {
+                if let Some(done) = self.perform(op)? {
+                    self.log.done(done);
+                }
+            }
+        }
+        self.files.values().try_for_each(File::sync_all)
+    }
+
+    fn perform(&mut self, op: FileOp) -> io::Result<Option<FileDone>> {
+        let data = &self.data;
+        Ok(match op {
+            FileOp::Open { file, path, .. } => {
+                let path = data.join(path);
+                if let Some(directory) = path.parent() {
+                    fs::create_dir_all(directory)?;
+                }
+                let mut options = File::options();
+                let opened = options.read(true).write(true).create(true).truncate(false);
+                self.files.insert(file, opened.open(path)?);
+                None
+            }
+            FileOp::Close { file } => {
+                self.files.remove(&file).map(|file| file.sync_all()).transpose()?;
+                None
+            }
+            FileOp::Write { token, file, offset, data } => {
+                self.file(file)?.write_all_at(&data, offset)?;
+                Some(FileDone::Written { token, buffer: data })
+            }
+            FileOp::Sync { token, file } => {
+                self.file(file)?.sync_all()?;
+                Some(FileDone::Synced { token })
+            }
+            FileOp::Read { token, file, offset, len } => {
+                let mut bytes = vec![0; len as usize];
+                self.file(file)?.read_exact_at(&mut bytes, offset)?;
+                Some(FileDone::Read { token, data: bytes })
+            }
+            FileOp::Truncate { file, len } => self.file(file)?.set_len(len).map(|()| None)?,
+            FileOp::Rename { from, to } => {
+                fs::rename(data.join(from), data.join(to)).map(|()| None)?
+            }
+            FileOp::RemoveFile { path } => fs::remove_file(data.join(path)).map(|()| None)?,
+            FileOp::RemoveDir { path } => fs::remove_dir_all(data.join(path)).map(|()| None)?,
+        })
+    }
+
+    fn file(&self, id: FileId) -> io::Result<&File> {
+        self.files.get(&id).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}

@@ -1,0 +1,46 @@
+//! Random ids from the operating system.
+
+use muster_codec::Uuid;
+use muster_coordinator::Ids;
+use std::io;
+
+/// Ids drawn from the system's random numbers, a few hundred at a time.
+#[derive(Debug)]
+pub struct RandomIds {
+    pool: Box<[u8; POOL_BYTES]>,
+    used: usize,
+}
+
+const POOL_BYTES: usize = 4096;
+
+impl RandomIds {
+    /// # Errors
+    /// The system has no random numbers to give.
+    pub fn new() -> io::Result<Self> {
+        let mut ids = Self { pool: Box::new([0; POOL_BYTES]), used: 0 };
+        ids.refill()?;
+        Ok(ids)
+    }
+
+    fn refill(&mut self) -> io::Result<()> {
+        getrandom::fill(&mut *self.pool).map_err(io::Error::other)?;
+        self.used = 0;
+        Ok(())
+    }
+}
+
+impl Ids for RandomIds {
+    /// # Panics
+    /// If the system stops giving random numbers, which Linux does not do once it has begun.
+    fn next_id(&mut self) -> Uuid {
+        if self.used + 16 > POOL_BYTES {
+            self.refill().unwrap_or_else(|error| panic!("no random numbers: {error}"));
+        }
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&self.pool[self.used..self.used + 16]);
+        self.used += 16;
+        bytes[6] = bytes[6] & 0x0f | 0x40;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        Uuid(bytes)
+    }
+}

@@ -1,0 +1,300 @@
+//! The one file that turns a shard's commands into ring operations, and the ring's completions into
+//! events. One turn is: completions -> events -> `step` -> commands -> one `io_uring_enter`.
+
+use crate::clock::Clock;
+use crate::files::Files;
+use crate::net::ConnectionId;
+use crate::shard::{Command, Event, Message, Shard};
+use crossbeam_channel::{Receiver, Sender};
+use muster_storage::FileDone;
+use muster_uring::{ConnId, ListenerId, Ring, Waker};
+use std::collections::VecDeque;
+use std::time::Duration;
+use tracing::{info, warn};
+
+/// How to reach another shard.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    pub sender: Sender<Message>,
+    pub waker: Waker,
+}
+
+impl Peer {
+    /// A shard that is gone needs no message: the process is ending.
+    pub fn send(&self, message: Message) {
+        if self.sender.send(message).is_ok() {
+            self.waker.wake();
+        }
+    }
+}
+
+/// What a reactor runs on.
+pub struct Parts {
+    pub ring: Ring,
+    pub listener: ListenerId,
+    pub files: Files,
+    pub mailbox: Receiver<Message>,
+    /// All shards by number, this one too.
+    pub peers: Vec<Peer>,
+    pub clock: Clock,
+}
+
+/// Runs a shard until it has stopped.
+///
+/// # Errors
+/// A ring that is unusable, or a failed write: the process is to end with it.
+pub fn run(mut shard: Shard, parts: Parts) -> Result<(), ReactorError> {
+    let mut reactor = Reactor::new(parts);
+    while !reactor.stopped {
+        reactor.turn(&mut shard)?;
+    }
+    reactor.finish()
+}
+
+/// Why a shard cannot go on.
+#[derive(Debug)]
+pub enum ReactorError {
+    Ring(std::io::Error),
+    /// A file operation that must not fail did; what was being done, and why it failed.
+    File(String),
+}
+
+impl std::fmt::Display for ReactorError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Ring(error) => write!(f, "the io_uring is unusable: {error}"),
+            Self::File(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for ReactorError {}
+
+/// How long a client may take to read the last answers before a connection that is to be closed.
+const FINISH_PATIENCE_MS: i64 = 5_000;
+
+/// Output up to this size is copied behind what is queued already; larger is handed over whole.
+const COPIED_OUTPUT_BYTES_MAX: usize = 4096;
+
+struct Reactor {
+    parts: Parts,
+    /// The ring's names of open connections, by slot.
+    connections: Vec<Option<(ConnectionId, ConnId)>>,
+    /// How many connections there have been.
+    serial: u32,
+    commands: Vec<Command>,
+    dirty: Vec<ConnectionId>,
+    /// Connections that close once their output left, and when they close anyway.
+    finishing: VecDeque<(i64, ConnId)>,
+    stopped: bool,
+}
+
+impl Reactor {
+    fn new(parts: Parts) -> Self {
+        Self {
+            parts,
+            connections: Vec::new(),
+            serial: 0,
+            commands: Vec::new(),
+            dirty: Vec::new(),
+            finishing: VecDeque::new(),
+            stopped: false,
+        }
+    }
+
+    fn turn(&mut self, shard: &mut Shard) -> Result<(), ReactorError> {
+        let now = self.parts.clock.now();
+        let deadline = earlier(shard.end_turn(now, &mut self.commands), self.close_finished(now));
+        self.execute()?;
+        self.send_output(shard);
+        if self.stopped {
+            return Ok(());
+        }
+        let timeout =
+            deadline.map(|at| Duration::from_millis(at.saturating_sub(now).max(0) as u64));
+        self.parts.ring.turn(timeout).map_err(ReactorError::Ring)?;
+        while let Some(event) = self.parts.ring.next_event() {
+            self.handle(shard, event)?;
+        }
+        Ok(())
+    }
+
+    /// Gives clients the time to read their last answers.
+    fn finish(&mut self) -> Result<(), ReactorError> {
+        self.parts.ring.close_listener(self.parts.listener);
+        while self.parts.ring.connections() > 0 {
+            let now = self.parts.clock.now();
+            let deadline = self.close_finished(now).unwrap_or(now);
+            let timeout = Duration::from_millis(deadline.saturating_sub(now).max(1) as u64);
+            self.parts.ring.turn(Some(timeout)).map_err(ReactorError::Ring)?;
+            while let Some(event) = self.parts.ring.next_event() {
+                use muster_uring::Event::{Accepted, Ended, SendFailed};
+                if let Accepted { conn, .. } | Ended { conn, .. } | SendFailed { conn, .. } = event
+                {
+                    self.parts.ring.close(conn);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn handle(
+        &mut self,
+        shard: &mut Shard,
+        event: muster_uring::Event,
+    ) -> Result<(), ReactorError> {
+        use muster_uring::Event as Ring;
+        match event {
+            Ring::Accepted { conn, .. } => self.accepted(shard, conn),
+            Ring::AcceptFailed { error, .. } => warn!("a connection was not accepted: {error}"),
+            Ring::Received { conn, data } => {
+                if let Some(connection) = self.name(conn) {
+                    self.step(shard, Event::Received { connection, data: &data });
+                }
+            }
+            Ring::Sent { conn, unsent } => {
+                if let Some(connection) = self.name(conn) {
+                    self.step(shard, Event::Sent { connection, unsent });
+                }
+            }
+            Ring::Ended { conn, .. } | Ring::SendFailed { conn, .. } => self.ended(shard, conn),
+            Ring::Closed { .. } => {}
+            Ring::Written { token, result, buf } => {
+                let done = self.parts.files.written(token, result, buf)?;
+                self.file_done(shard, done);
+            }
+            Ring::Read { token, result, buf } => {
+                let done = self.parts.files.read(token, result, buf);
+                self.file_done(shard, done);
+            }
+            Ring::Synced { token, result } => {
+                let done = self.parts.files.synced(token, result)?;
+                self.file_done(shard, done);
+            }
+            Ring::Woken => {
+                while let Ok(message) = self.parts.mailbox.try_recv() {
+                    self.step(shard, Event::Mail(message));
+                }
+            }
+        }
+        self.execute()
+    }
+
+    fn accepted(&mut self, shard: &mut Shard, conn: ConnId) {
+        let Ok(peer) = self.parts.ring.peer_addr(conn) else {
+            return self.parts.ring.close(conn);
+        };
+        self.serial = self.serial.wrapping_add(1);
+        let connection = ConnectionId::new(conn.index() as u32, self.serial);
+        if self.connections.len() <= conn.index() {
+            self.connections.resize(conn.index() + 1, None);
+        }
+        self.connections[conn.index()] = Some((connection, conn));
+        let host = format!("/{}", peer.ip()).into();
+        self.step(shard, Event::Opened { connection, host });
+    }
+
+    fn ended(&mut self, shard: &mut Shard, conn: ConnId) {
+        if let Some(connection) = self.name(conn) {
+            self.connections[conn.index()] = None;
+            self.step(shard, Event::Ended { connection });
+        }
+        self.parts.ring.close(conn);
+    }
+
+    fn file_done(&mut self, shard: &mut Shard, done: Option<FileDone>) {
+        if let Some(done) = done {
+            self.step(shard, Event::File(done));
+        }
+    }
+
+    fn step(&mut self, shard: &mut Shard, event: Event<'_>) {
+        shard.step(self.parts.clock.now(), event, &mut self.commands);
+    }
+
+    /// Does what the shard asked for, in order.
+    fn execute(&mut self) -> Result<(), ReactorError> {
+        let mut commands = std::mem::take(&mut self.commands);
+        for command in commands.drain(..) {
+            self.perform(command)?;
+        }
+        self.commands = commands;
+        Ok(())
+    }
+
+    fn perform(&mut self, command: Command) -> Result<(), ReactorError> {
+        match command {
+            Command::Close { connection, reason, last } => self.close(connection, reason, last),
+            Command::PauseReceive { connection } => {
+                if let Some(conn) = self.ring_name(connection) {
+                    self.parts.ring.pause_recv(conn);
+                }
+            }
+            Command::ResumeReceive { connection } => {
+                if let Some(conn) = self.ring_name(connection) {
+                    self.parts.ring.resume_recv(conn);
+                }
+            }
+            Command::File(op) => self.parts.files.perform(&mut self.parts.ring, op)?,
+            Command::Mail { to, message } => self.parts.peers[to as usize].send(message),
+            Command::Stopped => self.stopped = true,
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, connection: ConnectionId, reason: Option<String>, mut last: Vec<u8>) {
+        let Some(conn) = self.ring_name(connection) else { return };
+        if let Some(reason) = reason {
+            let peer = self.parts.ring.peer_addr(conn).map(|peer| peer.to_string());
+            info!("closed the connection of {}: {reason}", peer.unwrap_or_default());
+        }
+        self.connections[connection.slot()] = None;
+        // What was answered before still leaves, if the client reads it.
+        give_output(&mut self.parts.ring, conn, &mut last);
+        self.parts.ring.finish(conn);
+        self.finishing.push_back((self.parts.clock.now() + FINISH_PATIENCE_MS, conn));
+    }
+
+    /// Closes what its client had long enough to read; gives the next time to look.
+    fn close_finished(&mut self, now: i64) -> Option<i64> {
+        while let Some((_, conn)) = self.finishing.pop_front_if(|(at, _)| *at <= now) {
+            self.parts.ring.close(conn);
+        }
+        self.finishing.front().map(|(at, _)| *at)
+    }
+
+    /// Hands the answers that may leave to the ring.
+    fn send_output(&mut self, shard: &mut Shard) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        shard.take_sendable(&mut dirty);
+        for connection in dirty.drain(..) {
+            let Some(conn) = self.ring_name(connection) else { continue };
+            let Some(output) = shard.output(connection) else { continue };
+            give_output(&mut self.parts.ring, conn, output);
+        }
+        self.dirty = dirty;
+    }
+
+    fn name(&self, conn: ConnId) -> Option<ConnectionId> {
+        let (connection, known) = (*self.connections.get(conn.index())?)?;
+        (known == conn).then_some(connection)
+    }
+
+    fn ring_name(&self, connection: ConnectionId) -> Option<ConnId> {
+        let (known, conn) = (*self.connections.get(connection.slot())?)?;
+        (known == connection).then_some(conn)
+    }
+}
+
+fn give_output(ring: &mut Ring, conn: ConnId, output: &mut Vec<u8>) {
+    if output.len() > COPIED_OUTPUT_BYTES_MAX {
+        ring.send(conn, std::mem::take(output));
+    } else if let Some(queued) = ring.output(conn) {
+        queued.extend_from_slice(output);
+        output.clear();
+    }
+}
+
+fn earlier(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+    [a, b].into_iter().flatten().min()
+}

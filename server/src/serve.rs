@@ -1,0 +1,235 @@
+//! Starts the shards, one thread and one core each, and ends them again.
+
+use crate::clock::Clock;
+use crate::cluster::{ClusterImage, Endpoint};
+use crate::config::Config;
+use crate::data_dir::DataDir;
+use crate::files::{Files, block_bytes};
+use crate::placement::Placement;
+use crate::random::RandomIds;
+use crate::reactor::{self, Parts, Peer};
+use crate::reshard;
+use crate::shard::{Common, Message, load};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use muster_coordinator::Ids;
+use muster_uring::Ring;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::error::Error;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use tracing::{error, info};
+
+/// What the command line decided.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub config: Config,
+    /// The first shard listens here, shard i at i ports further.
+    pub listen: SocketAddr,
+    /// The host that clients are told; the listening address if None.
+    pub advertise: Option<String>,
+    pub data: PathBuf,
+    pub shards: u32,
+}
+
+/// Why a server does not start, in words for its operator.
+pub type Failure = Box<dyn Error + Send + Sync>;
+
+/// Descriptors for each shard beside its connections: ring, eventfd, log segments.
+const DESCRIPTORS_PER_SHARD: u64 = 256;
+
+/// Connections that a listener may hold that nobody accepted yet.
+const BACKLOG: u32 = 4096;
+
+/// Serves until SIGTERM or SIGINT.
+///
+/// # Errors
+/// What keeps the server from starting. A failure later on ends the process.
+pub fn serve(options: &Options) -> Result<(), Failure> {
+    let open_files = muster_uring::raise_open_files()?;
+    open_files.require(DESCRIPTORS_PER_SHARD * u64::from(options.shards))?;
+    muster_uring::probe(ring_config(&options.config))?;
+    let placement = Placement {
+        shards: options.shards,
+        offsets_partitions: options.config.offsets_topic_num_partitions.unsigned_abs(),
+    };
+    let new_id = RandomIds::new()?.next_id();
+    let mut directory =
+        DataDir::open(&options.data, placement.shards, placement.offsets_partitions, new_id)?;
+    reshard::reshard(&mut directory, placement)?;
+    let common = Common {
+        config: Arc::new(options.config.clone()),
+        placement,
+        endpoints: endpoints(options)?,
+        cluster_id: directory.meta.cluster_id.as_str().into(),
+    };
+    let shards = start(options, &common)?;
+    for (number, endpoint) in common.endpoints.iter().enumerate() {
+        info!("shard {number} listens on {}:{}", endpoint.host, endpoint.port);
+    }
+    wait(shards)
+}
+
+struct RunningShard {
+    peer: Peer,
+    thread: JoinHandle<()>,
+}
+
+/// How the threads find each other while they start.
+struct Start {
+    number: u32,
+    options: Options,
+    common: Common,
+    mailbox: Receiver<Message>,
+    /// Takes this shard's way to be reached, or why it could not start.
+    ready: Sender<Result<(u32, muster_uring::Waker), Failure>>,
+    peers: Receiver<Vec<Peer>>,
+    /// From shard 0, whose log holds it, to the others.
+    images: Vec<Sender<Arc<ClusterImage>>>,
+    image: Receiver<Arc<ClusterImage>>,
+}
+
+fn start(options: &Options, common: &Common) -> Result<Vec<RunningShard>, Failure> {
+    let count = options.shards as usize;
+    let (ready, readiness) = bounded(count);
+    let mailboxes: Vec<_> = (0..count).map(|_| unbounded()).collect();
+    let peer_lists: Vec<_> = (0..count).map(|_| bounded(1)).collect();
+    let image_lists: Vec<_> = (0..count).map(|_| bounded(1)).collect();
+    let images: Vec<_> = image_lists.iter().map(|(sender, _)| sender.clone()).collect();
+    let mut threads = Vec::new();
+    for number in 0..count {
+        let start = Start {
+            number: number as u32,
+            options: options.clone(),
+            common: common.clone(),
+            mailbox: mailboxes[number].1.clone(),
+            ready: ready.clone(),
+            peers: peer_lists[number].1.clone(),
+            images: images.clone(),
+            image: image_lists[number].1.clone(),
+        };
+        threads.push(thread::Builder::new().name(format!("shard-{number}")).spawn(|| run(start))?);
+    }
+    drop(ready);
+    let mut wakers = vec![None; count];
+    for _ in 0..count {
+        let (number, waker) = readiness.recv()??;
+        wakers[number as usize] = Some(waker);
+    }
+    let peers: Vec<Peer> = wakers
+        .into_iter()
+        .flatten()
+        .zip(&mailboxes)
+        .map(|(waker, (sender, _))| Peer { sender: sender.clone(), waker })
+        .collect();
+    for (sender, _) in &peer_lists {
+        sender.send(peers.clone())?;
+    }
+    let running = peers.into_iter().zip(threads);
+    Ok(running.map(|(peer, thread)| RunningShard { peer, thread }).collect())
+}
+
+/// A shard's thread, from its start to its end. A failure after the start ends the process: what
+/// was acknowledged is durable, and no other shard may go on as if all were well.
+fn run(start: Start) {
+    let number = start.number;
+    let ready = start.ready.clone();
+    match prepare(start) {
+        Err(failure) => {
+            // The starting thread may be gone because another shard failed before.
+            let _ = ready.send(Err(failure));
+        }
+        Ok((shard, parts)) => {
+            drop(ready);
+            if let Err(failure) = reactor::run(shard, parts) {
+                error!("shard {number}: {failure}");
+                std::process::exit(1);
+            }
+        }
+    }
+}
+
+fn prepare(start: Start) -> Result<(crate::shard::Shard, Parts), Failure> {
+    pin(start.number);
+    let clock = Clock::start();
+    let mut files = Files::new(start.options.data.clone());
+    let mut ring = Ring::new(ring_config(&start.options.config))?;
+    let ids = Box::new(RandomIds::new()?);
+    let loaded = load(&start.options.data, &start.common, start.number)?;
+    if let Some(image) = loaded.image() {
+        start.images.iter().try_for_each(|sender| sender.send(image.clone()))?;
+    }
+    drop(start.images);
+    let image = start.image.recv().map_err(|_| "shard 0, which holds the topics, did not start")?;
+    let data = &start.options.data;
+    let (shard, ops) = loaded.into_shard(data, block_bytes(data)?, image, ids, clock.now())?;
+    for op in ops {
+        files.perform(&mut ring, op)?;
+    }
+    let mut address = start.options.listen;
+    address.set_port(port(&start.options, start.number)?);
+    let listener = ring
+        .listen(address, BACKLOG)
+        .map_err(|error| format!("could not listen on {address}: {error}"))?;
+    start.ready.send(Ok((start.number, ring.waker())))?;
+    drop(start.ready);
+    let peers = start.peers.recv()?;
+    Ok((shard, Parts { ring, listener, files, mailbox: start.mailbox, peers, clock }))
+}
+
+/// Waits for a signal, or for all shards to end.
+fn wait(shards: Vec<RunningShard>) -> Result<(), Failure> {
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    let peers: Vec<Peer> = shards.iter().map(|shard| shard.peer.clone()).collect();
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        let mut asked = false;
+        for signal in signals.forever() {
+            if std::mem::replace(&mut asked, true) {
+                error!("stopped by a second signal");
+                std::process::exit(1);
+            }
+            info!("stops on signal {signal}: no further requests");
+            peers.iter().for_each(|peer| peer.send(Message::Stop));
+        }
+    })?;
+    for shard in shards {
+        shard.thread.join().map_err(|_| "a shard panicked")?;
+    }
+    info!("stopped: all that was acknowledged is durable");
+    Ok(())
+}
+
+/// One shard to a core, as far as there are cores.
+fn pin(number: u32) {
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    if let Some(core) = cores.get(number as usize % cores.len().max(1)) {
+        core_affinity::set_for_current(*core);
+    }
+}
+
+fn ring_config(config: &Config) -> muster_uring::Config {
+    let default = muster_uring::Config::default();
+    muster_uring::Config {
+        connections_max: config.max_connections.unsigned_abs().clamp(1, default.connections_max),
+        ..default
+    }
+}
+
+fn endpoints(options: &Options) -> Result<Arc<[Endpoint]>, Failure> {
+    let host = options.advertise.clone().unwrap_or_else(|| reachable(options.listen.ip()));
+    (0..options.shards)
+        .map(|number| Ok(Endpoint { host: host.clone(), port: port(options, number)? }))
+        .collect()
+}
+
+/// What to tell clients of a listener on all addresses.
+fn reachable(ip: IpAddr) -> String {
+    if ip.is_unspecified() { "localhost".to_owned() } else { ip.to_string() }
+}
+
+fn port(options: &Options, number: u32) -> Result<u16, Failure> {
+    let port = u32::from(options.listen.port()) + number;
+    u16::try_from(port).map_err(|_| format!("shard {number} would listen on port {port}").into())
+}

@@ -1,0 +1,85 @@
+//! One core's worth of muster: a broker of its own. [`Shard::step`] takes what happened and gives
+//! what is to be done; it performs nothing, so that a simulator can drive it as the reactor does.
+
+mod controller;
+mod durable;
+mod event;
+mod loading;
+mod mailbox;
+mod offsets_topic;
+mod producer_ids;
+mod step;
+
+pub use event::{Command, Event};
+pub use loading::{LoadError, Loaded, load, log_directory, read_log};
+pub use mailbox::{AdminRequest, Message};
+
+pub(crate) use controller::Controller;
+pub(crate) use durable::GroupLog;
+pub(crate) use producer_ids::ProducerIds;
+
+use crate::cluster::{ClusterImage, Endpoint, View};
+use crate::config::Config;
+use crate::net::{ConnectionId, Connections};
+use crate::partitions::Partitions;
+use crate::placement::Placement;
+use muster_coordinator::Ids;
+use std::sync::Arc;
+
+/// What all shards of a server have in common.
+#[derive(Debug, Clone)]
+pub struct Common {
+    pub config: Arc<Config>,
+    pub placement: Placement,
+    /// Where each shard can be reached, by its number.
+    pub endpoints: Arc<[Endpoint]>,
+    pub cluster_id: Arc<str>,
+}
+
+impl Common {
+    /// What the answers of shard `number` about the cluster are made from.
+    pub(crate) fn view<'a>(&'a self, image: &'a ClusterImage, number: u32) -> View<'a> {
+        View {
+            image,
+            config: &self.config,
+            placement: self.placement,
+            endpoints: &self.endpoints,
+            shard: number,
+            cluster_id: &self.cluster_id,
+        }
+    }
+}
+
+/// A shard: connections, the groups it coordinates, the partitions it leads.
+pub struct Shard {
+    pub(crate) number: u32,
+    pub(crate) common: Common,
+    pub(crate) image: Arc<ClusterImage>,
+    pub(crate) connections: Connections,
+    pub(crate) groups: GroupLog,
+    pub(crate) partitions: Partitions,
+    /// On shard 0 only.
+    pub(crate) controller: Option<Controller>,
+    pub(crate) producer_ids: ProducerIds,
+    pub(crate) ids: Box<dyn Ids>,
+    /// The time of the event that is being handled.
+    pub(crate) now: i64,
+    pub(crate) commands: Vec<Command>,
+    /// With what was altered while the server ran.
+    config: Config,
+    /// Connections with output to send.
+    sendable: Vec<ConnectionId>,
+    /// Connections that go on when the log has room again.
+    waiting_for_log: Vec<ConnectionId>,
+    next_idle_sweep: i64,
+    stopping: Stopping,
+}
+
+/// How far a stop has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stopping {
+    No,
+    /// Takes no further request; waits until all is durable.
+    Draining,
+    Done,
+}

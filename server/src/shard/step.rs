@@ -1,0 +1,281 @@
+//! The step: one event in, commands out; and the end of a turn, when deadlines and flushes are due.
+
+use super::{Command, Event, Message, Shard, Stopping};
+use crate::net::ConnectionId;
+use crate::partitions::{Effects, Outcome};
+use crate::shard::durable;
+use muster_codec::frame::frame_length;
+use muster_storage::FileDone;
+use std::sync::Arc;
+use tracing::error;
+
+/// How often idle connections are looked for, at the most.
+const IDLE_SWEEP_MS: i64 = 10_000;
+
+/// An input buffer larger than this is given back once its frame is handled.
+const KEPT_INPUT_BYTES_MAX: usize = 64 * 1024;
+
+impl Shard {
+    /// Handles one event. `now` never goes back.
+    pub fn step(&mut self, now: i64, event: Event<'_>, commands: &mut Vec<Command>) {
+        self.now = now;
+        match event {
+            Event::Opened { connection, host } => self.opened(connection, host),
+            Event::Received { connection, data } => self.received(connection, data),
+            Event::Sent { connection, unsent } => self.connections.sent(connection, unsent),
+            Event::Ended { connection } => self.forget(connection),
+            Event::File(done) => self.file_done(done),
+            Event::Mail(message) => self.mail(message),
+        }
+        commands.append(&mut self.commands);
+    }
+
+    /// Ends a turn: does what is due, starts the next flush, and tells when to be called again at
+    /// the latest.
+    pub fn end_turn(&mut self, now: i64, commands: &mut Vec<Command>) -> Option<i64> {
+        self.now = now;
+        self.expire();
+        self.resume_stalled();
+        self.groups.poll(now, &mut self.commands);
+        self.advance_stop();
+        commands.append(&mut self.commands);
+        self.next_deadline()
+    }
+
+    /// The connections that have output since the last call.
+    pub fn take_sendable(&mut self, into: &mut Vec<ConnectionId>) {
+        std::mem::swap(&mut self.sendable, into);
+        self.sendable.clear();
+    }
+
+    /// Bytes to send on a connection; the caller empties the buffer.
+    pub fn output(&mut self, connection: ConnectionId) -> Option<&mut Vec<u8>> {
+        let connection = self.connections.get_mut(connection)?;
+        connection.unsent += connection.output.len();
+        Some(&mut connection.output).filter(|output| !output.is_empty())
+    }
+
+    fn opened(&mut self, id: ConnectionId, host: Arc<str>) {
+        if self.stopping != Stopping::No {
+            return self.end(id, None);
+        }
+        if !self.connections.open(id, host, self.now) {
+            self.close(id, "max.connections are open".to_owned());
+        }
+    }
+
+    fn received(&mut self, id: ConnectionId, data: &[u8]) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        connection.last_active = self.now;
+        let mut input = std::mem::take(&mut connection.input);
+        if input.is_empty() {
+            let handled = self.frames(id, data);
+            input.extend_from_slice(&data[handled..]);
+        } else {
+            input.extend_from_slice(data);
+            let handled = self.frames(id, &input);
+            input.drain(..handled);
+        }
+        self.keep_input(id, input);
+    }
+
+    /// Handles the whole frames at the start of `bytes`, as far as the connection may go on; gives
+    /// how many bytes that were.
+    fn frames(&mut self, id: ConnectionId, bytes: &[u8]) -> usize {
+        let max_bytes = self.common.config.socket_request_max_bytes.unsigned_abs();
+        let mut handled = 0;
+        while self.stopping == Stopping::No && !self.is_stalled(id) {
+            let rest = &bytes[handled..];
+            let length = match frame_length(rest, max_bytes) {
+                Ok(Some(length)) if length <= rest.len() => length,
+                Ok(_) => break,
+                Err(error) => {
+                    self.close(id, error.to_string());
+                    return bytes.len();
+                }
+            };
+            handled += length;
+            if let Err(reason) = self.dispatch(id, &rest[4..length]) {
+                self.close(id, reason);
+                return bytes.len();
+            }
+        }
+        handled
+    }
+
+    /// Keeps what is not handled yet, and stops receiving while the connection is stalled.
+    fn keep_input(&mut self, id: ConnectionId, mut input: Vec<u8>) {
+        let stalled = self.is_stalled(id);
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        if input.is_empty() && input.capacity() > KEPT_INPUT_BYTES_MAX {
+            input = Vec::new();
+        }
+        connection.input = input;
+        if stalled && !std::mem::replace(&mut connection.receive_paused, true) {
+            self.commands.push(Command::PauseReceive { connection: id });
+        }
+        if stalled && self.groups.log.is_full() {
+            self.waiting_for_log.push(id);
+        }
+    }
+
+    /// Whether no further request of a connection may be handled now: too much of it is in flight,
+    /// it does not read its answers, or the log has no room.
+    fn is_stalled(&self, id: ConnectionId) -> bool {
+        self.connections.is_stalled(id) || self.groups.log.is_full()
+    }
+
+    /// Goes on with the connections whose answers left, and, if the log has room again, with those
+    /// that waited for it.
+    fn resume_stalled(&mut self) {
+        let mut dirty = std::mem::take(&mut self.sendable);
+        self.connections.take_dirty(&mut dirty);
+        dirty.iter().for_each(|id| self.resume(*id));
+        self.sendable = dirty;
+        if !self.groups.log.is_full() {
+            std::mem::take(&mut self.waiting_for_log).into_iter().for_each(|id| self.resume(id));
+        }
+    }
+
+    /// Goes on with connections that were stalled and are no longer.
+    fn resume(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        if !connection.receive_paused || self.is_stalled(id) {
+            return;
+        }
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        let mut input = std::mem::take(&mut connection.input);
+        let handled = self.frames(id, &input);
+        input.drain(..handled);
+        self.keep_input(id, input);
+        if self.is_stalled(id) {
+            return;
+        }
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.receive_paused = false;
+            self.commands.push(Command::ResumeReceive { connection: id });
+        }
+    }
+
+    /// Closes a connection for a reason that the log shall tell.
+    pub(crate) fn close(&mut self, id: ConnectionId, reason: String) {
+        self.end(id, Some(reason));
+    }
+
+    /// Closes a connection: what was answered leaves, what is in flight is dropped.
+    fn end(&mut self, id: ConnectionId, reason: Option<String>) {
+        let last = self.connections.get_mut(id).map(|c| std::mem::take(&mut c.output));
+        self.commands.push(Command::Close {
+            connection: id,
+            reason,
+            last: last.unwrap_or_default(),
+        });
+        self.forget(id);
+    }
+
+    fn forget(&mut self, id: ConnectionId) {
+        if self.connections.close(id) {
+            self.partitions.connection_closed(id.0);
+        }
+    }
+
+    fn file_done(&mut self, done: FileDone) {
+        if durable::is_logs(&done) {
+            let flushed = self.groups.done(done);
+            self.connections.flushed(flushed);
+            self.publish(flushed);
+            self.tell_ends();
+        } else if let Some(done) = self.take_offsets_read(done) {
+            let mut effects = Effects::default();
+            self.partitions.file_done(done, &mut effects);
+            self.perform(effects);
+        }
+    }
+
+    /// Carries out what the partitions want.
+    pub(crate) fn perform(&mut self, effects: Effects) {
+        self.commands.extend(effects.ops.into_iter().map(Command::File));
+        effects.failed_reads.iter().for_each(|reason| error!("a read failed: {reason}"));
+        effects.offsets_reads.into_iter().for_each(|read| self.read_offsets(read));
+        for reply in effects.replies {
+            match reply.outcome {
+                Outcome::Send(response) => self.connections.answer(reply.request, &response, 0),
+                Outcome::Nothing => self.connections.skip(reply.request),
+                Outcome::Close(reason) => {
+                    self.close(ConnectionId(reply.request.connection), reason);
+                }
+            }
+        }
+    }
+
+    fn mail(&mut self, message: Message) {
+        match message {
+            Message::Admin { from, request, admin } => self.decide(from, request, &admin),
+            Message::AdminAnswer { request, response } => {
+                self.connections.answer(request, &response, 0);
+            }
+            Message::AutoCreate { topics } => self.auto_create(&topics),
+            Message::ProducerIds { from } => self.give_producer_ids(from),
+            Message::ProducerIdBlock { first, count } => self.producer_ids_came(first, count),
+            Message::Image(image) => self.image_changed(image),
+            Message::Stop => {
+                if self.stopping == Stopping::No {
+                    self.stopping = Stopping::Draining;
+                    let mut effects = Effects::default();
+                    self.partitions.sync(&mut effects);
+                    self.perform(effects);
+                }
+            }
+        }
+    }
+
+    fn expire(&mut self) {
+        self.groups_expire();
+        if self.partitions.next_deadline().is_some_and(|at| at <= self.now) {
+            let mut effects = Effects::default();
+            self.partitions.expire(self.now, &mut effects);
+            self.perform(effects);
+        }
+        if self.next_idle_sweep <= self.now {
+            self.close_idle();
+        }
+    }
+
+    fn close_idle(&mut self) {
+        self.next_idle_sweep = self.now + IDLE_SWEEP_MS;
+        let max_idle = self.common.config.connections_max_idle_ms;
+        if max_idle < 0 {
+            return;
+        }
+        self.next_idle_sweep = self.now + IDLE_SWEEP_MS.min(max_idle.max(1));
+        for id in self.connections.idle_since(self.now.saturating_sub(max_idle)) {
+            self.close(id, format!("idle for over connections.max.idle.ms={max_idle}"));
+        }
+    }
+
+    fn next_deadline(&self) -> Option<i64> {
+        [
+            self.groups.next_deadline(),
+            self.partitions.next_deadline(),
+            (!self.connections.is_empty()).then_some(self.next_idle_sweep),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Once all that was accepted is durable, the last answers leave and the shard is done.
+    fn advance_stop(&mut self) {
+        if self.stopping != Stopping::Draining || !self.groups.is_flushed() {
+            return;
+        }
+        if !self.partitions.is_quiet() {
+            return;
+        }
+        for id in self.connections.ids() {
+            self.end(id, None);
+        }
+        self.stopping = Stopping::Done;
+        self.commands.push(Command::Stopped);
+    }
+}

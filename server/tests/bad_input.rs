@@ -1,0 +1,205 @@
+//! Hostile input is normal input: the connection that sent it is closed with a reason, or gets the
+//! protocol's own error, and the others never notice.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use muster_codec::messages::*;
+use muster_codec::{ErrorCode, Request, Response};
+use std::io::Write;
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+use support::{Client, Server, frame};
+
+fn server(configs: &[&str]) -> (tempfile::TempDir, Server) {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), 1, configs);
+    (directory, server)
+}
+
+/// A client that was there before goes on to be served.
+struct Bystander(Client);
+
+impl Bystander {
+    fn of(server: &Server) -> Self {
+        let mut bystander = Self(server.client(0));
+        bystander.is_served();
+        bystander
+    }
+
+    fn is_served(&mut self) {
+        let response = self.0.call(4, heartbeat("nobody").into());
+        let Response::Heartbeat(body) = response else { panic!("{response:?}") };
+        assert_eq!(body.error_code, ErrorCode::UnknownMemberId.code());
+    }
+}
+
+fn heartbeat(group: &str) -> HeartbeatRequest<'static> {
+    HeartbeatRequest {
+        group_id: group.to_owned().into(),
+        generation_id: 1,
+        member_id: "nobody".into(),
+        ..Default::default()
+    }
+}
+
+fn commit(group: &str, metadata: &str) -> OffsetCommitRequest<'static> {
+    let partition = OffsetCommitRequestPartition {
+        committed_offset: 1,
+        committed_metadata: Some(metadata.to_owned().into()),
+        ..Default::default()
+    };
+    let topic = OffsetCommitRequestTopic {
+        name: "t".into(),
+        partitions: vec![partition],
+        ..Default::default()
+    };
+    OffsetCommitRequest {
+        group_id: group.to_owned().into(),
+        topics: vec![topic],
+        ..Default::default()
+    }
+}
+
+#[test]
+fn what_is_no_request_closes_the_connection() {
+    let (_directory, server) = server(&["socket.request.max.bytes=1000000"]);
+    let mut bystander = Bystander::of(&server);
+    let claims_more = frame(12, 1, &MetadataRequest::default().into());
+    let mut claims_more = claims_more[..claims_more.len() - 5].to_vec();
+    claims_more.extend([0xff, 0xff, 0xff, 0xff, 0x07]);
+    let cases: [(&str, Vec<u8>); 8] = [
+        ("random bytes", (0..64).map(|i: u8| i.wrapping_mul(151).wrapping_add(91)).collect()),
+        ("a negative length", vec![0xff; 8]),
+        ("a length of zero", vec![0; 8]),
+        ("a frame over socket.request.max.bytes", vec![0x00, 0x10, 0, 0, 0, 0]),
+        ("an unknown API", vec![0, 0, 0, 10, 0, 200, 0, 0, 0, 0, 0, 1, 0xff, 0xff]),
+        ("a version that is not served", vec![0, 0, 0, 10, 0, 8, 0, 1, 0, 0, 0, 1, 0xff, 0xff]),
+        ("an array of two billion", claims_more),
+        ("text", b"GET / HTTP/1.1\r\nHost: muster\r\n\r\n".to_vec()),
+    ];
+    for (case, bytes) in cases {
+        let mut client = server.client(0);
+        client.send_raw(&bytes);
+        assert!(client.is_closed(), "{case}");
+        bystander.is_served();
+    }
+}
+
+#[test]
+fn answers_before_the_garbage_still_arrive() {
+    let (_directory, server) = server(&[]);
+    let mut client = server.client(0);
+    let mut bytes = frame(4, 7, &heartbeat("g").into());
+    bytes.extend([0xff; 8]);
+    client.send_raw(&bytes);
+    let answer = client.receive_frame().expect("the answer to the first request");
+    assert_eq!(answer[..4], [0, 0, 0, 7]);
+    assert!(client.is_closed());
+}
+
+#[test]
+fn an_unsupported_version_of_api_versions_is_answered_in_version_zero() {
+    let (_directory, server) = server(&[]);
+    let mut client = server.client(0);
+    client.send_raw(&[0, 0, 0, 10, 0, 18, 0, 99, 0, 0, 0, 5, 0xff, 0xff]);
+    let answer = client.receive_frame().unwrap();
+    let expected = [0, 0, 0, 5, 0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 4];
+    assert_eq!(answer, expected, "v0, UNSUPPORTED_VERSION, and the versions of ApiVersions");
+    let response = client.call(3, Request::ApiVersions(software("test")));
+    let Response::ApiVersions(body) = response else { panic!("{response:?}") };
+    assert_eq!(body.error_code, 0, "the connection goes on");
+}
+
+fn software(name: &str) -> ApiVersionsRequest<'static> {
+    ApiVersionsRequest {
+        client_software_name: name.to_owned().into(),
+        client_software_version: "1".into(),
+    }
+}
+
+#[test]
+fn half_a_frame_and_silence_is_closed_when_idle() {
+    let (_directory, server) = server(&["connections.max.idle.ms=300"]);
+    let mut client = server.client(0);
+    client.send_raw(&[0, 0, 1, 0, 0, 12]);
+    assert!(client.is_closed(), "idle for longer than connections.max.idle.ms");
+}
+
+#[test]
+fn connections_over_the_limit_are_closed_and_counted_down_again() {
+    let (_directory, server) = server(&["max.connections=3"]);
+    let mut kept: Vec<Bystander> = (0..3).map(|_| Bystander::of(&server)).collect();
+    assert!(server.client(0).is_closed());
+    kept.pop();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while server.client(0).try_call(4, heartbeat("g").into()).is_none() {
+        assert!(Instant::now() < deadline, "the place of a closed connection is free again");
+    }
+    kept.iter_mut().for_each(Bystander::is_served);
+}
+
+#[test]
+fn a_client_that_never_reads_is_held_back_and_the_others_are_not() {
+    let (_directory, server) = server(&[]);
+    let mut bystander = Bystander::of(&server);
+    let deaf = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    deaf.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+    let request = frame(3, 1, &Request::ApiVersions(software("deaf")));
+    let many: Vec<u8> = request.iter().copied().cycle().take(request.len() * 1000).collect();
+    let mut blocked = false;
+    // Each answer is some hundred bytes: a server without a limit would take all of them.
+    for _ in 0..400 {
+        if (&deaf).write_all(&many).is_err() {
+            blocked = true;
+            break;
+        }
+    }
+    assert!(blocked, "the server stops reading from who does not read");
+    bystander.is_served();
+    deaf.shutdown(Shutdown::Both).unwrap();
+    bystander.is_served();
+}
+
+#[test]
+fn ids_and_metadata_that_are_no_good_get_the_protocols_errors() {
+    let (_directory, server) = server(&[]);
+    support::create_topic(&server, "t", 1);
+    let mut client = server.client(0);
+    let error = |response: Response<'_>| match response {
+        Response::Heartbeat(body) => body.error_code,
+        Response::JoinGroup(body) => body.error_code,
+        Response::OffsetCommit(body) => body.topics[0].partitions[0].error_code,
+        other => panic!("{other:?}"),
+    };
+    let invalid = ErrorCode::InvalidGroupId.code();
+    assert_eq!(error(client.call(4, heartbeat("").into())), invalid);
+    assert_eq!(error(client.call(9, JoinGroupRequest::default().into())), invalid);
+    let long = "m".repeat(5_000);
+    let too_large = ErrorCode::OffsetMetadataTooLarge.code();
+    assert_eq!(error(client.call(9, commit("g", &long).into())), too_large);
+    assert_eq!(error(client.call(9, commit("", "").into())), 0, "an empty group may commit");
+}
+
+#[test]
+fn ten_mebibytes_of_metadata_are_refused() {
+    let (_directory, server) = server(&[]);
+    let mut bystander = Bystander::of(&server);
+    let mut client = server.client(0);
+    let protocol =
+        JoinGroupRequestProtocol { name: "range".into(), metadata: vec![7; 10 << 20].into() };
+    let request = JoinGroupRequest {
+        group_id: "large".into(),
+        session_timeout_ms: 10_000,
+        rebalance_timeout_ms: 10_000,
+        protocol_type: "other".into(),
+        protocols: vec![protocol],
+        ..Default::default()
+    };
+    // Kafka takes it, and fails later, when the group's record is too large for its log.
+    let response = client.call(9, request.into());
+    let Response::JoinGroup(body) = response else { panic!("{response:?}") };
+    assert_eq!(body.error_code, ErrorCode::UnknownServerError.code());
+    bystander.is_served();
+}

@@ -1,0 +1,117 @@
+//! What a restart finds: commits and topics after a clean stop, after kill -9, and with another
+//! number of shards.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use muster_codec::messages::*;
+use muster_codec::{Request, Response};
+use support::{Client, Server, command, create_topic, free_ports};
+
+fn commit(group: &str, offset: i64) -> Request<'static> {
+    let partition = OffsetCommitRequestPartition { committed_offset: offset, ..Default::default() };
+    let topic = OffsetCommitRequestTopic {
+        name: "orders".into(),
+        partitions: vec![partition],
+        ..Default::default()
+    };
+    OffsetCommitRequest {
+        group_id: group.to_owned().into(),
+        topics: vec![topic],
+        ..Default::default()
+    }
+    .into()
+}
+
+fn expect_committed(response: Response<'_>) {
+    let Response::OffsetCommit(body) = response else { panic!("{response:?}") };
+    assert_eq!(body.topics[0].partitions[0].error_code, 0);
+}
+
+fn committed(client: &mut Client, group: &str) -> i64 {
+    let group = OffsetFetchRequestGroup {
+        group_id: group.to_owned().into(),
+        topics: None,
+        ..Default::default()
+    };
+    let request = OffsetFetchRequest { groups: vec![group], ..Default::default() };
+    let response = client.call(8, request.into());
+    let Response::OffsetFetch(body) = response else { panic!("{response:?}") };
+    body.groups[0].topics[0].partitions[0].committed_offset
+}
+
+#[test]
+fn commits_survive_kill_9_and_a_clean_stop() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::start(directory.path(), 1, &[]);
+    create_topic(&server, "orders", 1);
+    expect_committed(server.client(0).call(8, commit("g", 41)));
+    server.kill();
+    let mut server = server.restart();
+    assert_eq!(committed(&mut server.client(0), "g"), 41);
+    expect_committed(server.client(0).call(8, commit("g", 42)));
+    assert!(server.stop().success());
+    let server = server.restart();
+    assert_eq!(committed(&mut server.client(0), "g"), 42);
+}
+
+#[test]
+fn pipelined_commits_are_answered_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), 1, &[]);
+    create_topic(&server, "orders", 1);
+    let mut client = server.client(0);
+    let ids: Vec<i32> =
+        (0..500).map(|offset| client.send(8, &commit("g", offset)).unwrap()).collect();
+    for id in ids {
+        let api = muster_codec::ApiKey::OffsetCommit;
+        expect_committed(client.receive(api, 8, id).unwrap());
+    }
+    assert_eq!(committed(&mut client, "g"), 499);
+}
+
+#[test]
+fn a_directory_of_three_shards_opens_with_two_and_with_five() {
+    let directory = tempfile::tempdir().unwrap();
+    let groups: Vec<String> = (0..20).map(|i| format!("group-{i}")).collect();
+    let mut server = Server::start(directory.path(), 3, &[]);
+    create_topic(&server, "orders", 4);
+    for (offset, group) in groups.iter().enumerate() {
+        expect_committed(server.coordinator(group).call(8, commit(group, offset as i64)));
+    }
+    server.kill();
+    for shards in [2, 5, 5] {
+        let mut server = Server::start(directory.path(), shards, &[]);
+        for (offset, group) in groups.iter().enumerate() {
+            let mut client = server.coordinator(group);
+            assert_eq!(committed(&mut client, group), offset as i64, "{group}, {shards} shards");
+        }
+        server.kill();
+    }
+}
+
+#[test]
+fn a_directory_in_use_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let _server = Server::start(directory.path(), 1, &[]);
+    let output = command(directory.path(), free_ports(1), 1, &[]).output().unwrap();
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("held by another process"), "{text}");
+}
+
+#[test]
+fn another_number_of_offsets_partitions_and_unknown_keys_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    Server::start(directory.path(), 1, &[]).stop();
+    let refused = |config: &str| {
+        let port = free_ports(1);
+        let output = command(directory.path(), port, 1, &[config.to_owned()]).output().unwrap();
+        assert!(!output.status.success(), "{config}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(refused("offsets.topic.num.partitions=7").contains("offsets.topic.num.partitions=50"));
+    assert!(refused("no.such.key=1").contains("no.such.key"));
+    assert!(refused("group.max.size=0").contains("group.max.size"));
+}

@@ -1,0 +1,250 @@
+//! A server in a process of its own, and a client that speaks to it: for tests of the whole.
+
+#![allow(clippy::unwrap_used, dead_code, unreachable_pub)]
+
+use muster_codec::header::RequestHeader;
+use muster_codec::messages::*;
+use muster_codec::{ApiKey, Reader, Request, Response};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running `muster serve` on free ports of 127.0.0.1; killed when dropped.
+pub struct Server {
+    process: Child,
+    pub port: u16,
+    pub shards: u16,
+    data: PathBuf,
+    configs: Vec<String>,
+}
+
+impl Server {
+    pub fn start(data: &Path, shards: u16, configs: &[&str]) -> Self {
+        let configs = configs.iter().map(|config| config.to_string()).collect();
+        Self::spawn(data.to_owned(), free_ports(shards), shards, configs)
+    }
+
+    /// The same server once more, after it was killed or stopped.
+    pub fn restart(self) -> Self {
+        let (data, configs) = (self.data.clone(), self.configs.clone());
+        let (port, shards) = (self.port, self.shards);
+        drop(self);
+        Self::spawn(data, port, shards, configs)
+    }
+
+    fn spawn(data: PathBuf, port: u16, shards: u16, configs: Vec<String>) -> Self {
+        let mut process = command(&data, port, shards, &configs).spawn().unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap());
+        let (ready, readiness) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for line in lines.lines().map_while(Result::ok) {
+                if line.contains("listens on") {
+                    let _ = ready.send(());
+                }
+                eprintln!("server: {line}");
+            }
+        });
+        for _ in 0..shards {
+            readiness.recv_timeout(PATIENCE).expect("the server listens");
+        }
+        Self { process, port, shards, data, configs }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// SIGTERM, and the exit status.
+    pub fn stop(&mut self) -> ExitStatus {
+        let kill = Command::new("kill").arg(self.pid().to_string()).status().unwrap();
+        assert!(kill.success());
+        self.wait()
+    }
+
+    /// Waits for the process to end by itself.
+    pub fn wait(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.process.try_wait().unwrap() {
+                Some(status) => return status,
+                None => assert!(Instant::now() < deadline, "the server does not end"),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub fn client(&self, shard: u16) -> Client {
+        Client::connect(self.port + shard)
+    }
+
+    /// The shard that coordinates a group, as FindCoordinator says.
+    pub fn coordinator(&self, group: &str) -> Client {
+        let request = FindCoordinatorRequest { key: group.to_owned().into(), ..Default::default() };
+        let response = self.client(0).call(3, request.into());
+        let Response::FindCoordinator(body) = response else { panic!("{response:?}") };
+        assert_eq!(body.error_code, 0);
+        Client::connect(body.port as u16)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// `muster serve` that is not started yet.
+pub fn command(data: &Path, port: u16, shards: u16, configs: &[String]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+    command
+        .args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--data"])
+        .arg(data)
+        .args(["--shards", &shards.to_string()])
+        .args(configs)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// The first of as many free ports in a row.
+pub fn free_ports(count: u16) -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = 20_000 + (std::process::id() as u16 % 100) * 100;
+    loop {
+        let base = start + NEXT.fetch_add(count, Ordering::Relaxed) % 10_000;
+        let free = |i| TcpListener::bind(("127.0.0.1", base + i)).is_ok();
+        if (0..count).all(free) {
+            return base;
+        }
+    }
+}
+
+/// One connection, one request at a time or pipelined.
+pub struct Client {
+    stream: TcpStream,
+    correlation_id: i32,
+}
+
+impl Client {
+    pub fn connect(port: u16) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { stream, correlation_id: 0 }
+    }
+
+    pub fn call(&mut self, version: i16, request: Request<'_>) -> Response<'static> {
+        self.try_call(version, request).expect("an answer")
+    }
+
+    /// None if the connection ends before the answer.
+    pub fn try_call(&mut self, version: i16, request: Request<'_>) -> Option<Response<'static>> {
+        let api = request.api_key();
+        let id = self.send(version, &request)?;
+        self.receive(api, version, id)
+    }
+
+    /// Sends without waiting; gives the correlation id.
+    pub fn send(&mut self, version: i16, request: &Request<'_>) -> Option<i32> {
+        self.correlation_id += 1;
+        let frame = frame(version, self.correlation_id, request);
+        self.stream.write_all(&frame).ok()?;
+        Some(self.correlation_id)
+    }
+
+    /// Bytes as they are.
+    pub fn send_raw(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    pub fn receive(&mut self, api: ApiKey, version: i16, id: i32) -> Option<Response<'static>> {
+        let body = self.receive_frame()?;
+        let mut reader = Reader::new(&body);
+        assert_eq!(reader.i32().unwrap(), id, "answers come in order");
+        if api.flexible_response_header(version) {
+            assert_eq!(reader.u8().unwrap(), 0);
+        }
+        // A response borrows its frame; tests keep it for as long as they like.
+        let rest: &'static [u8] = reader.rest().to_vec().leak();
+        Some(Response::read(api, version, &mut Reader::new(rest)).unwrap())
+    }
+
+    /// What the next frame holds; None if the connection ended.
+    pub fn receive_frame(&mut self) -> Option<Vec<u8>> {
+        let mut length = [0; 4];
+        self.stream.read_exact(&mut length).ok()?;
+        let mut body = vec![0; i32::from_be_bytes(length) as usize];
+        self.stream.read_exact(&mut body).ok()?;
+        Some(body)
+    }
+
+    /// Whether the server closes the connection without another word.
+    pub fn is_closed(&mut self) -> bool {
+        matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
+    }
+
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+}
+
+/// A whole request frame.
+pub fn frame(version: i16, correlation_id: i32, request: &Request<'_>) -> Vec<u8> {
+    let header = RequestHeader {
+        api_key: request.api_key() as i16,
+        api_version: version,
+        correlation_id,
+        client_id: Some("test".into()),
+    };
+    let mut out = vec![0; 4];
+    header.write(&mut out);
+    request.write(version, &mut out).unwrap();
+    let length = (out.len() - 4) as i32;
+    out[..4].copy_from_slice(&length.to_be_bytes());
+    out
+}
+
+/// Creates a topic, and waits until all shards know it.
+pub fn create_topic(server: &Server, name: &str, partitions: i32) {
+    let topic = CreatableTopic {
+        name: name.to_owned().into(),
+        num_partitions: partitions,
+        replication_factor: -1,
+        ..Default::default()
+    };
+    let request =
+        CreateTopicsRequest { topics: vec![topic], timeout_ms: 10_000, ..Default::default() };
+    let response = server.client(0).call(7, request.into());
+    let Response::CreateTopics(body) = response else { panic!("{response:?}") };
+    assert_eq!(body.topics[0].error_code, 0, "{:?}", body.topics[0].error_message);
+    for shard in 0..server.shards {
+        let deadline = Instant::now() + PATIENCE;
+        while !knows_topic(&mut server.client(shard), name) {
+            assert!(Instant::now() < deadline, "shard {shard} does not hear of {name}");
+        }
+    }
+}
+
+fn knows_topic(client: &mut Client, name: &str) -> bool {
+    let topic = MetadataRequestTopic { name: Some(name.to_owned().into()), ..Default::default() };
+    let request = MetadataRequest {
+        topics: Some(vec![topic]),
+        allow_auto_topic_creation: false,
+        ..Default::default()
+    };
+    let response = client.call(9, request.into());
+    let Response::Metadata(body) = response else { panic!("{response:?}") };
+    body.topics[0].error_code == 0
+}
