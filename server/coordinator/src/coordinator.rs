@@ -60,6 +60,7 @@ impl Coordinator {
     /// not for a coordinator.
     ///
     /// JoinGroup and SyncGroup may be answered by a later call.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other API is a coordinator's")]
     pub fn handle<'r>(
         &mut self,
         context: &mut Context<'_>,

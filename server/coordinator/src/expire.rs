@@ -16,9 +16,9 @@ impl Coordinator {
         let mut output = Output::default();
         for _ in 0..EXPIRE_TIMERS_MAX {
             let Some(key) = self.timers.pop(context.now) else { break };
-            match key {
-                TimerKey::Sweep => self.sweep(context, &mut output),
-                key => self.group_timer(context, &mut output, key),
+            match key.group_id().cloned() {
+                Some(group_id) => self.group_timer(context, &mut output, &group_id, key),
+                None => self.sweep(context, &mut output),
             }
             // What comes next may depend on the replay of these.
             if !output.records.is_empty() {
@@ -28,9 +28,14 @@ impl Coordinator {
         output
     }
 
-    fn group_timer(&mut self, context: &Context<'_>, output: &mut Output<'static>, key: TimerKey) {
-        let Some(group_id) = key.group_id().cloned() else { return };
-        self.with(context.now, context.position, output, &group_id, |turn, entry| {
+    fn group_timer(
+        &mut self,
+        context: &Context<'_>,
+        output: &mut Output<'static>,
+        group_id: &str,
+        key: TimerKey,
+    ) {
+        self.with(context.now, context.position, output, group_id, |turn, entry| {
             let group = entry.and_then(|entry| entry.group.as_mut());
             debug_assert!(group.is_some(), "a group that goes cancels its timers");
             let Some(Group::Classic(group)) = group else { return };

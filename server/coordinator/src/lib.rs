@@ -25,6 +25,7 @@
 
 #![no_std]
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
 
 extern crate alloc;
 

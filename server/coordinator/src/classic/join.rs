@@ -123,13 +123,11 @@ impl ClassicGroup {
     }
 
     fn supports(&self, protocol_type: &str, request: &JoinGroupRequest<'_>) -> bool {
-        match self.state {
-            State::Empty => !protocol_type.is_empty() && !request.protocols.is_empty(),
-            _ => {
-                self.protocol_type.as_deref() == Some(protocol_type)
-                    && self.roster.all_offer_one_of(&request.protocols)
-            }
+        if self.state == State::Empty {
+            return !protocol_type.is_empty() && !request.protocols.is_empty();
         }
+        self.protocol_type.as_deref() == Some(protocol_type)
+            && self.roster.all_offer_one_of(&request.protocols)
     }
 
     fn join_new_member(&mut self, turn: &mut Turn<'_, '_>, mut joining: Joining<'_>) {

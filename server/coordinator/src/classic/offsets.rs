@@ -74,7 +74,10 @@ impl ClassicGroup {
             State::Empty if self.state_timestamp == -1 => Some(RetentionBase::Commit),
             State::Empty => Some(RetentionBase::Empty { since: self.state_timestamp }),
             State::Stable if is_consumer => Some(RetentionBase::Commit),
-            _ => None,
+            State::PreparingRebalance
+            | State::CompletingRebalance
+            | State::Stable
+            | State::Dead => None,
         }
     }
 }

@@ -59,7 +59,7 @@ impl ClassicGroup {
                 self.transition(State::Empty, since);
             }
             // A group that was just created, or a static member with a new id.
-            _ => {}
+            State::Empty | State::PreparingRebalance | State::Stable | State::Dead => {}
         }
     }
 

@@ -12,6 +12,7 @@ use muster_coordinator::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
+#[derive(Default)]
 pub struct World {
     config: Config,
     coordinator: Option<Coordinator>,
@@ -26,23 +27,6 @@ pub struct World {
     requests: u64,
     /// Member ids that were given out and not joined with.
     pending: BTreeSet<String>,
-}
-
-impl Default for World {
-    fn default() -> Self {
-        Self {
-            config: Config::default(),
-            coordinator: None,
-            topics: TopicTable::default(),
-            ids: CountedIds::default(),
-            now: 0,
-            log: Vec::new(),
-            position: 0,
-            waiting: BTreeMap::new(),
-            requests: 0,
-            pending: BTreeSet::new(),
-        }
-    }
 }
 
 impl World {
