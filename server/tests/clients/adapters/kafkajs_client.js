@@ -19,7 +19,9 @@ const [mode, bootstrap, topic, group, option, sessionMs] = process.argv.slice(2)
 const kafka = new Kafka({
   brokers: [bootstrap],
   logLevel: logLevel.ERROR,
-  logCreator: () => ({ log }) => console.error(`${log.timestamp} ${log.message} ${log.error || ''}`),
+  logCreator: () => ({ log: { timestamp, message, error } }) => {
+    console.error(`${timestamp} ${message} ${error || ''}`);
+  },
 });
 const partitionOf = new Map(); // by id: which partition kafkajs's partitioner chose
 let producer = null;
@@ -132,7 +134,8 @@ async function consume() {
   reportAssignments(consumer);
   await consumer.connect();
   await consumer.subscribe({ topics: [topic], fromBeginning: true });
-  await consumer.run({ autoCommit: false, eachBatch: ({ batch }) => consumeBatch(consumer, batch) });
+  const eachBatch = ({ batch }) => consumeBatch(consumer, batch);
+  await consumer.run({ autoCommit: false, eachBatch });
   await new Promise((resolve) => readline.createInterface({ input: process.stdin })
     .once('line', resolve).once('close', resolve));
   await consumer.disconnect();
@@ -165,11 +168,20 @@ async function consumeBatch(consumer, batch) {
   }
 }
 
+// Asks until the answer is no retriable error: kafkajs gives up on a coordinator that loads.
 async function withAdmin(ask) {
   const admin = kafka.admin();
+  const deadline = Date.now() + 20_000;
   await admin.connect();
   try {
-    return await ask(admin);
+    for (;;) {
+      try {
+        return await ask(admin);
+      } catch (error) {
+        if (!error.retriable || Date.now() > deadline) throw error;
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+    }
   } finally {
     await admin.disconnect();
   }

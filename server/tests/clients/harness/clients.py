@@ -1,4 +1,4 @@
-"""The clients of the matrix: what each offers, how it is installed and how its adapter is started."""
+"""The clients: what each offers, how it is installed and how its adapter is started."""
 
 import hashlib
 import os
@@ -114,6 +114,13 @@ def install_kafka(cache):
             for jar in [*target.glob("log4j-slf4j*-impl-*.jar"), *target.glob("slf4j-reload4j-*")]:
                 jar.unlink()
     return f"{target}/*"
+
+
+def install_kcat():
+    """Debian's package, unless the program is there already."""
+    if shutil.which("kcat") is None:
+        _run("apt-get", "update", "-q")
+        _run("apt-get", "install", "-y", "-q", "kcat")
 
 
 class _renewed:

@@ -162,7 +162,8 @@ GROUPS = [
     Step("consumer-groups", "--reset-offsets --group live --topic stamps --to-earliest --dry-run"),
     Step("consumer-groups", "--describe --group live"),
     Step("consumer-groups", "--reset-offsets --group live --topic stamps --to-earliest --execute"),
-    Step("consumer-groups", "--reset-offsets --group live --topic stamps:0 --to-offset 2 --execute"),
+    Step("consumer-groups", "--reset-offsets --group live --topic stamps:0 "
+                            "--to-offset 2 --execute"),
     Step("consumer-groups", "--describe --group live"),
     Step("consumer-groups", "--reset-offsets --group live --topic stamps --shift-by -1 --execute"),
     Step("consumer-groups", "--reset-offsets --group live --topic stamps --shift-by 100 --execute"),

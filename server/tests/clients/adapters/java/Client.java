@@ -199,7 +199,8 @@ public final class Client {
     }
 
     private static KafkaConsumer<byte[], byte[]> consumer(Properties config) {
-        return new KafkaConsumer<>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+        return new KafkaConsumer<>(
+            config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
     /** Becomes true with the first line on stdin, or with its end. */
