@@ -15,7 +15,8 @@ pub struct FileToken(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenMode {
     /// Writes are whole blocks at block boundaries, and each is on stable storage when it is done
-    /// (O_DIRECT and O_DSYNC where the file system has them).
+    /// (O_DIRECT and O_DSYNC where the file system has them). If opening creates the file, its
+    /// directory is synced too.
     Durable,
     /// Writes go to the page cache, as Kafka's do.
     Cached,
@@ -23,6 +24,9 @@ pub enum OpenMode {
 
 /// One operation. Those on one file take effect in the order in which they were asked for, as far
 /// as they overlap. A write, sync, rename or removal that fails ends the process.
+///
+/// A `Close` may follow operations on its file that are still under way; they are carried out all
+/// the same. A `Sync` covers the writes to its file that were asked for before it.
 ///
 /// Paths are relative to the data directory. Only `Write`, `Read` and `Sync` are answered, each by
 /// one [`FileDone`]; the others have taken effect when the next operation starts.

@@ -11,14 +11,14 @@
 //! - **Recovery**: the caller reads the files at start-up and hands them to a recovery, in order;
 //!   batches come out for replay, and at last the state from which a log goes on.
 //! - **Appends** take records and give them their place. They do not wait.
-//! - **`poll`** of a [`ShardLog`] asks for what is due: after appends, after completions, and at its
-//!   next deadline. A spurious call does no harm. The operations are performed in the order in
+//! - **`poll`** of a [`ShardLog`] asks for what is due: after appends, after completions, and at
+//!   its next deadline. A spurious call does no harm. The operations are performed in the order in
 //!   which they were pushed; see [`file_op`].
-//! - **Completions** go to the log whose token they carry. A completed write moves the log's end for
-//!   readers ([`Progress`]: `accepted >= submitted >= flushed`).
+//! - **Completions** go to the log whose token they carry. A completed write moves the log's end
+//!   for readers ([`Progress`]: `accepted >= submitted >= flushed`).
 //!
-//! Reads are planned: a plan pushes one [`FileOp::Read`] with a token of the caller's, and finds the
-//! wanted batches in the bytes that come back.
+//! Reads are planned: a plan pushes one [`FileOp::Read`] with a token of the caller's, and finds
+//! the wanted batches in the bytes that come back.
 //!
 //! A write that fails ends the process; no log is told of it.
 

@@ -58,12 +58,18 @@ fn the_numbers_in_the_document_are_those_of_the_code() {
 }
 
 #[test]
-fn the_recovery_table_of_the_document_is_that_of_the_code() {
+fn every_recovery_case_of_the_code_has_its_row_and_its_test() {
     let code = include_str!("../src/shard_log/recovery.rs");
-    let rows: Vec<&str> = code.lines().filter_map(|line| line.strip_prefix("//! | ")).collect();
-    assert_eq!(rows.len(), 14, "a head and 13 cases");
-    for row in rows {
-        assert!(FORMAT.contains(row), "not in FORMAT.md: {row}");
+    let tests = include_str!("recovery.rs");
+    let letter = |line: &str| line.strip_suffix(',').filter(|name| name.len() == 1)?.chars().next();
+    let cases: Vec<char> = code.lines().filter_map(|line| letter(line.trim())).collect();
+    assert_eq!(cases, ('A'..='M').collect::<Vec<_>>());
+    for case in cases {
+        assert!(FORMAT.contains(&format!("\n| {case} | ")), "no row {case}");
+        assert!(
+            tests.contains(&format!("fn case_{}_", case.to_ascii_lowercase())),
+            "no test {case}"
+        );
     }
 }
 

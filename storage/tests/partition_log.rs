@@ -13,6 +13,7 @@ use muster_storage::{
     AppendError, Appended, FileDone, FileOp, FileToken, OpenFiles, PartitionError, PartitionLog,
     PartitionPlace, PartitionRecovery, TimestampFound, TopicConfig,
 };
+use proptest::prelude::*;
 use std::path::PathBuf;
 
 const READ: FileToken = FileToken(1);
@@ -383,6 +384,31 @@ fn what_follows_a_torn_segment_is_dropped_and_older_damage_is_refused() {
     world.disk.live.get_mut(&path).unwrap()[16] = 1;
     let refused = world.reopen().unwrap_err().to_string();
     assert!(refused.contains("is damaged at byte 0"), "{refused}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn any_bytes_in_a_segment_are_cut_off_or_kept_whole(
+        seed in prop::collection::vec((0..1_500usize, any::<u8>()), 1..6),
+    ) {
+        let mut world = World::new(small_config());
+        for i in 0..12 {
+            world.append(batch(&[i, i], 20));
+        }
+        let path = world.path(0);
+        let whole = world.disk.live[&path].clone();
+        for (at, byte) in seed {
+            let at = at % whole.len();
+            world.disk.live.get_mut(&path).unwrap()[at] = byte;
+        }
+        world.reopen().unwrap();
+        let kept = &world.disk.live[&path];
+        let checked = Batches::new(kept).all(|batch| validate(batch.unwrap().bytes).is_ok());
+        prop_assert!(checked && kept.len() <= whole.len());
+        prop_assert_eq!(world.log.size(), kept.len() as u64);
+    }
 }
 
 #[test]

@@ -82,7 +82,7 @@ impl Story {
     }
 
     #[track_caller]
-    fn is_refused(self, case: Case, segment: u64) {
+    fn refuses(self, case: Case, segment: u64) {
         let refused = self.recover().unwrap_err();
         assert_eq!((refused.case, refused.segment), (case, segment), "{refused}");
         assert!(refused.to_string().contains(&segment_file_name(segment)));
@@ -156,10 +156,10 @@ fn case_f_a_damaged_block_before_whole_ones() {
     for number in 1..5 {
         let mut story = Story::new();
         story.segment(1)[at(number) + 60] ^= 1;
-        story.is_refused(Case::F, 1);
+        story.refuses(Case::F, 1);
         let mut story = Story::new();
         story.segment(1)[at(number)..at(number + 1)].fill(0);
-        story.is_refused(Case::F, 1);
+        story.refuses(Case::F, 1);
     }
 }
 
@@ -167,10 +167,10 @@ fn case_f_a_damaged_block_before_whole_ones() {
 fn case_g_a_block_is_missing() {
     let mut story = Story::new();
     story.segment(1).copy_within(at(4)..at(5), at(3));
-    story.is_refused(Case::G, 1);
+    story.refuses(Case::G, 1);
     let mut story = Story::new();
     story.segment(1).copy_within(at(3)..at(4), at(4));
-    story.is_refused(Case::G, 1);
+    story.refuses(Case::G, 1);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn case_g_the_end_of_a_segment_is_missing_before_another() {
     }
     let end = story.segment(1).len();
     story.segment(1)[end - 4 * BLOCK..].fill(0);
-    story.is_refused(Case::G, 2);
+    story.refuses(Case::G, 2);
 }
 
 #[test]
@@ -208,22 +208,22 @@ fn case_h_a_recycled_file_that_was_being_made() {
 fn case_i_a_header_is_missing() {
     let mut story = Story::new();
     story.segment(1)[..BLOCK].fill(0);
-    story.is_refused(Case::I, 1);
+    story.refuses(Case::I, 1);
     let mut story = Story::new();
     story.segment(1).fill(0);
-    story.is_refused(Case::I, 1);
+    story.refuses(Case::I, 1);
 }
 
 #[test]
 fn case_j_a_file_is_missing() {
     let mut story = Story::new();
     story.disk.live.remove(&path(1));
-    story.is_refused(Case::J, 2);
+    story.refuses(Case::J, 2);
     let mut story = Story::new();
     let third = story.segment(2).clone();
     story.disk.live.remove(&path(2));
     story.disk.live.insert(path(3), third);
-    story.is_refused(Case::J, 3);
+    story.refuses(Case::J, 3);
 }
 
 #[test]
@@ -249,14 +249,14 @@ fn case_l_not_what_this_log_wrote() {
     for header in impossible {
         let mut story = Story::new();
         header.write(story.segment(2));
-        story.is_refused(Case::L, 2);
+        story.refuses(Case::L, 2);
     }
     let mut newer = Story::new();
     newer.segment(1)[5] = 2;
-    newer.is_refused(Case::L, 1);
+    newer.refuses(Case::L, 1);
     let mut short = Story::new();
     short.segment(1).truncate(10_000);
-    short.is_refused(Case::L, 1);
+    short.refuses(Case::L, 1);
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn case_m_a_block_that_breaks_its_rules() {
     let change = |change: fn(&mut BlockHeader)| {
         let mut story = Story::new();
         story.rewrite(3, change);
-        story.is_refused(Case::M, 1);
+        story.refuses(Case::M, 1);
     };
     change(|header| header.batches += 1);
     change(|header| header.operations = 0);
@@ -273,12 +273,12 @@ fn case_m_a_block_that_breaks_its_rules() {
     let partition = at(3) + 48;
     story.segment(1)[partition..partition + 4].copy_from_slice(&(-2i32).to_be_bytes());
     story.rewrite_anyway(3);
-    story.is_refused(Case::M, 1);
+    story.refuses(Case::M, 1);
     let mut story = Story::new();
     let base_offset = at(3) + 52;
     story.segment(1)[base_offset..base_offset + 8].copy_from_slice(&1i64.to_be_bytes());
     story.rewrite_anyway(3);
-    story.is_refused(Case::M, 1);
+    story.refuses(Case::M, 1);
 }
 
 impl Story {

@@ -35,7 +35,9 @@ enum Operation {
 fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
         8 => (-1..PARTITIONS, 1..4usize, 0..1_200usize)
-            .prop_map(|(partition, records, bytes)| Operation::Append { partition, records, bytes }),
+            .prop_map(|(partition, records, bytes)| {
+                Operation::Append { partition, records, bytes }
+            }),
         2 => Just(Operation::Settle),
         3 => Just(Operation::Poll),
         1 => prop_oneof![4 => Just(512), 1 => Just(4096)]

@@ -6,6 +6,9 @@ use crate::limits::RECORD_BATCH_HEADER_BYTES;
 use crate::records::{ClusterRecord, GroupRecord};
 use crate::wire::{put_i8, put_i16, put_i32, put_i64, put_varint, put_varlong, varlong_len};
 
+/// What an empty builder keeps of its buffer at most.
+pub const BUFFER_BYTES_KEPT: usize = 256 << 10;
+
 /// What can be written as a record.
 pub trait WriteRecord {
     /// Appends the key.
@@ -158,9 +161,11 @@ impl BatchBuilder {
         self.max_timestamp = mark.max_timestamp;
     }
 
-    /// Forgets the records and keeps the buffer.
+    /// Forgets the records and keeps the buffer, or [`BUFFER_BYTES_KEPT`] of it: there are many
+    /// builders, and few of them need much for long.
     pub fn clear(&mut self) {
         self.buffer.truncate(RECORD_BATCH_HEADER_BYTES);
+        self.buffer.shrink_to(BUFFER_BYTES_KEPT);
         self.records = 0;
     }
 

@@ -8,7 +8,7 @@ mod builder;
 mod header;
 mod reader;
 
-pub use builder::{BatchBuilder, Mark, WriteRecord};
+pub use builder::{BUFFER_BYTES_KEPT, BatchBuilder, Mark, WriteRecord};
 pub use header::{
     BatchHeader, Compression, TimestampType, set_base_offset, set_max_timestamp,
     set_partition_leader_epoch, validate,

@@ -227,8 +227,9 @@ impl PartitionLog {
         Ok(Appended { base_offset, next_offset })
     }
 
-    /// Takes the completion of a write or sync whose token is this log's ([`PartitionLog::number`]).
-    /// The high watermark moves when all writes before it are done, too.
+    /// Takes the completion of a write or sync whose token is this log's
+    /// ([`PartitionLog::number`]). The high watermark moves when all writes before it are done,
+    /// too.
     pub fn done(&mut self, done: &FileDone) {
         let FileDone::Written { token, .. } = done else { return };
         assert_eq!((token.0 >> LOG_SHIFT) as u32, self.place.number, "a write of another log");

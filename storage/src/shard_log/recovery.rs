@@ -2,26 +2,8 @@
 //!
 //! Only one block is written at a time, and an operation is acknowledged when its block is on the
 //! disk. So at most the last block can be torn, and nobody was told of it; whatever else is missing
-//! was acknowledged and is corruption. At the place where the next block would be, or at the start
-//! of a segment:
-//!
-//! | case | what is found | decision | why |
-//! |---|---|---|---|
-//! | A | zeros to the end | the log ends here | segments are filled with zeros before they are used |
-//! | B | a block that continues the log | replay it | |
-//! | C | a block of another segment number or log, to the end | the log ends here | left from a former life of the file |
-//! | D | zeros, later something else, but no block of this segment | cut | a torn block whose beginning did not reach the disk |
-//! | E | something that is not a whole block, and no block of this segment after it | cut | a torn block |
-//! | F | no block, but a block of this segment after it | refuse | that one was written after this one was acknowledged |
-//! | G | a block that does not continue the positions | refuse | blocks between are missing |
-//! | H | the last segment has no header and no blocks | make it anew | the stop came while it was filled |
-//! | I | a segment without a header has blocks or others follow | refuse | the header was there before them |
-//! | J | the numbers of the segments have a gap, or do not begin with 1 | refuse | a file is missing |
-//! | K | no segments | a new log | |
-//! | L | another log's number, format version, or a file shorter than its header says | refuse | not what this log wrote |
-//! | M | a whole block with batches that break their rules | refuse | written wrongly |
-//!
-//! What is cut is filled with zeros before the log goes on.
+//! was acknowledged and is corruption. [`Case`] lists what may be found; the table in FORMAT.md
+//! says why each is decided as it is.
 
 use super::partitions::{IndexEntry, Partitions};
 use crate::layout::{Block, FORMAT_VERSION, SEGMENT_HEADER_BYTES, SegmentHeader};
@@ -47,21 +29,34 @@ pub fn segment_files(names: impl IntoIterator<Item = String>) -> Vec<(u64, Strin
     files
 }
 
-/// The rows of the table above.
+/// What is found at the place where the next block would be, or at the start of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Case {
+    /// Zeros to the end: the log ends here.
     A,
+    /// A block that continues the log: replayed.
     B,
+    /// A whole block of another segment number or log, none of this segment after it: the log ends.
     C,
+    /// Zeros, later something else, but no block of this segment: cut.
     D,
+    /// Something that is no whole block, and no block of this segment after it: cut.
     E,
+    /// No block, but a block of this segment after it: refused.
     F,
+    /// A block that does not continue the positions: refused.
     G,
+    /// The last segment has no header and no blocks: made anew.
     H,
+    /// A segment without a header has blocks, or segments after it: refused.
     I,
+    /// The numbers of the segments have a gap, or do not begin with 1: refused.
     J,
+    /// No segments: a new log.
     K,
+    /// Another log, another format, or a file shorter than its header says: refused.
     L,
+    /// A whole block with batches that break their rules: refused.
     M,
 }
 
@@ -145,7 +140,7 @@ impl Recovery {
     /// Takes the next segment and gives each batch in it to `replay`, in order.
     ///
     /// # Errors
-    /// The cases of the table that refuse.
+    /// The cases that are refused.
     pub fn segment(
         &mut self,
         sequence: u64,
@@ -286,7 +281,7 @@ impl Recovery {
     }
 }
 
-/// Which case of the table (A to G) the bytes from `at` on are; the block, in case B.
+/// Which case (A to G) the bytes from `at` on are; the block, in case B.
 fn classify<'a>(
     bytes: &'a [u8],
     at: usize,
