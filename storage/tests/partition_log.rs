@@ -335,6 +335,54 @@ fn deleted_records_stay_deleted() {
 }
 
 #[test]
+fn one_log_start_offset_is_written_at_a_time() {
+    let mut world = World::new(small_config());
+    for i in 0..9 {
+        world.append(batch(&[i], 10));
+    }
+    let mut ops = Vec::new();
+    for offset in [2, 4, 6] {
+        world.log.delete_records(offset, 0, &mut world.files, &mut ops);
+    }
+    let writes =
+        |ops: &[FileOp]| ops.iter().filter(|op| matches!(op, FileOp::Write { .. })).count();
+    assert_eq!(writes(&ops), 1);
+    world.perform(ops);
+    let mut ops = Vec::new();
+    world.log.retain(0, &mut world.files, &mut ops);
+    assert_eq!(writes(&ops), 1, "the last, when the first is written");
+    world.perform(ops);
+    world.reopen().unwrap();
+    assert_eq!(world.log.log_start_offset(), 6);
+}
+
+#[test]
+fn a_closed_segment_is_synced_when_all_of_it_is_written() {
+    let mut world = World::new(small_config());
+    let mut ops = Vec::new();
+    for i in 0..3 {
+        world.log.append(batch(&[i], 15_000), 0, &mut world.files, &mut ops).unwrap();
+    }
+    assert!(!ops.iter().any(|op| matches!(op, FileOp::Sync { .. })), "nothing is written yet");
+    world.perform(ops);
+    let mut ops = Vec::new();
+    world.log.retain(0, &mut world.files, &mut ops);
+    let syncs: Vec<u64> = ops
+        .iter()
+        .filter_map(|op| match op {
+            FileOp::Sync { token, .. } => Some(token.0),
+            _ => None,
+        })
+        .collect();
+    assert!(syncs.len() == 2 && syncs[0] != syncs[1], "{syncs:?}");
+    world.perform(ops);
+    for closed in [0, 1] {
+        let path = world.path(closed);
+        assert!(world.disk.durable[&path] == world.disk.live[&path]);
+    }
+}
+
+#[test]
 fn a_torn_end_is_cut_off_wherever_it_is_torn() {
     let mut world = World::new(small_config());
     for i in 0..3 {

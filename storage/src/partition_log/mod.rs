@@ -37,11 +37,13 @@ const UNDEFINED: (i32, i64) = (-1, -1);
 
 const SUFFIX: &str = ".log";
 
-/// Tokens: the tag, the number of the log, whether it is a write at the side, and the append's
-/// count.
+/// Tokens: the tag, the number of the log, whether it is work at the side, and a count.
 const LOG_SHIFT: u32 = 24;
 const SIDE_BIT: u64 = 1 << 23;
 const SEQUENCE_MASK: u64 = SIDE_BIT - 1;
+
+/// The count in the token of a write of the log start offset; there is one at a time.
+const START_OFFSET_WRITE: u64 = SIDE_BIT;
 
 /// In the place of a segment in the file key of the log start offset.
 const START_OFFSET_KEY: u64 = u64::MAX;
@@ -100,6 +102,11 @@ pub struct PartitionLog {
     segments: Vec<Segment>,
     log_start_offset: i64,
     start_offset: StartOffset,
+    /// What is to be written to its file; 0 if nothing was.
+    wanted_start_offset: i64,
+    is_start_offset_writing: bool,
+    /// Closed segments that are not yet synced.
+    unsynced: VecDeque<i64>,
     high_watermark: i64,
     /// Appends whose writes are under way, or wait for one before them.
     pending: VecDeque<Pending>,
@@ -142,6 +149,9 @@ impl PartitionLog {
             segments: vec![Segment::new(0, now)],
             log_start_offset: 0,
             start_offset: StartOffset::default(),
+            wanted_start_offset: 0,
+            is_start_offset_writing: false,
+            unsynced: VecDeque::new(),
             high_watermark: 0,
             pending: VecDeque::new(),
             next_sequence: 0,
@@ -205,6 +215,7 @@ impl PartitionLog {
         if self.is_roll_due(len, next_offset, max_timestamp, now) {
             self.roll(now, files, ops);
         }
+        self.tend(files, ops);
         let position = self.active().size;
         self.place(&mut batches)?;
         assert_eq!(self.log_end_offset(), next_offset);
@@ -234,6 +245,8 @@ impl PartitionLog {
         let FileDone::Written { token, .. } = done else { return };
         assert_eq!((token.0 >> LOG_SHIFT) as u32, self.place.number, "a write of another log");
         if token.0 & SIDE_BIT != 0 {
+            assert!(self.is_start_offset_writing, "nothing else is written at the side");
+            self.is_start_offset_writing = false;
             return;
         }
         let Some(first) = self.pending.front() else { unreachable!("no write is under way") };
@@ -340,15 +353,32 @@ impl PartitionLog {
         active.size > 0 && (is_full || is_far || is_old)
     }
 
-    /// Begins a new segment; the one before becomes durable.
+    /// Begins a new segment; the one before becomes durable when it is written.
     fn roll(&mut self, now: i64, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         let Segment { base_offset, next_offset, size, .. } = *self.active();
         assert!(size > 0, "an empty segment is not rolled");
-        let file = self.file(base_offset, files, ops);
-        ops.push(FileOp::Sync { token: self.side_token(), file });
+        self.unsynced.push_back(base_offset);
         // Made now, so that an empty segment too remembers where the log ends.
         self.file(next_offset, files, ops);
         self.segments.push(Segment::new(next_offset, now));
+    }
+
+    /// What could not be done when it came up, for a write was under way.
+    fn tend(&mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
+        while let Some(&closed) = self.unsynced.front() {
+            let segment = &self.segments[self.segment_of(closed)];
+            assert_eq!(segment.base_offset, closed);
+            if segment.written < segment.size {
+                break;
+            }
+            self.unsynced.pop_front();
+            let file = self.file(closed, files, ops);
+            let token = self.token(SIDE_BIT | (1 + closed as u64 % SEQUENCE_MASK));
+            ops.push(FileOp::Sync { token, file });
+        }
+        if self.start_offset.offset < self.wanted_start_offset {
+            self.write_start_offset(files, ops);
+        }
     }
 
     /// Cuts the active segment's file behind its last batch.
@@ -390,10 +420,6 @@ impl PartitionLog {
     fn token(&self, low: u64) -> FileToken {
         let tag = u64::from(self.place.token_tag) << 56;
         FileToken(tag | u64::from(self.place.number) << LOG_SHIFT | low)
-    }
-
-    fn side_token(&self) -> FileToken {
-        self.token(SIDE_BIT)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the segments of a partition hold after a stop: indexes are rebuilt, a torn end is cut off.
 //!
-//! A segment is synced when the next begins, so only the last two can have lost what the page
+//! A segment is synced soon after the next begins, so only the last two can have lost what the page
 //! cache held: there every batch is checked against its checksum, and from the first that is not
 //! whole the log is cut, as Kafka does after an unclean stop. In older segments headers are enough
 //! to rebuild the index; one that is not valid there is damage to data that was safe.

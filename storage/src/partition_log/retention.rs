@@ -1,6 +1,6 @@
 //! Which records a partition gives up: by time, by size, and by DeleteRecords.
 
-use super::{PartitionLog, START_OFFSET_FILE, START_OFFSET_KEY};
+use super::{PartitionLog, START_OFFSET_FILE, START_OFFSET_KEY, START_OFFSET_WRITE};
 use crate::file_op::{FileOp, OpenMode};
 use crate::open_files::OpenFiles;
 
@@ -9,6 +9,7 @@ impl PartitionLog {
     /// (`UnifiedLog.deleteOldSegments`); how many. To be called every
     /// `log.retention.check.interval.ms`.
     pub fn retain(&mut self, now: i64, files: &mut OpenFiles, ops: &mut Vec<FileOp>) -> usize {
+        self.tend(files, ops);
         let mut excess = match self.config.retention_bytes {
             keep @ 0.. => self.size() as i64 - keep,
             _ => 0,
@@ -30,7 +31,8 @@ impl PartitionLog {
 
     /// Moves the log start offset up to `offset`, not beyond the high watermark, and drops the
     /// segments that are then of no use (DeleteRecords). Gives the new log start offset; it is
-    /// remembered when the process is killed, and survives a loss of power soon, as in Kafka.
+    /// remembered when it is written, or soon after if another is being written (Kafka remembers it
+    /// within `log.flush.start.offset.checkpoint.interval.ms`).
     ///
     /// None, and nothing, if `offset` is negative or beyond the high watermark:
     /// OFFSET_OUT_OF_RANGE.
@@ -48,6 +50,7 @@ impl PartitionLog {
             return Some(self.log_start_offset);
         }
         self.log_start_offset = offset;
+        self.wanted_start_offset = offset;
         self.write_start_offset(files, ops);
         while self.segments.get(1).is_some_and(|second| second.base_offset <= offset) {
             self.drop_first_segment(now, files, ops);
@@ -55,12 +58,16 @@ impl PartitionLog {
         Some(offset)
     }
 
-    fn write_start_offset(&mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
+    /// Writes the log start offset, unless it is being written: then [`PartitionLog::tend`] will.
+    pub(super) fn write_start_offset(&mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
+        if self.is_start_offset_writing {
+            return;
+        }
+        self.is_start_offset_writing = true;
         let path = || self.place.dir.join(START_OFFSET_FILE);
-        let key = self.key(START_OFFSET_KEY);
-        let file = files.open(key, OpenMode::Cached, path, ops);
-        let token = self.side_token();
-        let (offset, data) = self.start_offset.set(self.log_start_offset);
+        let file = files.open(self.key(START_OFFSET_KEY), OpenMode::Cached, path, ops);
+        let token = self.token(START_OFFSET_WRITE);
+        let (offset, data) = self.start_offset.set(self.wanted_start_offset);
         ops.push(FileOp::Write { token, file, offset, data });
     }
 
@@ -70,6 +77,7 @@ impl PartitionLog {
             self.roll(now, files, ops);
         }
         let first = self.segments.remove(0);
+        self.unsynced.retain(|closed| *closed != first.base_offset);
         assert_eq!(first.written, first.size, "a segment that is being written");
         files.close(self.key(first.base_offset as u64), ops);
         self.push_remove(first.base_offset, ops);
