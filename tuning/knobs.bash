@@ -106,8 +106,10 @@ process_knobs() {
 network_knobs() {
     sysctl_knob net.core.somaxconn '>=4096' 'clients that reconnect at once wait to be accepted'
     sysctl_knob net.ipv4.tcp_max_syn_backlog '>=4096' 'the same clients, half open'
-    sysctl_knob net.ipv4.tcp_congestion_control 'cubic|reno|dctcp' 'bbr paces: a timer per connection'
-    sysctl_knob net.core.netdev_budget "$(netdev_budget)" 'packets per softirq; 600 if it ever ran out'
+    sysctl_knob net.ipv4.tcp_congestion_control \
+        'cubic|reno|dctcp' 'bbr paces: a timer per connection'
+    sysctl_knob net.core.netdev_budget "$(netdev_budget)" \
+        'packets per softirq; 600 if it ever ran out'
     file_knob nic.rps 0 'a packet stays on the core that its queue interrupts' \
         "$root/sys/class/net/$interface/queues/"rx-*/rps_cpus
     irq_knob
@@ -133,14 +135,18 @@ irq_knob() {
 
 cpu_knobs() {
     local cpu=$root/sys/devices/system/cpu
-    file_knob cpu.governor performance 'a core that idles between batches starts the next one slowly' \
+    file_knob cpu.governor performance \
+        'a core that idles between batches starts the next one slowly' \
         "$cpu"/cpufreq/policy*/scaling_governor
-    file_knob cpu.deep_idle 1 'idle states that take over 20 us to leave, disabled' $(deep_idle_files)
+    file_knob cpu.deep_idle 1 \
+        'idle states that take over 20 us to leave, disabled' $(deep_idle_files)
     advise cpu.smt "$(value "$cpu/smt/active")" 0 'two shards on one core halve each other: nosmt'
     local isolated nohz
     isolated=$(value "$cpu/isolated") nohz=$(value "$cpu/nohz_full")
-    advise cpu.isolcpus "${isolated:-none}" "${isolated:-the shards}" 'nothing else on the cores of shards'
-    advise cpu.nohz_full "${nohz:-none}" "${isolated:-the shards}" 'no tick there; rcu_nocbs follows it'
+    advise cpu.isolcpus "${isolated:-none}" "${isolated:-the shards}" \
+        'nothing else on the cores of shards'
+    advise cpu.nohz_full "${nohz:-none}" "${isolated:-the shards}" \
+        'no tick there; rcu_nocbs follows it'
 }
 
 # The states of all cores that are left in more than 20 microseconds.
@@ -153,22 +159,27 @@ deep_idle_files() {
 
 memory_knobs() {
     local huge=$root/sys/kernel/mm/transparent_hugepage nodes
-    file_knob memory.thp 'madvise|never' 'whole huge pages for small rings and buffers' "$huge/enabled"
-    file_knob memory.thp_defrag 'madvise|defer+madvise|defer|never' 'a page fault must not compact' \
+    file_knob memory.thp \
+        'madvise|never' 'whole huge pages for small rings and buffers' "$huge/enabled"
+    file_knob memory.thp_defrag \
+        'madvise|defer+madvise|defer|never' 'a page fault must not compact' \
         "$huge/defrag"
     sysctl_knob vm.swappiness '<=1' 'a shard that waits for its own memory stalls all its groups'
     sysctl_knob vm.zone_reclaim_mode 0 'page cache of the other node beats reclaiming'
     sysctl_knob kernel.numa_balancing 0 'pages of pinned shards need no unmapping to be sampled'
     nodes=$(value "$root/sys/devices/system/node/online")
-    advise memory.numa_nodes "$nodes" 0 'more than one: numactl --cpunodebind --membind, one node each'
-    sysctl_knob vm.dirty_background_ratio '<=5' 'produced records are written out steadily, not in bursts'
+    advise memory.numa_nodes "$nodes" 0 \
+        'more than one: numactl --cpunodebind --membind, one node each'
+    sysctl_knob vm.dirty_background_ratio \
+        '<=5' 'produced records are written out steadily, not in bursts'
 }
 
 disk_knobs() {
     local queue
     queue=$(queue_dir)
     file_knob disk.scheduler none 'one writer for each log: nothing to reorder' "$queue"/scheduler
-    file_knob disk.wbt "$(write_back_throttle "$queue")" 'write-back of produced records yields to the log' \
+    file_knob disk.wbt "$(write_back_throttle "$queue")" \
+        'write-back of produced records yields to the log' \
         "$queue"/wbt_lat_usec
     advise disk.write_cache "$(write_cache "$queue")" 'write through|write back, fua' \
         'without FUA each durable write is followed by a flush of the whole cache'
