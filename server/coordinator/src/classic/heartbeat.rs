@@ -1,7 +1,7 @@
 //! Heartbeat, and the ends of sessions.
 
 use super::state::State;
-use super::{ClassicGroup, Member};
+use super::{ClassicGroup, Member, restart_session};
 use crate::text::Text;
 use crate::timers::TimerKey;
 use crate::turn::Turn;
@@ -14,14 +14,15 @@ impl ClassicGroup {
         turn: &mut Turn<'_, '_>,
         request: &HeartbeatRequest<'_>,
     ) -> ErrorCode {
-        let member_id = &*request.member_id;
-        if let Err(error) = self.validate_member(member_id, request.group_instance_id.as_deref()) {
-            return error;
-        }
+        let instance_id = request.group_instance_id.as_deref();
+        let member = match self.roster.validated(&request.member_id, instance_id) {
+            Ok(member) => member,
+            Err(error) => return error,
+        };
         if request.generation_id != self.generation {
             return ErrorCode::IllegalGeneration;
         }
-        self.restart_session(turn, member_id);
+        restart_session(turn, &self.id, member);
         match self.state {
             State::Empty | State::Dead => ErrorCode::UnknownMemberId,
             State::PreparingRebalance => ErrorCode::RebalanceInProgress,

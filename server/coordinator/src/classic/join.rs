@@ -202,7 +202,7 @@ impl ClassicGroup {
     fn join_member(&mut self, turn: &mut Turn<'_, '_>, joining: Joining<'_>) {
         let request = &joining.request;
         let member_id = &*request.member_id;
-        if let Err(error) = self.validate_member(member_id, request.group_instance_id.as_deref()) {
+        if let Err(error) = self.roster.validated(member_id, request.group_instance_id.as_deref()) {
             return joining.parked.refuse_join(turn, error, member_id);
         }
         let unchanged =

@@ -49,8 +49,8 @@ impl ClassicGroup {
         if self.forget_pending_join(turn, member_id) {
             return ErrorCode::None;
         }
-        match self.validate_member(member_id, instance_id) {
-            Ok(()) => {
+        match self.roster.validated(member_id, instance_id) {
+            Ok(_) => {
                 self.remove_member(turn, member_id);
                 ErrorCode::None
             }

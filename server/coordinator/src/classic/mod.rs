@@ -34,7 +34,6 @@ use alloc::collections::BTreeSet;
 use hard::Hard;
 use hashbrown::HashMap;
 use member::Member;
-use muster_codec::ErrorCode;
 use roster::Roster;
 use state::State;
 
@@ -126,34 +125,17 @@ impl ClassicGroup {
         self.protocol_type() == CONSUMER
     }
 
-    /// Checks that a request is from a member.
-    ///
-    /// # Errors
-    /// FENCED_INSTANCE_ID if another member has the instance id, UNKNOWN_MEMBER_ID if none has it,
-    /// or the member id.
-    fn validate_member(&self, member_id: &str, instance_id: Option<&str>) -> Result<(), ErrorCode> {
-        if let Some(instance_id) = instance_id {
-            match self.roster.static_member_id(instance_id) {
-                None => return Err(ErrorCode::UnknownMemberId),
-                Some(current) if **current != *member_id => {
-                    return Err(ErrorCode::FencedInstanceId);
-                }
-                Some(_) => {}
-            }
-        }
-        match self.roster.get(member_id) {
-            Some(_) => Ok(()),
-            None => Err(ErrorCode::UnknownMemberId),
-        }
-    }
-
     /// A member showed that it is alive.
     fn restart_session(&mut self, turn: &mut Turn<'_, '_>, member_id: &str) {
         if let Some(member) = self.roster.get_mut(member_id) {
-            let timeout_ms = i64::from(member.identity.session_timeout_ms);
-            schedule_session(turn, &self.id, member, timeout_ms);
+            restart_session(turn, &self.id, member);
         }
     }
+}
+
+fn restart_session(turn: &mut Turn<'_, '_>, group_id: &Text, member: &mut Member) {
+    let timeout_ms = i64::from(member.identity.session_timeout_ms);
+    schedule_session(turn, group_id, member, timeout_ms);
 }
 
 fn schedule_session(

@@ -1,7 +1,7 @@
 //! What a classic group says to those who commit or delete its offsets, or all of it.
 
-use super::ClassicGroup;
 use super::state::State;
+use super::{ClassicGroup, restart_session};
 use crate::offsets::RetentionBase;
 use crate::turn::Turn;
 use muster_codec::ErrorCode;
@@ -26,14 +26,14 @@ impl ClassicGroup {
         if generation < 0 && request.member_id.is_empty() && instance_id.is_none() {
             return Err(ErrorCode::UnknownMemberId);
         }
-        self.validate_member(&request.member_id, instance_id)?;
+        let member = self.roster.validated(&request.member_id, instance_id)?;
         if generation != self.generation {
             return Err(ErrorCode::IllegalGeneration);
         }
         if self.state == State::CompletingRebalance {
             return Err(ErrorCode::RebalanceInProgress);
         }
-        self.restart_session(turn, &request.member_id);
+        restart_session(turn, &self.id, member);
         Ok(())
     }
 

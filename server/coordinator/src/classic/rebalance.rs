@@ -2,7 +2,7 @@
 
 use super::member::Member;
 use super::state::State;
-use super::{CONSUMER, ClassicGroup, InitialDelay, schedule_session};
+use super::{CONSUMER, ClassicGroup, InitialDelay, restart_session};
 use crate::text::{Blob, Text, owned, owned_bytes};
 use crate::timers::TimerKey;
 use crate::turn::Turn;
@@ -49,8 +49,7 @@ impl ClassicGroup {
             member.assignment = nothing.clone();
             if let Some(parked) = member.parked_sync.take() {
                 parked.refuse_sync(turn, error);
-                let timeout_ms = i64::from(member.identity.session_timeout_ms);
-                schedule_session(turn, &group_id, member, timeout_ms);
+                restart_session(turn, &group_id, member);
             }
         });
     }

@@ -8,6 +8,7 @@ use crate::text::Text;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
+use muster_codec::ErrorCode;
 use muster_codec::messages::JoinGroupRequestProtocol;
 
 #[derive(Debug, Default)]
@@ -35,6 +36,28 @@ impl Roster {
 
     pub(crate) fn get(&self, member_id: &str) -> Option<&Member> {
         self.members.get(member_id)
+    }
+
+    /// The member that a request is from.
+    ///
+    /// # Errors
+    /// FENCED_INSTANCE_ID if another member has the instance id, UNKNOWN_MEMBER_ID if none has it,
+    /// or the member id.
+    pub(crate) fn validated(
+        &mut self,
+        member_id: &str,
+        instance_id: Option<&str>,
+    ) -> Result<&mut Member, ErrorCode> {
+        if let Some(instance_id) = instance_id {
+            match self.member_ids_by_instance_id.get(instance_id) {
+                None => return Err(ErrorCode::UnknownMemberId),
+                Some(current) if **current != *member_id => {
+                    return Err(ErrorCode::FencedInstanceId);
+                }
+                Some(_) => {}
+            }
+        }
+        self.members.get_mut(member_id).ok_or(ErrorCode::UnknownMemberId)
     }
 
     /// For changes that are not counted: not the parked join, not the protocols.

@@ -4,7 +4,7 @@
 
 use super::parked::Parked;
 use super::state::State;
-use super::{ClassicGroup, schedule_session};
+use super::{ClassicGroup, restart_session};
 use crate::limits::GROUP_RECORD_BYTES_MAX;
 use crate::text::{Text, owned, owned_bytes};
 use crate::turn::Turn;
@@ -42,9 +42,9 @@ impl ClassicGroup {
         }
     }
 
-    fn sync_refusal(&self, request: &SyncGroupRequest<'_>) -> Option<ErrorCode> {
+    fn sync_refusal(&mut self, request: &SyncGroupRequest<'_>) -> Option<ErrorCode> {
         let instance_id = request.group_instance_id.as_deref();
-        if let Err(error) = self.validate_member(&request.member_id, instance_id) {
+        if let Err(error) = self.roster.validated(&request.member_id, instance_id) {
             return Some(error);
         }
         let differs = |named: Option<&str>, ours: Option<&Text>| {
@@ -95,8 +95,7 @@ impl ClassicGroup {
                 ..Default::default()
             };
             turn.answer(parked.request, response);
-            let timeout_ms = i64::from(member.identity.session_timeout_ms);
-            schedule_session(turn, &group_id, member, timeout_ms);
+            restart_session(turn, &group_id, member);
         });
     }
 

@@ -1,0 +1,207 @@
+//! Ten thousand members join, sync, heartbeat and go, and no request costs more for it.
+#![allow(clippy::unwrap_used)]
+
+use muster_codec::messages::*;
+use muster_codec::{Bytes, ErrorCode, Request, Response, Uuid};
+use muster_coordinator::{
+    Answer, Caller, Config, Context, Coordinator, Ids, Output, RequestId, Topics,
+};
+use std::time::Instant;
+
+const MEMBERS: u64 = 10_000;
+
+#[test]
+fn ten_thousand_members_in_one_group() {
+    let mut shard = Shard::new();
+    let start = Instant::now();
+    for number in 0..MEMBERS {
+        shard.request(number, join(""));
+    }
+    let joined = shard.advance(6_000);
+    let ids: Vec<String> = joined.iter().map(|answer| member_of(answer).0).collect();
+    let with_members: Vec<_> = joined.iter().filter(|it| member_of(it).1 > 0).collect();
+    assert_eq!((ids.len(), with_members.len()), (MEMBERS as usize, 1), "all, and one leader");
+    assert_eq!(member_of(with_members[0]).1, MEMBERS as usize);
+    println!("join {:?}", start.elapsed());
+
+    let leader = ids.iter().position(|id| *id == member_of(with_members[0]).0).unwrap();
+    let start = Instant::now();
+    for (number, id) in ids.iter().enumerate().filter(|(number, _)| *number != leader) {
+        assert_eq!(shard.request(number as u64, sync(id, &[])), [], "it waits for the leader");
+    }
+    let synced = shard.request(leader as u64, sync(&ids[leader], &ids));
+    assert_eq!((synced.len(), shard.state().as_str()), (MEMBERS as usize, "Stable"));
+    println!("sync {:?}", start.elapsed());
+
+    let start = Instant::now();
+    for _ in 0..10 {
+        for (number, id) in ids.iter().enumerate() {
+            let answers = shard.request(number as u64, heartbeat(id));
+            let Response::Heartbeat(response) = &answers[0].response else { panic!() };
+            assert_eq!(response.error_code, ErrorCode::None as i16);
+        }
+    }
+    println!("heartbeat {:?}", start.elapsed() / (10 * MEMBERS as u32));
+
+    let start = Instant::now();
+    for number in 0..10 * MEMBERS {
+        assert_eq!(shard.request(number, commit(&ids[(number % MEMBERS) as usize])).len(), 1);
+    }
+    println!("commit {:?}", start.elapsed() / (10 * MEMBERS as u32));
+
+    let start = Instant::now();
+    shard.advance(200_000);
+    assert_eq!(shard.state(), "Empty", "every session has ended");
+    println!("sessions end {:?}", start.elapsed());
+}
+
+struct Shard {
+    coordinator: Coordinator,
+    ids: CountedIds,
+    now: i64,
+    position: u64,
+}
+
+impl Shard {
+    fn new() -> Self {
+        let mut coordinator = Coordinator::new(Config::default());
+        coordinator.loaded(0);
+        Self { coordinator, ids: CountedIds(0), now: 0, position: 0 }
+    }
+
+    fn request(
+        &mut self,
+        number: u64,
+        request: impl Into<Request<'static>>,
+    ) -> Vec<Answer<'static>> {
+        let caller = Caller {
+            request: RequestId { connection: number, sequence: 0 },
+            api_version: 3,
+            client_id: "consumer",
+            client_host: "/10.0.0.1",
+        };
+        let mut context = Context {
+            now: self.now,
+            position: self.position + 1,
+            ids: &mut self.ids,
+            topics: &NoTopics,
+        };
+        let output = self.coordinator.handle(&mut context, caller, request.into());
+        self.settle(output)
+    }
+
+    fn advance(&mut self, ms: i64) -> Vec<Answer<'static>> {
+        let until = self.now + ms;
+        let mut answers = Vec::new();
+        while let Some(at) = self.coordinator.next_deadline().filter(|at| *at <= until) {
+            self.now = self.now.max(at);
+            let mut context = Context {
+                now: self.now,
+                position: self.position + 1,
+                ids: &mut self.ids,
+                topics: &NoTopics,
+            };
+            let output = self.coordinator.expire(&mut context);
+            answers.extend(self.settle(output));
+        }
+        self.now = until;
+        answers
+    }
+
+    fn settle(&mut self, output: Output<'static>) -> Vec<Answer<'static>> {
+        self.position += 1;
+        output.records.iter().for_each(|it| self.coordinator.replay(it, self.position));
+        output.answers
+    }
+
+    fn state(&mut self) -> String {
+        let request = DescribeGroupsRequest { groups: vec!["g".into()], ..Default::default() };
+        let answers = self.request(0, request);
+        let Response::DescribeGroups(response) = &answers[0].response else { panic!() };
+        response.groups[0].group_state.to_string()
+    }
+}
+
+fn member_of(answer: &Answer<'_>) -> (String, usize) {
+    let Response::JoinGroup(response) = &answer.response else { panic!() };
+    (response.member_id.to_string(), response.members.len())
+}
+
+fn join(member_id: &'static str) -> JoinGroupRequest<'static> {
+    JoinGroupRequest {
+        group_id: "g".into(),
+        session_timeout_ms: 30_000,
+        rebalance_timeout_ms: 60_000,
+        member_id: member_id.into(),
+        protocol_type: "consumer".into(),
+        protocols: ["range", "cooperative-sticky"]
+            .map(|name| JoinGroupRequestProtocol {
+                name: name.into(),
+                metadata: Bytes::from(vec![0, 0, 0, 0, 0, 1, 0, 1, b't', 255, 255, 255, 255]),
+            })
+            .into(),
+        ..Default::default()
+    }
+}
+
+fn sync(member_id: &str, assigned: &[String]) -> SyncGroupRequest<'static> {
+    let assignments = assigned.iter().map(|member_id| SyncGroupRequestAssignment {
+        member_id: member_id.clone().into(),
+        assignment: Bytes::from(vec![7; 40]),
+    });
+    SyncGroupRequest {
+        group_id: "g".into(),
+        generation_id: 1,
+        member_id: member_id.to_owned().into(),
+        assignments: assignments.collect(),
+        ..Default::default()
+    }
+}
+
+fn heartbeat(member_id: &str) -> HeartbeatRequest<'static> {
+    HeartbeatRequest {
+        group_id: "g".into(),
+        generation_id: 1,
+        member_id: member_id.to_owned().into(),
+        group_instance_id: None,
+    }
+}
+
+fn commit(member_id: &str) -> OffsetCommitRequest<'static> {
+    OffsetCommitRequest {
+        group_id: "g".into(),
+        generation_id_or_member_epoch: 1,
+        member_id: member_id.to_owned().into(),
+        topics: vec![OffsetCommitRequestTopic {
+            name: "t".into(),
+            partitions: vec![OffsetCommitRequestPartition::default()],
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}
+
+struct CountedIds(u128);
+
+impl Ids for CountedIds {
+    fn next_id(&mut self) -> Uuid {
+        self.0 += 1;
+        Uuid(self.0.to_be_bytes())
+    }
+}
+
+struct NoTopics;
+
+impl Topics for NoTopics {
+    fn id(&self, _: &str) -> Option<Uuid> {
+        None
+    }
+
+    fn name(&self, _: Uuid) -> Option<&str> {
+        None
+    }
+
+    fn partitions(&self, _: &str) -> Option<i32> {
+        None
+    }
+}
