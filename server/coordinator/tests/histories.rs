@@ -311,10 +311,10 @@ impl History {
                 self.generations.insert(key.group.to_string(), value.generation);
             }
         }
-        let bytes = self::bytes(std::slice::from_ref(record));
+        let written = bytes(std::slice::from_ref(record));
         let position = self.position;
-        self.coordinator.replay(&read(&bytes[0]), position);
-        self.log.extend(bytes);
+        self.coordinator.replay(&read(&written[0]), position);
+        self.log.extend(written);
     }
 
     fn learn(&mut self, request: RequestId, response: &Response<'_>) {
