@@ -203,7 +203,8 @@ impl Replay {
     /// A group of which more is asked while its record is in flight is left out.
     fn lose_in_flight(&mut self, line: &Line, subject: &mut impl Subject) {
         let Some(asked) = self.scope.ask(&line.input).filter(|asked| !reads(asked)) else { return };
-        let in_flight = |group: &&String| self.in_flight.contains(*group);
+        let deletes = asked.api == ApiKey::DeleteGroups && self.held && uncommitted(subject);
+        let in_flight = |group: &&String| deletes || self.in_flight.contains(*group);
         let groups: Vec<String> = asked.groups.iter().filter(in_flight).cloned().collect();
         self.lose_held(groups, subject);
     }
