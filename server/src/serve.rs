@@ -12,14 +12,16 @@ use crate::reshard;
 use crate::shard::{Common, Message, load};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use muster_coordinator::Ids;
-use muster_uring::Ring;
+use muster_uring::{ListenerId, Ring};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::error::Error;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 use tracing::{error, info};
 
 /// What the command line decided.
@@ -42,6 +44,10 @@ const DESCRIPTORS_PER_SHARD: u64 = 256;
 
 /// Connections that a listener may hold that nobody accepted yet.
 const BACKLOG: u32 = 4096;
+
+/// How long to wait for an address in use, and between two tries.
+const LISTEN_PATIENCE: Duration = Duration::from_secs(3);
+const LISTEN_RETRY: Duration = Duration::from_millis(20);
 
 /// Serves until SIGTERM or SIGINT.
 ///
@@ -170,13 +176,26 @@ fn prepare(start: Start) -> Result<(crate::shard::Shard, Parts), Failure> {
     }
     let mut address = start.options.listen;
     address.set_port(port(&start.options, start.number)?);
-    let listener = ring
-        .listen(address, BACKLOG)
+    let listener = listen(&mut ring, address)
         .map_err(|error| format!("could not listen on {address}: {error}"))?;
     start.ready.send(Ok((start.number, ring.waker())))?;
     drop(start.ready);
     let peers = start.peers.recv()?;
     Ok((shard, Parts { ring, listener, files, mailbox: start.mailbox, peers, clock }))
+}
+
+/// Listens; if the address is in use, tries again for a while: the kernel holds the listener of a
+/// server that was killed until it has taken down its ring.
+fn listen(ring: &mut Ring, address: SocketAddr) -> io::Result<ListenerId> {
+    let deadline = Instant::now() + LISTEN_PATIENCE;
+    loop {
+        match ring.listen(address, BACKLOG) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                thread::sleep(LISTEN_RETRY);
+            }
+            result => return result,
+        }
+    }
 }
 
 /// Waits for a signal, or for all shards to end.
