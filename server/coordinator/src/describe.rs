@@ -6,11 +6,13 @@
 use crate::classic::state::State;
 use crate::coordinator::{Caller, Coordinator};
 use crate::group::{Entry, Group};
+use crate::limits::RESPONSE_METADATA_BYTES_MAX;
 use crate::output::Output;
-use crate::text::owned;
+use crate::text::{owned, prefix};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use muster_codec::limits::STRING_BYTES_MAX;
 use muster_codec::messages::{
     DescribeGroupsRequest, DescribeGroupsResponse, DescribedGroup, ListGroupsRequest,
     ListGroupsResponse, ListedGroup,
@@ -41,12 +43,20 @@ impl Coordinator {
         request: DescribeGroupsRequest<'r>,
         output: &mut Output<'r>,
     ) {
-        let mut visible_at = 0;
+        let (mut visible_at, mut described_bytes) = (0, 0);
         let describe = |group_id: Str<'r>| {
             let entry = self.groups.get(&group_id);
             visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
             match entry.and_then(|entry| entry.group.as_ref()) {
-                Some(Group::Classic(group)) => group.describe(group_id),
+                Some(_) if described_bytes > RESPONSE_METADATA_BYTES_MAX => DescribedGroup {
+                    error_code: ErrorCode::UnknownServerError as i16,
+                    group_id,
+                    ..Default::default()
+                },
+                Some(Group::Classic(group)) => {
+                    described_bytes += group.described_bytes();
+                    group.describe(group_id)
+                }
                 None => unknown(group_id, caller.api_version),
             }
         };
@@ -61,13 +71,18 @@ fn unknown(group_id: Str<'_>, api_version: i16) -> DescribedGroup<'_> {
     match api_version >= GROUP_ID_NOT_FOUND_FROM {
         true => DescribedGroup {
             error_code: ErrorCode::GroupIdNotFound as i16,
-            error_message: Some(Str::Owned(format!("Group {group_id} not found."))),
+            error_message: Some(Str::Owned(not_found(&group_id))),
             group_id,
             group_state,
             ..Default::default()
         },
         false => DescribedGroup { group_id, group_state, ..Default::default() },
     }
+}
+
+fn not_found(group_id: &str) -> String {
+    let message = format!("Group {group_id} not found.");
+    prefix(&message, STRING_BYTES_MAX).into()
 }
 
 /// What a ListGroups asks for; no names at all mean any.

@@ -1,6 +1,8 @@
 //! What a shard takes at most, whatever clients ask for. Kafka has no such limits but for
 //! `group.max.size`; past one of them a client gets the error that is nearest in the protocol.
 
+use muster_codec::limits::STRING_BYTES_MAX;
+
 /// Groups of a shard. Past it a JoinGroup or OffsetCommit that would create one gets
 /// COORDINATOR_NOT_AVAILABLE.
 pub const GROUPS_MAX: usize = 1_000_000;
@@ -18,12 +20,23 @@ pub const MEMBER_PROTOCOLS_MAX: usize = 64;
 /// which Kafka gives when the record of the group does not fit into `max.message.bytes`.
 pub const MEMBER_PROTOCOLS_BYTES_MAX: usize = 1 << 20;
 
+/// Bytes that the members of a group offer together. Past it: UNKNOWN_SERVER_ERROR, as above.
+pub const GROUP_PROTOCOLS_BYTES_MAX: usize = 64 << 20;
+
 /// Bytes of a GroupMetadata record's subscriptions and assignments. Past it the rebalance starts
 /// anew with UNKNOWN_SERVER_ERROR, as in Kafka when the record exceeds `max.message.bytes`.
 pub const GROUP_RECORD_BYTES_MAX: usize = 32 << 20;
 
 /// Offsets of a group. Past it a new one gets INVALID_COMMIT_OFFSET_SIZE.
 pub const GROUP_OFFSETS_MAX: usize = 1_000_000;
+
+/// Bytes of metadata that a response repeats from our state. A request may name the same thing many
+/// times over; what it names past this gets UNKNOWN_SERVER_ERROR.
+pub const RESPONSE_METADATA_BYTES_MAX: usize = 128 << 20;
+
+/// Bytes of a client or instance id that go into a member id: with its UUID it is still a string.
+pub const MEMBER_NAME_BYTES_MAX: usize =
+    STRING_BYTES_MAX - "-00000000-0000-0000-0000-000000000000".len();
 
 /// Timers served, and records written, by one call of `expire`; the rest comes with the next call,
 /// so that no client waits for long. A group's records are never split.
@@ -32,5 +45,7 @@ pub const EXPIRE_RECORDS_MAX: usize = 16_384;
 
 const _: () = assert!(GROUP_MEMBERS_MAX <= u32::MAX as usize);
 const _: () = assert!(MEMBER_PROTOCOLS_BYTES_MAX <= GROUP_RECORD_BYTES_MAX);
+const _: () = assert!(GROUP_RECORD_BYTES_MAX <= GROUP_PROTOCOLS_BYTES_MAX);
+const _: () = assert!(GROUP_PROTOCOLS_BYTES_MAX <= RESPONSE_METADATA_BYTES_MAX);
 const _: () = assert!(EXPIRE_TIMERS_MAX <= EXPIRE_RECORDS_MAX);
 const _: () = assert!(EXPIRE_RECORDS_MAX <= GROUP_OFFSETS_MAX);

@@ -4,6 +4,7 @@ use crate::classic::{Joining, Parked, leave_unknown_group};
 use crate::context::Context;
 use crate::coordinator::{Caller, Coordinator};
 use crate::group::{Entry, Group};
+use crate::limits::RESPONSE_METADATA_BYTES_MAX;
 use crate::offsets;
 use crate::output::Output;
 use crate::text::owned;
@@ -129,11 +130,13 @@ impl Coordinator {
     ) {
         let version = caller.api_version;
         let group_id = request.group_id.clone();
-        let without_group = offsets::names_only_unknown_ids(context.topics, version, &request);
         let is_member = request.generation_id_or_member_epoch >= 0;
-        let created = match without_group || is_member {
-            true => Ok(false),
-            false => self.create_if_absent(&group_id, context.now),
+        let created = if offsets::names_only_unknown_ids(context.topics, version, &request) {
+            Err(ErrorCode::UnknownTopicId)
+        } else if is_member {
+            Ok(false)
+        } else {
+            self.create_if_absent(&group_id, context.now)
         };
         self.with(context.now, context.position, output, &group_id, |turn, entry| {
             let accepted = created.and_then(|_| match entry {
@@ -155,12 +158,12 @@ impl Coordinator {
         request: OffsetFetchRequest<'r>,
         output: &mut Output<'r>,
     ) {
-        let mut visible_at = 0;
+        let (mut visible_at, mut room) = (0, RESPONSE_METADATA_BYTES_MAX);
         let mut fetch = |group: OffsetFetchRequestGroup<'r>| {
             let entry = self.groups.get(&group.group_id);
             visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
             let offsets = entry.filter(|entry| entry.group.is_some()).map(|entry| &entry.offsets);
-            offsets::fetch(context.topics, caller.api_version, group, offsets)
+            offsets::fetch(context.topics, caller.api_version, group, offsets, &mut room)
         };
         let response = match caller.api_version >= FETCH_GROUPS_FROM {
             true => OffsetFetchResponse {

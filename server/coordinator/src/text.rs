@@ -11,6 +11,11 @@ pub(crate) fn owned(text: &str) -> Str<'static> {
     Str::Owned(text.into())
 }
 
+/// The longest prefix of `text` that has at most `max` bytes.
+pub(crate) fn prefix(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
+}
+
 /// As [`owned`], of bytes.
 pub(crate) fn owned_bytes(bytes: &[u8]) -> Bytes<'static> {
     Bytes::from(bytes.to_vec())

@@ -7,7 +7,16 @@ use crate::text::{owned, owned_bytes};
 use muster_codec::Str;
 use muster_codec::messages::{DescribedGroup, DescribedGroupMember};
 
+/// What a member takes in a description besides its metadata and assignment, roughly.
+const MEMBER_BYTES: usize = 256;
+
 impl ClassicGroup {
+    /// How large [`Self::describe`] is, roughly.
+    pub(crate) fn described_bytes(&self) -> usize {
+        let assigned: usize = self.roster.iter().map(|it| it.assignment.len()).sum();
+        self.roster.protocols_bytes() + assigned + self.roster.len() * MEMBER_BYTES
+    }
+
     pub(crate) fn describe<'r>(&self, group_id: Str<'r>) -> DescribedGroup<'r> {
         let protocol = self.protocol.as_deref().filter(|_| self.state == State::Stable);
         DescribedGroup {

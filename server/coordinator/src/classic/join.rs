@@ -4,16 +4,17 @@
 //!   before, it joins at once.
 //! - v5: static members (KIP-345). v9: `skip_assignment`.
 
-use super::member::{Identity, Member, keep};
+use super::member::{Identity, Member, bytes_of, keep};
 use super::parked::Parked;
 use super::state::State;
 use super::{ClassicGroup, schedule_session};
 use crate::config::Config;
 use crate::context::Ids;
 use crate::limits::{
-    GROUP_MEMBERS_MAX, GROUP_PENDING_MEMBERS_MAX, MEMBER_PROTOCOLS_BYTES_MAX, MEMBER_PROTOCOLS_MAX,
+    GROUP_MEMBERS_MAX, GROUP_PENDING_MEMBERS_MAX, GROUP_PROTOCOLS_BYTES_MAX, MEMBER_NAME_BYTES_MAX,
+    MEMBER_PROTOCOLS_BYTES_MAX, MEMBER_PROTOCOLS_MAX,
 };
-use crate::text::{Text, owned, owned_bytes};
+use crate::text::{Text, owned, owned_bytes, prefix};
 use crate::timers::{Timer, TimerKey};
 use crate::turn::Turn;
 use alloc::format;
@@ -54,17 +55,20 @@ impl<'j> Joining<'j> {
     /// Why the request is refused, whatever its group.
     pub(crate) fn refusal(&self, config: &Config) -> Option<ErrorCode> {
         let sessions = config.group_min_session_timeout_ms..=config.group_max_session_timeout_ms;
-        let protocols = &self.request.protocols;
-        let bytes = protocols.iter().map(|it| it.name.len() + it.metadata.len()).sum::<usize>();
         if self.request.group_id.is_empty() {
             Some(ErrorCode::InvalidGroupId)
         } else if !sessions.contains(&self.request.session_timeout_ms) {
             Some(ErrorCode::InvalidSessionTimeout)
-        } else if protocols.len() > MEMBER_PROTOCOLS_MAX {
+        } else if self.request.protocols.len() > MEMBER_PROTOCOLS_MAX {
             Some(ErrorCode::InconsistentGroupProtocol)
         } else {
-            (bytes > MEMBER_PROTOCOLS_BYTES_MAX).then_some(ErrorCode::UnknownServerError)
+            let is_too_large = self.protocols_bytes() > MEMBER_PROTOCOLS_BYTES_MAX;
+            is_too_large.then_some(ErrorCode::UnknownServerError)
         }
+    }
+
+    fn protocols_bytes(&self) -> usize {
+        self.request.protocols.iter().map(|it| it.name.len() + it.metadata.len()).sum()
     }
 
     pub(crate) fn refuse(&self, turn: &mut Turn<'_, '_>, error: ErrorCode) {
@@ -78,6 +82,7 @@ impl<'j> Joining<'j> {
 
     fn new_member_id(&mut self) -> Text {
         let name = self.request.group_instance_id.as_deref().unwrap_or(self.client_id);
+        let name = prefix(name, MEMBER_NAME_BYTES_MAX);
         let uuid = u128::from_be_bytes(self.ids.next_id().0);
         let [a, b, c, d] = [uuid >> 96, uuid >> 80, uuid >> 64, uuid >> 48];
         let (b, c, d, e) = (b as u16, c as u16, d as u16, uuid & 0xffff_ffff_ffff);
@@ -96,6 +101,8 @@ impl ClassicGroup {
             joining.refuse_member(turn, ErrorCode::GroupMaxSizeReached);
         } else if !self.supports(&request.protocol_type, request) {
             joining.refuse(turn, ErrorCode::InconsistentGroupProtocol);
+        } else if self.bytes_with(&joining) > GROUP_PROTOCOLS_BYTES_MAX {
+            joining.refuse(turn, ErrorCode::UnknownServerError);
         } else if member_id.is_empty() {
             self.join_new_member(turn, joining);
         } else if self.pending_joins.contains_key(member_id) {
@@ -128,6 +135,13 @@ impl ClassicGroup {
         }
         self.protocol_type.as_deref() == Some(protocol_type)
             && self.roster.all_offer_one_of(&request.protocols)
+    }
+
+    /// What all members offer once `joining` is in.
+    fn bytes_with(&self, joining: &Joining<'_>) -> usize {
+        let member = self.roster.get(&joining.request.member_id);
+        let before = member.map_or(0, |it| bytes_of(&it.protocols));
+        self.roster.protocols_bytes() - before + joining.protocols_bytes()
     }
 
     fn join_new_member(&mut self, turn: &mut Turn<'_, '_>, mut joining: Joining<'_>) {

@@ -75,6 +75,10 @@ impl Member {
     }
 }
 
+pub(crate) fn bytes_of(protocols: &[Protocol]) -> usize {
+    protocols.iter().map(|it| it.name.len() + it.metadata.len()).sum()
+}
+
 /// The protocols of a request, to keep.
 pub(crate) fn keep(protocols: &[JoinGroupRequestProtocol<'_>]) -> Vec<Protocol> {
     let kept = protocols.iter().map(|protocol| Protocol {

@@ -3,6 +3,7 @@
 use super::member::Member;
 use super::state::State;
 use super::{CONSUMER, ClassicGroup, InitialDelay, restart_session};
+use crate::limits::GROUP_RECORD_BYTES_MAX;
 use crate::text::{Blob, Text, owned, owned_bytes};
 use crate::timers::TimerKey;
 use crate::turn::Turn;
@@ -227,6 +228,12 @@ impl ClassicGroup {
         self.writing_since = Some(turn.now);
         turn.write(GroupRecord::GroupMetadata(key, Some(value)));
     }
+}
+
+/// Whether a record is more than we write at once.
+pub(super) fn is_too_large(record: &GroupMetadataValue<'_>) -> bool {
+    let bytes = record.members.iter().map(|it| it.subscription.len() + it.assignment.len());
+    bytes.sum::<usize>() > GROUP_RECORD_BYTES_MAX
 }
 
 /// Only the part that all versions have: what newer ones add behind it may be malformed for all we

@@ -2,7 +2,7 @@
 //! at all of them.
 
 use super::java_order::Buckets;
-use super::member::{Member, Protocol};
+use super::member::{Member, Protocol, bytes_of};
 use super::parked::Parked;
 use crate::text::Text;
 use alloc::collections::BTreeMap;
@@ -21,6 +21,7 @@ pub(crate) struct Roster {
     member_ids_by_instance_id: HashMap<Text, Text>,
     /// How many members offer each protocol.
     offered: BTreeMap<Text, usize>,
+    protocols_bytes: usize,
     parked_joins: usize,
     leader: Option<Text>,
 }
@@ -117,6 +118,11 @@ impl Roster {
     /// The member id of a static member.
     pub(crate) fn static_member_id(&self, instance_id: &str) -> Option<&Text> {
         self.member_ids_by_instance_id.get(instance_id)
+    }
+
+    /// How many bytes the members' protocols have.
+    pub(crate) fn protocols_bytes(&self) -> usize {
+        self.protocols_bytes
     }
 
     /// How many members wait for the answer to their JoinGroup.
@@ -221,6 +227,9 @@ impl Roster {
 
     /// A protocol counts once for each member, even if the member names it twice.
     fn count_protocols(&mut self, protocols: &[Protocol], add: bool) {
+        let bytes = bytes_of(protocols);
+        let before = self.protocols_bytes;
+        self.protocols_bytes = if add { before + bytes } else { before - bytes };
         for (index, protocol) in protocols.iter().enumerate() {
             if protocols[..index].iter().any(|before| before.name == protocol.name) {
                 continue;

@@ -3,6 +3,7 @@
 
 use super::ClassicGroup;
 use super::join::Joining;
+use super::rebalance::is_too_large;
 use super::state::State;
 use crate::text::{Text, owned, owned_bytes};
 use crate::turn::Turn;
@@ -26,7 +27,10 @@ impl ClassicGroup {
         self.roster.rename(old_id, new_id.clone());
         self.restart_session(turn, &new_id);
         self.update_member(&new_id, &joining.request);
-        if self.state == State::Stable && self.roster.vote() == self.protocol {
+        let settles = self.state == State::Stable && self.roster.vote() == self.protocol;
+        let record = settles.then(|| self.record(|member| owned_bytes(&member.assignment)));
+        if let Some(record) = record.filter(|record| !is_too_large(record)) {
+            self.write(turn, record);
             return self.keep_generation(turn, joining, old_leader, &new_id);
         }
         self.park_join(turn, &new_id, joining.parked);
@@ -52,7 +56,7 @@ impl ClassicGroup {
         }
     }
 
-    /// The member goes on in the current generation; its new id is recorded. A leader that cannot
+    /// The member goes on in the current generation. A leader that cannot
     /// be told to skip the assignment must not see that it is the leader, or it would assign.
     fn keep_generation(
         &mut self,
@@ -61,8 +65,6 @@ impl ClassicGroup {
         old_leader: Option<Text>,
         new_id: &Text,
     ) {
-        let record = self.record(|member| owned_bytes(&member.assignment));
-        self.write(turn, record);
         let response = match joining.parked.api_version >= SKIP_ASSIGNMENT_FROM {
             true => JoinGroupResponse {
                 skip_assignment: self.roster.is_leader(new_id),

@@ -3,9 +3,9 @@
 //! v5: the request may name the protocol type and protocol, which must be the group's.
 
 use super::parked::Parked;
+use super::rebalance::is_too_large;
 use super::state::State;
 use super::{ClassicGroup, restart_session};
-use crate::limits::GROUP_RECORD_BYTES_MAX;
 use crate::text::{Text, owned, owned_bytes};
 use crate::turn::Turn;
 use hashbrown::HashMap;
@@ -78,8 +78,7 @@ impl ClassicGroup {
     fn complete_sync<'r>(&mut self, turn: &mut Turn<'_, 'r>, assignments: Assignments<'r>) {
         let of = |member_id: &str| assignments.get(member_id).cloned().unwrap_or_default();
         let record = self.record(|member| of(&member.identity.member_id));
-        let bytes = record.members.iter().map(|it| it.subscription.len() + it.assignment.len());
-        if bytes.sum::<usize>() > GROUP_RECORD_BYTES_MAX {
+        if is_too_large(&record) {
             self.abandon_assignment(turn, ErrorCode::UnknownServerError);
             return self.prepare_rebalance(turn);
         }

@@ -14,14 +14,16 @@ use muster_codec::{ErrorCode, Str, Uuid};
 /// The first version that names topics by their id.
 const TOPIC_IDS_FROM: i16 = 10;
 
-/// Answers for one group; `offsets` is None if there is no such group.
+/// Answers for one group; `offsets` is None if there is no such group. Metadata is taken from
+/// `room`, in bytes.
 pub(crate) fn fetch<'r>(
     topics: &dyn Topics,
     api_version: i16,
     request: OffsetFetchRequestGroup<'r>,
     offsets: Option<&Offsets>,
+    room: &mut usize,
 ) -> OffsetFetchResponseGroup<'r> {
-    let fetch = Fetch { topics, by_id: api_version >= TOPIC_IDS_FROM, offsets };
+    let mut fetch = Fetch { topics, by_id: api_version >= TOPIC_IDS_FROM, offsets, room };
     let topics = match request.topics {
         Some(wanted) => wanted.into_iter().map(|topic| fetch.topic(topic)).collect(),
         None => fetch.all(),
@@ -33,10 +35,11 @@ struct Fetch<'f> {
     topics: &'f dyn Topics,
     by_id: bool,
     offsets: Option<&'f Offsets>,
+    room: &'f mut usize,
 }
 
 impl Fetch<'_> {
-    fn topic<'r>(&self, topic: OffsetFetchRequestTopics<'r>) -> OffsetFetchResponseTopics<'r> {
+    fn topic<'r>(&mut self, topic: OffsetFetchRequestTopics<'r>) -> OffsetFetchResponseTopics<'r> {
         let name = match self.by_id {
             true => self.topics.name(topic.topic_id),
             false => Some(&*topic.name),
@@ -49,7 +52,7 @@ impl Fetch<'_> {
     }
 
     fn partitions(
-        &self,
+        &mut self,
         name: &str,
         topic_id: Uuid,
         wanted: &[i32],
@@ -57,20 +60,22 @@ impl Fetch<'_> {
         let committed = self.offsets.and_then(|offsets| offsets.topics.get(name));
         let answers = wanted.iter().map(|partition| {
             let committed = committed.and_then(|partitions| partitions.get(partition));
-            answer(*partition, committed.filter(|it| !is_of_another_topic(it.topic_id, topic_id)))
+            let committed = committed.filter(|it| !is_of_another_topic(it.topic_id, topic_id));
+            answer(*partition, committed, self.room)
         });
         answers.collect()
     }
 
     /// All offsets of the group; by id, those of topics that exist.
-    fn all<'r>(&self) -> Vec<OffsetFetchResponseTopics<'r>> {
+    fn all<'r>(&mut self) -> Vec<OffsetFetchResponseTopics<'r>> {
         let by_topic = self.offsets.map(Offsets::by_topic).unwrap_or_default();
         let topics = by_topic.into_iter().filter_map(|(name, partitions)| {
             let topic_id = match self.by_id {
                 true => self.topics.id(name)?,
                 false => Uuid::ZERO,
             };
-            let partitions = partitions.iter().map(|(index, it)| answer(*index, Some(it)));
+            let partitions =
+                partitions.iter().map(|(index, it)| answer(*index, Some(it), self.room));
             let partitions = partitions.collect();
             Some(OffsetFetchResponseTopics { name: owned(name), topic_id, partitions })
         });
@@ -86,16 +91,19 @@ fn is_of_another_topic(committed: Uuid, wanted: Uuid) -> bool {
 fn answer(
     partition_index: i32,
     committed: Option<&Committed>,
+    room: &mut usize,
 ) -> OffsetFetchResponsePartitions<'static> {
-    match committed {
-        Some(committed) => OffsetFetchResponsePartitions {
-            partition_index,
-            committed_offset: committed.offset,
-            committed_leader_epoch: committed.leader_epoch,
-            metadata: Some(owned(&committed.metadata)),
-            error_code: ErrorCode::None as i16,
-        },
-        None => absent(partition_index, ErrorCode::None),
+    let Some(committed) = committed else { return absent(partition_index, ErrorCode::None) };
+    let Some(left) = room.checked_sub(committed.metadata.len()) else {
+        return absent(partition_index, ErrorCode::UnknownServerError);
+    };
+    *room = left;
+    OffsetFetchResponsePartitions {
+        partition_index,
+        committed_offset: committed.offset,
+        committed_leader_epoch: committed.leader_epoch,
+        metadata: Some(owned(&committed.metadata)),
+        error_code: ErrorCode::None as i16,
     }
 }
 
