@@ -24,9 +24,13 @@ pub(crate) enum TimerKey {
 /// Why [`crate::Coordinator::expire`] is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
+    /// A session may be over.
     Session,
+    /// The time for members to join a rebalance is up.
     Join,
+    /// The time for members to fetch their assignments is up.
     PendingSync,
+    /// Offsets and groups may have expired.
     Sweep,
 }
 
