@@ -57,17 +57,35 @@ fn splitmix64(seed: u64, step: u64) -> u64 {
 ///
 /// Requests that are not compared draw ids too, so ours are set to these numbers on the way.
 pub fn drawn(lines: &[Line], ids: &SeededIds) -> Vec<Option<u64>> {
-    let answers = answered_member_ids(lines);
-    let joins = |line: &&Line| asks_for_member_id(&line.input);
-    let most = 2 * lines.iter().filter(joins).count() as u64 + 16;
+    let joins: Vec<usize> =
+        (0..lines.len()).filter(|i| asks_for_member_id(&lines[*i].input)).collect();
+    let most = 2 * joins.len() as u64 + 16;
     let numbers: HashMap<String, u64> =
         (0..most).flat_map(|n| [(hyphenated(ids.id(n)), n), (ids.id(n).to_string(), n)]).collect();
-    let number = |line: &Line| {
-        let member_id = answers.get(line.input["id"].as_str()?)?;
-        let start = member_id.len().saturating_sub(36);
-        numbers.get(member_id.get(start..)?).copied()
-    };
-    lines.iter().map(|line| Some(line).filter(joins).and_then(number)).collect()
+    let answers = answered_member_ids(lines);
+    let mut drawn = vec![None; lines.len()];
+    for i in &joins {
+        let answered = lines[*i].input["id"].as_str().and_then(|id| answers.get(id));
+        drawn[*i] = answered.and_then(|member_id| {
+            let start = member_id.len().saturating_sub(36);
+            numbers.get(member_id.get(start..)?).copied()
+        });
+    }
+    for i in joins.into_iter().filter(|i| drawn[*i].is_none()).collect::<Vec<_>>() {
+        let after = drawn[..i].iter().rev().flatten().next().map_or(0, |number| number + 1);
+        let before = drawn[i..].iter().flatten().next().copied().unwrap_or(most);
+        drawn[i] = (after..before).find(|number| shown_later(&lines[i..], ids.id(*number)));
+    }
+    drawn
+}
+
+/// Whether a dump or a record tells that the first line's request was given that id: its answer
+/// never came.
+fn shown_later(lines: &[Line], id: Uuid) -> bool {
+    let input = &lines[0].input;
+    let name = input["body"]["groupInstanceId"].as_str().or(input["client_id"].as_str());
+    let member_id = format!("\"{}-{}\"", name.unwrap_or_default(), hyphenated(id));
+    lines.iter().any(|line| line.output.to_string().contains(&member_id))
 }
 
 fn asks_for_member_id(input: &Value) -> bool {
