@@ -86,11 +86,14 @@ struct Reactor {
     dirty: Vec<ConnectionId>,
     /// Connections that close once their output left, and when they close anyway.
     finishing: VecDeque<(i64, ConnId)>,
+    /// When the events of this turn came: one look at the clock serves them all.
+    now: i64,
     stopped: bool,
 }
 
 impl Reactor {
     fn new(parts: Parts) -> Self {
+        let now = parts.clock.now();
         Self {
             parts,
             connections: Vec::new(),
@@ -98,6 +101,7 @@ impl Reactor {
             commands: Vec::new(),
             dirty: Vec::new(),
             finishing: VecDeque::new(),
+            now,
             stopped: false,
         }
     }
@@ -113,6 +117,7 @@ impl Reactor {
         let timeout =
             deadline.map(|at| Duration::from_millis(at.saturating_sub(now).max(0) as u64));
         self.parts.ring.turn(timeout).map_err(ReactorError::Ring)?;
+        self.now = self.parts.clock.now();
         while let Some(event) = self.parts.ring.next_event() {
             self.handle(shard, event)?;
         }
@@ -209,7 +214,7 @@ impl Reactor {
     }
 
     fn step(&mut self, shard: &mut Shard, event: Event<'_>) {
-        shard.step(self.parts.clock.now(), event, &mut self.commands);
+        shard.step(self.now, event, &mut self.commands);
     }
 
     /// Does what the shard asked for, in order.
@@ -252,7 +257,7 @@ impl Reactor {
         // What was answered before still leaves, if the client reads it.
         give_output(&mut self.parts.ring, conn, &mut last);
         self.parts.ring.finish(conn);
-        self.finishing.push_back((self.parts.clock.now() + FINISH_PATIENCE_MS, conn));
+        self.finishing.push_back((self.now + FINISH_PATIENCE_MS, conn));
     }
 
     /// Closes what its client had long enough to read; gives the next time to look.
