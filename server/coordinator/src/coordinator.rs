@@ -87,8 +87,6 @@ impl Coordinator {
 
     /// All records of the log are replayed: sessions start, at `now`, and deadlines with them.
     pub fn loaded(&mut self, now: i64) {
-        let interval_ms = self.config.offsets_retention_check_interval_ms;
-        self.sweep_at(now.saturating_add(interval_ms));
         let mut output = Output::default();
         let mut next = self.groups.id_after(None);
         while let Some(id) = next {
@@ -100,6 +98,9 @@ impl Coordinator {
             next = self.groups.id_after(Some(&id));
         }
         debug_assert!(output.records.is_empty() && output.answers.is_empty());
+        // Last: of a session and a sweep that end together, Kafka looks at the session first.
+        let interval_ms = self.config.offsets_retention_check_interval_ms;
+        self.sweep_at(now.saturating_add(interval_ms));
     }
 
     /// When [`Self::expire`] is due, in the milliseconds of [`Context::now`].
