@@ -15,7 +15,7 @@ pub(crate) enum Group {
     Classic(ClassicGroup),
 }
 
-/// All there is under one group id. Offsets outlive a group that is replaced by one of another kind.
+/// All there is under one group id. Offsets outlive a group that one of another kind replaces.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) id: Text,

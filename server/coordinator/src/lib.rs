@@ -1,4 +1,4 @@
-//! The group coordinator: who consumes what, and how far each consumer has read. Start reading here.
+//! The group coordinator: who consumes what, and how far each consumer has read. Start here.
 //!
 //! A deterministic state machine without I/O, clock or randomness. There are four kinds of calls:
 //!

@@ -1,8 +1,8 @@
 //! Keyed timers: what falls due when. O(log n) to arm and to cancel; to put off a timer that is
 //! armed, as each heartbeat does, costs nothing but a number.
 //!
-//! What has a timer holds a [`Timer`], which knows when it is due; the queue holds a time that is
-//! not after that. When the queue's time has come, [`Timers::due`] looks at the timer and, if it was
+//! What has a timer holds a [`Timer`], which knows when it is due; the queue holds a time not after
+//! that. When the queue's time has come, [`Timers::due`] looks at the timer and, if it was
 //! put off, queues it anew. Equal deadlines fire in the order in which they were set.
 
 use crate::text::Text;

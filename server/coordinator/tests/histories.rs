@@ -36,6 +36,7 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
     let group = 0..GROUPS.len();
     let who = 0..12usize;
     let join = (group.clone(), prop::option::weighted(0.3, 0..3u8), 0..10i16, 1..4u8, 0..3u8);
+    let time = prop_oneof![0..10i64, 0..5_000i64, 0..100_000i64];
     let action = prop_oneof![
         4 => join.prop_map(|(group, instance, version, protocols, topic)| {
             Action::Join { group, instance, version, protocols, topic }
@@ -57,7 +58,7 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
         }),
         1 => group.prop_map(|group| Action::DeleteGroup { group }),
         1 => (0..3u8).prop_map(|topic| Action::DeleteTopic { topic }),
-        6 => prop_oneof![0..10i64, 0..5_000i64, 0..100_000i64].prop_map(|ms| Action::Advance { ms }),
+        6 => time.prop_map(|ms| Action::Advance { ms }),
     ];
     prop::collection::vec(action, 1..120)
 }

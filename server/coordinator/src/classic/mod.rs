@@ -1,10 +1,10 @@
-//! Classic groups: the protocol of JoinGroup, SyncGroup, Heartbeat and LeaveGroup, in which a member,
-//! the leader, assigns partitions to all. [`state`] has the protocol on one screen.
+//! Classic groups: the protocol of JoinGroup, SyncGroup, Heartbeat and LeaveGroup, in which one
+//! member, the leader, assigns partitions to all. [`state`] has the protocol on one screen.
 //!
 //! A group has a hard and a soft half. The hard one, [`hard`], is its last GroupMetadata record:
-//! only [`ClassicGroup::replay`] changes it. The soft one is the rebalance that is under way: who has
-//! joined, whose answer is parked, which timers run. A crash loses it, and clients start anew. When
-//! a handler has written a record it leaves to the replay what follows from it: the step to Stable
+//! only [`ClassicGroup::replay`] changes it. The soft one is the rebalance that is under way: who
+//! has joined, whose answer is parked, which timers run. A crash loses it, and clients start anew.
+//! When a handler has written a record it leaves to the replay what follows from it: the step to Stable
 //! with everyone's assignment, or the step to Empty.
 
 mod describe;

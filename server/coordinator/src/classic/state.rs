@@ -1,22 +1,35 @@
 //! The states of a classic group, what each answers, and which may follow which.
 //!
-//! |            | Empty | PreparingRebalance | CompletingRebalance | Stable |
-//! |------------|-------|--------------------|---------------------|--------|
-//! | JoinGroup, new member | rebalance | parked | rebalance | rebalance |
-//! | JoinGroup, member | UNKNOWN_MEMBER_ID | parked | unchanged: its generation; changed: rebalance | follower unchanged: its generation; else: rebalance |
-//! | JoinGroup, static member without its id | joins as new | replaces, parked | replaces, rebalance | replaces; rebalance only if the vote turns |
-//! | SyncGroup  | UNKNOWN_MEMBER_ID | REBALANCE_IN_PROGRESS | follower: parked; leader: -> Stable | its assignment |
-//! | Heartbeat  | UNKNOWN_MEMBER_ID | REBALANCE_IN_PROGRESS | NONE | NONE |
-//! | LeaveGroup, member | UNKNOWN_MEMBER_ID | leaves | leaves, rebalance | leaves, rebalance |
-//! | LeaveGroup, pending | forgotten | forgotten | forgotten | forgotten |
-//! | OffsetCommit, member | UNKNOWN_MEMBER_ID | taken | REBALANCE_IN_PROGRESS | taken |
-//! | OffsetCommit without a member | taken | UNKNOWN_MEMBER_ID | UNKNOWN_MEMBER_ID | UNKNOWN_MEMBER_ID |
-//! | OffsetDelete | taken | taken, or NON_EMPTY_GROUP | as before | as before |
+//! | | Empty | Preparing | Completing | Stable |
+//! |---|---|---|---|---|
+//! | JoinGroup: new member | rebalance | parked | rebalance | rebalance |
+//! | member, changed | - | parked | rebalance | rebalance |
+//! | member, unchanged | - | parked | its generation | follower: its generation; leader: rebalance |
+//! | static member without its id | - | parked | rebalance | its generation (1) |
+//! | stranger | UNKNOWN_MEMBER_ID in each state | | | |
+//! | SyncGroup: member | - | REBALANCE_IN_PROGRESS | parked; leader: to Stable | its assignment |
+//! | stranger | UNKNOWN_MEMBER_ID in each state | | | |
+//! | Heartbeat: member | - | REBALANCE_IN_PROGRESS | NONE | NONE |
+//! | stranger | UNKNOWN_MEMBER_ID in each state | | | |
+//! | LeaveGroup: member | - | leaves | rebalance | rebalance |
+//! | id that was not joined with | forgotten | forgotten (2) | rebalance | rebalance |
+//! | stranger | UNKNOWN_MEMBER_ID in each state | | | |
+//! | OffsetCommit: member | - | taken | REBALANCE_IN_PROGRESS | taken |
+//! | nobody (3) | taken | UNKNOWN_MEMBER_ID | UNKNOWN_MEMBER_ID | UNKNOWN_MEMBER_ID |
+//! | OffsetDelete | taken | taken (4) | taken (4) | taken (4) |
 //! | DeleteGroups | deleted | NON_EMPTY_GROUP | NON_EMPTY_GROUP | NON_EMPTY_GROUP |
-//! | session over | pending id forgotten | not parked: leaves | not parked: leaves, rebalance | leaves, rebalance |
-//! | rebalance timeout | - | -> CompletingRebalance without the late ones, or Empty | - | - |
-//! | sync timeout | - | - | the late ones leave, rebalance | the late ones leave, rebalance |
+//! | session over: member | - | leaves unless parked | rebalance unless parked | rebalance |
+//! | id that was not joined with | forgotten | forgotten (2) | forgotten | forgotten |
+//! | rebalance timeout | - | goes on without the late (5) | - | - |
+//! | sync timeout | - | - | rebalance without the late | rebalance without the late |
 //! | sweep, no offsets left | deleted | - | - | - |
+//!
+//! 1. Unless the vote for the protocol turns: then a rebalance.
+//! 2. If it was the last to be waited for, the join phase ends.
+//! 3. Neither a member id nor a generation: who does not use the group for its membership.
+//! 4. Topics that are subscribed to are refused; a group that is not of consumers gets
+//!    NON_EMPTY_GROUP.
+//! 5. To CompletingRebalance, or to Empty if nobody has joined.
 //!
 //! "Rebalance" is the step to PreparingRebalance, and on to CompletingRebalance at once if everyone
 //! has joined. The fifth state, Dead, has no cell: a group that is deleted is gone at once, and

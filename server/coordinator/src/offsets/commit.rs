@@ -19,7 +19,7 @@ const DEFAULT_RETENTION: i64 = -1;
 /// The first version that names topics by their id.
 const TOPIC_IDS_FROM: i16 = 10;
 
-/// Answers a commit to a group that takes it, with its `offsets`, or for the reason that it does not.
+/// Answers a commit to a group: one that takes it has `offsets`, one that does not a reason.
 ///
 /// A topic id that is unknown gets UNKNOWN_TOPIC_ID even then: Kafka's broker looks ids up before
 /// its coordinator sees the request.
