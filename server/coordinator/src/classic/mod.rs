@@ -4,8 +4,8 @@
 //! A group has a hard and a soft half. The hard one, [`hard`], is its last GroupMetadata record:
 //! only [`ClassicGroup::replay`] changes it. The soft one is the rebalance that is under way: who
 //! has joined, whose answer is parked, which timers run. A crash loses it, and clients start anew.
-//! When a handler has written a record it leaves to the replay what follows from it: the step to Stable
-//! with everyone's assignment, or the step to Empty.
+//! When a handler has written a record it leaves to the replay what follows from it: the step to
+//! Stable with everyone's assignment, or the step to Empty.
 
 mod describe;
 mod hard;

@@ -2,9 +2,9 @@
 //!
 //! | | Empty | Preparing | Completing | Stable |
 //! |---|---|---|---|---|
-//! | JoinGroup: new member | rebalance | parked | rebalance | rebalance |
+//! | JoinGroup: newcomer | rebalance | parked | rebalance | rebalance |
 //! | member, changed | - | parked | rebalance | rebalance |
-//! | member, unchanged | - | parked | its generation | follower: its generation; leader: rebalance |
+//! | member, unchanged | - | parked | its generation | leader: rebalance; else its generation |
 //! | static member without its id | - | parked | rebalance | its generation (1) |
 //! | stranger | UNKNOWN_MEMBER_ID in each state | | | |
 //! | SyncGroup: member | - | REBALANCE_IN_PROGRESS | parked; leader: to Stable | its assignment |
