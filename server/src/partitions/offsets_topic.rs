@@ -7,14 +7,10 @@ use super::io::Job;
 use super::partition::Bounds;
 use super::partition_set::PartitionId;
 use super::{Effects, Partitions};
-use muster_codec::{Bytes, ErrorCode, Uuid};
+use crate::cluster::OFFSETS_TOPIC_ID;
+use muster_codec::{Bytes, ErrorCode};
 use muster_storage::FileToken;
 use std::collections::BTreeSet;
-
-pub(super) const OFFSETS_TOPIC: &str = "__consumer_offsets";
-
-/// Stands for the topic's id in a [`PartitionId`]; no topic has this one.
-pub(super) const OFFSETS_TOPIC_ID: Uuid = Uuid::ZERO;
 
 /// A read of the shard's log, to be planned there (`ShardLog::read_plan`) with this token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

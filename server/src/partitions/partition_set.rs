@@ -5,10 +5,10 @@ use super::fetches::Fetches;
 use super::io::{Io, Job};
 use super::load::{self, Found};
 use super::lookups::Lookup;
-use super::offsets_topic::{OFFSETS_TOPIC, OffsetsPartition};
+use super::offsets_topic::OffsetsPartition;
 use super::partition::{Bounds, Partition};
 use super::produce::PendingProduce;
-use crate::cluster::{ClusterImage, Topic};
+use crate::cluster::{ClusterImage, Topic, leader};
 use crate::config::{Config, TopicConfig, effective};
 use crate::placement::Placement;
 use muster_codec::messages::NodeEndpoint;
@@ -103,7 +103,10 @@ impl Partitions {
         image: &ClusterImage,
         out: &mut Effects,
     ) -> Result<(), PartitionError> {
-        let mut found = load::read(data, now, |id| self.leads(id))?;
+        // Those of deleted topics are ours to remove: a partition's place follows from its id.
+        let Identity { placement, shard, .. } = self.identity;
+        let ours = |id: PartitionId| placement.partition_shard(id.topic, id.index) == shard;
+        let mut found = load::read(data, now, ours)?;
         for topic in image.topics() {
             for id in self.led(topic) {
                 let config = effective(&self.config, image, topic);
@@ -285,13 +288,13 @@ impl Partitions {
     /// Where a partition that the image has is led.
     pub(super) fn locate(&self, topic: &Topic, index: i32) -> Result<PartitionId, Missing> {
         let id = PartitionId { topic: topic.id, index };
-        let leader = self.leader(&topic.name, id);
+        let leader = leader(topic, index, self.identity.placement);
         if leader != self.identity.shard {
             let error = ErrorCode::NotLeaderOrFollower;
             return Err(Missing { error, leader: Some(leader) });
         }
-        if topic.name.as_ref() == OFFSETS_TOPIC {
-            return Ok(PartitionId::of_offsets(index));
+        if topic.is_internal() {
+            return Ok(id);
         }
         // In the image but not made yet: the client comes again.
         let known = self.partitions.contains_key(&id);
@@ -323,23 +326,10 @@ impl Partitions {
         self.identity.endpoints.get(shard as usize)
     }
 
-    /// The partitions of a topic that have their log here.
+    /// The partitions that this shard leads of a topic that somebody created.
     fn led(&self, topic: &Topic) -> Vec<PartitionId> {
-        if topic.name.as_ref() == OFFSETS_TOPIC {
-            return Vec::new();
-        }
-        let ids = (0..topic.partitions).map(|index| PartitionId { topic: topic.id, index });
-        ids.filter(|id| self.leads(*id)).collect()
-    }
-
-    fn leads(&self, id: PartitionId) -> bool {
-        self.identity.placement.partition_shard(id.topic, id.index) == self.identity.shard
-    }
-
-    fn leader(&self, topic: &str, id: PartitionId) -> u32 {
-        match topic {
-            OFFSETS_TOPIC => self.identity.placement.offsets_shard(id.index.unsigned_abs()),
-            _ => self.identity.placement.partition_shard(id.topic, id.index),
-        }
+        let Identity { placement, shard, .. } = self.identity;
+        let led = (0..topic.partitions).filter(|index| leader(topic, *index, placement) == shard);
+        led.map(|index| PartitionId { topic: topic.id, index }).collect()
     }
 }

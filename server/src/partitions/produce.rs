@@ -132,7 +132,7 @@ impl Partitions {
         if !matches!(round.acks, -1..=1) {
             return Some(failed(index, Refusal::of(ErrorCode::InvalidRequiredAcks)));
         }
-        if is_internal(&topic.name) {
+        if topic.is_internal() {
             return Some(failed(index, Refusal::of(ErrorCode::InvalidTopicException)));
         }
         let id = match self.locate(topic, index) {
@@ -211,11 +211,6 @@ pub(super) fn add_endpoint(
     if endpoints.iter().all(|known| known.node_id != endpoint.node_id) {
         endpoints.push(endpoint.clone());
     }
-}
-
-/// Topics that clients must not write to (`Topic.INTERNAL_TOPICS`).
-fn is_internal(topic: &str) -> bool {
-    matches!(topic, "__consumer_offsets" | "__transaction_state" | "__share_group_state")
 }
 
 /// Kafka gives the log's start with the errors that its log raises, but not with these

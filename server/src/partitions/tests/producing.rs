@@ -2,6 +2,7 @@
 
 use super::super::{Outcome, Partitions};
 use super::support::*;
+use crate::cluster::OFFSETS_TOPIC;
 use muster_codec::messages::*;
 use muster_codec::record_batch::{BatchHeader, TimestampType};
 use muster_codec::{Bytes, ErrorCode};
@@ -247,7 +248,6 @@ fn a_producer_must_not_speak_for_the_log() {
 #[test]
 fn topics_that_are_not_there_or_not_for_clients() {
     let mut world = World::new();
-    world.add_topic("__consumer_offsets", muster_codec::Uuid([9; 16]), 50);
     let mut produce = |version: i16, change: fn(&mut TopicProduceData<'static>)| {
         let mut body = produce_request(-1, 0, &batch(1));
         change(&mut body.topic_data[0]);
@@ -267,7 +267,7 @@ fn topics_that_are_not_there_or_not_for_clients() {
         assert_eq!(error(answer.error_code), ErrorCode::UnknownTopicOrPartition);
     }
     let mut body = produce_request(1, 0, &batch(1));
-    body.topic_data[0].name = "__consumer_offsets".into();
+    body.topic_data[0].name = OFFSETS_TOPIC.into();
     let request = world.call(9, &body, Partitions::produce);
     let answer = world.produced(request).unwrap();
     assert_eq!(error(answer.error_code), ErrorCode::InvalidTopicException);

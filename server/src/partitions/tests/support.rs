@@ -48,11 +48,10 @@ impl World {
 
     pub(super) fn with_shards(shards: u32) -> Self {
         let config = Config::default();
-        let partitions = Partitions::new(config.clone(), identity(shards));
         let mut world = Self {
-            partitions,
+            partitions: Partitions::new(config.clone(), identity(shards)),
+            image: ClusterImage::new(&config),
             config,
-            image: ClusterImage::default(),
             now: NOW,
             disk: Disk::default(),
             done: VecDeque::new(),

@@ -2,6 +2,7 @@
 
 use super::super::{Effects, Partitions};
 use super::support::*;
+use crate::cluster::OFFSETS_TOPIC;
 use muster_codec::{ErrorCode, Uuid};
 
 #[test]
@@ -154,9 +155,8 @@ fn added_partitions_have_logs() {
 #[test]
 fn the_offsets_topic_is_read_from_elsewhere() {
     let mut world = World::new();
-    world.add_topic("__consumer_offsets", Uuid([9; 16]), 50);
     let mut body = fetch_request(500, &[(7, 0)]);
-    body.topics[0].topic = "__consumer_offsets".into();
+    body.topics[0].topic = OFFSETS_TOPIC.into();
     let waiting = world.start_fetch(&body);
     assert!(world.fetched(waiting).is_none());
     let mut out = Effects::default();
