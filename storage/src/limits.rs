@@ -16,8 +16,11 @@ pub const OPEN_BYTES_MAX: usize = 4 << 20;
 /// Partitions that share a shard's log.
 pub const PARTITIONS_MAX: usize = 10_000;
 
-/// The default size of a shard's segments.
+/// The smallest, the default and the largest size of a shard's segments. Recovery holds one in
+/// memory at a time.
+pub const SEGMENT_BYTES_MIN: u32 = 8 << 20;
 pub const SEGMENT_BYTES_DEFAULT: u32 = 64 << 20;
+pub const SEGMENT_BYTES_MAX: u32 = 1 << 30;
 
 /// How much of a segment is filled with zeros by one write: little, for a flush may wait behind it.
 pub const ZERO_CHUNK_BYTES: usize = 256 << 10;
@@ -48,9 +51,13 @@ const _: () = assert!(
         + BLOCK_HEADER_BYTES
         + ENTRY_HEADER_BYTES
         + 2 * BLOCK_BYTES_MAX as usize
-        <= SEGMENT_BYTES_DEFAULT as usize,
+        <= SEGMENT_BYTES_MIN as usize,
     "the longest block and the segment's own header fit in a segment"
 );
+const _: () = assert!(SEGMENT_BYTES_MIN <= SEGMENT_BYTES_DEFAULT);
+const _: () = assert!(SEGMENT_BYTES_DEFAULT <= SEGMENT_BYTES_MAX);
+const _: () = assert!(SEGMENT_BYTES_MIN.is_multiple_of(BLOCK_BYTES_MAX));
+const _: () = assert!(SEGMENT_BYTES_MAX.is_multiple_of(BLOCK_BYTES_MAX));
 const _: () = assert!(ZERO_CHUNK_BYTES.is_multiple_of(BLOCK_BYTES_MAX as usize));
 const _: () = assert!(BLOCK_BYTES_MAX.is_multiple_of(BLOCK_BYTES_MIN));
 const _: () = assert!(SHARD_INDEX_SPAN_BYTES <= SHARD_READ_BYTES_MAX);

@@ -77,6 +77,11 @@ impl Gather {
         self.open_bytes + self.sealed_bytes
     }
 
+    /// What waits in open batches, in bytes of the log.
+    pub(crate) fn open_bytes(&self) -> usize {
+        self.open_bytes
+    }
+
     /// When the oldest open operation came; None if none is open.
     pub(crate) fn opened_at(&self) -> Option<i64> {
         (self.operations > 0).then_some(self.opened_at)

@@ -166,7 +166,8 @@ impl ShardLog {
     /// [`CLUSTER_PARTITION`](crate::layout::CLUSTER_PARTITION); `now` becomes the timestamp.
     ///
     /// # Errors
-    /// [`AppendError::Full`] only when [`ShardLog::is_full`]; [`AppendError::TooLarge`].
+    /// [`AppendError::TooLarge`]. A log that [is full](ShardLog::is_full) still takes operations,
+    /// for one request may cause many; it is for the caller to take no further request then.
     ///
     /// # Panics
     /// If there is no record, or no such partition can be.
@@ -176,8 +177,8 @@ impl ShardLog {
         now: i64,
         records: impl IntoIterator<Item = R>,
     ) -> Result<u64, AppendError> {
-        if self.is_full() {
-            return Err(AppendError::Full);
+        if self.gather.open_bytes() >= self.config.open_bytes_max {
+            self.gather.seal(&mut self.partitions, &self.progress);
         }
         let slot = self.partitions.slot(partition);
         let is_new = self.partitions[slot].builder.is_empty();
