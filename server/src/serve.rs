@@ -54,9 +54,10 @@ const LISTEN_RETRY: Duration = Duration::from_millis(20);
 /// # Errors
 /// What keeps the server from starting. A failure later on ends the process.
 pub fn serve(options: &Options) -> Result<(), Failure> {
+    tell_without_effect(&options.config);
     let open_files = muster_uring::raise_open_files()?;
     open_files.require(DESCRIPTORS_PER_SHARD * u64::from(options.shards))?;
-    muster_uring::probe(ring_config(&options.config))?;
+    muster_uring::probe(muster_uring::Config::default())?;
     let placement = Placement {
         shards: options.shards,
         offsets_partitions: options.config.offsets_topic_num_partitions.unsigned_abs(),
@@ -161,7 +162,7 @@ fn prepare(start: Start) -> Result<(crate::shard::Shard, Parts), Failure> {
     pin(start.number);
     let clock = Clock::start();
     let mut files = Files::new(start.options.data.clone());
-    let mut ring = Ring::new(ring_config(&start.options.config))?;
+    let mut ring = Ring::new(muster_uring::Config::default())?;
     let ids = Box::new(RandomIds::new()?);
     let loaded = load(&start.options.data, &start.common, start.number)?;
     if let Some(image) = loaded.image() {
@@ -220,19 +221,19 @@ fn wait(shards: Vec<RunningShard>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Who moves a file from Kafka shall know which of its lines do nothing here.
+fn tell_without_effect(config: &Config) {
+    let keys: Vec<_> = config.set_without_effect().collect();
+    if !keys.is_empty() {
+        info!("set, but without effect in muster: {}", keys.join(", "));
+    }
+}
+
 /// One shard to a core, as far as there are cores.
 fn pin(number: u32) {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     if let Some(core) = cores.get(number as usize % cores.len().max(1)) {
         core_affinity::set_for_current(*core);
-    }
-}
-
-fn ring_config(config: &Config) -> muster_uring::Config {
-    let default = muster_uring::Config::default();
-    muster_uring::Config {
-        connections_max: config.max_connections.unsigned_abs().clamp(1, default.connections_max),
-        ..default
     }
 }
 

@@ -129,15 +129,17 @@ fn half_a_frame_and_silence_is_closed_when_idle() {
 
 #[test]
 fn connections_over_the_limit_are_closed_and_counted_down_again() {
-    let (_directory, server) = server(&["max.connections=3"]);
-    let mut kept: Vec<Bystander> = (0..3).map(|_| Bystander::of(&server)).collect();
-    assert!(server.client(0).is_closed());
-    kept.pop();
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while server.client(0).try_call(4, heartbeat("g").into()).is_none() {
-        assert!(Instant::now() < deadline, "the place of a closed connection is free again");
+    for limit in ["max.connections=3", "max.connections.per.ip=3"] {
+        let (_directory, server) = server(&[limit]);
+        let mut kept: Vec<Bystander> = (0..3).map(|_| Bystander::of(&server)).collect();
+        assert!(server.client(0).is_closed(), "{limit}");
+        kept.pop();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while server.client(0).try_call(4, heartbeat("g").into()).is_none() {
+            assert!(Instant::now() < deadline, "the place of a closed connection is free again");
+        }
+        kept.iter_mut().for_each(Bystander::is_served);
     }
-    kept.iter_mut().for_each(Bystander::is_served);
 }
 
 #[test]

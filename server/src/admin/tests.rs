@@ -389,7 +389,7 @@ fn topic_configs_tell_where_they_come_from() {
         [
             "cleanup.policy=compact 1w 1:cleanup.policy=compact 5:log.cleanup.policy=delete",
             "compression.type=producer 1w 1:compression.type=producer 5:compression.type=producer",
-            "segment.bytes=104857600 1w 1:segment.bytes=104857600 5:log.segment.bytes=1073741824",
+            "segment.bytes=16777216 1w 1:segment.bytes=16777216 5:log.segment.bytes=1073741824",
         ]
     );
     assert_eq!(describe(&cluster, 2, "t1", &[]).unwrap().len(), 33);

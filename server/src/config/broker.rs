@@ -1,9 +1,9 @@
 //! The configs of a broker: one row each, and everything else is derived from the rows.
 //!
 //! A field is Kafka's key with underscores for dots. Types, defaults and ranges are those of
-//! Kafka 4.3 (`AbstractKafkaConfig.CONFIG_DEF`), but for `log.dir`. Keys of what muster does not
-//! have at all (TLS, SASL, authorizers, tiered storage, plug-ins) are not here: who sets one of
-//! those counts on something, and is told.
+//! Kafka 4.3 (`AbstractKafkaConfig.CONFIG_DEF`), but for `log.dir` and
+//! `offsets.topic.segment.bytes`. Keys of what muster does not have at all (TLS, SASL, authorizers,
+//! tiered storage, plug-ins) are not here: who sets one of those counts on something, and is told.
 
 use super::key::{Flags, Key, find, key_name, set_field};
 use super::value::{CleanupPolicy, CompressionType, ConfigValue, Valid, at_least, between, words};
@@ -65,7 +65,7 @@ broker_configs! {
     broker_session_timeout_ms: i32 = 9_000, Valid::Any, [];
     compression_gzip_level: i32 = -1, Valid::GzipLevel, [dynamic];
     compression_lz4_level: i32 = 9, between(1, 17), [dynamic];
-    compression_type: CompressionType = CompressionType::Producer, Valid::Any, [obeyed dynamic];
+    compression_type: CompressionType = CompressionType::Producer, Valid::Any, [dynamic];
     compression_zstd_level: i32 = 3, between(-131_072, 22), [dynamic];
     connection_failed_authentication_delay_ms: i32 = 100, at_least(0), [];
     connections_max_idle_ms: i64 = 600_000, Valid::Any, [obeyed];
@@ -172,11 +172,11 @@ broker_configs! {
     log_dir_failure_timeout_ms: i64 = 30_000, at_least(1), [];
     log_dirs: Option<Vec<String>> = None, Valid::Any, [obeyed];
     log_flush_interval_messages: i64 = i64::MAX, at_least(1), [obeyed dynamic];
-    log_flush_interval_ms: Option<i64> = None, Valid::Any, [obeyed dynamic];
+    log_flush_interval_ms: Option<i64> = None, Valid::Any, [dynamic];
     log_flush_offset_checkpoint_interval_ms: i32 = 60_000, at_least(0), [];
-    log_flush_scheduler_interval_ms: i64 = i64::MAX, Valid::Any, [obeyed];
+    log_flush_scheduler_interval_ms: i64 = i64::MAX, Valid::Any, [];
     log_flush_start_offset_checkpoint_interval_ms: i32 = 60_000, at_least(0), [];
-    log_index_interval_bytes: i32 = 4_096, at_least(0), [obeyed dynamic];
+    log_index_interval_bytes: i32 = 4_096, at_least(0), [dynamic];
     log_index_size_max_bytes: i32 = 10_485_760, at_least(4), [dynamic];
     log_initial_task_delay_ms: i64 = 30_000, at_least(0), [internal];
     log_local_retention_bytes: i64 = -2, at_least(-2), [dynamic];
@@ -192,8 +192,8 @@ broker_configs! {
     log_retention_minutes: Option<i32> = None, Valid::Any, [obeyed];
     log_retention_ms: Option<i64> = None, Valid::Any, [obeyed dynamic];
     log_roll_hours: i32 = 168, at_least(1), [obeyed];
-    log_roll_jitter_hours: i32 = 0, at_least(0), [obeyed];
-    log_roll_jitter_ms: Option<i64> = None, Valid::Any, [obeyed dynamic];
+    log_roll_jitter_hours: i32 = 0, at_least(0), [];
+    log_roll_jitter_ms: Option<i64> = None, Valid::Any, [dynamic];
     log_roll_ms: Option<i64> = None, Valid::Any, [obeyed dynamic];
     log_segment_bytes: i32 = 1_073_741_824, at_least(1_048_576), [obeyed dynamic];
     log_segment_delete_delay_ms: i64 = 60_000, at_least(0), [dynamic];
@@ -214,7 +214,7 @@ broker_configs! {
     metrics_num_samples: i32 = 2, at_least(1), [];
     metrics_recording_level: String = "INFO".into(), Valid::Any, [];
     metrics_sample_window_ms: i64 = 30_000, at_least(1), [];
-    min_insync_replicas: i32 = 1, at_least(1), [obeyed dynamic];
+    min_insync_replicas: i32 = 1, at_least(1), [dynamic];
     node_id: Option<i32> = None, at_least(0), [];
     num_io_threads: i32 = 8, at_least(1), [dynamic];
     num_network_threads: i32 = 3, at_least(1), [dynamic];
@@ -230,13 +230,15 @@ broker_configs! {
     offsets_topic_compression_codec: i32 = 0, Valid::Any, [];
     offsets_topic_num_partitions: i32 = 50, at_least(1), [obeyed];
     offsets_topic_replication_factor: i16 = 3, at_least(1), [];
-    offsets_topic_segment_bytes: i32 = 104_857_600, at_least(1), [obeyed];
+    // Kafka's 100 MiB would delay the first answer on a new data directory, and write as much for a
+    // server that does little: a segment is filled with zeros before it takes its first record.
+    offsets_topic_segment_bytes: i32 = 16_777_216, at_least(1), [obeyed];
     process_roles: Option<Vec<String>> = None, Valid::EachOneOf(&["broker", "controller"]), [];
     producer_id_expiration_check_interval_ms: i32 = 600_000, at_least(1), [internal];
     producer_id_expiration_ms: i32 = 86_400_000, at_least(1), [obeyed dynamic];
     producer_purgatory_purge_interval_requests: i32 = 1_000, Valid::Any, [];
     queued_max_request_bytes: i64 = -1, Valid::Any, [];
-    queued_max_requests: i32 = 500, at_least(1), [obeyed];
+    queued_max_requests: i32 = 500, at_least(1), [];
     quota_window_num: i32 = 11, at_least(1), [];
     quota_window_size_seconds: i32 = 1, at_least(1), [];
     replica_fetch_backoff_ms: i32 = 1_000, at_least(0), [];
@@ -267,10 +269,10 @@ broker_configs! {
     share_fetch_purgatory_purge_interval_requests: i32 = 1_000, Valid::Any, [];
     socket_connection_setup_timeout_max_ms: i64 = 30_000, Valid::Any, [];
     socket_connection_setup_timeout_ms: i64 = 10_000, Valid::Any, [];
-    socket_listen_backlog_size: i32 = 50, at_least(1), [obeyed];
-    socket_receive_buffer_bytes: i32 = 102_400, Valid::Any, [obeyed];
+    socket_listen_backlog_size: i32 = 50, at_least(1), [];
+    socket_receive_buffer_bytes: i32 = 102_400, Valid::Any, [];
     socket_request_max_bytes: i32 = 104_857_600, at_least(1), [obeyed];
-    socket_send_buffer_bytes: i32 = 102_400, Valid::Any, [obeyed];
+    socket_send_buffer_bytes: i32 = 102_400, Valid::Any, [];
     telemetry_max_bytes: i32 = 1_048_576, at_least(1), [];
     transaction_abort_timed_out_transaction_cleanup_interval_ms: i32 = 10_000, at_least(1), [];
     transaction_max_timeout_ms: i32 = 900_000, at_least(1), [];

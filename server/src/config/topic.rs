@@ -51,7 +51,7 @@ topic_configs! {
         from ["compression.gzip.level"];
     compression_lz4_level: i32 = |c| c.compression_lz4_level, between(1, 17), [],
         from ["compression.lz4.level"];
-    compression_type: CompressionType = |c| c.compression_type, Valid::Any, [obeyed],
+    compression_type: CompressionType = |c| c.compression_type, Valid::Any, [],
         from ["compression.type"];
     compression_zstd_level: i32 = |c| c.compression_zstd_level, between(-131_072, 22), [],
         from ["compression.zstd.level"];
@@ -62,7 +62,7 @@ topic_configs! {
     flush_messages: i64 = |c| c.log_flush_interval_messages, at_least(1), [obeyed],
         from ["log.flush.interval.messages"];
     flush_ms: i64 = |c| c.log_flush_interval_ms.unwrap_or(c.log_flush_scheduler_interval_ms),
-        at_least(0), [obeyed], from ["log.flush.interval.ms", "log.flush.scheduler.interval.ms"];
+        at_least(0), [], from ["log.flush.interval.ms", "log.flush.scheduler.interval.ms"];
     follower_replication_throttled_replicas: Vec<String> = |_c| Vec::new(),
         Valid::ThrottledReplicas("follower.replication.throttled.replicas"), [];
     index_interval_bytes: i32 = |c| c.log_index_interval_bytes, at_least(0), [],
@@ -87,7 +87,7 @@ topic_configs! {
         from ["log.cleaner.min.cleanable.ratio"];
     min_compaction_lag_ms: i64 = |c| c.log_cleaner_min_compaction_lag_ms, at_least(0), [],
         from ["log.cleaner.min.compaction.lag.ms"];
-    min_insync_replicas: i32 = |c| c.min_insync_replicas, at_least(1), [obeyed],
+    min_insync_replicas: i32 = |c| c.min_insync_replicas, at_least(1), [],
         from ["min.insync.replicas"];
     preallocate: bool = |c| c.log_preallocate, Valid::Any, [],
         from ["log.preallocate"];

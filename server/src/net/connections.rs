@@ -3,18 +3,37 @@
 use super::connection::{Connection, ConnectionId};
 use muster_codec::Response;
 use muster_coordinator::RequestId;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 
-/// What one connection may hold of the shard's memory.
+/// How many connections a shard holds, and what one may hold of its memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// `max.connections`
     pub connections: usize,
+    /// `max.connections.per.ip`
+    pub connections_per_ip: usize,
     /// Requests that a connection may have in flight before it is read no further.
     pub requests_in_flight: usize,
     /// Bytes of answers that a client may leave unread before it is read no further.
     pub output_bytes: usize,
+}
+
+/// Why a connection is not taken: so many are open already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TooMany {
+    Connections(usize),
+    PerIp(usize),
+}
+
+impl fmt::Display for TooMany {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connections(max) => write!(f, "max.connections={max} are open"),
+            Self::PerIp(max) => write!(f, "max.connections.per.ip={max} of its address are open"),
+        }
+    }
 }
 
 /// Frames kept for their capacity, and the largest worth keeping.
@@ -27,6 +46,8 @@ pub struct Connections {
     limits: Limits,
     slots: Vec<Option<Connection>>,
     open: usize,
+    /// How many are open of each host that has any.
+    per_host: HashMap<Arc<str>, usize>,
     /// All positions up to this one are durable.
     flushed: u64,
     /// Connections whose next answer may be free to leave once a position is durable. Positions
@@ -43,6 +64,7 @@ impl Connections {
             limits,
             slots: Vec::new(),
             open: 0,
+            per_host: HashMap::new(),
             flushed: 0,
             waiting: VecDeque::new(),
             dirty: Vec::new(),
@@ -58,29 +80,47 @@ impl Connections {
         self.open == 0
     }
 
-    /// False, and nothing is kept, if there are as many as may be.
-    #[must_use]
-    pub fn open(&mut self, id: ConnectionId, host: Arc<str>, now: i64) -> bool {
-        if self.open >= self.limits.connections {
-            return false;
+    /// Connections that are open stay so, even if fewer may be from now on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Takes a new connection.
+    ///
+    /// # Errors
+    /// There are as many as may be; nothing is kept.
+    pub fn open(&mut self, id: ConnectionId, host: Arc<str>, now: i64) -> Result<(), TooMany> {
+        let Limits { connections, connections_per_ip, .. } = self.limits;
+        if self.open >= connections {
+            return Err(TooMany::Connections(connections));
+        }
+        if self.per_host.get(&host).copied().unwrap_or(0) >= connections_per_ip {
+            return Err(TooMany::PerIp(connections_per_ip));
         }
         if self.slots.len() <= id.slot() {
             self.slots.resize_with(id.slot() + 1, || None);
         }
         debug_assert!(self.slots[id.slot()].is_none());
+        *self.per_host.entry(host.clone()).or_default() += 1;
         self.slots[id.slot()] = Some(Connection::new(id, host, now));
         self.open += 1;
-        true
+        Ok(())
     }
 
     /// Forgets a connection and its requests; answers to them go nowhere from now on.
     pub fn close(&mut self, id: ConnectionId) -> bool {
-        let known = self.get(id).is_some();
-        if known {
-            self.slots[id.slot()] = None;
-            self.open -= 1;
+        let slot = self.slots.get_mut(id.slot());
+        let Some(connection) = slot.and_then(|slot| slot.take_if(|c| c.id == id)) else {
+            return false;
+        };
+        self.open -= 1;
+        if let Some(count) = self.per_host.get_mut(&connection.host) {
+            *count -= 1;
+            if *count == 0 {
+                self.per_host.remove(&connection.host);
+            }
         }
-        known
+        true
     }
 
     pub(crate) fn get(&self, id: ConnectionId) -> Option<&Connection> {
@@ -194,5 +234,39 @@ impl Connections {
         {
             self.dirty.push(id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_no_more_connections_than_it_may() {
+        let limits = Limits {
+            connections: 3,
+            connections_per_ip: 2,
+            requests_in_flight: 1,
+            output_bytes: 1,
+        };
+        let mut connections = Connections::new(limits);
+        let open = |connections: &mut Connections, slot: u32, host: &str| {
+            connections.open(ConnectionId::new(slot, 0), host.into(), 0)
+        };
+        assert_eq!(open(&mut connections, 0, "/10.0.0.1"), Ok(()));
+        assert_eq!(open(&mut connections, 1, "/10.0.0.1"), Ok(()));
+        assert_eq!(open(&mut connections, 2, "/10.0.0.1"), Err(TooMany::PerIp(2)));
+        assert!(!connections.close(ConnectionId::new(2, 0)), "it was not taken");
+        assert_eq!(open(&mut connections, 2, "/10.0.0.2"), Ok(()));
+        assert_eq!(open(&mut connections, 3, "/10.0.0.3"), Err(TooMany::Connections(3)));
+        assert!(connections.close(ConnectionId::new(0, 0)));
+        assert!(!connections.close(ConnectionId::new(0, 0)), "once is enough");
+        assert_eq!(open(&mut connections, 0, "/10.0.0.1"), Ok(()));
+        for (slot, left) in [(0, 2), (1, 1), (2, 0)] {
+            assert!(connections.close(ConnectionId::new(slot, 0)));
+            assert_eq!(connections.per_host.len(), left);
+        }
+        connections.set_limits(Limits { connections: 0, ..limits });
+        assert_eq!(open(&mut connections, 0, "/10.0.0.1"), Err(TooMany::Connections(0)));
     }
 }

@@ -4,4 +4,4 @@ mod connection;
 mod connections;
 
 pub use connection::ConnectionId;
-pub use connections::{Connections, Limits};
+pub use connections::{Connections, Limits, TooMany};

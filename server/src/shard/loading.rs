@@ -4,6 +4,7 @@
 use super::durable::{self, GroupLog};
 use super::{Common, Controller, ProducerIds, Shard, Stopping};
 use crate::cluster::{ClusterImage, Endpoint};
+use crate::config::Config;
 use crate::net::{Connections, Limits};
 use crate::partitions::{Effects, Identity, Partitions};
 use muster_codec::DecodeError;
@@ -11,6 +12,7 @@ use muster_codec::messages::NodeEndpoint;
 use muster_codec::records::{ClusterRecord, GroupRecord};
 use muster_coordinator::{Coordinator, Ids};
 use muster_storage::layout::CLUSTER_PARTITION;
+use muster_storage::limits::{BLOCK_BYTES_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use muster_storage::shard_log::recovery::segment_files;
 use muster_storage::{
     Corruption, FileId, FileOp, LogConfig, PartitionError, Recovered, RecoveredBatch, Recovery,
@@ -32,7 +34,8 @@ const PARTITION_FILES_MAX: u32 = 4_096;
 const PARTITION_TOKENS: u8 = 2;
 
 /// Requests that a connection may have in flight, and bytes of answers that it may leave unread.
-const LIMITS: Limits = Limits { connections: 0, requests_in_flight: 1_000, output_bytes: 4 << 20 };
+const REQUESTS_IN_FLIGHT_MAX: usize = 1_000;
+const OUTPUT_BYTES_MAX: usize = 4 << 20;
 
 /// Why a shard cannot start.
 #[derive(Debug)]
@@ -179,10 +182,9 @@ impl Loaded {
         let mut partitions = Partitions::new(config.clone(), identity(&self.common, self.number));
         let mut effects = Effects::default();
         partitions.open(now, data, &image, &mut effects)?;
-        let connections = self.common.config.max_connections.unsigned_abs() as usize;
         let mut shard = Shard {
             number: self.number,
-            connections: Connections::new(Limits { connections, ..LIMITS }),
+            connections: Connections::new(limits(&config)),
             groups: GroupLog::new(self.coordinator, log, self.common.placement),
             partitions,
             controller: self.image.map(Controller::new),
@@ -206,12 +208,29 @@ impl Loaded {
         LogConfig {
             dir: log_directory(self.common.placement.shards, self.number),
             log_id,
+            segment_bytes: self.segment_bytes(),
             block_bytes,
             linger_ms: self.common.config.group_coordinator_append_linger_ms,
             first_file_id: 0,
             token_tag: durable::LOG_TOKENS,
             ..Default::default()
         }
+    }
+
+    /// `offsets.topic.segment.bytes`, as near to it as the log can have them.
+    fn segment_bytes(&self) -> u32 {
+        let wanted = self.common.config.offsets_topic_segment_bytes.unsigned_abs();
+        wanted.next_multiple_of(BLOCK_BYTES_MAX).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
+    }
+}
+
+/// What the connections of a shard are held to.
+pub(super) fn limits(config: &Config) -> Limits {
+    Limits {
+        connections: config.max_connections.unsigned_abs() as usize,
+        connections_per_ip: config.max_connections_per_ip.unsigned_abs() as usize,
+        requests_in_flight: REQUESTS_IN_FLIGHT_MAX,
+        output_bytes: OUTPUT_BYTES_MAX,
     }
 }
 

@@ -59,8 +59,8 @@ impl Shard {
         if self.stopping != Stopping::No {
             return self.end(id, None);
         }
-        if !self.connections.open(id, host, self.now) {
-            self.close(id, "max.connections are open".to_owned());
+        if let Err(too_many) = self.connections.open(id, host, self.now) {
+            self.close(id, too_many.to_string());
         }
     }
 
