@@ -140,7 +140,7 @@ impl<'v> Creation<'v> {
             check_manual_assignment(self.view, topic)?;
             return Err(no_manual_assignment());
         }
-        check_replication_factor(topic.replication_factor)?;
+        check_replication_factor(topic.replication_factor, self.view.placement.shards)?;
         match topic.num_partitions {
             -1 => Ok(self.view.config.num_partitions),
             count if count > 0 => Ok(count),
@@ -218,14 +218,16 @@ fn overrides(topic: &CreatableTopic<'_>) -> Result<Overrides, Refused> {
 }
 
 /// There is one replica of each partition, on the shard that leads it.
-fn check_replication_factor(factor: i16) -> Result<(), Refused> {
+fn check_replication_factor(factor: i16, brokers: u32) -> Result<(), Refused> {
+    let unable = |why: &str| format!("Unable to replicate the partition {factor} time(s): {why}");
     let words = match factor {
         -1 | 1 => return Ok(()),
         ..=0 => "Replication factor must be larger than 0, or -1 to use the default value.".into(),
-        _ => format!(
-            "Unable to replicate the partition {factor} time(s): muster keeps one replica of each \
-             partition."
-        ),
+        _ if u32::from(factor.unsigned_abs()) > brokers => unable(&format!(
+            "The target replication factor of {factor} cannot be reached because only {brokers} \
+             broker(s) are registered or some brokers have all their log directories cordoned."
+        )),
+        _ => unable("muster keeps one replica of each partition."),
     };
     Err(Refused::new(ErrorCode::InvalidReplicationFactor, words))
 }

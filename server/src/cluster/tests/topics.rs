@@ -68,6 +68,13 @@ fn topics_are_refused_with_kafkas_words() {
              muster keeps one replica of each partition.",
         ),
         (
+            replicas(i16::MAX),
+            InvalidReplicationFactor,
+            "Unable to replicate the partition 32767 time(s): The target replication factor of \
+             32767 cannot be reached because only 2 broker(s) are registered or some brokers have \
+             all their log directories cordoned.",
+        ),
+        (
             CreatableTopic { replication_factor: 1, ..assigned.clone() },
             InvalidRequest,
             "A manual partition assignment was specified, but replication factor was not set to \
