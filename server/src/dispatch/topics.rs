@@ -21,7 +21,10 @@ impl Shard {
         let out = &mut effects;
         match request {
             Request::Produce(body) => self.partitions.produce(call, body, out),
-            Request::Fetch(body) => self.partitions.fetch(call, body, out),
+            Request::Fetch(body) => {
+                self.connections.hold(call.request);
+                self.partitions.fetch(call, body, out);
+            }
             Request::ListOffsets(body) => self.partitions.list_offsets(call, body, out),
             Request::DeleteRecords(body) => self.partitions.delete_records(call, body, out),
             Request::OffsetForLeaderEpoch(body) => {
@@ -36,6 +39,7 @@ impl Shard {
     pub(crate) fn ask_controller(&mut self, call: &Call<'_>, api: ApiKey) {
         let admin = AdminRequest { api, version: call.version, body: call.body.to_vec() };
         let (from, request) = (self.number, call.request);
+        self.connections.hold(request);
         self.tell_controller(Message::Admin { from, request, admin });
     }
 

@@ -56,11 +56,17 @@ pub(crate) struct Connection {
     pub(crate) unsent: usize,
     /// Whether the reactor was told to receive no more.
     pub(crate) receive_paused: bool,
+    /// Whether it goes on when the log has room again.
+    pub(crate) waits_for_log: bool,
     /// Listed in `Connections::dirty`.
     pub(crate) dirty: bool,
     in_flight: VecDeque<InFlight>,
     /// The sequence number of the first request in flight.
     first_sequence: u64,
+    /// Bytes of answers in flight: they may not leave yet.
+    ready_bytes: usize,
+    /// No request is handled until the one before this sequence number is answered.
+    held_until: u64,
 }
 
 impl Connection {
@@ -73,14 +79,31 @@ impl Connection {
             output: Vec::new(),
             unsent: 0,
             receive_paused: false,
+            waits_for_log: false,
             dirty: false,
             in_flight: VecDeque::new(),
             first_sequence: 0,
+            ready_bytes: 0,
+            held_until: 0,
         }
     }
 
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.len()
+    }
+
+    /// Bytes of answers that the client has not taken yet.
+    pub(crate) fn unread_bytes(&self) -> usize {
+        self.ready_bytes + self.output.len() + self.unsent
+    }
+
+    /// Has further requests wait until this one, the last, is answered.
+    pub(crate) fn hold(&mut self, sequence: u64) {
+        self.held_until = sequence + 1;
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.first_sequence < self.held_until
     }
 
     /// Takes a place in the order of answers; the number names the request.
@@ -110,6 +133,7 @@ impl Connection {
             self.output = frame;
             self.pop_first();
         } else {
+            self.ready_bytes += frame.len();
             request.answer = Answer::Ready { frame, visible_at };
         }
         leaves_now
@@ -128,6 +152,7 @@ impl Connection {
         while let Some(request) = self.in_flight.front_mut() {
             match &mut request.answer {
                 Answer::Ready { frame, visible_at } if *visible_at <= flushed => {
+                    self.ready_bytes -= frame.len();
                     self.output.extend_from_slice(frame);
                     frame.clear();
                     spare.push(std::mem::take(frame));

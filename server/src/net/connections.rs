@@ -145,8 +145,9 @@ impl Connections {
     /// Whether no further request of this connection may be handled now.
     pub fn is_stalled(&self, id: ConnectionId) -> bool {
         self.get(id).is_some_and(|connection| {
-            connection.in_flight() >= self.limits.requests_in_flight
-                || connection.output.len() + connection.unsent > self.limits.output_bytes
+            connection.is_held()
+                || connection.in_flight() >= self.limits.requests_in_flight
+                || connection.unread_bytes() > self.limits.output_bytes
         })
     }
 
@@ -155,6 +156,14 @@ impl Connections {
         let connection = self.get_mut(id);
         let sequence = connection.map_or(0, |c| c.begin(correlation_id, api_version));
         RequestId { connection: id.0, sequence }
+    }
+
+    /// Has the later requests of a connection wait until this one is answered: how much memory the
+    /// answer takes is known only then. (Kafka does so with all requests.)
+    pub fn hold(&mut self, request: RequestId) {
+        if let Some(connection) = self.get_mut(ConnectionId(request.connection)) {
+            connection.hold(request.sequence);
+        }
     }
 
     /// Takes the answer to a request. It leaves when the earlier ones have left and `visible_at`

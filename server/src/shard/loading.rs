@@ -18,6 +18,7 @@ use muster_storage::{
     Corruption, FileId, FileOp, LogConfig, PartitionError, Recovered, RecoveredBatch, Recovery,
     ShardLog,
 };
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -196,7 +197,7 @@ impl Loaded {
             commands: Vec::new(),
             config,
             sendable: Vec::new(),
-            waiting_for_log: Vec::new(),
+            waiting_for_log: VecDeque::new(),
             next_idle_sweep: now,
             stopping: Stopping::No,
         };

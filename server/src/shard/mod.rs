@@ -24,6 +24,7 @@ use crate::net::{ConnectionId, Connections};
 use crate::partitions::Partitions;
 use crate::placement::Placement;
 use muster_coordinator::Ids;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// What all shards of a server have in common.
@@ -70,7 +71,7 @@ pub struct Shard {
     /// Connections with output to send.
     sendable: Vec<ConnectionId>,
     /// Connections that go on when the log has room again.
-    waiting_for_log: Vec<ConnectionId>,
+    waiting_for_log: VecDeque<ConnectionId>,
     next_idle_sweep: i64,
     stopping: Stopping,
 }

@@ -103,19 +103,23 @@ impl Shard {
         handled
     }
 
-    /// Keeps what is not handled yet, and stops receiving while the connection is stalled.
+    /// Keeps what is not handled yet, and receives no more while the connection is stalled.
     fn keep_input(&mut self, id: ConnectionId, mut input: Vec<u8>) {
-        let stalled = self.is_stalled(id);
+        let (log_is_full, stalled) = (self.groups.log.is_full(), self.is_stalled(id));
         let Some(connection) = self.connections.get_mut(id) else { return };
         if input.is_empty() && input.capacity() > KEPT_INPUT_BYTES_MAX {
             input = Vec::new();
         }
         connection.input = input;
-        if stalled && !std::mem::replace(&mut connection.receive_paused, true) {
-            self.commands.push(Command::PauseReceive { connection: id });
+        let paused = stalled && !connection.input.is_empty();
+        if paused && log_is_full && !std::mem::replace(&mut connection.waits_for_log, true) {
+            self.waiting_for_log.push_back(id);
         }
-        if stalled && self.groups.log.is_full() {
-            self.waiting_for_log.push(id);
+        if std::mem::replace(&mut connection.receive_paused, paused) != paused {
+            self.commands.push(match paused {
+                true => Command::PauseReceive { connection: id },
+                false => Command::ResumeReceive { connection: id },
+            });
         }
     }
 
@@ -125,36 +129,31 @@ impl Shard {
         self.connections.is_stalled(id) || self.groups.log.is_full()
     }
 
-    /// Goes on with the connections whose answers left, and, if the log has room again, with those
-    /// that waited for it.
+    /// Goes on with the connections whose answers left, and, as far as the log has room again, with
+    /// those that waited for it, in the order in which they came to.
     fn resume_stalled(&mut self) {
         let mut dirty = std::mem::take(&mut self.sendable);
         self.connections.take_dirty(&mut dirty);
         dirty.iter().for_each(|id| self.resume(*id));
         self.sendable = dirty;
-        if !self.groups.log.is_full() {
-            std::mem::take(&mut self.waiting_for_log).into_iter().for_each(|id| self.resume(id));
+        for _ in 0..self.waiting_for_log.len() {
+            if self.groups.log.is_full() {
+                break;
+            }
+            let Some(id) = self.waiting_for_log.pop_front() else { break };
+            self.connections.get_mut(id).into_iter().for_each(|c| c.waits_for_log = false);
+            self.resume(id);
         }
     }
 
-    /// Goes on with connections that were stalled and are no longer.
+    /// Goes on with a connection that was stalled, as far as it is no longer.
     fn resume(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id) else { return };
-        if !connection.receive_paused || self.is_stalled(id) {
-            return;
-        }
-        let Some(connection) = self.connections.get_mut(id) else { return };
+        let connection = self.connections.get_mut(id).filter(|c| c.receive_paused);
+        let Some(connection) = connection else { return };
         let mut input = std::mem::take(&mut connection.input);
         let handled = self.frames(id, &input);
         input.drain(..handled);
         self.keep_input(id, input);
-        if self.is_stalled(id) {
-            return;
-        }
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.receive_paused = false;
-            self.commands.push(Command::ResumeReceive { connection: id });
-        }
     }
 
     /// Closes a connection for a reason that the log shall tell.

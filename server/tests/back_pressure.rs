@@ -1,0 +1,130 @@
+//! Who sends faster than the disk takes, or asks for more than it reads, is held back: in bounded
+//! memory, without being forgotten, and without the others noticing.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use muster_codec::messages::*;
+use muster_codec::record_batch::BatchBuilder;
+use muster_codec::{ApiKey, Bytes, Request, Response};
+use std::thread;
+use std::time::{Duration, Instant};
+use support::{Client, Server, create_topic};
+
+/// More than the log takes before it is full, from each of so many clients.
+const CLIENTS: usize = 16;
+const COMMITS: usize = 60;
+const PARTITIONS: i32 = 50;
+
+fn server() -> (tempfile::TempDir, Server) {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), 1, &[]);
+    create_topic(&server, "t", 1);
+    (directory, server)
+}
+
+fn large_commit(group: usize) -> Request<'static> {
+    let partition = OffsetCommitRequestPartition {
+        committed_offset: 1,
+        committed_metadata: Some("m".repeat(4_000).into()),
+        ..Default::default()
+    };
+    let topic = OffsetCommitRequestTopic {
+        name: "t".into(),
+        partitions: vec![partition; PARTITIONS as usize],
+        ..Default::default()
+    };
+    OffsetCommitRequest {
+        group_id: format!("group-{group}").into(),
+        topics: vec![topic],
+        ..Default::default()
+    }
+    .into()
+}
+
+#[test]
+fn whoever_fills_the_log_is_answered_when_it_has_room_again() {
+    let (_directory, server) = server();
+    let pipelines: Vec<_> = (0..CLIENTS)
+        .map(|group| {
+            let mut client = server.client(0);
+            thread::spawn(move || pipelined_commits(&mut client, group))
+        })
+        .collect();
+    for pipeline in pipelines {
+        assert_eq!(pipeline.join().unwrap(), COMMITS, "every commit is answered");
+    }
+}
+
+/// How many of the commits were answered.
+fn pipelined_commits(client: &mut Client, group: usize) -> usize {
+    let commit = large_commit(group);
+    let ids: Vec<_> = (0..COMMITS).map_while(|_| client.send(8, &commit)).collect();
+    ids.iter().map_while(|id| client.receive(ApiKey::OffsetCommit, 8, *id)).count()
+}
+
+const RECORD_BYTES: usize = 900_000;
+const FETCHES: usize = 400;
+
+fn produce_large(client: &mut Client) {
+    let mut builder = BatchBuilder::default();
+    builder.append(0, &(&b"key"[..], Some(&vec![7; RECORD_BYTES][..])));
+    let records = Some(Bytes::from(builder.seal(0, -1).to_vec()));
+    let partition = PartitionProduceData { index: 0, records };
+    let topic = TopicProduceData {
+        name: "t".into(),
+        partition_data: vec![partition],
+        ..Default::default()
+    };
+    let topic_data = vec![topic];
+    let request = ProduceRequest { acks: -1, timeout_ms: 10_000, topic_data, ..Default::default() };
+    let Response::Produce(body) = client.call(9, request.into()) else { panic!() };
+    assert_eq!(body.responses[0].partition_responses[0].error_code, 0);
+}
+
+fn fetch() -> Request<'static> {
+    let partition = FetchPartition { partition_max_bytes: i32::MAX, ..Default::default() };
+    let topic = FetchTopic { topic: "t".into(), partitions: vec![partition], ..Default::default() };
+    FetchRequest { max_bytes: i32::MAX, topics: vec![topic], ..Default::default() }.into()
+}
+
+#[test]
+fn fetches_that_nobody_reads_take_the_memory_of_a_few() {
+    let (_directory, server) = server();
+    let mut bystander = server.client(0);
+    produce_large(&mut bystander);
+    let before = resident_bytes(&server);
+    let mut deaf = server.client(0);
+    let pipelined: Vec<u8> =
+        (0..FETCHES as i32).flat_map(|id| support::frame(4, id, &fetch())).collect();
+    deaf.send_raw(&pipelined);
+    let deadline = Instant::now() + Duration::from_secs(1);
+    while Instant::now() < deadline {
+        let started = Instant::now();
+        bystander.call(3, Request::ApiVersions(ApiVersionsRequest::default()));
+        assert!(started.elapsed() < Duration::from_secs(1), "the others are served");
+    }
+    let grown = resident_bytes(&server).saturating_sub(before);
+    assert!(grown < FETCHES * RECORD_BYTES / 5, "{grown} bytes for a client that does not read");
+}
+
+#[test]
+fn pipelined_fetches_are_answered_in_order() {
+    let (_directory, server) = server();
+    let mut client = server.client(0);
+    produce_large(&mut client);
+    let ids: Vec<_> = (0..20).map(|_| client.send(4, &fetch()).unwrap()).collect();
+    for id in ids {
+        let response = client.receive(ApiKey::Fetch, 4, id).unwrap();
+        let Response::Fetch(body) = response else { panic!("{response:?}") };
+        let records = body.responses[0].partitions[0].records.as_ref().unwrap();
+        assert!(records.len() > RECORD_BYTES);
+    }
+}
+
+fn resident_bytes(server: &Server) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
+}
