@@ -19,7 +19,7 @@ pub const PARTITIONS_MAX: usize = 10_000;
 /// The smallest, the default and the largest size of a shard's segments. Recovery holds one in
 /// memory at a time.
 pub const SEGMENT_BYTES_MIN: u32 = 8 << 20;
-pub const SEGMENT_BYTES_DEFAULT: u32 = 64 << 20;
+pub const SEGMENT_BYTES_DEFAULT: u32 = 16 << 20;
 pub const SEGMENT_BYTES_MAX: u32 = 1 << 30;
 
 /// How much of a segment is filled with zeros by one write: little, for a flush may wait behind it.

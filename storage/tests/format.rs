@@ -11,7 +11,8 @@ use muster_storage::layout::{
 };
 use muster_storage::limits::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, OPEN_BYTES_MAX, OPERATION_BYTES_MAX,
-    PARTITION_INDEX_SPAN_BYTES, PARTITIONS_MAX, SEGMENT_BYTES_DEFAULT, SHARD_INDEX_SPAN_BYTES,
+    PARTITION_INDEX_SPAN_BYTES, PARTITIONS_MAX, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MAX,
+    SEGMENT_BYTES_MIN, SHARD_INDEX_SPAN_BYTES,
 };
 use muster_storage::partition_log::{
     START_OFFSET_MAGIC, START_OFFSET_SLOT_BYTES, START_OFFSET_SLOT_STRIDE, START_OFFSET_VERSION,
@@ -22,7 +23,7 @@ const FORMAT: &str = include_str!("../FORMAT.md");
 
 #[test]
 fn the_numbers_in_the_document_are_those_of_the_code() {
-    let constants: [(&str, u64); 19] = [
+    let constants: [(&str, u64); 21] = [
         ("FORMAT_VERSION", FORMAT_VERSION.into()),
         ("SEGMENT_MAGIC", SEGMENT_MAGIC.into()),
         ("SEGMENT_HEADER_BYTES", SEGMENT_HEADER_BYTES as u64),
@@ -31,7 +32,9 @@ fn the_numbers_in_the_document_are_those_of_the_code() {
         ("PARTITION_BYTES", PARTITION_BYTES as u64),
         ("BLOCK_BYTES_MIN", BLOCK_BYTES_MIN.into()),
         ("BLOCK_BYTES_MAX", BLOCK_BYTES_MAX.into()),
+        ("SEGMENT_BYTES_MIN", SEGMENT_BYTES_MIN.into()),
         ("SEGMENT_BYTES_DEFAULT", SEGMENT_BYTES_DEFAULT.into()),
+        ("SEGMENT_BYTES_MAX", SEGMENT_BYTES_MAX.into()),
         ("OPERATION_BYTES_MAX", OPERATION_BYTES_MAX as u64),
         ("OPEN_BYTES_MAX", OPEN_BYTES_MAX as u64),
         ("PARTITIONS_MAX", PARTITIONS_MAX as u64),

@@ -8,6 +8,7 @@
 use super::key::{Flags, Key, find, key_name, set_field};
 use super::value::{CleanupPolicy, CompressionType, ConfigValue, Valid, at_least, between, words};
 use muster_codec::record_batch::TimestampType;
+use muster_storage::limits::SEGMENT_BYTES_DEFAULT;
 use std::collections::BTreeMap;
 
 macro_rules! broker_configs {
@@ -232,7 +233,7 @@ broker_configs! {
     offsets_topic_replication_factor: i16 = 3, at_least(1), [];
     // Kafka's 100 MiB would delay the first answer on a new data directory, and write as much for a
     // server that does little: a segment is filled with zeros before it takes its first record.
-    offsets_topic_segment_bytes: i32 = 16_777_216, at_least(1), [obeyed];
+    offsets_topic_segment_bytes: i32 = SEGMENT_BYTES_DEFAULT as i32, at_least(1), [obeyed];
     process_roles: Option<Vec<String>> = None, Valid::EachOneOf(&["broker", "controller"]), [];
     producer_id_expiration_check_interval_ms: i32 = 600_000, at_least(1), [internal];
     producer_id_expiration_ms: i32 = 86_400_000, at_least(1), [obeyed dynamic];
