@@ -10,8 +10,21 @@ import time
 from harness.processes import Failure, kill, spawn
 
 START_SECONDS = 60
-# Kafka's keys that keep a case short; both servers take them.
-SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000")
+# Keys that keep a case short: no wait for members, and no waiting for the session of a broker that
+# was killed; and those of a cluster of one. Groups without offsets stay, however long a run takes.
+SETTINGS = (
+    "group.initial.rebalance.delay.ms=0",
+    "group.min.session.timeout.ms=1000",
+    "broker.session.timeout.ms=2000",
+    "broker.heartbeat.interval.ms=500",
+    "offsets.topic.replication.factor=1",
+    "offsets.topic.segment.bytes=16777216",
+    "offsets.retention.check.interval.ms=86400000",
+    "transaction.state.log.replication.factor=1",
+    "transaction.state.log.min.isr=1",
+    "share.coordinator.state.topic.replication.factor=1",
+    "share.coordinator.state.topic.min.isr=1",
+)
 
 _port_lock = threading.Lock()
 _next_port = random.randrange(21_000, 29_000, 16)
@@ -40,14 +53,18 @@ def _is_free(port):
 
 
 class Spawned:
-    """A server that the harness starts: subclasses give the command line."""
+    """A server that the harness starts from a `server.properties`, the same for muster and Kafka:
+    subclasses give the command line."""
 
     restartable = True
 
-    def __init__(self, directory, shards):
+    def __init__(self, directory, shards, settings):
         self.directory, self.shards = directory, shards
         self.port = free_ports(max(shards, 2))
         self.bootstrap = f"127.0.0.1:{self.port}"
+        self.data = directory / "data"
+        self.properties = directory / "server.properties"
+        self.properties.write_text("\n".join([*self._place(), *settings, ""]))
         self.log_path = directory / "server.log"
         self.process = None
 
@@ -73,6 +90,19 @@ class Spawned:
                 raise Failure("something still listens after kill -9")
             time.sleep(0.01)
 
+    def _place(self):
+        controller = f"127.0.0.1:{self.port + 1}"
+        return [
+            "process.roles=broker,controller",
+            "node.id=1",
+            f"controller.quorum.voters=1@{controller}",
+            f"listeners=PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
+            f"advertised.listeners=PLAINTEXT://{self.bootstrap}",
+            "controller.listener.names=CONTROLLER",
+            "inter.broker.listener.name=PLAINTEXT",
+            f"log.dirs={self.data}",
+        ]
+
     def stop(self):
         """A clean stop; one that takes too long is a failure."""
         self.process.send_signal(signal.SIGTERM)
@@ -95,13 +125,11 @@ class Muster(Spawned):
     clean_statuses = (0,)
 
     def __init__(self, binary, directory, shards, settings=SETTINGS):
-        super().__init__(directory, shards)
-        self.binary, self.settings = binary, settings
+        super().__init__(directory, shards, settings)
+        self.binary = binary
 
     def command(self):
-        data = self.directory / "data"
-        where = ["--listen", self.bootstrap, "--data", data, "--shards", self.shards]
-        return [self.binary, "serve", *where, *self.settings]
+        return [self.binary, "serve", "--config", self.properties, "--shards", self.shards]
 
     def ports(self):
         return range(self.port, self.port + self.shards)
@@ -113,12 +141,11 @@ class Kafka(Spawned):
     clean_statuses = (0, 143)  # the JVM ends with 128 + SIGTERM
 
     def __init__(self, class_path, directory, settings=SETTINGS):
-        super().__init__(directory, 1)
-        self.class_path, self.settings = class_path, settings
-        self.properties = directory / "server.properties"
+        super().__init__(directory, 1, settings)
+        self.class_path = class_path
 
     def start(self):
-        if not self.properties.exists():
+        if not self.data.exists():
             self._format()
         super().start()
 
@@ -130,7 +157,6 @@ class Kafka(Spawned):
         return [self.port]
 
     def _format(self):
-        self.properties.write_text(self._properties())
         words = ["java", "-cp", self.class_path, "kafka.tools.StorageTool", "format"]
         words += ["-t", "AAAAAAAAQACAAAAAAAAAAQ", "-c", self.properties]
         # It makes min.insync.replicas a dynamic default, which shows in every topic's configs.
@@ -139,28 +165,6 @@ class Kafka(Spawned):
         if done.returncode != 0:
             raise Failure(f"Kafka's storage was not formatted: {done.stdout}{done.stderr}")
 
-    def _properties(self):
-        controller = f"127.0.0.1:{self.port + 1}"
-        lines = [
-            "process.roles=broker,controller",
-            "node.id=1",
-            f"controller.quorum.voters=1@{controller}",
-            f"listeners=PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
-            f"advertised.listeners=PLAINTEXT://{self.bootstrap}",
-            "controller.listener.names=CONTROLLER",
-            "inter.broker.listener.name=PLAINTEXT",
-            f"log.dirs={self.directory}/data",
-            "offsets.topic.replication.factor=1",
-            "transaction.state.log.replication.factor=1",
-            "transaction.state.log.min.isr=1",
-            "share.coordinator.state.topic.replication.factor=1",
-            "share.coordinator.state.topic.min.isr=1",
-            # After kill -9 the new process waits until its predecessor's session is over.
-            "broker.session.timeout.ms=2000",
-            "broker.heartbeat.interval.ms=500",
-            *self.settings,
-        ]
-        return "\n".join(lines) + "\n"
 
 
 class Running:

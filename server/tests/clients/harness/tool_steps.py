@@ -60,8 +60,13 @@ DELETE_RECORDS = """{"version": 1, "partitions": [
 DELETE_TOO_MANY = """{"version": 1, "partitions": [
   {"topic": "orders", "partition": 0, "offset": 1000}]}"""
 
+# The first look for a coordinator creates __consumer_offsets in Kafka; muster always has it.
+FIRST = [Step("consumer-groups", "--describe --group missing")]
+
 TOPICS = [
+    Step("topics", "--list"),
     Step("topics", "--list --exclude-internal"),
+    Step("topics", "--describe --topic __consumer_offsets"),
     Step("topics", "--create --topic orders --partitions 3 --config retention.ms=3600000"),
     Step("topics", "--create --topic orders --partitions 3"),
     Step("topics", "--create --topic orders --partitions 3 --if-not-exists"),
@@ -72,12 +77,12 @@ TOPICS = [
     Step("topics", "--create --topic wide --partitions 1 --replication-factor 3"),
     Step("topics", "--create --topic strange --partitions 1 --config no.such.key=1"),
     Step("topics", "--create --topic strange --partitions 1 --config retention.ms=soon"),
-    Step("topics", "--create --topic placed --replica-assignment {broker},{broker}"),
     Step("topics", "--create --topic displaced --replica-assignment 77"),
+    Step("topics", "--create --topic __consumer_offsets"),
     Step("topics", "--list --exclude-internal"),
     Step("topics", "--describe --topic orders"),
     Step("topics", "--describe --topic missing"),
-    Step("topics", "--describe --exclude-internal"),
+    Step("topics", "--describe"),
     Step("topics", "--describe --exclude-internal --topics-with-overrides"),
     Step("topics", "--describe --unavailable-partitions"),
     Step("topics", "--alter --topic orders --partitions 5"),
@@ -135,9 +140,10 @@ RECORDS_AND_OFFSETS = [
     Step("get-offsets", "--topic orders --time earliest"),
 ]
 
+# The group's partition of 50 follows from its name.
+OF_FRESH = f"--partition 46 --offset earliest --formatter {PACKAGE}consumer.OffsetsMessageFormatter"
 LIVE = "--group live --command-property client.id=worker --formatter-property print.key=true"
 GROUPS = [
-    Step("consumer-groups", "--describe --group missing"),
     Step("console-consumer", "--topic stamps --group billing --from-beginning --max-messages 3"),
     Step("consumer-groups", "--list"),
     Step("consumer-groups", "--list --state"),
@@ -171,6 +177,7 @@ GROUPS = [
                             "2000-01-01T00:00:00.000 --execute"),
     Step("consumer-groups", "--reset-offsets --group live --all-topics --to-latest --execute"),
     Step("consumer-groups", "--reset-offsets --group fresh --topic orders --to-earliest --execute"),
+    Step("console-consumer", f"--topic __consumer_offsets {OF_FRESH} --max-messages 5"),
     Step("consumer-groups", "--reset-offsets --group fresh --topic missing --to-latest --execute"),
     Step("consumer-groups", "--describe --group fresh"),
     Step("consumer-groups", "--delete-offsets --group fresh --topic orders:0"),
@@ -193,6 +200,7 @@ KCAT = [
     Step("kcat", "-Q -t stamps:0:1"),
     Step("kcat", f"-G readers -X auto.offset.reset=earliest -c 3 -f '{FORMAT}' stamps"),
     Step("consumer-groups", "--describe --group readers"),
+    Step("kcat", "-P -t __consumer_offsets -p 0", "not for clients\n"),
     Step("kcat", f"-G readers -X auto.offset.reset=earliest -c 26 -f '{FORMAT}' orders"),
     Step("consumer-groups", "--delete --group readers"),
 ]
@@ -203,7 +211,9 @@ END = [
     Step("topics", "--delete --topic missing --if-exists"),
     Step("topics", "--list --exclude-internal"),
     Step("consumer-groups", "--describe --group billing"),
+    Step("topics", "--delete --topic __consumer_offsets"),
     Step("api-versions", "", per_broker=True),
+    Step("topics", "--create --topic placed --replica-assignment {broker},{broker}"),
 ]
 
-STEPS = TOPICS + CONFIGS + RECORDS_AND_OFFSETS + GROUPS + KCAT + END
+STEPS = FIRST + TOPICS + CONFIGS + RECORDS_AND_OFFSETS + GROUPS + KCAT + END
