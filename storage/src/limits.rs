@@ -6,8 +6,9 @@ use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES};
 pub const BLOCK_BYTES_MIN: u32 = 512;
 pub const BLOCK_BYTES_MAX: u32 = 4096;
 
-/// What the records of one operation take at most: a batch of Kafka's default `max.message.bytes`.
-pub const OPERATION_BYTES_MAX: usize = 1_048_588;
+/// What the records of one operation take at most: the record of a group of some twenty thousand
+/// members. (Kafka's `max.message.bytes` of `__consumer_offsets` is 1,048,588.)
+pub const OPERATION_BYTES_MAX: usize = (8 << 20) + (256 << 10);
 
 /// How much may wait for a flush before a shard's log is full; the operation that crosses the line
 /// is still taken.
@@ -18,7 +19,7 @@ pub const PARTITIONS_MAX: usize = 10_000;
 
 /// The smallest, the default and the largest size of a shard's segments. Recovery holds one in
 /// memory at a time.
-pub const SEGMENT_BYTES_MIN: u32 = 8 << 20;
+pub const SEGMENT_BYTES_MIN: u32 = 16 << 20;
 pub const SEGMENT_BYTES_DEFAULT: u32 = 16 << 20;
 pub const SEGMENT_BYTES_MAX: u32 = 1 << 30;
 
@@ -44,7 +45,6 @@ pub const PARTITION_READ_BYTES_MAX: usize = 8 << 20;
 /// The longest segment of a partition: positions in it are 32 bits, as in Kafka.
 pub const PARTITION_SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;
 
-const _: () = assert!(OPERATION_BYTES_MAX <= OPEN_BYTES_MAX);
 const _: () = assert!(
     OPEN_BYTES_MAX
         + OPERATION_BYTES_MAX

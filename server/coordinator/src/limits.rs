@@ -23,9 +23,10 @@ pub const MEMBER_PROTOCOLS_BYTES_MAX: usize = 1 << 20;
 /// Bytes that the members of a group offer together. Past it: UNKNOWN_SERVER_ERROR, as above.
 pub const GROUP_PROTOCOLS_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of a GroupMetadata record's subscriptions and assignments. Past it the rebalance starts
-/// anew with UNKNOWN_SERVER_ERROR, as in Kafka when the record exceeds `max.message.bytes`.
-pub const GROUP_RECORD_BYTES_MAX: usize = 32 << 20;
+/// Bytes of the members in a GroupMetadata record: twenty thousand of the usual size. Past it the
+/// rebalance starts anew with UNKNOWN_SERVER_ERROR, as in Kafka when the record exceeds the
+/// `max.message.bytes` of `__consumer_offsets`, which is an eighth of it.
+pub const GROUP_RECORD_BYTES_MAX: usize = 8 << 20;
 
 /// Offsets of a group. Past it a new one gets INVALID_COMMIT_OFFSET_SIZE.
 pub const GROUP_OFFSETS_MAX: usize = 1_000_000;

@@ -5,10 +5,17 @@ use super::Command;
 use super::offsets_topic::OffsetsTopic;
 use crate::placement::Placement;
 use muster_codec::Request;
+use muster_codec::limits::STRING_BYTES_MAX;
 use muster_codec::records::{ClusterRecord, GroupRecord};
+use muster_coordinator::limits::GROUP_RECORD_BYTES_MAX;
 use muster_coordinator::{Caller, Context, Coordinator, DeletedTopic, Ids, Output, Topics};
 use muster_storage::layout::CLUSTER_PARTITION;
+use muster_storage::limits::OPERATION_BYTES_MAX;
 use muster_storage::{AppendError, FileDone, FileOp, ShardLog};
+
+// The record of the largest group is one operation: its members, and the names of the group, its
+// protocol type, protocol and leader.
+const _: () = assert!(GROUP_RECORD_BYTES_MAX + 8 * STRING_BYTES_MAX <= OPERATION_BYTES_MAX);
 
 /// The top byte of the tokens of the log.
 pub(crate) const LOG_TOKENS: u8 = 1;

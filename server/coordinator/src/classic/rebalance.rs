@@ -232,8 +232,17 @@ impl ClassicGroup {
 
 /// Whether a record is more than we write at once.
 pub(super) fn is_too_large(record: &GroupMetadataValue<'_>) -> bool {
-    let bytes = record.members.iter().map(|it| it.subscription.len() + it.assignment.len());
-    bytes.sum::<usize>() > GROUP_RECORD_BYTES_MAX
+    record.members.iter().map(recorded_bytes).sum::<usize>() > GROUP_RECORD_BYTES_MAX
+}
+
+/// What a member takes of its group's record.
+fn recorded_bytes(member: &MemberMetadata<'_>) -> usize {
+    /// Two timeouts, and the lengths of four texts and of two byte arrays.
+    const FIXED: usize = 2 * 4 + 4 * 2 + 2 * 4;
+    let instance_id = member.group_instance_id.as_deref().unwrap_or_default();
+    let texts = [&*member.member_id, instance_id, &*member.client_id, &*member.client_host];
+    let texts: usize = texts.into_iter().map(str::len).sum();
+    FIXED + texts + member.subscription.len() + member.assignment.len()
 }
 
 /// Only the part that all versions have: what newer ones add behind it may be malformed for all we
