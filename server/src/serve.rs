@@ -45,6 +45,9 @@ const DESCRIPTORS_PER_SHARD: u64 = 256;
 /// Connections that a listener may hold that nobody accepted yet.
 const BACKLOG: u32 = 4096;
 
+/// A signal this soon after another is the same wish: some tools signal a process and its group.
+const SAME_SIGNAL: Duration = Duration::from_secs(1);
+
 /// How long to wait for an address in use, and between two tries.
 const LISTEN_PATIENCE: Duration = Duration::from_secs(3);
 const LISTEN_RETRY: Duration = Duration::from_millis(20);
@@ -204,12 +207,16 @@ fn wait(shards: Vec<RunningShard>) -> Result<(), Failure> {
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let peers: Vec<Peer> = shards.iter().map(|shard| shard.peer.clone()).collect();
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        let mut asked = false;
+        let mut asked: Option<Instant> = None;
         for signal in signals.forever() {
-            if std::mem::replace(&mut asked, true) {
+            if let Some(at) = asked {
+                if at.elapsed() < SAME_SIGNAL {
+                    continue;
+                }
                 error!("stopped by a second signal");
                 std::process::exit(1);
             }
+            asked = Some(Instant::now());
             info!("stops on signal {signal}: no further requests");
             peers.iter().for_each(|peer| peer.send(Message::Stop));
         }
