@@ -115,3 +115,12 @@ fn another_number_of_offsets_partitions_and_unknown_keys_are_refused() {
     assert!(refused("no.such.key=1").contains("no.such.key"));
     assert!(refused("group.max.size=0").contains("group.max.size"));
 }
+
+#[test]
+fn a_signal_that_comes_twice_at_once_is_one_wish_to_stop() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::start(directory.path(), 1, &[]);
+    let pid = server.pid().to_string();
+    assert!(std::process::Command::new("kill").args([&pid, &pid]).status().unwrap().success());
+    assert!(server.wait().success());
+}
