@@ -135,7 +135,9 @@ impl Files {
 
     fn open_file(&mut self, id: FileId, path: &Path, mode: OpenMode) -> Result<(), ReactorError> {
         let path = self.data.join(path);
-        let opened = open(&path, mode).map_err(|error| failed("open", &path, &error))?;
+        // Without it, a new file would begin a log of its own beside those that are gone.
+        let opened = std::fs::metadata(&self.data).and_then(|_| open(&path, mode));
+        let opened = opened.map_err(|error| failed("open", &path, &error))?;
         let taken = self.open.insert(id, opened);
         assert!(taken.is_none(), "{id:?} is open already");
         Ok(())

@@ -71,7 +71,7 @@ impl std::fmt::Display for ReactorError {
 impl std::error::Error for ReactorError {}
 
 /// How long a client may take to read the last answers before a connection that is to be closed.
-const FINISH_PATIENCE_MS: i64 = 5_000;
+const FINISH_PATIENCE_MS: i64 = 3_000;
 
 /// Output up to this size is copied behind what is queued already; larger is handed over whole.
 const COPIED_OUTPUT_BYTES_MAX: usize = 4096;

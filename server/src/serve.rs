@@ -13,11 +13,13 @@ use crate::shard::{Common, Message, load};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use muster_coordinator::Ids;
 use muster_uring::{ListenerId, Ring};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use std::error::Error;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -61,6 +63,9 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let open_files = muster_uring::raise_open_files()?;
     open_files.require(DESCRIPTORS_PER_SHARD * u64::from(options.shards))?;
     muster_uring::probe(muster_uring::Config::default())?;
+    let endpoints = endpoints(options)?;
+    // A write beyond RLIMIT_FSIZE is to fail as on a full disk: with a message, not by a signal.
+    flag::register(SIGXFSZ, Arc::default())?;
     let placement = Placement {
         shards: options.shards,
         offsets_partitions: options.config.offsets_topic_num_partitions.unsigned_abs(),
@@ -72,7 +77,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let common = Common {
         config: Arc::new(options.config.clone()),
         placement,
-        endpoints: endpoints(options)?,
+        endpoints,
         cluster_id: directory.meta.cluster_id.as_str().into(),
     };
     let shards = start(options, &common)?;
@@ -141,8 +146,8 @@ fn start(options: &Options, common: &Common) -> Result<Vec<RunningShard>, Failur
     Ok(running.map(|(peer, thread)| RunningShard { peer, thread }).collect())
 }
 
-/// A shard's thread, from its start to its end. A failure after the start ends the process: what
-/// was acknowledged is durable, and no other shard may go on as if all were well.
+/// A shard's thread, from its start to its end. A failure after the start, or a panic, ends the
+/// process: what was acknowledged is durable, and no other shard may go on as if all were well.
 fn run(start: Start) {
     let number = start.number;
     let ready = start.ready.clone();
@@ -153,10 +158,13 @@ fn run(start: Start) {
         }
         Ok((shard, parts)) => {
             drop(ready);
-            if let Err(failure) = reactor::run(shard, parts) {
-                error!("shard {number}: {failure}");
-                std::process::exit(1);
-            }
+            let failure = match catch_unwind(AssertUnwindSafe(|| reactor::run(shard, parts))) {
+                Ok(Ok(())) => return,
+                Ok(Err(failure)) => failure.to_string(),
+                Err(_) => "it panicked".to_owned(),
+            };
+            error!("shard {number}: {failure}");
+            std::process::exit(1);
         }
     }
 }

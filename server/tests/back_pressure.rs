@@ -123,6 +123,19 @@ fn pipelined_fetches_are_answered_in_order() {
     }
 }
 
+#[test]
+fn a_stop_does_not_wait_for_who_does_not_read() {
+    let (_directory, mut server) = server();
+    produce_large(&mut server.client(0));
+    let mut deaf: Vec<Client> = (0..3).map(|_| server.client(0)).collect();
+    let pipelined: Vec<u8> = (0..20).flat_map(|id| support::frame(4, id, &fetch())).collect();
+    deaf.iter_mut().for_each(|client| client.send_raw(&pipelined));
+    server.client(0).call(3, Request::ApiVersions(ApiVersionsRequest::default()));
+    let started = Instant::now();
+    assert!(server.stop().success());
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}
+
 fn resident_bytes(server: &Server) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();

@@ -102,6 +102,18 @@ fn a_directory_in_use_is_refused() {
 }
 
 #[test]
+fn a_start_with_impossible_ports_leaves_the_directory_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), 1, &[]);
+    create_topic(&server, "orders", 1);
+    drop(server);
+    let output = command(directory.path(), 65_535, 2, &[]).output().unwrap();
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("65536") && !text.contains("writes the logs"), "{text}");
+}
+
+#[test]
 fn another_number_of_offsets_partitions_and_unknown_keys_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     Server::start(directory.path(), 1, &[]).stop();

@@ -10,6 +10,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -21,6 +22,7 @@ pub struct Server {
     pub shards: u16,
     data: PathBuf,
     configs: Vec<String>,
+    log: Arc<Mutex<String>>,
 }
 
 impl Server {
@@ -41,18 +43,21 @@ impl Server {
         let mut process = command(&data, port, shards, &configs).spawn().unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap());
         let (ready, readiness) = std::sync::mpsc::channel();
+        let log = Arc::<Mutex<String>>::default();
+        let written = log.clone();
         std::thread::spawn(move || {
             for line in lines.lines().map_while(Result::ok) {
                 if line.contains("listens on") {
                     let _ = ready.send(());
                 }
                 eprintln!("server: {line}");
+                written.lock().unwrap().push_str(&(line + "\n"));
             }
         });
         for _ in 0..shards {
             readiness.recv_timeout(PATIENCE).expect("the server listens");
         }
-        Self { process, port, shards, data, configs }
+        Self { process, port, shards, data, configs, log }
     }
 
     pub fn pid(&self) -> u32 {
@@ -80,6 +85,15 @@ impl Server {
                 Some(status) => return status,
                 None => assert!(Instant::now() < deadline, "the server does not end"),
             }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits for a line of the log that holds `text`.
+    pub fn says(&self, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.log.lock().unwrap().contains(text) {
+            assert!(Instant::now() < deadline, "the server does not say {text:?}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -114,7 +128,7 @@ pub fn command(data: &Path, port: u16, shards: u16, configs: &[String]) -> Comma
         .args(["--shards", &shards.to_string()])
         .args(configs)
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+        .stderr(Stdio::inherit());
     command
 }
 

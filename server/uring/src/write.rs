@@ -87,6 +87,6 @@ fn whole(written: usize, len: usize) -> io::Result<()> {
     if written == len {
         return Ok(());
     }
-    let text = format!("only {written} of {len} bytes were written");
+    let text = format!("only {written} of {len} bytes were written: there is no room for more");
     Err(io::Error::new(io::ErrorKind::WriteZero, text))
 }

@@ -1,0 +1,131 @@
+//! A write that fails, as on a full disk, ends the server with a message; nothing that was
+//! acknowledged is lost. Here a limit on the size of files (RLIMIT_FSIZE) makes it fail.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use muster_codec::messages::*;
+use muster_codec::record_batch::BatchBuilder;
+use muster_codec::{Bytes, Response};
+use std::process::Command;
+use support::{Client, Server, create_topic};
+
+/// Acknowledged before the limit comes: about 2 MB.
+const BEFORE: i64 = 20;
+/// The server ends long before.
+const REQUESTS_MAX: i64 = 1_000;
+const BYTES: usize = 100_000;
+
+/// Below what the files hold already, so that the next write has no room at all, and above, so
+/// that one has room for a part of it.
+const LIMITS: [usize; 2] = [64 << 10, 5 << 20];
+
+/// What a client does: None once the server is gone, or what it acknowledged.
+type Act = fn(&mut Client, i64) -> Option<i64>;
+
+fn commit(client: &mut Client, offset: i64) -> Option<i64> {
+    let partition = OffsetCommitRequestPartition {
+        committed_offset: offset,
+        committed_metadata: Some("m".repeat(BYTES / 25).into()),
+        ..Default::default()
+    };
+    let topic = OffsetCommitRequestTopic {
+        name: "t".into(),
+        partitions: vec![partition; 25],
+        ..Default::default()
+    };
+    let request =
+        OffsetCommitRequest { group_id: "g".into(), topics: vec![topic], ..Default::default() };
+    let Response::OffsetCommit(body) = client.try_call(8, request.into())? else { panic!() };
+    assert!(body.topics[0].partitions.iter().all(|partition| partition.error_code == 0));
+    Some(offset)
+}
+
+fn committed(client: &mut Client) -> i64 {
+    let topic = OffsetFetchRequestTopic { name: "t".into(), partition_indexes: vec![0] };
+    let request = OffsetFetchRequest {
+        group_id: "g".into(),
+        topics: Some(vec![topic]),
+        ..Default::default()
+    };
+    let Response::OffsetFetch(body) = client.call(5, request.into()) else { panic!() };
+    body.topics[0].partitions[0].committed_offset
+}
+
+fn produce(client: &mut Client, _: i64) -> Option<i64> {
+    let mut builder = BatchBuilder::default();
+    builder.append(0, &(&b"key"[..], Some(&vec![7; BYTES][..])));
+    let records = Some(Bytes::from(builder.seal(0, -1).to_vec()));
+    let partition = PartitionProduceData { index: 0, records };
+    let topic = TopicProduceData {
+        name: "t".into(),
+        partition_data: vec![partition],
+        ..Default::default()
+    };
+    let topic_data = vec![topic];
+    let request = ProduceRequest { acks: -1, timeout_ms: 10_000, topic_data, ..Default::default() };
+    let Response::Produce(body) = client.try_call(9, request.into())? else { panic!() };
+    let partition = &body.responses[0].partition_responses[0];
+    assert_eq!(partition.error_code, 0);
+    Some(partition.base_offset)
+}
+
+fn last_produced(client: &mut Client) -> i64 {
+    let partition = ListOffsetsPartition { timestamp: -1, ..Default::default() };
+    let topic = ListOffsetsTopic { name: "t".into(), partitions: vec![partition] };
+    let request = ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..Default::default() };
+    let Response::ListOffsets(body) = client.call(7, request.into()) else { panic!() };
+    body.topics[0].partitions[0].offset - 1
+}
+
+#[test]
+fn a_commit_that_finds_no_room_ends_the_server_and_the_others_are_kept() {
+    no_room(commit, committed);
+}
+
+#[test]
+fn a_record_that_finds_no_room_ends_the_server_and_the_others_are_kept() {
+    no_room(produce, last_produced);
+}
+
+#[test]
+fn a_directory_that_is_gone_is_not_made_anew_for_half_a_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::start(directory.path(), 1, &[]);
+    create_topic(&server, "t", 1);
+    let mut client = server.client(0);
+    std::fs::remove_dir_all(directory.path()).unwrap();
+    assert_eq!(produce(&mut client, 0), None);
+    assert_eq!(server.wait().code(), Some(1));
+    server.says("could not open");
+    assert!(!directory.path().exists());
+}
+
+fn no_room(act: Act, last: fn(&mut Client) -> i64) {
+    for limit in LIMITS {
+        let directory = tempfile::tempdir().unwrap();
+        let mut server = Server::start(directory.path(), 1, &[]);
+        create_topic(&server, "t", 1);
+        let mut client = server.client(0);
+        let before = (0..BEFORE).map(|number| act(&mut client, number).unwrap()).last().unwrap();
+        limit_files(&server, limit);
+        let after = (BEFORE..REQUESTS_MAX).map_while(|number| act(&mut client, number)).last();
+        assert_eq!(server.wait().code(), Some(1), "with a limit of {limit}");
+        server.says("could not write to a log");
+
+        let server = server.restart();
+        let acknowledged = after.unwrap_or(before);
+        let kept = last(&mut server.client(0));
+        // One more may have been written whose acknowledgement did not leave.
+        assert!((acknowledged..=acknowledged + 1).contains(&kept), "{acknowledged}, {kept}");
+        assert!(act(&mut server.client(0), kept + 1).is_some(), "it goes on");
+    }
+}
+
+fn limit_files(server: &Server, bytes: usize) {
+    let pid = server.pid().to_string();
+    let fsize = format!("--fsize={bytes}:{bytes}");
+    let limited = Command::new("prlimit").args(["--pid", &pid, &fsize]).status();
+    assert!(limited.unwrap().success());
+}
