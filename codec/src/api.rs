@@ -52,44 +52,22 @@ macro_rules! apis {
             }
         }
 
-        /// The body of a request.
+        bodies! { "The body of a request." Request: $($name($request),)* }
+        bodies! { "The body of a response." Response: $($name($response),)* }
+    };
+}
+
+/// The bodies of all APIs in one direction.
+macro_rules! bodies {
+    ($doc:literal $bodies:ident: $($name:ident($body:ty),)*) => {
+        #[doc = $doc]
         #[derive(Debug, Clone, PartialEq)]
-        pub enum Request<'a> {
-            $($name($request),)*
+        pub enum $bodies<'a> {
+            $($name($body),)*
         }
 
-        impl<'a> Request<'a> {
-            /// Reads the body of a request; bytes behind it are ignored, as Kafka does.
-            pub fn read(api: ApiKey, version: i16, reader: &mut Reader<'a>) -> Result<Self> {
-                let version = api.version(version)?;
-                Ok(match api {
-                    $(ApiKey::$name => Self::$name(Field::read(reader, version)?),)*
-                })
-            }
-
-            /// Appends the body; `version` must be one that the API serves.
-            pub fn write(&self, version: i16, out: &mut Vec<u8>) -> Result<()> {
-                match self {
-                    $(Self::$name(body) => body.write(out, ApiKey::$name.version(version)?),)*
-                }
-                Ok(())
-            }
-
-            pub fn api_key(&self) -> ApiKey {
-                match self {
-                    $(Self::$name(_) => ApiKey::$name,)*
-                }
-            }
-        }
-
-        /// The body of a response.
-        #[derive(Debug, Clone, PartialEq)]
-        pub enum Response<'a> {
-            $($name($response),)*
-        }
-
-        impl<'a> Response<'a> {
-            /// Reads the body of a response, as a client does.
+        impl<'a> $bodies<'a> {
+            /// Reads a body; bytes behind it are ignored, as Kafka does.
             pub fn read(api: ApiKey, version: i16, reader: &mut Reader<'a>) -> Result<Self> {
                 let version = api.version(version)?;
                 Ok(match api {
@@ -113,14 +91,8 @@ macro_rules! apis {
         }
 
         $(
-            impl<'a> From<$request> for Request<'a> {
-                fn from(body: $request) -> Self {
-                    Self::$name(body)
-                }
-            }
-
-            impl<'a> From<$response> for Response<'a> {
-                fn from(body: $response) -> Self {
+            impl<'a> From<$body> for $bodies<'a> {
+                fn from(body: $body) -> Self {
                     Self::$name(body)
                 }
             }

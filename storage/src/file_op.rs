@@ -97,3 +97,14 @@ pub enum FileDone {
         token: FileToken,
     },
 }
+
+impl FileDone {
+    /// The token of the operation that ended.
+    pub fn token(&self) -> FileToken {
+        let (Self::Written { token, .. }
+        | Self::Read { token, .. }
+        | Self::ReadFailed { token, .. }
+        | Self::Synced { token }) = self;
+        *token
+    }
+}

@@ -179,10 +179,7 @@ impl Partitions {
 
     /// A completion whose token carries this identity's tag.
     pub fn file_done(&mut self, done: FileDone, out: &mut Effects) {
-        let (FileDone::Written { token, .. }
-        | FileDone::Read { token, .. }
-        | FileDone::ReadFailed { token, .. }
-        | FileDone::Synced { token }) = done;
+        let token = done.token();
         if Io::is_job(token) {
             self.job_done(token, done, out);
         } else {

@@ -20,15 +20,6 @@ const _: () = assert!(GROUP_RECORD_BYTES_MAX + 8 * STRING_BYTES_MAX <= OPERATION
 /// The top byte of the tokens of the log.
 pub(crate) const LOG_TOKENS: u8 = 1;
 
-/// Whether a completion belongs to the log.
-pub(crate) fn is_logs(done: &FileDone) -> bool {
-    let (FileDone::Written { token, .. }
-    | FileDone::Read { token, .. }
-    | FileDone::ReadFailed { token, .. }
-    | FileDone::Synced { token }) = done;
-    (token.0 >> 56) as u8 == LOG_TOKENS
-}
-
 /// A coordinator and its log.
 pub(crate) struct GroupLog {
     pub(crate) coordinator: Coordinator,

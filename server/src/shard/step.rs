@@ -3,7 +3,6 @@
 use super::{Command, Event, Message, Shard, Stopping};
 use crate::net::ConnectionId;
 use crate::partitions::{Effects, Outcome};
-use crate::shard::durable;
 use muster_codec::frame::frame_length;
 use muster_storage::FileDone;
 use std::sync::Arc;
@@ -179,7 +178,7 @@ impl Shard {
     }
 
     fn file_done(&mut self, done: FileDone) {
-        if durable::is_logs(&done) {
+        if self.groups.log.owns(done.token()) {
             let flushed = self.groups.done(done);
             self.connections.flushed(flushed);
             self.publish(flushed);
