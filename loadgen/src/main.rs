@@ -1,5 +1,4 @@
-//! `muster-load`: simulated group members against any Kafka-compatible cluster. Not written yet: its
-//! place in the workspace is kept, and who runs it is told so.
+//! `muster-load`: simulated group members against any Kafka-compatible cluster.
 
 use std::process::ExitCode;
 

@@ -1,0 +1,191 @@
+//! What the driver is told, and what it tells: the whole surface between the cores and the thread
+//! that conducts, judges and reports.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use kafka_protocol::protocol::StrBytes;
+
+use crate::event::{Event, Stop};
+use crate::member::State;
+use crate::plan::{GroupIndex, MemberIndex, MemberPlan, Partition, Workload};
+use crate::time::Time;
+use crate::topics::Topics;
+
+/// How to reach the cluster, and with how much.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// `host:port` each.
+    pub bootstrap: Vec<String>,
+    pub client_id: StrBytes,
+    pub security: Security,
+    pub connect_timeout: Duration,
+    /// `request.timeout.ms`. JoinGroup and SyncGroup get the rebalance timeout on top, as in clients.
+    pub request_timeout: Duration,
+    /// CPUs to pin an executor to each.
+    pub cores: Vec<usize>,
+    /// Members that share a connection. Above 1 not for classic groups: a connection's requests are
+    /// answered in order, so one parked JoinGroup would hold up the others.
+    pub members_per_connection: u32,
+    pub seed: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Security {
+    pub tls: Option<Tls>,
+    pub sasl: Option<Sasl>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Tls {
+    /// PEM file with the authorities to trust; the system's if there is none.
+    pub ca: Option<std::path::PathBuf>,
+    /// PEM files of a client certificate and its key.
+    pub identity: Option<(std::path::PathBuf, std::path::PathBuf)>,
+    /// The name to expect in the certificate, instead of the host connected to.
+    pub server_name: Option<String>,
+    /// Trusts any certificate. For test clusters.
+    pub insecure: bool,
+}
+
+#[derive(Clone)]
+pub struct Sasl {
+    pub mechanism: SaslMechanism,
+    pub username: String,
+    pub password: String,
+}
+
+impl std::fmt::Debug for Sasl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} as {} with a password", self.mechanism, self.username)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SaslMechanism {
+    Plain,
+    ScramSha256,
+    ScramSha512,
+}
+
+/// Told to one core (see `Driver::core_of`).
+#[derive(Debug)]
+pub enum Command {
+    /// Makes the member and starts it at `at`, or starts one again that has stopped.
+    Start {
+        at: Time,
+        member: MemberPlan,
+    },
+    Stop {
+        at: Time,
+        member: MemberIndex,
+        how: Stop,
+    },
+    /// From now on the member does this beside being a member.
+    Work {
+        member: MemberIndex,
+        workload: Workload,
+    },
+    /// Every member of the core learns of new partition counts.
+    Topics(Arc<Topics>),
+    /// A task for the core's own connection; its outcome comes back as [`Told::Done`] with `id`.
+    Task {
+        id: u64,
+        task: Task,
+    },
+    /// Nothing more will be asked: the core reports what is left and ends.
+    End,
+}
+
+/// What muster-load itself asks of the cluster.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Task {
+    /// Makes topics that are missing, and partitions that are missing from topics. Answered with the
+    /// cluster's metadata of them once every partition has a leader.
+    EnsureTopics {
+        topics: Vec<(StrBytes, u32)>,
+        replication: i16,
+    },
+    DeleteTopics {
+        topics: Vec<StrBytes>,
+    },
+    DeleteGroup {
+        group: GroupIndex,
+        id: StrBytes,
+    },
+    /// Reads committed offsets; tells them as [`crate::event::EventKind::Fetched`] of the observer.
+    ReadOffsets {
+        group: GroupIndex,
+        id: StrBytes,
+        partitions: Arc<[Partition]>,
+    },
+}
+
+/// What a core tells. All tell at least every 100 ms, so that `until` moves on.
+#[derive(Debug)]
+pub struct Told {
+    /// Which core, counted from 0.
+    pub core: usize,
+    /// All events before this moment have been told.
+    pub until: Time,
+    /// In order of time.
+    pub events: Vec<Event>,
+    pub sample: Sample,
+    pub done: Vec<(u64, Result<TaskOutcome, TaskError>)>,
+    /// Set in the last message of a core; an error if it could not go on.
+    pub ended: Option<Result<(), String>>,
+}
+
+/// What was counted since the last time, and how things are.
+#[derive(Debug, Default)]
+pub struct Sample {
+    /// Round trips of each API, in microseconds from when the request was due; only those answered.
+    pub round_trips: Vec<(RoundTrip, Histogram<u64>)>,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    pub connections: u32,
+    /// How many members are in each state, for each group.
+    pub states: Vec<(GroupIndex, State, u32)>,
+    /// CPU time of the core's thread since it began.
+    pub cpu: Duration,
+}
+
+/// What a latency is of.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum RoundTrip {
+    Connect,
+    FindCoordinator,
+    JoinGroup,
+    SyncGroup,
+    Heartbeat,
+    /// ConsumerGroupHeartbeat of a member that joins, changes or leaves.
+    ConsumerJoin,
+    /// ConsumerGroupHeartbeat that only keeps alive or acknowledges.
+    ConsumerHeartbeat,
+    LeaveGroup,
+    Commit,
+    Fetch,
+}
+
+#[derive(Clone, Debug)]
+pub enum TaskOutcome {
+    /// The topics asked for, with the indices that members will use, added to those known before.
+    Topics(Arc<Topics>),
+    Deleted,
+    Read,
+}
+
+/// One clear sentence, with what to do about it where that is known.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct TaskError(pub String);
+
+/// What the cluster said of itself before the start.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    pub cluster_id: Option<String>,
+    pub brokers: Vec<(i32, String, u16)>,
+    /// Highest common version of each API, by its key.
+    pub versions: crate::member::Versions,
+}

@@ -1,0 +1,155 @@
+//! What groups and members are to be: settled by a scenario before they start, and shared by the
+//! members, the checks and the report.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kafka_protocol::protocol::StrBytes;
+use serde::{Deserialize, Serialize};
+
+/// A group of the run.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct GroupIndex(pub u32);
+
+/// A member of the run: one simulated process. It keeps its index when it is restarted.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct MemberIndex(pub u32);
+
+/// A topic of the run, in the order in which [`crate::topics::Topics`] learned of them.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct TopicIndex(pub u32);
+
+/// A partition of a topic. Serialized as `[topic, partition]`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize, Deserialize)]
+#[serde(from = "(u32, u32)", into = "(u32, u32)")]
+pub struct Partition {
+    pub topic: TopicIndex,
+    pub number: u32,
+}
+
+impl From<(u32, u32)> for Partition {
+    fn from((topic, number): (u32, u32)) -> Self {
+        Self { topic: TopicIndex(topic), number }
+    }
+}
+
+impl From<Partition> for (u32, u32) {
+    fn from(partition: Partition) -> Self {
+        (partition.topic.0, partition.number)
+    }
+}
+
+/// What all members of a group have in common.
+#[derive(Clone, Debug)]
+pub struct GroupPlan {
+    pub index: GroupIndex,
+    /// `group.id`.
+    pub id: StrBytes,
+    pub protocol: Protocol,
+    pub subscription: Subscription,
+    /// `session.timeout.ms` of classic members. Of consumer groups the server decides; this is what
+    /// the checks take for it.
+    pub session_timeout: Duration,
+    /// `heartbeat.interval.ms` of classic members. A consumer group's comes with each heartbeat.
+    pub heartbeat_interval: Duration,
+    /// `max.poll.interval.ms`: the rebalance timeout that members ask for.
+    pub rebalance_timeout: Duration,
+    /// How long a member takes to give up partitions (the time of a rebalance listener).
+    pub revocation_takes: Duration,
+    /// Whether a member fetches the committed offsets of the partitions that it gets, as consumers do.
+    pub fetches_on_assignment: bool,
+    pub backoff: Backoff,
+}
+
+/// How members get their partitions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Protocol {
+    /// JoinGroup and SyncGroup. The first assignor is preferred; the group takes one that all have.
+    Classic { assignors: Vec<ClassicAssignor> },
+    /// ConsumerGroupHeartbeat (KIP-848). `None` leaves the assignor to the server.
+    Consumer { assignor: Option<StrBytes> },
+    /// No membership: offsets are committed and fetched for partitions that the scenario gives.
+    Manual { partitions: Arc<[Partition]> },
+}
+
+/// Assignors of the classic protocol, computed by the leader, with the names that Kafka gives them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClassicAssignor {
+    Range,
+    #[serde(rename = "roundrobin")]
+    RoundRobin,
+    Sticky,
+    CooperativeSticky,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Subscription {
+    Topics(Arc<[TopicIndex]>),
+    /// Consumer protocol: resolved by the server. Classic: by the member, whole names.
+    Regex {
+        pattern: StrBytes,
+        matches: Arc<[TopicIndex]>,
+    },
+}
+
+impl Subscription {
+    /// The topics that are meant, also by a pattern.
+    pub fn topics(&self) -> &Arc<[TopicIndex]> {
+        match self {
+            Self::Topics(topics) | Self::Regex { matches: topics, .. } => topics,
+        }
+    }
+}
+
+/// `retry.backoff.ms` and `retry.backoff.max.ms`: doubled for each failure, with 20 % jitter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Backoff {
+    pub initial: Duration,
+    pub max: Duration,
+}
+
+/// One member: which group it is in, and what tells it from the others.
+#[derive(Clone, Debug)]
+pub struct MemberPlan {
+    pub index: MemberIndex,
+    pub group: Arc<GroupPlan>,
+    pub client_id: StrBytes,
+    /// `group.instance.id` of static members.
+    pub instance_id: Option<StrBytes>,
+    pub rack: Option<StrBytes>,
+    pub workload: Workload,
+}
+
+/// What a member does beside being a member. All of it only while it owns partitions.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Workload {
+    /// Commits the positions of all its partitions, which move on by one each time.
+    pub commit: Option<Load>,
+    /// Reads the committed offsets of all its partitions.
+    pub fetch: Option<Load>,
+    /// Heartbeats beside those that keep the membership alive.
+    pub heartbeat: Option<Load>,
+}
+
+/// A stream of requests.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Load {
+    /// An open loop: requests a second, on a schedule that does not wait for answers. `None`: a
+    /// closed loop, where each answer lets the next request go.
+    pub rate: Option<f64>,
+    /// Requests in flight at most; in an open loop those that are due wait here, and their latency
+    /// counts from when they were due.
+    pub in_flight: u32,
+    /// Partitions in each request; 0 means all that are owned.
+    pub partitions: u32,
+}

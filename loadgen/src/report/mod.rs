@@ -1,0 +1,3 @@
+//! What a run found: the model (its JSON is the result file), and the ways to show it.
+
+pub mod model;

@@ -1,0 +1,202 @@
+//! The result of a run, as it is written with `--json` and read by `compare`. Times are in
+//! milliseconds unless a name says otherwise; moments are seconds since the start of the run.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Of [`Report::format`]; raised when a reader of older files would misread.
+pub const FORMAT: u32 = 1;
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Report {
+    pub format: u32,
+    pub run: Run,
+    pub phases: Vec<Phase>,
+    pub rebalances: Vec<Rebalance>,
+    /// By name of the round trip: `commit`, `heartbeat`, `join`, ...
+    pub latencies: BTreeMap<String, Latency>,
+    /// Of each member and interruption: how long it was without partitions that it had or was to have.
+    pub pauses: Latency,
+    /// Partition-seconds in which no member owned a partition of a group that was to be consumed.
+    pub unowned_partition_seconds: f64,
+    pub members: Members,
+    pub commits: Commits,
+    pub errors: Vec<ErrorCount>,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    pub load_generator: Usage,
+    /// With `--server-pid`.
+    pub server: Option<Usage>,
+    pub series: Series,
+    pub violations: Vec<Violation>,
+    /// Found beyond those that are told in `violations`.
+    pub violations_untold: u64,
+    pub thresholds: Vec<Threshold>,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// `muster-load 0.1.0`.
+    pub tool: String,
+    pub command: Vec<String>,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    pub duration_seconds: f64,
+    /// Ctrl-C, or `--duration` before the scenario was through.
+    pub interrupted: bool,
+    pub seed: u64,
+    pub scenario: String,
+    pub description: String,
+    pub bootstrap: String,
+    pub cluster_id: Option<String>,
+    pub brokers: u32,
+    /// Free text of `--label`, by which `compare` names the run.
+    pub label: Option<String>,
+    pub host: String,
+    pub cores: u32,
+    pub groups: u32,
+    pub members: u32,
+    pub partitions: u32,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Phase {
+    pub name: String,
+    pub began: f64,
+    pub ended: f64,
+    /// What went wrong with it, for example that its groups did not settle in time.
+    pub problem: Option<String>,
+}
+
+/// From a trigger until a group stood still again.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Rebalance {
+    pub group: String,
+    /// What set it off: `formation`, `1 joined`, `500 crashed`, `partitions added`, ...
+    pub trigger: String,
+    pub began: f64,
+    /// From the trigger to the event that made the group stable; `None` if it never was.
+    pub took: Option<f64>,
+    /// For crashes: of `took`, from the coordinator's first sign of the loss (a changed assignment
+    /// or a rebalance) on. What comes before is the session timeout.
+    pub took_since_detected: Option<f64>,
+    /// Live members when it was stable again.
+    pub members: u32,
+    pub partitions: u32,
+    /// Partitions that changed their owner, and those that were given up.
+    pub moved: u32,
+    pub revoked: u32,
+}
+
+/// A distribution of durations.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Latency {
+    pub count: u64,
+    pub mean: f64,
+    pub min: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub p999: f64,
+    pub max: f64,
+    /// `(percentile, value)`, from 0 to 100, enough of them to draw.
+    pub percentiles: Vec<(f64, f64)>,
+}
+
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Members {
+    pub started: u64,
+    pub stopped: u64,
+    pub crashed: u64,
+    pub fenced: u64,
+    pub rejoined: u64,
+    pub revocations: u64,
+    /// Revocations of each member.
+    pub revocations_per_member_max: u64,
+    pub disconnected: u64,
+    /// Bytes of resident memory of muster-load for each member at the highest count.
+    pub memory_bytes_each: u64,
+    /// The first of those that could not go on, with the reason.
+    pub failed: Vec<FailedMember>,
+    pub failed_count: u64,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct FailedMember {
+    pub group: String,
+    pub member: u32,
+    pub at: f64,
+    pub reason: String,
+}
+
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Commits {
+    pub accepted: u64,
+    pub refused: u64,
+    /// Sent, and never answered.
+    pub unknown: u64,
+    /// Offsets read back at the end, and compared.
+    pub read_back: u64,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ErrorCount {
+    pub api: String,
+    pub code: i16,
+    pub name: String,
+    pub count: u64,
+}
+
+/// Of a process.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// User and system, of all threads, during the run.
+    pub cpu_seconds: f64,
+    pub memory_bytes: u64,
+    pub memory_bytes_max: u64,
+}
+
+/// How things went over time, in equal steps.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Series {
+    pub step_seconds: f64,
+    pub points: Vec<Point>,
+}
+
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Point {
+    /// End of the step.
+    pub at: f64,
+    /// By state: `down`, `searching`, `joining`, `reconciling`, `stable`, `fenced`, `failed`.
+    pub members: BTreeMap<String, u32>,
+    pub unowned_partitions: u32,
+    /// Answers a second in this step, and their p99, by name of the round trip.
+    pub rates: BTreeMap<String, f64>,
+    pub p99: BTreeMap<String, f64>,
+    pub server_cpu: Option<f64>,
+    pub server_memory_bytes: Option<u64>,
+}
+
+/// A word that the coordinator broke.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Violation {
+    /// `two-owners`, `epoch-went-back`, `fenced-commit-accepted`, `commit-lost`,
+    /// `deleted-group-came-back`, `repeat-differed`, ...
+    pub rule: String,
+    pub at: f64,
+    pub group: String,
+    /// One sentence.
+    pub what: String,
+    /// The lines of the history that show it, oldest first.
+    pub events: Vec<serde_json::Value>,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Threshold {
+    /// As written: `commit.p99 < 5ms`.
+    pub rule: String,
+    /// What was measured, in the unit of the rule; `None` if there was nothing to measure.
+    pub measured: Option<String>,
+    pub held: bool,
+}

@@ -1,0 +1,67 @@
+//! The topics of the run: names, ids and partition counts, as the cluster's metadata tells them.
+
+use std::collections::HashMap;
+
+use kafka_protocol::protocol::StrBytes;
+use uuid::Uuid;
+
+use crate::plan::TopicIndex;
+
+/// All topics that a run has to do with. Indices stay; counts and ids may change.
+#[derive(Clone, Debug, Default)]
+pub struct Topics {
+    topics: Vec<Topic>,
+    by_name: HashMap<StrBytes, TopicIndex>,
+    by_id: HashMap<Uuid, TopicIndex>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Topic {
+    pub name: StrBytes,
+    /// Nil where the other side has no topic ids.
+    pub id: Uuid,
+    /// 0 while the topic does not exist.
+    pub partitions: u32,
+}
+
+impl Topics {
+    /// Takes in what metadata says of a topic, new or known. Whether anything changed.
+    pub fn learn(&mut self, topic: Topic) -> bool {
+        let next = TopicIndex(self.topics.len() as u32);
+        let index = *self.by_name.entry(topic.name.clone()).or_insert(next);
+        if !topic.id.is_nil() {
+            self.by_id.insert(topic.id, index);
+        }
+        match self.topics.get_mut(index.0 as usize) {
+            Some(known) if *known == topic => false,
+            Some(known) => {
+                *known = topic;
+                true
+            }
+            None => {
+                self.topics.push(topic);
+                true
+            }
+        }
+    }
+
+    pub fn get(&self, index: TopicIndex) -> Option<&Topic> {
+        self.topics.get(index.0 as usize)
+    }
+
+    pub fn named(&self, name: &StrBytes) -> Option<TopicIndex> {
+        self.by_name.get(name).copied()
+    }
+
+    pub fn with_id(&self, id: Uuid) -> Option<TopicIndex> {
+        self.by_id.get(&id).copied()
+    }
+
+    pub fn partitions(&self, index: TopicIndex) -> u32 {
+        self.get(index).map_or(0, |topic| topic.partitions)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (TopicIndex, &Topic)> {
+        self.topics.iter().enumerate().map(|(at, topic)| (TopicIndex(at as u32), topic))
+    }
+}
