@@ -1,3 +1,5 @@
 //! What a run found: the model (its JSON is the result file), and the ways to show it.
 
+pub mod live;
 pub mod model;
+mod text;

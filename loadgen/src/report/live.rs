@@ -1,0 +1,403 @@
+//! The view while a run goes on, on standard error: a few lines that are drawn anew on a terminal,
+//! plain lines every few seconds elsewhere.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::text::{Paint, clock, count, millis, number, plain, shortened};
+use crate::member::State;
+
+/// How often the screen is drawn anew, at most.
+const DRAWS_PER_SECOND: u8 = 5;
+/// How far apart plain lines are, unless a phase begins.
+const LINES_EVERY: Duration = Duration::from_secs(5);
+/// Fits the terminals that people have; narrower ones wrap.
+const WIDTH: usize = 78;
+const LABEL: usize = 11;
+
+/// How the run is at a moment.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct LiveState {
+    pub scenario: String,
+    /// Since the start of the run.
+    pub elapsed: Duration,
+    pub phase: LivePhase,
+    pub members: MemberCounts,
+    pub groups: u32,
+    /// Those in which all members are stable.
+    pub groups_stable: u32,
+    /// Those that ended.
+    pub rebalances: u64,
+    /// The last one that ended, in a few words: `500 crashed: 2.31 s`.
+    pub last_rebalance: Option<String>,
+    /// Partitions that no member owns though a group is to consume them.
+    pub partitions_unowned: u32,
+    /// What is shown of round trips, in this order.
+    pub loads: Vec<LiveLoad>,
+    pub errors: u64,
+    pub violations: u64,
+    pub connections: u32,
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct LivePhase {
+    pub name: String,
+    /// Counted from 1.
+    pub number: u32,
+    pub of: u32,
+    pub elapsed: Duration,
+    /// How long it is to take, if that is known.
+    pub planned: Option<Duration>,
+}
+
+/// How many members are in each state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MemberCounts {
+    counts: [u32; STATES.len()],
+}
+
+const STATES: [(State, &str); 7] = [
+    (State::Stable, "stable"),
+    (State::Reconciling, "reconciling"),
+    (State::Joining, "joining"),
+    (State::Searching, "searching"),
+    (State::Fenced, "fenced"),
+    (State::Failed, "failed"),
+    (State::Down, "down"),
+];
+
+/// A kind of round trip since the last update (or over the last seconds).
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct LiveLoad {
+    /// As in the report: `heartbeat`, `join`, `commit`, `fetch`.
+    pub name: String,
+    pub per_second: f64,
+    /// Milliseconds.
+    pub p50: f64,
+    pub p99: f64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// Drawn anew in place.
+    Screen,
+    /// One line every few seconds.
+    Lines,
+    Quiet,
+}
+
+impl Mode {
+    /// What suits standard error.
+    pub fn detect(quiet: bool) -> Self {
+        match quiet {
+            true => Self::Quiet,
+            false if std::io::stderr().is_terminal() => Self::Screen,
+            false => Self::Lines,
+        }
+    }
+}
+
+/// Shows [`LiveState`]s. Cheap to update at any rate: what comes too soon is not drawn.
+pub struct Live {
+    mode: Mode,
+    paint: Paint,
+    bar: Option<ProgressBar>,
+    drawn: Option<Instant>,
+    phase: u32,
+}
+
+impl Live {
+    pub fn new(mode: Mode) -> Self {
+        let bar = (mode == Mode::Screen).then(|| {
+            let target = ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND);
+            let bar = ProgressBar::with_draw_target(None, target);
+            bar.set_style(ProgressStyle::with_template("{msg}").unwrap_or_else(|_| {
+                ProgressStyle::default_spinner() // unreachable for a fixed template, and harmless
+            }));
+            bar
+        });
+        Self { mode, paint: Paint::of(&std::io::stderr()), bar, drawn: None, phase: 0 }
+    }
+
+    pub fn update(&mut self, state: &LiveState) {
+        let now = Instant::now();
+        if !self.is_due(state, now) {
+            return;
+        }
+        self.drawn = Some(now);
+        self.phase = state.phase.number;
+        match &self.bar {
+            Some(bar) => bar.set_message(screen(state, self.paint).join("\n")),
+            None => tell(&line(state)),
+        }
+    }
+
+    /// A line that stays, for example a violation at the moment when it is found.
+    pub fn note(&self, text: &str) {
+        match (&self.bar, self.mode) {
+            (_, Mode::Quiet) => {}
+            (Some(bar), _) => bar.suspend(|| tell(&plain(text))),
+            (None, _) => tell(&plain(text)),
+        }
+    }
+
+    /// Takes the view off the screen: the summary says it all.
+    pub fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn is_due(&self, state: &LiveState, now: Instant) -> bool {
+        let Some(drawn) = self.drawn else { return self.mode != Mode::Quiet };
+        let since = now.duration_since(drawn);
+        match self.mode {
+            Mode::Screen => since * DRAWS_PER_SECOND.into() >= Duration::from_secs(1),
+            Mode::Lines => since >= LINES_EVERY || state.phase.number != self.phase,
+            Mode::Quiet => false,
+        }
+    }
+}
+
+impl MemberCounts {
+    pub fn add(&mut self, state: State, members: u32) {
+        if let Some(at) = STATES.iter().position(|(s, _)| *s == state) {
+            self.counts[at] += members;
+        }
+    }
+
+    pub fn get(&self, state: State) -> u32 {
+        self.each().find(|(s, ..)| *s == state).map_or(0, |(.., members)| members)
+    }
+
+    pub fn total(&self) -> u32 {
+        self.counts.iter().sum()
+    }
+
+    fn each(&self) -> impl Iterator<Item = (State, &'static str, u32)> {
+        STATES.iter().zip(self.counts).map(|(&(state, name), members)| (state, name, members))
+    }
+}
+
+/// Standard error that is gone ends nobody's run.
+fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+fn screen(state: &LiveState, paint: Paint) -> Vec<String> {
+    let mut lines = vec![title(state, paint), phase(&state.phase, paint), members(state, paint)];
+    lines.push(format!("{:LABEL$} {}", "", member_bar(&state.members, WIDTH - LABEL - 1, paint)));
+    lines.push(groups(state, paint));
+    lines.extend(loads(&state.loads, paint));
+    lines.push(verdict(state, paint));
+    lines
+}
+
+fn title(state: &LiveState, paint: Paint) -> String {
+    let elapsed = clock(state.elapsed.as_secs_f64());
+    let scenario = shortened(&plain(&state.scenario), WIDTH - 30);
+    let left = format!("muster-load  {scenario}");
+    let gap = WIDTH.saturating_sub(left.chars().count());
+    format!("muster-load  {}{}", paint.bold(&scenario), paint.dim(&format!("{elapsed:>gap$}")))
+}
+
+/// `phase 2/4   restart ━━━━━━━━━━━───────── 18 s of 40 s`.
+fn phase(phase: &LivePhase, paint: Paint) -> String {
+    let label = format!("phase {}/{}", phase.number, phase.of);
+    let name = shortened(&plain(&phase.name), 24);
+    let elapsed = clock(phase.elapsed.as_secs_f64());
+    let Some(planned) = phase.planned.filter(|planned| !planned.is_zero()) else {
+        return format!("{label:LABEL$} {}  {elapsed}", paint.bold(&name));
+    };
+    let time = format!("{elapsed} of {}", clock(planned.as_secs_f64()));
+    let taken = LABEL + name.chars().count() + time.chars().count() + 5;
+    let width = WIDTH.saturating_sub(taken);
+    let share = (phase.elapsed.as_secs_f64() / planned.as_secs_f64()).min(1.0);
+    let done = (width as f64 * share).round() as usize;
+    let (full, rest) = ("━".repeat(done), "─".repeat(width - done));
+    format!(
+        "{label:LABEL$} {}  {}{}  {time}",
+        paint.bold(&name),
+        paint.cool(&full),
+        paint.dim(&rest)
+    )
+}
+
+fn members(state: &LiveState, paint: Paint) -> String {
+    let shown = state.members.each().filter(|&(state, _, n)| n > 0 || state == State::Stable);
+    let states: Vec<_> = shown
+        .map(|(state, name, n)| coloured(state, paint, &format!("{} {name}", count(n.into()))))
+        .collect();
+    format!("{:LABEL$} {}", "members", states.join("  "))
+}
+
+/// One character for each equal share of the members; a state with a member has one at least.
+fn member_bar(members: &MemberCounts, width: usize, paint: Paint) -> String {
+    let total = members.total().max(1) as usize;
+    let mut left = width;
+    let mut bar = String::new();
+    for (state, _, n) in members.each().filter(|(.., n)| *n > 0) {
+        let cells = (n as usize * width / total).max(1).min(left);
+        left -= cells;
+        bar.push_str(&coloured(state, paint, &glyph(state).repeat(cells)));
+    }
+    bar
+}
+
+/// Told apart without colours too.
+fn glyph(state: State) -> &'static str {
+    match state {
+        State::Stable => "█",
+        State::Reconciling => "▓",
+        State::Joining | State::Searching => "▒",
+        State::Fenced | State::Failed => "!",
+        State::Down => "·",
+    }
+}
+
+fn coloured(state: State, paint: Paint, text: &str) -> String {
+    match state {
+        State::Stable => paint.good(text),
+        State::Reconciling => paint.warm(text),
+        State::Joining | State::Searching => paint.cool(text),
+        State::Fenced | State::Failed => paint.bad(text),
+        State::Down => paint.dim(text),
+    }
+}
+
+fn groups(state: &LiveState, paint: Paint) -> String {
+    let stable =
+        format!("{} of {} stable", count(state.groups_stable.into()), count(state.groups.into()));
+    let unowned = format!("{} partitions without owner", count(state.partitions_unowned.into()));
+    let unowned = if state.partitions_unowned > 0 { paint.warm(&unowned) } else { unowned };
+    let mut lines = format!("{:LABEL$} {stable}  {unowned}\n", "groups");
+    lines += &format!("{:LABEL$} {}", "rebalances", count(state.rebalances));
+    if let Some(last) = &state.last_rebalance {
+        lines += &paint.dim(&format!("  last: {}", shortened(&plain(last), WIDTH - LABEL - 20)));
+    }
+    lines
+}
+
+fn loads(loads: &[LiveLoad], paint: Paint) -> Vec<String> {
+    let head = format!("{:LABEL$} {:>12} {:>12} {:>12}", "", "a second", "p50", "p99");
+    let row = |load: &LiveLoad| {
+        let (p50, p99) = match load.per_second > 0.0 {
+            true => (millis(load.p50), millis(load.p99)),
+            false => ("–".into(), "–".into()),
+        };
+        let name = shortened(&plain(&load.name), LABEL + 6);
+        let rate = number(load.per_second);
+        let rate_width = (LABEL + 13).saturating_sub(name.chars().count().max(LABEL));
+        format!("{name:LABEL$}{rate:>rate_width$} {p50:>12} {p99:>12}")
+    };
+    let rows = loads.iter().map(row);
+    [paint.dim(&head)].into_iter().filter(|_| !loads.is_empty()).chain(rows).collect()
+}
+
+fn verdict(state: &LiveState, paint: Paint) -> String {
+    let errors = format!("{} errors", count(state.errors));
+    let errors = if state.errors > 0 { paint.warm(&errors) } else { errors };
+    let violations = format!("{} violations", count(state.violations));
+    let violations =
+        if state.violations > 0 { paint.bad(&violations) } else { paint.good(&violations) };
+    let connections = format!("{} connections", count(state.connections.into()));
+    format!("{:LABEL$} {violations}  {errors}  {}", "checks", paint.dim(&connections))
+}
+
+/// All of it in one line, without colours.
+fn line(state: &LiveState) -> String {
+    let mut parts = vec![
+        format!("{:>8.1} s", state.elapsed.as_secs_f64()),
+        format!("phase {}/{} {}", state.phase.number, state.phase.of, plain(&state.phase.name)),
+    ];
+    let states = state.members.each().filter(|&(state, _, n)| n > 0 || state == State::Stable);
+    let states: Vec<_> = states.map(|(_, name, n)| format!("{} {name}", count(n.into()))).collect();
+    parts.push(format!("members {}", states.join(", ")));
+    parts.push(format!("groups {}/{} stable", state.groups_stable, state.groups));
+    parts.push(format!("{} unowned", count(state.partitions_unowned.into())));
+    for load in state.loads.iter().filter(|load| load.per_second > 0.0) {
+        let (rate, p99) = (number(load.per_second), millis(load.p99));
+        parts.push(format!("{} {rate}/s p99 {p99}", plain(&load.name)));
+    }
+    parts.push(format!("errors {}", count(state.errors)));
+    parts.push(format!("violations {}", count(state.violations)));
+    parts.join(" | ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> LiveState {
+        let mut members = MemberCounts::default();
+        members.add(State::Stable, 4_480);
+        members.add(State::Reconciling, 15);
+        members.add(State::Down, 505);
+        LiveState {
+            scenario: "crash".into(),
+            elapsed: Duration::from_millis(42_300),
+            phase: LivePhase {
+                name: "crash".into(),
+                number: 2,
+                of: 4,
+                elapsed: Duration::from_secs(18),
+                planned: Some(Duration::from_secs(40)),
+            },
+            members,
+            groups: 1,
+            rebalances: 3,
+            last_rebalance: Some("500 crashed: 2.31 s".into()),
+            partitions_unowned: 17,
+            loads: vec![LiveLoad {
+                name: "heartbeat".into(),
+                per_second: 1_633.4,
+                p50: 0.212,
+                p99: 1.25,
+            }],
+            errors: 12,
+            connections: 4_495,
+            ..LiveState::default()
+        }
+    }
+
+    #[test]
+    fn the_screen_says_it_in_few_lines() {
+        let shown = screen(&state(), Paint::PLAIN).join("\n");
+        let expected = "\
+muster-load  crash                                                        42 s
+phase 2/4   crash  ━━━━━━━━━━━━━━━━━━━━─────────────────────────  18 s of 40 s
+members     4,480 stable  15 reconciling  505 down
+            ███████████████████████████████████████████████████████████▓······
+groups      0 of 1 stable  17 partitions without owner
+rebalances  3  last: 500 crashed: 2.31 s
+                a second          p50          p99
+heartbeat          1,633       212 µs      1.25 ms
+checks      0 violations  12 errors  4,495 connections";
+        assert_eq!(shown, expected, "\n{shown}");
+    }
+
+    #[test]
+    fn without_a_terminal_it_is_one_line() {
+        assert_eq!(
+            line(&state()),
+            "    42.3 s | phase 2/4 crash | members 4,480 stable, 15 reconciling, 505 down | \
+             groups 0/1 stable | 17 unowned | heartbeat 1,633/s p99 1.25 ms | errors 12 | \
+             violations 0"
+        );
+    }
+
+    #[test]
+    fn lines_come_with_time_and_with_phases() {
+        let mut live = Live::new(Mode::Lines);
+        let (mut state, now) = (state(), Instant::now());
+        assert!(live.is_due(&state, now), "the first");
+        (live.drawn, live.phase) = (Some(now), state.phase.number);
+        assert!(!live.is_due(&state, now + Duration::from_secs(4)));
+        assert!(live.is_due(&state, now + Duration::from_secs(5)));
+        state.phase.number += 1;
+        assert!(live.is_due(&state, now), "a new phase");
+        assert!(!Live::new(Mode::Quiet).is_due(&state, now));
+    }
+}

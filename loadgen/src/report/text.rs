@@ -1,0 +1,152 @@
+//! Numbers as people read them, and colours where there is a terminal that shows them.
+
+use std::io::IsTerminal;
+
+/// `12,345`.
+pub(super) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A rate or a quantity with three digits that count: `0.25`, `12.3`, `1,234`.
+pub(super) fn number(value: f64) -> String {
+    let value = if value.is_finite() { value } else { 0.0 };
+    match value.abs() {
+        0.0 => "0".into(),
+        v if v < 0.995 => format!("{value:.2}"),
+        v if v < 99.95 => format!("{value:.1}"),
+        v => {
+            let sign = if value < 0.0 { "-" } else { "" };
+            format!("{sign}{}", count(v.round() as u64))
+        }
+    }
+}
+
+/// Milliseconds in the unit that suits: `85 µs`, `1.25 ms`, `12.3 s`, `4 min 05 s`.
+pub(super) fn millis(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".into(),
+        v if v < 0.9995 => format!("{:.0} µs", value * 1e3),
+        v if v < 9.995 => format!("{value:.2} ms"),
+        v if v < 99.95 => format!("{value:.1} ms"),
+        v if v < 999.5 => format!("{value:.0} ms"),
+        v if v < 9_995.0 => format!("{:.2} s", value / 1e3),
+        v if v < 99_950.0 => format!("{:.1} s", value / 1e3),
+        _ => clock(value / 1e3),
+    }
+}
+
+/// Seconds of a phase or a run: `8.4 s`, `1 min 05 s`, `2 h 03 min`.
+pub(super) fn clock(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    match whole {
+        0..10 => format!("{seconds:.1} s"),
+        10..100 => format!("{whole} s"),
+        100..3_600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{} h {:02} min", whole / 3_600, whole % 3_600 / 60),
+    }
+}
+
+/// Control characters of foreign text would reach the terminal: they are shown as `\u{1b}`.
+pub(super) fn plain(foreign: &str) -> String {
+    let mut text = String::with_capacity(foreign.len());
+    for c in foreign.chars() {
+        if c.is_control() {
+            text.extend(c.escape_default());
+        } else {
+            text.push(c);
+        }
+    }
+    text
+}
+
+/// At most `width` characters, the last of them `…` if some are missing.
+pub(super) fn shortened(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.into();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Colours, or none: without a terminal, and where `NO_COLOR` asks for none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Paint {
+    colours: bool,
+}
+
+impl Paint {
+    #[cfg(test)]
+    pub(super) const PLAIN: Self = Self { colours: false };
+
+    pub(super) fn of(stream: &impl IsTerminal) -> Self {
+        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self { colours: stream.is_terminal() && !unwanted }
+    }
+
+    pub(super) fn bold(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    pub(super) fn dim(self, text: &str) -> String {
+        self.with("2", text)
+    }
+
+    pub(super) fn good(self, text: &str) -> String {
+        self.with("32", text)
+    }
+
+    pub(super) fn bad(self, text: &str) -> String {
+        self.with("1;31", text)
+    }
+
+    pub(super) fn warm(self, text: &str) -> String {
+        self.with("33", text)
+    }
+
+    pub(super) fn cool(self, text: &str) -> String {
+        self.with("36", text)
+    }
+
+    fn with(self, code: &str, text: &str) -> String {
+        if self.colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_at_a_glance() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_000), "1,000");
+        assert_eq!(count(12_345_678), "12,345,678");
+        assert_eq!(number(0.0), "0");
+        assert_eq!(number(0.254), "0.25");
+        assert_eq!(number(12.34), "12.3");
+        assert_eq!(number(1_234.5), "1,235");
+        assert_eq!(number(f64::NAN), "0");
+        assert_eq!(millis(0.085), "85 µs");
+        assert_eq!(millis(1.254), "1.25 ms");
+        assert_eq!(millis(999.9), "1.00 s");
+        assert_eq!(millis(12_345.0), "12.3 s");
+        assert_eq!(millis(245_000.0), "4 min 05 s");
+        assert_eq!(clock(8.44), "8.4 s");
+        assert_eq!(clock(7_384.0), "2 h 03 min");
+    }
+
+    #[test]
+    fn foreign_text_cannot_steer_the_terminal() {
+        assert_eq!(plain("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
+        assert_eq!(shortened("abcdef", 4), "abc…");
+        assert_eq!(shortened("äöü", 3), "äöü");
+    }
+}
