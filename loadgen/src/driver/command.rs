@@ -168,6 +168,37 @@ pub enum RoundTrip {
     Fetch,
 }
 
+impl RoundTrip {
+    pub const ALL: [Self; 10] = [
+        Self::Connect,
+        Self::FindCoordinator,
+        Self::JoinGroup,
+        Self::SyncGroup,
+        Self::Heartbeat,
+        Self::ConsumerJoin,
+        Self::ConsumerHeartbeat,
+        Self::LeaveGroup,
+        Self::Commit,
+        Self::Fetch,
+    ];
+
+    /// As reports, thresholds and the live view call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::FindCoordinator => "find-coordinator",
+            Self::JoinGroup => "join",
+            Self::SyncGroup => "sync",
+            Self::Heartbeat => "heartbeat",
+            Self::ConsumerJoin => "consumer-join",
+            Self::ConsumerHeartbeat => "consumer-heartbeat",
+            Self::LeaveGroup => "leave",
+            Self::Commit => "commit",
+            Self::Fetch => "fetch",
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum TaskOutcome {
     /// The topics asked for, with the indices that members will use, added to those known before.

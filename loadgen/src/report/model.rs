@@ -14,7 +14,7 @@ pub struct Report {
     pub run: Run,
     pub phases: Vec<Phase>,
     pub rebalances: Vec<Rebalance>,
-    /// By name of the round trip: `commit`, `heartbeat`, `join`, ...
+    /// By [`crate::driver::command::RoundTrip::name`]: `commit`, `heartbeat`, `join`, ...
     pub latencies: BTreeMap<String, Latency>,
     /// Of each member and interruption: how long it was without partitions that it had or was to have.
     pub pauses: Latency,
@@ -174,6 +174,7 @@ pub struct Point {
     /// Answers a second in this step, and their p99, by name of the round trip.
     pub rates: BTreeMap<String, f64>,
     pub p99: BTreeMap<String, f64>,
+    /// Cores that the server kept busy in this step: 1.0 is one core all the time.
     pub server_cpu: Option<f64>,
     pub server_memory_bytes: Option<u64>,
 }
