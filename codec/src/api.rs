@@ -131,6 +131,8 @@ apis! {
         IncrementalAlterConfigsRequest<'a> => IncrementalAlterConfigsResponse<'a>;
     OffsetDelete = 47, 0..=0, flexible NEVER, OffsetDeleteRequest<'a> => OffsetDeleteResponse<'a>;
     DescribeCluster = 60, 0..=2, flexible 0, DescribeClusterRequest => DescribeClusterResponse<'a>;
+    ListConfigResources = 74, 0..=1, flexible 0,
+        ListConfigResourcesRequest => ListConfigResourcesResponse<'a>;
     DescribeTopicPartitions = 75, 0..=0, flexible 0,
         DescribeTopicPartitionsRequest<'a> => DescribeTopicPartitionsResponse<'a>;
 }

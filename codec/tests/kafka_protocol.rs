@@ -72,6 +72,7 @@ apis! {
     IncrementalAlterConfigs, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse;
     OffsetDelete, OffsetDeleteRequest, OffsetDeleteResponse;
     DescribeCluster, DescribeClusterRequest, DescribeClusterResponse;
+    ListConfigResources, ListConfigResourcesRequest, ListConfigResourcesResponse;
     DescribeTopicPartitions, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse;
 }
 

@@ -1,8 +1,10 @@
-//! DescribeConfigs of topics and brokers (KIP-226, KIP-569 without the documentation).
+//! DescribeConfigs of topics, brokers and groups (KIP-226, KIP-569 without the documentation).
 
 use super::View;
-use crate::cluster::{BROKER_RESOURCE, Overrides, Refused, TOPIC_RESOURCE, check_topic_name};
-use crate::config::{Config, Described, Describer, Synonym, TopicConfig};
+use crate::cluster::{
+    BROKER_RESOURCE, GROUP_RESOURCE, Overrides, Refused, TOPIC_RESOURCE, check_topic_name,
+};
+use crate::config::{Config, Described, Describer, GroupConfig, Synonym, TopicConfig};
 use muster_codec::messages::{
     DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
     DescribeConfigsResponse, DescribeConfigsResult, DescribeConfigsSynonym,
@@ -59,14 +61,20 @@ fn describe(
     let is_asked = |name: &str| asked.is_empty() || asked.contains(name);
     let described = Config::KEYS.iter().filter(|key| !key.flags.internal);
     let broker_keys = described.filter(|key| is_asked(key.name));
+    let none = Overrides::new();
+    let overrides = view.image.configs(resource.resource_type, name).unwrap_or(&none);
     match resource.resource_type {
         TOPIC_RESOURCE => {
             check_topic(view, name)?;
-            let none = Overrides::new();
-            let overrides = view.image.configs(TOPIC_RESOURCE, name).unwrap_or(&none);
             let describer = describers.of_broker(view.shard);
             let keys = TopicConfig::KEYS.iter().filter(|key| is_asked(key.name));
             Ok(keys.map(|key| describer.topic(key, overrides)).collect())
+        }
+        GROUP_RESOURCE if name.is_empty() => Err(invalid("Group name must not be empty")),
+        GROUP_RESOURCE => {
+            let describer = describers.of_broker(view.shard);
+            let keys = GroupConfig::KEYS.iter().filter(|key| is_asked(key.name));
+            Ok(keys.map(|key| describer.group(key, overrides)).collect())
         }
         BROKER_RESOURCE if name.is_empty() => {
             let describer = describers.of_broker(view.shard);

@@ -6,6 +6,7 @@ mod describe_cluster;
 mod describe_configs;
 mod describe_topic_partitions;
 mod find_coordinator;
+mod list_config_resources;
 mod metadata;
 
 #[cfg(test)]
@@ -17,6 +18,7 @@ pub use describe_cluster::describe_cluster;
 pub use describe_configs::describe_configs;
 pub use describe_topic_partitions::describe_topic_partitions;
 pub use find_coordinator::find_coordinator;
+pub use list_config_resources::list_config_resources;
 pub use metadata::metadata;
 
 /// The shard that changes the cluster, as a node id.

@@ -464,3 +464,66 @@ fn what_cannot_be_described_is_refused() {
     assert!(results[0].configs.iter().all(|config| config.synonyms.is_empty()));
     assert_eq!(code(results[1].error_code), InvalidRequest);
 }
+
+#[test]
+fn configs_of_groups_are_described_with_where_they_come_from() {
+    let mut cluster = Cluster::new(&["group.consumer.session.timeout.ms=46000"]);
+    cluster.set(32, "g", "consumer.session.timeout.ms", "50000");
+    let resource = DescribeConfigsResource {
+        resource_type: 32,
+        resource_name: "g".into(),
+        configuration_keys: Some(vec![
+            "consumer.session.timeout.ms".into(),
+            "share.isolation.level".into(),
+        ]),
+    };
+    let empty = DescribeConfigsResource { resource_type: 32, ..Default::default() };
+    let resources = vec![resource, empty];
+    let request =
+        DescribeConfigsRequest { resources, include_synonyms: true, ..Default::default() };
+    let view = cluster.view();
+    let results = describe_configs(&view, &request).results;
+    let told: Vec<_> = results[0]
+        .configs
+        .iter()
+        .map(|config| {
+            let synonyms = config.synonyms.iter();
+            let synonyms = synonyms
+                .map(|s| format!("{}:{}={}", s.source, s.name, s.value.as_deref().unwrap()));
+            (
+                config.value.as_deref().unwrap(),
+                config.config_source,
+                synonyms.collect::<Vec<_>>().join(" "),
+            )
+        })
+        .collect();
+    let session = "8:consumer.session.timeout.ms=50000 4:group.consumer.session.timeout.ms=46000 \
+                   5:group.consumer.session.timeout.ms=45000";
+    let isolation = "5:share.isolation.level=read_uncommitted";
+    assert_eq!(
+        told,
+        [("50000", 8, session.to_owned()), ("read_uncommitted", 5, isolation.to_owned())]
+    );
+    assert_eq!(results[1].error_code, InvalidRequest.code());
+    assert_eq!(results[1].error_message.as_deref(), Some("Group name must not be empty"));
+}
+
+#[test]
+fn config_resources_are_listed_by_type() {
+    let mut cluster = Cluster::new(&[]);
+    cluster.set(32, "g", "consumer.session.timeout.ms", "50000");
+    let view = cluster.view();
+    let list = |version, types: &[i8]| {
+        let request = ListConfigResourcesRequest { resource_types: types.to_vec() };
+        let response = list_config_resources(&view, version, &request);
+        let resources = response.config_resources.iter();
+        let names = resources.map(|r| format!("{}:{}", r.resource_type, r.resource_name));
+        (response.error_code, names.collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(list(1, &[32]), (0, "32:g".to_owned()));
+    assert_eq!(list(1, &[16, 4]), (0, "4:0 4:1".to_owned()));
+    let all = "32:g 8:0 8:1 4:0 4:1 2:__consumer_offsets 2:t1 2:x.y";
+    assert_eq!(list(1, &[]), (0, all.to_owned()));
+    assert_eq!(list(0, &[]), (0, String::new()));
+    assert_eq!(list(1, &[3]), (ErrorCode::UnsupportedVersion.code(), String::new()));
+}

@@ -1,9 +1,9 @@
-//! IncrementalAlterConfigs of topics and brokers, as Kafka's `ConfigurationControlManager` and
+//! IncrementalAlterConfigs of topics, brokers and groups, as Kafka's `ConfigurationControlManager` and
 //! `DynamicBrokerConfig` decide it (KIP-339).
 
 use super::change::{Change, Refused, config_record};
-use super::{BROKER_RESOURCE, Overrides, TOPIC_RESOURCE, View, check_topic_name};
-use crate::config::{Config, ConfigType, Describer, TopicConfig, words};
+use super::{BROKER_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE, View, check_topic_name};
+use crate::config::{Config, ConfigType, Describer, GroupConfig, TopicConfig, words};
 use muster_codec::ErrorCode;
 use muster_codec::messages::{
     AlterConfigsResource, AlterConfigsResourceResponse, AlterableConfig,
@@ -56,6 +56,10 @@ fn alter(
     match resource_type {
         TOPIC_RESOURCE => check_topic(view, name)?,
         BROKER_RESOURCE => check_broker(view, name, &resource.configs)?,
+        GROUP_RESOURCE if name.is_empty() => {
+            return Err(invalid("Default group resources are not allowed."));
+        }
+        GROUP_RESOURCE => {}
         _ => return Err(invalid(format!("Unknown resource type {resource_type}"))),
     }
     let none = Overrides::new();
@@ -63,6 +67,8 @@ fn alter(
     let after = apply(describer, resource_type, before, &resource.configs)?;
     match resource_type {
         TOPIC_RESOURCE => TopicConfig::validate(describer.config(), &after)
+            .map_err(|message| Refused::new(ErrorCode::InvalidConfig, message))?,
+        GROUP_RESOURCE => GroupConfig::validate(describer.config(), &after)
             .map_err(|message| Refused::new(ErrorCode::InvalidConfig, message))?,
         _ => view.config.validate_dynamic(&after).map_err(invalid)?,
     }
@@ -164,6 +170,7 @@ fn apply(
 fn normalize(resource_type: i8, name: &str, value: &str) -> String {
     let normalized = match resource_type {
         TOPIC_RESOURCE => TopicConfig::key(name).map(|key| key.normalize(value)),
+        GROUP_RESOURCE => GroupConfig::key(name).map(|key| key.normalize(value)),
         _ => Config::key(name).map(|key| key.normalize(value)),
     };
     normalized.unwrap_or_else(|| value.to_owned())
@@ -178,6 +185,7 @@ fn list(
 ) -> Option<Vec<String>> {
     let config = match resource_type {
         TOPIC_RESOURCE => describer.topic(TopicConfig::key(name)?, before),
+        GROUP_RESOURCE => describer.group(GroupConfig::key(name)?, before),
         _ => describer.broker(Config::key(name)?),
     };
     let text = before.get(name).cloned().or(config.value).unwrap_or_default();

@@ -36,6 +36,8 @@ pub type Overrides = BTreeMap<String, String>;
 pub const TOPIC_RESOURCE: i8 = 2;
 /// Kafka's number of brokers; the name is the node id, or empty for all brokers.
 pub const BROKER_RESOURCE: i8 = 4;
+/// Kafka's number of groups; the name is the group id. The group need not exist.
+pub const GROUP_RESOURCE: i8 = 32;
 
 /// All topics and configs at one point in shard 0's log.
 ///
@@ -114,6 +116,15 @@ impl ClusterImage {
     /// What was set for a resource: Kafka's type number (2 topic, 4 broker, 32 group) and name.
     pub fn configs(&self, resource_type: i8, name: &str) -> Option<&Overrides> {
         self.configs.get(&resource_type)?.get(name).map(|overrides| &**overrides)
+    }
+
+    /// The names of all resources of a type for which something was set, in order.
+    pub fn configured(&self, resource_type: i8) -> impl Iterator<Item = &str> {
+        self.configs
+            .get(&resource_type)
+            .into_iter()
+            .flat_map(|resources| resources.keys())
+            .map(String::as_str)
     }
 
     /// The first producer id that was not given out.

@@ -24,8 +24,8 @@ pub use create_partitions::create_partitions;
 pub use create_topics::{auto_create, create_topics};
 pub use delete_topics::delete_topics;
 pub use image::{
-    BROKER_RESOURCE, ClusterImage, OFFSETS_TOPIC, OFFSETS_TOPIC_ID, Overrides, TOPIC_RESOURCE,
-    Topic,
+    BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, OFFSETS_TOPIC, OFFSETS_TOPIC_ID, Overrides,
+    TOPIC_RESOURCE, Topic,
 };
 pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
 pub use topic_name::{check_topic_name, is_reserved};

@@ -1,8 +1,10 @@
 //! What follows from the configs: for the coordinator, for a topic, and with what was altered while
 //! the server ran.
 
-use super::{Config, TopicConfig, rules};
-use crate::cluster::{BROKER_RESOURCE, ClusterImage, Overrides, TOPIC_RESOURCE, Topic};
+use super::{Config, GroupConfig, TopicConfig, rules};
+use crate::cluster::{
+    BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE, Topic,
+};
 
 impl Config {
     /// What the group coordinator obeys.
@@ -83,4 +85,12 @@ pub fn effective(config: &Config, image: &ClusterImage, topic: &Topic) -> TopicC
     let none = Overrides::new();
     let overrides = image.configs(TOPIC_RESOURCE, &topic.name).unwrap_or(&none);
     config.topic_defaults().with(overrides)
+}
+
+/// What holds for a group. `config` is that of the shard, with what was altered
+/// ([`Config::with_dynamic`]).
+pub fn effective_of_group(config: &Config, image: &ClusterImage, group: &str) -> GroupConfig {
+    let none = Overrides::new();
+    let overrides = image.configs(GROUP_RESOURCE, group).unwrap_or(&none);
+    GroupConfig::from(config).with(overrides).clamped(config)
 }

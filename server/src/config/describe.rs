@@ -1,10 +1,11 @@
 //! Configs as DescribeConfigs tells them: value, where it comes from, and what it would be without.
 //! The order of sources and the choice of synonyms are those of Kafka's `ConfigHelper`.
 
-use super::{Config, ConfigType, Key, TopicConfig, Value};
+use super::{Config, ConfigType, GroupConfig, Key, TopicConfig, Value};
 use crate::cluster::{BROKER_RESOURCE, ClusterImage, Overrides};
 
-/// Where a value comes from, with Kafka's numbers; a smaller one wins.
+/// Where a value comes from, with Kafka's numbers. What is set for a topic or group wins, then the
+/// smaller number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i8)]
 pub enum Source {
@@ -13,6 +14,7 @@ pub enum Source {
     DynamicDefaultBroker = 3,
     StaticBroker = 4,
     Default = 5,
+    DynamicGroup = 8,
 }
 
 /// One config as it is told.
@@ -41,6 +43,7 @@ pub struct Describer<'a> {
     fixed: &'a Config,
     effective: Config,
     topic_defaults: TopicConfig,
+    group_defaults: GroupConfig,
     defaults: Config,
     of_broker: Option<&'a Overrides>,
     of_all_brokers: Option<&'a Overrides>,
@@ -53,6 +56,7 @@ impl<'a> Describer<'a> {
         Self {
             fixed,
             topic_defaults: effective.topic_defaults(),
+            group_defaults: GroupConfig::from(&effective),
             effective,
             defaults: Config::default(),
             of_broker: image.configs(BROKER_RESOURCE, &node_id.to_string()),
@@ -67,13 +71,26 @@ impl<'a> Describer<'a> {
 
     /// A config of a topic that overrides these.
     pub fn topic(&self, key: &Key<TopicConfig>, overrides: &Overrides) -> Described {
-        let of_broker = key.synonyms.first().map(|first| self.synonyms(first, key.synonyms));
-        let mut synonyms = of_broker.unwrap_or_default();
-        if let Some(value) = overrides.get(key.name).cloned() {
-            let source = Source::DynamicTopic;
-            synonyms.insert(0, Synonym { name: key.name, value, source });
-        }
+        let synonyms = self.overridden(key, Source::DynamicTopic, overrides);
         described(key, synonyms, key.get(&self.topic_defaults), false)
+    }
+
+    /// A config of a group that overrides these.
+    pub fn group(&self, key: &Key<GroupConfig>, overrides: &Overrides) -> Described {
+        let mut synonyms = self.overridden(key, Source::DynamicGroup, overrides);
+        let default = key.get(&self.group_defaults);
+        if let Some(value) = default.text().filter(|_| key.synonyms.is_empty()) {
+            synonyms.push(Synonym { name: key.name, value, source: Source::Default });
+        }
+        described(key, synonyms, default, false)
+    }
+
+    /// What was set for a topic or group itself, then what its broker gives it.
+    fn overridden<C>(&self, key: &Key<C>, source: Source, overrides: &Overrides) -> Vec<Synonym> {
+        let of_broker = key.synonyms.first().map(|first| self.synonyms(first, key.synonyms));
+        let own = overrides.get(key.name).cloned();
+        let own = own.map(|value| Synonym { name: key.name, value, source });
+        own.into_iter().chain(of_broker.into_iter().flatten()).collect()
     }
 
     /// A config of the broker.
@@ -107,7 +124,7 @@ impl<'a> Describer<'a> {
 
     fn text(&self, source: Source, name: &str) -> Option<String> {
         match source {
-            Source::DynamicTopic => None,
+            Source::DynamicTopic | Source::DynamicGroup => None,
             Source::DynamicBroker => self.of_broker?.get(name).cloned(),
             Source::DynamicDefaultBroker => self.of_all_brokers?.get(name).cloned(),
             Source::StaticBroker => self.fixed.set_text(name).map(str::to_owned),

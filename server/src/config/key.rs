@@ -114,3 +114,64 @@ macro_rules! key_name {
 }
 
 pub(super) use key_name;
+
+/// Declares the configs of something that overrides those of its broker: a type, whose fields are
+/// Kafka's keys with underscores for dots, its table of keys in the order of names, and its defaults.
+macro_rules! derived_configs {
+    ($(#[$doc:meta])* $name:ident;
+        $($field:ident: $type:ty = |$config:ident| $default:expr, $valid:expr, [$($flag:ident)*]
+        $(, from [$($synonym:literal),*])?;)*) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct $name {
+            $(pub $field: $type,)*
+        }
+
+        /// The defaults that a broker gives.
+        impl From<&crate::config::Config> for $name {
+            fn from(config: &crate::config::Config) -> Self {
+                Self {
+                    $($field: {
+                        let $config = config;
+                        $default
+                    },)*
+                }
+            }
+        }
+
+        impl $name {
+            /// All keys, in the order of their names.
+            pub const KEYS: &'static [crate::config::Key<Self>] = &[$(
+                crate::config::Key {
+                    name: crate::config::key::key_name!($field),
+                    config_type: <$type as crate::config::value::ConfigValue>::TYPE,
+                    valid: $valid,
+                    flags: crate::config::Flags {
+                        $($flag: true,)*
+                        ..crate::config::Flags::NONE
+                    },
+                    synonyms: &[$($($synonym),*)?],
+                    get: |config| {
+                        crate::config::value::ConfigValue::value(&config.$field)
+                    },
+                    set: |config, text, valid| {
+                        crate::config::key::set_field(&mut config.$field, text, valid)
+                    },
+                },
+            )*];
+
+            /// With values of its own, which were checked when they were set.
+            pub(super) fn with(mut self, overrides: &crate::cluster::Overrides) -> Self {
+                for (name, value) in overrides {
+                    if let Some(key) = Self::key(name) {
+                        // What does not pass any more, after an upgrade say, leaves the default.
+                        let _ = key.set(&mut self, value);
+                    }
+                }
+                self
+            }
+        }
+    };
+}
+
+pub(super) use derived_configs;

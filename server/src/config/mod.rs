@@ -1,12 +1,13 @@
-//! The configs of brokers and topics: Kafka's keys, types, defaults and rules.
+//! The configs of brokers, topics and groups: Kafka's keys, types, defaults and rules.
 //!
-//! Start with `broker` and `topic`, the two tables from which all else is derived: parsing, checks,
+//! Start with `broker`, `topic` and `group`, the tables from which all else is derived: parsing, checks,
 //! DescribeConfigs, the texts of errors. `value` holds the types, `rules` what spans several keys,
 //! `properties` the form of the file.
 
 mod broker;
 mod derived;
 mod describe;
+mod group;
 mod key;
 mod listeners;
 mod properties;
@@ -18,8 +19,9 @@ mod value;
 mod tests;
 
 pub use broker::Config;
-pub use derived::effective;
+pub use derived::{effective, effective_of_group};
 pub use describe::{Described, Describer, Source, Synonym};
+pub use group::GroupConfig;
 pub use key::{Flags, InvalidValue, Key};
 pub use listeners::Address;
 pub use topic::TopicConfig;

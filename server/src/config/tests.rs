@@ -41,7 +41,9 @@ log.retention.check.interval.ms=300000
 fn the_keys_are_in_order_so_that_they_can_be_searched() {
     assert!(Config::KEYS.is_sorted_by(|a, b| a.name < b.name));
     assert!(TopicConfig::KEYS.is_sorted_by(|a, b| a.name < b.name));
-    for synonym in TopicConfig::KEYS.iter().flat_map(|key| key.synonyms) {
+    assert!(GroupConfig::KEYS.is_sorted_by(|a, b| a.name < b.name));
+    let of_groups = GroupConfig::KEYS.iter().flat_map(|key| key.synonyms);
+    for synonym in TopicConfig::KEYS.iter().flat_map(|key| key.synonyms).chain(of_groups) {
         assert!(Config::key(synonym).is_some(), "{synonym}");
     }
 }
@@ -54,6 +56,7 @@ fn the_defaults_pass_their_own_checks() {
     }
     rules::check(&defaults).unwrap();
     assert_eq!(TopicConfig::validate(&defaults, &Overrides::new()), Ok(()));
+    assert_eq!(GroupConfig::validate(&defaults, &Overrides::new()), Ok(()));
 }
 
 #[test]
@@ -282,4 +285,21 @@ fn topic_configs_that_kafka_takes_are_taken() {
 
 fn of(pairs: &[(&str, &str)]) -> Overrides {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+#[test]
+fn a_group_has_its_own_configs_within_the_bounds_of_its_broker() {
+    let mut image = ClusterImage::default();
+    let key = ConfigKey {
+        resource_type: 32,
+        resource_name: "g".into(),
+        name: "consumer.session.timeout.ms".into(),
+    };
+    image.apply(&ClusterRecord::Config(key, Some(Value { value: "60000".into() })));
+    let session = |words: &[&str], group| {
+        effective_of_group(&load(words).unwrap(), &image, group).consumer_session_timeout_ms
+    };
+    assert_eq!((session(&[], "g"), session(&[], "other")), (60_000, 45_000));
+    // The broker's bound was lowered after the group's value was set.
+    assert_eq!(session(&["group.consumer.max.session.timeout.ms=50000"], "g"), 50_000);
 }

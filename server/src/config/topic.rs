@@ -1,50 +1,14 @@
 //! The configs of a topic, one row each, and where their defaults come from.
 
 use super::Config;
-use super::key::{Flags, Key, find, key_name, set_field};
-use super::value::{CleanupPolicy, CompressionType, ConfigValue, Valid, at_least, between};
+use super::key::{Key, derived_configs, find};
+use super::value::{CleanupPolicy, CompressionType, Valid, at_least, between};
 use crate::cluster::Overrides;
 use muster_codec::record_batch::TimestampType;
 
-macro_rules! topic_configs {
-    ($($field:ident: $type:ty = |$config:ident| $default:expr, $valid:expr, [$($flag:ident)*]
-        $(, from [$($synonym:literal),*])?;)*) => {
-        /// What holds for one topic. The fields are Kafka's keys with underscores for dots.
-        #[derive(Debug, Clone, PartialEq)]
-        pub struct TopicConfig {
-            $(pub $field: $type,)*
-        }
-
-        /// The defaults that a broker gives its topics.
-        impl From<&Config> for TopicConfig {
-            fn from(config: &Config) -> Self {
-                Self {
-                    $($field: {
-                        let $config = config;
-                        $default
-                    },)*
-                }
-            }
-        }
-
-        impl TopicConfig {
-            /// All keys, in the order of their names.
-            pub const KEYS: &'static [Key<Self>] = &[$(
-                Key {
-                    name: key_name!($field),
-                    config_type: <$type as ConfigValue>::TYPE,
-                    valid: $valid,
-                    flags: Flags { $($flag: true,)* ..Flags::NONE },
-                    synonyms: &[$($($synonym),*)?],
-                    get: |config| config.$field.value(),
-                    set: |config, text, valid| set_field(&mut config.$field, text, valid),
-                },
-            )*];
-        }
-    };
-}
-
-topic_configs! {
+derived_configs! {
+    /// What holds for one topic.
+    TopicConfig;
     cleanup_policy: CleanupPolicy = |c| c.log_cleanup_policy, Valid::Any, [obeyed],
         from ["log.cleanup.policy"];
     compression_gzip_level: i32 = |c| c.compression_gzip_level, Valid::GzipLevel, [],
@@ -113,17 +77,6 @@ topic_configs! {
 impl TopicConfig {
     pub fn key(name: &str) -> Option<&'static Key<Self>> {
         find(Self::KEYS, name)
-    }
-
-    /// With the values that a topic has of its own, which were checked when they were set.
-    pub(super) fn with(mut self, overrides: &Overrides) -> Self {
-        for (name, value) in overrides {
-            if let Some(key) = Self::key(name) {
-                // What does not pass any more, after an upgrade say, leaves the default.
-                let _ = key.set(&mut self, value);
-            }
-        }
-        self
     }
 
     /// What Kafka checks before it takes overrides (`LogConfig.validate`).

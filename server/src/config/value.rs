@@ -231,6 +231,8 @@ pub enum Valid {
     EachOneOf(&'static [&'static str]),
     /// `*` or a list of `partition:broker`, for the config of this name.
     ThrottledReplicas(&'static str),
+    /// `latest`, `earliest` or `by_duration:` with an ISO 8601 duration, as `share.auto.offset.reset`.
+    OffsetReset,
 }
 
 pub(super) const fn at_least(min: i64) -> Valid {
@@ -260,6 +262,7 @@ impl Valid {
                 other.map_or(Ok(()), |item| Err(Invalid::new(item, one_of(words))))
             }
             (Self::ThrottledReplicas(name), Value::List(list)) => throttled_replicas(name, list),
+            (Self::OffsetReset, Value::Text(text)) => offset_reset(text),
             _ => Ok(()),
         }
     }
@@ -325,4 +328,49 @@ fn throttled_replicas(name: &str, list: &[String]) -> Result<(), Invalid> {
          [partitionId]:[brokerId],[partitionId]:[brokerId],..."
     );
     Err(Invalid::new(format!("[{}]", list.join(", ")), rule))
+}
+
+fn offset_reset(text: &str) -> Result<(), Invalid> {
+    let lower = text.to_ascii_lowercase();
+    let is_valid = match lower.strip_prefix("by_duration:") {
+        Some(duration) => is_duration(duration),
+        None => matches!(lower.as_str(), "latest" | "earliest"),
+    };
+    if is_valid {
+        return Ok(());
+    }
+    let rule = format!(
+        "Invalid value `{text}` for configuration share.auto.offset.reset. The value must be either \
+         'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+    );
+    Err(Invalid::new(text, rule))
+}
+
+/// Whether this lower-case text is `PnDTnHnMn.nS`: some of the parts, in this order.
+fn is_duration(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix('p') else { return false };
+    let (days, times) = rest.split_once('t').map_or((rest, None), |(d, t)| (d, Some(t)));
+    let has_days = !days.is_empty();
+    if has_days && after_number(days, 'd', 0) != Some("") {
+        return false;
+    }
+    let Some(mut times) = times else { return has_days };
+    if times.is_empty() {
+        return false;
+    }
+    for (unit, decimals) in [('h', 0), ('m', 0), ('s', 9)] {
+        times = after_number(times, unit, decimals).unwrap_or(times);
+    }
+    times.is_empty()
+}
+
+/// What follows a number with this unit and at most so many decimals; None if there is none.
+fn after_number(text: &str, unit: char, decimals_max: usize) -> Option<&str> {
+    let (number, rest) = text.split_once(unit)?;
+    let (whole, decimals) = number.split_once(['.', ',']).unwrap_or((number, ""));
+    let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = !whole.is_empty() && whole.len() <= 18 && are_digits(whole);
+    let has_point = whole.len() < number.len();
+    let fits = decimals.len() <= decimals_max && (decimals_max > 0 || !has_point);
+    (is_number && fits && are_digits(decimals)).then_some(rest)
 }

@@ -88,6 +88,7 @@ impl Shard {
             | Request::ApiVersions(_)
             | Request::DescribeConfigs(_)
             | Request::DescribeCluster(_)
+            | Request::ListConfigResources(_)
             | Request::DescribeTopicPartitions(_) => self.view_request(&call, request),
         }
     }

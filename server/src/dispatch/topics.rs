@@ -66,6 +66,9 @@ impl Shard {
             Request::ApiVersions(body) => admin::api_versions(version, body).into(),
             Request::DescribeConfigs(body) => admin::describe_configs(&view, body).into(),
             Request::DescribeCluster(body) => admin::describe_cluster(&view, body).into(),
+            Request::ListConfigResources(body) => {
+                admin::list_config_resources(&view, version, body).into()
+            }
             Request::DescribeTopicPartitions(body) => {
                 admin::describe_topic_partitions(&view, body).into()
             }

@@ -164,3 +164,71 @@ fn producer_ids_come_in_blocks_that_do_not_overlap() {
     image.apply(&ClusterRecord::ProducerIds(key, Some(last)));
     assert_eq!(allocate_producer_ids(&image).1.count, 0);
 }
+
+#[test]
+fn configs_of_groups_keep_to_the_bounds_of_their_broker() {
+    let mut controller = Controller::new(&[]);
+    let session = "consumer.session.timeout.ms";
+    assert_eq!(controller.alter(32, "g", &[(session, 0, Some("50000"))]), Ok(()));
+    assert_eq!(controller.value(32, "g", session), Some("50000"));
+    type Case<'a> = (&'a str, &'a [Op], ErrorCode, &'a str);
+    let cases: &[Case<'_>] = &[
+        (
+            "",
+            &[(session, 0, Some("50000"))],
+            InvalidRequest,
+            "Default group resources are not allowed.",
+        ),
+        (
+            "g",
+            &[(session, 0, Some("1"))],
+            InvalidConfig,
+            "consumer.session.timeout.ms must be greater than or equal to \
+             group.consumer.min.session.timeout.ms",
+        ),
+        (
+            "g",
+            &[("consumer.heartbeat.interval.ms", 0, Some("5000000"))],
+            InvalidConfig,
+            "consumer.heartbeat.interval.ms must be less than or equal to \
+             group.consumer.max.heartbeat.interval.ms",
+        ),
+        ("g", &[("bad.name", 0, Some("1"))], InvalidConfig, "Unknown group config name: bad.name"),
+        (
+            "g",
+            &[("share.auto.offset.reset", 0, Some("by_duration:PT1X"))],
+            InvalidConfig,
+            "Invalid value by_duration:PT1X for configuration share.auto.offset.reset: Invalid value \
+             `by_duration:PT1X` for configuration share.auto.offset.reset. The value must be either \
+             'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'.",
+        ),
+        (
+            "g",
+            &[("share.isolation.level", 0, Some("foo"))],
+            InvalidConfig,
+            "Invalid value foo for configuration share.isolation.level: String must be one of: \
+             read_committed, read_uncommitted",
+        ),
+    ];
+    for (name, ops, error, words) in cases {
+        let refused = controller.alter(32, name, ops);
+        assert_eq!(refused, Err((*error, (*words).to_owned())), "{ops:?}");
+    }
+    let values = [
+        ("by_duration:PT1H", true),
+        ("by_duration:P1DT2H3.5S", true),
+        ("by_duration:P1D", true),
+        ("by_duration:P", false),
+        ("by_duration:PT", false),
+        ("by_duration:-PT1S", false),
+        ("by_duration:PT1.5M", false),
+        ("by_duration:PT1S1H", false),
+    ];
+    for (value, is_valid) in values {
+        let altered = controller.alter(32, "g", &[("share.auto.offset.reset", 0, Some(value))]);
+        assert_eq!(altered.is_ok(), is_valid, "{value}");
+    }
+    assert_eq!(controller.alter(32, "g", &[("share.auto.offset.reset", 1, None)]), Ok(()));
+    assert_eq!(controller.alter(32, "g", &[(session, 1, None)]), Ok(()));
+    assert_eq!(controller.value(32, "g", session), None);
+}

@@ -1,0 +1,182 @@
+//! The configs of a group (KIP-848, KIP-932, KIP-1071; Kafka's `GroupConfig`), one row each, and the
+//! bounds that its broker sets.
+
+use super::Config;
+use super::key::{derived_configs, find};
+use super::value::{Valid, Value, at_least};
+use super::{InvalidValue, Key};
+use crate::cluster::Overrides;
+
+derived_configs! {
+    /// What holds for one group. Classic groups have no configs.
+    GroupConfig;
+    consumer_assignment_interval_ms: i32 = |c| c.group_consumer_assignment_interval_ms,
+        at_least(0), [], from ["group.consumer.assignment.interval.ms"];
+    consumer_heartbeat_interval_ms: i32 = |c| c.group_consumer_heartbeat_interval_ms,
+        at_least(1), [], from ["group.consumer.heartbeat.interval.ms"];
+    consumer_session_timeout_ms: i32 = |c| c.group_consumer_session_timeout_ms,
+        at_least(1), [], from ["group.consumer.session.timeout.ms"];
+    share_assignment_interval_ms: i32 = |c| c.group_share_assignment_interval_ms,
+        at_least(0), [], from ["group.share.assignment.interval.ms"];
+    share_auto_offset_reset: String = |_c| "latest".into(), Valid::OffsetReset, [];
+    share_delivery_count_limit: i32 = |c| c.group_share_delivery_count_limit,
+        at_least(2), [], from ["group.share.delivery.count.limit"];
+    share_heartbeat_interval_ms: i32 = |c| c.group_share_heartbeat_interval_ms,
+        at_least(1), [], from ["group.share.heartbeat.interval.ms"];
+    share_isolation_level: String = |_c| "read_uncommitted".into(),
+        Valid::OneOf(&["read_committed", "read_uncommitted"]), [];
+    share_partition_max_record_locks: i32 = |c| c.group_share_partition_max_record_locks,
+        at_least(100), [], from ["group.share.partition.max.record.locks"];
+    share_record_lock_duration_ms: i32 = |c| c.group_share_record_lock_duration_ms,
+        at_least(1_000), [], from ["group.share.record.lock.duration.ms"];
+    share_renew_acknowledge_enable: bool = |_c| true, Valid::Any, [];
+    share_session_timeout_ms: i32 = |c| c.group_share_session_timeout_ms,
+        at_least(1), [], from ["group.share.session.timeout.ms"];
+    streams_assignment_interval_ms: i32 = |c| c.group_streams_assignment_interval_ms,
+        at_least(0), [], from ["group.streams.assignment.interval.ms"];
+    streams_heartbeat_interval_ms: i32 = |c| c.group_streams_heartbeat_interval_ms,
+        at_least(1), [], from ["group.streams.heartbeat.interval.ms"];
+    streams_initial_rebalance_delay_ms: i32 = |c| c.group_streams_initial_rebalance_delay_ms,
+        at_least(0), [], from ["group.streams.initial.rebalance.delay.ms"];
+    streams_num_standby_replicas: i32 = |c| c.group_streams_num_standby_replicas,
+        at_least(0), [], from ["group.streams.num.standby.replicas"];
+    streams_session_timeout_ms: i32 = |c| c.group_streams_session_timeout_ms,
+        at_least(1), [], from ["group.streams.session.timeout.ms"];
+}
+
+/// A key, and the keys of the broker that bound it; "" for no lower bound.
+const BOUNDS: &[[&str; 3]] = &[
+    [
+        "consumer.heartbeat.interval.ms",
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+    ],
+    [
+        "consumer.session.timeout.ms",
+        "group.consumer.min.session.timeout.ms",
+        "group.consumer.max.session.timeout.ms",
+    ],
+    [
+        "consumer.assignment.interval.ms",
+        "group.consumer.min.assignment.interval.ms",
+        "group.consumer.max.assignment.interval.ms",
+    ],
+    [
+        "share.heartbeat.interval.ms",
+        "group.share.min.heartbeat.interval.ms",
+        "group.share.max.heartbeat.interval.ms",
+    ],
+    [
+        "share.session.timeout.ms",
+        "group.share.min.session.timeout.ms",
+        "group.share.max.session.timeout.ms",
+    ],
+    [
+        "share.record.lock.duration.ms",
+        "group.share.min.record.lock.duration.ms",
+        "group.share.max.record.lock.duration.ms",
+    ],
+    [
+        "share.delivery.count.limit",
+        "group.share.min.delivery.count.limit",
+        "group.share.max.delivery.count.limit",
+    ],
+    [
+        "share.partition.max.record.locks",
+        "group.share.min.partition.max.record.locks",
+        "group.share.max.partition.max.record.locks",
+    ],
+    [
+        "share.assignment.interval.ms",
+        "group.share.min.assignment.interval.ms",
+        "group.share.max.assignment.interval.ms",
+    ],
+    [
+        "streams.heartbeat.interval.ms",
+        "group.streams.min.heartbeat.interval.ms",
+        "group.streams.max.heartbeat.interval.ms",
+    ],
+    [
+        "streams.session.timeout.ms",
+        "group.streams.min.session.timeout.ms",
+        "group.streams.max.session.timeout.ms",
+    ],
+    ["streams.num.standby.replicas", "", "group.streams.max.standby.replicas"],
+    [
+        "streams.assignment.interval.ms",
+        "group.streams.min.assignment.interval.ms",
+        "group.streams.max.assignment.interval.ms",
+    ],
+];
+
+/// The first is greater than the second.
+const GREATER: &[[&str; 2]] = &[
+    ["consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"],
+    ["share.session.timeout.ms", "share.heartbeat.interval.ms"],
+    ["streams.session.timeout.ms", "streams.heartbeat.interval.ms"],
+];
+
+impl GroupConfig {
+    pub fn key(name: &str) -> Option<&'static Key<Self>> {
+        find(Self::KEYS, name)
+    }
+
+    /// What Kafka checks before it takes overrides (`GroupConfig.validate`).
+    ///
+    /// # Errors
+    /// Kafka's words on the first override that is wrong, to go with INVALID_CONFIG.
+    pub fn validate(defaults: &Config, overrides: &Overrides) -> Result<(), String> {
+        let mut config = Self::from(defaults);
+        for (name, value) in overrides {
+            let key =
+                Self::key(name).ok_or_else(|| format!("Unknown group config name: {name}"))?;
+            key.set(&mut config, value).map_err(|error| error.to_string())?;
+        }
+        config.check_rules(defaults)
+    }
+
+    fn check_rules(&self, broker: &Config) -> Result<(), String> {
+        for [name, min, max] in BOUNDS {
+            let value = self.number(name);
+            if broker_number(broker, min).is_some_and(|min| value < Some(min)) {
+                return Err(format!("{name} must be greater than or equal to {min}"));
+            }
+            if broker_number(broker, max).is_some_and(|max| value > Some(max)) {
+                return Err(format!("{name} must be less than or equal to {max}"));
+            }
+        }
+        let broken = GREATER.iter().find(|[more, less]| self.number(more) <= self.number(less));
+        broken.map_or(Ok(()), |[more, less]| Err(format!("{more} must be greater than {less}")))
+    }
+
+    /// Within the bounds of the broker, which may have changed after the group's values were set
+    /// (`GroupConfig.evaluate`).
+    pub(super) fn clamped(mut self, broker: &Config) -> Self {
+        for [name, min, max] in BOUNDS {
+            let (Some(key), Some(value)) = (Self::key(name), self.number(name)) else { continue };
+            let min = broker_number(broker, min).unwrap_or(i64::MIN);
+            let max = broker_number(broker, max).unwrap_or(i64::MAX);
+            let within = value.min(max).max(min);
+            if within != value {
+                // The bounds of a broker are valid values; rules and a test see to that.
+                let _: Result<(), InvalidValue> = key.set(&mut self, &within.to_string());
+            }
+        }
+        self
+    }
+
+    fn number(&self, name: &str) -> Option<i64> {
+        integer(Self::key(name)?.get(self))
+    }
+}
+
+fn broker_number(broker: &Config, name: &str) -> Option<i64> {
+    integer(Config::key(name)?.get(broker))
+}
+
+fn integer(value: Value<'_>) -> Option<i64> {
+    match value {
+        Value::Integer(number) => Some(number),
+        _ => None,
+    }
+}
