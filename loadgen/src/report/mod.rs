@@ -2,4 +2,11 @@
 
 pub mod live;
 pub mod model;
+mod rebalances;
+#[cfg(test)]
+mod sample;
+pub mod summary;
+#[cfg(test)]
+mod tests;
 mod text;
+pub mod thresholds;
