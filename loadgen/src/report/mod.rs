@@ -1,5 +1,8 @@
 //! What a run found: the model (its JSON is the result file), and the ways to show it.
 
+pub mod csv;
+pub mod files;
+pub mod json;
 pub mod live;
 pub mod model;
 mod rebalances;

@@ -261,7 +261,7 @@ fn point(at: f64, random: &mut fastrand::Rng) -> Point {
             ("join", joining / 4.0),
         ]),
         p99: named([("heartbeat", 0.7 * tail), ("commit", 1.9 * tail), ("join", 800.0 * tail)]),
-        server_cpu: Some(0.38 * noise + joining / 6_000.0),
+        server_cpu: Some(rounded(0.38 * noise + joining / 6_000.0)),
         server_memory_bytes: Some(60_000_000 + (at.min(30.0) * 1_200_000.0) as u64),
     }
 }
