@@ -15,7 +15,7 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
-/// A rate or a quantity with three digits that count: `0.0254`, `12.3`, `1,234`.
+/// A rate or a quantity with three digits that count: `0.0254`, `12.3`, `1,234`; whole numbers stay whole.
 pub(super) fn number(value: f64) -> String {
     let value = if value.is_finite() { value } else { 0.0 };
     match value.abs() {
@@ -25,7 +25,7 @@ pub(super) fn number(value: f64) -> String {
             format!("{value:.*}", zeros + 3).trim_end_matches('0').trim_end_matches('.').into()
         }
         v if v < 9.995 => format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').into(),
-        v if v < 99.95 => format!("{value:.1}"),
+        v if v < 99.95 && v.fract() != 0.0 => format!("{value:.1}"),
         v => {
             let sign = if value < 0.0 { "-" } else { "" };
             format!("{sign}{}", count(v.round() as u64))
@@ -151,6 +151,7 @@ mod tests {
         assert_eq!(number(1e-12), "0");
         assert_eq!(number(3.9), "3.9");
         assert_eq!(number(12.34), "12.3");
+        assert_eq!(number(38.0), "38");
         assert_eq!(number(1_234.5), "1,235");
         assert_eq!(number(f64::NAN), "0");
         assert_eq!(millis(0.085), "85 µs");

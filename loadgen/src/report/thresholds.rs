@@ -212,7 +212,7 @@ enum Metric {
     /// From the trigger until the group was stable; one that never was took for ever.
     Rebalance(Statistic),
     Pause(Statistic),
-    /// Answers a second, from the first step of the series that has any to the last.
+    /// Answers a second.
     Rate(RoundTrip),
     /// Of one error, by Kafka's name.
     Errors(String),
@@ -329,7 +329,8 @@ fn unknown(name: &str) -> String {
     )
 }
 
-fn rate(report: &Report, name: &str) -> Option<f64> {
+/// The mean, stalls included, from the first step with an answer to the last.
+pub(super) fn rate(report: &Report, name: &str) -> Option<f64> {
     let rates = report.series.points.iter().map(|p| p.rates.get(name).copied().unwrap_or(0.0));
     let rates: Vec<_> = rates.collect();
     let first = rates.iter().position(|rate| *rate > 0.0)?;
