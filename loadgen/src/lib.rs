@@ -23,3 +23,4 @@ pub mod plan;
 pub mod report;
 pub mod time;
 pub mod topics;
+pub mod wire;

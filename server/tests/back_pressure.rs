@@ -6,11 +6,10 @@
 mod support;
 
 use muster_codec::messages::*;
-use muster_codec::record_batch::BatchBuilder;
-use muster_codec::{ApiKey, Bytes, Request, Response};
+use muster_codec::{ApiKey, Request, Response};
 use std::thread;
 use std::time::{Duration, Instant};
-use support::{Client, Server, create_topic};
+use support::{Client, Server, create_topic, produce};
 
 /// More than the log takes before it is full, from each of so many clients.
 const CLIENTS: usize = 16;
@@ -68,19 +67,7 @@ const RECORD_BYTES: usize = 900_000;
 const FETCHES: usize = 400;
 
 fn produce_large(client: &mut Client) {
-    let mut builder = BatchBuilder::default();
-    builder.append(0, &(&b"key"[..], Some(&vec![7; RECORD_BYTES][..])));
-    let records = Some(Bytes::from(builder.seal(0, -1).to_vec()));
-    let partition = PartitionProduceData { index: 0, records };
-    let topic = TopicProduceData {
-        name: "t".into(),
-        partition_data: vec![partition],
-        ..Default::default()
-    };
-    let topic_data = vec![topic];
-    let request = ProduceRequest { acks: -1, timeout_ms: 10_000, topic_data, ..Default::default() };
-    let Response::Produce(body) = client.call(9, request.into()) else { panic!() };
-    assert_eq!(body.responses[0].partition_responses[0].error_code, 0);
+    produce(client, "t", &vec![7; RECORD_BYTES]).unwrap();
 }
 
 fn fetch() -> Request<'static> {

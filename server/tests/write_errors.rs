@@ -5,11 +5,10 @@
 
 mod support;
 
+use muster_codec::Response;
 use muster_codec::messages::*;
-use muster_codec::record_batch::BatchBuilder;
-use muster_codec::{Bytes, Response};
 use std::process::Command;
-use support::{Client, Server, create_topic};
+use support::{Client, Server, create_topic, produce};
 
 /// Acknowledged before the limit comes: about 2 MB.
 const BEFORE: i64 = 20;
@@ -53,22 +52,8 @@ fn committed(client: &mut Client) -> i64 {
     body.topics[0].partitions[0].committed_offset
 }
 
-fn produce(client: &mut Client, _: i64) -> Option<i64> {
-    let mut builder = BatchBuilder::default();
-    builder.append(0, &(&b"key"[..], Some(&vec![7; BYTES][..])));
-    let records = Some(Bytes::from(builder.seal(0, -1).to_vec()));
-    let partition = PartitionProduceData { index: 0, records };
-    let topic = TopicProduceData {
-        name: "t".into(),
-        partition_data: vec![partition],
-        ..Default::default()
-    };
-    let topic_data = vec![topic];
-    let request = ProduceRequest { acks: -1, timeout_ms: 10_000, topic_data, ..Default::default() };
-    let Response::Produce(body) = client.try_call(9, request.into())? else { panic!() };
-    let partition = &body.responses[0].partition_responses[0];
-    assert_eq!(partition.error_code, 0);
-    Some(partition.base_offset)
+fn produce_large(client: &mut Client, _: i64) -> Option<i64> {
+    produce(client, "t", &vec![7; BYTES])
 }
 
 fn last_produced(client: &mut Client) -> i64 {
@@ -86,7 +71,7 @@ fn a_commit_that_finds_no_room_ends_the_server_and_the_others_are_kept() {
 
 #[test]
 fn a_record_that_finds_no_room_ends_the_server_and_the_others_are_kept() {
-    no_room(produce, last_produced);
+    no_room(produce_large, last_produced);
 }
 
 #[test]
@@ -96,7 +81,7 @@ fn a_directory_that_is_gone_is_not_made_anew_for_half_a_log() {
     create_topic(&server, "t", 1);
     let mut client = server.client(0);
     std::fs::remove_dir_all(directory.path()).unwrap();
-    assert_eq!(produce(&mut client, 0), None);
+    assert_eq!(produce_large(&mut client, 0), None);
     assert_eq!(server.wait().code(), Some(1));
     server.says("could not open");
     assert!(!directory.path().exists());

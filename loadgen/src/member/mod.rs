@@ -13,6 +13,8 @@
 //! back. A member keeps no order of a hash map and no random number of its own, so that a run can be
 //! repeated from its seed.
 
+pub mod assignors;
+
 use kafka_protocol::messages::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, FindCoordinatorRequest,
     FindCoordinatorResponse, HeartbeatRequest, HeartbeatResponse, JoinGroupRequest,

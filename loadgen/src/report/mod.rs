@@ -1,5 +1,17 @@
 //! What a run found: the model (its JSON is the result file), and the ways to show it.
 
+pub mod compare;
+pub mod csv;
+pub mod files;
+pub mod html;
+pub mod json;
 pub mod live;
 pub mod model;
+mod rebalances;
+#[cfg(test)]
+mod sample;
+pub mod summary;
+#[cfg(test)]
+mod tests;
 mod text;
+pub mod thresholds;

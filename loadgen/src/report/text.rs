@@ -15,13 +15,17 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
-/// A rate or a quantity with three digits that count: `0.25`, `12.3`, `1,234`.
+/// A rate or a quantity with three digits that count: `0.0254`, `12.3`, `1,234`; whole numbers stay whole.
 pub(super) fn number(value: f64) -> String {
     let value = if value.is_finite() { value } else { 0.0 };
     match value.abs() {
-        0.0 => "0".into(),
-        v if v < 0.995 => format!("{value:.2}"),
-        v if v < 99.95 => format!("{value:.1}"),
+        v if v < 1e-6 => "0".into(),
+        v if v < 0.9995 => {
+            let zeros = (-v.log10()).floor() as usize;
+            format!("{value:.*}", zeros + 3).trim_end_matches('0').trim_end_matches('.').into()
+        }
+        v if v < 9.995 => format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').into(),
+        v if v < 99.95 && v.fract() != 0.0 => format!("{value:.1}"),
         v => {
             let sign = if value < 0.0 { "-" } else { "" };
             format!("{sign}{}", count(v.round() as u64))
@@ -52,6 +56,18 @@ pub(super) fn clock(seconds: f64) -> String {
         100..3_600 => format!("{} min {:02} s", whole / 60, whole % 60),
         _ => format!("{} h {:02} min", whole / 3_600, whole % 3_600 / 60),
     }
+}
+
+/// `512 B`, `1.5 MiB`.
+pub(super) fn bytes(value: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut size = value as f64;
+    let mut unit = 0;
+    while size >= 1023.95 && unit + 1 < UNITS.len() {
+        size /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{value} B") } else { format!("{} {}", number(size), UNITS[unit]) }
 }
 
 /// Control characters of foreign text would reach the terminal: they are shown as `\u{1b}`.
@@ -130,8 +146,12 @@ mod tests {
         assert_eq!(count(1_000), "1,000");
         assert_eq!(count(12_345_678), "12,345,678");
         assert_eq!(number(0.0), "0");
-        assert_eq!(number(0.254), "0.25");
+        assert_eq!(number(0.0254), "0.0254");
+        assert_eq!(number(0.5), "0.5");
+        assert_eq!(number(1e-12), "0");
+        assert_eq!(number(3.9), "3.9");
         assert_eq!(number(12.34), "12.3");
+        assert_eq!(number(38.0), "38");
         assert_eq!(number(1_234.5), "1,235");
         assert_eq!(number(f64::NAN), "0");
         assert_eq!(millis(0.085), "85 µs");
@@ -140,6 +160,9 @@ mod tests {
         assert_eq!(millis(12_345.0), "12.3 s");
         assert_eq!(millis(245_000.0), "4 min 05 s");
         assert_eq!(clock(8.44), "8.4 s");
+        assert_eq!(bytes(512), "512 B");
+        assert_eq!(bytes(1_572_864), "1.5 MiB");
+        assert_eq!(bytes(1_048_575), "1 MiB");
         assert_eq!(clock(7_384.0), "2 h 03 min");
     }
 

@@ -29,6 +29,7 @@
 
 extern crate alloc;
 
+pub mod assignors;
 mod classic;
 pub mod config;
 pub mod context;
@@ -36,6 +37,7 @@ pub mod coordinator;
 mod describe;
 mod expire;
 mod group;
+mod java_order;
 pub mod limits;
 mod offsets;
 pub mod output;

@@ -4,7 +4,8 @@
 
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::*;
-use muster_codec::{ApiKey, Reader, Request, Response};
+use muster_codec::record_batch::BatchBuilder;
+use muster_codec::{ApiKey, Bytes, Reader, Request, Response};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -229,6 +230,22 @@ pub fn frame(version: i16, correlation_id: i32, request: &Request<'_>) -> Vec<u8
     let length = (out.len() - 4) as i32;
     out[..4].copy_from_slice(&length.to_be_bytes());
     out
+}
+
+/// Appends one record to partition 0 of the topic, acknowledged: its offset. None if the server is
+/// gone.
+pub fn produce(client: &mut Client, topic: &'static str, value: &[u8]) -> Option<i64> {
+    let mut builder = BatchBuilder::default();
+    builder.append(0, &(&b"key"[..], Some(value)));
+    let records = Some(Bytes::from(builder.seal(0, -1).to_vec()));
+    let partition_data = vec![PartitionProduceData { index: 0, records }];
+    let topic = TopicProduceData { name: topic.into(), partition_data, ..Default::default() };
+    let topic_data = vec![topic];
+    let request = ProduceRequest { acks: -1, timeout_ms: 10_000, topic_data, ..Default::default() };
+    let Response::Produce(body) = client.try_call(9, request.into())? else { panic!() };
+    let partition = &body.responses[0].partition_responses[0];
+    assert_eq!(partition.error_code, 0);
+    Some(partition.base_offset)
 }
 
 /// Creates a topic, and waits until all shards know it.

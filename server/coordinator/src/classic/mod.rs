@@ -10,7 +10,6 @@
 mod describe;
 mod hard;
 mod heartbeat;
-mod java_order;
 mod join;
 mod leave;
 mod member;

@@ -1,9 +1,9 @@
 //! The members of a classic group, with what is counted of them, so that no request needs to look
 //! at all of them.
 
-use super::java_order::Buckets;
 use super::member::{Member, Protocol, bytes_of};
 use super::parked::Parked;
+use crate::java_order::Buckets;
 use crate::text::Text;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

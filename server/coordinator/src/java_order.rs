@@ -1,6 +1,6 @@
-//! The order in which Java's `HashMap` would give strings. Kafka leaves two choices to it, the new
-//! leader and a tie of votes, and we make the same ones: then a client sees what it saw with Kafka,
-//! and logs of both can be compared record for record.
+//! The order in which Java's `HashMap` would give its keys. Kafka leaves choices to it (the new leader,
+//! a tie of votes, which member gives up a partition) and we make the same ones: then a client sees
+//! what it saw with Kafka, and logs of both can be compared record for record.
 
 /// How many buckets a new `HashMap` has.
 const BUCKETS: usize = 16;
@@ -25,13 +25,17 @@ impl Buckets {
 
     /// Where `text` comes. Within a bucket it goes by the time of insertion.
     pub(crate) fn of(self, text: &str) -> usize {
-        let hash = hash_code(text);
+        self.of_hash(hash_code(text))
+    }
+
+    /// Where a key with this `hashCode` comes.
+    pub(crate) fn of_hash(self, hash: u32) -> usize {
         (hash ^ hash >> 16) as usize & (self.0 - 1)
     }
 }
 
 /// `String.hashCode`, over UTF-16.
-fn hash_code(text: &str) -> u32 {
+pub(crate) fn hash_code(text: &str) -> u32 {
     text.encode_utf16()
         .fold(0, |hash: u32, unit| hash.wrapping_mul(31).wrapping_add(u32::from(unit)))
 }

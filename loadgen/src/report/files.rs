@@ -1,0 +1,23 @@
+//! Files of results: what can be wrong with them, in one sentence each.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("cannot write {}: {why}", path.display())]
+    Write { path: PathBuf, why: io::Error },
+    #[error("cannot read {}: {why}", path.display())]
+    Read { path: PathBuf, why: io::Error },
+    #[error("{} is no result of muster-load: {why}", path.display())]
+    NoResult { path: PathBuf, why: serde_json::Error },
+    #[error(
+        "{} has format {found}, and this muster-load reads format {known}: take the one that wrote it",
+        path.display()
+    )]
+    Format { path: PathBuf, found: u64, known: u32 },
+}
+
+pub(super) fn write(path: &Path, content: &str) -> Result<(), FileError> {
+    std::fs::write(path, content).map_err(|why| FileError::Write { path: path.into(), why })
+}

@@ -1,0 +1,76 @@
+//! The result file of `--json`: the model as it is, read again by `compare`.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::files::{self, FileError};
+use super::model::{FORMAT, Report};
+
+/// Writes the result file.
+///
+/// # Errors
+///
+/// [`FileError::Write`].
+pub fn save(report: &Report, path: &Path) -> Result<(), FileError> {
+    let text = serde_json::to_string_pretty(report)
+        .map_err(|why| FileError::NoResult { path: path.into(), why })?;
+    files::write(path, &(text + "\n"))
+}
+
+/// Reads a result file.
+///
+/// # Errors
+///
+/// All of [`FileError`] but `Write`.
+pub fn load(path: &Path) -> Result<Report, FileError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|why| FileError::Read { path: path.into(), why })?;
+    parse(&text, path)
+}
+
+/// The format first: a file of another one would fail with a confusing message.
+fn parse(text: &str, path: &Path) -> Result<Report, FileError> {
+    #[derive(Deserialize)]
+    struct Format {
+        format: u64,
+    }
+    let no_result = |why| FileError::NoResult { path: path.into(), why };
+    let Format { format } = serde_json::from_str(text).map_err(no_result)?;
+    if format != u64::from(FORMAT) {
+        return Err(FileError::Format { path: path.into(), found: format, known: FORMAT });
+    }
+    serde_json::from_str(text).map_err(no_result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn what_was_written_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run.json");
+        save(&sample::report(), &path).unwrap();
+        assert!(load(&path).unwrap() == sample::report(), "the same, to the last figure");
+    }
+
+    #[test]
+    fn other_files_are_refused_with_the_reason() {
+        let table = [
+            ("", "run.json is no result of muster-load: EOF"),
+            ("[]", "run.json is no result of muster-load: "),
+            ("{\"format\": 1}", "run.json is no result of muster-load: missing field `run`"),
+            ("{\"format\": 99}", "run.json has format 99, and this muster-load reads format 1"),
+        ];
+        for (text, sentence) in table {
+            let error = parse(text, Path::new("run.json")).unwrap_err().to_string();
+            assert!(error.starts_with(sentence), "{error}");
+        }
+        let error = load(Path::new("nowhere/run.json")).unwrap_err().to_string();
+        assert!(error.starts_with("cannot read nowhere/run.json: "), "{error}");
+        let error = save(&sample::report(), Path::new("nowhere/run.json")).unwrap_err().to_string();
+        assert!(error.starts_with("cannot write nowhere/run.json: "), "{error}");
+    }
+}

@@ -1,0 +1,148 @@
+//! What the reports look like, against files that show it: `UPDATE_EXPECT=1` writes them anew.
+
+use std::path::Path;
+
+use super::model::{Latency, Rebalance, Report};
+use super::text::Paint;
+use super::{compare, html, sample, summary, thresholds};
+
+/// With thresholds that hold and one that does not.
+fn judged() -> Report {
+    let mut report = sample::report();
+    let rules =
+        ["commit.p99 < 5ms", "rebalance.max < 2s", "leave.p99 < 1s", "members.crashed == 500"];
+    let rules: Vec<_> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
+    report.thresholds = thresholds::judge(&rules, &report);
+    report
+}
+
+/// 3,000 groups of the scenario `many-groups`.
+fn many_groups() -> Report {
+    let mut report = sample::report();
+    report.run.scenario = "many-groups".into();
+    report.run.groups = 3_000;
+    report.violations.clear();
+    report.violations_untold = 0;
+    let rebalance = |group: u32, trigger: &str, began: f64, took: f64| Rebalance {
+        group: format!("group-{group}"),
+        trigger: trigger.into(),
+        began,
+        took: (group != 17).then_some(took),
+        took_since_detected: None,
+        members: 3,
+        partitions: 6,
+        moved: 2,
+        revoked: 2,
+    };
+    report.rebalances = (0..3_000)
+        .flat_map(|group| {
+            let slow = f64::from(group % 100);
+            let crash = format!("{} crashed", 1 + group % 2);
+            [
+                rebalance(group, "formation", f64::from(group) / 300.0, 40.0 + slow),
+                rebalance(group, &crash, 30.0 + f64::from(group) / 500.0, 10_000.0 + slow * 10.0),
+            ]
+        })
+        .collect();
+    report
+}
+
+fn expect(name: &str, shown: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expected").join(name);
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, shown).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        expected == shown,
+        "{} differs; UPDATE_EXPECT=1 accepts this:\n{shown}",
+        path.display()
+    );
+}
+
+#[test]
+fn the_summary_fits_100_columns_and_no_foreign_text_steers_it() {
+    for (name, report) in [("summary.txt", judged()), ("summary-many-groups.txt", many_groups())] {
+        let shown = summary::render(&report, Paint::PLAIN);
+        for line in shown.lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+            assert!(!line.contains(char::is_control), "{line}");
+        }
+        expect(name, &shown);
+    }
+}
+
+#[test]
+fn runs_side_by_side_have_ratios_to_the_first() {
+    let shown = compare::render(&two_runs(), Paint::PLAIN);
+    assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
+    expect("compare.txt", &shown);
+}
+
+fn two_runs() -> compare::Runs {
+    let mut slow = sample::report_slower(3.0, "peer");
+    slow.run.scenario = sample::HOSTILE.into();
+    slow.latencies.remove("fetch");
+    let named = [sample::report_slower(1.0, "muster"), slow];
+    compare::Runs::of(named.map(|report| ("run".into(), report)).into())
+}
+
+/// `PAGES=directory` keeps the pages to look at.
+#[test]
+fn pages_are_well_formed_and_need_nothing_else() {
+    let mut empty = sample::report();
+    empty.rebalances.clear();
+    empty.latencies.clear();
+    empty.pauses = Latency::default();
+    empty.series.points.clear();
+    let pages = [
+        ("run.html", html::render(&judged())),
+        ("many-groups.html", html::render(&many_groups())),
+        ("empty.html", html::render(&empty)),
+        ("compare.html", html::render_comparison(&two_runs())),
+    ];
+    for (name, page) in pages {
+        if let Some(directory) = std::env::var_os("PAGES") {
+            std::fs::write(Path::new(&directory).join(name), &page).unwrap();
+        }
+        assert_balanced(&page);
+        for outside in ["http://", "https://", "src=", "href=", "@import", "url(", "<script>alert"]
+        {
+            assert!(!page.contains(outside), "{name} contains {outside}");
+        }
+        assert!(!page.contains("NaN") && !page.contains("inf"), "{name} has a number that is none");
+    }
+}
+
+/// Every element that is opened is closed, in order, and attributes are quoted.
+fn assert_balanced(page: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = page.strip_prefix("<!DOCTYPE html>").expect("the doctype");
+    while let Some(at) = rest.find('<') {
+        let end = at + rest[at..].find('>').expect("a tag that ends");
+        let tag = &rest[at + 1..end];
+        rest = &rest[end + 1..];
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name), "closes what was opened last");
+            continue;
+        }
+        assert_eq!(
+            tag.matches("=\"").count() * 2,
+            tag.matches('"').count(),
+            "attributes of <{tag}>"
+        );
+        if tag.ends_with('/') {
+            continue;
+        }
+        let name = tag.split_whitespace().next().expect("a name");
+        assert!(name.chars().all(|c| c.is_ascii_alphanumeric()), "<{tag}>");
+        if let Some(raw) = ["script", "style"].into_iter().find(|raw| *raw == name) {
+            let close = format!("</{raw}>");
+            rest = &rest[rest.find(&close).expect("its end") + close.len()..];
+            continue;
+        }
+        open.push(name);
+    }
+    assert!(open.is_empty(), "{open:?} not closed");
+}

@@ -1,0 +1,409 @@
+//! What a run has to keep to, for example `commit.p99 < 5ms`: read before the run, judged on its
+//! report.
+//!
+//! A rule is a metric, one of `<` `<=` `>` `>=` `==` `!=`, and a number with a unit: `us`, `ms`, `s`
+//! or `min` for durations, `B`, `KiB`, `MiB` or `GiB` for sizes, none for the rest. Where there was
+//! nothing to measure the rule is broken: a check that looked at nothing must not pass.
+
+use std::str::FromStr;
+
+use serde::Deserialize;
+
+use super::model::{Latency, Report, Threshold};
+use super::text::number;
+use crate::driver::command::RoundTrip;
+
+/// A threshold that was understood.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Rule {
+    text: String,
+    metric: Metric,
+    comparison: Comparison,
+    bound: f64,
+    unit: Unit,
+}
+
+/// One sentence that says what is wrong with a rule, and what is known.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct RuleError(String);
+
+impl Rule {
+    pub fn judge(&self, report: &Report) -> Threshold {
+        let measured = self.metric.measure(report).map(|value| value / self.unit.factor());
+        Threshold {
+            rule: self.text.clone(),
+            measured: measured.map(|value| self.shown(value)),
+            held: measured.is_some_and(|value| self.comparison.holds(value, self.bound)),
+        }
+    }
+
+    fn shown(&self, value: f64) -> String {
+        if value.is_infinite() {
+            return "never".into();
+        }
+        format!("{} {}", number(value), self.unit.name()).trim_end().into()
+    }
+}
+
+/// Judges all of them, in their order.
+pub fn judge(rules: &[Rule], report: &Report) -> Vec<Threshold> {
+    rules.iter().map(|rule| rule.judge(report)).collect()
+}
+
+impl FromStr for Rule {
+    type Err = RuleError;
+
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        let wrong = |why: String| RuleError(format!("threshold '{}': {why}", text.trim()));
+        let (metric, comparison, value) = split(text).ok_or_else(|| {
+            wrong("write a metric, one of < <= > >= == !=, and a value: commit.p99 < 5ms".into())
+        })?;
+        let metric = Metric::parse(metric).map_err(wrong)?;
+        let (bound, unit) = parse_value(value).map_err(wrong)?;
+        if !(unit.quantity() == metric.quantity() || bound == 0.0 && unit == Unit::One) {
+            let units = metric.quantity().units();
+            return Err(wrong(format!("{} is compared with {units}", metric.name())));
+        }
+        Ok(Self { text: text.trim().into(), metric, comparison, bound, unit })
+    }
+}
+
+impl TryFrom<String> for Rule {
+    type Error = RuleError;
+
+    fn try_from(text: String) -> Result<Self, RuleError> {
+        text.parse()
+    }
+}
+
+/// The metric, the comparison and the value.
+fn split(text: &str) -> Option<(&str, Comparison, &str)> {
+    let at = text.find(['<', '>', '=', '!'])?;
+    let (metric, rest) = text.split_at(at);
+    let (comparison, sign) = COMPARISONS.iter().find(|(_, sign)| rest.starts_with(sign))?;
+    let value = rest[sign.len()..].trim();
+    let metric = metric.trim();
+    (!metric.is_empty() && !value.is_empty()).then_some((metric, *comparison, value))
+}
+
+fn parse_value(text: &str) -> Result<(f64, Unit), String> {
+    let number_ends = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'));
+    let (digits, unit) = text.split_at(number_ends.unwrap_or(text.len()));
+    let value = digits.replace('_', "").parse().map_err(|_| format!("'{text}' is no number"))?;
+    let unit = unit.trim();
+    let known = UNITS.iter().find(|(name, ..)| *name == unit);
+    let (_, unit) = known.ok_or_else(|| {
+        format!("unknown unit '{unit}'; known are us, ms, s, min, B, KiB, MiB, GiB")
+    })?;
+    Ok((value, *unit))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Comparison {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Equal,
+    Unequal,
+}
+
+/// Longer signs first: `<=` begins like `<`.
+const COMPARISONS: [(Comparison, &str); 6] = [
+    (Comparison::LessOrEqual, "<="),
+    (Comparison::GreaterOrEqual, ">="),
+    (Comparison::Equal, "=="),
+    (Comparison::Unequal, "!="),
+    (Comparison::Less, "<"),
+    (Comparison::Greater, ">"),
+];
+
+impl Comparison {
+    fn holds(self, measured: f64, bound: f64) -> bool {
+        match self {
+            Self::Less => measured < bound,
+            Self::LessOrEqual => measured <= bound,
+            Self::Greater => measured > bound,
+            Self::GreaterOrEqual => measured >= bound,
+            Self::Equal => measured == bound,
+            Self::Unequal => measured != bound,
+        }
+    }
+}
+
+/// What a metric counts in. Durations are measured in milliseconds, sizes in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Quantity {
+    Duration,
+    Size,
+    Number,
+}
+
+impl Quantity {
+    const fn units(self) -> &'static str {
+        match self {
+            Self::Duration => "a duration: us, ms, s or min",
+            Self::Size => "a size: B, KiB, MiB or GiB",
+            Self::Number => "a number without a unit",
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unit {
+    One,
+    Microseconds,
+    Milliseconds,
+    Seconds,
+    Minutes,
+    Bytes,
+    Kibibytes,
+    Mebibytes,
+    Gibibytes,
+}
+
+const UNITS: [(&str, Unit); 10] = [
+    ("", Unit::One),
+    ("us", Unit::Microseconds),
+    ("µs", Unit::Microseconds),
+    ("ms", Unit::Milliseconds),
+    ("s", Unit::Seconds),
+    ("min", Unit::Minutes),
+    ("B", Unit::Bytes),
+    ("KiB", Unit::Kibibytes),
+    ("MiB", Unit::Mebibytes),
+    ("GiB", Unit::Gibibytes),
+];
+
+impl Unit {
+    const fn quantity(self) -> Quantity {
+        match self {
+            Self::One => Quantity::Number,
+            Self::Microseconds | Self::Milliseconds | Self::Seconds | Self::Minutes => {
+                Quantity::Duration
+            }
+            Self::Bytes | Self::Kibibytes | Self::Mebibytes | Self::Gibibytes => Quantity::Size,
+        }
+    }
+
+    /// Milliseconds or bytes in one of it.
+    const fn factor(self) -> f64 {
+        match self {
+            Self::Microseconds => 1e-3,
+            Self::One | Self::Milliseconds | Self::Bytes => 1.0,
+            Self::Seconds => 1e3,
+            Self::Minutes => 60e3,
+            Self::Kibibytes => 1024.0,
+            Self::Mebibytes => 1_048_576.0,
+            Self::Gibibytes => 1_073_741_824.0,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        UNITS.iter().find(|(_, unit)| *unit == self).map_or("", |(name, _)| name)
+    }
+}
+
+#[derive(Clone, PartialEq, Debug)]
+enum Metric {
+    RoundTrip(RoundTrip, Statistic),
+    /// From the trigger until the group was stable; one that never was took for ever.
+    Rebalance(Statistic),
+    Pause(Statistic),
+    /// Answers a second.
+    Rate(RoundTrip),
+    /// Of one error, by Kafka's name.
+    Errors(String),
+    /// At this place of [`FIGURES`].
+    Figure(usize),
+}
+
+type Read = fn(&Report) -> Option<f64>;
+
+/// All that is one figure of the report.
+const FIGURES: [(&str, Quantity, Read); 24] = [
+    ("violations", Quantity::Number, |r| {
+        Some(r.violations.len() as f64 + r.violations_untold as f64)
+    }),
+    ("errors", Quantity::Number, |r| Some(r.errors.iter().map(|e| e.count).sum::<u64>() as f64)),
+    ("problems", Quantity::Number, |r| {
+        Some(r.phases.iter().filter(|phase| phase.problem.is_some()).count() as f64)
+    }),
+    ("unowned_partition_seconds", Quantity::Number, |r| Some(r.unowned_partition_seconds)),
+    ("duration", Quantity::Duration, |r| Some(r.run.duration_seconds * 1e3)),
+    ("members.started", Quantity::Number, |r| Some(r.members.started as f64)),
+    ("members.stopped", Quantity::Number, |r| Some(r.members.stopped as f64)),
+    ("members.crashed", Quantity::Number, |r| Some(r.members.crashed as f64)),
+    ("members.fenced", Quantity::Number, |r| Some(r.members.fenced as f64)),
+    ("members.rejoined", Quantity::Number, |r| Some(r.members.rejoined as f64)),
+    ("members.failed", Quantity::Number, |r| Some(r.members.failed_count as f64)),
+    ("members.disconnected", Quantity::Number, |r| Some(r.members.disconnected as f64)),
+    ("members.revocations", Quantity::Number, |r| Some(r.members.revocations as f64)),
+    ("members.memory", Quantity::Size, |r| Some(r.members.memory_bytes_each as f64)),
+    ("commits.accepted", Quantity::Number, |r| Some(r.commits.accepted as f64)),
+    ("commits.refused", Quantity::Number, |r| Some(r.commits.refused as f64)),
+    ("commits.unknown", Quantity::Number, |r| Some(r.commits.unknown as f64)),
+    ("commits.read_back", Quantity::Number, |r| Some(r.commits.read_back as f64)),
+    ("server.memory", Quantity::Size, |r| Some(r.server.as_ref()?.memory_bytes_max as f64)),
+    ("server.cpu", Quantity::Duration, |r| Some(r.server.as_ref()?.cpu_seconds * 1e3)),
+    ("load.memory", Quantity::Size, |r| Some(r.load_generator.memory_bytes_max as f64)),
+    ("load.cpu", Quantity::Duration, |r| Some(r.load_generator.cpu_seconds * 1e3)),
+    ("bytes.sent", Quantity::Size, |r| Some(r.bytes_sent as f64)),
+    ("bytes.received", Quantity::Size, |r| Some(r.bytes_received as f64)),
+];
+
+impl Metric {
+    fn parse(name: &str) -> Result<Self, String> {
+        if let Some(at) = FIGURES.iter().position(|(figure, ..)| *figure == name) {
+            return Ok(Self::Figure(at));
+        }
+        if let Some((function, argument)) = name.strip_suffix(')').and_then(|n| n.split_once('(')) {
+            return match (function.trim(), round_trip(argument.trim())) {
+                ("rate", Some(round_trip)) => Ok(Self::Rate(round_trip)),
+                ("errors", _) => Ok(Self::Errors(argument.trim().into())),
+                _ => Err(unknown(name)),
+            };
+        }
+        let (of, statistic) = name.split_once('.').ok_or_else(|| unknown(name))?;
+        let statistic = Statistic::parse(statistic).ok_or_else(|| unknown(name))?;
+        match (of, round_trip(of)) {
+            (_, Some(round_trip)) => Ok(Self::RoundTrip(round_trip, statistic)),
+            ("rebalance", _) => Ok(Self::Rebalance(statistic)),
+            ("pause", _) => Ok(Self::Pause(statistic)),
+            _ => Err(unknown(name)),
+        }
+    }
+
+    fn quantity(&self) -> Quantity {
+        match self {
+            Self::RoundTrip(_, statistic) | Self::Rebalance(statistic) | Self::Pause(statistic) => {
+                statistic.quantity()
+            }
+            Self::Rate(_) | Self::Errors(_) => Quantity::Number,
+            Self::Figure(at) => FIGURES[*at].1,
+        }
+    }
+
+    /// What it is called in a message.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::RoundTrip(round_trip, _) => round_trip.name(),
+            Self::Rebalance(_) => "rebalance",
+            Self::Pause(_) => "pause",
+            Self::Rate(_) => "rate",
+            Self::Errors(_) => "errors",
+            Self::Figure(at) => FIGURES[*at].0,
+        }
+    }
+
+    fn measure(&self, report: &Report) -> Option<f64> {
+        match self {
+            Self::RoundTrip(of, statistic) => statistic.of(report.latencies.get(of.name())?),
+            Self::Pause(statistic) => statistic.of(&report.pauses),
+            Self::Rebalance(statistic) => statistic.of_rebalances(report),
+            Self::Rate(of) => rate(report, of.name()),
+            Self::Errors(name) => {
+                let named = report.errors.iter().filter(|error| error.name == *name);
+                Some(named.map(|error| error.count).sum::<u64>() as f64)
+            }
+            Self::Figure(at) => FIGURES[*at].2(report),
+        }
+    }
+}
+
+fn round_trip(name: &str) -> Option<RoundTrip> {
+    RoundTrip::ALL.into_iter().find(|round_trip| round_trip.name() == name)
+}
+
+fn unknown(name: &str) -> String {
+    let durations: Vec<_> = RoundTrip::ALL.iter().map(|r| r.name()).collect();
+    let figures: Vec<_> = FIGURES.iter().map(|(name, ..)| *name).collect();
+    format!(
+        "unknown metric '{name}'; known are count, mean, min, max and any percentile (p50, p99.9) \
+         of rebalance, pause, {} (as in commit.p99), rate(commit) and of the others, \
+         errors(NAME), {}",
+        durations.join(", "),
+        figures.join(", ")
+    )
+}
+
+/// The mean, stalls included, from the first step with an answer to the last.
+pub(super) fn rate(report: &Report, name: &str) -> Option<f64> {
+    let rates = report.series.points.iter().map(|p| p.rates.get(name).copied().unwrap_or(0.0));
+    let rates: Vec<_> = rates.collect();
+    let first = rates.iter().position(|rate| *rate > 0.0)?;
+    let last = rates.iter().rposition(|rate| *rate > 0.0)?;
+    let busy = &rates[first..=last];
+    Some(busy.iter().sum::<f64>() / busy.len() as f64)
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Statistic {
+    Count,
+    Mean,
+    Min,
+    Max,
+    Percentile(f64),
+}
+
+impl Statistic {
+    fn parse(name: &str) -> Option<Self> {
+        match name {
+            "count" => Some(Self::Count),
+            "mean" => Some(Self::Mean),
+            "min" => Some(Self::Min),
+            "max" => Some(Self::Max),
+            "p999" => Some(Self::Percentile(99.9)),
+            _ => {
+                let percentile = name.strip_prefix('p')?.parse().ok()?;
+                (0.0..=100.0).contains(&percentile).then_some(Self::Percentile(percentile))
+            }
+        }
+    }
+
+    const fn quantity(self) -> Quantity {
+        if let Self::Count = self { Quantity::Number } else { Quantity::Duration }
+    }
+
+    fn of(self, latency: &Latency) -> Option<f64> {
+        if self == Self::Count {
+            return Some(latency.count as f64);
+        }
+        (latency.count > 0).then(|| match self {
+            Self::Count => latency.count as f64,
+            Self::Mean => latency.mean,
+            Self::Min => latency.min,
+            Self::Max => latency.max,
+            Self::Percentile(50.0) => latency.p50,
+            Self::Percentile(90.0) => latency.p90,
+            Self::Percentile(99.0) => latency.p99,
+            Self::Percentile(99.9) => latency.p999,
+            Self::Percentile(percentile) => {
+                let reached = latency.percentiles.iter().find(|(p, _)| *p >= percentile);
+                reached.map_or(latency.max, |(_, value)| *value)
+            }
+        })
+    }
+
+    fn of_rebalances(self, report: &Report) -> Option<f64> {
+        let took = report.rebalances.iter().map(|r| r.took.unwrap_or(f64::INFINITY));
+        let mut took: Vec<_> = took.collect();
+        took.sort_by(f64::total_cmp);
+        let (first, last) = (took.first().copied(), took.last().copied());
+        match self {
+            Self::Count => Some(took.len() as f64),
+            Self::Min => first,
+            Self::Max => last,
+            Self::Mean => last.map(|_| took.iter().sum::<f64>() / took.len() as f64),
+            Self::Percentile(percentile) => {
+                let rank = (percentile / 100.0 * took.len() as f64).ceil() as usize;
+                took.get(rank.max(1) - 1).copied()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

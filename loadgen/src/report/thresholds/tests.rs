@@ -1,0 +1,83 @@
+//! Rules as people write them, right and wrong.
+
+use super::*;
+use crate::report::sample;
+
+fn judged(rule: &str) -> (Option<String>, bool) {
+    let rule: Rule = rule.parse().unwrap_or_else(|error| panic!("{error}"));
+    let judged = rule.judge(&sample::report());
+    (judged.measured, judged.held)
+}
+
+#[test]
+fn rules_are_judged() {
+    #[rustfmt::skip]
+    let table = [
+        ("commit.p99 < 5ms",               Some("4.11 ms"),   true),
+        ("commit.p99 < 3ms",               Some("4.11 ms"),   false),
+        ("commit.p99<=0.005s",             Some("0.00411 s"), true),
+        ("commit.p99.9 < 20 ms",           Some("10.7 ms"),  true),
+        ("commit.p999 < 20 ms",            Some("10.7 ms"),  true),
+        ("commit.p95 < 1us",               Some("2,070 us"), false),
+        ("rebalance.max < 2s",             Some("never"),    false),
+        ("rebalance.min < 2min",           Some("0.0305 min"), true),
+        ("rebalance.count == 4",           Some("4"),        true),
+        ("pause.p99 <= 10s",               Some("5.48 s"),    true),
+        ("violations == 0",                Some("3"),        false),
+        ("violations != 0",                Some("3"),        true),
+        ("errors == 0",                    Some("1,248"),     false),
+        ("errors(REBALANCE_IN_PROGRESS) >= 1_200", Some("1,203"), true),
+        ("errors(NOT_COORDINATOR) == 0",   Some("0"),        true),
+        ("server.memory < 128MiB",         Some("96.5 MiB"), true),
+        ("rate(commit) > 10",              Some("2,291"),    true),
+        ("rate(leave) > 10",               None,             false),
+        ("leave.p99 < 1s",                 None,             false),
+        ("leave.p99 < 0",                  None,             false),
+        ("members.failed == 0",            Some("2"),        false),
+        ("duration < 3min",                Some("1.5 min"),  true),
+    ];
+    for (rule, measured, held) in table {
+        assert_eq!(judged(rule), (measured.map(String::from), held), "{rule}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_in_one_sentence() {
+    let table = [
+        ("commit.p99", "write a metric, one of < <= > >= == !=, and a value: commit.p99 < 5ms"),
+        ("commit.p99 <", "write a metric, one of"),
+        ("< 5ms", "write a metric, one of"),
+        ("commit.p99 = 5ms", "write a metric, one of"),
+        ("commit.p99 < 5", "commit is compared with a duration: us, ms, s or min"),
+        ("commit.p99 < 5MiB", "commit is compared with a duration"),
+        ("commit.count < 5ms", "commit is compared with a number without a unit"),
+        ("server.memory < 5ms", "server.memory is compared with a size: B, KiB, MiB or GiB"),
+        ("commit.p99 < 5 parsec", "unknown unit 'parsec'; known are us, ms, s, min,"),
+        ("commit.p99 < fast", "'fast' is no number"),
+        ("commit.p99 < 1.2.3ms", "is no number"),
+        ("commit.p101 < 5ms", "unknown metric 'commit.p101'; known are count, mean,"),
+        ("comit.p99 < 5ms", "unknown metric 'comit.p99'; known are count, mean,"),
+        ("rate(x) < 5", "unknown metric 'rate(x)'; known are"),
+    ];
+    for (rule, sentence) in table {
+        let error = rule.parse::<Rule>().expect_err(rule).to_string();
+        assert!(error.contains(sentence), "{error}");
+        assert!(error.starts_with("threshold '") && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn a_scenario_file_may_hold_them() {
+    let rule: Rule = serde_json::from_str("\"violations == 0\"").unwrap();
+    assert_eq!(rule, "violations == 0".parse().unwrap());
+    let error = serde_json::from_str::<Rule>("\"speed > 3\"").unwrap_err().to_string();
+    assert!(error.contains("unknown metric 'speed'"), "{error}");
+}
+
+#[test]
+fn a_slower_run_breaks_what_a_faster_one_held() {
+    let rules = ["commit.p99 < 5ms".parse().unwrap(), "heartbeat.p99 < 1s".parse().unwrap()];
+    let held = |report| judge(&rules, &report).iter().map(|t| t.held).collect::<Vec<_>>();
+    assert_eq!(held(sample::report()), [true, true]);
+    assert_eq!(held(sample::report_slower(10.0, "slow")), [false, true]);
+}

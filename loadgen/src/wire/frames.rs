@@ -1,0 +1,68 @@
+//! Bytes as they come, cut into frames. Whole frames are handed on where they lie; only what is left
+//! of the last one is kept.
+
+use super::{FRAME_BYTES_MAX, Malformed};
+
+/// A small frame's memory is kept for the next one; more is given back.
+const KEPT_BYTES: usize = 512;
+
+/// What has come of a frame that is not whole yet.
+#[derive(Default)]
+pub struct Frames {
+    partial: Vec<u8>,
+}
+
+impl Frames {
+    /// Calls `each` with every frame (without its length) that `bytes` complete.
+    ///
+    /// # Errors
+    /// A length that no frame has, and whatever `each` returns. Nothing can be read after it.
+    pub fn feed<E: From<Malformed>>(
+        &mut self,
+        bytes: &[u8],
+        mut each: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut rest = bytes;
+        if !self.partial.is_empty() {
+            rest = self.complete(rest)?;
+            if length(&self.partial)?.is_none_or(|length| self.partial.len() < 4 + length) {
+                return Ok(());
+            }
+            each(&self.partial[4..])?;
+            self.partial.clear();
+            self.partial.shrink_to(KEPT_BYTES);
+        }
+        while let Some(length) = length(rest)? {
+            let Some(frame) = rest.get(4..4 + length) else { break };
+            each(frame)?;
+            rest = &rest[4 + length..];
+        }
+        self.partial.extend_from_slice(rest);
+        Ok(())
+    }
+
+    /// Moves what belongs to the partial frame there: memory grows with what has come, not with what
+    /// is announced. Returns what is behind it.
+    fn complete<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Malformed> {
+        let (head, rest) =
+            bytes.split_at(bytes.len().min(4usize.saturating_sub(self.partial.len())));
+        self.partial.extend_from_slice(head);
+        let Some(length) = length(&self.partial)? else { return Ok(rest) };
+        let missing = (4 + length).saturating_sub(self.partial.len());
+        let (body, rest) = rest.split_at(missing.min(rest.len()));
+        self.partial.extend_from_slice(body);
+        Ok(rest)
+    }
+}
+
+/// The length that is announced; `None` while its 4 bytes are not all there. A frame holds at least
+/// a correlation id.
+fn length(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
+    let Some(announced) = bytes.first_chunk::<4>().map(|bytes| i32::from_be_bytes(*bytes)) else {
+        return Ok(None);
+    };
+    match usize::try_from(announced) {
+        Ok(length) if (4..=FRAME_BYTES_MAX).contains(&length) => Ok(Some(length)),
+        _ => Err(Malformed::Length(announced)),
+    }
+}

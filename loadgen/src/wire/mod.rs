@@ -1,0 +1,167 @@
+//! Frames: requests into bytes, and bytes of a server that is not trusted into answers.
+//!
+//! The messages themselves are the crate `kafka-protocol`'s. It reserves memory for as many elements
+//! as a frame claims, so [`shape`] walks each answer before it is decoded.
+
+mod frames;
+mod layouts;
+mod shape;
+
+pub use frames::Frames;
+
+use kafka_protocol::messages::{
+    ConsumerGroupHeartbeatRequest, FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest,
+    LeaveGroupRequest, OffsetCommitRequest, OffsetFetchRequest, RequestHeader, ResponseHeader,
+    SyncGroupRequest,
+};
+use kafka_protocol::protocol::{Decodable, HeaderVersion, Request as Message, StrBytes};
+
+use crate::member::{Request, Response};
+
+/// The longest answer that is read. JoinGroup's to the leader of 10,000 members is some MB.
+pub const FRAME_BYTES_MAX: usize = 64 << 20;
+
+/// The most elements in all arrays of an answer together, so that a frame of many tiny elements
+/// does not take a hundred times its size of memory.
+pub const ELEMENTS_MAX: usize = 4 << 20;
+
+const _: () = assert!(FRAME_BYTES_MAX <= i32::MAX as usize);
+
+/// What stands in front of a request beside its API key.
+pub struct Header<'a> {
+    pub version: i16,
+    pub correlation: i32,
+    pub client_id: &'a StrBytes,
+}
+
+/// Why a request could not be written: a value that its version does not have, or too long a string.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unwritable(String);
+
+/// Why bytes are no answer.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Malformed {
+    #[error("a frame of {0} bytes is announced")]
+    Length(i32),
+    #[error("correlation id {got} where {expected} was due")]
+    Correlation { expected: i32, got: i32 },
+    #[error("an answer that nobody waits for")]
+    Unasked,
+    #[error("{0}")]
+    Body(String),
+}
+
+/// Appends the frame of a request: length, header, body. Nothing is appended on error.
+///
+/// # Errors
+/// If the crate cannot write the request in this version.
+pub fn write<R: Message>(
+    out: &mut Vec<u8>,
+    header: &Header<'_>,
+    request: &R,
+) -> Result<(), Unwritable> {
+    let start = out.len();
+    let head = RequestHeader::default()
+        .with_request_api_key(R::KEY)
+        .with_request_api_version(header.version)
+        .with_correlation_id(header.correlation)
+        .with_client_id(Some(header.client_id.clone()));
+    out.extend_from_slice(&[0; 4]);
+    let written =
+        kafka_protocol::protocol::Encodable::encode(&head, out, R::header_version(header.version))
+            .and_then(|()| request.encode(out, header.version));
+    let length = i32::try_from(out.len() - start - 4);
+    match (written, length) {
+        (Ok(()), Ok(length)) => {
+            out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+            Ok(())
+        }
+        (Err(error), _) => {
+            out.truncate(start);
+            Err(Unwritable(error.to_string()))
+        }
+        (_, Err(_)) => {
+            out.truncate(start);
+            Err(Unwritable("a request of more than 2 GiB".into()))
+        }
+    }
+}
+
+/// The answer in a frame (without its length).
+///
+/// # Errors
+/// If it is not an answer to `R` in this version.
+pub fn read<R: Message>(version: i16, frame: &[u8]) -> Result<R::Response, Malformed> {
+    let mut rest = frame;
+    ResponseHeader::decode(&mut rest, R::Response::header_version(version)).map_err(body)?;
+    shape::check(R::KEY, version, rest).map_err(|error| Malformed::Body(error.into()))?;
+    R::Response::decode(&mut rest, version).map_err(body)
+}
+
+/// The correlation id at the start of a frame.
+///
+/// # Errors
+/// If the frame has no room for one.
+pub fn correlation(frame: &[u8]) -> Result<i32, Malformed> {
+    let id = frame.first_chunk::<4>().ok_or(Malformed::Length(frame.len() as i32))?;
+    Ok(i32::from_be_bytes(*id))
+}
+
+fn body(error: impl std::fmt::Display) -> Malformed {
+    Malformed::Body(error.to_string())
+}
+
+macro_rules! member_apis {
+    ($($name:ident => $message:ty),* $(,)?) => {
+        /// [`write`] for the requests of members.
+        ///
+        /// # Errors
+        /// As there.
+        pub fn write_request(
+            out: &mut Vec<u8>,
+            header: &Header<'_>,
+            request: &Request,
+        ) -> Result<(), Unwritable> {
+            match request {
+                $(Request::$name(request) => write(out, header, request),)*
+            }
+        }
+
+        /// [`read`] for the answers to members.
+        ///
+        /// # Errors
+        /// As there; and if members have no such API.
+        pub fn read_response(
+            api_key: i16,
+            version: i16,
+            frame: &[u8],
+        ) -> Result<Response, Malformed> {
+            match api_key {
+                $(<$message>::KEY => read::<$message>(version, frame).map(Response::$name),)*
+                _ => Err(Malformed::Body(format!("members do not use API {api_key}"))),
+            }
+        }
+
+        /// The API key of a member's request.
+        pub fn api_key(request: &Request) -> i16 {
+            match request {
+                $(Request::$name(_) => <$message>::KEY,)*
+            }
+        }
+    };
+}
+
+member_apis! {
+    FindCoordinator => FindCoordinatorRequest,
+    JoinGroup => JoinGroupRequest,
+    SyncGroup => SyncGroupRequest,
+    Heartbeat => HeartbeatRequest,
+    LeaveGroup => LeaveGroupRequest,
+    ConsumerGroupHeartbeat => ConsumerGroupHeartbeatRequest,
+    OffsetCommit => OffsetCommitRequest,
+    OffsetFetch => OffsetFetchRequest,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,350 @@
+//! `uniform` where members subscribe to different topics: each topic's partitions go to the least
+//! loaded of its subscribers, then topic by topic from the most to the least loaded until no move
+//! helps (Kafka's `UniformHeterogeneousAssignmentBuilder`).
+//!
+//! Members are known by their place in the order of visits, which breaks ties.
+
+use super::audience::Audiences;
+use super::levels::{Levels, Loads, extremes};
+use super::{Change, MemberIndex, NOBODY, TargetAssignment, TopicIndex, TopicPartition};
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::mem;
+use muster_codec::Uuid;
+
+/// How often all topics are gone through to balance them, as in Kafka.
+const ROUNDS_MAX: usize = 16;
+
+#[derive(Debug)]
+pub(super) struct Heterogeneous {
+    members: Vec<MemberIndex>,
+    joins: u64,
+    /// The place of each member, by its index.
+    places: Vec<u32>,
+    audiences: Audiences,
+    /// In the order in which they are assigned and balanced.
+    topics: Vec<Topic>,
+    loads: Loads,
+    /// What each member had and may keep, by its place.
+    loads_before: Loads,
+    /// Whether the partitions of a member change, by its place.
+    is_changed: Vec<bool>,
+    /// For each audience, how many moves there had been when its members were found even.
+    even_at: Vec<Option<usize>>,
+    moves: usize,
+    /// Which audience was the last to hear each member; see [`Self::scan`].
+    heard: Vec<usize>,
+    levels: Levels,
+    holdings: Holdings,
+    pass: Pass,
+    outcome: Vec<Vec<TopicPartition>>,
+    changes: Vec<Change>,
+}
+
+#[derive(Debug)]
+struct Topic {
+    index: TopicIndex,
+    id: Uuid,
+    audience: usize,
+    subscribers: usize,
+    /// By partition, the place of its owner, or [`NOBODY`].
+    owners: Vec<u32>,
+    free: Vec<u32>,
+}
+
+/// Each counts topics; the last one members.
+#[derive(Debug, Clone, Copy)]
+enum Pass {
+    Scan(usize),
+    Assign(usize),
+    Balance { round: usize, next: usize, last_moved: Option<usize> },
+    Mark,
+    Gather(usize),
+    Conclude(usize),
+}
+
+/// The partitions of one topic, grouped by owner.
+#[derive(Debug, Default)]
+struct Holdings {
+    partitions: Vec<u32>,
+    /// By place: which of `partitions` it may give up.
+    ranges: Vec<(u32, u32)>,
+}
+
+impl Heterogeneous {
+    pub(super) fn new(joining: Option<MemberIndex>, target: &mut TargetAssignment) -> Self {
+        target.begin();
+        let members = target.by_visit(joining);
+        let mut places = alloc::vec![NOBODY; target.members_end()];
+        for (place, member) in members.iter().enumerate() {
+            places[*member as usize] = place as u32;
+        }
+        let audiences = Audiences::new(&members, target);
+        let mut topics: Vec<_> = audiences
+            .topics()
+            .iter()
+            .map(|(index, audience)| Topic::new(*index, *audience, &audiences, target))
+            .collect();
+        topics.sort_by(Topic::order);
+        Self {
+            joins: target.joins(),
+            places,
+            topics,
+            loads: alloc::vec![0; members.len()],
+            loads_before: Loads::new(),
+            is_changed: alloc::vec![false; members.len()],
+            even_at: alloc::vec![None; audiences.len()],
+            moves: 0,
+            heard: alloc::vec![usize::MAX; members.len()],
+            levels: Levels::default(),
+            holdings: Holdings::new(members.len()),
+            pass: Pass::Scan(0),
+            outcome: Vec::new(),
+            changes: Vec::new(),
+            members,
+            audiences,
+        }
+    }
+
+    pub(super) fn step(&mut self, target: &TargetAssignment, budget: usize) -> Option<Vec<Change>> {
+        let mut left = budget;
+        while left > 0 {
+            let spent = match self.pass {
+                Pass::Scan(next) => self.scan(target, next),
+                Pass::Assign(next) => self.assign(next),
+                Pass::Balance { round, next, last_moved } => self.balance(round, next, last_moved),
+                Pass::Mark => self.mark(target),
+                Pass::Gather(next) => self.gather(next),
+                Pass::Conclude(next) if next == self.members.len() => {
+                    return Some(mem::take(&mut self.changes));
+                }
+                Pass::Conclude(next) => self.conclude(target, next),
+            };
+            left = left.saturating_sub(spent);
+        }
+        None
+    }
+
+    /// Reads who owns the partitions of a topic; what is owned by no subscriber is free.
+    fn scan(&mut self, target: &TargetAssignment, next: usize) -> usize {
+        let Some(topic) = self.topics.get_mut(next) else {
+            self.loads_before.clone_from(&self.loads);
+            self.pass = Pass::Assign(0);
+            return 1;
+        };
+        self.pass = Pass::Scan(next + 1);
+        let subscribers = self.audiences.list(topic.audience);
+        if self.heard[subscribers[0] as usize] != topic.audience {
+            for place in subscribers {
+                self.heard[*place as usize] = topic.audience;
+            }
+        }
+        let owners = &target.topic_at(topic.index).owners;
+        for (partition, slot) in topic.owners.iter_mut().enumerate() {
+            let owner = owners.get(partition).and_then(|owner| self.places.get(*owner as usize));
+            let place = owner.copied().unwrap_or(NOBODY);
+            if self.heard.get(place as usize) == Some(&topic.audience) {
+                *slot = place;
+                self.loads[place as usize] += 1;
+            } else {
+                topic.free.push(partition as u32);
+            }
+        }
+        1 + subscribers.len() + topic.owners.len()
+    }
+
+    /// Gives what is free of a topic to the least loaded.
+    fn assign(&mut self, next: usize) -> usize {
+        let Some(topic) = self.topics.get_mut(next) else {
+            self.pass = Pass::Balance { round: 0, next: 0, last_moved: None };
+            return 1;
+        };
+        self.pass = Pass::Assign(next + 1);
+        if topic.free.is_empty() {
+            return 1;
+        }
+        self.levels.start(self.audiences.list(topic.audience), &self.loads);
+        for partition in &topic.free {
+            let taker = self.levels.next_least(&self.loads);
+            topic.owners[*partition as usize] = taker;
+            self.loads[taker as usize] += 1;
+            self.is_changed[taker as usize] = true;
+        }
+        1 + topic.subscribers + topic.free.len()
+    }
+
+    /// Balances a topic. It ends when all topics were gone through since the last move.
+    fn balance(&mut self, round: usize, next: usize, last_moved: Option<usize>) -> usize {
+        if round == ROUNDS_MAX || self.topics.is_empty() || last_moved == Some(next) {
+            self.pass = Pass::Mark;
+            return 1;
+        }
+        let Some(topic) = self.topics.get(next) else {
+            self.pass = Pass::Balance { round: round + 1, next: 0, last_moved };
+            return 1;
+        };
+        let (moved, spent) = if topic.subscribers < 2 { (0, 1) } else { self.balance_topic(next) };
+        let is_mark = moved > 0 || last_moved.is_none();
+        let last_moved = if is_mark { Some(next) } else { last_moved };
+        self.pass = Pass::Balance { round, next: next + 1, last_moved };
+        spent
+    }
+
+    /// Moves partitions of a topic from the most to the least loaded. Says how many, and what it cost.
+    fn balance_topic(&mut self, number: usize) -> (usize, usize) {
+        let topic = &mut self.topics[number];
+        if self.even_at[topic.audience] == Some(self.moves) {
+            return (0, 1);
+        }
+        let subscribers = self.audiences.list(topic.audience);
+        let (least, most) = extremes(subscribers, &self.loads);
+        if most - least <= 1 {
+            self.even_at[topic.audience] = Some(self.moves);
+            return (0, 1 + subscribers.len());
+        }
+        self.levels.start(subscribers, &self.loads);
+        self.holdings.group(subscribers, &topic.owners);
+        let moves_before = self.moves;
+        while !self.levels.are_even() {
+            let Some((giver, partition)) =
+                next_given(&mut self.levels, &mut self.holdings, &self.loads)
+            else {
+                break;
+            };
+            let taker = self.levels.next_least(&self.loads);
+            if self.levels.are_even() {
+                break;
+            }
+            topic.owners[partition as usize] = taker;
+            self.loads[giver as usize] -= 1;
+            self.loads[taker as usize] += 1;
+            self.is_changed[giver as usize] = true;
+            self.is_changed[taker as usize] = true;
+            self.moves += 1;
+        }
+        (self.moves - moves_before, 2 * subscribers.len() + topic.owners.len())
+    }
+
+    /// Who else changes: members without a target, and those that hold what is not theirs to keep.
+    fn mark(&mut self, target: &TargetAssignment) -> usize {
+        for (place, member) in self.members.iter().enumerate() {
+            let had = target.member(*member).and_then(|member| member.target.as_ref());
+            let kept = self.loads_before[place] as usize;
+            self.is_changed[place] |= had.is_none_or(|had| had.len() != kept);
+        }
+        self.outcome.resize_with(self.members.len(), Vec::new);
+        self.topics.sort_unstable_by_key(|topic| topic.index);
+        self.pass = Pass::Gather(0);
+        self.members.len()
+    }
+
+    fn gather(&mut self, next: usize) -> usize {
+        let Some(topic) = self.topics.get(next) else {
+            self.pass = Pass::Conclude(0);
+            return 1;
+        };
+        self.pass = Pass::Gather(next + 1);
+        for (partition, owner) in topic.owners.iter().enumerate() {
+            if self.is_changed[*owner as usize] {
+                let at = TopicPartition { topic: topic.index, partition: partition as u32 };
+                self.outcome[*owner as usize].push(at);
+            }
+        }
+        1 + topic.owners.len()
+    }
+
+    fn conclude(&mut self, target: &TargetAssignment, place: usize) -> usize {
+        self.pass = Pass::Conclude(place + 1);
+        let member = self.members[place];
+        let is_still = target.member(member).is_some_and(|found| found.since <= self.joins);
+        let partitions = mem::take(&mut self.outcome[place]);
+        if self.is_changed[place] && is_still && target.differs(member, &partitions) {
+            self.changes.push(Change { member, partitions });
+        }
+        1
+    }
+}
+
+/// The next partition to take from the most loaded, and its owner.
+fn next_given(levels: &mut Levels, holdings: &mut Holdings, loads: &Loads) -> Option<(u32, u32)> {
+    loop {
+        let giver = levels.next_most(loads)?;
+        if let Some(partition) = holdings.pop(giver) {
+            return Some((giver, partition));
+        }
+        levels.exclude_most();
+    }
+}
+
+impl Topic {
+    fn new(
+        index: TopicIndex,
+        audience: usize,
+        audiences: &Audiences,
+        target: &TargetAssignment,
+    ) -> Self {
+        Self {
+            index,
+            id: target.topic_id(index),
+            audience,
+            subscribers: audiences.list(audience).len(),
+            owners: alloc::vec![NOBODY; target.topic_at(index).count as usize],
+            free: Vec::new(),
+        }
+    }
+
+    /// Those with the most partitions for each subscriber come first, then those with the fewest
+    /// subscribers, then by id as Kafka compares ids.
+    fn order(&self, other: &Self) -> Ordering {
+        let ratio = |topic: &Self| topic.owners.len() as f64 / topic.subscribers as f64;
+        ratio(other)
+            .total_cmp(&ratio(self))
+            .then(self.subscribers.cmp(&other.subscribers))
+            .then_with(|| signed_halves(self.id).cmp(&signed_halves(other.id)))
+    }
+}
+
+/// `Uuid.compareTo` of Kafka compares two signed halves.
+fn signed_halves(id: Uuid) -> (i64, i64) {
+    let both = u128::from_be_bytes(id.0);
+    ((both >> 64) as i64, both as i64)
+}
+
+impl Holdings {
+    fn new(members: usize) -> Self {
+        Self { partitions: Vec::new(), ranges: alloc::vec![(0, 0); members] }
+    }
+
+    /// Takes a topic whose partitions are all owned by its subscribers.
+    fn group(&mut self, subscribers: &[u32], owners: &[u32]) {
+        for place in subscribers {
+            self.ranges[*place as usize] = (0, 0);
+        }
+        for owner in owners {
+            self.ranges[*owner as usize].1 += 1;
+        }
+        let mut start = 0;
+        for place in subscribers {
+            let range = &mut self.ranges[*place as usize];
+            let len = range.1;
+            *range = (start, start);
+            start += len;
+        }
+        self.partitions.resize(owners.len(), 0);
+        for (partition, owner) in owners.iter().enumerate() {
+            let range = &mut self.ranges[*owner as usize];
+            self.partitions[range.1 as usize] = partition as u32;
+            range.1 += 1;
+        }
+    }
+
+    /// The last partition of a member.
+    fn pop(&mut self, place: u32) -> Option<u32> {
+        let range = &mut self.ranges[place as usize];
+        if range.0 == range.1 {
+            return None;
+        }
+        range.1 -= 1;
+        Some(self.partitions[range.1 as usize])
+    }
+}

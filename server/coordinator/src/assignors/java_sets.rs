@@ -1,0 +1,49 @@
+//! The order in which Java's hash tables give topics and partitions, where Kafka's placement hangs on
+//! it.
+
+use super::{TargetAssignment, TopicIndex, TopicPartition};
+use crate::java_order::Buckets;
+use alloc::vec::Vec;
+use muster_codec::Uuid;
+
+/// Topics as a `HashSet<Uuid>` gives them that was copied from another.
+pub(super) fn topics_in_hash_order(
+    topics: &[TopicIndex],
+    target: &TargetAssignment,
+) -> Vec<TopicIndex> {
+    let buckets = buckets_of_copy(topics.len());
+    let mut ordered = topics.to_vec();
+    ordered.sort_by_cached_key(|topic| buckets.of_hash(uuid_hash(target.topic_id(*topic))));
+    ordered
+}
+
+/// Puts the partitions of one member, which ascend, in the order of the maps and sets that Kafka reads
+/// out of the record of its target assignment.
+pub(super) fn in_record_order(partitions: &mut Vec<TopicPartition>, target: &TargetAssignment) {
+    let mut topics = Buckets::default();
+    topics.grow_to_hold(partitions.chunk_by(|a, b| a.topic == b.topic).count());
+    let mut keyed = Vec::with_capacity(partitions.len());
+    for of_topic in partitions.chunk_by(|a, b| a.topic == b.topic) {
+        let topic = topics.of_hash(uuid_hash(target.topic_id(of_topic[0].topic)));
+        let buckets = buckets_of_copy(of_topic.len());
+        let key = |at: &TopicPartition| (topic, at.topic, buckets.of_hash(at.partition));
+        keyed.extend(of_topic.iter().map(|at| (key(at), *at)));
+    }
+    keyed.sort_unstable();
+    partitions.clear();
+    partitions.extend(keyed.into_iter().map(|(_, at)| at));
+}
+
+/// A `HashSet` that is made from a collection doubles one entry earlier than one that grows.
+fn buckets_of_copy(len: usize) -> Buckets {
+    let mut buckets = Buckets::default();
+    buckets.grow_to_hold(len + 1);
+    buckets
+}
+
+/// `Uuid.hashCode` of Kafka: its four words, folded.
+fn uuid_hash(id: Uuid) -> u32 {
+    let words = id.0.chunks_exact(4);
+    words
+        .fold(0, |hash, word| word.iter().fold(0, |word, byte| word << 8 | u32::from(*byte)) ^ hash)
+}

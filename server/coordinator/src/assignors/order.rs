@@ -1,0 +1,184 @@
+//! The order in which Kafka's assignors visit the members of a group. It decides who gives up a
+//! partition and who gets one, so the same order means the same placement.
+//!
+//! Kafka keeps members in a hash table that lives as long as the group, and copies them into a
+//! `HashMap` for each computation; the member whose request it is comes to it last.
+
+use super::{MemberIndex, NOBODY};
+use crate::java_order::Buckets;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use core::mem;
+
+/// Members in Kafka's order. Those who joined since the last look wait apart, so that a look costs
+/// one pass.
+#[derive(Debug, Default)]
+pub(crate) struct VisitOrder {
+    sorted: Vec<Visit>,
+    joined: BTreeSet<Visit>,
+    /// How many in `sorted` have left.
+    left: usize,
+    buckets: Buckets,
+    slots: Slots,
+}
+
+/// A member. The order of the fields is the order of the visits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Visit {
+    bucket: u32,
+    slot: u32,
+    joined: u64,
+    hash: u32,
+    member: MemberIndex,
+}
+
+impl VisitOrder {
+    /// A member whose id has this Java hash code, the `joined`-th that ever came.
+    pub(crate) fn insert(&mut self, member: MemberIndex, hash: u32, joined: u64) {
+        self.joined.insert(self.visit(member, hash, joined));
+    }
+
+    /// Takes the same arguments as [`Self::insert`].
+    pub(crate) fn remove(&mut self, member: MemberIndex, hash: u32, joined: u64) {
+        let visit = self.visit(member, hash, joined);
+        if !self.joined.remove(&visit)
+            && let Ok(at) = self.sorted.binary_search_by_key(&visit.place(), Visit::place)
+        {
+            self.sorted[at].member = NOBODY;
+            self.left += 1;
+        }
+    }
+
+    /// The members as Kafka visits them for a request of `joining`, who is not yet in the long-lived
+    /// table.
+    pub(crate) fn look(&mut self, joining: Option<MemberIndex>) -> Vec<MemberIndex> {
+        let len = self.sorted.len() - self.left + self.joined.len();
+        let earlier = len.saturating_sub(usize::from(joining.is_some()));
+        let sizes = (self.buckets, self.slots);
+        self.buckets = Buckets::default();
+        self.buckets.grow_to_hold(len);
+        self.slots.grow_to_hold(earlier);
+        if sizes == (self.buckets, self.slots) {
+            self.merge();
+        } else {
+            self.sort_anew();
+        }
+        self.with_last(joining)
+    }
+
+    fn visit(&self, member: MemberIndex, hash: u32, joined: u64) -> Visit {
+        let bucket = self.buckets.of_hash(hash) as u32;
+        Visit { bucket, slot: self.slots.of_hash(hash), joined, hash, member }
+    }
+
+    fn merge(&mut self) {
+        if self.left == 0 && self.joined.is_empty() {
+            return;
+        }
+        let mut joined = mem::take(&mut self.joined).into_iter().peekable();
+        let mut merged = Vec::with_capacity(self.sorted.len() - self.left + joined.len());
+        for visit in self.sorted.iter().filter(|visit| visit.member != NOBODY) {
+            while let Some(earlier) = joined.next_if(|other| other.place() < visit.place()) {
+                merged.push(earlier);
+            }
+            merged.push(*visit);
+        }
+        merged.extend(joined);
+        (self.sorted, self.left) = (merged, 0);
+    }
+
+    /// A table has grown: all places are new.
+    fn sort_anew(&mut self) {
+        let joined = mem::take(&mut self.joined);
+        let all = mem::take(&mut self.sorted).into_iter().chain(joined);
+        let there = all.filter(|visit| visit.member != NOBODY);
+        let mut sorted: Vec<_> =
+            there.map(|visit| self.visit(visit.member, visit.hash, visit.joined)).collect();
+        sorted.sort_unstable();
+        (self.sorted, self.left) = (sorted, 0);
+    }
+
+    /// The order, with one member behind the others of its bucket.
+    fn with_last(&self, last: Option<MemberIndex>) -> Vec<MemberIndex> {
+        let mut order: Vec<_> = self.sorted.iter().map(|visit| visit.member).collect();
+        if let Some(at) = last.and_then(|last| order.iter().position(|member| *member == last)) {
+            let bucket = self.sorted[at].bucket;
+            let behind = self.sorted[at..].partition_point(|visit| visit.bucket == bucket);
+            order[at..at + behind].rotate_left(1);
+        }
+        order
+    }
+}
+
+impl Visit {
+    fn place(&self) -> (u32, u32, u64) {
+        (self.bucket, self.slot, self.joined)
+    }
+}
+
+/// The size of Kafka's long-lived table (`TimelineHashMap`), as a power of two. It doubles before an
+/// entry is written that may make it more than four thirds full, and never shrinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Slots(u32);
+
+impl Default for Slots {
+    fn default() -> Self {
+        Self(1)
+    }
+}
+
+impl Slots {
+    /// Each of the `len` members was written twice at least: as it joined, and with its assignment.
+    fn grow_to_hold(&mut self, len: usize) {
+        while (len + 1) * 3 > 4 << self.0 {
+            self.0 += 1;
+        }
+    }
+
+    /// Fibonacci hashing (`BaseHashTable.findSlot`): the top bits of the product.
+    fn of_hash(self, hash: u32) -> u32 {
+        let product = i64::from(hash as i32).wrapping_mul(-7_046_029_254_386_353_131) as u64;
+        (product >> (64 - self.0)) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::java_order::hash_code;
+
+    fn order_of(ids: &[&str]) -> VisitOrder {
+        let mut order = VisitOrder::default();
+        for (member, id) in ids.iter().enumerate() {
+            order.insert(member as u32, hash_code(id), member as u64);
+        }
+        order
+    }
+
+    #[test]
+    fn short_ids_are_visited_by_their_last_letter() {
+        let mut order = order_of(&["c", "a", "b"]);
+        assert_eq!(order.look(None), [1, 2, 0]);
+    }
+
+    #[test]
+    fn who_leaves_is_not_visited() {
+        let mut order = order_of(&["c", "a", "b"]);
+        order.remove(1, hash_code("a"), 1);
+        assert_eq!(order.look(None), [2, 0]);
+        order.remove(2, hash_code("b"), 2);
+        order.insert(2, hash_code("d"), 3);
+        assert_eq!(order.look(None), [0, 2]);
+    }
+
+    #[test]
+    fn who_is_joining_comes_last_in_its_bucket() {
+        // "q" and "a" are 16 apart: one bucket of the new map, whose order is that of the old table.
+        let mut order = order_of(&["a", "q"]);
+        let earlier_first = order.look(None);
+        let mut turned = earlier_first.clone();
+        turned.reverse();
+        assert_eq!(order.look(Some(earlier_first[0])), turned);
+        assert_eq!(order.look(Some(earlier_first[1])), earlier_first);
+    }
+}

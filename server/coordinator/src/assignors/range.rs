@@ -1,0 +1,84 @@
+//! `range`: each member gets consecutive partitions of each of its topics, in the order of names, so
+//! that topics with as many partitions and the same members are co-partitioned (Kafka's
+//! `RangeAssignor`). It does not look at what members have, but a static member keeps its place.
+
+use super::{Change, MemberIndex, TargetAssignment, TopicIndex, TopicPartition};
+use alloc::vec::Vec;
+use core::mem;
+
+#[derive(Debug)]
+pub(super) struct Range {
+    members: Vec<MemberIndex>,
+    /// The place in `members` that comes next.
+    next: usize,
+    shares: Vec<Share>,
+    joins: u64,
+    changes: Vec<Change>,
+}
+
+/// What is left of a topic, by its index.
+#[derive(Debug, Clone, Default)]
+struct Share {
+    next: u32,
+    count: u32,
+    members: u32,
+}
+
+impl Range {
+    pub(super) fn new(target: &mut TargetAssignment) -> Self {
+        target.begin();
+        let mut shares = alloc::vec![Share::default(); target.topics_end()];
+        for subscription in target.subscriptions() {
+            for topic in subscription.topics.iter() {
+                let share = &mut shares[*topic as usize];
+                share.count = target.topic_at(*topic).count;
+                share.members += subscription.members;
+            }
+        }
+        let members = target.by_name().collect();
+        Self { members, next: 0, shares, joins: target.joins(), changes: Vec::new() }
+    }
+
+    pub(super) fn step(&mut self, target: &TargetAssignment, budget: usize) -> Option<Vec<Change>> {
+        let mut spent = 0;
+        while spent < budget {
+            let Some(member) = self.members.get(self.next).copied() else {
+                return Some(mem::take(&mut self.changes));
+            };
+            self.next += 1;
+            spent += 1 + self.visit(member, target);
+        }
+        None
+    }
+
+    /// Gives a member its share of its topics; says how many topics and partitions that took.
+    fn visit(&mut self, member: MemberIndex, target: &TargetAssignment) -> usize {
+        let Some(found) = target.member(member).filter(|found| found.since <= self.joins) else {
+            return 0;
+        };
+        let subscription = &target.subscriptions()[found.subscription];
+        let mut partitions = Vec::new();
+        for topic in subscription.topics.iter() {
+            if let Some(share) = self.shares.get_mut(*topic as usize) {
+                share.give_next(*topic, &mut partitions);
+            }
+        }
+        let spent = subscription.topics.len() + partitions.len();
+        if target.differs(member, &partitions) {
+            self.changes.push(Change { member, partitions });
+        }
+        spent
+    }
+}
+
+impl Share {
+    /// The first members get one more than the others, if it does not come out even.
+    fn give_next(&mut self, topic: TopicIndex, partitions: &mut Vec<TopicPartition>) {
+        let left = self.count - self.next;
+        let share = left.div_ceil(self.members.max(1));
+        self.members = self.members.saturating_sub(1);
+        let range = self.next..self.next + share;
+        self.next = range.end;
+        partitions.extend(range.map(|partition| TopicPartition { topic, partition }));
+    }
+}
