@@ -56,8 +56,9 @@ impl Runs {
     pub(super) fn figures(&self) -> Vec<Figure> {
         let mut figures = self.rebalances();
         figures.extend(self.latency("pause", |report| Some(&report.pauses), &PAUSE));
-        for name in RoundTrip::ALL.map(RoundTrip::name) {
-            figures.extend(self.latency(name, |report| report.latencies.get(name), &LATENCY));
+        for (round_trip, statistics) in ROUND_TRIPS {
+            let name = round_trip.name();
+            figures.extend(self.latency(name, |report| report.latencies.get(name), statistics));
         }
         for (name, kind, read) in SINGLE {
             figures.push(Figure::new(name.into(), kind, self.runs.iter().map(|(_, r)| read(r))));
@@ -180,7 +181,20 @@ fn present(latency: Option<&Latency>) -> Option<&Latency> {
 type Statistic = (&'static str, fn(&Latency) -> f64);
 
 const PAUSE: [Statistic; 3] = [("p50", |l| l.p50), ("p99", |l| l.p99), ("max", |l| l.max)];
-const LATENCY: [Statistic; 3] = [("p50", |l| l.p50), ("p99", |l| l.p99), ("p99.9", |l| l.p999)];
+const STEADY: [Statistic; 3] = [("p50", |l| l.p50), ("p99", |l| l.p99), ("p99.9", |l| l.p999)];
+const REBALANCE: [Statistic; 2] = [("p50", |l| l.p50), ("p99", |l| l.p99)];
+
+/// Not connections and look-ups: they say little of a coordinator.
+const ROUND_TRIPS: [(RoundTrip, &[Statistic]); 8] = [
+    (RoundTrip::Heartbeat, &STEADY),
+    (RoundTrip::ConsumerHeartbeat, &STEADY),
+    (RoundTrip::Commit, &STEADY),
+    (RoundTrip::Fetch, &STEADY),
+    (RoundTrip::JoinGroup, &REBALANCE),
+    (RoundTrip::SyncGroup, &REBALANCE),
+    (RoundTrip::ConsumerJoin, &REBALANCE),
+    (RoundTrip::LeaveGroup, &REBALANCE),
+];
 
 type Single = (&'static str, Kind, fn(&Report) -> Option<f64>);
 
@@ -191,8 +205,8 @@ const SINGLE: [Single; 11] = [
     ("unowned partition-seconds", Kind::Number, |r| Some(r.unowned_partition_seconds)),
     ("revocations", Kind::Number, |r| Some(r.members.revocations as f64)),
     ("fenced members", Kind::Number, |r| Some(r.members.fenced as f64)),
-    ("errors", Kind::Number, |r| Some(r.errors.iter().map(|e| e.count).sum::<u64>() as f64)),
-    ("violations", Kind::Number, |r| Some(r.violations.len() as f64 + r.violations_untold as f64)),
+    ("errors", Kind::Number, |r| Some(r.error_count() as f64)),
+    ("violations", Kind::Number, |r| Some(r.violation_count() as f64)),
     ("server CPU", Kind::Duration, |r| Some(r.server.as_ref()?.cpu_seconds * 1e3)),
     ("server memory, most", Kind::Bytes, |r| Some(r.server.as_ref()?.memory_bytes_max as f64)),
     ("load generator CPU", Kind::Duration, |r| Some(r.load_generator.cpu_seconds * 1e3)),

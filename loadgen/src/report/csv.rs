@@ -146,11 +146,10 @@ fn times(rows: &mut Rows, report: &Report) {
 
 fn totals(rows: &mut Rows, report: &Report) {
     let (members, commits) = (&report.members, &report.commits);
-    let violations = report.violations.len() as u64 + report.violations_untold;
     let mut add = |name, metric, value: u64, unit| {
         rows.add("total", None, name, metric, value, unit);
     };
-    add("violations", "count", violations, "");
+    add("violations", "count", report.violation_count(), "");
     add("members", "started", members.started, "");
     add("members", "stopped", members.stopped, "");
     add("members", "crashed", members.crashed, "");

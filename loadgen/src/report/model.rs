@@ -35,6 +35,26 @@ pub struct Report {
     pub thresholds: Vec<Threshold>,
 }
 
+impl Report {
+    pub fn violation_count(&self) -> u64 {
+        self.violations.len() as u64 + self.violations_untold
+    }
+
+    /// Answers with an error code.
+    pub fn error_count(&self) -> u64 {
+        self.errors.iter().map(|error| error.count).sum()
+    }
+
+    pub fn broken_thresholds(&self) -> u64 {
+        self.thresholds.iter().filter(|threshold| !threshold.held).count() as u64
+    }
+
+    /// Whether the coordinator broke its word or a threshold was broken: this decides the exit code.
+    pub fn failed(&self) -> bool {
+        self.violation_count() + self.broken_thresholds() > 0
+    }
+}
+
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Run {
     /// `muster-load 0.1.0`.

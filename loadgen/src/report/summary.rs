@@ -282,15 +282,14 @@ fn violation(violation: &Violation, paint: Paint) -> String {
 
 /// The last line: what decides the exit code.
 fn verdict(report: &Report, paint: Paint) -> String {
-    let violations = report.violations.len() as u64 + report.violations_untold;
-    let broken = report.thresholds.iter().filter(|threshold| !threshold.held).count() as u64;
+    let (violations, broken) = (report.violation_count(), report.broken_thresholds());
     let thresholds = match (broken, report.thresholds.len() as u64) {
         (0, 0) => String::new(),
         (0, all) => format!(", {} held", counted(all, "threshold")),
         (broken, all) => format!(", {broken} of {} broken", counted(all, "threshold")),
     };
     let text = counted(violations, "violation") + &thresholds;
-    if violations + broken > 0 { paint.bad(&text) } else { paint.good(&text) }
+    if report.failed() { paint.bad(&text) } else { paint.good(&text) }
 }
 
 fn counted(number: u64, noun: &str) -> String {

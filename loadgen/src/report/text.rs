@@ -51,7 +51,8 @@ pub(super) fn millis(value: f64) -> String {
 pub(super) fn clock(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match whole {
-        0..10 => format!("{seconds:.1} s"),
+        0..10 if seconds > 0.0 => format!("{seconds:.1} s"),
+        0..10 => "0 s".into(),
         10..100 => format!("{whole} s"),
         100..3_600 => format!("{} min {:02} s", whole / 60, whole % 60),
         _ => format!("{} h {:02} min", whole / 3_600, whole % 3_600 / 60),

@@ -224,10 +224,8 @@ type Read = fn(&Report) -> Option<f64>;
 
 /// All that is one figure of the report.
 const FIGURES: [(&str, Quantity, Read); 24] = [
-    ("violations", Quantity::Number, |r| {
-        Some(r.violations.len() as f64 + r.violations_untold as f64)
-    }),
-    ("errors", Quantity::Number, |r| Some(r.errors.iter().map(|e| e.count).sum::<u64>() as f64)),
+    ("violations", Quantity::Number, |r| Some(r.violation_count() as f64)),
+    ("errors", Quantity::Number, |r| Some(r.error_count() as f64)),
     ("problems", Quantity::Number, |r| {
         Some(r.phases.iter().filter(|phase| phase.problem.is_some()).count() as f64)
     }),

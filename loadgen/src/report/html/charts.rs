@@ -22,6 +22,10 @@ const STATES: [(&str, &str); 7] = [
 const STEADY: [RoundTrip; 4] =
     [RoundTrip::Heartbeat, RoundTrip::ConsumerHeartbeat, RoundTrip::Commit, RoundTrip::Fetch];
 
+/// How to read the percentiles of round trips.
+pub(super) const ROUND_TRIPS: &str = "From when the request was due to its answer. A point at 99 % and 5 ms says that 99 of 100 took \
+     at most 5 ms. Lower and flatter is better; the right end is the slowest of all.";
+
 /// Up to `end` seconds and `members`, so that several can have the same axes.
 pub(super) fn states(report: &Report, end: f64, members: f64, of: &str) -> Plot {
     let points = thinned(&report.series.points);
@@ -194,12 +198,16 @@ pub(super) fn latencies(report: &Report) -> String {
         ("Requests of a rebalance: time by percentile", of(false)),
     ];
     let charts = charts.into_iter().filter(|(_, series)| !series.is_empty());
-    let charts = charts.map(|(title, series)| percentiles(title, &series).render());
+    let charts = charts.map(|(title, series)| percentiles(title, ROUND_TRIPS, &series).render());
     format!("<div class=\"pair\">{}</div>", charts.collect::<String>())
 }
 
 /// Each line of a name, a class and what it shows.
-pub(super) fn percentiles(title: &str, of: &[(String, String, &Latency)]) -> Plot {
+pub(super) fn percentiles(
+    title: &str,
+    explanation: &str,
+    of: &[(String, String, &Latency)],
+) -> Plot {
     let most = of.iter().map(|(.., latency)| latency.count).max().unwrap_or(0);
     let x = Scale::nines(most);
     let at = percentile_steps(most);
@@ -212,10 +220,7 @@ pub(super) fn percentiles(title: &str, of: &[(String, String, &Latency)]) -> Plo
     let values = series.iter().flat_map(|series| series.values.iter().flatten().copied());
     Plot {
         title: title.into(),
-        explanation: "From when the request was due to its answer. A point at 99 % and 5 ms says \
-                      that 99 of 100 took at most 5 ms. Lower and flatter is better; the right \
-                      end is the slowest of all."
-            .into(),
+        explanation: explanation.into(),
         x,
         y: Scale::log(Unit::Duration, values),
         y_name: "time (each power of ten takes the same space)".into(),

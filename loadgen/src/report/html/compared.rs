@@ -16,6 +16,11 @@ use crate::report::text::number;
 /// Ratios closer to 1 than this are noise, and get no colour.
 const TELLING: f64 = 1.1;
 
+const REBALANCES: &str = "From what set a rebalance off until the group was stable again; those that \
+                          never were are left out. Lower is better.";
+const PAUSES: &str = "How long members were without partitions that they had or were to have. \
+                      Lower is better.";
+
 pub(super) fn render(runs: &Runs) -> String {
     let mut body = header(runs);
     body += &figures(runs);
@@ -46,9 +51,7 @@ fn header(runs: &Runs) -> String {
 }
 
 fn verdict(report: &Report) -> String {
-    let violations = report.violations.len() as u64 + report.violations_untold;
-    let broken = report.thresholds.iter().filter(|threshold| !threshold.held).count();
-    match (violations, broken) {
+    match (report.violation_count(), report.broken_thresholds()) {
         (0, 0) => "<span class=\"good\">✓ kept its word</span>".into(),
         (0, broken) => format!("<span class=\"bad\">✗ {broken} thresholds broken</span>"),
         (violations, _) => format!("<span class=\"bad\">✗ {violations} violations</span>"),
@@ -79,7 +82,8 @@ fn cell(figure: &Figure, run: usize) -> String {
         None => "dim",
     };
     match figure.ratio(run) {
-        Some(ratio) => format!("{value} <span class=\"{class}\">{}×</span>", number(ratio)),
+        Some(ratio) => format!("{value}<span class=\"ratio {class}\">{}×</span>", number(ratio)),
+        None if run > 0 => format!("{value}<span class=\"ratio\"></span>"),
         None => value,
     }
 }
@@ -97,17 +101,21 @@ fn timelines(runs: &Runs) -> String {
 fn latencies(runs: &Runs) -> String {
     let rebalances: Vec<_> =
         runs.each().iter().map(|(_, report)| distribution(&report.rebalances)).collect();
-    let mut html = percentiles("Rebalances by percentile", runs, |i, _| Some(&rebalances[i]));
-    html += &percentiles("Pauses of members by percentile", runs, |_, report| Some(&report.pauses));
+    let many = |i: usize, _| rebalances.get(i).filter(|took| took.count >= 10);
+    let mut html = percentiles("Rebalances by percentile", REBALANCES, runs, many);
+    html += &percentiles("Pauses by percentile", PAUSES, runs, |_, report| Some(&report.pauses));
     for round_trip in RoundTrip::ALL {
         let title = format!("{}: time by percentile", round_trip.name());
-        html += &percentiles(&title, runs, |_, report| report.latencies.get(round_trip.name()));
+        html += &percentiles(&title, charts::ROUND_TRIPS, runs, |_, report| {
+            report.latencies.get(round_trip.name())
+        });
     }
     format!("<div class=\"pair\">{html}</div>")
 }
 
 fn percentiles<'a>(
     title: &str,
+    explanation: &str,
     runs: &'a Runs,
     of: impl Fn(usize, &'a Report) -> Option<&'a Latency>,
 ) -> String {
@@ -116,7 +124,11 @@ fn percentiles<'a>(
         Some((name.clone(), format!("line-{}", index + 1), latency))
     });
     let lines: Vec<_> = lines.collect();
-    if lines.is_empty() { String::new() } else { charts::percentiles(title, &lines).render() }
+    if lines.is_empty() {
+        String::new()
+    } else {
+        charts::percentiles(title, explanation, &lines).render()
+    }
 }
 
 fn over_time(runs: &Runs) -> String {

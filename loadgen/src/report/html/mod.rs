@@ -35,6 +35,11 @@ pub fn save_comparison(runs: &Runs, path: &Path) -> Result<(), FileError> {
 pub(super) fn render(report: &Report) -> String {
     let run = &report.run;
     let mut body = sections::header(report);
+    // What went wrong comes first.
+    let checks = sections::checks(report);
+    let (first, later) =
+        if report.failed() { (checks, String::new()) } else { (String::new(), checks) };
+    body += &first;
     body += &charts::states(report, run.duration_seconds, f64::from(run.members), "").render();
     body += &charts::unowned(&[(String::new(), report)]).render();
     body += &sections::rebalances(report);
@@ -46,6 +51,7 @@ pub(super) fn render(report: &Report) -> String {
     body += &charts::latencies(report);
     body += &charts::over_time(report);
     body += &sections::times(report);
+    body += &later;
     body += &sections::problems(report);
     body += &sections::facts(report);
     page(&format!("{} against {}", run.scenario, run.bootstrap), &body)

@@ -132,9 +132,16 @@ impl Plot {
 
     fn x_axis(&self) -> String {
         let ticks = self.x.ticks().into_iter().map(|tick| {
-            let class = if tick.minor { " class=\"minor\"" } else { "" };
-            let left = tick.place * 100.0;
-            format!("<span{class} style=\"left:{left:.2}%\">{}</span>", escape(&tick.label))
+            // Labels at the ends must not stand out of the chart.
+            let class = match tick.place {
+                p if p < 0.02 => "start",
+                p if p > 0.98 && tick.minor => "end minor",
+                p if p > 0.98 => "end",
+                _ if tick.minor => "minor",
+                _ => "major",
+            };
+            let (left, label) = (tick.place * 100.0, escape(&tick.label));
+            format!("<span class=\"{class}\" style=\"left:{left:.2}%\">{label}</span>")
         });
         format!("<div class=\"x\" aria-hidden=\"true\">{}</div>", ticks.collect::<String>())
     }

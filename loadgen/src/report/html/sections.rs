@@ -29,13 +29,9 @@ pub(super) fn header(report: &Report) -> String {
     html + &tiles(report)
 }
 
-fn violation_count(report: &Report) -> u64 {
-    report.violations.len() as u64 + report.violations_untold
-}
-
 fn verdict(report: &Report) -> String {
-    let violations = violation_count(report);
-    let broken = report.thresholds.iter().filter(|threshold| !threshold.held).count();
+    let violations = report.violation_count();
+    let broken = report.broken_thresholds();
     let kept = match violations {
         0 => "The coordinator kept its word".into(),
         1 => "The coordinator broke its word once".into(),
@@ -47,8 +43,7 @@ fn verdict(report: &Report) -> String {
         (0, all) => format!(", and all {all} thresholds held"),
         (broken, all) => format!("; {broken} of {all} thresholds broken"),
     };
-    let (class, sign) =
-        if violations == 0 && broken == 0 { ("good", "✓") } else { ("bad", "✗") };
+    let (class, sign) = if report.failed() { ("bad", "✗") } else { ("good", "✓") };
     format!("<div class=\"verdict {class}\">{sign} {kept}{thresholds}</div>")
 }
 
@@ -73,8 +68,8 @@ fn tiles(report: &Report) -> String {
     if let Some(server) = &report.server {
         tile("server memory, most", bytes(server.memory_bytes_max));
     }
-    tile("errors", count(report.errors.iter().map(|error| error.count).sum()));
-    tile("violations", count(violation_count(report)));
+    tile("errors", count(report.error_count()));
+    tile("violations", count(report.violation_count()));
     tiles + "</ul>\n"
 }
 
@@ -217,16 +212,14 @@ pub(super) fn times(report: &Report) -> String {
     )
 }
 
-/// What broke: thresholds, violations, errors, failed members, phases.
+/// What decides the exit code.
+pub(super) fn checks(report: &Report) -> String {
+    violations(report) + &thresholds(&report.thresholds)
+}
+
+/// What went wrong, and need not be the coordinator's fault.
 pub(super) fn problems(report: &Report) -> String {
-    let parts = [
-        thresholds(&report.thresholds),
-        violations(report),
-        errors(report),
-        failed(report),
-        phases(report),
-    ];
-    parts.concat()
+    [errors(report), failed(report), phases(report)].concat()
 }
 
 fn thresholds(thresholds: &[Threshold]) -> String {
@@ -257,7 +250,7 @@ fn violations(report: &Report) -> String {
         0 => String::new(),
         more => format!("<p>And {} more.</p>", count(more)),
     };
-    let explanation = match violation_count(report) {
+    let explanation = match report.violation_count() {
         0 => {
             "None: no partition had two owners, no epoch went back, no acknowledged commit was \
              lost, no fenced member was believed."
