@@ -6,7 +6,7 @@
 //! |---|---|---|---|
 //! | `run` | | | facts of the run: `scenario`, `seed`, `members`, ... |
 //! | `phase` | begin | phase | `ended`, `problem` |
-//! | `time` | | `commit`, ..., `pause` | `count`, `mean`, `min`, `p50`, `p90`, `p99`, `p99.9`, `max` |
+//! | `time` | | `commit`, ..., `pause` | `count`, `mean`, `min`, `p50`, ..., `p99.9`, `max` |
 //! | `total` | | `members`, `commits`, `bytes`, `load`, `server`, ... | counts and sums |
 //! | `error` | | name of the error | name of the API; the value is a count |
 //! | `rebalance` | begin | group | `trigger`, `took`, `moved`, ... |

@@ -92,7 +92,8 @@ fn rebalances(rebalances: &[Rebalance]) -> String {
         ]);
     }
     let detected = rebalances.iter().any(|r| r.took_since_detected.is_some());
-    let note = "\n  since sign: from the coordinator's first sign of the loss; before it the session timeout runs";
+    let note = "\n  since sign: from the coordinator's first sign of the loss; \
+                before it the session timeout runs";
     format!("{}{}", trimmed(&table), if detected { note } else { "" })
 }
 
@@ -181,8 +182,8 @@ fn labelled(facts: &[(&str, String)]) -> String {
 fn members(report: &Report) -> String {
     let m = &report.members;
     format!(
-        "{} started, {} stopped, {} crashed; {} fenced, {} rejoined, {} disconnected;\n{:LABEL$} {}, \
-         at most {} of one member",
+        "{} started, {} stopped, {} crashed; {} fenced, {} rejoined, {} disconnected;\n{:LABEL$} \
+         {}, at most {} of one member",
         count(m.started),
         count(m.stopped),
         count(m.crashed),

@@ -15,7 +15,8 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
-/// A rate or a quantity with three digits that count: `0.0254`, `12.3`, `1,234`; whole numbers stay whole.
+/// A rate or a quantity with three digits that count: `0.0254`, `12.3`, `1,234`. Whole numbers stay
+/// whole.
 pub(super) fn number(value: f64) -> String {
     let value = if value.is_finite() { value } else { 0.0 };
     match value.abs() {

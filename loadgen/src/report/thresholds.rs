@@ -1,8 +1,8 @@
 //! What a run has to keep to, for example `commit.p99 < 5ms`: read before the run, judged on its
 //! report.
 //!
-//! A rule is a metric, one of `<` `<=` `>` `>=` `==` `!=`, and a number with a unit: `us`, `ms`, `s`
-//! or `min` for durations, `B`, `KiB`, `MiB` or `GiB` for sizes, none for the rest. Where there was
+//! A rule is a metric, one of `<` `<=` `>` `>=` `==` `!=`, and a number with a unit: `us`, `ms`,
+//! `s` or `min` for durations, `B`, `KiB`, `MiB` or `GiB` for sizes, none for the rest. Where there was
 //! nothing to measure the rule is broken: a check that looked at nothing must not pass.
 
 use std::str::FromStr;

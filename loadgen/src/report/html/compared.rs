@@ -16,8 +16,8 @@ use crate::report::text::number;
 /// Ratios closer to 1 than this are noise, and get no colour.
 const TELLING: f64 = 1.1;
 
-const REBALANCES: &str = "From what set a rebalance off until the group was stable again; those that \
-                          never were are left out. Lower is better.";
+const REBALANCES: &str = "From what set a rebalance off until the group was stable again; those \
+                          that never were are left out. Lower is better.";
 const PAUSES: &str = "How long members were without partitions that they had or were to have. \
                       Lower is better.";
 

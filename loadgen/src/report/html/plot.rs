@@ -73,6 +73,9 @@ impl Plot {
             escape(&self.title),
             escape(&self.explanation)
         );
+        if self.series.iter().all(|series| series.values.iter().all(Option::is_none)) {
+            return html + "<p>Nothing to draw.</p></figure>\n";
+        }
         html += &self.legend();
         let _ = write!(
             html,
@@ -109,9 +112,10 @@ impl Plot {
         }
         let bands = self.bands.iter().map(|band| {
             let (from, to) = (self.x.place(band.from), self.x.place(band.to));
-            let (class, name) = (if band.problem { "band problem" } else { "band" }, escape(&band.name));
+            let (problem, name) = (if band.problem { " problem" } else { "" }, escape(&band.name));
             format!(
-                "<div class=\"{class}\" style=\"left:{:.2}%;width:{:.2}%\" title=\"{name}\">{name}</div>",
+                "<div class=\"band{problem}\" style=\"left:{:.2}%;width:{:.2}%\" \
+                 title=\"{name}\">{name}</div>",
                 from * 100.0,
                 (to - from) * 100.0
             )
@@ -240,7 +244,8 @@ impl Plot {
             let ((x, y), (end, _)) = (self.point(edges[0], value), self.point(edges[1], value));
             let _ = write!(
                 svg,
-                "<rect class=\"area {}\" x=\"{:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
+                "<rect class=\"area {}\" x=\"{:.1}\" y=\"{y:.1}\" width=\"{:.1}\" \
+                 height=\"{:.1}\"/>",
                 escape(&series.class),
                 x + 1.0,
                 (end - x - 2.0).max(1.0),

@@ -146,8 +146,8 @@ fn when(rebalance: &Rebalance, duration: f64) -> String {
     let class = if rebalance.took.is_none() { " class=\"open\"" } else { "" };
     let title = format!("began at {}", clock(rebalance.began));
     format!(
-        "<span class=\"when\" title=\"{title}\"><i{class} style=\"left:{left:.2}%;width:{width:.2}%\">\
-         </i></span>"
+        "<span class=\"when\" title=\"{title}\"><i{class} \
+         style=\"left:{left:.2}%;width:{width:.2}%\"></i></span>"
     )
 }
 
