@@ -18,6 +18,8 @@ pub mod protocol;
 mod range;
 mod round_robin;
 mod sticky;
+#[cfg(test)]
+mod tests;
 
 /// The generation of a member that has never had one.
 pub const NO_GENERATION: i32 = -1;
@@ -49,6 +51,9 @@ pub fn assign(
     members: &[MemberSubscription],
     topics: &Topics,
 ) -> Vec<Assignment> {
+    if members.is_empty() {
+        return Vec::new();
+    }
     let group = Group::new(members, topics);
     let by_rank = match assignor {
         ClassicAssignor::Range => range::assign(&group),
@@ -223,7 +228,7 @@ fn member_order(a: &MemberSubscription, b: &MemberSubscription) -> Ordering {
     }
 }
 
-/// `String.compareTo`, which compares UTF-16 code units: not the order of UTF-8 bytes beyond U+FFFF.
+/// `String.compareTo`, which compares UTF-16 code units: beyond U+FFFF not the order of UTF-8.
 fn java_order(a: &str, b: &str) -> Ordering {
     if a.is_ascii() && b.is_ascii() {
         return a.cmp(b);

@@ -124,8 +124,8 @@ pub fn assignment_bytes(assignment: &[Partition], topics: &Topics) -> Result<Byt
     versioned("assignment", &assignment)
 }
 
-/// Reads the metadata of the members of a group. Topics that the run does not have are left out: the
-/// leader does not know their partitions.
+/// Reads the metadata of the members of a group. Topics that the run does not have are left out:
+/// the leader does not know their partitions.
 #[derive(Debug)]
 pub struct Reader<'a> {
     assignor: ClassicAssignor,

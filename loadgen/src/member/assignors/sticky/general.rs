@@ -1,6 +1,6 @@
 //! Members have different topics: what is free goes to the least loaded subscriber, topics with few
 //! subscribers first; then partitions move from the most to the least loaded of a topic, until no
-//! single move makes the loads more even. That is the balance that `AbstractStickyAssignor` reaches.
+//! single move makes the loads more even. `AbstractStickyAssignor` seeks that balance too.
 //!
 //! Topic by topic with heaps, so that a sweep costs what the subscriptions and the partitions are in
 //! number, times a logarithm. Each move lowers the sum of the squares of the loads: it ends.

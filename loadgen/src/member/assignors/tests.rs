@@ -1,0 +1,92 @@
+//! The assignors against Kafka's own, and their properties on random groups.
+
+use std::collections::BTreeMap;
+
+use kafka_protocol::protocol::StrBytes;
+use uuid::Uuid;
+
+use super::*;
+use crate::topics::Topic;
+
+mod properties;
+mod vectors;
+mod wire;
+
+fn text(text: &str) -> StrBytes {
+    StrBytes::from_string(text.into())
+}
+
+fn topics_with(partitions: &[u32]) -> Topics {
+    let mut topics = Topics::default();
+    for (at, partitions) in partitions.iter().enumerate() {
+        topics.learn(topic_of(&format!("topic-{at}"), *partitions));
+    }
+    topics
+}
+
+fn topic_of(name: &str, partitions: u32) -> Topic {
+    Topic { name: text(name), id: Uuid::nil(), partitions }
+}
+
+fn member(id: &str, topics: &[u32]) -> MemberSubscription {
+    MemberSubscription {
+        member_id: text(id),
+        instance_id: None,
+        topics: topics.iter().map(|index| TopicIndex(*index)).collect(),
+        owned: Vec::new(),
+        generation: NO_GENERATION,
+    }
+}
+
+/// The sum of squares of the loads: the lower, the more even.
+fn unevenness(assignments: &[Assignment]) -> usize {
+    assignments.iter().map(|assignment| assignment.len() * assignment.len()).sum()
+}
+
+/// How many partitions stay with a member that claimed them.
+fn kept_of(members: &[MemberSubscription], assignments: &[Assignment]) -> usize {
+    let stays = |(member, assignment): (&MemberSubscription, &Assignment)| {
+        assignment.iter().filter(|partition| member.owned.contains(partition)).count()
+    };
+    members.iter().zip(assignments).map(stays).sum()
+}
+
+/// No partition has two owners, and each owner has subscribed to its topic. The owners.
+fn assert_disjoint(
+    members: &[MemberSubscription],
+    assignments: &[Assignment],
+    context: &str,
+) -> BTreeMap<Partition, usize> {
+    let mut owners = BTreeMap::new();
+    for (member, assignment) in assignments.iter().enumerate() {
+        for partition in assignment {
+            assert!(members[member].topics.contains(&partition.topic), "{context}: {partition:?}");
+            assert!(owners.insert(*partition, member).is_none(), "{context}: twice {partition:?}");
+        }
+    }
+    owners
+}
+
+/// Each partition of each subscribed topic has one owner, who has subscribed to it.
+fn assert_complete(
+    members: &[MemberSubscription],
+    topics: &Topics,
+    assignments: &[Assignment],
+    context: &str,
+) {
+    let owners = assert_disjoint(members, assignments, context);
+    let all = topics.iter().filter(|(index, _)| members.iter().any(|m| m.topics.contains(index)));
+    let all: u32 = all.map(|(_, topic)| topic.partitions).sum();
+    assert_eq!(owners.len(), all as usize, "{context}: partitions without an owner");
+}
+
+/// There is no partition that could go to another subscriber and make both loads more even.
+fn assert_no_move_helps(members: &[MemberSubscription], assignments: &[Assignment], context: &str) {
+    for (giver, assignment) in assignments.iter().enumerate() {
+        for (receiver, other) in assignments.iter().enumerate() {
+            let helps = |p: &Partition| members[receiver].topics.contains(&p.topic);
+            let uneven = assignment.len() > other.len() + 1;
+            assert!(!(uneven && assignment.iter().any(helps)), "{context}: {giver} to {receiver}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The bytes of the consumer protocol: ours, Kafka's, and those of nobody in his right mind.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use fastrand::Rng;
+use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
+
+use super::super::protocol::*;
+use super::*;
+
+fn owned() -> Vec<Partition> {
+    [(0, 1), (0, 2), (1, 0)].map(Partition::from).into()
+}
+
+fn metadata(assignor: ClassicAssignor, topics: &Topics, generation: i32) -> Bytes {
+    let joining = Joining {
+        topics: &[TopicIndex(1), TopicIndex(0)],
+        owned: &owned(),
+        generation,
+        rack: Some(&text("rack-1")),
+    };
+    join_metadata(assignor, &joining, topics).unwrap()
+}
+
+fn joined(id: &str, metadata: Bytes) -> JoinGroupResponseMember {
+    JoinGroupResponseMember::default().with_member_id(text(id)).with_metadata(metadata)
+}
+
+#[test]
+fn a_leader_reads_what_members_tell() {
+    let topics = topics_with(&[3, 3]);
+    for (assignor, past) in [
+        (ClassicAssignor::Range, (vec![], NO_GENERATION)),
+        (ClassicAssignor::RoundRobin, (vec![], NO_GENERATION)),
+        (ClassicAssignor::Sticky, (owned(), 7)),
+        (ClassicAssignor::CooperativeSticky, (owned(), 7)),
+    ] {
+        let mut reader = Reader::new(assignor, &topics);
+        let read = |id| joined(id, metadata(assignor, &topics, 7));
+        let first = reader.member(&read("a")).unwrap();
+        let second = reader.member(&read("b")).unwrap();
+        assert_eq!(first.topics[..], [TopicIndex(0), TopicIndex(1)]);
+        assert!(Arc::ptr_eq(&first.topics, &second.topics), "equal topics are shared");
+        assert_eq!((first.owned, first.generation), past, "{assignor:?}");
+    }
+}
+
+/// The whole way of a rebalance: two members join, the leader assigns, both read what they got.
+#[test]
+fn members_read_what_the_leader_assigned() {
+    let topics = topics_with(&[3, 3]);
+    let bytes = metadata(ClassicAssignor::RoundRobin, &topics, NO_GENERATION);
+    let members = [joined("a", bytes.clone()), joined("b", bytes)];
+    let assigned = lead(ClassicAssignor::RoundRobin, &members, &topics).unwrap();
+    let read = |at: usize| read_assignment(&assigned[at].assignment, &topics).unwrap();
+    assert_eq!(assigned[1].member_id.as_str(), "b");
+    assert_eq!(read(0), [(0, 0), (0, 2), (1, 1)].map(Partition::from));
+    assert_eq!(read(1), [(0, 1), (1, 0), (1, 2)].map(Partition::from));
+}
+
+/// By the schemas of kafka-clients: ConsumerProtocolSubscription v1, and user data of the sticky
+/// assignors.
+#[test]
+fn older_clients_are_understood() {
+    let topics = topics_with(&[3]);
+    let topic_partitions = b"\0\0\0\x01\0\x07topic-0\0\0\0\x01\0\0\0\x02";
+    let subscription = |version: i16, user_data: &[u8], owned: &[u8]| {
+        let mut bytes = BytesMut::new();
+        bytes.put_i16(version);
+        bytes.put_slice(b"\0\0\0\x01\0\x07topic-0");
+        bytes.put_i32(user_data.len() as i32);
+        bytes.put_slice(user_data);
+        bytes.put_slice(owned);
+        joined("a", bytes.freeze())
+    };
+    let past = |assignor, member| {
+        let member = Reader::new(assignor, &topics).member(&member).unwrap();
+        (member.owned, member.generation)
+    };
+    let partition = vec![Partition::from((0, 2))];
+    let with_generation = [&topic_partitions[..], b"\0\0\0\x05"].concat();
+    for (user_data, expected) in [
+        (&topic_partitions[..], (partition.clone(), NO_GENERATION)),
+        (&with_generation[..], (partition.clone(), 5)),
+        (b"?", (vec![], NO_GENERATION)),
+    ] {
+        let member = subscription(0, user_data, b"");
+        assert_eq!(past(ClassicAssignor::Sticky, member), expected);
+    }
+    let member = subscription(1, b"\0\0\0\x05", topic_partitions);
+    assert_eq!(past(ClassicAssignor::CooperativeSticky, member), (partition, 5));
+}
+
+#[test]
+fn a_newer_version_is_read_as_far_as_it_is_known() {
+    let topics = topics_with(&[3, 3]);
+    let mut bytes = metadata(ClassicAssignor::Range, &topics, 7).to_vec();
+    bytes[1] = 99;
+    bytes.extend_from_slice(b"what later versions add");
+    let member = Reader::new(ClassicAssignor::Range, &topics).member(&joined("a", bytes.into()));
+    assert_eq!(member.unwrap().topics.len(), 2);
+}
+
+/// Each of these would have the decoder reserve gigabytes, or read past the end.
+#[test]
+fn lengths_are_checked_before_memory_is_reserved() {
+    let topics = topics_with(&[3]);
+    for bytes in [
+        &b""[..],
+        b"\0",
+        b"\0\x03\x7f\xff\xff\xff",
+        b"\0\x03\xff\xff\xff\xff",
+        b"\0\x03\0\0\0\x01\x7f\xff",
+        b"\0\x03\0\0\0\0\x7f\xff\xff\xff",
+        b"\0\x03\0\0\0\x01\0\x01a\x7f\xff\xff\xff",
+        b"\xff\xff\0\0\0\0",
+    ] {
+        let bytes = Bytes::from_static(bytes);
+        let error = lead(ClassicAssignor::Range, &[joined("odd one", bytes.clone())], &topics);
+        assert!(error.unwrap_err().to_string().contains("odd one"), "{bytes:?}");
+        assert!(read_assignment(&bytes, &topics).is_err(), "{bytes:?}");
+    }
+    let owned = Bytes::from_static(b"\0\x03\0\0\0\0\0\0\0\0\x7f\xff\xff\xff");
+    assert!(lead(ClassicAssignor::Range, &[joined("a", owned)], &topics).is_err());
+}
+
+#[test]
+fn damaged_bytes_never_panic() {
+    let topics = topics_with(&[3, 3]);
+    for seed in 0..2_000 {
+        let random = &mut Rng::with_seed(seed);
+        let assignor =
+            [ClassicAssignor::Sticky, ClassicAssignor::CooperativeSticky][seed as usize % 2];
+        let mut bytes = metadata(assignor, &topics, 7).to_vec();
+        for _ in 0..random.u8(1..4) {
+            let at = random.usize(..bytes.len());
+            bytes[at] = random.u8(..);
+        }
+        bytes.truncate(random.usize(..=bytes.len()));
+        let bytes = Bytes::from(bytes);
+        // Either may succeed: neither may panic or ask for more memory than there are bytes.
+        let _ = lead(assignor, &[joined("a", bytes.clone())], &topics);
+        let _ = read_assignment(&bytes, &topics);
+    }
+}
+
+#[test]
+fn an_assignment_of_a_topic_that_is_not_of_this_run_is_named() {
+    let there = topics_with(&[1]);
+    let bytes = assignment_bytes(&[Partition::from((0, 0))], &there).unwrap();
+    let error = read_assignment(&bytes, &Topics::default()).unwrap_err();
+    assert_eq!(error, ProtocolError::UnknownTopic(text("topic-0")));
+}
