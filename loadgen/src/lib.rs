@@ -18,6 +18,7 @@ pub mod event;
 pub mod member;
 pub mod plan;
 pub mod report;
+pub mod scenario;
 pub mod time;
 pub mod topics;
 pub mod wire;
