@@ -3,16 +3,20 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::plan::{GroupIndex, MemberIndex, Partition};
 use crate::time::Time;
 
-/// One thing that happened to a member, at the moment when the member knew it.
-#[derive(Clone, PartialEq, Debug)]
+/// One thing that happened to a member, at the moment when the member knew it. Serialized as a line
+/// of the history (HISTORY.md).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Event {
     pub at: Time,
     pub group: GroupIndex,
     /// [`OBSERVER`] where it is no member's doing.
     pub member: MemberIndex,
+    #[serde(flatten)]
     pub kind: EventKind,
 }
 
@@ -21,7 +25,8 @@ pub struct Event {
 pub const OBSERVER: MemberIndex = MemberIndex(u32::MAX);
 
 /// "Epoch" is the generation in a classic group and the member epoch in a consumer group.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
 pub enum EventKind {
     /// The simulated process started and will join.
     Started,
@@ -67,8 +72,8 @@ pub enum EventKind {
     Refused { api: i16, error: i16 },
     /// A connection that could not be made, or broke.
     Disconnected,
-    /// The group was deleted: acknowledged by the coordinator.
-    GroupDeleted,
+    /// The group was deleted: asked for at `sent`, and acknowledged by the coordinator.
+    GroupDeleted { sent: Time },
     /// Partitions of the group's topics were added: how many there are now of all of them.
     PartitionsGrew { partitions: u32 },
     /// The same request was sent twice on purpose, and both answers differ in what they mean.
@@ -76,7 +81,8 @@ pub enum EventKind {
 }
 
 /// How a member ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Stop {
     /// It leaves: LeaveGroup, or a heartbeat with epoch -1.
     Leave,

@@ -13,8 +13,11 @@
 //!   [`check`] (the coordinator's word) and to [`history`] (JSON lines);
 //! - [`report`] shows it: live, as a table, JSON, CSV, a page, and runs side by side.
 
+pub mod check;
 pub mod driver;
 pub mod event;
+pub mod history;
+pub mod measure;
 pub mod member;
 pub mod plan;
 pub mod report;

@@ -6,7 +6,7 @@
 //! |---|---|---|---|
 //! | `run` | | | facts of the run: `scenario`, `seed`, `members`, ... |
 //! | `phase` | begin | phase | `ended`, `problem` |
-//! | `time` | | `commit`, ..., `pause` | `count`, `mean`, `min`, `p50`, `p90`, `p99`, `p99.9`, `max` |
+//! | `time` | | `commit`, ..., `pause` | `count`, `mean`, `min`, `p50`, ..., `p99.9`, `max` |
 //! | `total` | | `members`, `commits`, `bytes`, `load`, `server`, ... | counts and sums |
 //! | `error` | | name of the error | name of the API; the value is a count |
 //! | `rebalance` | begin | group | `trigger`, `took`, `moved`, ... |
@@ -146,11 +146,10 @@ fn times(rows: &mut Rows, report: &Report) {
 
 fn totals(rows: &mut Rows, report: &Report) {
     let (members, commits) = (&report.members, &report.commits);
-    let violations = report.violations.len() as u64 + report.violations_untold;
     let mut add = |name, metric, value: u64, unit| {
         rows.add("total", None, name, metric, value, unit);
     };
-    add("violations", "count", violations, "");
+    add("violations", "count", report.violation_count(), "");
     add("members", "started", members.started, "");
     add("members", "stopped", members.stopped, "");
     add("members", "crashed", members.crashed, "");

@@ -12,7 +12,7 @@ pub enum FileError {
     #[error("{} is no result of muster-load: {why}", path.display())]
     NoResult { path: PathBuf, why: serde_json::Error },
     #[error(
-        "{} has format {found}, and this muster-load reads format {known}: take the one that wrote it",
+        "{} has format {found}, and this muster-load reads {known}: take the one that wrote it",
         path.display()
     )]
     Format { path: PathBuf, found: u64, known: u32 },

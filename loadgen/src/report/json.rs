@@ -62,7 +62,7 @@ mod tests {
             ("", "run.json is no result of muster-load: EOF"),
             ("[]", "run.json is no result of muster-load: "),
             ("{\"format\": 1}", "run.json is no result of muster-load: missing field `run`"),
-            ("{\"format\": 99}", "run.json has format 99, and this muster-load reads format 1"),
+            ("{\"format\": 99}", "run.json has format 99, and this muster-load reads 1: take"),
         ];
         for (text, sentence) in table {
             let error = parse(text, Path::new("run.json")).unwrap_err().to_string();

@@ -1,7 +1,9 @@
 //! What a run found: the model (its JSON is the result file), and the ways to show it.
 
+pub mod compare;
 pub mod csv;
 pub mod files;
+pub mod html;
 pub mod json;
 pub mod live;
 pub mod model;

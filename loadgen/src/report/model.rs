@@ -16,7 +16,8 @@ pub struct Report {
     pub rebalances: Vec<Rebalance>,
     /// By [`crate::driver::command::RoundTrip::name`]: `commit`, `heartbeat`, `join`, ...
     pub latencies: BTreeMap<String, Latency>,
-    /// Of each member and interruption: how long it was without partitions that it had or was to have.
+    /// Of each member and interruption: how long it was without partitions that it had or was to
+    /// have.
     pub pauses: Latency,
     /// Partition-seconds in which no member owned a partition of a group that was to be consumed.
     pub unowned_partition_seconds: f64,
@@ -33,6 +34,27 @@ pub struct Report {
     /// Found beyond those that are told in `violations`.
     pub violations_untold: u64,
     pub thresholds: Vec<Threshold>,
+}
+
+impl Report {
+    pub fn violation_count(&self) -> u64 {
+        self.violations.len() as u64 + self.violations_untold
+    }
+
+    /// Answers with an error code.
+    pub fn error_count(&self) -> u64 {
+        self.errors.iter().map(|error| error.count).sum()
+    }
+
+    pub fn broken_thresholds(&self) -> u64 {
+        self.thresholds.iter().filter(|threshold| !threshold.held).count() as u64
+    }
+
+    /// Whether the coordinator broke its word or a threshold was broken, which decides the exit
+    /// code.
+    pub fn failed(&self) -> bool {
+        self.violation_count() + self.broken_thresholds() > 0
+    }
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -51,7 +51,8 @@ pub(super) fn distribution<'a>(rebalances: impl IntoIterator<Item = &'a Rebalanc
     }
 }
 
-fn kind(trigger: &str) -> &str {
+/// The trigger without its number.
+pub(super) fn kind(trigger: &str) -> &str {
     let words = trigger.trim_start_matches(|c: char| c.is_ascii_digit() || c == ',');
     let words = words.trim_start();
     if words.is_empty() { trigger } else { words }

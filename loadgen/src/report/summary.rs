@@ -92,7 +92,8 @@ fn rebalances(rebalances: &[Rebalance]) -> String {
         ]);
     }
     let detected = rebalances.iter().any(|r| r.took_since_detected.is_some());
-    let note = "\n  since sign: from the coordinator's first sign of the loss; before it the session timeout runs";
+    let note = "\n  since sign: from the coordinator's first sign of the loss; \
+                before it the session timeout runs";
     format!("{}{}", trimmed(&table), if detected { note } else { "" })
 }
 
@@ -181,8 +182,8 @@ fn labelled(facts: &[(&str, String)]) -> String {
 fn members(report: &Report) -> String {
     let m = &report.members;
     format!(
-        "{} started, {} stopped, {} crashed; {} fenced, {} rejoined, {} disconnected;\n{:LABEL$} {}, \
-         at most {} of one member",
+        "{} started, {} stopped, {} crashed; {} fenced, {} rejoined, {} disconnected;\n{:LABEL$} \
+         {}, at most {} of one member",
         count(m.started),
         count(m.stopped),
         count(m.crashed),
@@ -282,15 +283,14 @@ fn violation(violation: &Violation, paint: Paint) -> String {
 
 /// The last line: what decides the exit code.
 fn verdict(report: &Report, paint: Paint) -> String {
-    let violations = report.violations.len() as u64 + report.violations_untold;
-    let broken = report.thresholds.iter().filter(|threshold| !threshold.held).count() as u64;
+    let (violations, broken) = (report.violation_count(), report.broken_thresholds());
     let thresholds = match (broken, report.thresholds.len() as u64) {
         (0, 0) => String::new(),
         (0, all) => format!(", {} held", counted(all, "threshold")),
         (broken, all) => format!(", {broken} of {} broken", counted(all, "threshold")),
     };
     let text = counted(violations, "violation") + &thresholds;
-    if violations + broken > 0 { paint.bad(&text) } else { paint.good(&text) }
+    if report.failed() { paint.bad(&text) } else { paint.good(&text) }
 }
 
 fn counted(number: u64, noun: &str) -> String {

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::model::{Rebalance, Report};
+use super::model::{Latency, Rebalance, Report};
 use super::text::Paint;
-use super::{sample, summary, thresholds};
+use super::{compare, html, sample, summary, thresholds};
 
 /// With thresholds that hold and one that does not.
 fn judged() -> Report {
@@ -71,4 +71,78 @@ fn the_summary_fits_100_columns_and_no_foreign_text_steers_it() {
         }
         expect(name, &shown);
     }
+}
+
+#[test]
+fn runs_side_by_side_have_ratios_to_the_first() {
+    let shown = compare::render(&two_runs(), Paint::PLAIN);
+    assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
+    expect("compare.txt", &shown);
+}
+
+fn two_runs() -> compare::Runs {
+    let mut slow = sample::report_slower(3.0, "peer");
+    slow.run.scenario = sample::HOSTILE.into();
+    slow.latencies.remove("fetch");
+    let named = [sample::report_slower(1.0, "muster"), slow];
+    compare::Runs::of(named.map(|report| ("run".into(), report)).into())
+}
+
+/// `PAGES=directory` keeps the pages to look at.
+#[test]
+fn pages_are_well_formed_and_need_nothing_else() {
+    let mut empty = sample::report();
+    empty.rebalances.clear();
+    empty.latencies.clear();
+    empty.pauses = Latency::default();
+    empty.series.points.clear();
+    let pages = [
+        ("run.html", html::render(&judged())),
+        ("many-groups.html", html::render(&many_groups())),
+        ("empty.html", html::render(&empty)),
+        ("compare.html", html::render_comparison(&two_runs())),
+    ];
+    for (name, page) in pages {
+        if let Some(directory) = std::env::var_os("PAGES") {
+            std::fs::write(Path::new(&directory).join(name), &page).unwrap();
+        }
+        assert_balanced(&page);
+        for outside in ["http://", "https://", "src=", "href=", "@import", "url(", "<script>alert"]
+        {
+            assert!(!page.contains(outside), "{name} contains {outside}");
+        }
+        assert!(!page.contains("NaN") && !page.contains("inf"), "{name} has a number that is none");
+    }
+}
+
+/// Every element that is opened is closed, in order, and attributes are quoted.
+fn assert_balanced(page: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = page.strip_prefix("<!DOCTYPE html>").expect("the doctype");
+    while let Some(at) = rest.find('<') {
+        let end = at + rest[at..].find('>').expect("a tag that ends");
+        let tag = &rest[at + 1..end];
+        rest = &rest[end + 1..];
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name), "closes what was opened last");
+            continue;
+        }
+        assert_eq!(
+            tag.matches("=\"").count() * 2,
+            tag.matches('"').count(),
+            "attributes of <{tag}>"
+        );
+        if tag.ends_with('/') {
+            continue;
+        }
+        let name = tag.split_whitespace().next().expect("a name");
+        assert!(name.chars().all(|c| c.is_ascii_alphanumeric()), "<{tag}>");
+        if let Some(raw) = ["script", "style"].into_iter().find(|raw| *raw == name) {
+            let close = format!("</{raw}>");
+            rest = &rest[rest.find(&close).expect("its end") + close.len()..];
+            continue;
+        }
+        open.push(name);
+    }
+    assert!(open.is_empty(), "{open:?} not closed");
 }

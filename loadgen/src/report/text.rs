@@ -15,7 +15,8 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
-/// A rate or a quantity with three digits that count: `0.0254`, `12.3`, `1,234`.
+/// A rate or a quantity with three digits that count: `0.0254`, `12.3`, `1,234`. Whole numbers stay
+/// whole.
 pub(super) fn number(value: f64) -> String {
     let value = if value.is_finite() { value } else { 0.0 };
     match value.abs() {
@@ -25,7 +26,7 @@ pub(super) fn number(value: f64) -> String {
             format!("{value:.*}", zeros + 3).trim_end_matches('0').trim_end_matches('.').into()
         }
         v if v < 9.995 => format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').into(),
-        v if v < 99.95 => format!("{value:.1}"),
+        v if v < 99.95 && v.fract() != 0.0 => format!("{value:.1}"),
         v => {
             let sign = if value < 0.0 { "-" } else { "" };
             format!("{sign}{}", count(v.round() as u64))
@@ -51,7 +52,8 @@ pub(super) fn millis(value: f64) -> String {
 pub(super) fn clock(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match whole {
-        0..10 => format!("{seconds:.1} s"),
+        0..10 if seconds > 0.0 => format!("{seconds:.1} s"),
+        0..10 => "0 s".into(),
         10..100 => format!("{whole} s"),
         100..3_600 => format!("{} min {:02} s", whole / 60, whole % 60),
         _ => format!("{} h {:02} min", whole / 3_600, whole % 3_600 / 60),
@@ -151,6 +153,7 @@ mod tests {
         assert_eq!(number(1e-12), "0");
         assert_eq!(number(3.9), "3.9");
         assert_eq!(number(12.34), "12.3");
+        assert_eq!(number(38.0), "38");
         assert_eq!(number(1_234.5), "1,235");
         assert_eq!(number(f64::NAN), "0");
         assert_eq!(millis(0.085), "85 µs");

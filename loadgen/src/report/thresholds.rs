@@ -1,8 +1,8 @@
 //! What a run has to keep to, for example `commit.p99 < 5ms`: read before the run, judged on its
 //! report.
 //!
-//! A rule is a metric, one of `<` `<=` `>` `>=` `==` `!=`, and a number with a unit: `us`, `ms`, `s`
-//! or `min` for durations, `B`, `KiB`, `MiB` or `GiB` for sizes, none for the rest. Where there was
+//! A rule is a metric, one of `<` `<=` `>` `>=` `==` `!=`, and a number with a unit: `us`, `ms`,
+//! `s` or `min` for durations, `B`, `KiB`, `MiB` or `GiB` for sizes, none for the rest. Where there was
 //! nothing to measure the rule is broken: a check that looked at nothing must not pass.
 
 use std::str::FromStr;
@@ -212,7 +212,7 @@ enum Metric {
     /// From the trigger until the group was stable; one that never was took for ever.
     Rebalance(Statistic),
     Pause(Statistic),
-    /// Answers a second, from the first step of the series that has any to the last.
+    /// Answers a second.
     Rate(RoundTrip),
     /// Of one error, by Kafka's name.
     Errors(String),
@@ -224,10 +224,8 @@ type Read = fn(&Report) -> Option<f64>;
 
 /// All that is one figure of the report.
 const FIGURES: [(&str, Quantity, Read); 24] = [
-    ("violations", Quantity::Number, |r| {
-        Some(r.violations.len() as f64 + r.violations_untold as f64)
-    }),
-    ("errors", Quantity::Number, |r| Some(r.errors.iter().map(|e| e.count).sum::<u64>() as f64)),
+    ("violations", Quantity::Number, |r| Some(r.violation_count() as f64)),
+    ("errors", Quantity::Number, |r| Some(r.error_count() as f64)),
     ("problems", Quantity::Number, |r| {
         Some(r.phases.iter().filter(|phase| phase.problem.is_some()).count() as f64)
     }),
@@ -329,7 +327,8 @@ fn unknown(name: &str) -> String {
     )
 }
 
-fn rate(report: &Report, name: &str) -> Option<f64> {
+/// The mean, stalls included, from the first step with an answer to the last.
+pub(super) fn rate(report: &Report, name: &str) -> Option<f64> {
     let rates = report.series.points.iter().map(|p| p.rates.get(name).copied().unwrap_or(0.0));
     let rates: Vec<_> = rates.collect();
     let first = rates.iter().position(|rate| *rate > 0.0)?;

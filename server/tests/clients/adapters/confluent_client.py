@@ -5,7 +5,7 @@ import time
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from protocol import chunks, emit, id_of, key_of, main, value_of
+from protocol import SERVER_SIDE, chunks, emit, id_of, key_of, main, value_of
 
 LOADING = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -103,9 +103,7 @@ class Confluent:
             "group.id": self.group,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-            "session.timeout.ms": self.session_ms,
-            "heartbeat.interval.ms": 500,
-            "partition.assignment.strategy": self.option,
+            **self._assignment(),
         })
         consumer.subscribe(
             [self.topic],
@@ -119,6 +117,17 @@ class Confluent:
                 emit_records("records", messages)
                 self._commit(consumer, messages)
         consumer.close()
+
+    def _assignment(self):
+        """How partitions are given out: by the server's assignor, or by one of the members."""
+        if self.option.startswith(SERVER_SIDE):
+            assignor = self.option.removeprefix(SERVER_SIDE)
+            return {"group.protocol": "consumer", "group.remote.assignor": assignor}
+        return {
+            "session.timeout.ms": self.session_ms,
+            "heartbeat.interval.ms": 500,
+            "partition.assignment.strategy": self.option,
+        }
 
     def _commit(self, consumer, messages):
         """Commits what was just printed, and says so once the coordinator has answered."""

@@ -7,6 +7,7 @@ import traceback
 
 CHUNK = 100  # records that a producer sends before it waits for their acknowledgements
 PADDING = "x" * 100
+SERVER_SIDE = "consumer-"  # before the name of an assignor of the server's (KIP-848)
 
 
 def emit(event, **fields):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 ADAPTERS = Path(__file__).resolve().parent.parent / "adapters"
 ALL_COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+#: The server's own (KIP-848), by the names under which adapters know them.
+SERVER_SIDE = ("consumer-uniform", "consumer-range")
 FOUR_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
@@ -23,7 +25,13 @@ class Client:
     idempotent: bool = False  # by default, so that a retry after a crash may not write twice
     protocols: tuple = ()  # pairs (assignor, its name in the group), where they differ
 
-    def protocol(self, assignor):
+    def protocol(self, assignor, members):
+        """What a description of the group names as its protocol or assignor."""
+        if assignor in SERVER_SIDE:
+            # Without members to ask for another, it is the server's default.
+            return assignor.removeprefix("consumer-") if members else "uniform"
+        if not members:
+            return ""
         return dict(self.protocols).get(assignor, assignor)
 
     def command(self, cache):
@@ -38,12 +46,12 @@ CLIENTS = {
             "java",
             "java",
             "Client",
-            FOUR_ASSIGNORS + ("default",),
+            FOUR_ASSIGNORS + ("default",) + SERVER_SIDE,
             idempotent=True,
             protocols=(("default", "range"),),
         ),
         Client("confluent-kafka", "python", "confluent_client.py",
-               ("range", "roundrobin", "cooperative-sticky")),
+               ("range", "roundrobin", "cooperative-sticky") + SERVER_SIDE),
         Client("kafka-python", "python", "kafka_python_client.py", FOUR_ASSIGNORS,
                idempotent=True),
         Client("aiokafka", "python", "aiokafka_client.py", ("range", "roundrobin", "sticky")),
@@ -55,7 +63,7 @@ CLIENTS = {
             ("gzip", "snappy", "none"),
             protocols=(("roundrobin", "RoundRobinAssigner"),),
         ),
-        Client("franz-go", "go", "franz", FOUR_ASSIGNORS, idempotent=True),
+        Client("franz-go", "go", "franz", FOUR_ASSIGNORS + SERVER_SIDE, idempotent=True),
     )
 }
 

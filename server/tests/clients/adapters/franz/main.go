@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -26,6 +28,9 @@ var balancers = map[string]kgo.GroupBalancer{
 	"roundrobin":         kgo.RoundRobinBalancer(),
 	"sticky":             kgo.StickyBalancer(),
 	"cooperative-sticky": kgo.CooperativeStickyBalancer(),
+	// Of the server's (KIP-848): franz-go asks for the one that does as its own does.
+	"consumer-uniform": kgo.StickyBalancer(),
+	"consumer-range":   kgo.RangeBalancer(),
 }
 
 var codecs = map[string]kgo.CompressionCodec{
@@ -148,9 +153,24 @@ func (a *adapter) groupState() {
 	check(err)
 	found, err := described.On(a.group, nil)
 	check(err)
+	if errors.Is(found.Err, kerr.GroupIDNotFound) {
+		a.consumerGroupState(admin)
+		return
+	}
 	check(found.Err)
 	emit("group", fields{
 		"state": found.State, "protocol": found.Protocol, "members": len(found.Members),
+	})
+}
+
+// A group of the new protocol (KIP-848), which is asked for in another way.
+func (a *adapter) consumerGroupState(admin *kadm.Client) {
+	described, err := admin.DescribeConsumerGroups(context.Background(), a.group)
+	check(err)
+	found := described[a.group]
+	check(found.Err)
+	emit("group", fields{
+		"state": found.State, "protocol": found.AssignorName, "members": len(found.Members),
 	})
 }
 
@@ -184,7 +204,7 @@ func (a *adapter) dump() {
 }
 
 func (a *adapter) consume() {
-	client := a.client(
+	options := []kgo.Opt{
 		kgo.ConsumerGroup(a.group),
 		kgo.ConsumeTopics(a.topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
@@ -196,7 +216,11 @@ func (a *adapter) consume() {
 		kgo.OnPartitionsAssigned(report("assigned")),
 		kgo.OnPartitionsRevoked(report("revoked")),
 		kgo.OnPartitionsLost(report("revoked")),
-	)
+	}
+	if strings.HasPrefix(a.option, "consumer-") {
+		options = append(options, kgo.ServerSideBalancer())
+	}
+	client := a.client(options...)
 	leaving, leave := context.WithCancel(context.Background())
 	go func() {
 		bufio.NewScanner(os.Stdin).Scan()

@@ -35,6 +35,7 @@ public final class Client {
     private static final int CHUNK = 100;
     private static final String PADDING = "x".repeat(100);
     private static final String PACKAGE = "org.apache.kafka.clients.consumer.";
+    private static final String SERVER_SIDE = "consumer-";
     private static final Map<String, String> ASSIGNORS = Map.of(
         "range", "RangeAssignor",
         "roundrobin", "RoundRobinAssignor",
@@ -157,11 +158,7 @@ public final class Client {
         config.put("group.id", group);
         config.put("enable.auto.commit", "false");
         config.put("auto.offset.reset", "earliest");
-        config.put("session.timeout.ms", sessionMs);
-        config.put("heartbeat.interval.ms", "500");
-        if (!option.equals("default")) {
-            config.put("partition.assignment.strategy", PACKAGE + ASSIGNORS.get(option));
-        }
+        config.putAll(assignment());
         AtomicBoolean leaving = leaving();
         try (KafkaConsumer<byte[], byte[]> consumer = consumer(config)) {
             consumer.subscribe(List.of(topic), new Listener());
@@ -174,6 +171,22 @@ public final class Client {
             }
         }
         emit("left", "");
+    }
+
+    /** How partitions are given out: by the server's assignor, or by one of the members. */
+    private Map<String, String> assignment() {
+        if (option.startsWith(SERVER_SIDE)) {
+            return Map.of(
+                "group.protocol", "consumer",
+                "group.remote.assignor", option.substring(SERVER_SIDE.length()));
+        }
+        Map<String, String> config = new HashMap<>();
+        config.put("session.timeout.ms", sessionMs);
+        config.put("heartbeat.interval.ms", "500");
+        if (!option.equals("default")) {
+            config.put("partition.assignment.strategy", PACKAGE + ASSIGNORS.get(option));
+        }
+        return config;
     }
 
     /** Commits what was just printed, and says so once the coordinator has answered. */

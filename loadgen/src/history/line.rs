@@ -1,0 +1,119 @@
+//! The lines of a history, as serde sees them. HISTORY.md is the text for people.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::Event;
+use crate::plan::{GroupIndex, GroupPlan, Protocol, TopicIndex};
+use crate::time::Time;
+use crate::topics::Topics;
+
+/// Of [`Run::format`]; raised when a reader of older histories would misread.
+pub const FORMAT: u32 = 1;
+
+/// One line. Events have a field `event`, all others a field `line`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Line {
+    Header(Header),
+    Event(Event),
+}
+
+/// What is known beforehand, or happened to no group of its own. Each stands before the events that
+/// need it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "line", rename_all = "kebab-case")]
+pub enum Header {
+    Run(Run),
+    Topic(Topic),
+    Group(Group),
+    /// A phase of the scenario began.
+    Phase {
+        at: Time,
+        name: Arc<str>,
+    },
+    /// The coordinator was restarted by the scenario's order.
+    CoordinatorRestarted {
+        at: Time,
+    },
+}
+
+/// The first line of a history.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Run {
+    pub format: u32,
+    /// `muster-load 0.1.0`.
+    pub tool: String,
+    pub scenario: String,
+    pub seed: u64,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Topic {
+    pub index: TopicIndex,
+    pub name: Arc<str>,
+    pub partitions: u32,
+}
+
+/// What checks and measures know of a group beforehand.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Group {
+    pub index: GroupIndex,
+    /// `group.id`.
+    pub id: Arc<str>,
+    pub protocol: Kind,
+    /// No member is given up sooner than this after its last sign of life. Of consumer groups the
+    /// server's value, or something shorter.
+    #[serde(rename = "session_timeout_ms", with = "milliseconds")]
+    pub session_timeout: Duration,
+    #[serde(rename = "rebalance_timeout_ms", with = "milliseconds")]
+    pub rebalance_timeout: Duration,
+    /// How many partitions its topics have together: all of them are to be owned.
+    pub partitions: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    Classic,
+    Consumer,
+    Manual,
+}
+
+impl Group {
+    pub fn of(plan: &GroupPlan, topics: &Topics) -> Self {
+        let (protocol, partitions) = match &plan.protocol {
+            Protocol::Manual { partitions } => (Kind::Manual, partitions.len() as u32),
+            Protocol::Classic { .. } => (Kind::Classic, subscribed(plan, topics)),
+            Protocol::Consumer { .. } => (Kind::Consumer, subscribed(plan, topics)),
+        };
+        Self {
+            index: plan.index,
+            id: plan.id.as_str().into(),
+            protocol,
+            session_timeout: plan.session_timeout,
+            rebalance_timeout: plan.rebalance_timeout,
+            partitions,
+        }
+    }
+}
+
+fn subscribed(plan: &GroupPlan, topics: &Topics) -> u32 {
+    plan.subscription.topics().iter().map(|topic| topics.partitions(*topic)).sum()
+}
+
+mod milliseconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(it: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(u64::try_from(it.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_millis)
+    }
+}

@@ -1,0 +1,98 @@
+//! Reads a history that anyone may have written: every line is bounded and checked.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use super::HistoryError;
+use super::line::{FORMAT, Header, Line};
+
+/// More than an event with 100,000 partitions takes.
+pub const LINE_MAX: usize = 16 << 20;
+
+/// The lines of a history, in order. After an error there are no more.
+pub struct Reader<R> {
+    from: R,
+    line: Vec<u8>,
+    number: u64,
+    ended: bool,
+}
+
+impl Reader<BufReader<File>> {
+    pub fn open(path: &Path) -> Result<Self, HistoryError> {
+        let file = File::open(path).map_err(|error| HistoryError::io("open", path, error))?;
+        Ok(Self::new(BufReader::with_capacity(1 << 18, file)))
+    }
+}
+
+impl<R: BufRead> Reader<R> {
+    pub fn new(from: R) -> Self {
+        Self { from, line: Vec::new(), number: 0, ended: false }
+    }
+
+    /// Of the line that came last, counted from 1.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn read(&mut self) -> Result<Option<Line>, HistoryError> {
+        self.line.clear();
+        self.number += 1;
+        let number = self.number;
+        let mut limited = (&mut self.from).take(LINE_MAX as u64 + 1);
+        limited
+            .read_until(b'\n', &mut self.line)
+            .map_err(|error| HistoryError::Read { number, error })?;
+        if self.line.is_empty() {
+            return if number == 1 { Err(HistoryError::Empty) } else { Ok(None) };
+        }
+        if self.line.last() != Some(&b'\n') {
+            let too_long = self.line.len() > LINE_MAX;
+            return Err(match too_long {
+                true => HistoryError::TooLong { number },
+                false => HistoryError::CutOff { number },
+            });
+        }
+        let line = parse(&self.line).map_err(|what| HistoryError::Line { number, what })?;
+        if number == 1 {
+            first(&line)?;
+        }
+        Ok(Some(line))
+    }
+}
+
+impl<R: BufRead> Iterator for Reader<R> {
+    type Item = Result<Line, HistoryError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let line = self.read().transpose();
+        self.ended = !matches!(line, Some(Ok(_)));
+        line
+    }
+}
+
+/// Which of the two it is, is told by the field: serde's own error for "neither" would say nothing
+/// of what is wrong with it.
+fn parse(bytes: &[u8]) -> Result<Line, String> {
+    #[derive(serde::Deserialize)]
+    struct Probe {
+        line: Option<serde::de::IgnoredAny>,
+    }
+    let readable = |error: serde_json::Error| error.to_string();
+    let probe: Probe = serde_json::from_slice(bytes).map_err(readable)?;
+    match probe.line {
+        Some(_) => serde_json::from_slice(bytes).map(Line::Header).map_err(readable),
+        None => serde_json::from_slice(bytes).map(Line::Event).map_err(readable),
+    }
+}
+
+fn first(line: &Line) -> Result<(), HistoryError> {
+    match line {
+        Line::Header(Header::Run(run)) if run.format == FORMAT => Ok(()),
+        Line::Header(Header::Run(run)) => Err(HistoryError::Format(run.format)),
+        Line::Header(_) | Line::Event(_) => Err(HistoryError::NoRun),
+    }
+}

@@ -1,0 +1,48 @@
+//! Writes a history while the run goes on.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::HistoryError;
+use super::line::Header;
+use crate::event::Event;
+
+/// Large enough that a busy run writes a few times a second.
+const BUFFER: usize = 1 << 20;
+
+/// A history file being written. After an error nothing more is to be written.
+pub struct Writer {
+    path: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl Writer {
+    /// Makes the file, or empties one that is there.
+    pub fn create(path: &Path) -> Result<Self, HistoryError> {
+        let file = File::create(path).map_err(|error| HistoryError::io("create", path, error))?;
+        Ok(Self { path: path.into(), file: BufWriter::with_capacity(BUFFER, file) })
+    }
+
+    pub fn header(&mut self, header: &Header) -> Result<(), HistoryError> {
+        self.line(header)
+    }
+
+    pub fn event(&mut self, event: &Event) -> Result<(), HistoryError> {
+        self.line(event)
+    }
+
+    /// Writes out what is still buffered. A history that is dropped without it may be cut off.
+    pub fn finish(mut self) -> Result<(), HistoryError> {
+        self.file.flush().map_err(|error| HistoryError::io("write", &self.path, error))
+    }
+
+    fn line(&mut self, line: &impl Serialize) -> Result<(), HistoryError> {
+        serde_json::to_writer(&mut self.file, line)
+            .map_err(std::io::Error::from)
+            .and_then(|()| self.file.write_all(b"\n"))
+            .map_err(|error| HistoryError::io("write", &self.path, error))
+    }
+}

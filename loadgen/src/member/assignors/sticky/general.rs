@@ -1,0 +1,164 @@
+//! Members have different topics: what is free goes to the least loaded subscriber, topics with few
+//! subscribers first; then partitions move from the most to the least loaded of a topic, until no
+//! single move makes the loads more even. That is the balance that `AbstractStickyAssignor` reaches.
+//!
+//! Topic by topic with heaps, so that a sweep costs what the subscriptions and the partitions are in
+//! number, times a logarithm. Each move lowers the sum of the squares of the loads: it ends.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+use super::super::{Group, SubscribedTopic};
+use super::{Claim, NOBODY};
+
+/// The rank of the new owner of each partition.
+pub(super) fn owners(group: &Group<'_>, claims: &[Claim]) -> Vec<u32> {
+    let mut balance = Balance::new(group, claims);
+    for place in &balance.order.clone() {
+        balance.fill(*place);
+    }
+    while balance.sweep() {}
+    balance.owners
+}
+
+struct Balance<'a> {
+    topics: &'a [SubscribedTopic],
+    claims: &'a [Claim],
+    subscribers: Vec<Vec<u32>>,
+    /// Topics with fewer subscribers, who have less choice, come first.
+    order: Vec<usize>,
+    owners: Vec<u32>,
+    /// How many partitions each member has.
+    loads: Vec<u32>,
+}
+
+/// Loads with ranks, the least first; only those are true that agree with [`Balance::loads`].
+type Receivers = BinaryHeap<Reverse<(u32, u32)>>;
+
+impl<'a> Balance<'a> {
+    fn new(group: &'a Group<'_>, claims: &'a [Claim]) -> Self {
+        let subscribers = group.subscribers();
+        let mut order: Vec<usize> = (0..group.topics.len()).collect();
+        order.sort_by_key(|place| subscribers[*place].len());
+        let mut loads = vec![0; group.by_rank.len()];
+        let mut owners = vec![NOBODY; claims.len()];
+        for (topic, subscribers) in group.topics.iter().zip(&subscribers) {
+            for at in range(topic) {
+                let owner = claims[at].owner;
+                if subscribers.binary_search(&owner).is_ok() {
+                    owners[at] = owner;
+                    loads[owner as usize] += 1;
+                }
+            }
+        }
+        Self { topics: &group.topics, claims, subscribers, order, owners, loads }
+    }
+
+    fn fill(&mut self, place: usize) {
+        let partitions = range(&self.topics[place]);
+        if !self.owners[partitions.clone()].contains(&NOBODY) {
+            return;
+        }
+        let mut receivers = self.receivers(place);
+        for at in partitions {
+            if self.owners[at] == NOBODY {
+                self.give(at, &mut receivers);
+            }
+        }
+    }
+
+    /// Levels each topic once. Whether anything moved.
+    fn sweep(&mut self) -> bool {
+        let mut moved = false;
+        for nth in 0..self.order.len() {
+            moved |= self.level(self.order[nth]);
+        }
+        // Loads flow along topics that share members: back and forth lets them flow both ways.
+        self.order.reverse();
+        moved
+    }
+
+    fn level(&mut self, place: usize) -> bool {
+        if self.is_level(place) {
+            return false;
+        }
+        let mut givers = self.givers(place);
+        let mut receivers = self.receivers(place);
+        let mut moved = false;
+        // A giver that has received since has a load here that is too low. No matter: it had the
+        // least load then, so it is within one of the least, and so are all that come after it.
+        while let Some(mut giver) = givers.pop() {
+            if giver.load <= self.least(&mut receivers) + 1 {
+                break;
+            }
+            let Some(at) = giver.movable.pop() else { continue };
+            giver.load -= 1;
+            self.loads[giver.rank as usize] = giver.load;
+            receivers.push(Reverse((giver.load, giver.rank)));
+            self.give(at, &mut receivers);
+            givers.push(giver);
+            moved = true;
+        }
+        moved
+    }
+
+    /// Without a heap: most topics are, once the first sweep is done.
+    fn is_level(&self, place: usize) -> bool {
+        let load = |rank: &u32| self.loads[*rank as usize];
+        let most = self.owners[range(&self.topics[place])].iter().map(load).max();
+        let least = self.subscribers[place].iter().map(load).min();
+        most.zip(least).is_none_or(|(most, least)| most <= least + 1)
+    }
+
+    fn givers(&self, place: usize) -> BinaryHeap<Giver> {
+        let mut owned: Vec<(u32, bool, usize)> = range(&self.topics[place])
+            .map(|at| (self.owners[at], self.claims[at].owner != self.owners[at], at))
+            .collect();
+        owned.sort_unstable();
+        owned.chunk_by(|a, b| a.0 == b.0).map(|owned| self.giver(owned)).collect()
+    }
+
+    fn giver(&self, owned: &[(u32, bool, usize)]) -> Giver {
+        let rank = owned[0].0;
+        let movable = owned.iter().map(|(_, _, at)| *at).collect();
+        Giver { load: self.loads[rank as usize], rank, movable }
+    }
+
+    fn receivers(&self, place: usize) -> Receivers {
+        let load_of = |rank: &u32| Reverse((self.loads[*rank as usize], *rank));
+        self.subscribers[place].iter().map(load_of).collect()
+    }
+
+    fn least(&self, receivers: &mut Receivers) -> u32 {
+        while let Some(Reverse((load, rank))) = receivers.peek() {
+            if *load == self.loads[*rank as usize] {
+                return *load;
+            }
+            receivers.pop();
+        }
+        u32::MAX - 1
+    }
+
+    /// To the least loaded.
+    fn give(&mut self, at: usize, receivers: &mut Receivers) {
+        self.least(receivers);
+        let Some(Reverse((load, rank))) = receivers.pop() else { return };
+        self.owners[at] = rank;
+        self.loads[rank as usize] = load + 1;
+        receivers.push(Reverse((load + 1, rank)));
+    }
+}
+
+/// A member with partitions of a topic that it can give to other subscribers.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Giver {
+    load: u32,
+    rank: u32,
+    /// Those that it has owned before come first, to be given last.
+    movable: Vec<usize>,
+}
+
+fn range(topic: &SubscribedTopic) -> Range<usize> {
+    topic.first as usize..(topic.first + topic.partitions) as usize
+}

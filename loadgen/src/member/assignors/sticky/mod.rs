@@ -1,0 +1,92 @@
+//! `StickyAssignor` and `CooperativeStickyAssignor`: as balanced as can be, and then with as many
+//! partitions as can be left where they are.
+
+use super::{Assignment, Group, Partition};
+
+mod equal;
+mod general;
+
+/// The rank of no member.
+const NOBODY: u32 = u32::MAX;
+
+/// What members say of a partition.
+#[derive(Clone, Copy)]
+struct Claim {
+    /// Who owns it: the claimant of the newest generation, if there is only one.
+    owner: u32,
+    generation: i32,
+    claimed: bool,
+}
+
+impl Claim {
+    const NONE: Self = Self { owner: NOBODY, generation: i32::MIN, claimed: false };
+
+    fn by(&mut self, rank: u32, generation: i32) {
+        if !self.claimed || generation > self.generation {
+            *self = Self { owner: rank, generation, claimed: true };
+        } else if generation == self.generation && self.owner != rank {
+            self.owner = NOBODY;
+        }
+    }
+
+    /// Whether a member would own it together with another one that has yet to give it up.
+    fn withholds_from(&self, rank: u32) -> bool {
+        self.claimed && self.owner != rank
+    }
+}
+
+pub(super) fn assign(group: &Group<'_>) -> Vec<Assignment> {
+    let claims = claims(group);
+    collect(group, &owners(group, &claims), |_, _| true)
+}
+
+pub(super) fn assign_cooperatively(group: &Group<'_>) -> Vec<Assignment> {
+    let claims = claims(group);
+    let is_free = |at: usize, rank: u32| !claims[at].withholds_from(rank);
+    collect(group, &owners(group, &claims), is_free)
+}
+
+fn claims(group: &Group<'_>) -> Vec<Claim> {
+    let mut claims = vec![Claim::NONE; group.partitions as usize];
+    for (rank, member) in (0..).zip(&group.by_rank) {
+        for partition in &member.subscription.owned {
+            if let Some(at) = position(group, *partition) {
+                claims[at].by(rank, member.subscription.generation);
+            }
+        }
+    }
+    claims
+}
+
+/// Where a partition is among all of the group; `None` if nobody subscribed, or it does not exist.
+fn position(group: &Group<'_>, partition: Partition) -> Option<usize> {
+    let topic = &group.topics[group.place(partition.topic)?];
+    (partition.number < topic.partitions).then(|| (topic.first + partition.number) as usize)
+}
+
+/// The rank of the member that is to have each partition.
+fn owners(group: &Group<'_>, claims: &[Claim]) -> Vec<u32> {
+    let mut members = group.by_rank.windows(2);
+    if members.all(|pair| pair[0].has_topics_of(&pair[1])) {
+        equal::owners(group.by_rank.len(), claims)
+    } else {
+        general::owners(group, claims)
+    }
+}
+
+fn collect(
+    group: &Group<'_>,
+    owners: &[u32],
+    is_free: impl Fn(usize, u32) -> bool,
+) -> Vec<Assignment> {
+    let mut assignments = vec![Assignment::new(); group.by_rank.len()];
+    for topic in &group.topics {
+        for number in 0..topic.partitions {
+            let at = (topic.first + number) as usize;
+            if is_free(at, owners[at]) {
+                assignments[owners[at] as usize].push(topic.partition(number));
+            }
+        }
+    }
+    assignments
+}

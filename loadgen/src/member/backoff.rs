@@ -1,0 +1,84 @@
+//! When to try again: `retry.backoff.ms`, doubled for each failure in a row up to
+//! `retry.backoff.max.ms`, with 20 % jitter (Kafka's `ExponentialBackoff` and `RequestState`).
+
+use std::time::Duration;
+
+use crate::plan::Backoff;
+use crate::time::Time;
+
+const JITTER: f64 = 0.2;
+
+/// Failures in a row of one kind of request, and the moment before which it is not tried again.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Retry {
+    failures: u8,
+    until: Time,
+}
+
+impl Retry {
+    pub(super) fn failed(&mut self, now: Time, backoff: &Backoff, random: &mut fastrand::Rng) {
+        self.until = now + delay(self.failures, backoff, random);
+        self.failures = self.failures.saturating_add(1);
+    }
+
+    /// A failure after which clients go on at once. They do so without end; here the second in a
+    /// row waits, so that a coordinator that refuses for good is not flooded.
+    pub(super) fn failed_once(&mut self, now: Time, backoff: &Backoff, random: &mut fastrand::Rng) {
+        match self.failures {
+            0 => *self = Self { failures: 1, until: now },
+            _ => self.failed(now, backoff, random),
+        }
+    }
+
+    pub(super) fn succeeded(&mut self) {
+        *self = Self::default();
+    }
+
+    /// A success after which the next one still keeps its distance.
+    pub(super) fn succeeded_with_pause(
+        &mut self,
+        now: Time,
+        backoff: &Backoff,
+        random: &mut fastrand::Rng,
+    ) {
+        *self = Self { failures: 0, until: now + delay(0, backoff, random) };
+    }
+
+    pub(super) fn ready(&self, now: Time) -> bool {
+        self.until <= now
+    }
+
+    pub(super) fn until(&self) -> Time {
+        self.until
+    }
+}
+
+fn delay(failures: u8, backoff: &Backoff, random: &mut fastrand::Rng) -> Duration {
+    let doubled = backoff.initial.saturating_mul(1 << failures.min(20)).min(backoff.max);
+    doubled.mul_f64(1.0 - JITTER + 2.0 * JITTER * random.f64()).min(backoff.max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubles_up_to_the_limit_within_twenty_percent() {
+        let backoff =
+            Backoff { initial: Duration::from_millis(100), max: Duration::from_millis(1000) };
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut retry = Retry::default();
+        for expected in [100.0, 200.0, 400.0, 800.0, 1000.0, 1000.0] {
+            retry.failed(Time::ZERO, &backoff, &mut random);
+            let millis = retry.until().since(Time::ZERO).as_secs_f64() * 1e3;
+            assert!((0.8 * expected..=1.2 * expected).contains(&millis), "{millis} for {expected}");
+            assert!(millis <= 1000.0);
+        }
+        retry.succeeded();
+        assert!(retry.ready(Time::ZERO));
+        retry.failed_once(Time::ZERO, &backoff, &mut random);
+        assert!(retry.ready(Time::ZERO));
+        retry.failed_once(Time::ZERO, &backoff, &mut random);
+        assert!(!retry.ready(Time::ZERO));
+    }
+}

@@ -1,0 +1,565 @@
+//! A member of a classic group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, as Kafka's
+//! `AbstractCoordinator` and `ConsumerCoordinator` do it. What is sent and built stands in
+//! [`super::classic_messages`].
+
+use std::sync::Arc;
+
+use kafka_protocol::error::ResponseError;
+use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
+use kafka_protocol::messages::{ApiKey, JoinGroupResponse, SyncGroupResponse};
+use kafka_protocol::protocol::StrBytes;
+
+use super::State;
+use super::assignors::NO_GENERATION;
+use super::assignors::protocol::{lead, read_assignment};
+use super::backoff::Retry;
+use super::classic_messages as messages;
+use super::core::{Core, Turn, detached, shared};
+use super::error::{Fatal, Remedy, Step, fatal, remedy};
+use super::io::{Failure, NodeIndex, Request, Response};
+use super::owned::difference;
+use crate::event::EventKind;
+use crate::plan::{ClassicAssignor, Partition, Protocol};
+use crate::time::Time;
+use crate::topics::Topics;
+
+pub(super) struct Classic {
+    phase: Phase,
+    /// Empty until the coordinator has given one.
+    pub(super) member_id: StrBytes,
+    pub(super) generation: i32,
+    assignor: Option<ClassicAssignor>,
+    /// Partitions of the subscribed topics when this member, as the leader, assigned them.
+    assigned_of: Option<Box<[u32]>>,
+    /// The last assignment and its generation, which a sticky member tells though it gave it up.
+    pub(super) last: (Arc<[Partition]>, i32),
+    /// JoinGroup, SyncGroup, Heartbeat or LeaveGroup: one at a time.
+    in_flight: Option<InFlight>,
+    next_heartbeat: Time,
+    /// When the coordinator last said that the member lives.
+    heard: Time,
+    /// A rebalance runs, or is wanted.
+    rejoin: bool,
+    fenced: bool,
+    leaving: bool,
+    retry: Retry,
+}
+
+#[derive(Clone, Copy)]
+struct InFlight {
+    token: u32,
+    incarnation: u32,
+}
+
+enum Phase {
+    /// Will send JoinGroup.
+    Unjoined,
+    /// JoinGroup is under way.
+    Joining,
+    /// Will send SyncGroup, with these assignments.
+    Joined(Vec<SyncGroupRequestAssignment>),
+    /// SyncGroup is under way.
+    Syncing,
+    /// Has an assignment to take up.
+    Synced(Vec<Partition>),
+    Stable,
+    /// Gives up partitions, which takes until a moment.
+    Revoking(Time, Then),
+}
+
+enum Then {
+    /// All go (eager), before it joins again.
+    Join,
+    /// Those go that are not in the new assignment (cooperative).
+    Adopt(Vec<Partition>),
+}
+
+impl Classic {
+    pub(super) fn new() -> Self {
+        Self {
+            phase: Phase::Unjoined,
+            member_id: StrBytes::new(),
+            generation: NO_GENERATION,
+            assignor: None,
+            assigned_of: None,
+            last: (Arc::default(), NO_GENERATION),
+            in_flight: None,
+            next_heartbeat: Time::ZERO,
+            heard: Time::ZERO,
+            rejoin: false,
+            fenced: false,
+            leaving: false,
+            retry: Retry::default(),
+        }
+    }
+
+    pub(super) fn advance(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        self.take_up(core, turn);
+        self.finish_revocation(core, turn);
+        if matches!(self.phase, Phase::Stable) {
+            self.rejoin |= self.topics_grew(core, turn.context.topics);
+            if self.rejoin {
+                self.prepare_to_join(core, turn);
+            }
+        }
+        match self.phase {
+            Phase::Unjoined => self.join(core, turn),
+            Phase::Joined(_) => self.sync(core, turn),
+            _ => self.keep_alive(core, turn),
+        }
+    }
+
+    /// Sends a heartbeat if one is due: while there is an assignment, not while joining.
+    pub(super) fn keep_alive(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        if self.in_flight.is_some() || !self.is_member() || self.heartbeat_time() > turn.now() {
+            return Ok(());
+        }
+        if turn.now().since(self.heard) > core.group().session_timeout {
+            core.lookup.forget();
+            self.heard = turn.now();
+        }
+        let Some(node) = core.lookup.node() else { return Ok(()) };
+        let (version, request) = self.extra_heartbeat(core, turn)?;
+        self.send(node, version, request, core, turn);
+        self.next_heartbeat = turn.now() + core.group().heartbeat_interval;
+        Ok(())
+    }
+
+    pub(super) fn deadline(&self, core: &Core) -> Option<Time> {
+        let revoked = match self.phase {
+            Phase::Revoking(until, _) => Some(until),
+            _ => None,
+        };
+        let request = match self.phase {
+            Phase::Unjoined | Phase::Joined(_) => self.idle(core).then(|| self.retry.until()),
+            _ => self.heartbeat_deadline(core),
+        };
+        revoked.into_iter().chain(request).min()
+    }
+
+    pub(super) fn heartbeat_deadline(&self, core: &Core) -> Option<Time> {
+        (self.is_member() && self.idle(core)).then(|| self.heartbeat_time())
+    }
+
+    pub(super) fn state(&self) -> State {
+        match self.phase {
+            Phase::Unjoined | Phase::Joining if self.fenced => State::Fenced,
+            Phase::Unjoined | Phase::Joining | Phase::Joined(_) | Phase::Syncing => State::Joining,
+            Phase::Synced(_) | Phase::Revoking(..) => State::Reconciling,
+            Phase::Stable if self.rejoin => State::Reconciling,
+            Phase::Stable => State::Stable,
+        }
+    }
+
+    pub(super) fn awaits(&self, token: u32) -> bool {
+        self.in_flight.is_some_and(|in_flight| in_flight.token == token)
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_flight.is_none()
+    }
+
+    /// What the coordinator chose in this generation.
+    pub(super) fn assignor(&self) -> Option<ClassicAssignor> {
+        self.assignor
+    }
+
+    /// Under which id and generation offsets are committed: not while joining, as in Kafka's client.
+    pub(super) fn identity(&self) -> Option<(&StrBytes, i32)> {
+        self.is_member().then_some((&self.member_id, self.generation))
+    }
+
+    /// A heartbeat, of the membership or beside it.
+    pub(super) fn extra_heartbeat(&self, core: &Core, turn: &Turn<'_, '_>) -> Step<(i16, Request)> {
+        messages::heartbeat(self, core, turn)
+    }
+
+    /// Sends LeaveGroup if there is anything to leave. As in Kafka's client, a member that never got
+    /// an id just goes; a static one is removed by its instance id.
+    pub(super) fn leave(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        let known = !self.member_id.is_empty() || core.plan.instance_id.is_some();
+        let Some(node) = core.lookup.node().filter(|_| known) else { return Ok(()) };
+        let (version, request) = messages::leave(self, core, turn)?;
+        self.send(node, version, request, core, turn);
+        self.leaving = true;
+        Ok(())
+    }
+
+    /// The answer to the request that is awaited.
+    pub(super) fn answered(
+        &mut self,
+        sent: Time,
+        outcome: Result<Response, Failure>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        let sent_as = self.in_flight.take().map(|in_flight| in_flight.incarnation);
+        let current = sent_as == Some(core.incarnation);
+        match (&self.phase, outcome) {
+            (_, Ok(Response::LeaveGroup(response))) if self.leaving => {
+                if let Some(code) = messages::left(&response) {
+                    core.refused(turn, ApiKey::LeaveGroup, code);
+                }
+                Ok(())
+            }
+            (Phase::Joining, Ok(Response::JoinGroup(response))) => {
+                self.joined(sent, response, core, turn)
+            }
+            (Phase::Syncing, Ok(Response::SyncGroup(response))) => {
+                self.synced(sent, &response, core, turn)
+            }
+            (_, Ok(Response::Heartbeat(response))) if current => {
+                self.heard_of(sent, response.error_code, core, turn)
+            }
+            // It was fenced by something else meanwhile.
+            (_, Ok(Response::Heartbeat(_))) => Ok(()),
+            (_, Ok(_) | Err(_)) => {
+                self.broke(core, turn);
+                Ok(())
+            }
+        }
+    }
+
+    /// The answer to a heartbeat that was sent under the present generation.
+    pub(super) fn heard_of(
+        &mut self,
+        sent: Time,
+        code: i16,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        let Some(error) = ResponseError::try_from_code(code) else {
+            self.retry.succeeded();
+            self.alive(sent, core, turn);
+            return Ok(());
+        };
+        match error {
+            ResponseError::RebalanceInProgress => {
+                self.retry.succeeded();
+                self.heard = turn.now();
+                self.must_rejoin(sent, core, turn);
+                Ok(())
+            }
+            error if is_fencing(error) => self.fence(ApiKey::Heartbeat, error, core, turn),
+            error => {
+                self.remedy(ApiKey::Heartbeat, error, core, turn)?;
+                self.next_heartbeat = self.retry.until();
+                Ok(())
+            }
+        }
+    }
+
+    /// The member was told that a rebalance runs, by the answer to what it sent at `sent`.
+    pub(super) fn must_rejoin(&mut self, sent: Time, core: &Core, turn: &mut Turn<'_, '_>) {
+        let joins = matches!(self.phase, Phase::Revoking(_, Then::Join));
+        if self.is_member() && !joins && !self.rejoin {
+            core.emit(turn, EventKind::MustRebalance { sent });
+            self.rejoin = true;
+        }
+    }
+
+    /// The coordinator does not take it for a member of this generation: what it owns is lost. Its id
+    /// stays valid after ILLEGAL_GENERATION; FENCED_INSTANCE_ID is the end.
+    pub(super) fn fence(
+        &mut self,
+        api: ApiKey,
+        error: ResponseError,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        core.emit(turn, EventKind::Fenced { error: error.code() });
+        core.lose_all(turn);
+        if error == ResponseError::FencedInstanceId {
+            return Err(fatal(api, &core.group().id, error, None));
+        }
+        if error != ResponseError::IllegalGeneration {
+            self.member_id = StrBytes::new();
+        }
+        self.generation = NO_GENERATION;
+        core.incarnation = core.incarnation.wrapping_add(1);
+        self.assigned_of = None;
+        self.fenced = true;
+        self.phase = Phase::Unjoined;
+        core.failed_once(&mut self.retry, turn);
+        Ok(())
+    }
+
+    fn send(
+        &mut self,
+        node: NodeIndex,
+        version: i16,
+        request: Request,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) {
+        let token = core.send(turn, node, version, request);
+        self.in_flight = Some(InFlight { token, incarnation: core.incarnation });
+    }
+
+    fn alive(&mut self, sent: Time, core: &Core, turn: &mut Turn<'_, '_>) {
+        self.heard = turn.now();
+        core.emit(turn, EventKind::Alive { sent, epoch: self.generation });
+    }
+
+    /// Has an assignment in a generation, and is not joining another one.
+    pub(super) fn is_member(&self) -> bool {
+        matches!(self.phase, Phase::Stable | Phase::Revoking(..))
+    }
+
+    /// Could send.
+    fn idle(&self, core: &Core) -> bool {
+        self.in_flight.is_none() && core.lookup.node().is_some()
+    }
+
+    fn heartbeat_time(&self) -> Time {
+        self.next_heartbeat.max(self.retry.until())
+    }
+
+    /// Eager: everything goes first, which takes its time. Cooperative: joins with what it owns.
+    fn prepare_to_join(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
+        self.rejoin = false;
+        self.assigned_of = None;
+        let takes = core.group().revocation_takes;
+        if is_cooperative(core) || core.owned.is_empty() {
+            self.phase = Phase::Unjoined;
+        } else if takes.is_zero() {
+            core.revoke_all(turn);
+            self.phase = Phase::Unjoined;
+        } else {
+            self.phase = Phase::Revoking(turn.now() + takes, Then::Join);
+        }
+    }
+
+    fn join(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        if self.in_flight.is_some() || !self.retry.ready(turn.now()) {
+            return Ok(());
+        }
+        let Some(node) = core.lookup.node() else { return Ok(()) };
+        let (version, request) = messages::join(self, core, turn)?;
+        core.emit(turn, EventKind::Joining);
+        self.send(node, version, request, core, turn);
+        self.phase = Phase::Joining;
+        Ok(())
+    }
+
+    fn joined(
+        &mut self,
+        sent: Time,
+        response: JoinGroupResponse,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        self.phase = Phase::Unjoined;
+        if let Some(error) = ResponseError::try_from_code(response.error_code) {
+            return self.not_joined(error, &response.member_id, core, turn);
+        }
+        if self.member_id != response.member_id {
+            self.member_id = detached(&response.member_id);
+        }
+        self.generation = response.generation_id;
+        core.incarnation = core.incarnation.wrapping_add(1);
+        self.retry.succeeded();
+        self.fenced = false;
+        self.rejoin = false;
+        let member_id = shared(&self.member_id);
+        core.emit(turn, EventKind::Joined { member_id, epoch: self.generation });
+        self.alive(sent, core, turn);
+        self.next_heartbeat = turn.now() + core.group().heartbeat_interval;
+        self.assignor = Some(messages::chosen(&response, core)?);
+        let assignments = self.assignments(&response, core, turn.context.topics)?;
+        self.phase = Phase::Joined(assignments);
+        Ok(())
+    }
+
+    /// What the leader assigns; nothing by the others, and nothing by a static leader that is back
+    /// and need not (KIP-814).
+    fn assignments(
+        &mut self,
+        response: &JoinGroupResponse,
+        core: &Core,
+        topics: &Topics,
+    ) -> Step<Vec<SyncGroupRequestAssignment>> {
+        if response.leader != self.member_id {
+            return Ok(Vec::new());
+        }
+        self.assigned_of = Some(partition_counts(core, topics));
+        match self.assignor {
+            Some(assignor) if !response.skip_assignment => {
+                lead(assignor, &response.members, topics).map_err(|error| {
+                    Fatal(format!("the leader of group {} can't assign: {error}", core.group().id))
+                })
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn not_joined(
+        &mut self,
+        error: ResponseError,
+        member_id: &StrBytes,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        match error {
+            ResponseError::MemberIdRequired => {
+                core.refused(turn, ApiKey::JoinGroup, error.code());
+                if !self.member_id.is_empty() {
+                    core.failed(&mut self.retry, turn);
+                }
+                self.member_id = detached(member_id);
+                Ok(())
+            }
+            ResponseError::RebalanceInProgress => {
+                core.refused(turn, ApiKey::JoinGroup, error.code());
+                core.failed_once(&mut self.retry, turn);
+                Ok(())
+            }
+            error if is_fencing(error) => self.fence(ApiKey::JoinGroup, error, core, turn),
+            error => self.remedy(ApiKey::JoinGroup, error, core, turn),
+        }
+    }
+
+    fn sync(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        let Some(node) = core.lookup.node().filter(|_| self.in_flight.is_none()) else {
+            // The coordinator is gone since it answered: the rebalance is to be had again.
+            self.phase = Phase::Unjoined;
+            return Ok(());
+        };
+        if let Phase::Joined(assignments) = std::mem::replace(&mut self.phase, Phase::Syncing) {
+            let (version, request) = messages::sync(self, assignments, core, turn)?;
+            self.send(node, version, request, core, turn);
+        }
+        Ok(())
+    }
+
+    fn synced(
+        &mut self,
+        sent: Time,
+        response: &SyncGroupResponse,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        self.phase = Phase::Unjoined;
+        match ResponseError::try_from_code(response.error_code) {
+            None => {
+                let assigned = read_assignment(&response.assignment, turn.context.topics);
+                let assigned = assigned.map_err(|error| {
+                    let group = &core.group().id;
+                    Fatal(format!("a member of group {group} can't read what it got: {error}"))
+                })?;
+                self.retry.succeeded();
+                self.alive(sent, core, turn);
+                self.phase = Phase::Synced(assigned);
+                Ok(())
+            }
+            Some(ResponseError::RebalanceInProgress) => {
+                core.emit(turn, EventKind::MustRebalance { sent });
+                core.failed_once(&mut self.retry, turn);
+                Ok(())
+            }
+            Some(error) if is_fencing(error) => self.fence(ApiKey::SyncGroup, error, core, turn),
+            Some(error) => self.remedy(ApiKey::SyncGroup, error, core, turn),
+        }
+    }
+
+    /// Takes up the assignment of SyncGroup. Cooperative: what is not in it goes first.
+    fn take_up(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
+        if !matches!(self.phase, Phase::Synced(_)) {
+            return;
+        }
+        let Phase::Synced(assigned) = std::mem::replace(&mut self.phase, Phase::Stable) else {
+            return;
+        };
+        if difference(core.owned.partitions(), &assigned).is_empty() {
+            self.adopt(assigned, core, turn);
+            if !self.rejoin {
+                core.emit(turn, EventKind::Settled { epoch: self.generation });
+            }
+            return;
+        }
+        let until = turn.now() + core.group().revocation_takes;
+        self.phase = Phase::Revoking(until, Then::Adopt(assigned));
+    }
+
+    /// Ends a revocation whose time has come. A cooperative one is followed by another rebalance,
+    /// which gives what was freed to others.
+    fn finish_revocation(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
+        if !matches!(self.phase, Phase::Revoking(until, _) if until <= turn.now()) {
+            return;
+        }
+        match std::mem::replace(&mut self.phase, Phase::Unjoined) {
+            Phase::Revoking(_, Then::Adopt(assigned)) => {
+                core.revoke_but(&assigned, turn);
+                self.adopt(assigned, core, turn);
+                self.phase = Phase::Stable;
+                self.rejoin = true;
+            }
+            _ => core.revoke_all(turn),
+        }
+    }
+
+    fn adopt(&mut self, assigned: Vec<Partition>, core: &mut Core, turn: &mut Turn<'_, '_>) {
+        core.adopt(self.generation, assigned, turn);
+        self.last = (core.owned.shared(), self.generation);
+    }
+
+    /// Only the leader watches the topics: it rejoins, so that it can assign what was added.
+    fn topics_grew(&self, core: &Core, topics: &Topics) -> bool {
+        self.assigned_of.as_ref().is_some_and(|before| {
+            let counts = core.group().subscription.topics().iter();
+            !counts.map(|topic| topics.partitions(*topic)).eq(before.iter().copied())
+        })
+    }
+
+    fn broke(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
+        if matches!(self.phase, Phase::Joining | Phase::Syncing) {
+            self.phase = Phase::Unjoined;
+        }
+        core.failed(&mut self.retry, turn);
+        self.next_heartbeat = self.retry.until();
+        core.broke(turn);
+    }
+
+    /// An error that has no meaning of its own for the request.
+    fn remedy(
+        &mut self,
+        api: ApiKey,
+        error: ResponseError,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        match remedy(error) {
+            Remedy::GiveUp => return Err(fatal(api, &core.group().id, error, None)),
+            Remedy::LookUp => core.lookup.forget(),
+            Remedy::Retry => {}
+        }
+        core.refused(turn, api, error.code());
+        core.failed(&mut self.retry, turn);
+        Ok(())
+    }
+}
+
+/// Errors that say: not a member, or not of this generation.
+pub(super) fn is_fencing(error: ResponseError) -> bool {
+    matches!(
+        error,
+        ResponseError::UnknownMemberId
+            | ResponseError::IllegalGeneration
+            | ResponseError::FencedInstanceId
+    )
+}
+
+/// Members rejoin with their partitions only if all their assignors can deal with that
+/// (`ConsumerCoordinator` takes the protocol that all have in common).
+fn is_cooperative(core: &Core) -> bool {
+    match &core.group().protocol {
+        Protocol::Classic { assignors } => {
+            assignors.iter().all(|assignor| assignor.is_cooperative())
+        }
+        Protocol::Consumer { .. } | Protocol::Manual { .. } => false,
+    }
+}
+
+fn partition_counts(core: &Core, topics: &Topics) -> Box<[u32]> {
+    core.group().subscription.topics().iter().map(|topic| topics.partitions(*topic)).collect()
+}

@@ -1,0 +1,532 @@
+//! A member of a consumer group (KIP-848): one request, ConsumerGroupHeartbeat, joins, keeps alive,
+//! brings assignments, acknowledges them and leaves. What is sent when follows Kafka's
+//! `ConsumerMembershipManager` and `ConsumerHeartbeatRequestManager`.
+
+use std::time::Duration;
+
+use kafka_protocol::error::ResponseError;
+use kafka_protocol::messages::consumer_group_heartbeat_request::TopicPartitions;
+use kafka_protocol::messages::consumer_group_heartbeat_response::Assignment;
+use kafka_protocol::messages::{
+    ApiKey, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, TopicName,
+};
+use kafka_protocol::protocol::StrBytes;
+use uuid::Uuid;
+
+use super::State;
+use super::backoff::Retry;
+use super::core::{Core, Turn, detached, millis, shared};
+use super::error::{Fatal, Remedy, Step, fatal, remedy, unsupported};
+use super::io::{Failure, NodeIndex, Request, Response};
+use super::owned::{by_topic, difference, sorted};
+use crate::event::{EventKind, Stop};
+use crate::plan::{Partition, Protocol, Subscription};
+use crate::time::Time;
+use crate::topics::Topics;
+
+/// The member epoch that joins.
+const JOIN: i32 = 0;
+const LEAVE: i32 = -1;
+/// Of a static member that means to come back.
+const LEAVE_FOR_NOW: i32 = -2;
+/// Until the first answer says otherwise; clients then send at once anyway.
+const INTERVAL: Duration = Duration::from_secs(5);
+/// From here on members choose their own ids (KIP-1082), and a subscription may be a pattern.
+const OWN_ID: i16 = 1;
+
+pub(super) struct Consumer {
+    /// Chosen once for each simulated process (from version 1), else given by the coordinator.
+    member_id: StrBytes,
+    epoch: i32,
+    in_flight: Option<InFlight>,
+    interval: Duration,
+    next_heartbeat: Time,
+    /// The newest assignment told, if it has not been taken up.
+    target: Option<Target>,
+    reconciling: Option<Reconciling>,
+    /// The next heartbeat has all fields: the last one failed.
+    full: bool,
+    /// The next heartbeat tells what is owned, and goes at once.
+    acknowledge: bool,
+    /// Partitions were given up, and the coordinator has not answered to that.
+    unconfirmed: bool,
+    /// The epoch or the assignment moved since the member was last settled.
+    unsettled: bool,
+    fenced: bool,
+    retry: Retry,
+}
+
+#[derive(Clone, Copy)]
+struct InFlight {
+    token: u32,
+    incarnation: u32,
+    /// It told what the member owns.
+    tells_owned: bool,
+}
+
+/// An assignment as the coordinator told it.
+#[derive(Clone, PartialEq, Debug, Default)]
+struct Target {
+    partitions: Vec<Partition>,
+    /// Partitions of topics that the member has not heard of: they wait for metadata.
+    unknown: Vec<(Uuid, Vec<i32>)>,
+}
+
+/// Partitions are being given up, which takes until a moment; then this is owned.
+struct Reconciling {
+    until: Time,
+    assigned: Vec<Partition>,
+}
+
+impl Consumer {
+    pub(super) fn new() -> Self {
+        Self {
+            member_id: StrBytes::new(),
+            epoch: JOIN,
+            in_flight: None,
+            interval: INTERVAL,
+            next_heartbeat: Time::ZERO,
+            target: None,
+            reconciling: None,
+            full: true,
+            acknowledge: false,
+            unconfirmed: false,
+            unsettled: true,
+            fenced: false,
+            retry: Retry::default(),
+        }
+    }
+
+    pub(super) fn advance(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        self.reconcile(core, turn);
+        self.settle(core, turn);
+        self.keep_alive(core, turn)
+    }
+
+    /// Sends what is due, without taking up assignments.
+    pub(super) fn keep_alive(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        let Some(node) = core.lookup.node().filter(|_| self.in_flight.is_none()) else {
+            return Ok(());
+        };
+        let due = self.epoch == JOIN || self.acknowledge || self.next_heartbeat <= turn.now();
+        if due && self.retry.ready(turn.now()) {
+            self.heartbeat(node, core, turn)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn deadline(&self, core: &Core) -> Option<Time> {
+        let reconciled = self.reconciling.as_ref().map(|reconciling| reconciling.until);
+        reconciled.into_iter().chain(self.heartbeat_deadline(core)).min()
+    }
+
+    pub(super) fn heartbeat_deadline(&self, core: &Core) -> Option<Time> {
+        let idle = self.in_flight.is_none() && core.lookup.node().is_some();
+        let at_once = self.epoch == JOIN || self.acknowledge;
+        let regular = if at_once { Time::ZERO } else { self.next_heartbeat };
+        idle.then(|| regular.max(self.retry.until()))
+    }
+
+    pub(super) fn state(&self) -> State {
+        match () {
+            () if self.fenced => State::Fenced,
+            () if self.epoch == JOIN => State::Joining,
+            () if self.unsettled => State::Reconciling,
+            () => State::Stable,
+        }
+    }
+
+    pub(super) fn awaits(&self, token: u32) -> bool {
+        self.in_flight.is_some_and(|in_flight| in_flight.token == token)
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_flight.is_none()
+    }
+
+    /// Under which id and epoch offsets are committed, while there is one.
+    pub(super) fn identity(&self) -> Option<(&StrBytes, i32)> {
+        (self.epoch > JOIN).then_some((&self.member_id, self.epoch))
+    }
+
+    /// A heartbeat that only keeps alive, beside the regular ones. `None`: not now.
+    pub(super) fn extra_heartbeat(&self, core: &Core, turn: &Turn<'_, '_>) -> Step<(i16, Request)> {
+        let version = core.version(turn, ApiKey::ConsumerGroupHeartbeat, 0, "")?;
+        Ok((version, Request::ConsumerGroupHeartbeat(self.minimal(core))))
+    }
+
+    /// Sends the last heartbeat, if it is a member.
+    pub(super) fn leave(&mut self, how: Stop, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        let Some(node) = core.lookup.node().filter(|_| self.epoch > JOIN) else {
+            return Ok(());
+        };
+        self.epoch = if how == Stop::Close { LEAVE_FOR_NOW } else { LEAVE };
+        let (version, request) = self.extra_heartbeat(core, turn)?;
+        let token = core.send(turn, node, version, request);
+        let incarnation = core.incarnation;
+        self.in_flight = Some(InFlight { token, incarnation, tells_owned: false });
+        Ok(())
+    }
+
+    /// The answer to the heartbeat that is awaited.
+    pub(super) fn answered(
+        &mut self,
+        sent: Time,
+        outcome: Result<Response, Failure>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        let Some(in_flight) = self.in_flight.take() else { return Ok(()) };
+        if self.epoch < JOIN {
+            self.left(outcome, core, turn);
+            return Ok(());
+        }
+        match outcome {
+            // It was fenced by something else meanwhile.
+            Ok(_) if in_flight.incarnation != core.incarnation => Ok(()),
+            Ok(Response::ConsumerGroupHeartbeat(response)) if response.error_code == 0 => {
+                self.unconfirmed &= !in_flight.tells_owned;
+                self.alive(sent, response, core, turn)
+            }
+            Ok(Response::ConsumerGroupHeartbeat(response)) => self.refused(&response, core, turn),
+            Ok(_) | Err(_) => {
+                self.failed(core, turn);
+                core.broke(turn);
+                Ok(())
+            }
+        }
+    }
+
+    /// The answer to an extra heartbeat of this incarnation.
+    pub(super) fn extra_answered(
+        &mut self,
+        sent: Time,
+        response: ConsumerGroupHeartbeatResponse,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        match response.error_code {
+            _ if self.epoch <= JOIN => Ok(()),
+            0 => self.alive(sent, response, core, turn),
+            _ => self.refused(&response, core, turn),
+        }
+    }
+
+    fn left(
+        &mut self,
+        outcome: Result<Response, Failure>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) {
+        match outcome {
+            Ok(Response::ConsumerGroupHeartbeat(response)) if response.error_code != 0 => {
+                core.refused(turn, ApiKey::ConsumerGroupHeartbeat, response.error_code);
+            }
+            Ok(_) => {}
+            Err(_) => core.broke(turn),
+        }
+    }
+
+    fn alive(
+        &mut self,
+        sent: Time,
+        response: ConsumerGroupHeartbeatResponse,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        self.retry.succeeded();
+        let epoch = response.member_epoch;
+        if epoch <= JOIN {
+            let group = &core.group().id;
+            return Err(Fatal(format!("a member of group {group} was given the epoch {epoch}")));
+        }
+        let joined = self.epoch == JOIN;
+        if joined {
+            self.joined(&response, core, turn);
+        } else if epoch != self.epoch {
+            core.emit(turn, EventKind::Epoch { epoch });
+            self.unsettled = true;
+        }
+        self.epoch = epoch;
+        core.emit(turn, EventKind::Alive { sent, epoch });
+        self.keep_interval(response.heartbeat_interval_ms, turn.now());
+        if let Some(assignment) = response.assignment {
+            self.told(joined, sent, &assignment, core, turn);
+        }
+        Ok(())
+    }
+
+    fn joined(
+        &mut self,
+        response: &ConsumerGroupHeartbeatResponse,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) {
+        if let Some(id) = response.member_id.as_ref().filter(|id| **id != self.member_id) {
+            self.member_id = detached(id);
+        }
+        core.incarnation = core.incarnation.wrapping_add(1);
+        self.fenced = false;
+        self.unsettled = true;
+        let member_id = shared(&self.member_id);
+        core.emit(turn, EventKind::Joined { member_id, epoch: response.member_epoch });
+    }
+
+    /// The interval counts from when the last heartbeat was sent; a new one from its answer.
+    fn keep_interval(&mut self, millis: i32, now: Time) {
+        let interval = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+        if interval != self.interval && !interval.is_zero() {
+            self.interval = interval;
+            self.next_heartbeat = now + interval;
+        }
+    }
+
+    /// An assignment came: taken up if it differs from the one before.
+    fn told(
+        &mut self,
+        first: bool,
+        sent: Time,
+        assignment: &Assignment,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) {
+        let target = Target::read(assignment, turn.context.topics);
+        if !first && self.aims_at(&target, core) {
+            return;
+        }
+        if !difference(core.owned.partitions(), &target.partitions).is_empty() {
+            core.emit(turn, EventKind::MustRebalance { sent });
+        }
+        self.target = Some(target);
+        self.unsettled = true;
+    }
+
+    fn aims_at(&self, target: &Target, core: &Core) -> bool {
+        match (&self.target, &self.reconciling) {
+            (Some(current), _) => current == target,
+            (None, Some(reconciling)) => {
+                target.unknown.is_empty() && reconciling.assigned == target.partitions
+            }
+            (None, None) => {
+                target.unknown.is_empty() && core.owned.partitions() == target.partitions
+            }
+        }
+    }
+
+    /// Takes up the target as far as its topics are known: gives up what is not in it (which takes
+    /// its time), takes what is new, and acknowledges. One at a time.
+    fn reconcile(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
+        if self.reconciling.as_ref().is_some_and(|reconciling| reconciling.until <= turn.now())
+            && let Some(reconciling) = self.reconciling.take()
+        {
+            self.reconciled(reconciling.assigned, core, turn);
+        }
+        if self.reconciling.is_some() || self.acknowledge || self.epoch <= JOIN {
+            return;
+        }
+        let Some(assigned) = self.next_assignment(core, turn.context.topics) else { return };
+        let revokes = !difference(core.owned.partitions(), &assigned).is_empty();
+        let takes = core.group().revocation_takes;
+        if revokes && !takes.is_zero() {
+            self.reconciling = Some(Reconciling { until: turn.now() + takes, assigned });
+        } else {
+            self.reconciled(assigned, core, turn);
+        }
+    }
+
+    /// What of the target can be taken up now. The target stays while topics of it are unknown.
+    fn next_assignment(&mut self, core: &Core, topics: &Topics) -> Option<Vec<Partition>> {
+        let mut target = self.target.take()?;
+        if target.unknown.is_empty() {
+            return Some(target.partitions);
+        }
+        let news = target.resolve(topics);
+        let assigned = target.partitions.clone();
+        let waits = !target.unknown.is_empty();
+        let changes = news || core.owned.partitions() != assigned;
+        if waits {
+            self.target = Some(target);
+        }
+        changes.then_some(assigned)
+    }
+
+    fn reconciled(&mut self, assigned: Vec<Partition>, core: &mut Core, turn: &mut Turn<'_, '_>) {
+        let losses = core.owned.losses();
+        core.revoke_but(&assigned, turn);
+        self.unconfirmed |= losses != core.owned.losses();
+        core.adopt(self.epoch, assigned, turn);
+        self.acknowledge = true;
+    }
+
+    /// Tells once that all is taken up that this epoch brought.
+    fn settle(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
+        let busy = self.target.is_some() || self.reconciling.is_some() || self.unconfirmed;
+        if self.unsettled && !busy && self.epoch > JOIN {
+            self.unsettled = false;
+            core.emit(turn, EventKind::Settled { epoch: self.epoch });
+        }
+    }
+
+    fn heartbeat(&mut self, node: NodeIndex, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        let version = core.version(turn, ApiKey::ConsumerGroupHeartbeat, 0, "")?;
+        self.choose_id(version, turn);
+        let joins = self.epoch == JOIN;
+        let mut request = self.minimal(core);
+        if joins || self.full {
+            describe(&mut request, version, core, turn.context.topics)?;
+        }
+        let tells_owned = joins || self.full || self.acknowledge;
+        if tells_owned {
+            request.topic_partitions = Some(wire(core.owned.partitions(), turn.context.topics));
+        }
+        if joins {
+            core.emit(turn, EventKind::Joining);
+        }
+        let request = Request::ConsumerGroupHeartbeat(request);
+        let token = core.send(turn, node, version, request);
+        let incarnation = core.incarnation;
+        self.in_flight = Some(InFlight { token, incarnation, tells_owned });
+        self.next_heartbeat = turn.now() + self.interval;
+        (self.full, self.acknowledge) = (false, false);
+        Ok(())
+    }
+
+    fn minimal(&self, core: &Core) -> ConsumerGroupHeartbeatRequest {
+        ConsumerGroupHeartbeatRequest::default()
+            .with_group_id(core.group().id.clone().into())
+            .with_member_id(self.member_id.clone())
+            .with_member_epoch(self.epoch)
+            .with_instance_id(core.plan.instance_id.clone())
+    }
+
+    fn choose_id(&mut self, version: i16, turn: &mut Turn<'_, '_>) {
+        if version >= OWN_ID && self.member_id.is_empty() {
+            let bytes = turn.context.random.u128(..).to_be_bytes();
+            let id = uuid::Builder::from_random_bytes(bytes).into_uuid();
+            self.member_id = StrBytes::from_string(id.to_string());
+        }
+    }
+
+    /// The coordinator answered with an error.
+    fn refused(
+        &mut self,
+        response: &ConsumerGroupHeartbeatResponse,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        let api = ApiKey::ConsumerGroupHeartbeat;
+        let code = response.error_code;
+        let Some(error) = ResponseError::try_from_code(code) else { return Ok(()) };
+        match error {
+            ResponseError::UnknownMemberId | ResponseError::FencedMemberEpoch => {
+                self.rejoin(code, core, turn);
+                core.failed_once(&mut self.retry, turn);
+                return Ok(());
+            }
+            // The Java client gives up; a process supervisor would start it again. So it tries on,
+            // until the session of the member before it is over.
+            ResponseError::UnreleasedInstanceId => {
+                self.rejoin(code, core, turn);
+                core.failed(&mut self.retry, turn);
+                return Ok(());
+            }
+            ResponseError::FencedInstanceId => core.emit(turn, EventKind::Fenced { error: code }),
+            error => match remedy(error) {
+                Remedy::GiveUp => {}
+                Remedy::LookUp => {
+                    core.refused(turn, api, code);
+                    core.lookup.forget();
+                    // Not before the coordinator is found again, which keeps its own pace.
+                    self.full = true;
+                    self.next_heartbeat = turn.now();
+                    return Ok(());
+                }
+                Remedy::Retry => {
+                    core.refused(turn, api, code);
+                    self.failed(core, turn);
+                    return Ok(());
+                }
+            },
+        }
+        let said = response.error_message.as_ref().map(StrBytes::as_str);
+        Err(fatal(api, &core.group().id, error, said))
+    }
+
+    /// Tries again after the back-off, with all fields.
+    fn failed(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
+        self.full = true;
+        self.next_heartbeat = turn.now();
+        core.failed(&mut self.retry, turn);
+    }
+
+    /// Not a member any more: all partitions are lost, and it joins anew under its own id.
+    fn rejoin(&mut self, error: i16, core: &mut Core, turn: &mut Turn<'_, '_>) {
+        core.emit(turn, EventKind::Fenced { error });
+        core.lose_all(turn);
+        core.incarnation = core.incarnation.wrapping_add(1);
+        let member_id = std::mem::take(&mut self.member_id);
+        let (interval, retry, in_flight) = (self.interval, self.retry, self.in_flight);
+        *self = Self { member_id, interval, retry, in_flight, fenced: true, ..Self::new() };
+    }
+}
+
+impl Target {
+    fn read(assignment: &Assignment, topics: &Topics) -> Self {
+        let all = assignment.topic_partitions.iter();
+        let unknown = all.map(|topic| (topic.topic_id, topic.partitions.clone())).collect();
+        let mut target = Self { partitions: Vec::new(), unknown };
+        target.resolve(topics);
+        target
+    }
+
+    /// Finds the topics that have become known. Whether there were any.
+    fn resolve(&mut self, topics: &Topics) -> bool {
+        let before = self.unknown.len();
+        let partitions = &mut self.partitions;
+        self.unknown.retain(|(id, numbers)| {
+            let Some(topic) = topics.with_id(*id) else { return true };
+            let valid = numbers.iter().filter_map(|number| u32::try_from(*number).ok());
+            partitions.extend(valid.map(|number| Partition { topic, number }));
+            false
+        });
+        self.partitions = sorted(std::mem::take(&mut self.partitions));
+        self.unknown.len() < before
+    }
+}
+
+/// What a member tells of itself when it joins, and after a failure.
+fn describe(
+    request: &mut ConsumerGroupHeartbeatRequest,
+    version: i16,
+    core: &Core,
+    topics: &Topics,
+) -> Step {
+    request.rack_id = core.plan.rack.clone();
+    request.rebalance_timeout_ms = millis(core.group().rebalance_timeout);
+    match &core.group().subscription {
+        Subscription::Topics(wanted) => {
+            let known = wanted.iter().filter_map(|topic| topics.get(*topic));
+            let names = known.map(|topic| TopicName(topic.name.clone())).collect();
+            request.subscribed_topic_names = Some(names);
+        }
+        Subscription::Regex { .. } if version < OWN_ID => {
+            return Err(unsupported(ApiKey::ConsumerGroupHeartbeat, " with patterns (version 1)"));
+        }
+        Subscription::Regex { pattern, .. } => {
+            request.subscribed_topic_regex = Some(pattern.clone());
+        }
+    }
+    if let Protocol::Consumer { assignor } = &core.group().protocol {
+        request.server_assignor = assignor.clone();
+    }
+    Ok(())
+}
+
+fn wire(partitions: &[Partition], topics: &Topics) -> Vec<TopicPartitions> {
+    let told = |(topic, run): (_, &[Partition])| {
+        let numbers = run.iter().map(|one| one.number as i32).collect();
+        let id = topics.get(topic)?.id;
+        Some(TopicPartitions::default().with_topic_id(id).with_partitions(numbers))
+    };
+    by_topic(partitions).filter_map(told).collect()
+}

@@ -1,0 +1,101 @@
+//! Looking up the group's coordinator (Kafka's `CoordinatorRequestManager`): one request at a time,
+//! back-off after a failure, and a pause between two lookups that succeed.
+
+use kafka_protocol::error::ResponseError;
+use kafka_protocol::messages::{ApiKey, FindCoordinatorRequest, FindCoordinatorResponse};
+use kafka_protocol::protocol::StrBytes;
+
+use super::backoff::Retry;
+use super::error::{Fatal, Remedy, Step, fatal, remedy};
+use super::io::{NodeIndex, Request};
+use crate::time::Time;
+
+/// `FindCoordinator`'s key type of a group.
+const GROUP: i8 = 0;
+/// From here on the request has a list of keys (KIP-699).
+const BATCHED: i16 = 4;
+
+#[derive(Default, Debug)]
+pub(super) struct Lookup {
+    found: Found,
+    pub(super) retry: Retry,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+enum Found {
+    #[default]
+    Nowhere,
+    Asked(u32),
+    At(NodeIndex),
+}
+
+impl Lookup {
+    pub(super) fn node(&self) -> Option<NodeIndex> {
+        match self.found {
+            Found::At(node) => Some(node),
+            Found::Nowhere | Found::Asked(_) => None,
+        }
+    }
+
+    pub(super) fn asked(&mut self, token: u32) {
+        self.found = Found::Asked(token);
+    }
+
+    pub(super) fn at(&mut self, node: NodeIndex) {
+        self.found = Found::At(node);
+    }
+
+    /// The coordinator is not where it was thought to be. A lookup that is under way goes on.
+    pub(super) fn forget(&mut self) {
+        if let Found::At(_) = self.found {
+            self.found = Found::Nowhere;
+        }
+    }
+
+    /// Nothing is known and nothing is asked: the lookup failed.
+    pub(super) fn failed(&mut self) {
+        self.found = Found::Nowhere;
+    }
+
+    pub(super) fn awaits(&self, token: u32) -> bool {
+        matches!(self.found, Found::Asked(asked) if asked == token)
+    }
+
+    /// Whether to ask now.
+    pub(super) fn due(&self, now: Time) -> bool {
+        matches!(self.found, Found::Nowhere) && self.retry.ready(now)
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        matches!(self.found, Found::Nowhere).then(|| self.retry.until())
+    }
+}
+
+pub(super) fn request(group: &StrBytes, version: i16) -> Request {
+    let request = FindCoordinatorRequest::default().with_key_type(GROUP);
+    Request::FindCoordinator(match version {
+        BATCHED.. => request.with_coordinator_keys(vec![group.clone()]),
+        _ => request.with_key(group.clone()),
+    })
+}
+
+/// The coordinator's address, or the error to try again after.
+pub(super) fn read<'a>(
+    group: &str,
+    response: &'a FindCoordinatorResponse,
+) -> Step<Result<(&'a str, u16), ResponseError>> {
+    let (error, said, host, port) = match response.coordinators.first() {
+        Some(one) => (one.error_code, &one.error_message, &one.host, one.port),
+        None => (response.error_code, &response.error_message, &response.host, response.port),
+    };
+    match ResponseError::try_from_code(error) {
+        None => match u16::try_from(port) {
+            Ok(port) if port > 0 && !host.is_empty() => Ok(Ok((host.as_str(), port))),
+            _ => Err(Fatal(format!("the coordinator of group {group} has no valid address"))),
+        },
+        Some(error) if remedy(error) != Remedy::GiveUp => Ok(Err(error)),
+        Some(error) => {
+            Err(fatal(ApiKey::FindCoordinator, group, error, said.as_ref().map(StrBytes::as_str)))
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What every member has, whatever its protocol: its plan, its coordinator, the partitions that it
+//! owns with their positions, and the numbers of its requests.
+
+use std::sync::Arc;
+
+use kafka_protocol::messages::ApiKey;
+use kafka_protocol::protocol::StrBytes;
+
+use super::backoff::Retry;
+use super::coordinator::{self, Lookup};
+use super::error::{Step, unsupported};
+use super::io::{Destination, Failure, NodeIndex, Outgoing, Request, Response};
+use super::owned::{Owned, difference};
+use super::{Context, Output};
+use crate::event::{Event, EventKind};
+use crate::plan::{GroupPlan, MemberPlan, Partition};
+use crate::time::Time;
+
+/// One call of a member's owner: what it is told, and where its wishes go.
+pub(super) struct Turn<'a, 'b> {
+    pub(super) context: &'a mut Context<'b>,
+    pub(super) output: &'a mut Output,
+}
+
+impl Turn<'_, '_> {
+    pub(super) fn now(&self) -> Time {
+        self.context.now
+    }
+}
+
+pub(super) struct Core {
+    pub(super) plan: MemberPlan,
+    pub(super) lookup: Lookup,
+    pub(super) owned: Owned,
+    /// Counts the identities (member id and epoch as they were taken up) that the member has had, so
+    /// that an error that was meant for an earlier one is told from one that is meant for this one.
+    pub(super) incarnation: u32,
+    next_token: u32,
+}
+
+impl Core {
+    pub(super) fn new(plan: MemberPlan) -> Self {
+        Self {
+            plan,
+            lookup: Lookup::default(),
+            owned: Owned::default(),
+            incarnation: 0,
+            next_token: 0,
+        }
+    }
+
+    /// A new process with the same plan. Tokens go on, so that late answers are recognised.
+    pub(super) fn restart(&mut self) {
+        self.lookup = Lookup::default();
+        self.incarnation = self.incarnation.wrapping_add(1);
+    }
+
+    pub(super) fn group(&self) -> &GroupPlan {
+        &self.plan.group
+    }
+
+    pub(super) fn emit(&self, turn: &mut Turn<'_, '_>, kind: EventKind) {
+        let (group, member) = (self.plan.group.index, self.plan.index);
+        turn.output.events.push(Event { at: turn.context.now, group, member, kind });
+    }
+
+    pub(super) fn refused(&self, turn: &mut Turn<'_, '_>, api: ApiKey, error: i16) {
+        self.emit(turn, EventKind::Refused { api: api as i16, error });
+    }
+
+    pub(super) fn failed(&self, retry: &mut Retry, turn: &mut Turn<'_, '_>) {
+        retry.failed(turn.context.now, &self.plan.group.backoff, turn.context.random);
+    }
+
+    pub(super) fn failed_once(&self, retry: &mut Retry, turn: &mut Turn<'_, '_>) {
+        retry.failed_once(turn.context.now, &self.plan.group.backoff, turn.context.random);
+    }
+
+    /// The version of an API to use; the error says what of it is needed.
+    pub(super) fn version(
+        &self,
+        turn: &Turn<'_, '_>,
+        api: ApiKey,
+        least: i16,
+        needed: &str,
+    ) -> Step<i16> {
+        match turn.context.versions.of(api as i16) {
+            Some(version) if version >= least => Ok(version),
+            _ => Err(unsupported(api, needed)),
+        }
+    }
+
+    /// Sends to the coordinator.
+    pub(super) fn send(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        node: NodeIndex,
+        version: i16,
+        request: Request,
+    ) -> u32 {
+        let due = turn.now();
+        self.send_due(turn, Destination::Node(node), version, request, due)
+    }
+
+    pub(super) fn send_due(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        to: Destination,
+        version: i16,
+        request: Request,
+        due: Time,
+    ) -> u32 {
+        let token = self.next_token;
+        self.next_token = token.wrapping_add(1);
+        turn.output.requests.push(Outgoing { to, version, request, due, token });
+        token
+    }
+
+    /// Looks up the coordinator if it is unknown and time to.
+    pub(super) fn search(&mut self, turn: &mut Turn<'_, '_>) -> Step {
+        if !self.lookup.due(turn.now()) {
+            return Ok(());
+        }
+        let version = self.version(turn, ApiKey::FindCoordinator, 0, "")?;
+        let request = coordinator::request(&self.plan.group.id, version);
+        let due = turn.now();
+        let token = self.send_due(turn, Destination::Any, version, request, due);
+        self.lookup.asked(token);
+        Ok(())
+    }
+
+    pub(super) fn found(
+        &mut self,
+        outcome: Result<Response, Failure>,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        let (now, backoff) = (turn.now(), self.plan.group.backoff);
+        if let Ok(Response::FindCoordinator(response)) = outcome {
+            match coordinator::read(&self.plan.group.id, &response)? {
+                Ok((host, port)) => {
+                    let node = turn.context.nodes.intern(host, port);
+                    self.lookup.at(node);
+                    let random = &mut *turn.context.random;
+                    self.lookup.retry.succeeded_with_pause(now, &backoff, random);
+                    return Ok(());
+                }
+                Err(error) => self.refused(turn, ApiKey::FindCoordinator, error.code()),
+            }
+        }
+        self.lookup.failed();
+        self.lookup.retry.failed(now, &backoff, turn.context.random);
+        Ok(())
+    }
+
+    /// A request to the coordinator came to nothing: as clients do, look it up anew.
+    pub(super) fn broke(&mut self, turn: &mut Turn<'_, '_>) {
+        if self.lookup.node().is_some() {
+            self.emit(turn, EventKind::Disconnected);
+            self.lookup.forget();
+        }
+    }
+
+    /// Takes up an assignment: what is new is told.
+    pub(super) fn adopt(&mut self, epoch: i32, assigned: Vec<Partition>, turn: &mut Turn<'_, '_>) {
+        let added = difference(&assigned, self.owned.partitions());
+        let fetched = self.plan.group.fetches_on_assignment;
+        self.owned.replace(assigned, fetched);
+        if added.is_empty() {
+            return;
+        }
+        let partitions = match added.len() == self.owned.partitions().len() {
+            true => self.owned.shared(),
+            false => added.into(),
+        };
+        self.emit(turn, EventKind::Assigned { epoch, partitions });
+    }
+
+    /// Gives up what is not in `kept`, of its own.
+    pub(super) fn revoke_but(&mut self, kept: &[Partition], turn: &mut Turn<'_, '_>) {
+        let revoked = difference(self.owned.partitions(), kept);
+        if !revoked.is_empty() {
+            self.owned.remove(&revoked);
+            self.emit(turn, EventKind::Revoked { partitions: revoked.into() });
+        }
+    }
+
+    pub(super) fn revoke_all(&mut self, turn: &mut Turn<'_, '_>) {
+        if let Some(partitions) = self.owned.clear() {
+            self.emit(turn, EventKind::Revoked { partitions });
+        }
+    }
+
+    pub(super) fn lose_all(&mut self, turn: &mut Turn<'_, '_>) {
+        if let Some(partitions) = self.owned.clear() {
+            self.emit(turn, EventKind::Lost { partitions });
+        }
+    }
+}
+
+/// Copies a short string out of the frame that it came in, which it would keep alive.
+pub(super) fn detached(text: &StrBytes) -> StrBytes {
+    StrBytes::from_string(text.as_str().to_owned())
+}
+
+pub(super) fn shared(text: &StrBytes) -> Arc<str> {
+    Arc::from(text.as_str())
+}
+
+/// Whole milliseconds, as far as the protocol's 32 bits go.
+pub(super) fn millis(duration: std::time::Duration) -> i32 {
+    i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,108 @@
+//! What error codes mean for a member, and how they are told.
+
+use kafka_protocol::error::ResponseError;
+use kafka_protocol::messages::ApiKey;
+
+/// Why a member can't go on: one clear sentence.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Fatal(pub(super) String);
+
+pub(super) type Step<T = ()> = Result<T, Fatal>;
+
+/// What clients do about an error that has no meaning of its own for the request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Remedy {
+    /// Try again after the back-off.
+    Retry,
+    /// The same, but look up the coordinator first.
+    LookUp,
+    GiveUp,
+}
+
+pub(super) fn remedy(error: ResponseError) -> Remedy {
+    match error {
+        ResponseError::NotCoordinator | ResponseError::CoordinatorNotAvailable => Remedy::LookUp,
+        error if error.is_retriable() => Remedy::Retry,
+        _ => Remedy::GiveUp,
+    }
+}
+
+/// The sentence for an error that clients treat as fatal. `said` is the other side's own message.
+pub(super) fn fatal(api: ApiKey, group: &str, error: ResponseError, said: Option<&str>) -> Fatal {
+    let hint = said.filter(|said| !said.is_empty()).unwrap_or_else(|| hint(error));
+    let colon = if hint.is_empty() { "" } else { ": " };
+    let name = name(error);
+    Fatal(format!("{api:?} of group {group} was refused with {name}{colon}{hint}"))
+}
+
+/// The other side lacks an API, or the version of it that is needed.
+pub(super) fn unsupported(api: ApiKey, needed: &str) -> Fatal {
+    Fatal(format!("the cluster does not support {api:?}{needed}"))
+}
+
+fn hint(error: ResponseError) -> &'static str {
+    match error {
+        ResponseError::GroupAuthorizationFailed => "the user needs READ on the group",
+        ResponseError::TopicAuthorizationFailed => "the user needs READ on the topics",
+        ResponseError::InconsistentGroupProtocol => {
+            "the group's members have another protocol, or no assignor in common"
+        }
+        ResponseError::InvalidSessionTimeout => {
+            "the session timeout is outside the broker's group.min.session.timeout.ms and \
+             group.max.session.timeout.ms"
+        }
+        ResponseError::GroupMaxSizeReached => {
+            "the group has as many members as the broker allows (group.max.size, or \
+             group.consumer.max.size)"
+        }
+        ResponseError::UnsupportedVersion => {
+            "the cluster does not support this group protocol, or has it switched off"
+        }
+        ResponseError::UnsupportedAssignor => {
+            "the broker does not have this assignor (group.consumer.assignors)"
+        }
+        ResponseError::FencedInstanceId => {
+            "another member has joined with the same group.instance.id"
+        }
+        ResponseError::InvalidGroupId => "the group id is not valid",
+        ResponseError::InvalidRequest => "the broker takes the request for malformed",
+        ResponseError::InvalidRegularExpression => "the subscription's pattern is not valid RE2",
+        _ => "",
+    }
+}
+
+/// The error's name as Kafka writes it: `NOT_COORDINATOR`.
+fn name(error: ResponseError) -> String {
+    let ResponseError::Unknown(code) = error else {
+        let camel = format!("{error:?}");
+        let mut name = String::with_capacity(camel.len() + 4);
+        for (at, letter) in camel.char_indices() {
+            if letter.is_uppercase() && at > 0 {
+                name.push('_');
+            }
+            name.push(letter.to_ascii_uppercase());
+        }
+        return name;
+    };
+    format!("the unknown error code {code}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fatal_errors_are_one_sentence() {
+        let error = fatal(ApiKey::JoinGroup, "g", ResponseError::GroupAuthorizationFailed, None);
+        assert_eq!(
+            error.0,
+            "JoinGroup of group g was refused with GROUP_AUTHORIZATION_FAILED: \
+             the user needs READ on the group"
+        );
+        let error =
+            fatal(ApiKey::ConsumerGroupHeartbeat, "g", ResponseError::InvalidRequest, Some("no"));
+        assert!(error.0.ends_with("INVALID_REQUEST: no"), "{}", error.0);
+        let error = fatal(ApiKey::Heartbeat, "g", ResponseError::Unknown(999), None);
+        assert!(error.0.ends_with("refused with the unknown error code 999"), "{}", error.0);
+    }
+}

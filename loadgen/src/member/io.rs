@@ -1,0 +1,124 @@
+//! What goes between a member and its owner: requests and answers, destinations, and what the other
+//! side is known to support.
+
+use kafka_protocol::messages::{
+    ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, FindCoordinatorRequest,
+    FindCoordinatorResponse, HeartbeatRequest, HeartbeatResponse, JoinGroupRequest,
+    JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, OffsetCommitRequest,
+    OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, SyncGroupRequest,
+    SyncGroupResponse,
+};
+
+use crate::time::Time;
+
+/// A request to send now.
+pub struct Outgoing {
+    pub to: Destination,
+    /// A newer or equal one than what the other side supports was asked for with `versions`.
+    pub version: i16,
+    pub request: Request,
+    /// When it was due: latency counts from here.
+    pub due: Time,
+    /// Comes back in [`Answer::token`]; unique among the requests in flight of this member.
+    pub token: u32,
+}
+
+/// Which connection takes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Destination {
+    /// Any broker: looking up the coordinator. The connection is shared by all members of a core.
+    Any,
+    /// The member's own connection to this node.
+    Node(NodeIndex),
+}
+
+/// What came of a request.
+pub struct Answer {
+    pub token: u32,
+    /// When the request left.
+    pub sent: Time,
+    pub outcome: Result<Response, Failure>,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// No connection, or it broke before the answer. The request may have taken effect.
+    Disconnected,
+    /// No answer within the request timeout. The connection is closed, as clients do.
+    TimedOut,
+    /// The answer could not be read. The connection is closed.
+    Malformed,
+}
+
+/// The requests of members.
+#[derive(Clone, Debug)]
+pub enum Request {
+    FindCoordinator(FindCoordinatorRequest),
+    JoinGroup(JoinGroupRequest),
+    SyncGroup(SyncGroupRequest),
+    Heartbeat(HeartbeatRequest),
+    LeaveGroup(LeaveGroupRequest),
+    ConsumerGroupHeartbeat(ConsumerGroupHeartbeatRequest),
+    OffsetCommit(OffsetCommitRequest),
+    OffsetFetch(OffsetFetchRequest),
+}
+
+/// Their answers.
+#[derive(Clone, Debug)]
+pub enum Response {
+    FindCoordinator(FindCoordinatorResponse),
+    JoinGroup(JoinGroupResponse),
+    SyncGroup(SyncGroupResponse),
+    Heartbeat(HeartbeatResponse),
+    LeaveGroup(LeaveGroupResponse),
+    ConsumerGroupHeartbeat(ConsumerGroupHeartbeatResponse),
+    OffsetCommit(OffsetCommitResponse),
+    OffsetFetch(OffsetFetchResponse),
+}
+
+/// Brokers by host and port, so that members hold a number.
+#[derive(Clone, Debug, Default)]
+pub struct Nodes {
+    addresses: Vec<(String, u16)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeIndex(pub u32);
+
+impl Nodes {
+    /// The index of this address, which is new or known. Clusters have few brokers.
+    pub fn intern(&mut self, host: &str, port: u16) -> NodeIndex {
+        let known = self.addresses.iter().position(|(h, p)| h == host && *p == port);
+        let at = known.unwrap_or_else(|| {
+            self.addresses.push((host.into(), port));
+            self.addresses.len() - 1
+        });
+        NodeIndex(at as u32)
+    }
+
+    pub fn address(&self, node: NodeIndex) -> Option<(&str, u16)> {
+        self.addresses.get(node.0 as usize).map(|(host, port)| (host.as_str(), *port))
+    }
+}
+
+/// The highest version of each API that both sides know.
+#[derive(Clone, Debug, Default)]
+pub struct Versions {
+    by_key: Vec<Option<i16>>,
+}
+
+impl Versions {
+    pub fn set(&mut self, api_key: i16, version: i16) {
+        let Ok(at) = usize::try_from(api_key) else { return };
+        if self.by_key.len() <= at {
+            self.by_key.resize(at + 1, None);
+        }
+        self.by_key[at] = Some(version);
+    }
+
+    /// `None` if the other side does not have it.
+    pub fn of(&self, api_key: i16) -> Option<i16> {
+        *self.by_key.get(usize::try_from(api_key).ok()?)?
+    }
+}

@@ -1,0 +1,163 @@
+//! OffsetCommit and OffsetFetch in the forms of their versions. Topics are named: the versions that
+//! name them by id (10) are not in kafka-protocol.
+
+use std::sync::Arc;
+
+use kafka_protocol::messages::offset_commit_request::{
+    OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
+use kafka_protocol::messages::offset_fetch_request::{
+    OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
+};
+use kafka_protocol::messages::{
+    OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, TopicName,
+};
+use kafka_protocol::protocol::StrBytes;
+
+use super::owned::by_topic;
+use crate::plan::{MemberPlan, Partition, Protocol, TopicIndex};
+use crate::topics::Topics;
+
+/// From here on OffsetCommit has `group.instance.id`.
+pub(super) const STATIC_COMMIT: i16 = 7;
+/// From here on OffsetFetch has a list of groups.
+const GROUPS: i16 = 8;
+/// From here on OffsetFetch names the member, which members of consumer groups do.
+const FETCH_BY_MEMBER: i16 = 9;
+
+/// Under which id, and which generation or member epoch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Identity<'a> {
+    pub(super) member_id: &'a StrBytes,
+    pub(super) epoch: i32,
+}
+
+/// `offsets` are sorted by partition.
+pub(super) fn commit_request(
+    offsets: &[(Partition, i64)],
+    identity: Identity<'_>,
+    plan: &MemberPlan,
+    topics: &Topics,
+) -> OffsetCommitRequest {
+    let partition = |(partition, offset): &(Partition, i64)| {
+        OffsetCommitRequestPartition::default()
+            .with_partition_index(partition.number as i32)
+            .with_committed_offset(*offset)
+    };
+    let topic = |run: &[(Partition, i64)]| {
+        let name = name(topics, run[0].0.topic)?;
+        let partitions = run.iter().map(partition).collect();
+        Some(OffsetCommitRequestTopic::default().with_name(name).with_partitions(partitions))
+    };
+    let runs = offsets.chunk_by(|a, b| a.0.topic == b.0.topic);
+    OffsetCommitRequest::default()
+        .with_group_id(plan.group.id.clone().into())
+        .with_generation_id_or_member_epoch(identity.epoch)
+        .with_member_id(identity.member_id.clone())
+        .with_group_instance_id(plan.instance_id.clone())
+        .with_topics(runs.filter_map(topic).collect())
+}
+
+pub(super) fn fetch_request(
+    partitions: &[Partition],
+    identity: Identity<'_>,
+    plan: &MemberPlan,
+    version: i16,
+    topics: &Topics,
+) -> OffsetFetchRequest {
+    let numbers = |run: &[Partition]| run.iter().map(|one| one.number as i32).collect::<Vec<_>>();
+    let group = plan.group.id.clone().into();
+    if version < GROUPS {
+        let topic = |(topic, run)| {
+            let one = OffsetFetchRequestTopic::default().with_name(name(topics, topic)?);
+            Some(one.with_partition_indexes(numbers(run)))
+        };
+        let topics = by_topic(partitions).filter_map(topic).collect();
+        return OffsetFetchRequest::default().with_group_id(group).with_topics(Some(topics));
+    }
+    let topic = |(topic, run)| {
+        let one = OffsetFetchRequestTopics::default().with_name(name(topics, topic)?);
+        Some(one.with_partition_indexes(numbers(run)))
+    };
+    let topics = by_topic(partitions).filter_map(topic).collect();
+    let mut of_group =
+        OffsetFetchRequestGroup::default().with_group_id(group).with_topics(Some(topics));
+    if version >= FETCH_BY_MEMBER && matches!(plan.group.protocol, Protocol::Consumer { .. }) {
+        of_group.member_id = Some(identity.member_id.clone());
+        of_group.member_epoch = identity.epoch;
+    }
+    OffsetFetchRequest::default().with_groups(vec![of_group])
+}
+
+/// The partitions of a commit that were not accepted, sorted.
+pub(super) fn refused(response: &OffsetCommitResponse, topics: &Topics) -> Arc<[(Partition, i16)]> {
+    let mut refused = Vec::new();
+    for topic in &response.topics {
+        let errors = topic.partitions.iter().filter(|partition| partition.error_code != 0);
+        for partition in errors {
+            if let Some(one) = read(topics, &topic.name, partition.partition_index) {
+                refused.push((one, partition.error_code));
+            }
+        }
+    }
+    refused.sort_unstable();
+    refused.into()
+}
+
+/// Committed offsets, sorted, -1 where there is none; or the first error.
+pub(super) fn fetched(
+    response: &OffsetFetchResponse,
+    topics: &Topics,
+) -> Result<Vec<(Partition, i64)>, i16> {
+    let mut read_all = Read { topics, offsets: Vec::new(), error: response.error_code };
+    for topic in &response.topics {
+        for one in &topic.partitions {
+            let (number, offset) = (one.partition_index, one.committed_offset);
+            read_all.one(&topic.name, number, offset, one.error_code);
+        }
+    }
+    for group in &response.groups {
+        read_all.fail(group.error_code);
+        for topic in &group.topics {
+            for one in &topic.partitions {
+                let (number, offset) = (one.partition_index, one.committed_offset);
+                read_all.one(&topic.name, number, offset, one.error_code);
+            }
+        }
+    }
+    if read_all.error != 0 {
+        return Err(read_all.error);
+    }
+    read_all.offsets.sort_unstable();
+    Ok(read_all.offsets)
+}
+
+struct Read<'a> {
+    topics: &'a Topics,
+    offsets: Vec<(Partition, i64)>,
+    error: i16,
+}
+
+impl Read<'_> {
+    fn one(&mut self, name: &TopicName, number: i32, offset: i64, error: i16) {
+        self.fail(error);
+        if let Some(partition) = read(self.topics, name, number) {
+            self.offsets.push((partition, offset));
+        }
+    }
+
+    fn fail(&mut self, error: i16) {
+        if self.error == 0 {
+            self.error = error;
+        }
+    }
+}
+
+fn name(topics: &Topics, topic: TopicIndex) -> Option<TopicName> {
+    topics.get(topic).map(|topic| TopicName(topic.name.clone()))
+}
+
+fn read(topics: &Topics, name: &TopicName, number: i32) -> Option<Partition> {
+    let topic = topics.named(&name.0)?;
+    Some(Partition { topic, number: u32::try_from(number).ok()? })
+}

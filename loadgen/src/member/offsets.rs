@@ -1,0 +1,328 @@
+//! What a member does with offsets, and the loads that a scenario puts on it: committed offsets are
+//! read when partitions come, positions are committed and read, heartbeats go beside the regular
+//! ones. Errors are handled as the Java client does (`ConsumerCoordinator`,
+//! `CommitRequestManager`).
+
+use std::sync::Arc;
+
+use kafka_protocol::error::ResponseError;
+use kafka_protocol::messages::{ApiKey, OffsetCommitResponse};
+
+use super::backoff::Retry;
+use super::core::{Core, Turn};
+use super::error::{Step, fatal, unsupported};
+use super::io::{Destination, Failure, Request, Response};
+use super::offset_messages::{
+    Identity, STATIC_COMMIT, commit_request, fetch_request, fetched, refused,
+};
+use super::schedule::Schedule;
+use crate::event::EventKind;
+use crate::plan::{Partition, Workload};
+use crate::time::Time;
+
+#[derive(Default)]
+pub(super) struct Offsets {
+    commit: Option<Schedule>,
+    fetch: Option<Schedule>,
+    heartbeat: Option<Schedule>,
+    in_flight: Vec<InFlight>,
+    retry: Retry,
+    next_commit: u32,
+    /// Nothing was owned at the last look, so nothing was due.
+    paused: bool,
+}
+
+/// A request that is not the membership's own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InFlight {
+    token: u32,
+    pub(super) incarnation: u32,
+    pub(super) what: What,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum What {
+    Commit {
+        id: u32,
+    },
+    /// Of the load.
+    Fetch,
+    /// Of partitions that have come; `losses` of [`super::owned::Owned`] when it left.
+    FirstFetch {
+        losses: u32,
+    },
+    Heartbeat,
+}
+
+/// What an answer means for the membership.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sequel {
+    Nothing,
+    /// The coordinator is elsewhere.
+    LookUp,
+    /// The connection broke.
+    Broke,
+    /// The error of a commit that may concern the membership.
+    CommitRefused(ResponseError),
+}
+
+impl Offsets {
+    pub(super) fn set_workload(&mut self, workload: Workload, turn: &mut Turn<'_, '_>) {
+        let now = turn.now();
+        let random = &mut *turn.context.random;
+        let mut begin = |load: Option<_>| load.and_then(|load| Schedule::new(load, now, random));
+        self.commit = begin(workload.commit);
+        self.fetch = begin(workload.fetch);
+        self.heartbeat = begin(workload.heartbeat);
+    }
+
+    /// A new process: no request of it is under way, and commits go on counting.
+    pub(super) fn restart(&mut self, workload: Workload, turn: &mut Turn<'_, '_>) {
+        *self = Self { next_commit: self.next_commit, ..Self::default() };
+        self.set_workload(workload, turn);
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    pub(super) fn awaits(&self, token: u32) -> bool {
+        self.in_flight.iter().any(|in_flight| in_flight.token == token)
+    }
+
+    pub(super) fn deadline(&self, core: &Core) -> Option<Time> {
+        let reads = !core.owned.is_ready() && !self.reads_first();
+        let commit = self.commit.as_ref().filter(|_| core.owned.is_ready());
+        let loads = [commit, self.fetch.as_ref(), self.heartbeat.as_ref()].into_iter().flatten();
+        let next = loads.filter_map(Schedule::deadline).chain(reads.then_some(Time::ZERO)).min()?;
+        Some(next.max(self.retry.until()))
+    }
+
+    /// Sends what is due. `identity` is the one to commit under; only called while there is one.
+    pub(super) fn advance(
+        &mut self,
+        identity: Identity<'_>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        if self.pause(core, turn.now()) || !self.retry.ready(turn.now()) {
+            return Ok(());
+        }
+        if !core.owned.is_ready() && !self.reads_first() {
+            let what = What::FirstFetch { losses: core.owned.losses() };
+            let (unknown, now) = (core.owned.unknown(), turn.now());
+            self.send_fetch(&unknown, what, now, identity, core, turn)?;
+        }
+        while let Some(due) = self.fetch.as_ref().and_then(|load| load.next(turn.now())) {
+            let Some(load) = &mut self.fetch else { break };
+            load.sent();
+            let partitions = core.owned.window(load.partitions(), &mut load.cursor);
+            self.send_fetch(&partitions, What::Fetch, due, identity, core, turn)?;
+        }
+        while core.owned.is_ready()
+            && let Some(due) = self.commit.as_ref().and_then(|load| load.next(turn.now()))
+        {
+            self.send_commit(due, identity, core, turn)?;
+        }
+        Ok(())
+    }
+
+    /// When an extra heartbeat was due that may go now.
+    pub(super) fn heartbeat_due(&self, now: Time) -> Option<Time> {
+        self.heartbeat.as_ref().filter(|_| !self.paused && self.retry.ready(now))?.next(now)
+    }
+
+    pub(super) fn heartbeat_sent(&mut self, token: u32, incarnation: u32) {
+        if let Some(load) = &mut self.heartbeat {
+            load.sent();
+        }
+        self.in_flight.push(InFlight { token, incarnation, what: What::Heartbeat });
+    }
+
+    /// Takes the request that was answered off the list.
+    pub(super) fn take(&mut self, token: u32) -> Option<InFlight> {
+        let at = self.in_flight.iter().position(|in_flight| in_flight.token == token)?;
+        let in_flight = self.in_flight.swap_remove(at);
+        let load = match in_flight.what {
+            What::Commit { .. } => &mut self.commit,
+            What::Fetch => &mut self.fetch,
+            What::Heartbeat => &mut self.heartbeat,
+            What::FirstFetch { .. } => &mut None,
+        };
+        if let Some(load) = load {
+            load.answered();
+        }
+        Some(in_flight)
+    }
+
+    /// An answer to anything but a heartbeat.
+    pub(super) fn answered(
+        &mut self,
+        what: What,
+        sent: Time,
+        outcome: Result<Response, Failure>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step<Sequel> {
+        match (what, outcome) {
+            (What::Commit { id }, Ok(Response::OffsetCommit(response))) => {
+                Ok(self.committed(id, &response, core, turn))
+            }
+            (_, Ok(Response::OffsetFetch(response))) => {
+                let read = fetched(&response, turn.context.topics);
+                self.read(what, sent, read, core, turn)
+            }
+            (what, Ok(_) | Err(_)) => {
+                if let What::Commit { id } = what {
+                    core.emit(turn, EventKind::CommitUnknown { id });
+                }
+                core.failed(&mut self.retry, turn);
+                Ok(Sequel::Broke)
+            }
+        }
+    }
+
+    /// An extra heartbeat came to nothing.
+    pub(super) fn heartbeat_failed(&mut self, core: &Core, turn: &mut Turn<'_, '_>) {
+        core.failed(&mut self.retry, turn);
+    }
+
+    /// No answer is waited for any more: what became of the commits is unknown.
+    pub(super) fn abandon(&mut self, core: &Core, turn: &mut Turn<'_, '_>) {
+        for in_flight in std::mem::take(&mut self.in_flight) {
+            if let What::Commit { id } = in_flight.what {
+                core.emit(turn, EventKind::CommitUnknown { id });
+            }
+        }
+    }
+
+    fn reads_first(&self) -> bool {
+        self.in_flight.iter().any(|one| matches!(one.what, What::FirstFetch { .. }))
+    }
+
+    /// Without partitions nothing is due; the schedule goes on from now when they come.
+    fn pause(&mut self, core: &Core, now: Time) -> bool {
+        let paused = core.owned.is_empty();
+        if self.paused && !paused {
+            let all = [&mut self.commit, &mut self.fetch, &mut self.heartbeat];
+            all.into_iter().flatten().for_each(|load| load.skip(now));
+        }
+        self.paused = paused;
+        paused
+    }
+
+    fn send_commit(
+        &mut self,
+        due: Time,
+        identity: Identity<'_>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        let (Some(node), Some(load)) = (core.lookup.node(), &mut self.commit) else {
+            return Ok(());
+        };
+        load.sent();
+        let partitions = core.owned.window(load.partitions(), &mut load.cursor);
+        let offsets = core.owned.advance(&partitions);
+        let least = if core.plan.instance_id.is_some() { STATIC_COMMIT } else { 0 };
+        let version = core.version(turn, ApiKey::OffsetCommit, least, " of static members")?;
+        let request = commit_request(&offsets, identity, &core.plan, turn.context.topics);
+        let id = self.next_commit;
+        self.next_commit = id.wrapping_add(1);
+        core.emit(turn, EventKind::CommitSent { id, epoch: identity.epoch, offsets });
+        let request = Request::OffsetCommit(request);
+        let token = core.send_due(turn, Destination::Node(node), version, request, due);
+        let (incarnation, what) = (core.incarnation, What::Commit { id });
+        self.in_flight.push(InFlight { token, incarnation, what });
+        Ok(())
+    }
+
+    fn send_fetch(
+        &mut self,
+        partitions: &[Partition],
+        what: What,
+        due: Time,
+        identity: Identity<'_>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        let Some(node) = core.lookup.node() else { return Ok(()) };
+        let Some(version) = turn.context.versions.of(ApiKey::OffsetFetch as i16) else {
+            return Err(unsupported(ApiKey::OffsetFetch, ""));
+        };
+        let request = fetch_request(partitions, identity, &core.plan, version, turn.context.topics);
+        let request = Request::OffsetFetch(request);
+        let token = core.send_due(turn, Destination::Node(node), version, request, due);
+        self.in_flight.push(InFlight { token, incarnation: core.incarnation, what });
+        Ok(())
+    }
+
+    fn committed(
+        &mut self,
+        id: u32,
+        response: &OffsetCommitResponse,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Sequel {
+        let refused: Arc<[(Partition, i16)]> = refused(response, turn.context.topics);
+        let first = refused.first().and_then(|(_, code)| ResponseError::try_from_code(*code));
+        core.emit(turn, EventKind::CommitAnswered { id, refused });
+        let Some(error) = first else {
+            self.retry.succeeded();
+            return Sequel::Nothing;
+        };
+        core.failed(&mut self.retry, turn);
+        match error {
+            ResponseError::NotCoordinator
+            | ResponseError::CoordinatorNotAvailable
+            | ResponseError::RequestTimedOut => Sequel::LookUp,
+            error => Sequel::CommitRefused(error),
+        }
+    }
+
+    fn read(
+        &mut self,
+        what: What,
+        sent: Time,
+        read: Result<Vec<(Partition, i64)>, i16>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step<Sequel> {
+        let offsets = match read {
+            Ok(offsets) => offsets,
+            Err(code) => return self.not_read(code, core, turn),
+        };
+        self.retry.succeeded();
+        // What was read before partitions went may be old by now if they are back.
+        if what == (What::FirstFetch { losses: core.owned.losses() }) {
+            offsets.iter().for_each(|(partition, offset)| core.owned.found(partition, *offset));
+        }
+        core.emit(turn, EventKind::Fetched { sent, offsets: offsets.into() });
+        Ok(Sequel::Nothing)
+    }
+
+    fn not_read(&mut self, code: i16, core: &Core, turn: &mut Turn<'_, '_>) -> Step<Sequel> {
+        core.refused(turn, ApiKey::OffsetFetch, code);
+        core.failed(&mut self.retry, turn);
+        match ResponseError::try_from_code(code) {
+            Some(ResponseError::NotCoordinator | ResponseError::CoordinatorNotAvailable) => {
+                Ok(Sequel::LookUp)
+            }
+            Some(error) if is_fatal(error) => {
+                Err(fatal(ApiKey::OffsetFetch, &core.group().id, error, None))
+            }
+            _ => Ok(Sequel::Nothing),
+        }
+    }
+}
+
+/// Errors of offset requests after which no later one can succeed.
+pub(super) fn is_fatal(error: ResponseError) -> bool {
+    matches!(
+        error,
+        ResponseError::GroupAuthorizationFailed
+            | ResponseError::TopicAuthorizationFailed
+            | ResponseError::UnsupportedVersion
+            | ResponseError::InvalidGroupId
+    )
+}

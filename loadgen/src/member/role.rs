@@ -1,0 +1,203 @@
+//! How a member is in its group: by the classic protocol, by KIP-848's, or not at all.
+
+use kafka_protocol::error::ResponseError;
+use kafka_protocol::messages::ApiKey;
+use kafka_protocol::protocol::StrBytes;
+
+use super::State;
+use super::classic::{Classic, is_fencing};
+use super::consumer::Consumer;
+use super::core::{Core, Turn};
+use super::error::Step;
+use super::io::{Failure, Request, Response};
+use super::offset_messages::Identity;
+use super::owned::sorted;
+use crate::event::Stop;
+use crate::plan::{Protocol, Workload};
+use crate::time::Time;
+
+pub(super) enum Role {
+    Classic(Box<Classic>),
+    Consumer(Box<Consumer>),
+    Manual,
+}
+
+/// What a member without membership commits under.
+static NOBODY: StrBytes = StrBytes::new();
+const NO_EPOCH: i32 = -1;
+
+impl Role {
+    pub(super) fn new(protocol: &Protocol) -> Self {
+        match protocol {
+            Protocol::Classic { .. } => Self::Classic(Box::new(Classic::new())),
+            Protocol::Consumer { .. } => Self::Consumer(Box::new(Consumer::new())),
+            Protocol::Manual { .. } => Self::Manual,
+        }
+    }
+
+    pub(super) fn is_manual(&self) -> bool {
+        matches!(self, Self::Manual)
+    }
+
+    /// A manual member has its partitions from the start, without being told.
+    pub(super) fn begin(&self, core: &mut Core) {
+        if let Protocol::Manual { partitions } = &core.group().protocol {
+            let partitions = sorted(partitions.to_vec());
+            let fetched = core.group().fetches_on_assignment;
+            core.owned.replace(partitions, fetched);
+        }
+    }
+
+    pub(super) fn advance(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        match self {
+            Self::Classic(classic) => classic.advance(core, turn),
+            Self::Consumer(consumer) => consumer.advance(core, turn),
+            Self::Manual => Ok(()),
+        }
+    }
+
+    pub(super) fn keep_alive(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        match self {
+            Self::Classic(classic) => classic.keep_alive(core, turn),
+            Self::Consumer(consumer) => consumer.keep_alive(core, turn),
+            Self::Manual => Ok(()),
+        }
+    }
+
+    pub(super) fn deadline(&self, core: &Core) -> Option<Time> {
+        match self {
+            Self::Classic(classic) => classic.deadline(core),
+            Self::Consumer(consumer) => consumer.deadline(core),
+            Self::Manual => None,
+        }
+    }
+
+    /// When [`Role::keep_alive`] has something to do.
+    pub(super) fn heartbeat_deadline(&self, core: &Core) -> Option<Time> {
+        match self {
+            Self::Classic(classic) => classic.heartbeat_deadline(core),
+            Self::Consumer(consumer) => consumer.heartbeat_deadline(core),
+            Self::Manual => None,
+        }
+    }
+
+    /// As much of a load as there is something for: a manual member has no heartbeats.
+    pub(super) fn workload(&self, workload: Workload) -> Workload {
+        match self {
+            Self::Manual => Workload { heartbeat: None, ..workload },
+            Self::Classic(_) | Self::Consumer(_) => workload,
+        }
+    }
+
+    pub(super) fn state(&self) -> State {
+        match self {
+            Self::Classic(classic) => classic.state(),
+            Self::Consumer(consumer) => consumer.state(),
+            Self::Manual => State::Stable,
+        }
+    }
+
+    pub(super) fn awaits(&self, token: u32) -> bool {
+        match self {
+            Self::Classic(classic) => classic.awaits(token),
+            Self::Consumer(consumer) => consumer.awaits(token),
+            Self::Manual => false,
+        }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        match self {
+            Self::Classic(classic) => classic.is_idle(),
+            Self::Consumer(consumer) => consumer.is_idle(),
+            Self::Manual => true,
+        }
+    }
+
+    /// Under which id and epoch offsets are committed, while there is one.
+    pub(super) fn identity(&self) -> Option<Identity<'_>> {
+        let (member_id, epoch) = match self {
+            Self::Classic(classic) => classic.identity()?,
+            Self::Consumer(consumer) => consumer.identity()?,
+            Self::Manual => (&NOBODY, NO_EPOCH),
+        };
+        Some(Identity { member_id, epoch })
+    }
+
+    /// A heartbeat beside the regular ones, and its version.
+    pub(super) fn extra_heartbeat(
+        &self,
+        core: &Core,
+        turn: &Turn<'_, '_>,
+    ) -> Step<Option<(i16, Request)>> {
+        match self {
+            Self::Classic(classic) => classic.extra_heartbeat(core, turn).map(Some),
+            Self::Consumer(consumer) => consumer.extra_heartbeat(core, turn).map(Some),
+            Self::Manual => Ok(None),
+        }
+    }
+
+    /// Sends the last request of the membership, if there is one to send.
+    pub(super) fn leave(&mut self, how: Stop, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        match self {
+            Self::Classic(_) if how == Stop::Close => Ok(()),
+            Self::Classic(classic) => classic.leave(core, turn),
+            Self::Consumer(consumer) => consumer.leave(how, core, turn),
+            Self::Manual => Ok(()),
+        }
+    }
+
+    pub(super) fn answered(
+        &mut self,
+        sent: Time,
+        outcome: Result<Response, Failure>,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        match self {
+            Self::Classic(classic) => classic.answered(sent, outcome, core, turn),
+            Self::Consumer(consumer) => consumer.answered(sent, outcome, core, turn),
+            Self::Manual => Ok(()),
+        }
+    }
+
+    /// The answer to an extra heartbeat under the identity that the member still has.
+    pub(super) fn extra_answered(
+        &mut self,
+        sent: Time,
+        response: Response,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        match (self, response) {
+            (Self::Classic(classic), Response::Heartbeat(response)) if classic.is_member() => {
+                classic.heard_of(sent, response.error_code, core, turn)
+            }
+            (Self::Consumer(consumer), Response::ConsumerGroupHeartbeat(response)) => {
+                consumer.extra_answered(sent, response, core, turn)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A commit under the identity that the member still has was refused. Members of classic groups
+    /// act on it; those of consumer groups wait for what the next heartbeat says.
+    pub(super) fn commit_refused(
+        &mut self,
+        error: ResponseError,
+        sent: Time,
+        core: &mut Core,
+        turn: &mut Turn<'_, '_>,
+    ) -> Step {
+        let Self::Classic(classic) = self else { return Ok(()) };
+        match error {
+            // It is joining: what the coordinator thinks of it, the answer to that says.
+            _ if !classic.is_member() => Ok(()),
+            ResponseError::RebalanceInProgress => {
+                classic.must_rejoin(sent, core, turn);
+                Ok(())
+            }
+            error if is_fencing(error) => classic.fence(ApiKey::OffsetCommit, error, core, turn),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! When the requests of a load are due: in a closed loop as soon as one may go, in an open loop on a
+//! fixed schedule that no slow answer shifts, so that latency counted from it is free of
+//! coordinated omission.
+
+use std::time::Duration;
+
+use crate::plan::Load;
+use crate::time::Time;
+
+#[derive(Debug)]
+pub(super) struct Schedule {
+    load: Load,
+    /// When the first request of an open loop was due.
+    begun: Time,
+    /// Requests of an open loop that were due and are sent or dropped.
+    done: u64,
+    in_flight: u32,
+    /// Where the next window of partitions starts.
+    pub(super) cursor: u32,
+}
+
+impl Schedule {
+    /// `None` for a rate that never has anything due. The phase in the schedule is random, so that
+    /// members that start at once don't send at once.
+    pub(super) fn new(load: Load, now: Time, random: &mut fastrand::Rng) -> Option<Self> {
+        let begun = match load.rate {
+            Some(rate) if !(rate > 0.0 && rate.is_finite()) => return None,
+            Some(rate) => now + Duration::try_from_secs_f64(random.f64() / rate).ok()?,
+            None => now,
+        };
+        let load = Load { in_flight: load.in_flight.max(1), ..load };
+        Some(Self { load, begun, done: 0, in_flight: 0, cursor: 0 })
+    }
+
+    /// When the next request is or was due, if it may go once that has come.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        (self.in_flight < self.load.in_flight).then(|| self.due())
+    }
+
+    /// The moment from which the latency of the request counts that may go now.
+    pub(super) fn next(&self, now: Time) -> Option<Time> {
+        let due = self.deadline().filter(|due| *due <= now)?;
+        Some(if self.load.rate.is_some() { due } else { now })
+    }
+
+    pub(super) fn sent(&mut self) {
+        self.done += 1;
+        self.in_flight += 1;
+    }
+
+    pub(super) fn answered(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// What was due while there was nothing to send it for does not count.
+    pub(super) fn skip(&mut self, now: Time) {
+        let Some(rate) = self.load.rate else { return };
+        let past = (now.since(self.begun).as_secs_f64() * rate).ceil();
+        self.done = self.done.max(past as u64);
+    }
+
+    pub(super) fn partitions(&self) -> u32 {
+        self.load.partitions
+    }
+
+    fn due(&self) -> Time {
+        let Some(rate) = self.load.rate else { return self.begun };
+        match Duration::try_from_secs_f64(self.done as f64 / rate) {
+            Ok(after) => self.begun + after,
+            Err(_) => Time::MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000;
+
+    fn schedule(rate: Option<f64>, in_flight: u32) -> Schedule {
+        let load = Load { rate, in_flight, partitions: 0 };
+        Schedule::new(load, Time::ZERO, &mut fastrand::Rng::with_seed(7)).unwrap()
+    }
+
+    #[test]
+    fn an_open_loop_keeps_its_times_whatever_the_answers_do() {
+        let mut open = schedule(Some(2.0), 2);
+        let first = open.deadline().unwrap();
+        assert!(first < Time::from_micros(SECOND / 2));
+        let late = first + Duration::from_secs(2);
+        assert_eq!(open.next(late), Some(first));
+        open.sent();
+        assert_eq!(open.next(late), Some(first + Duration::from_millis(500)));
+        open.sent();
+        assert_eq!((open.next(late), open.deadline()), (None, None));
+        open.answered();
+        assert_eq!(open.next(late), Some(first + Duration::from_secs(1)));
+        open.skip(late + Duration::from_millis(1));
+        assert_eq!(open.deadline(), Some(late + Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn a_closed_loop_goes_on_as_soon_as_it_is_answered() {
+        let mut closed = schedule(None, 1);
+        let now = Time::from_micros(SECOND);
+        assert_eq!(closed.next(now), Some(now));
+        closed.sent();
+        assert_eq!(closed.next(now), None);
+        closed.answered();
+        assert_eq!(closed.next(now), Some(now));
+    }
+
+    #[test]
+    fn rates_that_mean_nothing_are_no_load() {
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let load = Load { rate: Some(rate), in_flight: 1, partitions: 0 };
+            assert!(Schedule::new(load, Time::ZERO, &mut fastrand::Rng::new()).is_none());
+        }
+    }
+}

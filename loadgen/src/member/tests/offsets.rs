@@ -1,0 +1,238 @@
+//! Stories of commits, fetches and the loads of a scenario.
+
+use kafka_protocol::messages::offset_commit_response::{
+    OffsetCommitResponsePartition, OffsetCommitResponseTopic,
+};
+use kafka_protocol::messages::offset_fetch_response::{
+    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic, OffsetFetchResponseTopics,
+};
+use kafka_protocol::messages::{OffsetCommitResponse, OffsetFetchResponse, TopicName};
+
+use super::*;
+use crate::event::EventKind::{
+    CommitAnswered, CommitSent, CommitUnknown, Disconnected, Fenced, Fetched, Joining, Lost,
+    MustRebalance, Refused, Started, Stopped,
+};
+use crate::plan::Load;
+
+const CLOSED: Load = Load { rate: None, in_flight: 1, partitions: 0 };
+
+fn manual() -> GroupPlan {
+    group(Protocol::Manual { partitions: set(&[0, 1]) })
+}
+
+fn commits(load: Load) -> Workload {
+    Workload { commit: Some(load), ..Workload::default() }
+}
+
+fn at_work(group: GroupPlan, workload: Workload) -> Story {
+    let mut story = Story::new(MemberPlan { workload, ..member(group) });
+    story.start();
+    story.find(9092);
+    assert_eq!(story.events()[0], Started);
+    story
+}
+
+fn offsets(pairs: &[(u32, i64)]) -> Arc<[(Partition, i64)]> {
+    let topic = TopicIndex(0);
+    pairs.iter().map(|(number, offset)| (Partition { topic, number: *number }, *offset)).collect()
+}
+
+fn committed(errors: &[(i32, i16)]) -> Response {
+    let partition = |(number, error): &(i32, i16)| {
+        OffsetCommitResponsePartition::default()
+            .with_partition_index(*number)
+            .with_error_code(*error)
+    };
+    let topic = OffsetCommitResponseTopic::default()
+        .with_name(TopicName(text("t")))
+        .with_partitions(errors.iter().map(partition).collect());
+    Response::OffsetCommit(OffsetCommitResponse::default().with_topics(vec![topic]))
+}
+
+fn fetched(pairs: &[(i32, i64)]) -> Response {
+    let partition = |(number, offset): &(i32, i64)| {
+        OffsetFetchResponsePartitions::default()
+            .with_partition_index(*number)
+            .with_committed_offset(*offset)
+    };
+    let topic = OffsetFetchResponseTopics::default()
+        .with_name(TopicName(text("t")))
+        .with_partitions(pairs.iter().map(partition).collect());
+    let group = OffsetFetchResponseGroup::default().with_topics(vec![topic]);
+    Response::OffsetFetch(OffsetFetchResponse::default().with_groups(vec![group]))
+}
+
+fn commit_of(outgoing: &Outgoing) -> &OffsetCommitRequest {
+    match &outgoing.request {
+        Request::OffsetCommit(request) => request,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn sent(id: u32, epoch: i32, pairs: &[(u32, i64)]) -> EventKind {
+    CommitSent { id, epoch, offsets: offsets(pairs) }
+}
+
+fn accepted(id: u32) -> EventKind {
+    CommitAnswered { id, refused: Arc::default() }
+}
+
+#[test]
+fn a_closed_loop_commits_the_next_positions_as_soon_as_it_is_answered() {
+    let mut story = at_work(manual(), commits(CLOSED));
+    let first = story.reply(committed(&[(0, 0), (1, 0)]));
+    let request = commit_of(&first);
+    assert_eq!((request.generation_id_or_member_epoch, &*request.member_id), (-1, ""));
+    let partitions = request.topics[0].partitions.iter();
+    let told: Vec<_> = partitions.map(|one| (one.partition_index, one.committed_offset)).collect();
+    assert_eq!((&*request.topics[0].name.0, told), ("t", vec![(0, 1), (1, 1)]));
+    story.reply(committed(&[(0, 0), (1, 0)]));
+    assert_eq!(story.sent.len(), 1);
+    story.stop(Stop::Leave);
+    story.reply(committed(&[(0, 0), (1, 0)]));
+    assert_eq!(story.events()[0], accepted(0), "the first was sent before");
+    assert!(story.member.is_done());
+}
+
+#[test]
+fn commits_are_told_with_what_came_of_them() {
+    let mut story = at_work(manual(), commits(CLOSED));
+    story.reply(committed(&[(0, 3), (1, 0)]));
+    let refused = [(Partition { topic: TopicIndex(0), number: 0 }, 3)].into();
+    assert_eq!(story.events(), [CommitAnswered { id: 0, refused }]);
+    let refused_at = story.now;
+    story.until(at(1000));
+    assert!(story.now >= refused_at + Duration::from_millis(80), "back-off");
+    assert_eq!(story.events(), [sent(1, -1, &[(0, 2), (1, 2)])]);
+    story.fail(Failure::Disconnected);
+    assert_eq!(story.events(), [CommitUnknown { id: 1 }, Disconnected]);
+    story.until(at(1000));
+    story.find(9092);
+    story.until(at(2000));
+    assert_eq!(story.events(), [sent(2, -1, &[(0, 3), (1, 3)])]);
+    story.stop(Stop::Crash);
+    assert_eq!(story.events(), [CommitUnknown { id: 2 }, Stopped { how: Stop::Crash }]);
+}
+
+#[test]
+fn an_open_loop_is_due_on_its_schedule_even_when_answers_are_late() {
+    let load = Load { rate: Some(10.0), in_flight: 2, partitions: 1 };
+    let mut story = at_work(manual(), commits(load));
+    story.until(at(1000));
+    let first = story.request();
+    assert_eq!(first.due, story.now);
+    story.until(at(1000));
+    let second = story.request();
+    assert_eq!(second.due, first.due + Duration::from_millis(100));
+    assert_eq!(commit_of(&first).topics[0].partitions[0].partition_index, 0);
+    assert_eq!(commit_of(&second).topics[0].partitions[0].partition_index, 1);
+    story.until(at(1000));
+    assert!(story.sent.is_empty(), "two in flight at most");
+    story.answer(&first, Ok(committed(&[(0, 0)])));
+    let third = story.request();
+    assert_eq!(third.due, second.due + Duration::from_millis(100));
+    assert!(story.now > third.due);
+}
+
+#[test]
+fn positions_start_at_what_is_committed() {
+    let group = GroupPlan { fetches_on_assignment: true, ..manual() };
+    let mut story = at_work(group, commits(CLOSED));
+    let asked = story.now;
+    let fetch = story.reply(fetched(&[(0, 41), (1, -1)]));
+    let Request::OffsetFetch(request) = &fetch.request else { panic!() };
+    assert_eq!(request.groups[0].topics.as_ref().unwrap()[0].partition_indexes, [0, 1]);
+    assert_eq!((&request.groups[0].member_id, request.groups[0].member_epoch), (&None, -1));
+    let read = Fetched { sent: asked, offsets: offsets(&[(0, 41), (1, -1)]) };
+    assert_eq!(story.events(), [read, sent(0, -1, &[(0, 42), (1, 1)])]);
+}
+
+#[test]
+fn before_version_8_a_fetch_is_of_one_group() {
+    let fetch = Workload { fetch: Some(CLOSED), ..Workload::default() };
+    let mut story = Story::new(MemberPlan { workload: fetch, ..member(manual()) });
+    story.versions.set(9, 5);
+    story.start();
+    story.find(9092);
+    let partition =
+        OffsetFetchResponsePartition::default().with_partition_index(0).with_committed_offset(5);
+    let topic = OffsetFetchResponseTopic::default()
+        .with_name(TopicName(text("t")))
+        .with_partitions(vec![partition]);
+    let response = OffsetFetchResponse::default().with_topics(vec![topic]);
+    let asked = story.now;
+    story.events();
+    let fetch = story.reply(Response::OffsetFetch(response));
+    let Request::OffsetFetch(request) = &fetch.request else { panic!() };
+    assert_eq!(&**request.group_id, "g");
+    assert_eq!(story.events(), [Fetched { sent: asked, offsets: offsets(&[(0, 5)]) }]);
+    assert_eq!(story.sent.len(), 1, "a closed loop goes on");
+}
+
+#[test]
+fn a_fetch_that_is_refused_is_tried_again() {
+    let group = GroupPlan { fetches_on_assignment: true, ..manual() };
+    let mut story = at_work(group, Workload::default());
+    let group = OffsetFetchResponseGroup::default().with_error_code(14);
+    let response = OffsetFetchResponse::default().with_groups(vec![group]);
+    story.reply(Response::OffsetFetch(response));
+    assert_eq!(story.events(), [Refused { api: 9, error: 14 }]);
+    story.until(at(1000));
+    story.reply(fetched(&[(0, 1), (1, 1)]));
+    assert!(matches!(story.events()[..], [Fetched { .. }]));
+    story.until(at(10_000));
+    assert!(story.sent.is_empty());
+}
+
+#[test]
+fn a_refused_commit_tells_a_classic_member_of_its_group() {
+    let group = || group(classic(&[ClassicAssignor::Range]));
+    for (error, told) in [(27, None), (22, Some(22)), (25, Some(25))] {
+        let mut story = classic::settled(group(), "range");
+        story.call(|member, context, output| {
+            member.set_workload(commits(CLOSED), context, output);
+        });
+        let asked = story.now;
+        assert_eq!(story.events(), [sent(0, 1, &[(0, 1), (1, 1)])]);
+        story.reply(committed(&[(0, error), (1, error)]));
+        let events = story.events();
+        let partitions = set(&[0, 1]);
+        match told {
+            None => assert!(events.contains(&MustRebalance { sent: asked })),
+            Some(error) => assert_eq!(events[1..3], [Fenced { error }, Lost { partitions }]),
+        }
+        assert_eq!(events.last(), Some(&Joining));
+    }
+}
+
+#[test]
+fn a_commit_without_permission_is_the_end() {
+    let mut story = at_work(manual(), commits(CLOSED));
+    story.reply(committed(&[(0, 29)]));
+    assert_eq!(
+        story.reason(),
+        "OffsetCommit of group g was refused with TOPIC_AUTHORIZATION_FAILED: \
+         the user needs READ on the topics"
+    );
+}
+
+#[test]
+fn extra_heartbeats_go_beside_the_regular_ones() {
+    let mut story = classic::settled(group(classic(&[ClassicAssignor::Range])), "range");
+    let load = Load { rate: None, in_flight: 3, partitions: 0 };
+    let workload = Workload { heartbeat: Some(load), ..Workload::default() };
+    story.call(|member, context, output| member.set_workload(workload, context, output));
+    assert_eq!(story.sent.len(), 3);
+    let one = story.sent.remove(0).1;
+    story.answer(&one, Ok(classic::heard(0)));
+    assert_eq!(story.sent.len(), 3);
+    assert!(matches!(story.events()[..], [EventKind::Alive { epoch: 1, .. }]));
+    let two = story.sent.remove(0).1;
+    story.answer(&two, Ok(classic::heard(25)));
+    assert_eq!(story.events(), [Fenced { error: 25 }, Lost { partitions: set(&[0, 1]) }, Joining]);
+    let three = story.sent.remove(0).1;
+    story.answer(&three, Ok(classic::heard(25)));
+    assert_eq!(story.events(), [], "meant for the member that it was before");
+}

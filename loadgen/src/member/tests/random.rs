@@ -1,0 +1,204 @@
+//! Whatever the other side answers, and whenever: a member never panics, never sleeps for ever
+//! while it should do something, and has at most one request of its membership under way.
+
+use kafka_protocol::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
+use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
+use kafka_protocol::messages::offset_commit_response::{
+    OffsetCommitResponsePartition, OffsetCommitResponseTopic,
+};
+use kafka_protocol::messages::{
+    ConsumerGroupHeartbeatResponse, HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse,
+    OffsetCommitResponse, OffsetFetchResponse, SyncGroupResponse, TopicName,
+};
+
+use super::super::assignors::protocol::assignment_bytes;
+use super::*;
+use crate::plan::Load;
+
+const ERRORS: [i16; 19] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 7, 14, 15, 16, 22, 25, 27, 79, 110];
+const STEPS: usize = 400;
+const SEEDS: u64 = 400;
+
+fn load(random: &mut fastrand::Rng) -> Option<Load> {
+    random.bool().then(|| Load {
+        rate: random.bool().then(|| random.f64() * 20.0),
+        in_flight: random.u32(0..4),
+        partitions: random.u32(0..3),
+    })
+}
+
+fn plan(random: &mut fastrand::Rng) -> MemberPlan {
+    let protocol = match random.u8(0..5) {
+        0 => classic(&[ClassicAssignor::Range]),
+        1 => classic(&[ClassicAssignor::CooperativeSticky]),
+        2 => classic(&[ClassicAssignor::Sticky, ClassicAssignor::RoundRobin]),
+        3 => Protocol::Consumer { assignor: None },
+        _ => Protocol::Manual { partitions: set(&[0, 2]) },
+    };
+    let group = GroupPlan {
+        revocation_takes: Duration::from_millis(random.u64(0..2) * random.u64(0..9000)),
+        fetches_on_assignment: random.bool(),
+        ..group(protocol)
+    };
+    let workload = Workload { commit: load(random), fetch: load(random), heartbeat: load(random) };
+    let instance_id = random.bool().then(|| text("i"));
+    MemberPlan { workload, instance_id, ..member(group) }
+}
+
+/// Some answer to a request, of the right kind as a rule.
+fn response(story: &Story, request: &Request, random: &mut fastrand::Rng) -> Response {
+    let error = *random.choice(&ERRORS).unwrap();
+    let numbers: Vec<u32> = (0..4).filter(|_| random.bool()).collect();
+    match request {
+        Request::FindCoordinator(_) if error == 0 => found(9000 + random.i32(0..2)),
+        Request::FindCoordinator(_) => {
+            Response::FindCoordinator(FindCoordinatorResponse::default().with_error_code(error))
+        }
+        Request::JoinGroup(join) => joined(join, error, random),
+        Request::SyncGroup(_) => {
+            let assignment = assignment_bytes(&set(&numbers), &story.topics).unwrap();
+            let answer = SyncGroupResponse::default().with_error_code(error);
+            Response::SyncGroup(answer.with_assignment(assignment))
+        }
+        Request::Heartbeat(_) => {
+            Response::Heartbeat(HeartbeatResponse::default().with_error_code(error))
+        }
+        Request::LeaveGroup(_) => {
+            Response::LeaveGroup(LeaveGroupResponse::default().with_error_code(error))
+        }
+        Request::ConsumerGroupHeartbeat(beat) => {
+            let topic = TopicPartitions::default()
+                .with_topic_id(topic_id(random.u32(0..3)))
+                .with_partitions(numbers.iter().map(|number| *number as i32 - 1).collect());
+            let assignment = Assignment::default().with_topic_partitions(vec![topic]);
+            Response::ConsumerGroupHeartbeat(
+                ConsumerGroupHeartbeatResponse::default()
+                    .with_error_code(error)
+                    .with_member_epoch(beat.member_epoch.max(0) + random.i32(0..3))
+                    .with_heartbeat_interval_ms(random.i32(-1..8000))
+                    .with_assignment(random.bool().then_some(assignment)),
+            )
+        }
+        Request::OffsetCommit(_) => {
+            let partition = OffsetCommitResponsePartition::default()
+                .with_partition_index(random.i32(-1..3))
+                .with_error_code(error);
+            let topic = OffsetCommitResponseTopic::default()
+                .with_name(TopicName(text("t")))
+                .with_partitions(vec![partition]);
+            Response::OffsetCommit(OffsetCommitResponse::default().with_topics(vec![topic]))
+        }
+        Request::OffsetFetch(_) => {
+            Response::OffsetFetch(OffsetFetchResponse::default().with_error_code(error))
+        }
+    }
+}
+
+fn joined(join: &JoinGroupRequest, error: i16, random: &mut fastrand::Rng) -> Response {
+    let protocol = &join.protocols[0];
+    let one = JoinGroupResponseMember::default()
+        .with_member_id(text("m"))
+        .with_metadata(protocol.metadata.clone());
+    let leader = if random.bool() { "m" } else { "n" };
+    Response::JoinGroup(
+        JoinGroupResponse::default()
+            .with_error_code(error)
+            .with_generation_id(random.i32(0..9))
+            .with_protocol_name(Some(protocol.name.clone()))
+            .with_leader(text(leader))
+            .with_skip_assignment(random.u8(0..4) == 0)
+            .with_member_id(text("m"))
+            .with_members(vec![one]),
+    )
+}
+
+fn is_of_membership(story: &Story, outgoing: &Outgoing) -> bool {
+    story.member.role.awaits(outgoing.token)
+}
+
+fn step(story: &mut Story, random: &mut fastrand::Rng) {
+    match random.u8(0..40) {
+        0 => story.stop(Stop::Leave),
+        1 => story.stop(Stop::Crash),
+        2 => story.stop(Stop::Close),
+        3 => {
+            let partitions = random.u32(1..8);
+            story.topics.learn(Topic { name: text("t"), id: topic_id(0), partitions });
+            story.call(Member::topics_changed);
+        }
+        4 => {
+            let workload = Workload { commit: load(random), ..Workload::default() };
+            story.call(|member, context, output| member.set_workload(workload, context, output));
+        }
+        5 => story.call(Member::wake),
+        6..12 => story.until(story.now + Duration::from_millis(random.u64(0..5000))),
+        _ if story.sent.is_empty() => {
+            story.until(story.now + Duration::from_secs(100));
+            let waits = !story.sent.is_empty() || story.member.is_done();
+            let free = matches!(story.member.role, Role::Manual);
+            assert!(waits || free, "asleep in {:?}", story.member.state());
+        }
+        _ => {
+            let at = random.usize(0..story.sent.len());
+            let (_, outgoing) = story.sent.swap_remove(at);
+            let outcome = match random.u8(0..10) {
+                0 => Err(Failure::Disconnected),
+                1 => Err(Failure::TimedOut),
+                _ => Ok(response(story, &outgoing.request, random)),
+            };
+            let answer = Answer { token: outgoing.token, sent: story.now, outcome };
+            story.now = story.now + Duration::from_micros(random.u64(0..50_000));
+            story.call(|member, context, output| member.answered(answer, context, output));
+        }
+    }
+    if story.member.is_done() {
+        story.sent.clear();
+        story.start();
+    }
+}
+
+/// The events of a member tell a story that can be followed: what it owns is what it was assigned
+/// and has not given up.
+fn follow(owned: &mut Vec<Partition>, events: Vec<EventKind>, seed: u64) {
+    for event in events {
+        match event {
+            EventKind::Assigned { partitions, .. } => {
+                assert!(partitions.iter().all(|one| !owned.contains(one)), "seed {seed}");
+                assert!(partitions.is_sorted());
+                owned.extend(partitions.iter());
+            }
+            EventKind::Revoked { partitions } | EventKind::Lost { partitions } => {
+                assert!(partitions.iter().all(|one| owned.contains(one)), "seed {seed}");
+                owned.retain(|one| !partitions.contains(one));
+            }
+            EventKind::Stopped { .. } | EventKind::Failed { .. } => {
+                assert!(owned.is_empty(), "seed {seed}");
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn random_answers_and_failures() {
+    for seed in 0..SEEDS {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut story = Story::new(plan(&mut random));
+        for (api, range) in APIS {
+            let newest = if random.bool() { range.max } else { random.i16(range.min..=range.max) };
+            story.versions.set(api as i16, newest);
+        }
+        story.start();
+        let mut owned = Vec::new();
+        for _ in 0..STEPS {
+            step(&mut story, &mut random);
+            let of_membership =
+                story.sent.iter().filter(|(_, outgoing)| is_of_membership(&story, outgoing));
+            assert!(of_membership.count() <= 1, "seed {seed}");
+            let next = story.member.deadline();
+            assert!(next.is_none_or(|next| next > story.now), "{next:?} with seed {seed}");
+            let events = story.events();
+            follow(&mut owned, events, seed);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Series of points thinned out for a page, and the moments that are marked on them.
+
+use std::collections::BTreeMap;
+
+use super::plot::{Band, Mark};
+use crate::report::model::{Point, Rebalance, Report};
+use crate::report::rebalances::{distribution, kind};
+use crate::report::text::{clock, count, millis};
+
+/// More would not be seen on a screen, and only make the page long.
+const POINTS: usize = 400;
+/// More marks than these are put together by phase and kind.
+const MARKS: usize = 12;
+
+/// At most [`POINTS`] of them, each the worst of those that it stands for: the fewest stable
+/// members, the most partitions without an owner, the highest p99; of rates the mean.
+pub(super) fn thinned(points: &[Point]) -> Vec<Point> {
+    let each = points.len().div_ceil(POINTS).max(1);
+    points.chunks(each).map(worst).collect()
+}
+
+fn worst(points: &[Point]) -> Point {
+    let stable = |point: &&Point| point.members.get("stable").copied().unwrap_or(0);
+    let Some(calm) = points.iter().min_by_key(stable) else { return Point::default() };
+    let mut worst = calm.clone();
+    let count = points.len() as f64;
+    for point in points {
+        worst.at = worst.at.max(point.at);
+        worst.unowned_partitions = worst.unowned_partitions.max(point.unowned_partitions);
+        worst.server_memory_bytes = worst.server_memory_bytes.max(point.server_memory_bytes);
+        for (name, p99) in &point.p99 {
+            let highest = worst.p99.entry(name.clone()).or_default();
+            *highest = highest.max(*p99);
+        }
+    }
+    worst.rates = BTreeMap::new();
+    for (name, rate) in points.iter().flat_map(|point| &point.rates) {
+        *worst.rates.entry(name.clone()).or_default() += rate / count;
+    }
+    let cpu: f64 = points.iter().filter_map(|point| point.server_cpu).sum();
+    worst.server_cpu = worst.server_cpu.map(|_| cpu / count);
+    worst
+}
+
+pub(super) fn bands(report: &Report) -> Vec<Band> {
+    let band = |phase: &crate::report::model::Phase| Band {
+        name: phase.name.clone(),
+        from: phase.began,
+        to: phase.ended,
+        problem: phase.problem.is_some(),
+    };
+    report.phases.iter().map(band).collect()
+}
+
+/// What set off rebalances, and when.
+pub(super) fn marks(report: &Report) -> Vec<Mark> {
+    let moment = report.run.duration_seconds / 100.0;
+    let at_once = grouped(report, |r| (r.began / moment.max(0.001)) as u64);
+    if at_once.len() <= MARKS {
+        return at_once;
+    }
+    let phase_of = |r: &Rebalance| {
+        report.phases.iter().position(|phase| r.began < phase.ended).unwrap_or(usize::MAX) as u64
+    };
+    let mut by_phase = grouped(report, phase_of);
+    by_phase.truncate(2 * MARKS);
+    by_phase
+}
+
+/// One mark for all rebalances of the same kind and the same place in time.
+fn grouped(report: &Report, place: impl Fn(&Rebalance) -> u64) -> Vec<Mark> {
+    let mut groups: BTreeMap<(u64, &str), Vec<&Rebalance>> = BTreeMap::new();
+    for rebalance in &report.rebalances {
+        groups.entry((place(rebalance), kind(&rebalance.trigger))).or_default().push(rebalance);
+    }
+    let mut marks: Vec<_> = groups.values().map(|of| mark(of)).collect();
+    marks.sort_by(|a, b| a.at.total_cmp(&b.at));
+    marks
+}
+
+fn mark(rebalances: &[&Rebalance]) -> Mark {
+    let at = rebalances.iter().map(|r| r.began).fold(f64::INFINITY, f64::min);
+    let unsettled = rebalances.iter().filter(|r| r.took.is_none()).count() as u64;
+    let took = distribution(rebalances.iter().copied());
+    let text = match rebalances {
+        [one] => {
+            let took = one
+                .took
+                .map_or("not stable again".into(), |took| format!("stable after {}", millis(took)));
+            format!("{}: {}, {}: {took}", clock(at), one.group, one.trigger)
+        }
+        several => {
+            let (name, first) = (kind(&several[0].trigger), &several[0].trigger);
+            let name =
+                if several.iter().all(|r| r.trigger == *first) { first.as_str() } else { name };
+            let settled = match took.count {
+                0 => "none stable again".into(),
+                _ if millis(took.min) == millis(took.max) => {
+                    format!("stable after {}", millis(took.max))
+                }
+                _ => format!("stable after {} to {}", millis(took.min), millis(took.max)),
+            };
+            let open = match unsettled {
+                0 => String::new(),
+                n => format!(", {} not stable again", count(n)),
+            };
+            format!(
+                "{}: {name}, {} rebalances: {settled}{open}",
+                clock(at),
+                count(several.len() as u64)
+            )
+        }
+    };
+    Mark { at, text }
+}

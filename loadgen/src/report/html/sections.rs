@@ -1,0 +1,366 @@
+//! The parts of a page that are text: the verdict, figures, tables.
+
+use std::fmt::Write;
+
+use super::markup::{Table, card, escape};
+use crate::report::model::{Latency, Rebalance, Report, Threshold, Usage, Violation};
+use crate::report::rebalances::{Kind, by_kind, distribution};
+use crate::report::text::{bytes, clock, count, millis, number};
+
+/// More rebalances than these are told by what set them off.
+const REBALANCES_SINGLY: usize = 40;
+
+pub(super) fn header(report: &Report) -> String {
+    let run = &report.run;
+    let label = run.label.as_ref().map_or(String::new(), |label| format!(" ({label})"));
+    let title = format!("{}{label} against {}", run.scenario, run.bootstrap);
+    let mut html = format!("<header><h1>{}</h1>", escape(&title));
+    let scale = format!(
+        "{} {} members in {} {} with {} partitions, {}{}.",
+        run.description,
+        count(run.members.into()),
+        count(run.groups.into()),
+        if run.groups == 1 { "group" } else { "groups" },
+        count(run.partitions.into()),
+        clock(run.duration_seconds),
+        if run.interrupted { ", interrupted" } else { "" },
+    );
+    let _ = write!(html, "<p>{}</p>{}</header>", escape(&scale), verdict(report));
+    html + &tiles(report)
+}
+
+fn verdict(report: &Report) -> String {
+    let violations = report.violation_count();
+    let broken = report.broken_thresholds();
+    let kept = match violations {
+        0 => "The coordinator kept its word".into(),
+        1 => "The coordinator broke its word once".into(),
+        n => format!("The coordinator broke its word {} times", count(n)),
+    };
+    let thresholds = match (broken, report.thresholds.len()) {
+        (0, 0) => String::new(),
+        (0, 1) => ", and the threshold held".into(),
+        (0, all) => format!(", and all {all} thresholds held"),
+        (broken, all) => format!("; {broken} of {all} thresholds broken"),
+    };
+    let (class, sign) = if report.failed() { ("bad", "✗") } else { ("good", "✓") };
+    format!("<div class=\"verdict {class}\">{sign} {kept}{thresholds}</div>")
+}
+
+/// The figures that people look for first.
+fn tiles(report: &Report) -> String {
+    let mut tiles = String::from("<ul class=\"tiles\">");
+    let mut tile = |name: &str, value: String| {
+        let _ = write!(tiles, "<li><span>{}</span><b>{}</b></li>", escape(name), escape(&value));
+    };
+    let rebalances = distribution(&report.rebalances);
+    if rebalances.count > 0 {
+        tile("longest rebalance", millis(rebalances.max));
+    }
+    if report.pauses.count > 0 {
+        tile("pause of a member, p99", millis(report.pauses.p99));
+    }
+    for name in ["heartbeat", "consumer-heartbeat", "commit"] {
+        if let Some(latency) = report.latencies.get(name).filter(|latency| latency.count > 0) {
+            tile(&format!("{name}, p99"), millis(latency.p99));
+        }
+    }
+    if let Some(server) = &report.server {
+        tile("server memory, most", bytes(server.memory_bytes_max));
+    }
+    tile("errors", count(report.error_count()));
+    tile("violations", count(report.violation_count()));
+    tiles + "</ul>\n"
+}
+
+pub(super) fn rebalances(report: &Report) -> String {
+    let rebalances = &report.rebalances;
+    if rebalances.is_empty() {
+        return String::new();
+    }
+    let (explanation, table) = if rebalances.len() > REBALANCES_SINGLY {
+        (
+            "By what set them off; from the trigger until the group was stable again.",
+            kinds(rebalances),
+        )
+    } else {
+        let explanation = "Each from what set it off until every member of the group had its \
+                           partitions again. After a crash the session timeout has to run out \
+                           first: “since first sign” leaves it out.";
+        (explanation, singly(rebalances, report.run.duration_seconds))
+    };
+    card("Rebalances", explanation, &table)
+}
+
+fn kinds(rebalances: &[Rebalance]) -> String {
+    let head = [
+        "set off by",
+        "rebalances",
+        "groups",
+        "p50",
+        "p90",
+        "p99",
+        "max",
+        "not stable again",
+        "moved",
+    ];
+    let mut table = Table::new(&head, 1);
+    for Kind { name, count: rebalances, groups, took, unsettled, moved } in by_kind(rebalances) {
+        let open = count(unsettled);
+        let open = if unsettled > 0 { format!("<span class=\"bad\">{open}</span>") } else { open };
+        let [p50, p90, p99, max] = [took.p50, took.p90, took.p99, took.max].map(millis);
+        let cells = [escape(&name), count(rebalances), count(groups), p50, p90, p99, max, open];
+        table.row(cells.into_iter().chain([count(moved)]));
+    }
+    table.end()
+}
+
+fn singly(rebalances: &[Rebalance], duration: f64) -> String {
+    let head =
+        ["group", "set off by", "when", "took", "since first sign", "members", "moved", "revoked"];
+    let mut table = Table::new(&head, 3);
+    for rebalance in rebalances {
+        let took = match rebalance.took {
+            Some(took) => millis(took),
+            None => "<span class=\"bad\">not stable again</span>".into(),
+        };
+        table.row([
+            escape(&rebalance.group),
+            escape(&rebalance.trigger),
+            when(rebalance, duration),
+            took,
+            rebalance.took_since_detected.map_or(String::new(), millis),
+            count(rebalance.members.into()),
+            count(rebalance.moved.into()),
+            count(rebalance.revoked.into()),
+        ]);
+    }
+    table.end()
+}
+
+/// Where in the run it was, and for how much of it.
+fn when(rebalance: &Rebalance, duration: f64) -> String {
+    let share = |seconds: f64| (seconds / duration.max(1e-9) * 100.0).clamp(0.0, 100.0);
+    let left = share(rebalance.began);
+    let width = share(rebalance.took.map_or(duration, |took| took / 1e3)).min(100.0 - left);
+    let class = if rebalance.took.is_none() { " class=\"open\"" } else { "" };
+    let title = format!("began at {}", clock(rebalance.began));
+    format!(
+        "<span class=\"when\" title=\"{title}\"><i{class} \
+         style=\"left:{left:.2}%;width:{width:.2}%\"></i></span>"
+    )
+}
+
+pub(super) fn members(report: &Report) -> String {
+    let (m, c) = (&report.members, &report.commits);
+    let mut facts = vec![
+        ("Started", count(m.started)),
+        ("Stopped", count(m.stopped)),
+        ("Crashed", count(m.crashed)),
+        ("Fenced", format!("{}, of which {} rejoined", count(m.fenced), count(m.rejoined))),
+        ("Connections lost", count(m.disconnected)),
+        (
+            "Revocations",
+            format!(
+                "{}, at most {} of one member",
+                count(m.revocations),
+                count(m.revocations_per_member_max)
+            ),
+        ),
+        ("Commits accepted", count(c.accepted)),
+        ("Commits refused", count(c.refused)),
+        ("Commits never answered", count(c.unknown)),
+        (
+            "Offsets read back",
+            format!("{}, and compared with what was acknowledged", count(c.read_back)),
+        ),
+    ];
+    if m.failed_count > 0 {
+        facts.push(("Failed for good", count(m.failed_count)));
+    }
+    card(
+        "Members and commits",
+        "A fenced member was refused by the coordinator and joins anew; a revocation is partitions \
+         given up while the member lived. Fewer of both is better.",
+        &list(&facts),
+    )
+}
+
+fn list(facts: &[(&str, String)]) -> String {
+    let items = facts
+        .iter()
+        .map(|(name, value)| format!("<dt>{}</dt><dd>{}</dd>", escape(name), escape(value)));
+    format!("<dl>{}</dl>", items.collect::<String>())
+}
+
+pub(super) fn times(report: &Report) -> String {
+    let mut table =
+        Table::new(&["", "count", "mean", "min", "p50", "p90", "p99", "p99.9", "max"], 1);
+    let rebalances = distribution(&report.rebalances);
+    let rows = [("rebalance", &rebalances), ("pause of a member", &report.pauses)];
+    let round_trips = report.latencies.iter().map(|(name, latency)| (name.as_str(), latency));
+    for (name, latency) in rows.into_iter().chain(round_trips).filter(|(_, l)| l.count > 0) {
+        let Latency { mean, min, p50, p90, p99, p999, max, .. } = *latency;
+        let values = [mean, min, p50, p90, p99, p999, max].map(millis);
+        table.row([escape(name), count(latency.count)].into_iter().chain(values));
+    }
+    card(
+        "All times",
+        "p99 is what 99 of 100 stayed below. Round trips count from when a request was due, so \
+         that a stalled server cannot hide behind requests that were not sent.",
+        &table.end(),
+    )
+}
+
+/// What decides the exit code.
+pub(super) fn checks(report: &Report) -> String {
+    violations(report) + &thresholds(&report.thresholds)
+}
+
+/// What went wrong, and need not be the coordinator's fault.
+pub(super) fn problems(report: &Report) -> String {
+    [errors(report), failed(report), phases(report)].concat()
+}
+
+fn thresholds(thresholds: &[Threshold]) -> String {
+    if thresholds.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&["rule", "measured", ""], 3);
+    for threshold in thresholds {
+        let (class, verdict) =
+            if threshold.held { ("good", "✓ held") } else { ("bad", "✗ broken") };
+        let measured = threshold.measured.as_deref().unwrap_or("nothing to measure");
+        table.row([
+            format!("<code>{}</code>", escape(&threshold.rule)),
+            escape(measured),
+            format!("<span class=\"{class}\">{verdict}</span>"),
+        ]);
+    }
+    card(
+        "Thresholds",
+        "Rules of the scenario or of --threshold. A broken one fails the run.",
+        &table.end(),
+    )
+}
+
+fn violations(report: &Report) -> String {
+    let told = report.violations.iter().map(violation).collect::<String>();
+    let untold = match report.violations_untold {
+        0 => String::new(),
+        more => format!("<p>And {} more.</p>", count(more)),
+    };
+    let explanation = match report.violation_count() {
+        0 => {
+            "None: no partition had two owners, no epoch went back, no acknowledged commit was \
+             lost, no fenced member was believed."
+        }
+        _ => {
+            "What the coordinator must never do, with the events that show it, oldest first. \
+             Times in events are microseconds since the start."
+        }
+    };
+    card("Violations", explanation, &(told + &untold))
+}
+
+fn violation(violation: &Violation) -> String {
+    let events = violation.events.iter().map(|event| escape(&event.to_string()) + "\n");
+    let events = match violation.events.len() {
+        0 => String::new(),
+        _ => format!("<pre>{}</pre>", events.collect::<String>()),
+    };
+    format!(
+        "<details open=\"open\"><summary><span class=\"bad\">{}</span> at {:.6} s in group {}: {}\
+         </summary>{events}</details>",
+        escape(&violation.rule),
+        violation.at,
+        escape(&violation.group),
+        escape(&violation.what),
+    )
+}
+
+fn errors(report: &Report) -> String {
+    if report.errors.is_empty() {
+        return card("Errors", "None: no answer had an error code.", "");
+    }
+    let mut errors: Vec<_> = report.errors.iter().collect();
+    errors.sort_by_key(|error| std::cmp::Reverse(error.count));
+    let mut table = Table::new(&["error", "code", "answer to", "count"], 3);
+    for error in errors {
+        let code = error.code.to_string();
+        table.row([escape(&error.name), code, escape(&error.api), count(error.count)]);
+    }
+    card(
+        "Errors",
+        "Error codes in answers. Some belong to a rebalance: REBALANCE_IN_PROGRESS tells members \
+         to join, MEMBER_ID_REQUIRED hands out an id.",
+        &table.end(),
+    )
+}
+
+fn failed(report: &Report) -> String {
+    let members = &report.members;
+    if members.failed_count == 0 {
+        return String::new();
+    }
+    let mut table = Table::new(&["group", "member", "at", "reason"], 4);
+    for member in &members.failed {
+        let (number, at) = (member.member.to_string(), clock(member.at));
+        table.row([escape(&member.group), number, at, escape(&member.reason)]);
+    }
+    let more = members.failed_count.saturating_sub(members.failed.len() as u64);
+    let more = if more > 0 { format!("<p>And {} more.</p>", count(more)) } else { String::new() };
+    card(
+        "Failed members",
+        "They could not go on; the run went on without them.",
+        &(table.end() + &more),
+    )
+}
+
+fn phases(report: &Report) -> String {
+    let problems = report.phases.iter().filter_map(|phase| {
+        let problem = escape(phase.problem.as_ref()?);
+        Some(format!("<dt>{}</dt><dd class=\"warm\">{problem}</dd>", escape(&phase.name)))
+    });
+    let problems: String = problems.collect();
+    if problems.is_empty() {
+        return String::new();
+    }
+    card(
+        "Problems of phases",
+        "The run went on with the next phase.",
+        &format!("<dl>{problems}</dl>"),
+    )
+}
+
+pub(super) fn facts(report: &Report) -> String {
+    let run = &report.run;
+    let cluster = run.cluster_id.as_deref().unwrap_or("without an id");
+    let mut facts = vec![
+        ("Command", run.command.join(" ")),
+        ("Scenario", format!("{}: {}", run.scenario, run.description)),
+        ("Seed", run.seed.to_string()),
+        ("Started", run.started_at.clone()),
+        ("Cluster", format!("{cluster}, {} brokers, reached at {}", run.brokers, run.bootstrap)),
+        ("Load from", format!("{} cores of {}", run.cores, run.host)),
+        ("Load generator", usage(&report.load_generator, run.duration_seconds)),
+    ];
+    facts.extend(report.server.as_ref().map(|u| ("Server", usage(u, run.duration_seconds))));
+    facts.push(("Memory of a member", bytes(report.members.memory_bytes_each)));
+    facts.push((
+        "Traffic",
+        format!("{} sent, {} received", bytes(report.bytes_sent), bytes(report.bytes_received)),
+    ));
+    let footer = format!("<footer>Written by {}.</footer>\n", escape(&run.tool));
+    card("The run", "Enough to repeat it.", &list(&facts)) + &footer
+}
+
+fn usage(usage: &Usage, seconds: f64) -> String {
+    let share = if seconds > 0.0 { usage.cpu_seconds / seconds * 100.0 } else { 0.0 };
+    format!(
+        "{} CPU-seconds ({} % of a core), {} of memory at most",
+        number(usage.cpu_seconds),
+        number(share),
+        bytes(usage.memory_bytes_max)
+    )
+}
