@@ -21,6 +21,7 @@ pub mod measure;
 pub mod member;
 pub mod plan;
 pub mod report;
+pub mod scenario;
 pub mod time;
 pub mod topics;
 pub mod wire;

@@ -1,0 +1,283 @@
+//! Who is in a run: the groups of a scenario with their members, under the names that the cluster
+//! sees.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kafka_protocol::protocol::StrBytes;
+
+use super::Problem;
+use super::file::{Group, Load as LoadTable, Protocol as ProtocolTable, Scenario};
+use crate::plan::{
+    Backoff, ClassicAssignor, GroupIndex, GroupPlan, Load, MemberIndex, MemberPlan, Partition,
+    Protocol, Subscription, TopicIndex, Workload,
+};
+use crate::topics::Topics;
+
+/// In front of the names of all topics and groups that muster-load makes.
+pub(super) const PREFIX: &str = "muster-load-";
+
+/// All groups of a run. A member's index tells its group: those of a group follow each other.
+#[derive(Clone, Debug)]
+pub struct Cast {
+    groups: Vec<CastGroup>,
+}
+
+#[derive(Clone, Debug)]
+struct CastGroup {
+    plan: Arc<GroupPlan>,
+    /// The name of its table in the scenario.
+    table: String,
+    members: Range<u32>,
+    static_members: u32,
+    racks: Vec<StrBytes>,
+    workload: Workload,
+}
+
+impl Cast {
+    /// `topics` must have all topics of [`topic_names`]; it is an error of the cluster if not.
+    pub fn new(scenario: &Scenario, run: &str, topics: &Topics) -> Result<Self, Problem> {
+        let by_table = topic_indices(scenario, run, topics)?;
+        let mut groups = Vec::new();
+        let mut next_member = 0;
+        for table in &scenario.groups {
+            for number in 0..table.count {
+                let index = GroupIndex(groups.len() as u32);
+                let id = format!("{PREFIX}{run}-{}", numbered(&table.name, table.count, number));
+                let subscription = subscription(scenario, table, run, &by_table);
+                let plan = group_plan(table, index, id.into(), subscription, topics)?;
+                let members = next_member..next_member + table.members;
+                next_member = members.end;
+                groups.push(CastGroup::new(table, Arc::new(plan), members));
+            }
+        }
+        Ok(Self { groups })
+    }
+
+    pub fn groups(&self) -> impl Iterator<Item = &Arc<GroupPlan>> {
+        self.groups.iter().map(|group| &group.plan)
+    }
+
+    pub fn group(&self, group: GroupIndex) -> &Arc<GroupPlan> {
+        &self.groups[group.0 as usize].plan
+    }
+
+    /// All groups of these tables; of all tables if none is named.
+    pub fn groups_named(&self, tables: &[String]) -> Vec<GroupIndex> {
+        let of_tables = |group: &&CastGroup| tables.is_empty() || tables.contains(&group.table);
+        self.groups.iter().filter(of_tables).map(|group| group.plan.index).collect()
+    }
+
+    /// The indices of a group's members.
+    pub fn members(&self, group: GroupIndex) -> Range<u32> {
+        self.groups[group.0 as usize].members.clone()
+    }
+
+    pub fn member_count(&self) -> u32 {
+        self.groups.last().map_or(0, |group| group.members.end)
+    }
+
+    /// What the group's members do beside being members when they start.
+    pub fn workload(&self, group: GroupIndex) -> Workload {
+        self.groups[group.0 as usize].workload
+    }
+
+    /// The group of a member; `None` for [`crate::event::OBSERVER`].
+    pub fn group_of(&self, member: MemberIndex) -> Option<GroupIndex> {
+        let after = self.groups.partition_point(|group| group.members.start <= member.0);
+        let group = self.groups.get(after.checked_sub(1)?)?;
+        group.members.contains(&member.0).then_some(group.plan.index)
+    }
+
+    pub fn is_static(&self, member: MemberIndex) -> bool {
+        self.group_of(member).is_some_and(|group| {
+            let group = &self.groups[group.0 as usize];
+            member.0 - group.members.start < group.static_members
+        })
+    }
+
+    /// A member as it is to be started, doing `workload`.
+    pub fn member(&self, group: GroupIndex, member: MemberIndex, workload: Workload) -> MemberPlan {
+        let cast = &self.groups[group.0 as usize];
+        let number = member.0 - cast.members.start;
+        let racks = cast.racks.len() as u32;
+        MemberPlan {
+            index: member,
+            group: cast.plan.clone(),
+            client_id: format!("{}-{number}", cast.plan.id.as_str()).into(),
+            instance_id: (number < cast.static_members)
+                .then(|| format!("{}-{number}", cast.plan.id.as_str()).into()),
+            rack: (racks > 0).then(|| cast.racks[(number % racks) as usize].clone()),
+            workload,
+        }
+    }
+
+    /// All partitions that a group has to do with.
+    pub fn partitions(&self, group: GroupIndex, topics: &Topics) -> Arc<[Partition]> {
+        partitions_of(self.groups[group.0 as usize].plan.subscription.topics(), topics)
+    }
+}
+
+impl CastGroup {
+    fn new(table: &Group, plan: Arc<GroupPlan>, members: Range<u32>) -> Self {
+        Self {
+            plan,
+            table: table.name.clone(),
+            static_members: table.static_members.map_or(0, |amount| amount.of(table.members)),
+            members,
+            racks: table.racks.0.iter().map(|rack| rack.as_str().to_owned().into()).collect(),
+            workload: workload(table.commit, table.fetch, table.heartbeat),
+        }
+    }
+}
+
+/// The topics to make, with their partition counts.
+pub(super) fn topic_names(scenario: &Scenario, run: &str) -> Vec<(StrBytes, u32)> {
+    let tables = scenario.topics.iter();
+    let names = tables.flat_map(|table| {
+        (0..table.count).map(move |number| {
+            let name = numbered(&table.name, table.count, number);
+            (format!("{PREFIX}{run}-{name}").into(), table.partitions)
+        })
+    });
+    names.collect()
+}
+
+/// The names of the topics that these tables stand for; all tables if none is named.
+pub(super) fn topics_of_tables(scenario: &Scenario, run: &str, tables: &[String]) -> Vec<StrBytes> {
+    let chosen = scenario.topics.iter().filter(|t| tables.is_empty() || tables.contains(&t.name));
+    let only = Scenario { topics: chosen.cloned().collect(), ..scenario.clone() };
+    topic_names(&only, run).into_iter().map(|(name, _)| name).collect()
+}
+
+pub(super) fn workload(
+    commit: Option<LoadTable>,
+    fetch: Option<LoadTable>,
+    heartbeat: Option<LoadTable>,
+) -> Workload {
+    let load = |table: LoadTable| Load {
+        rate: table.per_second(),
+        in_flight: table.in_flight,
+        partitions: table.partitions,
+    };
+    Workload { commit: commit.map(load), fetch: fetch.map(load), heartbeat: heartbeat.map(load) }
+}
+
+fn numbered(name: &str, count: u32, number: u32) -> String {
+    if count == 1 { name.to_owned() } else { format!("{name}-{number}") }
+}
+
+type TopicsByTable<'a> = BTreeMap<&'a str, Vec<TopicIndex>>;
+
+fn topic_indices<'a>(
+    scenario: &'a Scenario,
+    run: &str,
+    topics: &Topics,
+) -> Result<TopicsByTable<'a>, Problem> {
+    let mut names = topic_names(scenario, run).into_iter();
+    let mut by_table = TopicsByTable::new();
+    for table in &scenario.topics {
+        for (name, _) in names.by_ref().take(table.count as usize) {
+            let index = topics.named(&name).ok_or_else(|| {
+                Problem(format!(
+                    "the cluster does not know the topic {} that it made",
+                    name.as_str()
+                ))
+            })?;
+            by_table.entry(table.name.as_str()).or_default().push(index);
+        }
+    }
+    Ok(by_table)
+}
+
+fn subscription(
+    scenario: &Scenario,
+    group: &Group,
+    run: &str,
+    by_table: &TopicsByTable<'_>,
+) -> Subscription {
+    let tables: Vec<_> = scenario
+        .topics
+        .iter()
+        .filter(|table| group.topics.0.is_empty() || group.topics.0.contains(&table.name))
+        .collect();
+    let indices = tables.iter().flat_map(|table| &by_table[table.name.as_str()]).copied();
+    let topics: Arc<[TopicIndex]> = indices.collect();
+    if !group.regex {
+        return Subscription::Topics(topics);
+    }
+    // Names have nothing but letters, digits, '_' and '-': nothing to escape.
+    let alternatives: Vec<String> = tables
+        .iter()
+        .map(|table| format!("{}{}", table.name, if table.count == 1 { "" } else { "-[0-9]+" }))
+        .collect();
+    let pattern = format!("{PREFIX}{run}-({})", alternatives.join("|"));
+    Subscription::Regex { pattern: pattern.into(), matches: topics }
+}
+
+fn group_plan(
+    table: &Group,
+    index: GroupIndex,
+    id: StrBytes,
+    subscription: Subscription,
+    topics: &Topics,
+) -> Result<GroupPlan, Problem> {
+    Ok(GroupPlan {
+        index,
+        id,
+        protocol: protocol(table, &subscription, topics)?,
+        subscription,
+        session_timeout: table.session_timeout.0,
+        heartbeat_interval: table.heartbeat_interval.0,
+        rebalance_timeout: table.rebalance_timeout.0,
+        revocation_takes: table.revocation_takes.map_or(Duration::ZERO, |span| span.0),
+        fetches_on_assignment: table.fetch_on_assignment,
+        backoff: Backoff { initial: table.backoff.0, max: table.backoff_max.0 },
+    })
+}
+
+fn protocol(
+    table: &Group,
+    subscription: &Subscription,
+    topics: &Topics,
+) -> Result<Protocol, Problem> {
+    Ok(match table.protocol {
+        ProtocolTable::Classic => {
+            Protocol::Classic { assignors: classic_assignors(&table.assignor.0).map_err(Problem)? }
+        }
+        ProtocolTable::Consumer => Protocol::Consumer {
+            assignor: table.assignor.0.first().map(|name| name.clone().into()),
+        },
+        ProtocolTable::Manual => {
+            Protocol::Manual { partitions: partitions_of(subscription.topics(), topics) }
+        }
+    })
+}
+
+/// By Kafka's names. Without any, what Java consumers have by default.
+pub(super) fn classic_assignors(names: &[String]) -> Result<Vec<ClassicAssignor>, String> {
+    use ClassicAssignor::{CooperativeSticky, Range, RoundRobin, Sticky};
+    if names.is_empty() {
+        return Ok(vec![Range, CooperativeSticky]);
+    }
+    let assignor = |name: &String| match name.as_str() {
+        "range" => Ok(Range),
+        "roundrobin" => Ok(RoundRobin),
+        "sticky" => Ok(Sticky),
+        "cooperative-sticky" => Ok(CooperativeSticky),
+        other => Err(format!(
+            "classic members have no assignor {other}: there are range, roundrobin, sticky and \
+             cooperative-sticky"
+        )),
+    };
+    names.iter().map(assignor).collect()
+}
+
+fn partitions_of(indices: &[TopicIndex], topics: &Topics) -> Arc<[Partition]> {
+    let of = |&topic: &TopicIndex| {
+        (0..topics.partitions(topic)).map(move |number| Partition { topic, number })
+    };
+    indices.iter().flat_map(of).collect()
+}

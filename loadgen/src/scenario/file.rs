@@ -1,0 +1,334 @@
+//! What stands in a scenario file, key by key. SCENARIOS.md explains it to those who write them.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::values::{Amount, Span, Words};
+use crate::event::Stop;
+use crate::report::thresholds::Rule;
+
+/// A scenario as written. [`super::validate`] says whether it makes sense.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Scenario {
+    /// One line.
+    pub description: String,
+    /// After this it winds down, wherever it is. `--duration` goes before it.
+    #[serde(default = "ten_minutes")]
+    pub duration: Span,
+    /// Of the topics that it makes; -1 leaves it to the cluster.
+    #[serde(default = "one")]
+    pub replication: i16,
+    #[serde(rename = "topic", default)]
+    pub topics: Vec<Topic>,
+    #[serde(rename = "group", default)]
+    pub groups: Vec<Group>,
+    #[serde(rename = "phase", default)]
+    pub phases: Vec<Phase>,
+    pub repeat: Option<Repeat>,
+    /// Rules as `commit.p99 < 5ms`, checked at the end.
+    #[serde(default)]
+    pub thresholds: Vec<Rule>,
+}
+
+/// Topics that are made for the run and deleted after it.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Topic {
+    pub name: String,
+    /// More than one get `-0`, `-1`, ... behind the name.
+    #[serde(default = "one")]
+    pub count: u32,
+    pub partitions: u32,
+}
+
+/// Groups that are alike.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Group {
+    pub name: String,
+    /// More than one get `-0`, `-1`, ... behind the name.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// At most this many in each group; phases start them.
+    #[serde(default = "one")]
+    pub members: u32,
+    pub protocol: Protocol,
+    /// Left out, with a note, where the cluster does not offer what the protocol needs.
+    #[serde(default)]
+    pub optional: bool,
+    /// Classic: names of assignors, the first preferred. Consumer: one that the server has.
+    #[serde(default)]
+    pub assignor: Words,
+    /// Names of topic tables; all if left out.
+    #[serde(default)]
+    pub topics: Words,
+    /// Subscribes by a pattern that matches those topics, instead of by their names.
+    #[serde(default)]
+    pub regex: bool,
+    /// How many of the members have a `group.instance.id`.
+    #[serde(default, rename = "static")]
+    pub static_members: Option<Amount>,
+    /// Given to the members in turn.
+    #[serde(default)]
+    pub racks: Words,
+    /// Classic only, as the next: a consumer group's are the server's to say.
+    #[serde(default = "forty_five_seconds")]
+    pub session_timeout: Span,
+    #[serde(default = "three_seconds")]
+    pub heartbeat_interval: Span,
+    #[serde(default = "one_minute")]
+    pub rebalance_timeout: Span,
+    /// How long a member takes to give up partitions.
+    #[serde(default)]
+    pub revocation_takes: Option<Span>,
+    #[serde(default = "yes")]
+    pub fetch_on_assignment: bool,
+    #[serde(default = "hundred_millis")]
+    pub backoff: Span,
+    #[serde(default = "one_second")]
+    pub backoff_max: Span,
+    /// From the start on; a phase's `work` changes them.
+    pub commit: Option<Load>,
+    pub fetch: Option<Load>,
+    pub heartbeat: Option<Load>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    Classic,
+    Consumer,
+    /// One client without membership, which commits and fetches all partitions of its topics.
+    Manual,
+}
+
+/// Requests of each member.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Load {
+    /// Requests a second: an open loop. Neither this nor `every`: a closed loop.
+    pub rate: Option<f64>,
+    /// The same by its interval.
+    pub every: Option<Span>,
+    #[serde(default = "one")]
+    pub in_flight: u32,
+    /// In each request; 0 means all that the member owns.
+    #[serde(default)]
+    pub partitions: u32,
+}
+
+/// Things to do, all at once from the beginning of the phase, and when it is over.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Phase {
+    pub name: String,
+    pub start: Option<Start>,
+    pub leave: Option<Stopping>,
+    pub close: Option<Stopping>,
+    pub crash: Option<Stopping>,
+    pub roll: Option<Roll>,
+    pub churn: Option<Churn>,
+    pub work: Option<Work>,
+    pub add_partitions: Option<AddPartitions>,
+    pub read_offsets: Option<Of>,
+    pub delete_groups: Option<Of>,
+    /// Waits until connections break, and for the gap to end.
+    #[serde(default)]
+    pub coordinator_restart: bool,
+    /// A fixed time. Neither this nor `until`: over as soon as all is done.
+    pub lasts: Option<Span>,
+    pub until: Option<Until>,
+    /// How long groups must have stood still.
+    pub settle: Option<Span>,
+    /// How long to wait for `until` and for what is to be done; after it the phase has a problem.
+    pub limit: Option<Span>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Until {
+    Stable,
+}
+
+/// Which groups: all if left out.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Of {
+    #[serde(default)]
+    pub groups: Words,
+}
+
+/// Starts members that are down, in the order of their numbers.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Start {
+    #[serde(default)]
+    pub groups: Words,
+    #[serde(default = "all")]
+    pub members: Amount,
+    /// Evenly over this time.
+    pub over: Option<Span>,
+}
+
+/// Stops members, which are drawn by lot.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Stopping {
+    #[serde(default)]
+    pub groups: Words,
+    #[serde(default = "all")]
+    pub members: Amount,
+    pub over: Option<Span>,
+    /// Starts each again so long after it has stopped.
+    pub return_after: Option<Span>,
+}
+
+/// A rolling restart: in each group, a few members at a time, in the order of their numbers.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Roll {
+    #[serde(default)]
+    pub groups: Words,
+    #[serde(default = "all")]
+    pub members: Amount,
+    #[serde(default)]
+    pub how: How,
+    #[serde(default = "one")]
+    pub at_once: u32,
+    /// Between stop and start.
+    #[serde(default = "one_second")]
+    pub down: Span,
+    /// The next ones so long after the last; if left out, as soon as the group is stable again.
+    pub every: Option<Span>,
+}
+
+/// Members stop at random moments and come back.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Churn {
+    #[serde(default)]
+    pub groups: Words,
+    /// Stops a second, over all these groups.
+    pub rate: f64,
+    #[serde(default)]
+    pub how: Hows,
+    #[serde(default = "one_second")]
+    pub down: Span,
+}
+
+/// How a member stops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum How {
+    #[default]
+    Leave,
+    Close,
+    Crash,
+}
+
+/// One of these, drawn by lot.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(transparent)]
+pub struct Hows(pub Vec<How>);
+
+impl Default for Hows {
+    fn default() -> Self {
+        Self(vec![How::Leave, How::Crash])
+    }
+}
+
+/// The loads of these groups from now on; what is not named ends.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Work {
+    #[serde(default)]
+    pub groups: Words,
+    pub commit: Option<Load>,
+    pub fetch: Option<Load>,
+    pub heartbeat: Option<Load>,
+}
+
+/// Topics grow.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct AddPartitions {
+    #[serde(default)]
+    pub topics: Words,
+    /// More in each topic: a count, or a share of what it has.
+    pub by: Amount,
+}
+
+/// After the last phase it goes on with this one, until the duration is over.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Repeat {
+    pub from: String,
+    /// How often all told; without it until the duration is over.
+    pub times: Option<u32>,
+}
+
+impl How {
+    pub fn stop(self) -> Stop {
+        match self {
+            Self::Leave => Stop::Leave,
+            Self::Close => Stop::Close,
+            Self::Crash => Stop::Crash,
+        }
+    }
+}
+
+impl Load {
+    /// Requests a second; `None` for a closed loop.
+    pub fn per_second(&self) -> Option<f64> {
+        self.rate.or_else(|| self.every.map(|every| 1.0 / every.0.as_secs_f64()))
+    }
+}
+
+impl Phase {
+    /// How groups must have stood still before they count as stable.
+    pub fn settle(&self) -> Duration {
+        self.settle.map_or(Duration::from_secs(1), |settle| settle.0)
+    }
+
+    pub fn limit(&self) -> Duration {
+        self.limit.map_or(Duration::from_secs(120), |limit| limit.0)
+    }
+}
+
+fn one<N: From<u8>>() -> N {
+    N::from(1)
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn all() -> Amount {
+    Amount::ALL
+}
+
+fn hundred_millis() -> Span {
+    Span::from_millis(100)
+}
+
+fn one_second() -> Span {
+    Span::from_secs(1)
+}
+
+fn three_seconds() -> Span {
+    Span::from_secs(3)
+}
+
+fn forty_five_seconds() -> Span {
+    Span::from_secs(45)
+}
+
+fn one_minute() -> Span {
+    Span::from_secs(60)
+}
+
+fn ten_minutes() -> Span {
+    Span::from_secs(600)
+}

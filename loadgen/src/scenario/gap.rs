@@ -1,0 +1,76 @@
+//! The gap of a coordinator's restart: from the first connection that breaks until all members that
+//! lost theirs have been answered again.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::conductor::{Cause, Orders, Trigger};
+use crate::event::{Event, EventKind, OBSERVER};
+use crate::plan::{GroupIndex, MemberIndex};
+use crate::time::Time;
+
+#[derive(Default, Debug)]
+pub(super) struct Gap {
+    began: Option<Time>,
+    /// When the last of them was answered.
+    ended: Time,
+    groups: BTreeSet<GroupIndex>,
+    without_answer: BTreeSet<MemberIndex>,
+}
+
+impl Gap {
+    pub(super) fn hear(&mut self, event: &Event, orders: &mut Orders) {
+        match event.kind {
+            EventKind::Disconnected => self.broke(event, orders),
+            EventKind::Alive { .. }
+            | EventKind::Joined { .. }
+            | EventKind::Fetched { .. }
+            | EventKind::CommitAnswered { .. }
+            // Those that ended are not waited for.
+            | EventKind::Stopped { .. }
+            | EventKind::Failed { .. }
+                if self.without_answer.remove(&event.member) =>
+            {
+                self.ended = event.at;
+            }
+            _ => {}
+        }
+    }
+
+    fn broke(&mut self, event: &Event, orders: &mut Orders) {
+        if event.member == OBSERVER {
+            return;
+        }
+        self.began.get_or_insert(event.at);
+        if self.groups.insert(event.group) {
+            let cause = Cause::CoordinatorRestarted;
+            orders.triggers.push(Trigger { at: event.at, group: event.group, cause });
+        }
+        self.without_answer.insert(event.member);
+    }
+
+    pub(super) fn began(&self) -> Option<Time> {
+        self.began
+    }
+
+    /// Whether it came, and is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.began.is_some() && self.without_answer.is_empty()
+    }
+
+    /// How long it was, once it is over.
+    pub(super) fn length(&self) -> Option<Duration> {
+        self.began.filter(|_| self.is_over()).map(|began| self.ended.since(began))
+    }
+
+    /// One sentence.
+    pub(super) fn told(&self) -> Option<String> {
+        let (began, length) = (self.began?, self.length()?);
+        Some(format!(
+            "connections broke at {:.1} s; all members that lost theirs were answered again after \
+             {:.3} s",
+            began.seconds(),
+            length.as_secs_f64()
+        ))
+    }
+}

@@ -1,0 +1,49 @@
+//! The scenarios that come with muster-load: files to run by name, and to copy.
+
+/// A scenario that is built in.
+#[derive(Clone, Copy, Debug)]
+pub struct BuiltIn {
+    pub name: &'static str,
+    /// Its file.
+    pub toml: &'static str,
+}
+
+macro_rules! library {
+    ($($name:literal),* $(,)?) => {
+        &[$(BuiltIn {
+            name: $name,
+            toml: include_str!(concat!("../../scenarios/", $name, ".toml")),
+        }),*]
+    };
+}
+
+/// All of them, the default first.
+pub const BUILT_IN: &[BuiltIn] = library![
+    "quick",
+    "join-storm",
+    "steady",
+    "rolling-restart",
+    "rolling-restart-static",
+    "crash",
+    "scale-up",
+    "scale-down",
+    "partition-growth",
+    "commit",
+    "fetch-offsets",
+    "many-groups",
+    "coordinator-restart",
+    "mixed",
+    "soak",
+];
+
+pub fn built_in(name: &str) -> Option<&'static BuiltIn> {
+    BUILT_IN.iter().find(|built_in| built_in.name == name)
+}
+
+impl BuiltIn {
+    /// Its one line.
+    pub fn description(&self) -> String {
+        let file = toml::from_str::<super::Scenario>(self.toml);
+        file.map_or_else(|error| error.to_string(), |scenario| scenario.description)
+    }
+}

@@ -1,0 +1,126 @@
+//! What a run is to do: scenario files and the built-in ones, what makes them valid, and the
+//! conductor that turns them into commands.
+
+mod agenda;
+mod cast;
+mod conductor;
+mod file;
+mod gap;
+mod library;
+mod overrides;
+mod phase;
+mod roster;
+mod tasks;
+mod validate;
+mod values;
+mod wind_down;
+
+use serde::Deserialize;
+
+pub use cast::Cast;
+pub use conductor::{Cause, Conductor, Orders, Place, Settings, Status, Trigger};
+pub use file::Scenario;
+pub use library::{BUILT_IN, BuiltIn, built_in};
+pub use overrides::Overrides;
+pub use validate::Limits;
+
+use crate::member::Versions;
+
+/// Why a scenario can't be run, or a file not be read: one sentence.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Problem(pub String);
+
+/// A scenario that makes sense, and what it is called.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Named {
+    pub name: String,
+    pub scenario: Scenario,
+}
+
+/// Loads a built-in scenario by its name or a user's by its file name, with what the command line
+/// puts in the place of what is written there.
+pub fn load(source: &str, overrides: &Overrides, limits: &Limits) -> Result<Named, Problem> {
+    let (name, text) = text_of(source)?;
+    let scenario = parse(&name, &text, overrides)?;
+    validate::validate(&scenario, limits).map_err(|what| Problem(format!("{name}: {what}")))?;
+    Ok(Named { name, scenario })
+}
+
+/// ConsumerGroupHeartbeat.
+const CONSUMER_GROUPS: i16 = 68;
+
+impl Named {
+    /// Leaves out optional groups that the cluster has no protocol for; says so in sentences.
+    pub fn fit(&mut self, versions: &Versions) -> Result<Vec<String>, Problem> {
+        if versions.of(CONSUMER_GROUPS).is_some() {
+            return Ok(Vec::new());
+        }
+        let needs = |group: &&file::Group| group.protocol == file::Protocol::Consumer;
+        let all = &mut self.scenario.groups;
+        if let Some(group) = all.iter().find(|group| needs(group) && !group.optional) {
+            return Err(Problem(format!(
+                "the cluster does not offer ConsumerGroupHeartbeat (KIP-848), which group {} \
+                 needs; --protocol classic does without",
+                group.name
+            )));
+        }
+        let left_out = all.iter().filter(needs).map(|group| group.name.as_str());
+        let left_out: Vec<&str> = left_out.collect();
+        if left_out.is_empty() {
+            return Ok(Vec::new());
+        }
+        let note = format!(
+            "without {}: the cluster does not offer ConsumerGroupHeartbeat (KIP-848)",
+            left_out.join(", ")
+        );
+        all.retain(|group| !needs(&group));
+        match all.is_empty() {
+            true => Err(Problem(format!("nothing is left to run {note}"))),
+            false => Ok(vec![note]),
+        }
+    }
+}
+
+fn text_of(source: &str) -> Result<(String, String), Problem> {
+    if let Some(built_in) = built_in(source) {
+        return Ok((built_in.name.to_owned(), built_in.toml.to_owned()));
+    }
+    let path = std::path::Path::new(source);
+    if !path.exists() && !source.contains(['/', '.']) {
+        return Err(Problem(format!(
+            "no scenario is called {source}, and there is no such file; --list shows what there is"
+        )));
+    }
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Problem(format!("{source} can't be read: {error}")))?;
+    let stem = path.file_stem().unwrap_or(path.as_os_str());
+    Ok((stem.to_string_lossy().into_owned(), text))
+}
+
+/// Reads the text as it is first, so that an error can name its line and column.
+fn parse(name: &str, text: &str, overrides: &Overrides) -> Result<Scenario, Problem> {
+    let written: Scenario = toml::from_str(text).map_err(|error| at_line(name, text, &error))?;
+    if overrides.is_empty() {
+        return Ok(written);
+    }
+    let mut table: toml::Table =
+        toml::from_str(text).map_err(|error| at_line(name, text, &error))?;
+    overrides.apply(&mut table).map_err(|what| Problem(format!("{name}: {what}")))?;
+    Scenario::deserialize(table).map_err(|error| {
+        let what = error.message().trim_end().replace('\n', " ");
+        Problem(format!("{name}, changed by the command line: {what}"))
+    })
+}
+
+fn at_line(name: &str, text: &str, error: &toml::de::Error) -> Problem {
+    let what = error.message().trim_end().replace('\n', ", ");
+    let Some(span) = error.span() else { return Problem(format!("{name}: {what}")) };
+    let before = text.get(..span.start).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
+    Problem(format!("{name}, line {line}, column {column}: {what}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! What muster-load asks of the cluster for itself: a few tasks at a time, so that deleting a
+//! thousand groups is no load test of its own.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::driver::command::{Command, Task, TaskError, TaskOutcome};
+
+const AT_ONCE: usize = 32;
+
+#[derive(Default, Debug)]
+pub(super) struct Tasks {
+    next: u64,
+    waiting: VecDeque<Task>,
+    under_way: BTreeMap<u64, Task>,
+    /// Why tasks failed, since this was asked last.
+    failures: Vec<String>,
+}
+
+impl Tasks {
+    pub(super) fn ask(&mut self, task: Task) {
+        self.waiting.push_back(task);
+    }
+
+    /// Whether one is waiting or under way.
+    pub(super) fn are_left(&self) -> bool {
+        !self.waiting.is_empty() || !self.under_way.is_empty()
+    }
+
+    /// What can be told now.
+    pub(super) fn tell(&mut self, commands: &mut Vec<Command>) {
+        while self.under_way.len() < AT_ONCE
+            && let Some(task) = self.waiting.pop_front()
+        {
+            let id = self.next;
+            self.next += 1;
+            self.under_way.insert(id, task.clone());
+            commands.push(Command::Task { id, task });
+        }
+    }
+
+    /// Takes in the end of one, and gives what it was with what came of it, unless it failed.
+    pub(super) fn done(
+        &mut self,
+        id: u64,
+        result: &Result<TaskOutcome, TaskError>,
+    ) -> Option<(Task, TaskOutcome)> {
+        let task = self.under_way.remove(&id)?;
+        match result {
+            Ok(outcome) => Some((task, outcome.clone())),
+            Err(error) => {
+                self.failures.push(error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Forgets those that were not told yet.
+    pub(super) fn forget_waiting(&mut self) {
+        self.waiting.clear();
+    }
+
+    pub(super) fn take_failures(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.failures)
+    }
+}

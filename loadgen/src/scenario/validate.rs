@@ -1,0 +1,282 @@
+//! Whether a scenario makes sense: one clear sentence about the first thing that does not.
+
+use std::collections::BTreeSet;
+
+use super::cast::classic_assignors;
+use super::file::{Group, How, Load, Phase, Protocol, Scenario, Topic};
+use super::values::{Amount, Words};
+
+/// What a scenario may ask for at most, so that a slip of a zero does not take the machine.
+const TOPICS: u64 = 10_000;
+const PARTITIONS: u64 = 1_000_000;
+const GROUPS: u64 = 100_000;
+const MEMBERS: u64 = 1_000_000;
+const IN_FLIGHT: u32 = 10_000;
+const RATE: f64 = 1_000_000.0;
+/// Kafka takes 249 in the name of a topic, of which the prefix and a number need some.
+const NAME: usize = 100;
+
+/// What comes from the command line and must fit the scenario.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    pub members_per_connection: u32,
+}
+
+pub(super) fn validate(scenario: &Scenario, limits: &Limits) -> Result<(), String> {
+    require(!scenario.groups.is_empty(), || "it has no [[group]]".into())?;
+    require(!scenario.topics.is_empty(), || "it has no [[topic]]".into())?;
+    require(!scenario.phases.is_empty(), || "it has no [[phase]]".into())?;
+    require(scenario.replication != 0 && scenario.replication >= -1, || {
+        "replication is the number of replicas, or -1 for the cluster's default".into()
+    })?;
+    require(!scenario.duration.0.is_zero(), || "a duration of 0 leaves no time to run".into())?;
+    names("topic", scenario.topics.iter().map(|topic| topic.name.as_str()))?;
+    names("group", scenario.groups.iter().map(|group| group.name.as_str()))?;
+    names("phase", scenario.phases.iter().map(|phase| phase.name.as_str()))?;
+    for topic in &scenario.topics {
+        validate_topic(topic).map_err(|what| format!("topic {}: {what}", topic.name))?;
+    }
+    for group in &scenario.groups {
+        validate_group(scenario, group, limits)
+            .map_err(|what| format!("group {}: {what}", group.name))?;
+    }
+    for phase in &scenario.phases {
+        validate_phase(scenario, phase).map_err(|what| format!("phase {}: {what}", phase.name))?;
+    }
+    validate_repeat(scenario)?;
+    validate_totals(scenario)
+}
+
+fn require(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+fn names<'a>(kind: &str, names: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        let good = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        require((1..=NAME).contains(&name.len()) && name.chars().all(good), || {
+            format!("{kind} {name:?}: a name has 1 to {NAME} letters, digits, '-' and '_'")
+        })?;
+        require(seen.insert(name), || format!("two of {kind} are called {name}"))?;
+    }
+    Ok(())
+}
+
+fn validate_topic(topic: &Topic) -> Result<(), String> {
+    require(topic.count > 0, || "a count of 0 makes none".into())?;
+    require(topic.partitions > 0, || "a topic has at least one partition".into())
+}
+
+fn validate_group(scenario: &Scenario, group: &Group, limits: &Limits) -> Result<(), String> {
+    require(group.count > 0, || "a count of 0 makes none".into())?;
+    require(group.members > 0, || "a group has at least one member".into())?;
+    known(&group.topics, "topic", scenario.topics.iter().map(|topic| topic.name.as_str()))?;
+    validate_membership(group, limits)?;
+    validate_timeouts(group)?;
+    for (name, load) in
+        [("commit", group.commit), ("fetch", group.fetch), ("heartbeat", group.heartbeat)]
+    {
+        validate_load(name, load)?;
+    }
+    require(group.heartbeat.is_none() || group.protocol != Protocol::Manual, || {
+        "a manual group has no membership to keep alive with heartbeat".into()
+    })
+}
+
+fn validate_membership(group: &Group, limits: &Limits) -> Result<(), String> {
+    let static_members = group.static_members.unwrap_or(Amount::Count(0)).of(group.members);
+    require(static_members <= group.members, || {
+        format!("{static_members} static members are more than its {} members", group.members)
+    })?;
+    match group.protocol {
+        Protocol::Classic => {
+            classic_assignors(&group.assignor.0)?;
+            require(limits.members_per_connection == 1, || {
+                "classic members can't share connections (--members-per-connection): an answer to \
+                 one that joins would hold up the others"
+                    .into()
+            })
+        }
+        Protocol::Consumer => require(group.assignor.0.len() <= 1, || {
+            "the server takes one assignor of a consumer group, not a list".into()
+        }),
+        Protocol::Manual => {
+            require(group.members == 1, || {
+                "a manual group has one member; several clients are several groups (count)".into()
+            })?;
+            require(static_members == 0 && group.assignor.0.is_empty() && !group.regex, || {
+                "a manual group has no membership, so no static, assignor or regex".into()
+            })
+        }
+    }
+}
+
+fn validate_timeouts(group: &Group) -> Result<(), String> {
+    let timeouts = [
+        ("session-timeout", group.session_timeout),
+        ("heartbeat-interval", group.heartbeat_interval),
+        ("rebalance-timeout", group.rebalance_timeout),
+        ("backoff", group.backoff),
+    ];
+    for (name, span) in timeouts {
+        require(!span.0.is_zero(), || format!("{name} is 0"))?;
+        require(span.0.as_millis() <= i32::MAX as u128, || {
+            format!("{name} = {span} is more than the protocol can say")
+        })?;
+    }
+    require(group.heartbeat_interval.0 < group.session_timeout.0, || {
+        format!(
+            "heartbeat-interval = {} is not below session-timeout = {}",
+            group.heartbeat_interval, group.session_timeout
+        )
+    })?;
+    require(group.backoff.0 <= group.backoff_max.0, || {
+        format!("backoff = {} is above backoff-max = {}", group.backoff, group.backoff_max)
+    })
+}
+
+fn validate_load(name: &str, load: Option<Load>) -> Result<(), String> {
+    let Some(load) = load else { return Ok(()) };
+    require(load.rate.is_none() || load.every.is_none(), || {
+        format!("{name} has a rate and every, which say the same")
+    })?;
+    let fits = |rate: f64| rate > 0.0 && rate <= RATE;
+    require(load.per_second().is_none_or(fits), || {
+        format!("{name} is to have more than 0 and at most {RATE} requests a second of a member")
+    })?;
+    require((1..=IN_FLIGHT).contains(&load.in_flight), || {
+        format!("{name} is to have 1 to {IN_FLIGHT} requests in flight, not {}", load.in_flight)
+    })
+}
+
+fn known<'a>(
+    words: &Words,
+    kind: &str,
+    there: impl Iterator<Item = &'a str> + Clone,
+) -> Result<(), String> {
+    for word in &words.0 {
+        require(there.clone().any(|name| name == word), || {
+            let all: Vec<&str> = there.clone().collect();
+            format!("there is no {kind} {word}, only {}", all.join(", "))
+        })?;
+    }
+    Ok(())
+}
+
+fn validate_phase(scenario: &Scenario, phase: &Phase) -> Result<(), String> {
+    require(phase.lasts.is_none() || phase.until.is_none(), || {
+        "it has both lasts and until: one of them ends it".into()
+    })?;
+    validate_starts_and_stops(scenario, phase)?;
+    validate_roll_and_churn(scenario, phase)?;
+    if let Some(work) = &phase.work {
+        groups_of(scenario, &work.groups)?;
+        for (name, load) in
+            [("commit", work.commit), ("fetch", work.fetch), ("heartbeat", work.heartbeat)]
+        {
+            validate_load(name, load)?;
+        }
+    }
+    if let Some(add) = &phase.add_partitions {
+        known(&add.topics, "topic", scenario.topics.iter().map(|topic| topic.name.as_str()))?;
+        require(add.by != Amount::Count(0) && add.by != Amount::Share(0.0), || {
+            "add-partitions by 0 adds none".into()
+        })?;
+    }
+    for of in [&phase.read_offsets, &phase.delete_groups].into_iter().flatten() {
+        groups_of(scenario, &of.groups)?;
+    }
+    require(does_something(phase), || "it does nothing and takes no time".into())
+}
+
+fn does_something(phase: &Phase) -> bool {
+    *phase != Phase { name: phase.name.clone(), ..Phase::default() }
+}
+
+fn groups_of<'a>(scenario: &'a Scenario, words: &'a Words) -> Result<Vec<&'a Group>, String> {
+    known(words, "group", scenario.groups.iter().map(|group| group.name.as_str()))?;
+    let named = |group: &&Group| words.0.is_empty() || words.0.contains(&group.name);
+    Ok(scenario.groups.iter().filter(named).collect())
+}
+
+fn validate_starts_and_stops(scenario: &Scenario, phase: &Phase) -> Result<(), String> {
+    let stops = [(&phase.leave, "leave"), (&phase.crash, "crash"), (&phase.close, "close")];
+    let stops = stops.iter().filter_map(|(stop, how)| Some((stop.as_ref()?, *how)));
+    let amounts = stops.clone().map(|(stop, how)| (&stop.groups, stop.members, how));
+    let start = phase.start.iter().map(|start| (&start.groups, start.members, "start"));
+    for (groups, members, what) in amounts.chain(start) {
+        for group in groups_of(scenario, groups)? {
+            enough(group, members, what)?;
+        }
+    }
+    if let Some(stop) = &phase.close {
+        for group in groups_of(scenario, &stop.groups)? {
+            closes(group, "close")?;
+        }
+    }
+    Ok(())
+}
+
+fn enough(group: &Group, members: Amount, what: &str) -> Result<(), String> {
+    require(members.of(group.members) <= group.members, || {
+        format!("{what} is for {members} members, and group {} has {}", group.name, group.members)
+    })
+}
+
+/// A dynamic member has nothing to come back to.
+fn closes(group: &Group, what: &str) -> Result<(), String> {
+    require(group.static_members.is_some_and(|amount| amount.of(group.members) > 0), || {
+        format!("{what} is for static members, and group {} has none (static)", group.name)
+    })
+}
+
+fn validate_roll_and_churn(scenario: &Scenario, phase: &Phase) -> Result<(), String> {
+    if let Some(roll) = &phase.roll {
+        require(roll.at_once > 0, || "roll with at-once = 0 restarts none".into())?;
+        for group in groups_of(scenario, &roll.groups)? {
+            enough(group, roll.members, "roll")?;
+            if roll.how == How::Close {
+                closes(group, "roll with how = \"close\"")?;
+            }
+        }
+    }
+    if let Some(churn) = &phase.churn {
+        require(churn.rate > 0.0 && churn.rate <= RATE, || {
+            format!("churn is to have a rate above 0 and up to {RATE} a second")
+        })?;
+        require(phase.lasts.is_some(), || "churn needs a time to go on: lasts".into())?;
+        require(!churn.how.0.is_empty(), || "churn needs at least one how".into())?;
+        for group in groups_of(scenario, &churn.groups)? {
+            if churn.how.0 == [How::Close] {
+                closes(group, "churn with how = [\"close\"]")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn validate_repeat(scenario: &Scenario) -> Result<(), String> {
+    let Some(repeat) = &scenario.repeat else { return Ok(()) };
+    let from = Words(vec![repeat.from.clone()]);
+    known(&from, "phase", scenario.phases.iter().map(|phase| phase.name.as_str()))
+        .map_err(|what| format!("repeat: {what}"))?;
+    require(repeat.times != Some(0), || "repeat: 0 times is not at all".into())
+}
+
+fn validate_totals(scenario: &Scenario) -> Result<(), String> {
+    let groups = &scenario.groups;
+    let sum = |of: &dyn Fn(&Group) -> u64| groups.iter().map(of).fold(0, u64::saturating_add);
+    let topics: u64 = scenario.topics.iter().map(|topic| u64::from(topic.count)).sum();
+    let partitions = scenario.topics.iter().map(|t| u64::from(t.count) * u64::from(t.partitions));
+    let totals = [
+        ("topics", topics, TOPICS),
+        ("partitions", partitions.fold(0, u64::saturating_add), PARTITIONS),
+        ("groups", sum(&|group| group.count.into()), GROUPS),
+        ("members", sum(&|group| u64::from(group.count) * u64::from(group.members)), MEMBERS),
+    ];
+    for (what, total, limit) in totals {
+        require(total <= limit, || format!("{total} {what} in all are more than {limit}"))?;
+    }
+    Ok(())
+}
