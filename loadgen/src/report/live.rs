@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::text::{Paint, clock, count, millis, number, plain, shortened};
+use super::text::{Paint, clock, count, counted, millis, number, plain, shortened};
 use crate::member::State;
 
 /// How often the screen is drawn anew, at most.
@@ -16,6 +16,8 @@ const LINES_EVERY: Duration = Duration::from_secs(5);
 /// Fits the terminals that people have; narrower ones wrap.
 const WIDTH: usize = 78;
 const LABEL: usize = 11;
+/// The longest name of a round trip.
+const NAME: usize = 18;
 
 /// How the run is at a moment.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -281,28 +283,26 @@ fn groups(state: &LiveState, paint: Paint) -> String {
 }
 
 fn loads(loads: &[LiveLoad], paint: Paint) -> Vec<String> {
-    let head = format!("{:LABEL$} {:>12} {:>12} {:>12}", "", "a second", "p50", "p99");
+    let head = format!("{:NAME$} {:>12} {:>12} {:>12}", "", "a second", "p50", "p99");
     let row = |load: &LiveLoad| {
         let (p50, p99) = match load.per_second > 0.0 {
             true => (millis(load.p50), millis(load.p99)),
             false => ("–".into(), "–".into()),
         };
-        let name = shortened(&plain(&load.name), LABEL + 6);
-        let rate = number(load.per_second);
-        let rate_width = (LABEL + 13).saturating_sub(name.chars().count().max(LABEL));
-        format!("{name:LABEL$}{rate:>rate_width$} {p50:>12} {p99:>12}")
+        let (name, rate) = (shortened(&plain(&load.name), NAME), number(load.per_second));
+        format!("{name:NAME$} {rate:>12} {p50:>12} {p99:>12}")
     };
     let rows = loads.iter().map(row);
     [paint.dim(&head)].into_iter().filter(|_| !loads.is_empty()).chain(rows).collect()
 }
 
 fn verdict(state: &LiveState, paint: Paint) -> String {
-    let errors = format!("{} errors", count(state.errors));
+    let errors = counted(state.errors, "error");
     let errors = if state.errors > 0 { paint.warm(&errors) } else { errors };
-    let violations = format!("{} violations", count(state.violations));
+    let violations = counted(state.violations, "violation");
     let violations =
         if state.violations > 0 { paint.bad(&violations) } else { paint.good(&violations) };
-    let connections = format!("{} connections", count(state.connections.into()));
+    let connections = counted(state.connections.into(), "connection");
     format!("{:LABEL$} {violations}  {errors}  {}", "checks", paint.dim(&connections))
 }
 
@@ -372,8 +372,8 @@ members     4,480 stable  15 reconciling  505 down
             ███████████████████████████████████████████████████████████▓······
 groups      0 of 1 stable  17 partitions without owner
 rebalances  3  last: 500 crashed: 2.31 s
-                a second          p50          p99
-heartbeat          1,633       212 µs      1.25 ms
+                       a second          p50          p99
+heartbeat                 1,633       212 µs      1.25 ms
 checks      0 violations  12 errors  4,495 connections";
         assert_eq!(shown, expected, "\n{shown}");
     }

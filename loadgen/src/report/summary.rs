@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, pres
 
 use super::model::{Latency, Rebalance, Report, Threshold, Usage, Violation};
 use super::rebalances::{Kind, by_kind, distribution};
-use super::text::{Paint, bytes, clock, count, millis, number, plain, shortened};
+use super::text::{Paint, bytes, clock, count, counted, millis, number, plain, shortened};
 
 const WIDTH: usize = 100;
 const LABEL: usize = 14;
@@ -291,10 +291,6 @@ fn verdict(report: &Report, paint: Paint) -> String {
     };
     let text = counted(violations, "violation") + &thresholds;
     if report.failed() { paint.bad(&text) } else { paint.good(&text) }
-}
-
-fn counted(number: u64, noun: &str) -> String {
-    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
 /// The first `texts` columns hold text, the others numbers.

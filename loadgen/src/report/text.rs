@@ -15,6 +15,11 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
+/// `1 error`, `12 errors`.
+pub(super) fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
 /// A rate or a quantity with three digits that count: `0.0254`, `12.3`, `1,234`. Whole numbers stay
 /// whole.
 pub(super) fn number(value: f64) -> String {
@@ -147,6 +152,8 @@ mod tests {
         assert_eq!(count(999), "999");
         assert_eq!(count(1_000), "1,000");
         assert_eq!(count(12_345_678), "12,345,678");
+        assert_eq!(counted(1, "error"), "1 error");
+        assert_eq!(counted(1_000, "error"), "1,000 errors");
         assert_eq!(number(0.0), "0");
         assert_eq!(number(0.0254), "0.0254");
         assert_eq!(number(0.5), "0.5");

@@ -2,8 +2,8 @@
 //! report.
 //!
 //! A rule is a metric, one of `<` `<=` `>` `>=` `==` `!=`, and a number with a unit: `us`, `ms`,
-//! `s` or `min` for durations, `B`, `KiB`, `MiB` or `GiB` for sizes, none for the rest. Where there was
-//! nothing to measure the rule is broken: a check that looked at nothing must not pass.
+//! `s` or `min` for durations, `B`, `KiB`, `MiB` or `GiB` for sizes, none for the rest. Where there
+//! was nothing to measure the rule is broken: a check that looked at nothing must not pass.
 
 use std::str::FromStr;
 
