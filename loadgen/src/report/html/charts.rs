@@ -7,15 +7,15 @@ use crate::driver::command::RoundTrip;
 use crate::report::model::{Latency, Point, Report};
 use crate::report::text::{clock, count, millis};
 
-/// As [`Point::members`] calls them, from the bottom of the stack to its top.
+/// As [`Point::members`] calls them and what they mean, from the bottom of the stack to its top.
 const STATES: [(&str, &str); 7] = [
-    ("stable", "stable: has all partitions that it was promised"),
-    ("reconciling", "reconciling: gives up partitions, or waits for some"),
-    ("joining", "joining: waits for its assignment"),
-    ("searching", "searching for its coordinator"),
-    ("fenced", "fenced: refused, and will join anew"),
-    ("failed", "failed for good"),
-    ("down", "down: not started, stopped or crashed"),
+    ("stable", "has all partitions that it was promised"),
+    ("reconciling", "gives up partitions, or waits for some"),
+    ("joining", "waits for its assignment"),
+    ("searching", "looks for its coordinator"),
+    ("fenced", "refused, and will join anew"),
+    ("failed", "can't go on"),
+    ("down", "not started, stopped or crashed"),
 ];
 
 /// Requests that a group sends all the time, rather than in a rebalance.
@@ -30,8 +30,9 @@ pub(super) const ROUND_TRIPS: &str = "From when the request was due to its answe
 pub(super) fn states(report: &Report, end: f64, members: f64, of: &str) -> Plot {
     let points = thinned(&report.series.points);
     let seen = |state: &str| points.iter().any(|p| p.members.get(state).is_some_and(|n| *n > 0));
-    let series = STATES.iter().filter(|(state, _)| seen(state)).map(|(state, name)| Series {
-        name: if of.is_empty() { (*name).into() } else { (*state).into() },
+    let series = STATES.iter().filter(|(state, _)| seen(state)).map(|(state, hint)| Series {
+        name: (*state).into(),
+        hint: if of.is_empty() { hint } else { "" },
         class: format!("state-{state}"),
         values: points.iter().map(|p| p.members.get(*state).map(|n| f64::from(*n))).collect(),
     });
@@ -93,6 +94,7 @@ pub(super) fn lines_over_time(
         let points = thinned(&report.series.points);
         Series {
             name: name.clone(),
+            hint: "",
             class: format!("line-{}", index + 1),
             values: at.iter().map(|at| figure(near(&points, *at)?)).collect(),
         }
@@ -153,7 +155,12 @@ pub(super) fn pauses(report: &Report) -> Plot {
         y_name: "pauses".into(),
         x_name: "length of the pause (each power of ten takes the same space)".into(),
         at: edges,
-        series: vec![Series { name: "pauses".into(), class: "line-1".into(), values: members }],
+        series: vec![Series {
+            name: "pauses".into(),
+            hint: "",
+            class: "line-1".into(),
+            values: members,
+        }],
         style: Style::Bars,
         bands: Vec::new(),
         marks: Vec::new(),
@@ -213,6 +220,7 @@ pub(super) fn percentiles(
     let at = percentile_steps(most);
     let series = of.iter().map(|(name, class, latency)| Series {
         name: name.clone(),
+        hint: "",
         class: class.clone(),
         values: at.iter().map(|percentile| at_percentile(latency, *percentile)).collect(),
     });
@@ -309,6 +317,7 @@ fn by_round_trip(report: &Report, figure: impl Fn(&Point, &str) -> Option<f64>, 
     let points = thinned(&report.series.points);
     let series = RoundTrip::ALL.into_iter().map(|round_trip| Series {
         name: round_trip.name().into(),
+        hint: "",
         class: line_class(round_trip),
         values: points.iter().map(|point| figure(point, round_trip.name())).collect(),
     });

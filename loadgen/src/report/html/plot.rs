@@ -31,6 +31,8 @@ pub(super) struct Plot {
 
 pub(super) struct Series {
     pub(super) name: String,
+    /// What the name means, for the legend.
+    pub(super) hint: &'static str,
     /// A class of the style sheet: `state-stable`, `line-1`.
     pub(super) class: String,
     /// `None` where there is nothing: the line has a gap.
@@ -101,7 +103,11 @@ impl Plot {
         }
         let items = self.series.iter().map(|series| {
             let (class, name) = (escape(&series.class), escape(&series.name));
-            format!("<li><i class=\"{class}\"></i>{name}</li>")
+            let hint = match series.hint {
+                "" => String::new(),
+                hint => format!("<span class=\"dim\">: {}</span>", escape(hint)),
+            };
+            format!("<li><i class=\"{class}\"></i>{name}{hint}</li>")
         });
         format!("<ul class=\"legend\">{}</ul>", items.collect::<String>())
     }
