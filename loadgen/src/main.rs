@@ -1,8 +1,120 @@
 //! `muster-load`: simulated group members against any Kafka-compatible cluster.
 
+mod args;
+mod outputs;
+mod run;
+mod session;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::Parser;
+use loadgen::check;
+use loadgen::report::compare::{self, Runs};
+use loadgen::report::html;
+use loadgen::scenario::{BUILT_IN, built_in};
+
+use self::args::{Command, CommandLine, Echo, Run};
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// How a call ends that did what it was asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    Good,
+    /// A threshold was missed, or the coordinator broke its word.
+    Bad,
+}
+
 fn main() -> ExitCode {
-    eprintln!("muster-load simulates nothing yet; benches/run measures heartbeats and commits");
-    ExitCode::from(2)
+    let line = CommandLine::parse();
+    let done = match line.command {
+        None => run_or_show(&line.run),
+        Some(Command::Run(run)) => run_or_show(&run),
+        Some(Command::Check { file }) => check_history(&file),
+        Some(Command::Compare { files, html }) => compare_results(&files, html.as_deref()),
+        Some(Command::Echo(echo)) => measure_echo(&echo),
+    };
+    match done {
+        Ok(Verdict::Good) => ExitCode::SUCCESS,
+        Ok(Verdict::Bad) => ExitCode::from(1),
+        Err(sentence) => {
+            eprintln!("muster-load: {sentence}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run_or_show(run: &Run) -> Result<Verdict, String> {
+    if run.list {
+        let width = BUILT_IN.iter().map(|scenario| scenario.name.len()).max().unwrap_or_default();
+        for scenario in BUILT_IN {
+            print(&format!("{:width$}  {}\n", scenario.name, scenario.description()))?;
+        }
+        return Ok(Verdict::Good);
+    }
+    if let Some(name) = &run.show {
+        let scenario = built_in(name)
+            .ok_or_else(|| format!("no scenario is called {name}; --list shows what there is"))?;
+        print(scenario.toml)?;
+        return Ok(Verdict::Good);
+    }
+    run::run(run)
+}
+
+fn check_history(file: &Path) -> Result<Verdict, String> {
+    let checked = check::check_file(file).map_err(|error| error.to_string())?;
+    for violation in &checked.found.violations {
+        print(&format!(
+            "{}: {} ({:.3} s): {}\n",
+            violation.rule, violation.group, violation.at, violation.what
+        ))?;
+        for event in &violation.events {
+            print(&format!("    {event}\n"))?;
+        }
+    }
+    let violations = checked.found.violations.len() as u64 + checked.found.untold;
+    if checked.cut_off {
+        print("The last line is cut off: the run was ended while it wrote.\n")?;
+    }
+    let (groups, events) = (checked.groups, checked.events);
+    print(&format!("{events} events of {groups} groups, {violations} violations\n"))?;
+    Ok(if violations == 0 { Verdict::Good } else { Verdict::Bad })
+}
+
+fn compare_results(files: &[PathBuf], page: Option<&Path>) -> Result<Verdict, String> {
+    let runs = Runs::load(files).map_err(|error| error.to_string())?;
+    compare::print(&runs).map_err(|error| format!("the table can't be printed: {error}"))?;
+    if let Some(page) = page {
+        html::save_comparison(&runs, page).map_err(|error| error.to_string())?;
+    }
+    Ok(Verdict::Good)
+}
+
+fn measure_echo(echo: &Echo) -> Result<Verdict, String> {
+    let target = run::target(&echo.cluster, 1)?;
+    loadgen::driver::ensure_descriptors(echo.connections * target.cores.len(), target.cores.len())?;
+    let cores = target.cores.len();
+    let seconds = echo.duration.as_secs().max(1);
+    let result = loadgen::driver::echo(target, echo.connections, echo.in_flight, seconds)?;
+    let millis = |quantile| result.latency.value_at_quantile(quantile) as f64 / 1000.0;
+    print(&format!(
+        "{:.0} heartbeats a second on {cores} cores, {:.2} us of CPU each; \
+         p50 {:.3} ms, p99 {:.3} ms, max {:.3} ms\n",
+        result.per_second(),
+        result.cpu.as_secs_f64() * 1e6 / result.heartbeats.max(1) as f64,
+        millis(0.5),
+        millis(0.99),
+        result.latency.max() as f64 / 1000.0,
+    ))?;
+    Ok(Verdict::Good)
+}
+
+/// A pipe that was closed is no reason to panic.
+fn print(text: &str) -> Result<(), String> {
+    std::io::stdout()
+        .write_all(text.as_bytes())
+        .map_err(|error| format!("nothing can be written to standard output: {error}"))
 }

@@ -64,6 +64,11 @@ impl Cast {
         &self.groups[group.0 as usize].plan
     }
 
+    /// Whether it is a group in the sense of the protocols, and not clients without membership.
+    pub fn has_members(&self, group: GroupIndex) -> bool {
+        !matches!(self.group(group).protocol, Protocol::Manual { .. })
+    }
+
     /// All groups of these tables; of all tables if none is named.
     pub fn groups_named(&self, tables: &[String]) -> Vec<GroupIndex> {
         let of_tables = |group: &&CastGroup| tables.is_empty() || tables.contains(&group.table);

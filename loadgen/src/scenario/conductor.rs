@@ -209,6 +209,14 @@ impl Conductor {
         }
     }
 
+    /// As they are now; `None` when there is no cast.
+    pub fn topics(&self) -> Option<&Topics> {
+        match &self.part {
+            Part::Playing { stage, .. } | Part::Ending { stage, .. } => Some(&stage.topics),
+            Part::Making(_) | Part::Over => None,
+        }
+    }
+
     pub fn place(&self, now: Time) -> Place {
         let of = self.scenario.phases.len() as u32;
         let at = |phase: &str, number, began| Place {

@@ -205,7 +205,8 @@ impl Running {
             let since = (status.stable_since)(group).map(|since| since.max(self.last_news));
             since.is_some_and(|since| now.since(since) >= self.settle())
         };
-        groups.filter(|&g| stage.roster.alive(g) > 0 && !stands(g)).collect()
+        let counts = |&g: &GroupIndex| stage.cast.has_members(g) && stage.roster.alive(g) > 0;
+        groups.filter(|group| counts(group) && !stands(*group)).collect()
     }
 
     fn settle(&self) -> Duration {

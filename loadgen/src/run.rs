@@ -1,0 +1,249 @@
+//! A run from the command line to its results.
+
+use std::io::Write;
+use std::time::SystemTime;
+
+use kafka_protocol::protocol::StrBytes;
+use loadgen::check::Found;
+use loadgen::driver::command::{Cluster, Target};
+use loadgen::measure::Measured;
+use loadgen::report::live::{Live, Mode};
+use loadgen::report::thresholds::{self, Rule};
+use loadgen::report::{model, summary};
+use loadgen::scenario::{self, Conductor, Limits, Named, Settings};
+use loadgen::{driver, history};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::Verdict;
+use crate::args::{self, Run};
+use crate::session::{Played, Session, Tools};
+
+const DEFAULT: &str = "quick";
+pub(crate) const TOOL: &str = concat!("muster-load ", env!("CARGO_PKG_VERSION"));
+
+/// # Errors
+/// One sentence: bad input, or why the run could not begin or go on.
+pub(crate) fn run(run: &Run) -> Result<Verdict, String> {
+    let limits = Limits { members_per_connection: run.cluster.members_per_connection };
+    let source = run.source.as_deref().or(run.scenario.as_deref()).unwrap_or(DEFAULT);
+    let mut named = scenario::load(source, &run.sizes.overrides(), &limits)
+        .map_err(|problem| problem.to_string())?;
+    run.outputs.check()?;
+    let server = run.conduct.server_pid.map(server_process).transpose()?;
+    let target = target(&run.cluster, run.conduct.seed)?;
+    let cores = target.cores.clone();
+    driver::ensure_descriptors(connections(&named, &limits), cores.len())?;
+    let history = run.outputs.history()?;
+
+    let began = SystemTime::now();
+    let driver = driver::start(target)?;
+    keep_off(&cores);
+    let notes = named.fit(&driver.cluster().versions).map_err(|problem| problem.to_string())?;
+    let live = Live::new(Mode::detect(run.outputs.quiet));
+    notes.iter().for_each(|note| live.note(note));
+    let about = About::of(run, &named, driver.cluster(), began, cores.len());
+    let conductor = Conductor::new(named.scenario.clone(), settings(run, &named, began));
+    let tools = Tools { driver, conductor, history, live, server, scenario: named.name.clone() };
+    let played = Session::begin(tools, run.conduct.seed)?.play();
+    finish(run, &named, about, played)
+}
+
+/// Makes the report, shows and saves it.
+fn finish(run: &Run, named: &Named, about: About, played: Played) -> Result<Verdict, String> {
+    if let Some(why) = played.not_begun {
+        return Err(why);
+    }
+    let broken = played.broken.clone();
+    let rules: Vec<Rule> =
+        named.scenario.thresholds.iter().chain(&run.conduct.threshold).cloned().collect();
+    let mut report = about.report(played);
+    report.thresholds = thresholds::judge(&rules, &report);
+    let saved = run.outputs.save(&report);
+    // A closed pipe is no reason to forget the verdict.
+    let shown = summary::print(&report).and_then(|()| std::io::stdout().flush());
+    saved?;
+    if let Some(why) = broken {
+        return Err(why);
+    }
+    shown.map_err(|error| format!("the summary can't be printed: {error}"))?;
+    let held = report.thresholds.iter().all(|threshold| threshold.held);
+    let kept_word = report.violations.is_empty() && report.violations_untold == 0;
+    let through = report.phases.iter().all(|phase| phase.problem.is_none());
+    Ok(if held && kept_word && through { Verdict::Good } else { Verdict::Bad })
+}
+
+/// How the command line reaches the cluster.
+pub(crate) fn target(cluster: &args::Cluster, seed: u64) -> Result<Target, String> {
+    let security = cluster.security(std::env::var(args::PASSWORD).ok())?;
+    Ok(Target {
+        bootstrap: cluster.bootstrap.clone(),
+        client_id: StrBytes::from_static_str("muster-load"),
+        security,
+        connect_timeout: cluster.connect_timeout,
+        request_timeout: cluster.request_timeout,
+        cores: cores(cluster)?,
+        members_per_connection: cluster.members_per_connection,
+        seed,
+    })
+}
+
+fn cores(cluster: &args::Cluster) -> Result<Vec<usize>, String> {
+    let ours: Vec<usize> =
+        core_affinity::get_core_ids().unwrap_or_default().iter().map(|core| core.id).collect();
+    let Some(wanted) = &cluster.cores else {
+        let last = ours.iter().max().ok_or("the CPUs of this machine can't be found out")?;
+        return Ok(vec![*last]);
+    };
+    match wanted.0.iter().find(|cpu| !ours.contains(cpu)) {
+        Some(cpu) => Err(format!("CPU {cpu} (--cores) is not there, or not for this process")),
+        None => Ok(wanted.0.clone()),
+    }
+}
+
+/// This thread does little, but it shall not do it where the load is made, unless there is no other
+/// CPU.
+fn keep_off(cores: &[usize]) {
+    let Ok(mut allowed) = sched_getaffinity(None) else { return };
+    cores.iter().for_each(|&cpu| allowed.unset(cpu));
+    if (0..CpuSet::MAX_CPU).any(|cpu| allowed.is_set(cpu)) {
+        // Only a matter of speed: without it the run is as good.
+        let _ = sched_setaffinity(None, &allowed);
+    }
+}
+
+fn server_process(pid: u32) -> Result<loadgen::measure::process::Process, String> {
+    loadgen::measure::process::Process::of(pid)
+        .map_err(|error| format!("process {pid} (--server-pid) can't be looked at: {error}"))
+}
+
+fn connections(named: &Named, limits: &Limits) -> usize {
+    let members = named.scenario.groups.iter().map(|group| {
+        let each = u64::from(group.members).div_ceil(limits.members_per_connection.into());
+        u64::from(group.count) * each
+    });
+    members.sum::<u64>() as usize
+}
+
+fn settings(run: &Run, named: &Named, began: SystemTime) -> Settings {
+    Settings {
+        run: run_id(began),
+        seed: run.conduct.seed,
+        duration: run.conduct.duration.unwrap_or(named.scenario.duration.0),
+        keep: run.conduct.keep,
+    }
+}
+
+/// Short, and not the same for two runs against one cluster.
+fn run_id(began: SystemTime) -> String {
+    let since = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut rest = since.as_millis() as u64 ^ u64::from(std::process::id()) << 40;
+    let mut id = Vec::new();
+    while rest > 0 {
+        id.push(char::from_digit((rest % 36) as u32, 36).unwrap_or('0'));
+        rest /= 36;
+    }
+    id.into_iter().rev().collect()
+}
+
+/// What the report says of the run itself.
+struct About {
+    run: model::Run,
+}
+
+impl About {
+    fn of(run: &Run, named: &Named, cluster: &Cluster, began: SystemTime, cores: usize) -> Self {
+        let scenario = &named.scenario;
+        let groups = scenario.groups.iter();
+        let run = model::Run {
+            tool: TOOL.into(),
+            command: command(),
+            started_at: humantime::format_rfc3339_seconds(began).to_string(),
+            duration_seconds: 0.0,
+            interrupted: false,
+            seed: run.conduct.seed,
+            scenario: named.name.clone(),
+            description: scenario.description.clone(),
+            bootstrap: run.cluster.bootstrap.join(","),
+            cluster_id: cluster.cluster_id.clone(),
+            brokers: cluster.brokers.len() as u32,
+            label: run.outputs.label.clone(),
+            host: host(),
+            cores: cores as u32,
+            groups: groups.clone().map(|group| group.count).sum(),
+            members: groups.map(|group| group.count * group.members).sum(),
+            partitions: scenario.topics.iter().map(|topic| topic.count * topic.partitions).sum(),
+        };
+        Self { run }
+    }
+
+    fn report(self, played: Played) -> model::Report {
+        let Played { measured, found, phases, interrupted, length, .. } = played;
+        let Measured {
+            rebalances,
+            latencies,
+            pauses,
+            unowned_partition_seconds,
+            members,
+            commits,
+            errors,
+            bytes_sent,
+            bytes_received,
+            load_generator,
+            server,
+            series,
+        } = measured;
+        let Found { violations, untold } = found;
+        model::Report {
+            format: model::FORMAT,
+            run: model::Run { duration_seconds: length.seconds(), interrupted, ..self.run },
+            phases,
+            rebalances,
+            latencies,
+            pauses,
+            unowned_partition_seconds,
+            members,
+            commits,
+            errors,
+            bytes_sent,
+            bytes_received,
+            load_generator,
+            server,
+            series,
+            violations,
+            violations_untold: untold,
+            thresholds: Vec::new(),
+        }
+    }
+}
+
+/// The words of the command line, without a password.
+fn command() -> Vec<String> {
+    let mut words: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    for at in 0..words.len() {
+        if words[at].starts_with("--password=") {
+            words[at] = "--password=...".into();
+        } else if words[at] == "--password" && at + 1 < words.len() {
+            words[at + 1] = "...".into();
+        }
+    }
+    words
+}
+
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "unknown".into(),
+        name => name.into(),
+    }
+}
+
+/// The first line of a history.
+pub(crate) fn history_header(scenario: String, seed: u64) -> history::Header {
+    history::Header::Run(history::Run {
+        format: history::FORMAT,
+        tool: TOOL.into(),
+        scenario,
+        seed,
+    })
+}

@@ -1,0 +1,395 @@
+//! The thread that hears the cores, judges and measures what they tell, conducts them and shows how
+//! things are. It wakes up a few times a second, and does nothing for each member.
+
+use std::time::{Duration, Instant};
+
+use loadgen::check::{Checker, Found};
+use loadgen::driver::Driver;
+use loadgen::driver::command::{Command, TaskError, TaskOutcome, Told};
+use loadgen::event::Event;
+use loadgen::history::{self, Header, Writer};
+use loadgen::measure::merge::Merge;
+use loadgen::measure::process::Process;
+use loadgen::measure::{LoadNow, Measure, Measured, Totals};
+use loadgen::member::State;
+use loadgen::plan::GroupIndex;
+use loadgen::report::live::{Live, LiveLoad, LivePhase, LiveState, MemberCounts};
+use loadgen::report::model;
+use loadgen::scenario::{Cause, Conductor, Orders, Status};
+use loadgen::time::Time;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::run::history_header;
+
+const TICK: Duration = Duration::from_millis(50);
+const SHOW_EVERY: Duration = Duration::from_millis(500);
+const USAGE_EVERY: Duration = Duration::from_secs(1);
+/// How long a group must have stood still before its rebalance is taken for ended.
+const SETTLED: Duration = Duration::from_secs(1);
+/// How long the cores have to end.
+const ENDING: Duration = Duration::from_secs(10);
+
+/// What a session works with.
+pub(crate) struct Tools {
+    pub(crate) driver: Driver,
+    pub(crate) conductor: Conductor,
+    pub(crate) history: Option<Writer>,
+    pub(crate) live: Live,
+    pub(crate) server: Option<Process>,
+    pub(crate) scenario: String,
+}
+
+/// What came of it.
+pub(crate) struct Played {
+    pub(crate) measured: Measured,
+    pub(crate) found: Found,
+    pub(crate) phases: Vec<model::Phase>,
+    pub(crate) interrupted: bool,
+    pub(crate) length: Time,
+    /// Why it could not begin.
+    pub(crate) not_begun: Option<String>,
+    /// Why it could not go on.
+    pub(crate) broken: Option<String>,
+}
+
+pub(crate) struct Session {
+    tools: Tools,
+    signals: Signals,
+    merge: Merge,
+    measure: Measure,
+    checker: Checker,
+    myself: Option<Process>,
+    groups: Vec<GroupIndex>,
+    /// In the last tick.
+    events: Vec<Event>,
+    done: Vec<(u64, Result<TaskOutcome, TaskError>)>,
+    orders: Orders,
+    cores_ended: usize,
+    coordinator_restarted: bool,
+    violations_told: usize,
+    phase: u32,
+    shown: Instant,
+    used: Instant,
+    interrupts: u32,
+    broken: Option<String>,
+}
+
+impl Session {
+    /// # Errors
+    /// One sentence: the history can't be written, signals can't be had.
+    pub(crate) fn begin(mut tools: Tools, seed: u64) -> Result<Self, String> {
+        let signals = Signals::new([SIGINT, SIGTERM])
+            .map_err(|error| format!("no handler for Ctrl-C: {error}"))?;
+        if let Some(history) = &mut tools.history {
+            let header = history_header(tools.scenario.clone(), seed);
+            history.header(&header).map_err(|error| error.to_string())?;
+        }
+        let now = Instant::now();
+        Ok(Self {
+            signals,
+            merge: Merge::new(tools.driver.cores()),
+            measure: Measure::default(),
+            checker: Checker::default(),
+            myself: Process::myself().ok(),
+            groups: Vec::new(),
+            events: Vec::new(),
+            done: Vec::new(),
+            orders: Orders::default(),
+            cores_ended: 0,
+            coordinator_restarted: false,
+            violations_told: 0,
+            phase: 0,
+            shown: now,
+            used: now - USAGE_EVERY,
+            interrupts: 0,
+            broken: None,
+            tools,
+        })
+    }
+
+    pub(crate) fn play(mut self) -> Played {
+        while !self.tools.conductor.is_over() && self.broken.is_none() && self.interrupts < 2 {
+            self.hear_for(TICK);
+            self.judge();
+            self.heed_signals();
+            self.conduct();
+            self.look_at_processes();
+            self.show();
+        }
+        self.end_cores();
+        self.finish()
+    }
+
+    fn hear_for(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.tools.driver.hear(left) {
+                Some(told) => self.take(told),
+                None => break,
+            }
+            if left.is_zero() {
+                break;
+            }
+        }
+    }
+
+    fn take(&mut self, mut told: Told) {
+        self.merge.push(&mut told);
+        self.measure.sample(told.core, &told.sample);
+        self.done.append(&mut told.done);
+        if let Some(ended) = told.ended {
+            self.cores_ended += 1;
+            if let Err(why) = ended {
+                self.broken.get_or_insert(why);
+            }
+        }
+    }
+
+    /// Lays what happened before the checks and measures.
+    fn judge(&mut self) {
+        for event in self.merge.ready() {
+            if let Some(Err(error)) = self.tools.history.as_mut().map(|file| file.event(&event)) {
+                self.broken.get_or_insert(error.to_string());
+                self.tools.history = None;
+            }
+            self.checker.observe(&event);
+            self.measure.observe(&event);
+            self.events.push(event);
+        }
+        self.measure.advance(self.merge.until().min(self.tools.driver.now()));
+        let violations = &self.checker.found().violations;
+        for violation in violations.iter().skip(self.violations_told) {
+            let (rule, group) = (&violation.rule, &violation.group);
+            self.tools.live.note(&format!("VIOLATION {rule}: {group}: {}", violation.what));
+        }
+        self.violations_told = violations.len();
+    }
+
+    fn heed_signals(&mut self) {
+        self.interrupts += self.signals.pending().count() as u32;
+        if self.interrupts > 0 && !self.tools.conductor.interrupted() {
+            self.tools.conductor.stop();
+            self.tools.live.note(
+                "Ending: members leave, groups and topics are deleted. Ctrl-C again ends at once.",
+            );
+        }
+    }
+
+    fn conduct(&mut self) {
+        let now = self.tools.driver.now();
+        let measure = &self.measure;
+        let stable_since = |group| measure.status(group).and_then(|status| status.stable_since);
+        let status = Status { events: &self.events, done: &self.done, stable_since: &stable_since };
+        let mut orders = std::mem::take(&mut self.orders);
+        self.tools.conductor.tick(now, &status, &mut orders);
+        self.events.clear();
+        self.done.clear();
+        self.expect_groups();
+        self.close_rebalances(now);
+        for trigger in orders.triggers.drain(..) {
+            match trigger.cause {
+                Cause::WindDown => {}
+                Cause::CoordinatorRestarted => {
+                    self.restarted(trigger.at);
+                    self.measure.trigger(trigger.group, &trigger.cause.to_string(), trigger.at);
+                }
+                cause => self.measure.trigger(trigger.group, &cause.to_string(), trigger.at),
+            }
+        }
+        orders.events.drain(..).for_each(|event| self.merge.tell(event));
+        orders.notes.drain(..).for_each(|note| self.tools.live.note(&note));
+        orders.commands.drain(..).for_each(|command| self.tell(command));
+        self.orders = orders;
+        self.write_phase(now);
+    }
+
+    /// Once, as soon as it is known what groups there are.
+    fn expect_groups(&mut self) {
+        let (Some(cast), Some(topics)) =
+            (self.tools.conductor.cast(), self.tools.conductor.topics())
+        else {
+            return;
+        };
+        if !self.groups.is_empty() {
+            return;
+        }
+        let mut headers = Vec::new();
+        headers.extend(topics.iter().map(|(index, topic)| {
+            let (name, partitions) = (topic.name.as_str().into(), topic.partitions);
+            Header::Topic(history::Topic { index, name, partitions })
+        }));
+        for plan in cast.groups() {
+            let group = history::Group::of(plan, topics);
+            self.checker.expect_group(group.clone());
+            self.measure.expect_group(group.clone());
+            self.groups.push(plan.index);
+            headers.push(Header::Group(group));
+        }
+        headers.iter().for_each(|header| self.write(header));
+    }
+
+    fn close_rebalances(&mut self, now: Time) {
+        if !self.tools.conductor.is_playing() {
+            return;
+        }
+        for &group in &self.groups {
+            let Some(status) = self.measure.status(group) else { continue };
+            let stands = status.stable_since.is_some_and(|since| now.since(since) >= SETTLED);
+            if status.rebalancing && stands {
+                self.measure.close_rebalance(group);
+            }
+        }
+    }
+
+    fn restarted(&mut self, at: Time) {
+        if !self.coordinator_restarted {
+            self.coordinator_restarted = true;
+            self.checker.coordinator_restarted(at);
+            self.write(&Header::CoordinatorRestarted { at });
+        }
+    }
+
+    fn write_phase(&mut self, now: Time) {
+        let ended = self.tools.conductor.phases().len() as u32;
+        if self.tools.conductor.is_playing() && ended + 1 > self.phase {
+            self.phase = ended + 1;
+            self.coordinator_restarted = false;
+            let place = self.tools.conductor.place(now);
+            self.write(&Header::Phase { at: place.began, name: place.phase.into() });
+        }
+    }
+
+    fn write(&mut self, header: &Header) {
+        if let Some(Err(error)) = self.tools.history.as_mut().map(|file| file.header(header)) {
+            self.broken.get_or_insert(error.to_string());
+            self.tools.history = None;
+        }
+    }
+
+    fn tell(&mut self, command: Command) {
+        let driver = &mut self.tools.driver;
+        let core = match &command {
+            Command::Start { member, .. } => driver.core_of(member.index),
+            Command::Stop { member, .. } | Command::Work { member, .. } => driver.core_of(*member),
+            Command::Task { id, .. } => *id as usize % driver.cores(),
+            Command::Topics(topics) => {
+                let topics = topics.clone();
+                let cores = 0..driver.cores();
+                return cores.for_each(|core| driver.tell(core, Command::Topics(topics.clone())));
+            }
+            Command::End => {
+                return (0..driver.cores()).for_each(|core| driver.tell(core, Command::End));
+            }
+        };
+        driver.tell(core, command);
+    }
+
+    fn look_at_processes(&mut self) {
+        if self.used.elapsed() < USAGE_EVERY {
+            return;
+        }
+        self.used = Instant::now();
+        let own = self.myself.and_then(|process| process.usage().ok()).unwrap_or_default();
+        let server = self.tools.server.map(|process| process.usage());
+        if let Some(Err(error)) = &server {
+            self.tools
+                .live
+                .note(&format!("the server's process can't be looked at any more: {error}"));
+            self.tools.server = None;
+        }
+        self.measure.usage(own, server.and_then(Result::ok));
+    }
+
+    fn show(&mut self) {
+        if self.shown.elapsed() < SHOW_EVERY {
+            return;
+        }
+        self.shown = Instant::now();
+        let now = self.tools.driver.now();
+        let state = self.state(now);
+        self.tools.live.update(&state);
+    }
+
+    fn state(&mut self, now: Time) -> LiveState {
+        let totals = self.measure.look(now);
+        let place = self.tools.conductor.place(now);
+        LiveState {
+            scenario: self.tools.scenario.clone(),
+            elapsed: now.since(Time::ZERO),
+            phase: LivePhase {
+                name: place.phase,
+                number: place.number,
+                of: place.of,
+                elapsed: now.since(place.began),
+                planned: place.planned,
+            },
+            members: member_counts(&totals),
+            groups: totals.groups,
+            groups_stable: totals.groups_stable,
+            rebalances: totals.rebalances,
+            last_rebalance: totals.last_rebalance.as_ref().map(in_words),
+            partitions_unowned: totals.unowned_partitions,
+            loads: totals.loads.iter().map(live_load).collect(),
+            errors: totals.errors,
+            violations: self.checker.found().violations.len() as u64 + self.checker.found().untold,
+            connections: totals.connections,
+        }
+    }
+
+    fn end_cores(&mut self) {
+        self.tell(Command::End);
+        let until = Instant::now() + ENDING;
+        while self.cores_ended < self.tools.driver.cores() && Instant::now() < until {
+            self.hear_for(TICK);
+        }
+        self.judge();
+    }
+
+    fn finish(mut self) -> Played {
+        let length = self.tools.driver.now();
+        if let Some(Err(error)) = self.tools.history.take().map(Writer::finish) {
+            self.broken.get_or_insert(error.to_string());
+        }
+        self.tools.live.finish();
+        Played {
+            measured: self.measure.finish(length),
+            found: self.checker.finish(),
+            phases: self.tools.conductor.phases().to_vec(),
+            interrupted: self.tools.conductor.interrupted(),
+            length,
+            not_begun: self.tools.conductor.failed().map(str::to_owned),
+            broken: self.broken,
+        }
+    }
+}
+
+fn member_counts(totals: &Totals) -> MemberCounts {
+    const STATES: [State; 7] = [
+        State::Down,
+        State::Searching,
+        State::Joining,
+        State::Reconciling,
+        State::Stable,
+        State::Fenced,
+        State::Failed,
+    ];
+    let mut counts = MemberCounts::default();
+    for (state, members) in STATES.into_iter().zip(totals.members) {
+        counts.add(state, members);
+    }
+    counts
+}
+
+fn in_words(rebalance: &model::Rebalance) -> String {
+    match rebalance.took {
+        Some(millis) => format!("{}: {:.2} s", rebalance.trigger, millis / 1000.0),
+        None => format!("{}: did not end", rebalance.trigger),
+    }
+}
+
+fn live_load(load: &LoadNow) -> LiveLoad {
+    let (per_second, p50, p99) = (load.per_second, load.p50, load.p99);
+    LiveLoad { name: load.of.name().into(), per_second, p50, p99 }
+}
