@@ -137,6 +137,20 @@ fn an_open_loop_is_due_on_its_schedule_even_when_answers_are_late() {
 }
 
 #[test]
+fn a_new_load_counts_what_is_under_way() {
+    let mut story = at_work(manual(), commits(CLOSED));
+    story.call(|member, context, output| member.set_workload(commits(CLOSED), context, output));
+    assert_eq!(story.sent.len(), 1);
+    story.reply(committed(&[(0, 0)]));
+    assert_eq!(story.sent.len(), 1);
+    story.call(|member, context, output| {
+        member.set_workload(Workload::default(), context, output);
+    });
+    story.reply(committed(&[(0, 0)]));
+    assert!(story.sent.is_empty());
+}
+
+#[test]
 fn positions_start_at_what_is_committed() {
     let group = GroupPlan { fetches_on_assignment: true, ..manual() };
     let mut story = at_work(group, commits(CLOSED));
