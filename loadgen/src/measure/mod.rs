@@ -1,18 +1,57 @@
 //! What a run is worth in numbers: rebalances, pauses, partitions without an owner, latencies, rates
 //! over time. Fed with the events of all cores in one order ([`merge`]) and with their samples.
+//!
+//! What the numbers mean:
+//!
+//! - A group is **stable** when every member that was started and did not end has settled at the
+//!   newest epoch that any of them has seen, and every partition has an owner. It is so since the
+//!   event that made it so.
+//! - A **rebalance** goes from what triggered it to the event that made the group stable for good;
+//!   only the conductor knows when that is, so it closes it. One that was not announced gets its name
+//!   from the event that unsettled the group.
+//! - A **pause** of a member goes from its start, or from when it gave up the last of its partitions,
+//!   until it is given some. None if it settles without any: it was not to have one. Members that end
+//!   meanwhile have none either; at the end of the run, waiting members have theirs so far. A member
+//!   that gives up some partitions and keeps others goes on consuming, and has no pause.
+//! - **Partition-seconds without an owner** count while the group has members, crashed ones' included.
 
+mod counts;
+mod group;
+mod latency;
 pub mod merge;
 pub mod process;
+mod series;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
 
 use crate::driver::command::{RoundTrip, Sample};
 use crate::event::Event;
 use crate::history::Group;
+use crate::member::State;
 use crate::plan::GroupIndex;
 use crate::report::model;
 use crate::time::Time;
+use counts::Counts;
+use group::{GroupMeasure, Shared};
+use hdrhistogram::Histogram;
+use latency::{Latencies, latency, millis};
+use series::{Gauges, Steps};
 
-/// How many members are in each state.
-pub type States = [u32; 7];
+/// The states of members, and how the report calls them.
+pub const STATES: [(State, &str); 7] = [
+    (State::Down, "down"),
+    (State::Searching, "searching"),
+    (State::Joining, "joining"),
+    (State::Reconciling, "reconciling"),
+    (State::Stable, "stable"),
+    (State::Fenced, "fenced"),
+    (State::Failed, "failed"),
+];
+
+/// How many members are in each state, in the order of [`STATES`].
+pub type States = [u32; STATES.len()];
 
 /// One group, as the conductor needs it to decide what comes next.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -70,7 +109,7 @@ pub struct LoadNow {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Measured {
     pub rebalances: Vec<model::Rebalance>,
-    pub latencies: std::collections::BTreeMap<String, model::Latency>,
+    pub latencies: BTreeMap<String, model::Latency>,
     pub pauses: model::Latency,
     pub unowned_partition_seconds: f64,
     pub members: model::Members,
@@ -84,44 +123,246 @@ pub struct Measured {
 }
 
 /// Takes in a run and measures it. Each event costs O(1) and the partitions that it names.
-#[derive(Default)]
-pub struct Measure {}
+pub struct Measure {
+    groups: HashMap<GroupIndex, GroupMeasure>,
+    /// Those with triggers that the events have not reached.
+    triggered: Vec<GroupIndex>,
+    counts: Counts,
+    groups_stable: u32,
+    live: u32,
+    live_max: u32,
+    unowned: u32,
+    rebalances: Vec<model::Rebalance>,
+    pauses: Histogram<u64>,
+    trips: Latencies,
+    /// Since the last look, which was at `looked`.
+    recent: Latencies,
+    looked: Time,
+    steps: Steps,
+    cores: Vec<Core>,
+    bytes_sent: u64,
+    bytes_received: u64,
+    own: Process,
+    server: Option<Process>,
+}
+
+/// What a core said last.
+#[derive(Clone, Default)]
+struct Core {
+    members: States,
+    connections: u32,
+}
+
+/// What a process had used when it was looked at first, and uses now.
+#[derive(Clone, Copy, Default)]
+struct Process {
+    first: process::Usage,
+    now: process::Usage,
+    memory_max: u64,
+}
+
+impl Default for Measure {
+    fn default() -> Self {
+        Self {
+            groups: HashMap::new(),
+            triggered: Vec::new(),
+            counts: Counts::default(),
+            groups_stable: 0,
+            live: 0,
+            live_max: 0,
+            unowned: 0,
+            rebalances: Vec::new(),
+            pauses: latency::histogram(),
+            trips: Latencies::default(),
+            recent: Latencies::default(),
+            looked: Time::ZERO,
+            steps: Steps::default(),
+            cores: Vec::new(),
+            bytes_sent: 0,
+            bytes_received: 0,
+            own: Process::default(),
+            server: None,
+        }
+    }
+}
 
 impl Measure {
     /// Before the first event of the group.
-    pub fn expect_group(&mut self, _group: Group) {}
+    pub fn expect_group(&mut self, group: Group) {
+        self.groups.entry(group.index).or_insert_with(|| GroupMeasure::new(group));
+    }
 
     /// Something was done to the group at `at` that makes it rebalance. Counts from there, also if
     /// events from before are observed later. A rebalance that is still open is closed by it.
-    pub fn trigger(&mut self, _group: GroupIndex, _label: &str, _at: Time) {}
+    pub fn trigger(&mut self, group: GroupIndex, label: &str, at: Time) {
+        if let Some(state) = self.groups.get_mut(&group) {
+            state.trigger(at, label);
+            self.triggered.push(group);
+        }
+    }
 
     /// The group has been stable for long enough: its rebalance ended at `stable_since`. Without
     /// effect while it is not stable, or nothing is open.
-    pub fn close_rebalance(&mut self, _group: GroupIndex) {}
-
-    /// What happened next, in the order of [`merge::Merge`].
-    pub fn observe(&mut self, _event: &Event) {}
-
-    /// What a core counted since its last sample.
-    pub fn sample(&mut self, _core: usize, _sample: &Sample) {}
-
-    /// The processes now: muster-load itself, and the server where its id is known.
-    pub fn usage(&mut self, _own: process::Usage, _server: Option<process::Usage>) {}
-
-    /// All events and samples before `until` are in: closes the steps of the series that ended.
-    pub fn advance(&mut self, _until: Time) {}
-
-    pub fn status(&self, _group: GroupIndex) -> Option<GroupStatus> {
-        None
+    pub fn close_rebalance(&mut self, group: GroupIndex) {
+        if let Some(group) = self.groups.get_mut(&group)
+            && group.status().stable_since.is_some()
+        {
+            let (pauses, rebalances) = (&mut self.pauses, &mut self.rebalances);
+            group.close(&mut Shared { pauses, rebalances });
+        }
     }
 
-    /// How things are; rates and latencies since the last look, which was at most a moment ago.
-    pub fn look(&mut self, _now: Time) -> Totals {
-        Totals::default()
+    /// What happened next, in the order of [`merge::Merge`].
+    pub fn observe(&mut self, event: &Event) {
+        let Some(group) = self.groups.get_mut(&event.group) else { return };
+        let before = (group.live(), group.unowned(), group.is_stable());
+        let (pauses, rebalances) = (&mut self.pauses, &mut self.rebalances);
+        group.observe(event, &mut Shared { pauses, rebalances });
+        self.live = self.live - before.0 + group.live();
+        self.unowned = self.unowned - before.1 + group.unowned();
+        self.groups_stable =
+            self.groups_stable - u32::from(before.2) + u32::from(group.is_stable());
+        self.live_max = self.live_max.max(self.live);
+        self.counts.observe(event, group.id());
+    }
+
+    /// What a core counted since its last sample.
+    pub fn sample(&mut self, core: usize, sample: &Sample) {
+        for (of, histogram) in &sample.round_trips {
+            self.trips.add(*of, histogram);
+            self.recent.add(*of, histogram);
+            self.steps.trips().add(*of, histogram);
+        }
+        self.bytes_sent += sample.bytes_sent;
+        self.bytes_received += sample.bytes_received;
+        if self.cores.len() <= core {
+            self.cores.resize(core + 1, Core::default());
+        }
+        let members = members_by_state(sample);
+        self.cores[core] = Core { members, connections: sample.connections };
+    }
+
+    /// The processes now: muster-load itself, and the server where its id is known.
+    pub fn usage(&mut self, own: process::Usage, server: Option<process::Usage>) {
+        self.own = self.own.with(own);
+        if let Some(server) = server {
+            self.server = Some(self.server.unwrap_or_default().with(server));
+        }
+    }
+
+    /// All events and samples before `until` are in: triggers up to there take effect, and steps of
+    /// the series end.
+    pub fn advance(&mut self, until: Time) {
+        let (pauses, rebalances) = (&mut self.pauses, &mut self.rebalances);
+        let shared = &mut Shared { pauses, rebalances };
+        self.triggered.retain(|group| {
+            self.groups.get_mut(group).is_some_and(|group| group.advance(until, shared))
+        });
+        self.steps.advance(until, self.gauges());
+    }
+
+    pub fn status(&self, group: GroupIndex) -> Option<GroupStatus> {
+        self.groups.get(&group).map(GroupMeasure::status)
+    }
+
+    /// How things are; rates and latencies since the last look.
+    pub fn look(&mut self, now: Time) -> Totals {
+        let seconds = now.since(self.looked).as_secs_f64().max(1e-3);
+        let loads = self.recent.iter().map(|(of, histogram)| LoadNow {
+            of,
+            per_second: histogram.len() as f64 / seconds,
+            p50: millis(histogram.value_at_quantile(0.5)),
+            p99: millis(histogram.value_at_quantile(0.99)),
+        });
+        let totals = Totals {
+            groups: self.groups.len() as u32,
+            groups_stable: self.groups_stable,
+            live: self.live,
+            members: self.gauges().members,
+            unowned_partitions: self.unowned,
+            connections: self.cores.iter().map(|core| core.connections).sum(),
+            rebalances: self.rebalances.len() as u64,
+            last_rebalance: self.rebalances.last().cloned(),
+            errors: self.counts.errors,
+            commits: self.counts.commits.clone(),
+            failed: self.counts.members.failed_count,
+            bytes_sent: self.bytes_sent,
+            bytes_received: self.bytes_received,
+            loads: loads.collect(),
+        };
+        self.recent.clear();
+        self.looked = now;
+        totals
     }
 
     /// After the last event.
-    pub fn finish(self, _end: Time) -> Measured {
-        Measured::default()
+    pub fn finish(mut self, end: Time) -> Measured {
+        let gauges = self.gauges();
+        let series = std::mem::take(&mut self.steps).finish(end, gauges);
+        let mut unowned_partition_seconds = 0.0;
+        let mut groups: Vec<_> = self.groups.into_iter().collect();
+        groups.sort_unstable_by_key(|(index, _)| *index);
+        for (_, group) in &mut groups {
+            let (pauses, rebalances) = (&mut self.pauses, &mut self.rebalances);
+            let ended = group.finish(end, &mut Shared { pauses, rebalances });
+            unowned_partition_seconds += ended.unowned_partition_seconds;
+            let members = &mut self.counts.members;
+            members.rejoined += ended.rejoined;
+            members.revocations_per_member_max =
+                members.revocations_per_member_max.max(ended.revocations_per_member_max);
+        }
+        self.rebalances.sort_by(|one, other| one.began.total_cmp(&other.began));
+        let errors = self.counts.by_code();
+        let live_max = u64::from(self.live_max.max(1));
+        self.counts.members.memory_bytes_each = self.own.memory_max / live_max;
+        let latencies = self.trips.iter().map(|(of, h)| (of.name().to_owned(), latency(h)));
+        Measured {
+            rebalances: self.rebalances,
+            latencies: latencies.collect(),
+            pauses: latency(&self.pauses),
+            unowned_partition_seconds,
+            members: self.counts.members,
+            commits: self.counts.commits,
+            errors,
+            bytes_sent: self.bytes_sent,
+            bytes_received: self.bytes_received,
+            load_generator: self.own.used(),
+            server: self.server.map(|server| server.used()),
+            series,
+        }
     }
+
+    fn gauges(&self) -> Gauges {
+        let mut members = States::default();
+        for core in &self.cores {
+            members.iter_mut().zip(core.members).for_each(|(sum, more)| *sum += more);
+        }
+        let server = self.server.map(|server| server.now);
+        Gauges { members, unowned: self.unowned, server }
+    }
+}
+
+impl Process {
+    fn with(self, now: process::Usage) -> Self {
+        let first = if self.memory_max == 0 { now } else { self.first };
+        Self { first, now, memory_max: self.memory_max.max(now.memory_bytes) }
+    }
+
+    fn used(self) -> model::Usage {
+        model::Usage {
+            cpu_seconds: self.now.cpu.saturating_sub(self.first.cpu).as_secs_f64(),
+            memory_bytes: self.now.memory_bytes,
+            memory_bytes_max: self.memory_max,
+        }
+    }
+}
+
+fn members_by_state(sample: &Sample) -> States {
+    let mut members = States::default();
+    for (_, state, count) in &sample.states {
+        if let Some(at) = STATES.iter().position(|(known, _)| known == state) {
+            members[at] += count;
+        }
+    }
+    members
 }

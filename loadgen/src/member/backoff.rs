@@ -16,7 +16,12 @@ pub(super) struct Retry {
 }
 
 impl Retry {
+    /// Failures that come while it waits already count as one: they are of requests that were
+    /// under way together.
     pub(super) fn failed(&mut self, now: Time, backoff: &Backoff, random: &mut fastrand::Rng) {
+        if !self.ready(now) {
+            return;
+        }
         self.until = now + delay(self.failures, backoff, random);
         self.failures = self.failures.saturating_add(1);
     }
@@ -68,9 +73,14 @@ mod tests {
             Backoff { initial: Duration::from_millis(100), max: Duration::from_millis(1000) };
         let mut random = fastrand::Rng::with_seed(1);
         let mut retry = Retry::default();
+        let mut now = Time::ZERO;
         for expected in [100.0, 200.0, 400.0, 800.0, 1000.0, 1000.0] {
-            retry.failed(Time::ZERO, &backoff, &mut random);
-            let millis = retry.until().since(Time::ZERO).as_secs_f64() * 1e3;
+            retry.failed(now, &backoff, &mut random);
+            let until = retry.until();
+            retry.failed(now, &backoff, &mut random);
+            assert_eq!(until, retry.until(), "one failure");
+            let millis = until.since(now).as_secs_f64() * 1e3;
+            now = until;
             assert!((0.8 * expected..=1.2 * expected).contains(&millis), "{millis} for {expected}");
             assert!(millis <= 1000.0);
         }

@@ -17,7 +17,7 @@ use super::offset_messages::{
 };
 use super::schedule::Schedule;
 use crate::event::EventKind;
-use crate::plan::{Partition, Workload};
+use crate::plan::{Load, Partition, Workload};
 use crate::time::Time;
 
 #[derive(Default)]
@@ -70,10 +70,14 @@ impl Offsets {
     pub(super) fn set_workload(&mut self, workload: Workload, turn: &mut Turn<'_, '_>) {
         let now = turn.now();
         let random = &mut *turn.context.random;
-        let mut begin = |load: Option<_>| load.and_then(|load| Schedule::new(load, now, random));
-        self.commit = begin(workload.commit);
-        self.fetch = begin(workload.fetch);
-        self.heartbeat = begin(workload.heartbeat);
+        let in_flight = &self.in_flight;
+        let mut begin = |load: Option<Load>, is_of_it: fn(What) -> bool| {
+            let under_way = in_flight.iter().filter(|one| is_of_it(one.what)).count();
+            load.and_then(|load| Schedule::new(load, under_way as u32, now, random))
+        };
+        self.commit = begin(workload.commit, |what| matches!(what, What::Commit { .. }));
+        self.fetch = begin(workload.fetch, |what| what == What::Fetch);
+        self.heartbeat = begin(workload.heartbeat, |what| what == What::Heartbeat);
     }
 
     /// A new process: no request of it is under way, and commits go on counting.

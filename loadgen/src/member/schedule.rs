@@ -21,15 +21,21 @@ pub(super) struct Schedule {
 
 impl Schedule {
     /// `None` for a rate that never has anything due. The phase in the schedule is random, so that
-    /// members that start at once don't send at once.
-    pub(super) fn new(load: Load, now: Time, random: &mut fastrand::Rng) -> Option<Self> {
+    /// members that start at once don't send at once. `in_flight` are under way already, of a load
+    /// that this one replaces.
+    pub(super) fn new(
+        load: Load,
+        in_flight: u32,
+        now: Time,
+        random: &mut fastrand::Rng,
+    ) -> Option<Self> {
         let begun = match load.rate {
             Some(rate) if !(rate > 0.0 && rate.is_finite()) => return None,
             Some(rate) => now + Duration::try_from_secs_f64(random.f64() / rate).ok()?,
             None => now,
         };
         let load = Load { in_flight: load.in_flight.max(1), ..load };
-        Some(Self { load, begun, done: 0, in_flight: 0, cursor: 0 })
+        Some(Self { load, begun, done: 0, in_flight, cursor: 0 })
     }
 
     /// When the next request is or was due, if it may go once that has come.
@@ -80,7 +86,7 @@ mod tests {
 
     fn schedule(rate: Option<f64>, in_flight: u32) -> Schedule {
         let load = Load { rate, in_flight, partitions: 0 };
-        Schedule::new(load, Time::ZERO, &mut fastrand::Rng::with_seed(7)).unwrap()
+        Schedule::new(load, 0, Time::ZERO, &mut fastrand::Rng::with_seed(7)).unwrap()
     }
 
     #[test]
@@ -115,7 +121,7 @@ mod tests {
     fn rates_that_mean_nothing_are_no_load() {
         for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             let load = Load { rate: Some(rate), in_flight: 1, partitions: 0 };
-            assert!(Schedule::new(load, Time::ZERO, &mut fastrand::Rng::new()).is_none());
+            assert!(Schedule::new(load, 0, Time::ZERO, &mut fastrand::Rng::new()).is_none());
         }
     }
 }

@@ -50,10 +50,15 @@ impl Report {
         self.thresholds.iter().filter(|threshold| !threshold.held).count() as u64
     }
 
-    /// Whether the coordinator broke its word or a threshold was broken, which decides the exit
-    /// code.
+    /// Phases that did not come to their end as they should.
+    pub fn problem_count(&self) -> u64 {
+        self.phases.iter().filter(|phase| phase.problem.is_some()).count() as u64
+    }
+
+    /// Whether the coordinator broke its word, a threshold was broken or a phase had a problem:
+    /// this decides the exit code.
     pub fn failed(&self) -> bool {
-        self.violation_count() + self.broken_thresholds() > 0
+        self.violation_count() + self.broken_thresholds() + self.problem_count() > 0
     }
 }
 

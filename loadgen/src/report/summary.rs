@@ -289,7 +289,11 @@ fn verdict(report: &Report, paint: Paint) -> String {
         (0, all) => format!(", {} held", counted(all, "threshold")),
         (broken, all) => format!(", {broken} of {} broken", counted(all, "threshold")),
     };
-    let text = counted(violations, "violation") + &thresholds;
+    let problems = match report.problem_count() {
+        0 => String::new(),
+        problems => format!(", {} with a problem", counted(problems, "phase")),
+    };
+    let text = counted(violations, "violation") + &thresholds + &problems;
     if report.failed() { paint.bad(&text) } else { paint.good(&text) }
 }
 

@@ -226,9 +226,7 @@ type Read = fn(&Report) -> Option<f64>;
 const FIGURES: [(&str, Quantity, Read); 24] = [
     ("violations", Quantity::Number, |r| Some(r.violation_count() as f64)),
     ("errors", Quantity::Number, |r| Some(r.error_count() as f64)),
-    ("problems", Quantity::Number, |r| {
-        Some(r.phases.iter().filter(|phase| phase.problem.is_some()).count() as f64)
-    }),
+    ("problems", Quantity::Number, |r| Some(r.problem_count() as f64)),
     ("unowned_partition_seconds", Quantity::Number, |r| Some(r.unowned_partition_seconds)),
     ("duration", Quantity::Duration, |r| Some(r.run.duration_seconds * 1e3)),
     ("members.started", Quantity::Number, |r| Some(r.members.started as f64)),

@@ -9,17 +9,17 @@ use crate::event::EventKind::{
     Revoked, Settled, Started, Stopped,
 };
 
-fn plan() -> GroupPlan {
+pub(super) fn plan() -> GroupPlan {
     group(Protocol::Consumer { assignor: Some(text("uniform")) })
 }
 
-fn beat(epoch: i32) -> ConsumerGroupHeartbeatResponse {
+pub(super) fn beat(epoch: i32) -> ConsumerGroupHeartbeatResponse {
     ConsumerGroupHeartbeatResponse::default()
         .with_member_epoch(epoch)
         .with_heartbeat_interval_ms(5000)
 }
 
-fn given(epoch: i32, numbers: &[i32]) -> ConsumerGroupHeartbeatResponse {
+pub(super) fn given(epoch: i32, numbers: &[i32]) -> ConsumerGroupHeartbeatResponse {
     given_of(0, epoch, numbers)
 }
 
@@ -30,7 +30,7 @@ fn given_of(topic: u32, epoch: i32, numbers: &[i32]) -> ConsumerGroupHeartbeatRe
     beat(epoch).with_assignment(Some(Assignment::default().with_topic_partitions(topics)))
 }
 
-fn refused(error: i16) -> ConsumerGroupHeartbeatResponse {
+pub(super) fn refused(error: i16) -> ConsumerGroupHeartbeatResponse {
     ConsumerGroupHeartbeatResponse::default().with_error_code(error)
 }
 
@@ -60,7 +60,7 @@ fn is_minimal(request: &ConsumerGroupHeartbeatRequest) -> bool {
         && request.topic_partitions.is_none()
 }
 
-fn asking(plan: MemberPlan) -> Story {
+pub(super) fn asking(plan: MemberPlan) -> Story {
     let mut story = Story::new(plan);
     story.start();
     story.find(9092);
@@ -69,7 +69,7 @@ fn asking(plan: MemberPlan) -> Story {
 }
 
 /// A member with partitions 0 and 1 in epoch 1, acknowledged.
-fn settled(group: GroupPlan) -> Story {
+pub(super) fn settled(group: GroupPlan) -> Story {
     let mut story = asking(member(group));
     reply(&mut story, given(1, &[0, 1]));
     reply(&mut story, beat(1));

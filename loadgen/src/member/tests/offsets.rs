@@ -137,6 +137,20 @@ fn an_open_loop_is_due_on_its_schedule_even_when_answers_are_late() {
 }
 
 #[test]
+fn a_new_load_counts_what_is_under_way() {
+    let mut story = at_work(manual(), commits(CLOSED));
+    story.call(|member, context, output| member.set_workload(commits(CLOSED), context, output));
+    assert_eq!(story.sent.len(), 1);
+    story.reply(committed(&[(0, 0)]));
+    assert_eq!(story.sent.len(), 1);
+    story.call(|member, context, output| {
+        member.set_workload(Workload::default(), context, output);
+    });
+    story.reply(committed(&[(0, 0)]));
+    assert!(story.sent.is_empty());
+}
+
+#[test]
 fn positions_start_at_what_is_committed() {
     let group = GroupPlan { fetches_on_assignment: true, ..manual() };
     let mut story = at_work(group, commits(CLOSED));
@@ -235,4 +249,79 @@ fn extra_heartbeats_go_beside_the_regular_ones() {
     let three = story.sent.remove(0).1;
     story.answer(&three, Ok(classic::heard(25)));
     assert_eq!(story.events(), [], "meant for the member that it was before");
+}
+
+fn with_heartbeats(story: &mut Story) {
+    let workload = Workload { heartbeat: Some(CLOSED), ..Workload::default() };
+    story.call(|member, context, output| member.set_workload(workload, context, output));
+}
+
+#[test]
+fn what_fences_a_member_is_told_once_though_two_answers_say_so() {
+    let mut story = classic::settled(group(classic(&[ClassicAssignor::Range])), "range");
+    story.until(at(60_000));
+    let regular = story.request();
+    with_heartbeats(&mut story);
+    story.reply(classic::heard(22));
+    let lost = Lost { partitions: set(&[0, 1]) };
+    assert_eq!(story.events(), [Fenced { error: 22 }, lost.clone()]);
+    story.answer(&regular, Ok(classic::heard(22)));
+    assert_eq!(story.events(), [Joining], "one request of the membership at a time");
+
+    let mut story = consumer::settled(consumer::plan());
+    story.until(at(60_000));
+    let regular = story.request();
+    with_heartbeats(&mut story);
+    story.reply(Response::ConsumerGroupHeartbeat(consumer::refused(110)));
+    assert_eq!(story.events(), [Fenced { error: 110 }, lost]);
+    story.answer(&regular, Ok(Response::ConsumerGroupHeartbeat(consumer::beat(1))));
+    assert_eq!(story.events(), [Joining]);
+    assert_eq!(story.member.state(), State::Fenced);
+}
+
+#[test]
+fn an_error_of_a_commit_means_nothing_while_the_member_joins() {
+    let group = group(classic(&[ClassicAssignor::CooperativeSticky]));
+    let mut story = classic::settled(group, "cooperative-sticky");
+    story.call(|member, context, output| member.set_workload(commits(CLOSED), context, output));
+    let commit = story.request();
+    story.until(at(60_000));
+    story.reply(classic::heard(27));
+    let join = story.request();
+    story.events();
+    story.answer(&commit, Ok(committed(&[(0, 25), (1, 25)])));
+    assert!(matches!(story.events()[..], [CommitAnswered { id: 0, .. }]));
+    assert!(story.sent.is_empty() && story.member.awaits(join.token));
+}
+
+#[test]
+fn what_was_read_before_partitions_went_is_not_used_when_they_are_back() {
+    let group = GroupPlan { fetches_on_assignment: true, ..consumer::plan() };
+    let mut story = consumer::asking(member(group));
+    let beat = |story: &mut Story, response| {
+        let at = story
+            .sent
+            .iter()
+            .position(|(_, one)| matches!(one.request, Request::ConsumerGroupHeartbeat(_)));
+        let (_, outgoing) = story.sent.remove(at.unwrap());
+        story.answer(&outgoing, Ok(Response::ConsumerGroupHeartbeat(response)));
+    };
+    beat(&mut story, consumer::given(1, &[0, 1]));
+    let fetch = |story: &Story| {
+        let (_, fetch) = story.sent.iter().find(|(_, one)| one.version == 9).unwrap();
+        match &fetch.request {
+            Request::OffsetFetch(request) => {
+                let topics = request.groups[0].topics.as_ref().unwrap();
+                topics[0].partition_indexes.clone()
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(fetch(&story), [0, 1]);
+    beat(&mut story, consumer::given(1, &[1]));
+    beat(&mut story, consumer::given(2, &[0, 1]));
+    let at = story.sent.iter().position(|(_, one)| one.version == 9).unwrap();
+    let (_, old) = story.sent.remove(at);
+    story.answer(&old, Ok(fetched(&[(0, 7), (1, 7)])));
+    assert_eq!(fetch(&story), [0, 1], "read again");
 }

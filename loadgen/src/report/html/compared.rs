@@ -11,7 +11,7 @@ use crate::driver::command::RoundTrip;
 use crate::report::compare::{Figure, Runs};
 use crate::report::model::{Latency, Report};
 use crate::report::rebalances::distribution;
-use crate::report::text::number;
+use crate::report::text::{counted, number};
 
 /// Ratios closer to 1 than this are noise, and get no colour.
 const TELLING: f64 = 1.1;
@@ -51,10 +51,14 @@ fn header(runs: &Runs) -> String {
 }
 
 fn verdict(report: &Report) -> String {
-    match (report.violation_count(), report.broken_thresholds()) {
-        (0, 0) => "<span class=\"good\">✓ kept its word</span>".into(),
-        (0, broken) => format!("<span class=\"bad\">✗ {broken} thresholds broken</span>"),
-        (violations, _) => format!("<span class=\"bad\">✗ {violations} violations</span>"),
+    let counts = [
+        (report.violation_count(), "violation"),
+        (report.broken_thresholds(), "broken threshold"),
+        (report.problem_count(), "problem"),
+    ];
+    match counts.into_iter().find(|(count, _)| *count > 0) {
+        None => "<span class=\"good\">✓ kept its word</span>".into(),
+        Some((count, what)) => format!("<span class=\"bad\">✗ {}</span>", counted(count, what)),
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) fn render(report: &Report) -> String {
     body += &charts::over_time(report);
     body += &sections::times(report);
     body += &later;
-    body += &sections::problems(report);
+    body += &sections::errors_and_failures(report);
     body += &sections::facts(report);
     page(&format!("{} against {}", run.scenario, run.bootstrap), &body)
 }

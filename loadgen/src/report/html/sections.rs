@@ -16,8 +16,7 @@ pub(super) fn header(report: &Report) -> String {
     let title = format!("{}{label} against {}", run.scenario, run.bootstrap);
     let mut html = format!("<header><h1>{}</h1>", escape(&title));
     let scale = format!(
-        "{} {} members in {} {} with {} partitions, {}{}.",
-        run.description,
+        "{} members in {} {} with {} partitions, {}{}.",
         count(run.members.into()),
         count(run.groups.into()),
         if run.groups == 1 { "group" } else { "groups" },
@@ -25,7 +24,9 @@ pub(super) fn header(report: &Report) -> String {
         clock(run.duration_seconds),
         if run.interrupted { ", interrupted" } else { "" },
     );
-    let _ = write!(html, "<p>{}</p>{}</header>", escape(&scale), verdict(report));
+    let description = escape(&run.description);
+    let _ =
+        write!(html, "<p>{description}</p><p>{}</p>{}</header>", escape(&scale), verdict(report));
     html + &tiles(report)
 }
 
@@ -43,8 +44,13 @@ fn verdict(report: &Report) -> String {
         (0, all) => format!(", and all {all} thresholds held"),
         (broken, all) => format!("; {broken} of {all} thresholds broken"),
     };
+    let problems = match report.problem_count() {
+        0 => String::new(),
+        1 => "; one phase had a problem".into(),
+        n => format!("; {} phases had a problem", count(n)),
+    };
     let (class, sign) = if report.failed() { ("bad", "✗") } else { ("good", "✓") };
-    format!("<div class=\"verdict {class}\">{sign} {kept}{thresholds}</div>")
+    format!("<div class=\"verdict {class}\">{sign} {kept}{thresholds}{problems}</div>")
 }
 
 /// The figures that people look for first.
@@ -214,12 +220,12 @@ pub(super) fn times(report: &Report) -> String {
 
 /// What decides the exit code.
 pub(super) fn checks(report: &Report) -> String {
-    violations(report) + &thresholds(&report.thresholds)
+    [violations(report), thresholds(&report.thresholds), phases(report)].concat()
 }
 
 /// What went wrong, and need not be the coordinator's fault.
-pub(super) fn problems(report: &Report) -> String {
-    [errors(report), failed(report), phases(report)].concat()
+pub(super) fn errors_and_failures(report: &Report) -> String {
+    errors(report) + &failed(report)
 }
 
 fn thresholds(thresholds: &[Threshold]) -> String {

@@ -1,0 +1,300 @@
+//! What is known of one group and its members, and which rule each event concerns.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::commits::Commits;
+use super::epochs::{self, Epochs};
+use super::found::Found;
+use super::lease::{self, Alive, Generations};
+use super::owners::Owners;
+use crate::event::{Event, EventKind};
+use crate::history::{Group, Kind};
+use crate::plan::{MemberIndex, Partition};
+use crate::time::Time;
+
+pub(super) struct GroupState {
+    facts: Facts,
+    members: Members,
+    owners: Owners,
+    commits: Commits,
+}
+
+/// What all rules need to know of a group.
+pub(super) struct Facts {
+    pub(super) group: Group,
+    pub(super) generations: Generations,
+    /// The epochs that the group as a whole has reached.
+    pub(super) epochs: Epochs,
+    /// Members that the coordinator has taken in.
+    joined: u32,
+    /// A group that all members have left may be gone, with its epochs: what comes is another one.
+    pub(super) incarnation: u32,
+    /// The last deletion: asked for and acknowledged.
+    deleted: Option<(Time, Time)>,
+    /// The last sign that the coordinator may have moved or been restarted.
+    pub(super) shaken: Time,
+}
+
+pub(super) type Members = HashMap<MemberIndex, Member>;
+
+#[derive(Default)]
+pub(super) struct Member {
+    /// The latest request that was answered without error since it joined.
+    pub(super) alive: Option<Alive>,
+    /// When the request before that one was sent.
+    previous: Time,
+    /// From when on the rebalance timeout may count; `None` if it does not.
+    pub(super) must_rebalance: Option<Time>,
+    /// The last sign of life before an answer may have been lost, since it settled.
+    unsure: Option<Time>,
+    /// When it began to join, and when it was taken in.
+    pub(super) joining: Time,
+    pub(super) joined: Time,
+    is_in: bool,
+    /// The last generation of which it has the assignment.
+    pub(super) synced: i32,
+    /// The last epoch in which it was found to have all that it should have, and no more.
+    pub(super) settled: i32,
+    pub(super) epochs: Epochs,
+    /// Counts up when all that it owns is gone at once.
+    pub(super) life: u32,
+    /// Partitions that another member claims too.
+    pub(super) contested: BTreeSet<Partition>,
+}
+
+impl GroupState {
+    pub(super) fn new(group: Group) -> Self {
+        let facts = Facts {
+            group,
+            generations: Generations::default(),
+            epochs: Epochs::default(),
+            joined: 0,
+            incarnation: 0,
+            deleted: None,
+            shaken: Time::ZERO,
+        };
+        let (members, owners, commits) = (Members::new(), Owners::default(), Commits::default());
+        Self { facts, members, owners, commits }
+    }
+
+    pub(super) fn shaken(&mut self, at: Time) {
+        self.facts.shaken = self.facts.shaken.max(at);
+    }
+
+    pub(super) fn observe(&mut self, event: &Event, found: &mut Found) {
+        let (at, index) = (event.at, event.member);
+        match &event.kind {
+            EventKind::Alive { sent, epoch } => {
+                self.alive(event, Alive { sent: *sent, at, epoch: *epoch }, found);
+            }
+            EventKind::Joining => self.joining(event, found),
+            EventKind::Joined { epoch, .. } => self.joined(event, *epoch, found),
+            EventKind::Epoch { .. } => {}
+            EventKind::Assigned { epoch, partitions } => {
+                self.synced(index, at, *epoch);
+                self.owners.assigned(event, *epoch, partitions, &mut self.members);
+            }
+            EventKind::Settled { epoch } => self.settled(index, at, *epoch),
+            EventKind::MustRebalance { sent } => self.must_rebalance(index, *sent),
+            EventKind::Revoked { partitions } | EventKind::Lost { partitions } => {
+                self.judge_owners(index, at, found);
+                self.owners.released(index, partitions);
+            }
+            EventKind::Fenced { .. } => self.fenced(event, found),
+            EventKind::Started | EventKind::Stopped { .. } | EventKind::Failed { .. } => {
+                self.gone(event, found);
+                self.commits.ended(index);
+            }
+            EventKind::CommitSent { id, epoch, offsets } => {
+                let held = self.owners.holds_all(index, offsets, &self.members);
+                self.commits.sent(event, *id, *epoch, offsets, held, &self.facts);
+            }
+            EventKind::CommitAnswered { id, refused } => {
+                self.commits.answered(event, *id, refused, &self.facts, found);
+            }
+            EventKind::CommitUnknown { id } => self.commits.unknown(index, *id),
+            EventKind::Fetched { sent, offsets } => {
+                self.commits.fetched(event, *sent, offsets, &self.facts, found);
+            }
+            EventKind::Refused { error, .. } => self.refused(index, at, *error),
+            EventKind::Disconnected => self.disconnected(index, at),
+            EventKind::GroupDeleted { sent } => self.deleted(*sent, at),
+            EventKind::PartitionsGrew { partitions } => self.facts.group.partitions = *partitions,
+            EventKind::RepeatDiffered { .. } => self.repeat_differed(event, found),
+        }
+    }
+
+    pub(super) fn finish(&mut self, now: Time, found: &mut Found) {
+        let mut members: Vec<_> = self.members.keys().copied().collect();
+        members.sort_unstable();
+        for index in members {
+            self.judge_owners(index, now, found);
+        }
+    }
+
+    fn member(&mut self, index: MemberIndex) -> &mut Member {
+        self.members.entry(index).or_default()
+    }
+
+    fn alive(&mut self, event: &Event, alive: Alive, found: &mut Found) {
+        let facts = &mut self.facts;
+        let member = self.members.entry(event.member).or_default();
+        epochs::judge_alive(event, alive, member, facts, found);
+        if facts.deleted.is_some_and(|(sent, at)| member.joined < sent && alive.sent > at) {
+            judge_deleted(event, alive, facts, found);
+        }
+        match facts.group.protocol {
+            Kind::Classic => {
+                facts.generations.alive(alive.epoch, alive.sent);
+                if member.synced == alive.epoch {
+                    facts.epochs.reached(alive.epoch, event.at, event.member);
+                }
+            }
+            Kind::Consumer => {
+                member.epochs.reached(alive.epoch, event.at, event.member);
+                facts.epochs.reached(alive.epoch, event.at, event.member);
+            }
+            Kind::Manual => {}
+        }
+        if member.alive.is_none_or(|known| known.sent < alive.sent) {
+            member.previous = member.alive.map_or(alive.sent, |known| known.sent);
+            member.alive = Some(alive);
+        }
+        self.judge_owners(event.member, event.at, found);
+    }
+
+    /// A consumer that joins (epoch 0) owns nothing. A classic one may keep its partitions, and is a
+    /// member all the while if it was one.
+    fn joining(&mut self, event: &Event, found: &mut Found) {
+        if self.facts.group.protocol == Kind::Consumer {
+            self.gone(event, found);
+        }
+        let member = self.member(event.member);
+        member.joining = event.at;
+    }
+
+    fn joined(&mut self, event: &Event, epoch: i32, found: &mut Found) {
+        let member = self.members.entry(event.member).or_default();
+        epochs::judge_joined(event, epoch, member.joining, &self.facts, found);
+        member.joined = event.at;
+        member.epochs = Epochs::default();
+        if !member.is_in {
+            member.is_in = true;
+            self.facts.joined += 1;
+        }
+    }
+
+    fn synced(&mut self, index: MemberIndex, at: Time, epoch: i32) {
+        self.member(index).synced = epoch;
+        self.facts.epochs.reached(epoch, at, index);
+    }
+
+    fn settled(&mut self, index: MemberIndex, at: Time, epoch: i32) {
+        self.synced(index, at, epoch);
+        let member = self.member(index);
+        member.settled = epoch;
+        (member.must_rebalance, member.unsure) = (None, None);
+    }
+
+    fn must_rebalance(&mut self, index: MemberIndex, sent: Time) {
+        let member = self.member(index);
+        let before = member.alive.map_or(sent, |alive| match alive.sent < sent {
+            true => alive.sent,
+            false => member.previous,
+        });
+        let from = sent.min(before).min(member.unsure.unwrap_or(Time::MAX));
+        member.must_rebalance = Some(member.must_rebalance.map_or(from, |known| known.min(from)));
+    }
+
+    fn fenced(&mut self, event: &Event, found: &mut Found) {
+        self.judge_owners(event.member, event.at, found);
+        let member = self.members.entry(event.member).or_default();
+        lease::judge_eviction(event, member, &self.facts, found);
+        self.out(event.member);
+    }
+
+    /// All that it owned is owned no more.
+    fn gone(&mut self, event: &Event, found: &mut Found) {
+        self.judge_owners(event.member, event.at, found);
+        self.out(event.member);
+        let member = self.member(event.member);
+        member.life += 1;
+        member.contested.clear();
+    }
+
+    fn out(&mut self, index: MemberIndex) {
+        let member = self.members.entry(index).or_default();
+        (member.alive, member.synced, member.settled) = (None, 0, 0);
+        (member.must_rebalance, member.unsure) = (None, None);
+        if std::mem::take(&mut member.is_in) {
+            self.facts.joined -= 1;
+            if self.facts.joined == 0 {
+                self.facts.start_over();
+            }
+        }
+    }
+
+    fn refused(&mut self, index: MemberIndex, at: Time, error: i16) {
+        const LOAD_IN_PROGRESS_TO_NOT_COORDINATOR: std::ops::RangeInclusive<i16> = 14..=16;
+        if LOAD_IN_PROGRESS_TO_NOT_COORDINATOR.contains(&error) {
+            self.disconnected(index, at);
+        }
+    }
+
+    fn disconnected(&mut self, index: MemberIndex, at: Time) {
+        self.shaken(at);
+        if let Some(member) = self.members.get_mut(&index)
+            && let (None, Some(alive)) = (member.unsure, member.alive)
+        {
+            member.unsure = Some(alive.sent);
+        }
+    }
+
+    fn deleted(&mut self, sent: Time, at: Time) {
+        self.facts.deleted = Some((sent, at));
+        self.facts.start_over();
+        self.commits.deleted(sent, at);
+    }
+
+    fn repeat_differed(&self, event: &Event, found: &mut Found) {
+        let EventKind::RepeatDiffered { api, first, second } = &event.kind else { return };
+        found.add("repeat-differed", event.at, &self.facts.group.id, || {
+            let what = format!(
+                "member {} repeated a request (API {api}): the first answer was {first}, the \
+                 second {second}",
+                event.member.0
+            );
+            (what, vec![event.clone()])
+        });
+    }
+
+    fn judge_owners(&mut self, index: MemberIndex, at: Time, found: &mut Found) {
+        if self.members.get(&index).is_some_and(|member| !member.contested.is_empty()) {
+            self.owners.judge(index, at, &mut self.members, &self.facts, found);
+        }
+    }
+}
+
+impl Facts {
+    fn start_over(&mut self) {
+        self.incarnation += 1;
+        self.epochs = Epochs::default();
+    }
+}
+
+/// A group is deleted only when it has no members; one from before can't be in the next.
+fn judge_deleted(event: &Event, alive: Alive, facts: &Facts, found: &mut Found) {
+    let Some((sent, at)) = facts.deleted else { return };
+    found.add("deleted-group-came-back", event.at, &facts.group.id, || {
+        let what = format!(
+            "member {} of before the deletion was still accepted, with epoch {}",
+            event.member.0, alive.epoch
+        );
+        (what, vec![deletion(facts, sent, at), event.clone()])
+    });
+}
+
+pub(super) fn deletion(facts: &Facts, sent: Time, at: Time) -> Event {
+    let kind = EventKind::GroupDeleted { sent };
+    Event { at, group: facts.group.index, member: crate::event::OBSERVER, kind }
+}

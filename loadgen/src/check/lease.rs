@@ -1,0 +1,134 @@
+//! How long the coordinator certainly still has a member, and the rule `evicted-early`.
+//!
+//! A coordinator drops a member that does not leave in two cases only: it hears nothing of it for
+//! the session timeout, or the member does not do its part of a rebalance within the rebalance
+//! timeout.
+//!
+//! Session: the latest request that was answered without error took effect at `sent` or later, so
+//! the session runs until `sent` + session timeout at least. Sessions that a coordinator starts anew
+//! (after a restart, at the end of a rebalance) only run longer.
+//!
+//! Rebalance, consumer group: the timer starts when a member is first told to give up partitions,
+//! perhaps by an answer that was lost. It was not told so by the last answer before that, nor by the
+//! last one before its connection broke; so the timer started after those requests left.
+//!
+//! Rebalance, classic group: the timer starts when a rebalance of generation e begins, and members
+//! that did not join by then are out of e + 1. While a rebalance gathers members, heartbeats and
+//! syncs are refused (REBALANCE_IN_PROGRESS), and joins are answered with e + 1. So every request
+//! of any member that was answered without error with generation e took effect before the rebalance
+//! began, and the latest `sent` of those is a moment before it. A member that joined, but did not
+//! sync within the rebalance timeout, is dropped as well, counted from the end of the join phase:
+//! so a generation gives a lease only to members that have synced in it.
+//!
+//! After a restart a classic coordinator knows only the generation that was last written, with the
+//! leader's sync: members that joined later are unknown to it, rightly. Consumer groups are durable
+//! whenever they answer.
+
+use std::time::Duration;
+
+use super::found::Found;
+use super::group::{Facts, Member};
+use crate::event::{Event, EventKind};
+use crate::history::Kind;
+use crate::plan::{GroupIndex, MemberIndex};
+use crate::time::Time;
+
+/// Cores read their clocks once for many answers; claims that overlap for less are not overlapping.
+pub(super) const CLOCK_SLACK: Duration = Duration::from_millis(2);
+
+const UNKNOWN_MEMBER_ID: i16 = 25;
+
+/// A request of a member that was answered without error.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Alive {
+    pub(super) sent: Time,
+    pub(super) at: Time,
+    pub(super) epoch: i32,
+}
+
+/// The latest sign of life in each of the last generations.
+#[derive(Default)]
+pub(super) struct Generations {
+    /// Oldest generation first.
+    last: Vec<(i32, Time)>,
+}
+
+impl Generations {
+    /// Members that are further behind have no lease.
+    const KEPT: usize = 8;
+
+    pub(super) fn alive(&mut self, generation: i32, sent: Time) {
+        match self.last.iter_mut().rev().find(|(known, _)| *known == generation) {
+            Some((_, last)) => *last = (*last).max(sent),
+            None => {
+                let at = self.last.partition_point(|(known, _)| *known < generation);
+                self.last.insert(at, (generation, sent));
+                if self.last.len() > Self::KEPT {
+                    self.last.remove(0);
+                }
+            }
+        }
+    }
+
+    fn last(&self, generation: i32) -> Option<Time> {
+        self.last.iter().find(|(known, _)| *known == generation).map(|(_, last)| *last)
+    }
+}
+
+/// Until when the coordinator certainly has the member, with what it was given in this epoch.
+pub(super) fn certain_until(member: &Member, epoch: i32, facts: &Facts) -> Time {
+    let Some(alive) = member.alive else { return Time::ZERO };
+    let session = with_margin(alive.sent, facts.group.session_timeout);
+    let rebalance = |from: Time| with_margin(from, facts.group.rebalance_timeout);
+    match facts.group.protocol {
+        Kind::Consumer => {
+            let told = member.must_rebalance.map_or(Time::MAX, rebalance);
+            session.min(told).max(alive.sent)
+        }
+        Kind::Classic => {
+            let last = facts.generations.last(epoch);
+            last.map_or(Time::ZERO, |last| session.min(rebalance(last)))
+        }
+        Kind::Manual => Time::ZERO,
+    }
+}
+
+/// Clocks of two machines may differ in speed, and a coordinator may count in milliseconds.
+fn with_margin(from: Time, timeout: Duration) -> Time {
+    let margin = Duration::from_millis(10) + timeout / 500;
+    from + timeout.saturating_sub(margin)
+}
+
+/// `event` is [`EventKind::Fenced`]: UNKNOWN_MEMBER_ID says that the coordinator dropped the member.
+pub(super) fn judge_eviction(event: &Event, member: &Member, facts: &Facts, found: &mut Found) {
+    let EventKind::Fenced { error: UNKNOWN_MEMBER_ID } = event.kind else { return };
+    let Some(alive) = member.alive else { return };
+    let until = certain_until(member, alive.epoch, facts);
+    if until <= event.at || !was_durable(member, alive, facts) {
+        return;
+    }
+    found.add("evicted-early", event.at, &facts.group.id, || {
+        let what = format!(
+            "member {} was unknown to the coordinator {:.3} s after a request that it accepted; \
+             its lease ran for {:.3} s more",
+            event.member.0,
+            event.at.since(alive.sent).as_secs_f64(),
+            until.since(event.at).as_secs_f64(),
+        );
+        (what, vec![alive.event(facts.group.index, event.member), event.clone()])
+    });
+}
+
+fn was_durable(member: &Member, alive: Alive, facts: &Facts) -> bool {
+    match facts.group.protocol {
+        Kind::Classic => member.synced == alive.epoch && facts.shaken < member.joined,
+        Kind::Consumer | Kind::Manual => true,
+    }
+}
+
+impl Alive {
+    pub(super) fn event(self, group: GroupIndex, member: MemberIndex) -> Event {
+        let kind = EventKind::Alive { sent: self.sent, epoch: self.epoch };
+        Event { at: self.at, group, member, kind }
+    }
+}

@@ -1,0 +1,145 @@
+//! The committed offset of a partition is a register, and the rule `commit-lost`: a read gives what
+//! was last written.
+//!
+//! Writes and reads are intervals, from when the request was sent to when its answer was read; the
+//! effect is at some moment in it. A write without an answer may take effect at any moment after it
+//! was sent, or never. A read may return what a write wrote unless
+//!
+//! - the write was sent after the read was answered, or
+//! - another write lies wholly between the two: sent after this one was answered, and answered
+//!   before the read was sent.
+//!
+//! That is linearizability of a register, read by read, and so holds for every honest coordinator.
+//! Nothing is known of offsets from before the run: as long as no write was answered before the read
+//! was sent, any value will do.
+//!
+//! A deletion of the group writes -1 (no offset) to all its partitions; an offset from before that
+//! is read afterwards is told as `deleted-group-came-back`.
+
+use crate::plan::MemberIndex;
+use crate::time::Time;
+
+pub(super) const NO_OFFSET: i64 = -1;
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Write {
+    pub(super) of: Source,
+    pub(super) value: i64,
+    pub(super) sent: Time,
+    /// [`Time::MAX`] until it is answered.
+    pub(super) at: Time,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Source {
+    Commit {
+        member: MemberIndex,
+        id: u32,
+        epoch: i32,
+    },
+    /// Its answer will never come.
+    Unanswered {
+        member: MemberIndex,
+        id: u32,
+        epoch: i32,
+    },
+    Deletion,
+}
+
+#[derive(Default)]
+pub(super) struct Register {
+    /// In the order in which they became known.
+    writes: Vec<Write>,
+    /// Reads that were sent before can't be judged: too much of what they may return is forgotten.
+    known_from: Time,
+    /// Lowest and highest value of unanswered writes that are forgotten: any of them may return.
+    forgotten: Option<(i64, i64)>,
+}
+
+impl Register {
+    /// Writes that others have superseded are kept up to this number, for reads in flight.
+    const KEPT: usize = 6;
+    const UNANSWERED_KEPT: usize = 8;
+
+    pub(super) fn write(&mut self, write: Write) {
+        if self.writes.len() >= Self::KEPT {
+            self.forget();
+        }
+        self.writes.push(write);
+    }
+
+    pub(super) fn answered(&mut self, member: MemberIndex, id: u32, at: Time) {
+        if let Some(write) = self.find(member, id) {
+            write.at = at;
+        }
+    }
+
+    /// It certainly had no effect.
+    pub(super) fn refused(&mut self, member: MemberIndex, id: u32) {
+        if let Some(at) = self.writes.iter().rposition(|write| write.of.is(member, id)) {
+            self.writes.remove(at);
+        }
+    }
+
+    pub(super) fn unanswered(&mut self, member: MemberIndex, id: u32) {
+        if let Some(write) = self.find(member, id)
+            && let Source::Commit { member, id, epoch } = write.of
+        {
+            write.of = Source::Unanswered { member, id, epoch };
+        }
+        if self.writes.iter().filter(|write| write.is_unanswered()).count() > Self::UNANSWERED_KEPT
+            && let Some(oldest) = self.writes.iter().position(Write::is_unanswered)
+        {
+            let value = self.writes.remove(oldest).value;
+            let (low, high) = self.forgotten.unwrap_or((value, value));
+            self.forgotten = Some((low.min(value), high.max(value)));
+        }
+    }
+
+    /// The write that shows that this read is wrong, if it is.
+    pub(super) fn read(&self, value: i64, sent: Time, at: Time) -> Option<Write> {
+        if sent <= self.known_from
+            || self.forgotten.is_some_and(|(low, high)| (low..=high).contains(&value))
+        {
+            return None;
+        }
+        let done = self.writes.iter().filter(|write| write.at < sent);
+        let last = done.max_by_key(|write| write.sent)?;
+        let may_return =
+            |write: &Write| write.value == value && write.sent <= at && write.at >= last.sent;
+        (!self.writes.iter().any(may_return)).then_some(*last)
+    }
+
+    fn find(&mut self, member: MemberIndex, id: u32) -> Option<&mut Write> {
+        self.writes.iter_mut().rev().find(|write| write.of.is(member, id))
+    }
+
+    /// Forgets what no read can return that is sent from now on, or was sent a little earlier: after
+    /// the answer to a write of the newer half.
+    fn forget(&mut self) {
+        let done: Vec<_> = self.writes.iter().filter(|write| write.at < Time::MAX).collect();
+        let Some(by) = done.get(done.len() / 2).map(|write| **write) else { return };
+        let before = self.writes.len();
+        self.writes.retain(|write| write.at >= by.sent);
+        if self.writes.len() < before {
+            self.known_from = self.known_from.max(by.at);
+        }
+    }
+}
+
+impl Write {
+    fn is_unanswered(&self) -> bool {
+        matches!(self.of, Source::Unanswered { .. })
+    }
+}
+
+impl Source {
+    fn is(self, by: MemberIndex, which: u32) -> bool {
+        match self {
+            Self::Commit { member, id, .. } | Self::Unanswered { member, id, .. } => {
+                (member, id) == (by, which)
+            }
+            Self::Deletion => false,
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Stories and properties of the checks.

@@ -1,0 +1,123 @@
+//! One request after the other over one connection: handshakes, and what muster-load itself asks.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_lite::future::{or, poll_fn};
+use glommio::timer::Timer;
+use kafka_protocol::protocol::{Request, StrBytes};
+
+use super::transport::{Buffers, Outbox, Transport};
+use crate::wire::{self, Frames, Header, Malformed, Unwritable};
+
+pub(super) struct Channel {
+    transport: Transport,
+    buffers: Rc<RefCell<Buffers>>,
+    client_id: StrBytes,
+    timeout: Duration,
+    correlation: i32,
+    frames: Frames,
+    arrived: VecDeque<Vec<u8>>,
+}
+
+/// Why a call has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CallError {
+    #[error("the other side closed the connection")]
+    Closed,
+    #[error("{0}")]
+    Broken(#[from] io::Error),
+    #[error("no answer within {}", humantime::format_duration(*.0))]
+    TimedOut(Duration),
+    #[error("the answer cannot be read: {0}")]
+    Malformed(#[from] Malformed),
+    #[error("the request cannot be written: {0}")]
+    Unwritable(#[from] Unwritable),
+}
+
+impl Channel {
+    pub(super) fn new(
+        transport: Transport,
+        buffers: Rc<RefCell<Buffers>>,
+        client_id: StrBytes,
+        timeout: Duration,
+    ) -> Self {
+        Self {
+            transport,
+            buffers,
+            client_id,
+            timeout,
+            correlation: 0,
+            frames: Frames::default(),
+            arrived: VecDeque::new(),
+        }
+    }
+
+    /// Nothing may be under way.
+    pub(super) fn into_transport(self) -> Transport {
+        self.transport
+    }
+
+    /// Sends `request` and waits for its answer.
+    ///
+    /// # Errors
+    /// After one, the channel is of no use any more.
+    pub(super) async fn call<R: Request>(
+        &mut self,
+        version: i16,
+        request: &R,
+    ) -> Result<R::Response, CallError> {
+        let frame = self.exchange(version, request).await?;
+        Ok(wire::read::<R>(version, &frame)?)
+    }
+
+    /// As [`Self::call`], with the answer as it came.
+    pub(super) async fn exchange<R: Request>(
+        &mut self,
+        version: i16,
+        request: &R,
+    ) -> Result<Vec<u8>, CallError> {
+        self.correlation = self.correlation.wrapping_add(1);
+        let (correlation, timeout) = (self.correlation, self.timeout);
+        let mut out = Outbox::default();
+        let header = Header { version, correlation, client_id: &self.client_id };
+        wire::write(out.queue(), &header, request)?;
+        let answer = poll_fn(|cx| self.poll_exchange(cx, &mut out));
+        let patience = async {
+            Timer::new(timeout).await;
+            Err(CallError::TimedOut(timeout))
+        };
+        let frame = or(answer, patience).await?;
+        match wire::correlation(&frame)? {
+            got if got == correlation => Ok(frame),
+            got => Err(Malformed::Correlation { expected: correlation, got }.into()),
+        }
+    }
+
+    fn poll_exchange(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Outbox,
+    ) -> Poll<Result<Vec<u8>, CallError>> {
+        loop {
+            ready!(self.transport.poll_write(cx, out))?;
+            if let Some(frame) = self.arrived.pop_front() {
+                return Poll::Ready(Ok(frame));
+            }
+            let mut buffers = self.buffers.borrow_mut();
+            let bytes = ready!(self.transport.poll_read(cx, &mut buffers))?;
+            if bytes.is_empty() {
+                return Poll::Ready(Err(CallError::Closed));
+            }
+            let arrived = &mut self.arrived;
+            self.frames.feed::<CallError>(bytes, |frame| {
+                arrived.push_back(frame.to_vec());
+                Ok(())
+            })?;
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What the other side is: its versions of the APIs, its id, its brokers.
+
+use std::collections::BTreeMap;
+
+use bytes::Buf;
+use kafka_protocol::messages::{
+    ApiVersionsRequest, ApiVersionsResponse, ConsumerGroupHeartbeatRequest,
+    CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest,
+    FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, MetadataRequest,
+    MetadataResponse, OffsetCommitRequest, OffsetFetchRequest, SaslAuthenticateRequest,
+    SyncGroupRequest,
+};
+use kafka_protocol::protocol::{Message, Request, StrBytes, VersionRange};
+
+use super::channel::{CallError, Channel};
+use super::command::Cluster;
+use super::dial::{Dialer, host_and_port};
+use crate::member::Versions;
+use crate::wire::{self, Malformed};
+
+/// Sent first: the newest that brokers of the last years know. An older one answers in version 0.
+const API_VERSIONS: i16 = 3;
+const UNSUPPORTED_VERSION: i16 = 35;
+
+/// Connects to the first bootstrap server that answers.
+///
+/// # Errors
+/// One sentence about the last server that was tried.
+pub(super) async fn probe(dialer: &Dialer) -> Result<Cluster, String> {
+    let mut reason = "no bootstrap server is given".to_owned();
+    for server in &dialer.target.bootstrap {
+        let (host, port) = host_and_port(server)?;
+        match ask(dialer, host, port).await {
+            Ok(cluster) => return Ok(cluster),
+            Err(error) => reason = error,
+        }
+    }
+    Err(reason)
+}
+
+async fn ask(dialer: &Dialer, host: &str, port: u16) -> Result<Cluster, String> {
+    let mut channel = dialer.open(host, port).await?;
+    let answer = api_versions(&mut channel).await;
+    let answer = answer.map_err(|error| format!("{host}:{port}: {}", no_kafka(&error)))?;
+    let versions = negotiate(&answer);
+    *dialer.versions.borrow_mut() = versions.clone();
+    dialer.authenticate(&mut channel, host, port).await?;
+    let version = required::<MetadataRequest>(&versions, "Metadata")?;
+    required::<FindCoordinatorRequest>(&versions, "FindCoordinator")?;
+    let answer = channel.call(version, &all_brokers(version)).await;
+    let answer = answer.map_err(|error| format!("{host}:{port}: {}", no_metadata(&error)))?;
+    Ok(Cluster {
+        cluster_id: answer.cluster_id.as_ref().map(ToString::to_string),
+        brokers: brokers(&answer),
+        versions,
+    })
+}
+
+async fn api_versions(channel: &mut Channel) -> Result<ApiVersionsResponse, CallError> {
+    let request = ApiVersionsRequest::default()
+        .with_client_software_name(StrBytes::from_static_str("muster-load"))
+        .with_client_software_version(StrBytes::from_static_str(env!("CARGO_PKG_VERSION")));
+    let frame = channel.exchange(API_VERSIONS, &request).await?;
+    let error = frame.get(4..6).map(|mut bytes| bytes.get_i16());
+    let answer = match error {
+        Some(UNSUPPORTED_VERSION) => channel.call(0, &ApiVersionsRequest::default()).await?,
+        _ => wire::read::<ApiVersionsRequest>(API_VERSIONS, &frame)?,
+    };
+    match answer.error_code {
+        0 => Ok(answer),
+        code => Err(Malformed::Body(format!("ApiVersions has error code {code}")).into()),
+    }
+}
+
+/// The highest version of each API that both sides know.
+fn negotiate(answer: &ApiVersionsResponse) -> Versions {
+    let theirs: BTreeMap<i16, VersionRange> = answer
+        .api_keys
+        .iter()
+        .map(|api| (api.api_key, VersionRange { min: api.min_version, max: api.max_version }))
+        .collect();
+    let mut versions = Versions::default();
+    for (key, ours) in OURS {
+        let common = theirs.get(key).map(|theirs| theirs.intersect(ours));
+        if let Some(common) = common.filter(|common| !common.is_empty()) {
+            versions.set(*key, common.max);
+        }
+    }
+    versions
+}
+
+const OURS: &[(i16, VersionRange)] = &[
+    ours::<MetadataRequest>(),
+    ours::<OffsetCommitRequest>(),
+    ours::<OffsetFetchRequest>(),
+    ours::<FindCoordinatorRequest>(),
+    ours::<JoinGroupRequest>(),
+    ours::<HeartbeatRequest>(),
+    ours::<LeaveGroupRequest>(),
+    ours::<SyncGroupRequest>(),
+    ours::<CreateTopicsRequest>(),
+    ours::<DeleteTopicsRequest>(),
+    ours::<SaslAuthenticateRequest>(),
+    ours::<CreatePartitionsRequest>(),
+    ours::<DeleteGroupsRequest>(),
+    ours::<ConsumerGroupHeartbeatRequest>(),
+];
+
+const fn ours<R: Request>() -> (i16, VersionRange) {
+    (R::KEY, <R as Message>::VERSIONS)
+}
+
+/// The version of an API that has to be there.
+///
+/// # Errors
+/// One sentence.
+pub(super) fn required<R: Request>(versions: &Versions, name: &str) -> Result<i16, String> {
+    versions.of(R::KEY).ok_or_else(|| {
+        format!("the other side has no {name} of version {}", <R as Message>::VERSIONS)
+    })
+}
+
+/// In version 0 no topics meant all of them.
+fn all_brokers(version: i16) -> MetadataRequest {
+    MetadataRequest::default().with_topics(Some(Vec::new())).with_allow_auto_topic_creation(
+        // Of no meaning without topics, but before version 4 it can't be said otherwise.
+        version < 4,
+    )
+}
+
+/// Node id, host, port.
+pub(super) fn brokers(answer: &MetadataResponse) -> Vec<(i32, String, u16)> {
+    let broker = |broker: &kafka_protocol::messages::metadata_response::MetadataResponseBroker| {
+        let port = u16::try_from(broker.port).ok()?;
+        Some((broker.node_id.0, broker.host.to_string(), port))
+    };
+    answer.brokers.iter().filter_map(broker).collect()
+}
+
+fn no_kafka(error: &CallError) -> String {
+    match error {
+        // The length field holds the start of a TLS record: an alert or a handshake.
+        CallError::Malformed(Malformed::Length(length))
+            if matches!(length.to_be_bytes(), [0x15 | 0x16, 3, ..]) =>
+        {
+            "it speaks TLS: turn TLS on".into()
+        }
+        CallError::Closed => {
+            "it closed the connection at the first request: does this listener expect TLS?".into()
+        }
+        CallError::Malformed(reason) => {
+            format!("what it answers is not Kafka's protocol: {reason}")
+        }
+        error => error.to_string(),
+    }
+}
+
+fn no_metadata(error: &CallError) -> String {
+    match error {
+        CallError::Closed => {
+            "it closed the connection at Metadata: does this listener expect a user name and \
+             password (SASL)?"
+                .into()
+        }
+        error => format!("Metadata failed: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kafka_protocol::messages::api_versions_response::ApiVersion;
+
+    use super::*;
+
+    #[test]
+    fn the_highest_common_version_counts() {
+        let api = |key, min, max| {
+            ApiVersion::default().with_api_key(key).with_min_version(min).with_max_version(max)
+        };
+        // OffsetCommit 10 is only in our answers; Heartbeat is too new; 999 is unknown.
+        let keys = vec![api(8, 2, 10), api(12, 5, 6), api(68, 0, 0), api(999, 0, 1)];
+        let versions = negotiate(&ApiVersionsResponse::default().with_api_keys(keys));
+        assert_eq!(
+            [8, 12, 68, 999, 3].map(|key| versions.of(key)),
+            [Some(9), None, Some(0), None, None]
+        );
+        assert!(required::<HeartbeatRequest>(&versions, "Heartbeat").is_err());
+    }
+}

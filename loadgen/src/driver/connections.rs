@@ -1,0 +1,373 @@
+//! The connections of a core, and the requests that wait on them for answers.
+
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::time::Duration;
+
+use slab::Slab;
+
+use super::command::RoundTrip;
+use super::core::{self, Core, Due, Shared};
+use super::line::{self, End, Ended, Line, Owner};
+use super::meter::round_trip_of;
+use super::seats::Asker;
+use crate::member::{Destination, Failure, NodeIndex, Outgoing, Request};
+use crate::time::Time;
+use crate::wire::{self, Header, Malformed, Unwritable};
+
+/// `reconnect.backoff.ms` and `reconnect.backoff.max.ms`, of the connection for lookups.
+const BACKOFF: Duration = Duration::from_millis(50);
+const BACKOFF_MAX: Duration = Duration::from_secs(1);
+/// Connections that are being made at once: a listener's backlog is 50 in Kafka by default, and what
+/// overflows it waits for a second.
+const CONNECTING_MAX: usize = 64;
+/// Past these a request is not sent.
+const IN_FLIGHT_MAX: usize = 1 << 16;
+const BACKLOG_BYTES_MAX: usize = 64 << 20;
+
+pub(super) struct Connections {
+    all: Slab<Connection>,
+    by_link: HashMap<Link, usize>,
+    unsent: Slab<Waiting>,
+    established: u32,
+    connecting: usize,
+    to_connect: VecDeque<usize>,
+    lookup: Lookup,
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Link {
+    /// Looking up coordinators, for all members of the core.
+    Lookup,
+    /// So many members from a multiple of `members_per_connection`, to this node.
+    Members(NodeIndex, u32),
+}
+
+struct Connection {
+    link: Link,
+    node: NodeIndex,
+    line: Line,
+    in_flight: VecDeque<Waiting>,
+    correlation: i32,
+    asked: Time,
+    established: bool,
+    /// The timer that is meant.
+    armed: Time,
+}
+
+/// A request that waits for its answer.
+pub(super) struct Waiting {
+    pub(super) slot: u32,
+    pub(super) life: u32,
+    pub(super) token: u32,
+    pub(super) sent: Time,
+    due: Time,
+    expires: Time,
+    correlation: i32,
+    api_key: i16,
+    version: i16,
+    kind: RoundTrip,
+}
+
+/// Which server is asked next, and when.
+struct Lookup {
+    servers: Vec<NodeIndex>,
+    next: usize,
+    backoff: Duration,
+    not_before: Time,
+}
+
+impl Connections {
+    pub(super) fn new(servers: Vec<NodeIndex>) -> Self {
+        let lookup = Lookup { servers, next: 0, backoff: BACKOFF, not_before: Time::ZERO };
+        Self {
+            all: Slab::new(),
+            by_link: HashMap::new(),
+            unsent: Slab::new(),
+            established: 0,
+            connecting: 0,
+            to_connect: VecDeque::new(),
+            lookup,
+        }
+    }
+
+    pub(super) fn servers(&self) -> &[NodeIndex] {
+        &self.lookup.servers
+    }
+
+    pub(super) fn established(&self) -> u32 {
+        self.established
+    }
+
+    pub(super) fn end_all(&mut self) {
+        for (_, connection) in &mut self.all {
+            connection.line.end(End::Close);
+        }
+    }
+
+    /// Takes it out of use, for its task to end. What waits on it is the caller's to answer.
+    fn end(&mut self, number: usize, how: End) -> VecDeque<Waiting> {
+        let connection = &mut self.all[number];
+        connection.line.end(how);
+        if self.by_link.get(&connection.link) == Some(&number) {
+            self.by_link.remove(&connection.link);
+        }
+        std::mem::take(&mut connection.in_flight)
+    }
+}
+
+impl Connection {
+    fn has_room(&self) -> bool {
+        self.in_flight.len() < IN_FLIGHT_MAX && self.line.backlog() < BACKLOG_BYTES_MAX
+    }
+}
+
+impl Lookup {
+    fn failed(&mut self, now: Time) {
+        self.next = self.next.wrapping_add(1);
+        self.not_before = now + self.backoff;
+        self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
+    }
+
+    fn succeeded(&mut self) {
+        self.backoff = BACKOFF;
+    }
+}
+
+impl Core {
+    /// Queues the request; it is answered in any case.
+    ///
+    /// # Errors
+    /// If it cannot be written: then it is not answered.
+    pub(super) fn send(&mut self, asker: &Asker, outgoing: &Outgoing) -> Result<(), Unwritable> {
+        let now = self.clock.now();
+        let waiting = self.waiting(asker, outgoing, now);
+        let number = self.connection(asker.slot, outgoing.to, now);
+        let Some(number) = number.filter(|number| self.connections.all[*number].has_room()) else {
+            self.answer_later(waiting, now);
+            return Ok(());
+        };
+        let connection = &mut self.connections.all[number];
+        connection.correlation = connection.correlation.wrapping_add(1) & i32::MAX;
+        let (version, correlation) = (outgoing.version, connection.correlation);
+        let header = Header { version, correlation, client_id: &asker.client_id };
+        wire::write_request(connection.line.queue(), &header, &outgoing.request)?;
+        connection.line.wake();
+        let expires = waiting.expires;
+        connection.in_flight.push_back(Waiting { correlation, ..waiting });
+        if expires < connection.armed {
+            connection.armed = expires;
+            self.arm(expires, Due::Connection(number));
+        }
+        Ok(())
+    }
+
+    fn waiting(&self, asker: &Asker, outgoing: &Outgoing, now: Time) -> Waiting {
+        let patience = match outgoing.request {
+            Request::JoinGroup(_) | Request::SyncGroup(_) => asker.rebalance_timeout,
+            _ => Duration::ZERO,
+        };
+        Waiting {
+            slot: asker.slot,
+            life: asker.life,
+            token: outgoing.token,
+            sent: now,
+            due: outgoing.due,
+            expires: now + self.target.request_timeout + patience,
+            correlation: 0,
+            api_key: wire::api_key(&outgoing.request),
+            version: outgoing.version,
+            kind: round_trip_of(&outgoing.request),
+        }
+    }
+
+    /// The connection to use, made if there is none. `None` while lookups have to wait.
+    fn connection(&mut self, slot: u32, to: Destination, now: Time) -> Option<usize> {
+        let link = match to {
+            Destination::Any => Link::Lookup,
+            Destination::Node(node) => {
+                Link::Members(node, slot / self.target.members_per_connection.max(1))
+            }
+        };
+        if let Some(number) = self.connections.by_link.get(&link) {
+            return Some(*number);
+        }
+        let node = match to {
+            Destination::Node(node) => node,
+            Destination::Any => {
+                let lookup = &self.connections.lookup;
+                if now < lookup.not_before || lookup.servers.is_empty() {
+                    return None;
+                }
+                lookup.servers[lookup.next % lookup.servers.len()]
+            }
+        };
+        Some(self.make_connection(link, node, now))
+    }
+
+    fn make_connection(&mut self, link: Link, node: NodeIndex, now: Time) -> usize {
+        let connections = &mut self.connections;
+        let number = connections.all.insert(Connection {
+            link,
+            node,
+            line: Line::default(),
+            in_flight: VecDeque::new(),
+            correlation: 0,
+            asked: now,
+            established: false,
+            armed: Time::MAX,
+        });
+        connections.by_link.insert(link, number);
+        connections.to_connect.push_back(number);
+        self.connect_next();
+        number
+    }
+
+    fn connect_next(&mut self) {
+        while self.connections.connecting < CONNECTING_MAX {
+            let Some(number) = self.connections.to_connect.pop_front() else { return };
+            let Some(shared) = self.me.upgrade() else { return };
+            self.connections.connecting += 1;
+            core::spawn(run(shared, number));
+        }
+    }
+
+    /// A connection was made, or could not be.
+    fn connect_ended(&mut self, number: usize, made: bool) {
+        self.connections.connecting -= 1;
+        self.connect_next();
+        let connection = &mut self.connections.all[number];
+        let (link, asked) = (connection.link, connection.asked);
+        connection.established = made;
+        match (made, link) {
+            (true, Link::Lookup) => self.connections.lookup.succeeded(),
+            (false, Link::Lookup) => self.connections.lookup.failed(self.clock.now()),
+            (_, Link::Members(..)) => {}
+        }
+        if made {
+            self.connections.established += 1;
+            self.connected(asked);
+        }
+    }
+
+    /// The task of a connection has ended: nothing refers to the number any more.
+    fn closed(&mut self, number: usize, failure: Failure) {
+        let unanswered = self.connections.end(number, End::Close);
+        let connection = self.connections.all.remove(number);
+        if connection.established {
+            self.connections.established -= 1;
+        }
+        self.answer_failed(unanswered, failure);
+    }
+
+    /// The first is the one to blame; those behind it are cut off.
+    fn answer_failed(&mut self, unanswered: VecDeque<Waiting>, first: Failure) {
+        for (at, waiting) in unanswered.into_iter().enumerate() {
+            let failure = if at == 0 { first } else { Failure::Disconnected };
+            self.answer(waiting, Err(failure));
+        }
+    }
+
+    /// `at` is the timer that fired: whether a request has waited too long.
+    pub(super) fn check_patience(&mut self, number: usize, at: Time) {
+        let now = self.clock.now();
+        let Some(connection) = self.connections.all.get_mut(number) else { return };
+        if connection.armed != at {
+            return;
+        }
+        connection.armed = Time::MAX;
+        let Some(next) = connection.in_flight.iter().map(|waiting| waiting.expires).min() else {
+            return;
+        };
+        if next > now {
+            connection.armed = next;
+            return self.arm(next, Due::Connection(number));
+        }
+        for waiting in self.connections.end(number, End::Close) {
+            let expired = waiting.expires <= now;
+            let failure = if expired { Failure::TimedOut } else { Failure::Disconnected };
+            self.answer(waiting, Err(failure));
+        }
+    }
+
+    /// Not at once: a member that asks again in its answer would never come to an end.
+    fn answer_later(&mut self, waiting: Waiting, now: Time) {
+        let number = self.connections.unsent.insert(waiting);
+        self.arm(now, Due::Unsent(number));
+    }
+
+    pub(super) fn answer_unsent(&mut self, number: usize) {
+        let waiting = self.connections.unsent.remove(number);
+        self.answer(waiting, Err(Failure::Disconnected));
+    }
+
+    /// A member vanishes: its own connections break. Those that it shares go on for the others.
+    pub(super) fn break_connections(&mut self, slot: u32) {
+        if self.target.members_per_connection <= 1 {
+            self.end_connections(slot, End::Abort);
+        }
+    }
+
+    /// A member is done: connections that nobody uses any more are closed.
+    pub(super) fn close_idle(&mut self, slot: u32) {
+        let share = self.target.members_per_connection.max(1);
+        let first = slot - slot % share;
+        if self.seats.are_done(first..first.saturating_add(share)) {
+            self.end_connections(slot / share, End::Close);
+        }
+    }
+
+    fn end_connections(&mut self, bundle: u32, how: End) {
+        for node in (0..).map(NodeIndex).take_while(|node| self.nodes.address(*node).is_some()) {
+            if let Some(number) = self.connections.by_link.get(&Link::Members(node, bundle)) {
+                // Answers would come to a member that is no more.
+                drop(self.connections.end(*number, how));
+            }
+        }
+    }
+}
+
+impl Owner for Core {
+    fn line(&mut self, number: usize) -> &mut Line {
+        &mut self.connections.all[number].line
+    }
+
+    fn frame(&mut self, number: usize, frame: &[u8]) -> Result<(), Malformed> {
+        let connection = &mut self.connections.all[number];
+        let waiting = connection.in_flight.front().ok_or(Malformed::Unasked)?;
+        let (expected, got) = (waiting.correlation, wire::correlation(frame)?);
+        if expected != got {
+            return Err(Malformed::Correlation { expected, got });
+        }
+        let response = wire::read_response(waiting.api_key, waiting.version, frame)?;
+        let Some(waiting) = connection.in_flight.pop_front() else { return Ok(()) };
+        let took = self.clock.now().since(waiting.due);
+        self.meter.round_trip(waiting.kind, took);
+        self.answer(waiting, Ok(response));
+        Ok(())
+    }
+}
+
+/// Makes the connection and runs it to its end.
+async fn run(shared: Rc<Shared>, number: usize) {
+    let address = {
+        let core = shared.core.borrow();
+        let node = core.connections.all[number].node;
+        core.nodes.address(node).map(|(host, port)| (host.to_owned(), port))
+    };
+    let made = match address {
+        Some((host, port)) => shared.dialer.connect(&host, port).await,
+        None => Err("a node without an address".into()),
+    };
+    shared.core.borrow_mut().connect_ended(number, made.is_ok());
+    let ended = match made {
+        Ok(transport) => line::serve(&shared.core, number, transport, &shared.dialer.buffers).await,
+        Err(_) => Ended::ByPeer,
+    };
+    let failure = match ended {
+        Ended::Malformed(_) => Failure::Malformed,
+        Ended::ByOwner | Ended::ByPeer | Ended::Broken(_) => Failure::Disconnected,
+    };
+    shared.core.borrow_mut().closed(number, failure);
+}

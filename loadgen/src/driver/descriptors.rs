@@ -1,0 +1,53 @@
+//! File descriptors: each connection takes one, and what is missing is said before the start.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Rings, event descriptors and files of a core, and of the process.
+const PER_CORE: u64 = 16;
+const PER_PROCESS: u64 = 64;
+
+/// How many file descriptors a run with so many connections takes.
+pub fn descriptors_needed(connections: usize, cores: usize) -> u64 {
+    connections as u64 + cores as u64 * PER_CORE + PER_PROCESS
+}
+
+/// Raises the soft limit as far as needed and allowed.
+///
+/// # Errors
+/// One sentence with the number needed, if the hard limit is below it.
+pub fn ensure_descriptors(connections: usize, cores: usize) -> Result<(), String> {
+    let needed = descriptors_needed(connections, cores);
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    if limit.maximum.is_some_and(|maximum| maximum < needed) {
+        return Err(format!(
+            "{connections} connections need {needed} file descriptors, but the hard limit is {} \
+             (ulimit -Hn): raise it, or let members share connections with \
+             --members-per-connection",
+            limit.maximum.unwrap_or_default()
+        ));
+    }
+    let raised = Rlimit { current: limit.maximum.or(Some(needed)), maximum: limit.maximum };
+    setrlimit(Resource::Nofile, raised).map_err(|error| {
+        format!(
+            "{connections} connections need {needed} file descriptors, and the limit cannot \
+                 be raised: {error}"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_had_is_said_with_the_number() {
+        if getrlimit(Resource::Nofile).maximum.is_some() {
+            let error = ensure_descriptors(2_000_000_000, 1).unwrap_err();
+            assert!(error.contains("2000000080"), "{error}");
+        }
+        ensure_descriptors(1, 1).unwrap();
+    }
+}

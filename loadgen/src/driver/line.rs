@@ -1,0 +1,129 @@
+//! The task of a connection: sends what its owner has queued, in one write, and hands each frame
+//! that comes to the owner.
+
+use std::cell::RefCell;
+use std::io;
+use std::task::{Context, Poll, Waker};
+
+use futures_lite::future::poll_fn;
+
+use super::transport::{Buffers, Outbox, Transport};
+use crate::wire::{Frames, Malformed};
+
+/// Reads in one go before other connections have their turn.
+const READS_MAX: usize = 16;
+
+/// What the task shares with the owner of the connection.
+#[derive(Default)]
+pub(super) struct Line {
+    out: Outbox,
+    waker: Option<Waker>,
+    end: Option<End>,
+}
+
+/// How the owner ends a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    Close,
+    /// As if the process were killed: the other side sees the connection break.
+    Abort,
+}
+
+/// Why a connection ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    ByOwner,
+    ByPeer,
+    Broken(io::Error),
+    Malformed(Malformed),
+}
+
+/// Who has connections, by number. A number stays until the task has ended.
+pub(super) trait Owner {
+    fn line(&mut self, at: usize) -> &mut Line;
+
+    /// A frame has come, without its length.
+    ///
+    /// # Errors
+    /// If it is not what was waited for: the connection ends.
+    fn frame(&mut self, at: usize, frame: &[u8]) -> Result<(), Malformed>;
+}
+
+impl Line {
+    /// To append frames to; [`Self::wake`] afterwards.
+    pub(super) fn queue(&mut self) -> &mut Vec<u8> {
+        self.out.queue()
+    }
+
+    /// How many bytes wait for the other side to take them.
+    pub(super) fn backlog(&self) -> usize {
+        self.out.unsent().len()
+    }
+
+    pub(super) fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn end(&mut self, how: End) {
+        self.end = Some(how);
+        self.wake();
+    }
+}
+
+/// Runs the connection until it ends.
+pub(super) async fn serve<O: Owner>(
+    owner: &RefCell<O>,
+    at: usize,
+    mut transport: Transport,
+    buffers: &RefCell<Buffers>,
+) -> Ended {
+    let mut frames = Frames::default();
+    let turn = |cx: &mut Context<'_>| {
+        let (owner, buffers) = (&mut *owner.borrow_mut(), &mut *buffers.borrow_mut());
+        poll(owner, at, &mut transport, &mut frames, buffers, cx)
+    };
+    poll_fn(turn).await
+}
+
+fn poll<O: Owner>(
+    owner: &mut O,
+    at: usize,
+    transport: &mut Transport,
+    frames: &mut Frames,
+    buffers: &mut Buffers,
+    cx: &mut Context<'_>,
+) -> Poll<Ended> {
+    for _ in 0..READS_MAX {
+        let line = owner.line(at);
+        if let Some(end) = line.end {
+            return Poll::Ready(hang_up(transport, end));
+        }
+        if let Poll::Ready(Err(error)) = transport.poll_write(cx, &mut line.out) {
+            return Poll::Ready(Ended::Broken(error));
+        }
+        match transport.poll_read(cx, buffers) {
+            Poll::Ready(Ok([])) => return Poll::Ready(Ended::ByPeer),
+            Poll::Ready(Ok(bytes)) => {
+                if let Err(error) = frames.feed(bytes, |frame| owner.frame(at, frame)) {
+                    return Poll::Ready(Ended::Malformed(error));
+                }
+            }
+            Poll::Ready(Err(error)) => return Poll::Ready(Ended::Broken(error)),
+            Poll::Pending => {
+                owner.line(at).waker = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+        }
+    }
+    cx.waker().wake_by_ref();
+    Poll::Pending
+}
+
+fn hang_up(transport: &Transport, end: End) -> Ended {
+    match end {
+        End::Abort => transport.abort_on_close().map_or_else(Ended::Broken, |()| Ended::ByOwner),
+        End::Close => Ended::ByOwner,
+    }
+}

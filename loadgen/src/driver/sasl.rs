@@ -1,0 +1,121 @@
+//! SASL as a client: SaslHandshake names the mechanism, SaslAuthenticate carries its messages.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kafka_protocol::messages::{SaslAuthenticateRequest, SaslHandshakeRequest};
+use kafka_protocol::protocol::StrBytes;
+use rsasl::callback::{Context, Request, SessionCallback, SessionData};
+use rsasl::prelude::{Mechname, MessageSent, SASLClient, SASLConfig, Session, SessionError, State};
+use rsasl::property::{AuthId, Password};
+
+use super::channel::{CallError, Channel};
+use super::command::{Sasl, SaslMechanism};
+
+/// Raw messages without SaslAuthenticate (version 0) ended with Kafka 1.0.
+const HANDSHAKE_VERSION: i16 = 1;
+const ILLEGAL_SASL_STATE: i16 = 34;
+const UNSUPPORTED_SASL_MECHANISM: i16 = 33;
+/// SCRAM takes three; a server that goes on and on is not followed.
+const STEPS_MAX: usize = 8;
+
+impl SaslMechanism {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "PLAIN",
+            Self::ScramSha256 => "SCRAM-SHA-256",
+            Self::ScramSha512 => "SCRAM-SHA-512",
+        }
+    }
+}
+
+/// Says who we are. `version` is SaslAuthenticate's.
+///
+/// # Errors
+/// One sentence.
+pub(super) async fn authenticate(
+    channel: &mut Channel,
+    sasl: &Sasl,
+    version: i16,
+) -> Result<(), String> {
+    let mechanism = sasl.mechanism.name();
+    let request =
+        SaslHandshakeRequest::default().with_mechanism(StrBytes::from_static_str(mechanism));
+    let answer = channel.call(HANDSHAKE_VERSION, &request).await.map_err(unanswered)?;
+    match answer.error_code {
+        0 => exchange(channel, sasl, version).await,
+        UNSUPPORTED_SASL_MECHANISM => {
+            let offered: Vec<_> = answer.mechanisms.iter().map(|name| name.as_str()).collect();
+            Err(format!("it does not offer {mechanism}, but {}", offered.join(", ")))
+        }
+        ILLEGAL_SASL_STATE => {
+            Err("this listener takes no SASL: use it without user name and password".into())
+        }
+        code => Err(format!("it refused the SASL handshake with error code {code}")),
+    }
+}
+
+async fn exchange(channel: &mut Channel, sasl: &Sasl, version: i16) -> Result<(), String> {
+    let mut session = session(sasl).map_err(|error| format!("SASL cannot start: {error}"))?;
+    let mut input: Option<Bytes> = None;
+    for _ in 0..STEPS_MAX {
+        let mut message = Vec::new();
+        let state = session
+            .step(input.as_deref(), &mut message)
+            .map_err(|error| format!("the server's side of {} is wrong: {error}", name(sasl)))?;
+        if matches!(state, State::Finished(MessageSent::No)) {
+            return Ok(());
+        }
+        let request = SaslAuthenticateRequest::default().with_auth_bytes(message.into());
+        let answer = channel.call(version, &request).await.map_err(unanswered)?;
+        if answer.error_code != 0 {
+            let reason = answer.error_message.unwrap_or_default();
+            return Err(format!("user {} is refused: {reason}", sasl.username));
+        }
+        if state.is_finished() {
+            return Ok(());
+        }
+        input = Some(answer.auth_bytes);
+    }
+    Err(format!("{} does not come to an end", name(sasl)))
+}
+
+fn name(sasl: &Sasl) -> &'static str {
+    sasl.mechanism.name()
+}
+
+fn session(sasl: &Sasl) -> Result<Session, String> {
+    let config = SASLConfig::builder()
+        .with_default_mechanisms()
+        .with_callback(Credentials(sasl.clone()))
+        .map_err(|error| error.to_string())?;
+    let mechanism = Mechname::parse(name(sasl).as_bytes()).map_err(|error| error.to_string())?;
+    SASLClient::new(Arc::clone(&config))
+        .start_suggested(&[mechanism])
+        .map_err(|error| error.to_string())
+}
+
+fn unanswered(error: CallError) -> String {
+    match error {
+        CallError::Closed => "it closed the connection during SASL: does this listener expect \
+                              TLS, or no SASL?"
+            .into(),
+        error => format!("SASL failed: {error}"),
+    }
+}
+
+struct Credentials(Sasl);
+
+impl SessionCallback for Credentials {
+    fn callback(
+        &self,
+        _: &SessionData,
+        _: &Context<'_>,
+        request: &mut Request<'_>,
+    ) -> Result<(), SessionError> {
+        request
+            .satisfy::<AuthId>(&self.0.username)?
+            .satisfy::<Password>(self.0.password.as_bytes())?;
+        Ok(())
+    }
+}

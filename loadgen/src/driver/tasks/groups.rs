@@ -1,0 +1,200 @@
+//! Groups: their committed offsets read, and deleted.
+
+use std::collections::BTreeMap;
+
+use glommio::timer::sleep;
+use kafka_protocol::error::ResponseError;
+use kafka_protocol::messages::offset_fetch_request::{
+    OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
+};
+use kafka_protocol::messages::{
+    DeleteGroupsRequest, FindCoordinatorRequest, GroupId, OffsetFetchRequest, OffsetFetchResponse,
+    TopicName,
+};
+use kafka_protocol::protocol::StrBytes;
+
+use super::{PATIENCE, RETRY_AFTER, any_server, failed, is, observe, refused, version};
+use crate::driver::channel::Channel;
+use crate::driver::core::Shared;
+use crate::event::EventKind;
+use crate::plan::{GroupIndex, Partition};
+
+const PARTITIONS_A_REQUEST: usize = 5_000;
+/// Another try helps, after looking for the coordinator anew.
+const PASSING: &[ResponseError] = &[
+    ResponseError::CoordinatorLoadInProgress,
+    ResponseError::CoordinatorNotAvailable,
+    ResponseError::NotCoordinator,
+];
+/// From this version on a request is for several groups.
+const GROUPS_FROM: i16 = 8;
+/// The same of FindCoordinator.
+const KEYS_FROM: i16 = 4;
+
+/// A group that is not there is no error, and no event.
+///
+/// # Errors
+/// One sentence.
+pub(super) async fn delete(
+    shared: &Shared,
+    group: GroupIndex,
+    id: &StrBytes,
+) -> Result<(), String> {
+    let version = version::<DeleteGroupsRequest>(shared, "DeleteGroups")?;
+    let request = DeleteGroupsRequest::default().with_groups_names(vec![GroupId(id.clone())]);
+    let until = shared.core.borrow().clock.now() + PATIENCE;
+    loop {
+        let mut coordinator = coordinator(shared, id).await?;
+        let sent = shared.core.borrow().clock.now();
+        let answer = coordinator.call(version, &request).await;
+        let answer = answer.map_err(|error| failed("DeleteGroups", &error))?;
+        let code = answer.results.first().map_or(-1, |result| result.error_code);
+        match code {
+            0 => {
+                observe(shared, group, EventKind::GroupDeleted { sent });
+                return Ok(());
+            }
+            code if is(code, &[ResponseError::GroupIdNotFound]) => return Ok(()),
+            code if is(code, PASSING) && shared.core.borrow().clock.now() < until => {}
+            code => return Err(refused(&format!("group {id} cannot be deleted"), code, None)),
+        }
+        sleep(RETRY_AFTER).await;
+    }
+}
+
+/// Tells what is committed for these partitions.
+///
+/// # Errors
+/// One sentence.
+pub(super) async fn read_offsets(
+    shared: &Shared,
+    group: GroupIndex,
+    id: &StrBytes,
+    partitions: &[Partition],
+) -> Result<(), String> {
+    for partitions in partitions.chunks(PARTITIONS_A_REQUEST) {
+        read_some(shared, group, id, partitions).await?;
+    }
+    Ok(())
+}
+
+async fn read_some(
+    shared: &Shared,
+    group: GroupIndex,
+    id: &StrBytes,
+    partitions: &[Partition],
+) -> Result<(), String> {
+    let version = version::<OffsetFetchRequest>(shared, "OffsetFetch")?;
+    let request = offset_fetch(shared, version, id, partitions)?;
+    let until = shared.core.borrow().clock.now() + PATIENCE;
+    loop {
+        let mut coordinator = coordinator(shared, id).await?;
+        let sent = shared.core.borrow().clock.now();
+        let answer = coordinator.call(version, &request).await;
+        let answer = answer.map_err(|error| failed("OffsetFetch", &error))?;
+        match committed(shared, &answer) {
+            Ok(offsets) => {
+                observe(shared, group, EventKind::Fetched { sent, offsets: offsets.into() });
+                return Ok(());
+            }
+            Err(code) if is(code, PASSING) && shared.core.borrow().clock.now() < until => {}
+            Err(code) => {
+                return Err(refused(&format!("offsets of group {id} cannot be read"), code, None));
+            }
+        }
+        sleep(RETRY_AFTER).await;
+    }
+}
+
+fn offset_fetch(
+    shared: &Shared,
+    version: i16,
+    id: &StrBytes,
+    partitions: &[Partition],
+) -> Result<OffsetFetchRequest, String> {
+    let mut by_topic: BTreeMap<_, Vec<i32>> = BTreeMap::new();
+    for partition in partitions {
+        by_topic.entry(partition.topic).or_default().push(partition.number as i32);
+    }
+    let core = shared.core.borrow();
+    let mut topics = Vec::new();
+    for (topic, numbers) in by_topic {
+        let known = core.topics.get(topic).ok_or("offsets of an unknown topic are asked for")?;
+        topics.push((TopicName(known.name.clone()), numbers));
+    }
+    let id = GroupId(id.clone());
+    if version < GROUPS_FROM {
+        let topic = |(name, numbers)| {
+            OffsetFetchRequestTopic::default().with_name(name).with_partition_indexes(numbers)
+        };
+        let topics = topics.into_iter().map(topic).collect();
+        return Ok(OffsetFetchRequest::default().with_group_id(id).with_topics(Some(topics)));
+    }
+    let topic = |(name, numbers)| {
+        OffsetFetchRequestTopics::default().with_name(name).with_partition_indexes(numbers)
+    };
+    let topics = topics.into_iter().map(topic).collect();
+    let group = OffsetFetchRequestGroup::default().with_group_id(id).with_topics(Some(topics));
+    Ok(OffsetFetchRequest::default().with_groups(vec![group]))
+}
+
+/// The offsets, or the first error code.
+fn committed(shared: &Shared, answer: &OffsetFetchResponse) -> Result<Vec<(Partition, i64)>, i16> {
+    let group = answer.groups.first();
+    let code = group.map_or(answer.error_code, |group| group.error_code);
+    if code != 0 {
+        return Err(code);
+    }
+    let single = answer.topics.iter().flat_map(|topic| {
+        let fetched =
+            |at: &kafka_protocol::messages::offset_fetch_response::OffsetFetchResponsePartition| {
+                (at.partition_index, at.committed_offset, at.error_code)
+            };
+        topic.partitions.iter().map(move |at| (&topic.name, fetched(at)))
+    });
+    let grouped = group.iter().flat_map(|group| &group.topics).flat_map(|topic| {
+        let fetched = |at: &kafka_protocol::messages::offset_fetch_response::OffsetFetchResponsePartitions| {
+            (at.partition_index, at.committed_offset, at.error_code)
+        };
+        topic.partitions.iter().map(move |at| (&topic.name, fetched(at)))
+    });
+    let core = shared.core.borrow();
+    let mut offsets = Vec::new();
+    for (name, (number, offset, code)) in single.chain(grouped) {
+        if code != 0 {
+            return Err(code);
+        }
+        // What was not asked for is not told.
+        if let (Some(topic), Ok(number)) = (core.topics.named(&name.0), u32::try_from(number)) {
+            offsets.push((Partition { topic, number }, offset));
+        }
+    }
+    Ok(offsets)
+}
+
+/// A channel to the group's coordinator, as soon as there is one.
+async fn coordinator(shared: &Shared, id: &StrBytes) -> Result<Channel, String> {
+    let version = version::<FindCoordinatorRequest>(shared, "FindCoordinator")?;
+    let request = FindCoordinatorRequest::default();
+    let request = if version < KEYS_FROM {
+        request.with_key(id.clone())
+    } else {
+        request.with_coordinator_keys(vec![id.clone()])
+    };
+    let until = shared.core.borrow().clock.now() + PATIENCE;
+    loop {
+        let mut anyone = any_server(shared).await?;
+        let answer = anyone.call(version, &request).await;
+        let answer = answer.map_err(|error| failed("FindCoordinator", &error))?;
+        let (code, host, port) = match answer.coordinators.first() {
+            Some(found) => (found.error_code, &found.host, found.port),
+            None => (answer.error_code, &answer.host, answer.port),
+        };
+        match (code, u16::try_from(port)) {
+            (0, Ok(port)) => return shared.dialer.channel(host, port).await,
+            (code, _) if is(code, PASSING) && shared.core.borrow().clock.now() < until => {}
+            (code, _) => return Err(refused(&format!("coordinator of group {id}"), code, None)),
+        }
+        sleep(RETRY_AFTER).await;
+    }
+}

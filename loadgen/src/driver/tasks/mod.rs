@@ -1,0 +1,127 @@
+//! What muster-load itself asks of the cluster: topics, groups, committed offsets. Requests go where
+//! a client sends them: to the controller, or to the group's coordinator.
+
+mod groups;
+mod topics;
+
+use std::time::Duration;
+
+use kafka_protocol::error::ResponseError;
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
+use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
+use kafka_protocol::protocol::{Request, StrBytes};
+
+use super::channel::{CallError, Channel};
+use super::cluster::{brokers, required};
+use super::command::{Task, TaskOutcome};
+use super::core::Shared;
+use crate::event::{Event, EventKind, OBSERVER};
+use crate::plan::GroupIndex;
+
+/// How long leaders may take to be elected, a topic to go, a coordinator to load.
+const PATIENCE: Duration = Duration::from_secs(60);
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// # Errors
+/// One sentence.
+pub(super) async fn carry_out(shared: &Shared, task: Task) -> Result<TaskOutcome, String> {
+    match task {
+        Task::EnsureTopics { topics, replication } => {
+            let wanted = topics.into_iter().collect();
+            topics::ensure(shared, &wanted, replication).await.map(TaskOutcome::Topics)
+        }
+        Task::DeleteTopics { topics } => {
+            topics::delete(shared, &topics).await.map(|()| TaskOutcome::Deleted)
+        }
+        Task::DeleteGroup { group, id } => {
+            groups::delete(shared, group, &id).await.map(|()| TaskOutcome::Deleted)
+        }
+        Task::ReadOffsets { group, id, partitions } => {
+            groups::read_offsets(shared, group, &id, &partitions).await.map(|()| TaskOutcome::Read)
+        }
+    }
+}
+
+/// A channel to the first server that answers, of the bootstrap servers and brokers.
+async fn any_server(shared: &Shared) -> Result<Channel, String> {
+    let servers = shared.core.borrow().servers();
+    let mut reason = "no bootstrap server is given".to_owned();
+    for (host, port) in servers {
+        match shared.dialer.channel(&host, port).await {
+            Ok(channel) => return Ok(channel),
+            Err(error) => reason = error,
+        }
+    }
+    Err(reason)
+}
+
+/// A channel to the controller; to any server where none is known.
+async fn controller(shared: &Shared) -> Result<Channel, String> {
+    let mut anyone = any_server(shared).await?;
+    let answer = metadata(shared, &mut anyone, &[]).await?;
+    let mut brokers = brokers(&answer).into_iter();
+    match brokers.find(|(id, ..)| *id == answer.controller_id.0) {
+        Some((_, host, port)) => shared.dialer.channel(&host, port).await,
+        None => Ok(anyone),
+    }
+}
+
+/// Of these topics; without making them.
+async fn metadata(
+    shared: &Shared,
+    channel: &mut Channel,
+    names: &[&StrBytes],
+) -> Result<MetadataResponse, String> {
+    let version = version::<MetadataRequest>(shared, "Metadata")?;
+    let topic = |name: &&StrBytes| {
+        MetadataRequestTopic::default().with_name(Some(TopicName((*name).clone())))
+    };
+    let request = MetadataRequest::default()
+        .with_topics(Some(names.iter().map(topic).collect()))
+        // Before version 4 brokers make topics as they are configured, and cannot be told.
+        .with_allow_auto_topic_creation(version < 4);
+    channel.call(version, &request).await.map_err(|error| failed("Metadata", &error))
+}
+
+/// # Errors
+/// One sentence, if the other side does not have the API.
+fn version<R: Request>(shared: &Shared, name: &str) -> Result<i16, String> {
+    required::<R>(&shared.core.borrow().versions, name)
+}
+
+fn failed(what: &str, error: &CallError) -> String {
+    format!("{what} failed: {error}")
+}
+
+/// One sentence on an error code, with what to do about it where that is known.
+fn refused(what: &str, code: i16, message: Option<&StrBytes>) -> String {
+    let error = ResponseError::try_from_code(code);
+    let name = error.map_or_else(|| format!("error code {code}"), |error| error.to_string());
+    let advice = match error {
+        Some(ResponseError::TopicAuthorizationFailed) => {
+            ": the user lacks a permission on the topic (Create, Alter, Describe or Delete)"
+        }
+        Some(ResponseError::ClusterAuthorizationFailed) => {
+            ": the user lacks Create or Alter on the cluster"
+        }
+        Some(ResponseError::GroupAuthorizationFailed) => {
+            ": the user lacks Read, Describe or Delete on the group"
+        }
+        _ => "",
+    };
+    let message = message.map_or_else(String::new, |message| format!(" ({message})"));
+    format!("{what}: {name}{message}{advice}")
+}
+
+fn is(code: i16, errors: &[ResponseError]) -> bool {
+    ResponseError::try_from_code(code).is_some_and(|error| errors.contains(&error))
+}
+
+fn observe(shared: &Shared, group: GroupIndex, kind: EventKind) {
+    let core = &mut *shared.core.borrow_mut();
+    core.events.push(Event { at: core.clock.now(), group, member: OBSERVER, kind });
+}
+
+fn millis(duration: Duration) -> i32 {
+    i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
+}

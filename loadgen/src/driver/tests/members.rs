@@ -1,0 +1,161 @@
+//! Whole cores: a member meets a server that knows just enough to be found.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::*;
+
+/// Announces itself as cluster and coordinator, and leaves everything else to `serve`, with the
+/// correlation id.
+fn broker(serve: impl Fn(&mut TcpStream, i32) + Send + Sync + 'static) -> String {
+    server(move |mut stream| {
+        let port = i32::from(stream.local_addr().unwrap().port());
+        while let Some(frame) = receive(&mut stream) {
+            let key = i16::from_be_bytes(frame[..2].try_into().unwrap());
+            let correlation = i32::from_be_bytes(frame[4..8].try_into().unwrap());
+            let mut body = correlation.to_be_bytes().to_vec();
+            match key {
+                18 => api_versions().encode(&mut body, 3).unwrap(),
+                3 => metadata(port).encode(&mut body, 4).unwrap(),
+                10 => find_coordinator(port, &mut body),
+                _ => {
+                    serve(&mut stream, correlation);
+                    continue;
+                }
+            }
+            if stream.write_all(&framed(&body)).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+fn api_versions() -> ApiVersionsResponse {
+    let api = |(key, max)| {
+        ApiVersion::default().with_api_key(key).with_min_version(0).with_max_version(max)
+    };
+    let keys = [(3, 4), (8, 9), (9, 8), (10, 4), (68, 0)];
+    ApiVersionsResponse::default().with_api_keys(keys.map(api).into())
+}
+
+fn metadata(port: i32) -> MetadataResponse {
+    let host = StrBytes::from_static_str("127.0.0.1");
+    let broker = MetadataResponseBroker::default().with_host(host).with_port(port);
+    MetadataResponse::default().with_brokers(vec![broker])
+}
+
+fn find_coordinator(port: i32, body: &mut Vec<u8>) {
+    body.push(0);
+    let coordinator = Coordinator::default()
+        .with_key(StrBytes::from_static_str("g"))
+        .with_node_id(BrokerId(0))
+        .with_host(StrBytes::from_static_str("127.0.0.1"))
+        .with_port(port);
+    let answer = FindCoordinatorResponse::default().with_coordinators(vec![coordinator]);
+    answer.encode(body, 4).unwrap();
+}
+
+fn member() -> MemberPlan {
+    let group = GroupPlan {
+        index: GroupIndex(0),
+        id: StrBytes::from_static_str("g"),
+        protocol: Protocol::Consumer { assignor: None },
+        subscription: Subscription::Topics([].into()),
+        session_timeout: Duration::from_secs(10),
+        heartbeat_interval: Duration::from_secs(3),
+        rebalance_timeout: Duration::from_secs(10),
+        revocation_takes: Duration::ZERO,
+        fetches_on_assignment: false,
+        backoff: Backoff { initial: Duration::from_millis(20), max: Duration::from_millis(50) },
+    };
+    MemberPlan {
+        index: MemberIndex(0),
+        group: Arc::new(group),
+        client_id: StrBytes::from_static_str("test"),
+        instance_id: None,
+        rack: None,
+        workload: Workload::default(),
+    }
+}
+
+/// All events until one is `last`, which has to come within ten seconds.
+fn events_until(driver: &mut Driver, last: impl Fn(&EventKind) -> bool) -> Vec<Event> {
+    let (mut events, mut until) = (Vec::new(), Time::ZERO);
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(10) {
+        let Some(told) = driver.hear(Duration::from_secs(1)) else { continue };
+        let in_order = told.events.is_sorted_by_key(|event| event.at);
+        assert!(in_order && told.events.iter().all(|event| event.at >= until));
+        until = told.until;
+        events.extend(told.events);
+        if events.iter().any(|event| last(&event.kind)) {
+            return events;
+        }
+    }
+    panic!("it did not come: {events:#?}");
+}
+
+fn started(server: &str) -> Driver {
+    let mut driver = start(target(server)).unwrap();
+    let at = driver.now();
+    driver.tell(0, Command::Start { at, member: member() });
+    driver
+}
+
+#[test]
+fn a_silent_coordinator_is_given_up_and_tried_again() {
+    let asked = Arc::new(AtomicU32::new(0));
+    let counter = Arc::clone(&asked);
+    let server = broker(move |_, _| {
+        counter.fetch_add(1, Ordering::Relaxed);
+    });
+    let mut driver = started(&server);
+    let events = events_until(&mut driver, |kind| *kind == EventKind::Disconnected);
+    let last = events.last().unwrap();
+    assert!(last.at.since(events[0].at) >= Duration::from_millis(300), "{events:?}");
+    assert!(asked.load(Ordering::Relaxed) >= 1);
+}
+
+#[test]
+fn a_wrong_answer_costs_the_connection_and_nothing_else() {
+    let server = broker(|stream, correlation| {
+        let _ = stream.write_all(&heartbeat_answer(correlation + 1, 0));
+    });
+    let mut driver = started(&server);
+    events_until(&mut driver, |kind| *kind == EventKind::Disconnected);
+    // The core lives: the member can be stopped, and the core ended in order.
+    let at = driver.now();
+    driver.tell(0, Command::Stop { at, member: MemberIndex(0), how: Stop::Crash });
+    events_until(&mut driver, |kind| *kind == EventKind::Stopped { how: Stop::Crash });
+    driver.tell(0, Command::End);
+    let ended =
+        std::iter::from_fn(|| driver.hear(Duration::from_secs(5))).find_map(|told| told.ended);
+    assert!(matches!(ended, Some(Ok(()))), "{ended:?}");
+}
+
+#[test]
+fn a_crash_breaks_the_connection() {
+    let (sender, broken) = bounded(1);
+    let server = broker(move |stream, _| {
+        // Reads on until the connection ends: in order, or not.
+        let ended = stream.read(&mut [0; 16]);
+        let _ = sender.send(ended.map_err(|error| error.kind()));
+    });
+    let mut driver = started(&server);
+    events_until(&mut driver, |kind| *kind == EventKind::Joining);
+    std::thread::sleep(Duration::from_millis(50));
+    let at = driver.now();
+    driver.tell(0, Command::Stop { at, member: MemberIndex(0), how: Stop::Crash });
+    let ended = broken.recv_timeout(Duration::from_secs(5)).unwrap();
+    assert_eq!(ended, Err(std::io::ErrorKind::ConnectionReset));
+}
+
+#[test]
+fn more_commands_than_fit_do_not_block_for_ever() {
+    let server = broker(|_, _| {});
+    let mut driver = start(target(&server)).unwrap();
+    for _ in 0..10 * COMMANDS_MAX {
+        driver.tell(0, Command::Topics(Arc::default()));
+    }
+    driver.tell(0, Command::End);
+    while driver.hear(Duration::from_secs(5)).unwrap().ended.is_none() {}
+}

@@ -1,0 +1,196 @@
+//! The bytes of a connection: over a glommio socket, plain or through TLS.
+
+use std::io::{self, Read, Write};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_lite::future::poll_fn;
+use futures_lite::io::{AsyncRead, AsyncWrite};
+use glommio::net::TcpStream;
+use rustls::ClientConnection;
+
+use super::meter::Traffic;
+
+/// What one read takes at most.
+const READ_BYTES: usize = 64 << 10;
+/// A connection keeps so much memory for the next request; more is given back when all is sent.
+const KEPT_BYTES: usize = 512;
+
+/// Where all connections of a core read into, one after the other: none holds a buffer while it
+/// waits.
+pub(super) struct Buffers {
+    raw: Box<[u8]>,
+    plain: Vec<u8>,
+}
+
+impl Default for Buffers {
+    fn default() -> Self {
+        Self { raw: vec![0; READ_BYTES].into(), plain: Vec::new() }
+    }
+}
+
+/// Bytes that wait to be sent.
+#[derive(Default)]
+pub(super) struct Outbox {
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+impl Outbox {
+    /// To append to.
+    pub(super) fn queue(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(super) fn unsent(&self) -> &[u8] {
+        &self.bytes[self.sent..]
+    }
+
+    fn advance(&mut self, sent: usize) {
+        self.sent += sent;
+        if self.sent >= self.bytes.len() {
+            self.clear();
+        }
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.sent = 0;
+    }
+}
+
+pub(super) struct Transport {
+    tcp: TcpStream,
+    tls: Option<Box<Tls>>,
+    traffic: Rc<Traffic>,
+}
+
+struct Tls {
+    session: ClientConnection,
+    sealed: Outbox,
+}
+
+impl Transport {
+    pub(super) fn new(tcp: TcpStream, traffic: Rc<Traffic>) -> Self {
+        Self { tcp, tls: None, traffic }
+    }
+
+    /// Puts TLS on top, up to the end of the handshake.
+    pub(super) async fn secure(
+        &mut self,
+        mut session: ClientConnection,
+        buffers: &std::cell::RefCell<Buffers>,
+    ) -> io::Result<()> {
+        session.set_buffer_limit(None);
+        self.tls = Some(Box::new(Tls { session, sealed: Outbox::default() }));
+        poll_fn(|cx| self.poll_handshake(cx, &mut buffers.borrow_mut())).await
+    }
+
+    fn poll_handshake(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &mut Buffers,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.poll_write(cx, &mut Outbox::default()))?;
+            let Some(tls) = self.tls.as_mut().filter(|tls| tls.session.is_handshaking()) else {
+                return Poll::Ready(Ok(()));
+            };
+            let read = ready!(receive(&mut self.tcp, &self.traffic, cx, &mut buffers.raw))?;
+            if read == 0 {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+            tls.open(&buffers.raw[..read], &mut buffers.plain)?;
+        }
+    }
+
+    /// Sends all of `out`, as far as the socket takes it.
+    pub(super) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Outbox,
+    ) -> Poll<io::Result<()>> {
+        let out = match &mut self.tls {
+            Some(tls) => tls.seal(out)?,
+            None => out,
+        };
+        while !out.is_empty() {
+            let sent = ready!(Pin::new(&mut self.tcp).poll_write(cx, out.unsent()))?;
+            self.traffic.sent.set(self.traffic.sent.get() + sent as u64);
+            out.advance(sent);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// What has come; empty when the other side has closed.
+    pub(super) fn poll_read<'b>(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &'b mut Buffers,
+    ) -> Poll<io::Result<&'b [u8]>> {
+        loop {
+            let read = ready!(receive(&mut self.tcp, &self.traffic, cx, &mut buffers.raw))?;
+            let Some(tls) = &mut self.tls else {
+                return Poll::Ready(Ok(&buffers.raw[..read]));
+            };
+            buffers.plain.clear();
+            buffers.plain.shrink_to(READ_BYTES);
+            if read > 0 {
+                tls.open(&buffers.raw[..read], &mut buffers.plain)?;
+            }
+            if read == 0 || !buffers.plain.is_empty() {
+                return Poll::Ready(Ok(&buffers.plain));
+            }
+        }
+    }
+
+    /// From now on closing breaks the connection (RST), as when a process is killed with unread
+    /// data, instead of ending it in order.
+    pub(super) fn abort_on_close(&self) -> io::Result<()> {
+        socket2::SockRef::from(&self.tcp).set_linger(Some(Duration::ZERO))
+    }
+}
+
+fn receive(
+    tcp: &mut TcpStream,
+    traffic: &Traffic,
+    cx: &mut Context<'_>,
+    raw: &mut [u8],
+) -> Poll<io::Result<usize>> {
+    let read = ready!(Pin::new(tcp).poll_read(cx, raw))?;
+    traffic.received.set(traffic.received.get() + read as u64);
+    Poll::Ready(Ok(read))
+}
+
+impl Tls {
+    /// Encrypts what waits in `out`; returns what is to be sent.
+    fn seal(&mut self, out: &mut Outbox) -> io::Result<&mut Outbox> {
+        if !out.is_empty() {
+            self.session.writer().write_all(out.unsent())?;
+            out.clear();
+        }
+        while self.session.wants_write() {
+            self.session.write_tls(self.sealed.queue())?;
+        }
+        Ok(&mut self.sealed)
+    }
+
+    /// Decrypts `raw`, and appends what was in it to `plain`.
+    fn open(&mut self, mut raw: &[u8], plain: &mut Vec<u8>) -> io::Result<()> {
+        while !raw.is_empty() {
+            self.session.read_tls(&mut raw)?;
+            let state = self.session.process_new_packets().map_err(io::Error::other)?;
+            let start = plain.len();
+            plain.resize(start + state.plaintext_bytes_to_read(), 0);
+            self.session.reader().read_exact(&mut plain[start..])?;
+        }
+        Ok(())
+    }
+}

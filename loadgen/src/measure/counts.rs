@@ -1,0 +1,137 @@
+//! Counts of the whole run: members, commits, errors.
+
+use std::collections::BTreeMap;
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::ApiKey;
+
+use crate::event::{Event, EventKind, OBSERVER, Stop};
+use crate::report::model::{Commits, ErrorCount, FailedMember, Members};
+
+/// Members that failed are named up to this number.
+const FAILED_TOLD: usize = 20;
+
+const OFFSET_COMMIT: i16 = 8;
+/// Stands for "whatever the member asked for": it was refused as a member.
+const MEMBERSHIP: i16 = -1;
+
+#[derive(Default)]
+pub(super) struct Counts {
+    pub(super) members: Members,
+    /// Requests, not partitions; but offsets that were read back.
+    pub(super) commits: Commits,
+    pub(super) errors: u64,
+    by_code: BTreeMap<(i16, i16), u64>,
+}
+
+impl Counts {
+    /// `group` is the group's id.
+    pub(super) fn observe(&mut self, event: &Event, group: &str) {
+        let members = &mut self.members;
+        match &event.kind {
+            EventKind::Started => members.started += 1,
+            EventKind::Stopped { how: Stop::Crash } => members.crashed += 1,
+            EventKind::Stopped { how: Stop::Leave | Stop::Close } => members.stopped += 1,
+            EventKind::Failed { reason } => self.failed(event, group, reason),
+            EventKind::Fenced { error } => {
+                members.fenced += 1;
+                self.error(MEMBERSHIP, *error);
+            }
+            EventKind::Revoked { partitions } => {
+                members.revocations += u64::from(!partitions.is_empty());
+            }
+            EventKind::Disconnected => members.disconnected += 1,
+            EventKind::CommitAnswered { refused, .. } if refused.is_empty() => {
+                self.commits.accepted += 1;
+            }
+            EventKind::CommitAnswered { refused, .. } => {
+                self.commits.refused += 1;
+                refused.iter().for_each(|(_, error)| self.error(OFFSET_COMMIT, *error));
+            }
+            EventKind::CommitUnknown { .. } => self.commits.unknown += 1,
+            EventKind::Fetched { offsets, .. } if event.member == OBSERVER => {
+                self.commits.read_back += offsets.len() as u64;
+            }
+            EventKind::Refused { api, error } => self.error(*api, *error),
+            EventKind::Fetched { .. }
+            | EventKind::Joining
+            | EventKind::Joined { .. }
+            | EventKind::Epoch { .. }
+            | EventKind::Alive { .. }
+            | EventKind::Assigned { .. }
+            | EventKind::MustRebalance { .. }
+            | EventKind::Lost { .. }
+            | EventKind::Settled { .. }
+            | EventKind::CommitSent { .. }
+            | EventKind::GroupDeleted { .. }
+            | EventKind::PartitionsGrew { .. }
+            | EventKind::RepeatDiffered { .. } => {}
+        }
+    }
+
+    pub(super) fn by_code(&self) -> Vec<ErrorCount> {
+        let counts = self.by_code.iter().map(|((api, code), count)| ErrorCount {
+            api: api_name(*api),
+            code: *code,
+            name: error_name(*code),
+            count: *count,
+        });
+        counts.collect()
+    }
+
+    fn failed(&mut self, event: &Event, group: &str, reason: &str) {
+        self.members.failed_count += 1;
+        if self.members.failed.len() < FAILED_TOLD {
+            self.members.failed.push(FailedMember {
+                group: group.into(),
+                member: event.member.0,
+                at: event.at.seconds(),
+                reason: reason.into(),
+            });
+        }
+    }
+
+    fn error(&mut self, api: i16, code: i16) {
+        self.errors += 1;
+        *self.by_code.entry((api, code)).or_default() += 1;
+    }
+}
+
+/// As in the protocol guide: `JoinGroup`.
+fn api_name(key: i16) -> String {
+    if key == MEMBERSHIP {
+        return "membership".into();
+    }
+    ApiKey::try_from(key).map_or_else(|()| format!("API {key}"), |api| format!("{api:?}"))
+}
+
+/// As in the protocol guide: `UNKNOWN_MEMBER_ID`.
+fn error_name(code: i16) -> String {
+    let Some(error) = ResponseError::try_from_code(code) else { return format!("error {code}") };
+    if matches!(error, ResponseError::Unknown(_)) {
+        return format!("error {code}");
+    }
+    let mut name = String::new();
+    for letter in format!("{error:?}").chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_uppercase());
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn apis_and_errors_are_called_as_in_the_protocol_guide() {
+        assert_eq!(api_name(11), "JoinGroup");
+        assert_eq!(api_name(68), "ConsumerGroupHeartbeat");
+        assert_eq!(api_name(9999), "API 9999");
+        assert_eq!(error_name(25), "UNKNOWN_MEMBER_ID");
+        assert_eq!(error_name(110), "FENCED_MEMBER_EPOCH");
+        assert_eq!(error_name(9999), "error 9999");
+    }
+}

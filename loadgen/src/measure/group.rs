@@ -1,0 +1,479 @@
+//! One group: who owns what, since when it stands still, and what its rebalances took.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use super::GroupStatus;
+use crate::event::{Event, EventKind, Stop};
+use crate::history::{Group, Kind};
+use crate::plan::{MemberIndex, Partition};
+use crate::report::model::Rebalance;
+use crate::time::Time;
+
+/// What comes by itself after the group stood still for this long is another rebalance.
+const APART: Duration = Duration::from_secs(2);
+
+pub(super) struct GroupMeasure {
+    group: Group,
+    members: HashMap<MemberIndex, Member>,
+    partitions: HashMap<Partition, Holder>,
+    live: u32,
+    settled: u32,
+    owned: u32,
+    failed: u32,
+    joined: u32,
+    rejoined: u64,
+    epoch: i32,
+    stable_since: Option<Time>,
+    /// Up to `unowned_until`, in partition-microseconds.
+    unowned_micros: u128,
+    unowned_until: Time,
+    /// Not reached by the events yet.
+    triggers: VecDeque<(Time, String)>,
+    open: Option<Open>,
+}
+
+#[derive(Default)]
+struct Member {
+    live: bool,
+    joined: bool,
+    settled: Option<i32>,
+    /// How many partitions it has for itself, and of how many it is the holder.
+    owns: u32,
+    holds: u32,
+    /// Counts up when all that it holds is free at once.
+    life: u32,
+    /// Since when it waits for partitions.
+    waits: Option<Time>,
+    revocations: u64,
+    fenced: bool,
+}
+
+/// Who was last given a partition, and has it unless it is free.
+#[derive(Clone, Copy)]
+struct Holder {
+    member: MemberIndex,
+    life: u32,
+    free: bool,
+}
+
+struct Open {
+    trigger: String,
+    prompted: bool,
+    began: Time,
+    crashed: bool,
+    /// When members first noticed that the coordinator knows of the crash.
+    detected: Option<Time>,
+    moved: u32,
+    revoked: u32,
+}
+
+/// What is known of a group at the end.
+pub(super) struct Ended {
+    pub(super) unowned_partition_seconds: f64,
+    pub(super) revocations_per_member_max: u64,
+    /// Members that were taken in again after they had been fenced.
+    pub(super) rejoined: u64,
+}
+
+/// What of a group's doings is summed up over all groups.
+pub(super) struct Shared<'a> {
+    pub(super) pauses: &'a mut Histogram<u64>,
+    pub(super) rebalances: &'a mut Vec<Rebalance>,
+}
+
+impl GroupMeasure {
+    pub(super) fn new(group: Group) -> Self {
+        Self {
+            group,
+            members: HashMap::new(),
+            partitions: HashMap::new(),
+            live: 0,
+            settled: 0,
+            owned: 0,
+            failed: 0,
+            joined: 0,
+            rejoined: 0,
+            epoch: 0,
+            stable_since: None,
+            unowned_micros: 0,
+            unowned_until: Time::ZERO,
+            triggers: VecDeque::new(),
+            open: None,
+        }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.group.id
+    }
+
+    pub(super) fn status(&self) -> GroupStatus {
+        GroupStatus {
+            live: self.live,
+            settled: self.settled,
+            owned: self.owned,
+            partitions: self.group.partitions,
+            epoch: self.epoch,
+            stable_since: self.stable_since.filter(|_| self.triggers.is_empty()),
+            rebalancing: self.open.is_some() || !self.triggers.is_empty(),
+            failed: self.failed,
+        }
+    }
+
+    pub(super) fn is_stable(&self) -> bool {
+        self.stable_since.is_some()
+    }
+
+    pub(super) fn live(&self) -> u32 {
+        self.live
+    }
+
+    /// Partitions that someone is to consume, and no one owns.
+    pub(super) fn unowned(&self) -> u32 {
+        let consumed = self.live > 0 && self.group.protocol != Kind::Manual;
+        if consumed { self.group.partitions.saturating_sub(self.owned) } else { 0 }
+    }
+
+    pub(super) fn trigger(&mut self, at: Time, label: &str) {
+        self.triggers.push_back((at, label.into()));
+    }
+
+    /// Events before `until` have been observed: triggers up to there take effect. Whether there are
+    /// more.
+    pub(super) fn advance(&mut self, until: Time, shared: &mut Shared<'_>) -> bool {
+        while let Some((at, label)) = self.triggers.pop_front_if(|(at, _)| *at <= until) {
+            let open = match self.open.take_if(|open| !open.prompted && open.began >= at) {
+                // What it set off was observed before it was told.
+                Some(open) => Open { trigger: label, prompted: true, began: at, ..open },
+                None => {
+                    self.close(shared);
+                    Open::new(at, label, true)
+                }
+            };
+            self.open = Some(open);
+        }
+        !self.triggers.is_empty()
+    }
+
+    /// Ends the rebalance that is open, and tells of it.
+    pub(super) fn close(&mut self, shared: &mut Shared<'_>) {
+        let Some(open) = self.open.take() else { return };
+        let gone_by_itself = !open.prompted && self.live == 0;
+        if !gone_by_itself {
+            shared.rebalances.push(self.rebalance(open));
+        }
+    }
+
+    pub(super) fn observe(&mut self, event: &Event, shared: &mut Shared<'_>) {
+        self.advance(event.at, shared);
+        // The common case, at 100,000s a second: nothing changes.
+        if let EventKind::Alive { epoch, .. } = event.kind
+            && epoch <= self.epoch
+        {
+            return;
+        }
+        self.account(event.at);
+        self.change(event, shared);
+        self.settle_state(event, shared);
+    }
+
+    pub(super) fn finish(&mut self, end: Time, shared: &mut Shared<'_>) -> Ended {
+        self.advance(end, shared);
+        self.account(end);
+        self.close(shared);
+        let waiting = self.members.values().filter(|member| member.live).filter_map(|m| m.waits);
+        waiting.for_each(|since| record(shared.pauses, end.since(since)));
+        let revocations = self.members.values().map(|member| member.revocations).max();
+        Ended {
+            unowned_partition_seconds: self.unowned_micros as f64 / 1e6,
+            revocations_per_member_max: revocations.unwrap_or(0),
+            rejoined: self.rejoined,
+        }
+    }
+
+    fn account(&mut self, at: Time) {
+        let passed = at.since(self.unowned_until).as_micros();
+        self.unowned_micros += passed * u128::from(self.unowned());
+        self.unowned_until = self.unowned_until.max(at);
+    }
+
+    fn change(&mut self, event: &Event, shared: &mut Shared<'_>) {
+        let (at, index) = (event.at, event.member);
+        match &event.kind {
+            EventKind::Started => self.started(index, at),
+            EventKind::Stopped { how } => {
+                self.ended(index);
+                self.crashed(*how);
+            }
+            EventKind::Failed { .. } => {
+                self.ended(index);
+                self.failed += 1;
+            }
+            EventKind::Joining => self.unsettle(index),
+            EventKind::Fenced { .. } => {
+                self.out(index);
+                self.member(index).fenced = true;
+            }
+            EventKind::Joined { epoch, .. } => {
+                self.joined(index);
+                self.reached(*epoch);
+                self.detected(at);
+            }
+            EventKind::Epoch { epoch } => {
+                self.reached(*epoch);
+                self.detected(at);
+            }
+            EventKind::Alive { epoch, .. } => self.reached(*epoch),
+            EventKind::MustRebalance { .. } => {
+                self.unsettle(index);
+                self.detected(at);
+            }
+            EventKind::Assigned { epoch, partitions } => {
+                self.reached(*epoch);
+                self.assigned(index, at, partitions, shared);
+                self.detected(at);
+            }
+            EventKind::Revoked { partitions } => {
+                self.released(index, at, partitions);
+                self.member(index).revocations += u64::from(!partitions.is_empty());
+                self.detected(at);
+            }
+            EventKind::Lost { partitions } => self.released(index, at, partitions),
+            EventKind::Settled { epoch } => self.settle(index, *epoch),
+            EventKind::PartitionsGrew { partitions } => self.group.partitions = *partitions,
+            EventKind::GroupDeleted { .. } => self.start_over(),
+            EventKind::CommitSent { .. }
+            | EventKind::CommitAnswered { .. }
+            | EventKind::CommitUnknown { .. }
+            | EventKind::Fetched { .. }
+            | EventKind::Refused { .. }
+            | EventKind::Disconnected
+            | EventKind::RepeatDiffered { .. } => {}
+        }
+    }
+
+    /// Whether the group stands still now, and if that changed, what follows from it.
+    fn settle_state(&mut self, event: &Event, shared: &mut Shared<'_>) {
+        let stands = self.live > 0
+            && self.settled == self.live
+            && self.owned == self.group.partitions
+            && self.group.protocol != Kind::Manual;
+        match (stands, self.stable_since) {
+            (true, None) => self.stable_since = Some(event.at),
+            (false, Some(since)) => {
+                if self.open.as_ref().is_some_and(|open| !open.prompted)
+                    && event.at.since(since) > APART
+                {
+                    self.close(shared);
+                }
+                self.stable_since = None;
+                if self.open.is_none() {
+                    self.open = Some(Open::new(event.at, why(event).into(), false));
+                    self.change_of_open(event);
+                }
+            }
+            (true, Some(_)) | (false, None) => {}
+        }
+    }
+
+    /// The event that opened a rebalance belongs to it.
+    fn change_of_open(&mut self, event: &Event) {
+        match &event.kind {
+            EventKind::Stopped { how } => self.crashed(*how),
+            EventKind::Revoked { partitions } | EventKind::Lost { partitions } => {
+                self.with_open(|open| open.revoked += partitions.len() as u32);
+            }
+            _ => {}
+        }
+    }
+
+    fn member(&mut self, index: MemberIndex) -> &mut Member {
+        self.members.entry(index).or_default()
+    }
+
+    fn started(&mut self, index: MemberIndex, at: Time) {
+        self.ended(index);
+        let member = self.member(index);
+        member.live = true;
+        member.waits = Some(at);
+        self.live += 1;
+    }
+
+    fn ended(&mut self, index: MemberIndex) {
+        self.out(index);
+        let member = self.members.entry(index).or_default();
+        self.owned -= std::mem::take(&mut member.holds);
+        member.life += 1;
+        (member.owns, member.waits) = (0, None);
+        if std::mem::take(&mut member.live) {
+            self.live -= 1;
+        }
+    }
+
+    fn joined(&mut self, index: MemberIndex) {
+        let member = self.members.entry(index).or_default();
+        if !std::mem::replace(&mut member.joined, true) {
+            self.joined += 1;
+        }
+        self.rejoined += u64::from(std::mem::take(&mut member.fenced));
+    }
+
+    fn out(&mut self, index: MemberIndex) {
+        self.unsettle(index);
+        let member = self.members.entry(index).or_default();
+        if std::mem::take(&mut member.joined) {
+            self.joined -= 1;
+            if self.joined == 0 {
+                self.start_over();
+            }
+        }
+    }
+
+    /// A group that all have left may begin with the first epoch again.
+    fn start_over(&mut self) {
+        (self.epoch, self.settled) = (0, 0);
+        self.members.values_mut().for_each(|member| member.settled = None);
+    }
+
+    fn reached(&mut self, epoch: i32) {
+        if epoch > self.epoch {
+            (self.epoch, self.settled) = (epoch, 0);
+        }
+    }
+
+    fn settle(&mut self, index: MemberIndex, epoch: i32) {
+        self.reached(epoch);
+        self.unsettle(index);
+        let newest = self.epoch;
+        let member = self.member(index);
+        member.settled = Some(epoch);
+        if member.owns == 0 {
+            member.waits = None;
+        }
+        let counts = member.live && epoch == newest;
+        self.settled += u32::from(counts);
+    }
+
+    fn unsettle(&mut self, index: MemberIndex) {
+        let newest = self.epoch;
+        let member = self.member(index);
+        let counted = member.live && member.settled.take() == Some(newest);
+        self.settled -= u32::from(counted);
+    }
+
+    fn assigned(
+        &mut self,
+        index: MemberIndex,
+        at: Time,
+        partitions: &[Partition],
+        shared: &mut Shared<'_>,
+    ) {
+        let member = self.member(index);
+        member.owns += partitions.len() as u32;
+        if let Some(since) = member.waits.take_if(|_| !partitions.is_empty()) {
+            record(shared.pauses, at.since(since));
+        }
+        for partition in partitions {
+            self.give(*partition, index);
+        }
+    }
+
+    fn give(&mut self, partition: Partition, to: MemberIndex) {
+        let life = self.member(to).life;
+        let holder = Holder { member: to, life, free: false };
+        match self.partitions.insert(partition, holder) {
+            Some(before) => {
+                match self.holding(before) {
+                    Some(member) => member.holds -= 1,
+                    None => self.owned += 1,
+                }
+                self.with_open(|open| open.moved += u32::from(before.member != to));
+            }
+            None => self.owned += 1,
+        }
+        self.member(to).holds += 1;
+    }
+
+    fn released(&mut self, index: MemberIndex, at: Time, partitions: &[Partition]) {
+        for partition in partitions {
+            let Some(holder) = self.partitions.get(partition).copied() else { continue };
+            if holder.member == index && self.holding(holder).is_some() {
+                self.partitions.insert(*partition, Holder { free: true, ..holder });
+                self.member(index).holds -= 1;
+                self.owned -= 1;
+            }
+        }
+        let member = self.member(index);
+        member.owns = member.owns.saturating_sub(partitions.len() as u32);
+        if member.owns == 0 && member.live && !partitions.is_empty() {
+            member.waits.get_or_insert(at);
+        }
+        self.with_open(|open| open.revoked += partitions.len() as u32);
+    }
+
+    /// The member that has the partition, unless it is free.
+    fn holding(&mut self, holder: Holder) -> Option<&mut Member> {
+        let member = self.members.get_mut(&holder.member)?;
+        (!holder.free && member.life == holder.life).then_some(member)
+    }
+
+    fn with_open(&mut self, change: impl FnOnce(&mut Open)) {
+        if let Some(open) = &mut self.open {
+            change(open);
+        }
+    }
+
+    fn crashed(&mut self, how: Stop) {
+        self.with_open(|open| open.crashed |= how == Stop::Crash);
+    }
+
+    fn detected(&mut self, at: Time) {
+        self.with_open(|open| {
+            if open.crashed {
+                open.detected.get_or_insert(at);
+            }
+        });
+    }
+
+    fn rebalance(&self, open: Open) -> Rebalance {
+        // What did not unsettle the group took no time.
+        let ended = self.stable_since.map(|since| since.max(open.began));
+        let millis_since = |from: Time| ended.map(|end| end.since(from).as_secs_f64() * 1e3);
+        Rebalance {
+            group: self.group.id.to_string(),
+            trigger: open.trigger,
+            began: open.began.seconds(),
+            took: millis_since(open.began),
+            took_since_detected: open.detected.and_then(millis_since),
+            members: self.live,
+            partitions: self.group.partitions,
+            moved: open.moved,
+            revoked: open.revoked,
+        }
+    }
+}
+
+impl Open {
+    fn new(began: Time, trigger: String, prompted: bool) -> Self {
+        let (crashed, detected, moved, revoked) = (false, None, 0, 0);
+        Self { trigger, prompted, began, crashed, detected, moved, revoked }
+    }
+}
+
+/// What a rebalance is called that was not announced.
+fn why(event: &Event) -> &'static str {
+    match event.kind {
+        EventKind::Started => "members started",
+        EventKind::Stopped { .. } => "members ended",
+        EventKind::Lost { .. } => "partitions lost",
+        EventKind::Fenced { .. } => "members fenced",
+        EventKind::PartitionsGrew { .. } => "partitions added",
+        _ => "by itself",
+    }
+}
+
+fn record(pauses: &mut Histogram<u64>, pause: Duration) {
+    pauses.saturating_record(u64::try_from(pause.as_micros()).unwrap_or(u64::MAX));
+}

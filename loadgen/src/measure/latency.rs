@@ -1,0 +1,69 @@
+//! From histograms of microseconds to what reports show.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+
+use crate::driver::command::RoundTrip;
+use crate::report::model::Latency;
+
+/// Histograms by kind of round trip; only those that there were.
+#[derive(Default)]
+pub(super) struct Latencies {
+    by_kind: BTreeMap<RoundTrip, Histogram<u64>>,
+}
+
+impl Latencies {
+    pub(super) fn add(&mut self, of: RoundTrip, more: &Histogram<u64>) {
+        let all = self.by_kind.entry(of).or_insert_with(histogram);
+        all.add(more).expect("a histogram that resizes itself takes any value");
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (RoundTrip, &Histogram<u64>)> {
+        self.by_kind.iter().map(|(of, histogram)| (*of, histogram)).filter(|(_, h)| !h.is_empty())
+    }
+
+    /// Keeps the memory for what comes next.
+    pub(super) fn clear(&mut self) {
+        self.by_kind.values_mut().for_each(Histogram::reset);
+    }
+}
+
+/// Three digits, and as long as it needs to be.
+pub(super) fn histogram() -> Histogram<u64> {
+    Histogram::new(3).expect("three digits are allowed")
+}
+
+pub(super) fn millis(micros: u64) -> f64 {
+    micros as f64 / 1e3
+}
+
+/// Percentiles to draw: twice as many steps each time the distance to 100 % halves.
+const STEPS_PER_HALVING: u32 = 4;
+
+pub(super) fn latency(of: &Histogram<u64>) -> Latency {
+    if of.is_empty() {
+        return Latency::default();
+    }
+    let at = |quantile| millis(of.value_at_quantile(quantile));
+    let mut percentiles = vec![(0.0, millis(of.min()))];
+    percentiles.extend(
+        of.iter_quantiles(STEPS_PER_HALVING)
+            .map(|step| (step.quantile_iterated_to() * 100.0, millis(step.value_iterated_to())))
+            .filter(|(percentile, _)| *percentile > 0.0),
+    );
+    if percentiles.last().is_some_and(|(percentile, _)| *percentile < 100.0) {
+        percentiles.push((100.0, millis(of.max())));
+    }
+    Latency {
+        count: of.len(),
+        mean: of.mean() / 1e3,
+        min: millis(of.min()),
+        p50: at(0.5),
+        p90: at(0.9),
+        p99: at(0.99),
+        p999: at(0.999),
+        max: millis(of.max()),
+        percentiles,
+    }
+}

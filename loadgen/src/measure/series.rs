@@ -1,0 +1,165 @@
+//! How things go over time, in steps that grow with the run: there are never more than a page draws.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::latency::{Latencies, millis};
+use super::process::Usage;
+use super::{STATES, States};
+use crate::driver::command::RoundTrip;
+use crate::report::model::{Point, Series};
+use crate::time::Time;
+
+/// The first length of a step; doubled whenever there are [`STEPS_MAX`].
+const FIRST_STEP: Duration = Duration::from_millis(250);
+const STEPS_MAX: usize = 480;
+
+pub(super) struct Steps {
+    length: Duration,
+    done: Vec<Step>,
+    /// Of the step that has not ended.
+    trips: Latencies,
+}
+
+/// What is kept of a step until the end.
+#[derive(Clone)]
+struct Step {
+    began: Time,
+    ended: Time,
+    gauges: Gauges,
+    /// Round trips: rounded microseconds and how often each, rising.
+    trips: BTreeMap<RoundTrip, Vec<(u64, u64)>>,
+}
+
+/// How things are at one moment.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Gauges {
+    pub(super) members: States,
+    pub(super) unowned: u32,
+    /// What the server has used until then.
+    pub(super) server: Option<Usage>,
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self { length: FIRST_STEP, done: Vec::new(), trips: Latencies::default() }
+    }
+}
+
+impl Steps {
+    pub(super) fn trips(&mut self) -> &mut Latencies {
+        &mut self.trips
+    }
+
+    /// Ends the steps that end at `until` or before.
+    pub(super) fn advance(&mut self, until: Time, gauges: Gauges) {
+        while self.began() + self.length <= until {
+            if until.since(self.began()) > self.length * 2 * STEPS_MAX as u32 {
+                self.halve();
+                continue;
+            }
+            self.end(self.began() + self.length, gauges);
+            if self.done.len() >= STEPS_MAX {
+                self.halve();
+            }
+        }
+    }
+
+    pub(super) fn finish(mut self, end: Time, gauges: Gauges) -> Series {
+        self.advance(end, gauges);
+        if end > self.began() {
+            self.end(end, gauges);
+        }
+        let before = std::iter::once(None).chain(self.done.iter().map(Some));
+        let points = self.done.iter().zip(before).map(|(step, before)| step.point(before));
+        Series { step_seconds: self.length.as_secs_f64(), points: points.collect() }
+    }
+
+    fn began(&self) -> Time {
+        self.done.last().map_or(Time::ZERO, |step| step.ended)
+    }
+
+    fn end(&mut self, ended: Time, gauges: Gauges) {
+        let trips = self.trips.iter().map(|(of, histogram)| {
+            let values = histogram.iter_recorded();
+            (of, rounded(values.map(|v| (v.value_iterated_to(), v.count_at_value()))))
+        });
+        let step = Step { began: self.began(), ended, gauges, trips: trips.collect() };
+        self.done.push(step);
+        self.trips.clear();
+    }
+
+    fn halve(&mut self) {
+        self.length *= 2;
+        let pairs = self.done.chunks(2).map(|pair| match pair {
+            [first, second] => first.clone().and(second),
+            _ => pair[0].clone(),
+        });
+        self.done = pairs.collect();
+    }
+}
+
+impl Step {
+    fn and(mut self, next: &Self) -> Self {
+        self.ended = next.ended;
+        // A peak of partitions without an owner is what one looks for: it stays visible.
+        self.gauges =
+            Gauges { unowned: self.gauges.unowned.max(next.gauges.unowned), ..next.gauges };
+        for (of, values) in &next.trips {
+            let both = self.trips.entry(*of).or_default();
+            both.extend(values);
+            both.sort_unstable();
+            *both = rounded(both.iter().copied());
+        }
+        self
+    }
+
+    fn point(&self, before: Option<&Self>) -> Point {
+        let seconds = self.ended.since(self.began).as_secs_f64();
+        let counts = self.trips.iter().map(|(of, values)| (of, count(values)));
+        let members = STATES.iter().zip(self.gauges.members);
+        Point {
+            at: self.ended.seconds(),
+            members: members.map(|((_, name), count)| ((*name).to_owned(), count)).collect(),
+            unowned_partitions: self.gauges.unowned,
+            rates: counts.map(|(of, n)| (of.name().to_owned(), n as f64 / seconds)).collect(),
+            p99: self.trips.iter().map(|(of, v)| (of.name().to_owned(), p99(v))).collect(),
+            server_cpu: self.server_cpu(before),
+            server_memory_bytes: self.gauges.server.map(|usage| usage.memory_bytes),
+        }
+    }
+
+    /// In cores: CPU-seconds in each second.
+    fn server_cpu(&self, before: Option<&Self>) -> Option<f64> {
+        let used = self.gauges.server?.cpu.saturating_sub(before?.gauges.server?.cpu);
+        Some(used.as_secs_f64() / self.ended.since(self.began).as_secs_f64())
+    }
+}
+
+/// Two digits are enough for a point in a chart, and keep a step in a few hundred bytes.
+fn rounded(values: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut rounded: Vec<(u64, u64)> = Vec::new();
+    for (value, count) in values {
+        let unit = 10_u64.pow(value.max(1).ilog10().saturating_sub(1));
+        let value = value / unit * unit;
+        match rounded.last_mut() {
+            Some((last, sum)) if *last == value => *sum += count,
+            Some(_) | None => rounded.push((value, count)),
+        }
+    }
+    rounded
+}
+
+fn count(values: &[(u64, u64)]) -> u64 {
+    values.iter().map(|(_, count)| count).sum()
+}
+
+fn p99(values: &[(u64, u64)]) -> f64 {
+    let rank = count(values) - count(values) / 100;
+    let mut sum = 0;
+    let reached = values.iter().find(|(_, count)| {
+        sum += count;
+        sum >= rank
+    });
+    reached.map_or(0.0, |(value, _)| millis(*value))
+}
