@@ -192,7 +192,7 @@ impl About {
             server,
             series,
         } = measured;
-        let Found { violations, untold } = found;
+        let Found { violations, untold, .. } = found;
         model::Report {
             format: model::FORMAT,
             run: model::Run { duration_seconds: length.seconds(), interrupted, ..self.run },

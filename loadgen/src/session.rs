@@ -10,8 +10,7 @@ use loadgen::event::Event;
 use loadgen::history::{self, Header, Writer};
 use loadgen::measure::merge::Merge;
 use loadgen::measure::process::Process;
-use loadgen::measure::{LoadNow, Measure, Measured, Totals};
-use loadgen::member::State;
+use loadgen::measure::{LoadNow, Measure, Measured, STATES, Totals};
 use loadgen::plan::GroupIndex;
 use loadgen::report::live::{Live, LiveLoad, LivePhase, LiveState, MemberCounts};
 use loadgen::report::model;
@@ -183,11 +182,15 @@ impl Session {
         let stable_since = |group| measure.status(group).and_then(|status| status.stable_since);
         let status = Status { events: &self.events, done: &self.done, stable_since: &stable_since };
         let mut orders = std::mem::take(&mut self.orders);
+        let was_playing = self.tools.conductor.is_playing();
         self.tools.conductor.tick(now, &status, &mut orders);
         self.events.clear();
         self.done.clear();
         self.expect_groups();
-        self.close_rebalances(now);
+        if was_playing {
+            let ending = !self.tools.conductor.is_playing();
+            self.close_rebalances(now, if ending { Duration::ZERO } else { SETTLED });
+        }
         for trigger in orders.triggers.drain(..) {
             match trigger.cause {
                 Cause::WindDown => {}
@@ -230,13 +233,11 @@ impl Session {
         headers.iter().for_each(|header| self.write(header));
     }
 
-    fn close_rebalances(&mut self, now: Time) {
-        if !self.tools.conductor.is_playing() {
-            return;
-        }
+    /// Of groups that have stood still for so long.
+    fn close_rebalances(&mut self, now: Time, settled: Duration) {
         for &group in &self.groups {
             let Some(status) = self.measure.status(group) else { continue };
-            let stands = status.stable_since.is_some_and(|since| now.since(since) >= SETTLED);
+            let stands = status.stable_since.is_some_and(|since| now.since(since) >= settled);
             if status.rebalancing && stands {
                 self.measure.close_rebalance(group);
             }
@@ -366,17 +367,8 @@ impl Session {
 }
 
 fn member_counts(totals: &Totals) -> MemberCounts {
-    const STATES: [State; 7] = [
-        State::Down,
-        State::Searching,
-        State::Joining,
-        State::Reconciling,
-        State::Stable,
-        State::Fenced,
-        State::Failed,
-    ];
     let mut counts = MemberCounts::default();
-    for (state, members) in STATES.into_iter().zip(totals.members) {
+    for ((state, _), members) in STATES.into_iter().zip(totals.members) {
         counts.add(state, members);
     }
     counts

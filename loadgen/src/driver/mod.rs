@@ -40,7 +40,7 @@ use self::command::{Cluster, Command, Sample, Target, Told};
 use self::core::Setup;
 use self::dial::{Dialer, host_and_port};
 use self::tls::TlsClient;
-use crate::plan::MemberPlan;
+use crate::plan::MemberIndex;
 use crate::time::Time;
 use crate::topics::Topics;
 
@@ -108,8 +108,8 @@ impl Driver {
     }
 
     /// The core whose commands are for this member: members go round.
-    pub fn core_of(&self, member: &MemberPlan) -> usize {
-        member.index.0 as usize % self.cores().max(1)
+    pub fn core_of(&self, member: MemberIndex) -> usize {
+        member.0 as usize % self.cores().max(1)
     }
 
     /// The moment, by the clock of all cores.
