@@ -148,6 +148,10 @@ fn no_kafka(error: &CallError) -> String {
         CallError::Closed => {
             "it closed the connection at the first request: does this listener expect TLS?".into()
         }
+        // In TLS 1.3 the other side looks at our certificate when we think that all is done.
+        CallError::Broken(error) if error.to_string().contains("fatal alert") => {
+            format!("it refuses our certificate, or that there is none: {error}")
+        }
         CallError::Malformed(reason) => {
             format!("what it answers is not Kafka's protocol: {reason}")
         }

@@ -18,8 +18,11 @@ use crate::wire::{self, Header, Malformed, Unwritable};
 /// `reconnect.backoff.ms` and `reconnect.backoff.max.ms`, of the connection for lookups.
 const BACKOFF: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
-/// Connections that are being made at once: a listener's backlog is 50 in Kafka by default, and what
-/// overflows it waits for a second.
+/// Connections for lookups: brokers take one request of a connection at a time, and thousands of
+/// members that start look up at once.
+const LOOKUPS: u32 = 16;
+/// Connections that are being made at once: a listener's backlog is 50 in Kafka by default, and
+/// what overflows it waits for a second.
 const CONNECTING_MAX: usize = 64;
 /// Past these a request is not sent.
 const IN_FLIGHT_MAX: usize = 1 << 16;
@@ -38,8 +41,8 @@ pub(super) struct Connections {
 /// What a connection is for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Link {
-    /// Looking up coordinators, for all members of the core.
-    Lookup,
+    /// Looking up coordinators, for all members of the core whose slot gives this remainder.
+    Lookup(u32),
     /// So many members from a multiple of `members_per_connection`, to this node.
     Members(NodeIndex, u32),
 }
@@ -124,7 +127,11 @@ impl Connection {
 }
 
 impl Lookup {
+    /// Connections that fail together count as one.
     fn failed(&mut self, now: Time) {
+        if now < self.not_before {
+            return;
+        }
         self.next = self.next.wrapping_add(1);
         self.not_before = now + self.backoff;
         self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
@@ -185,7 +192,7 @@ impl Core {
     /// The connection to use, made if there is none. `None` while lookups have to wait.
     fn connection(&mut self, slot: u32, to: Destination, now: Time) -> Option<usize> {
         let link = match to {
-            Destination::Any => Link::Lookup,
+            Destination::Any => Link::Lookup(slot % LOOKUPS),
             Destination::Node(node) => {
                 Link::Members(node, slot / self.target.members_per_connection.max(1))
             }
@@ -241,8 +248,8 @@ impl Core {
         let (link, asked) = (connection.link, connection.asked);
         connection.established = made;
         match (made, link) {
-            (true, Link::Lookup) => self.connections.lookup.succeeded(),
-            (false, Link::Lookup) => self.connections.lookup.failed(self.clock.now()),
+            (true, Link::Lookup(_)) => self.connections.lookup.succeeded(),
+            (false, Link::Lookup(_)) => self.connections.lookup.failed(self.clock.now()),
             (_, Link::Members(..)) => {}
         }
         if made {

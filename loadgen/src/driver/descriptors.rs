@@ -2,8 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Rings, event descriptors and files of a core, and of the process.
-const PER_CORE: u64 = 16;
+/// Rings, event descriptors, connections for lookups and tasks of a core; files of the process.
+const PER_CORE: u64 = 48;
 const PER_PROCESS: u64 = 64;
 
 /// How many file descriptors a run with so many connections takes.
@@ -46,7 +46,7 @@ mod tests {
     fn what_cannot_be_had_is_said_with_the_number() {
         if getrlimit(Resource::Nofile).maximum.is_some() {
             let error = ensure_descriptors(2_000_000_000, 1).unwrap_err();
-            assert!(error.contains("2000000080"), "{error}");
+            assert!(error.contains("2000000112"), "{error}");
         }
         ensure_descriptors(1, 1).unwrap();
     }

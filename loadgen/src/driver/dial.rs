@@ -7,7 +7,6 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_lite::future::or;
 use glommio::net::TcpStream;
@@ -45,7 +44,7 @@ impl Dialer {
         }
     }
 
-    /// A connection that takes requests, within the connect timeout.
+    /// A connection that takes requests.
     ///
     /// # Errors
     /// One sentence.
@@ -58,24 +57,29 @@ impl Dialer {
     /// # Errors
     /// One sentence.
     pub(super) async fn channel(&self, host: &str, port: u16) -> Result<Channel, String> {
-        let timeout = self.target.connect_timeout;
-        let dial = async {
-            let mut channel = self.open(host, port).await?;
-            self.authenticate(&mut channel, host, port).await?;
-            Ok(channel)
-        };
-        let patience = async {
-            Timer::new(timeout).await;
-            Err(format!("no connection to {host}:{port} within {}", duration(timeout)))
-        };
-        or(dial, patience).await
+        let mut channel = self.open(host, port).await?;
+        self.authenticate(&mut channel, host, port).await?;
+        Ok(channel)
     }
 
-    /// Up to TLS, without SASL.
+    /// Up to TLS, without SASL, within the connect timeout.
     ///
     /// # Errors
     /// One sentence.
     pub(super) async fn open(&self, host: &str, port: u16) -> Result<Channel, String> {
+        let timeout = self.target.connect_timeout;
+        let patience = async {
+            Timer::new(timeout).await;
+            let timeout = humantime::format_duration(timeout);
+            Err(format!("no connection to {host}:{port} within {timeout}"))
+        };
+        let transport = or(self.secured(host, port), patience).await?;
+        let target = &self.target;
+        let (client_id, timeout) = (target.client_id.clone(), target.request_timeout);
+        Ok(Channel::new(transport, Rc::clone(&self.buffers), client_id, timeout))
+    }
+
+    async fn secured(&self, host: &str, port: u16) -> Result<Transport, String> {
         let tcp = self.tcp(host, port).await?;
         let mut transport = Transport::new(tcp, Rc::clone(&self.traffic));
         if let Some(tls) = &self.tls {
@@ -83,9 +87,7 @@ impl Dialer {
             let secured = transport.secure(session, &self.buffers).await;
             secured.map_err(|error| no_tls(host, port, &error))?;
         }
-        let target = &self.target;
-        let (client_id, timeout) = (target.client_id.clone(), target.request_timeout);
-        Ok(Channel::new(transport, Rc::clone(&self.buffers), client_id, timeout))
+        Ok(transport)
     }
 
     /// Does nothing without a user name.
@@ -170,19 +172,19 @@ fn no_tcp(host: &str, port: u16, error: &io::Error) -> String {
 }
 
 fn no_tls(host: &str, port: u16, error: &io::Error) -> String {
+    let text = error.to_string();
     let why = match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
             "it closed the connection during the TLS handshake: is this a plaintext listener?"
                 .to_owned()
         }
-        _ if error.to_string().contains("corrupt message") => {
+        _ if text.contains("corrupt message") => {
             "what it answers is not TLS: is this a plaintext listener?".to_owned()
         }
-        _ => format!("the TLS handshake failed: {error}"),
+        _ if text.contains("UnknownIssuer") => {
+            "nobody who is trusted vouches for its certificate: name its authority".to_owned()
+        }
+        _ => format!("the TLS handshake failed: {text}"),
     };
     format!("{host}:{port}: {why}")
-}
-
-fn duration(duration: Duration) -> humantime::FormattedDuration {
-    humantime::format_duration(duration)
 }

@@ -1,9 +1,9 @@
 //! Carries commands out: one executor for each load core, which holds members and connections.
 //! What the rest of muster-load exchanges with it stands in [`command`].
 //!
-//! On a core everything happens in turns. The pulse ([`core`]) takes commands, runs timers and tells;
-//! each connection has a task ([`line`]) that writes what is queued and hands frames over. Members
-//! ([`seats`]) are called in between, and never wait.
+//! On a core everything happens in turns. The pulse (`core`) takes commands, runs timers and tells;
+//! each connection has a task (`line`) that writes what is queued and hands frames over. Members
+//! (`seats`) are called in between, and never wait.
 
 mod channel;
 mod clock;

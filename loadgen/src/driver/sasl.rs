@@ -18,6 +18,8 @@ const ILLEGAL_SASL_STATE: i16 = 34;
 const UNSUPPORTED_SASL_MECHANISM: i16 = 33;
 /// SCRAM takes three; a server that goes on and on is not followed.
 const STEPS_MAX: usize = 8;
+/// Of SCRAM. The server names the number, and the client computes so long; Kafka takes 16384.
+const ITERATIONS_MAX: u64 = 1_000_000;
 
 impl SaslMechanism {
     pub fn name(self) -> &'static str {
@@ -59,6 +61,9 @@ async fn exchange(channel: &mut Channel, sasl: &Sasl, version: i16) -> Result<()
     let mut session = session(sasl).map_err(|error| format!("SASL cannot start: {error}"))?;
     let mut input: Option<Bytes> = None;
     for _ in 0..STEPS_MAX {
+        if input.as_deref().and_then(iterations).is_some_and(|number| number > ITERATIONS_MAX) {
+            return Err(format!("the server asks for too many iterations of {}", name(sasl)));
+        }
         let mut message = Vec::new();
         let state = session
             .step(input.as_deref(), &mut message)
@@ -78,6 +83,13 @@ async fn exchange(channel: &mut Channel, sasl: &Sasl, version: i16) -> Result<()
         input = Some(answer.auth_bytes);
     }
     Err(format!("{} does not come to an end", name(sasl)))
+}
+
+/// `i=4096` in the server's first message of SCRAM (RFC 5802).
+fn iterations(message: &[u8]) -> Option<u64> {
+    let attributes = std::str::from_utf8(message).ok()?.split(',');
+    let number = attributes.filter_map(|attribute| attribute.strip_prefix("i=")).next()?;
+    Some(number.parse().unwrap_or(u64::MAX))
 }
 
 fn name(sasl: &Sasl) -> &'static str {
@@ -117,5 +129,17 @@ impl SessionCallback for Credentials {
             .satisfy::<AuthId>(&self.0.username)?
             .satisfy::<Password>(self.0.password.as_bytes())?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_cannot_keep_us_computing() {
+        assert_eq!(iterations(b"r=abc,s=QSXCR,i=4096"), Some(4096));
+        assert_eq!(iterations(b"r=abc,s=QSXCR,i=99999999999999999999"), Some(u64::MAX));
+        assert_eq!(iterations(b"v=rmF9pqV8S7suAoZWja4dJRkFsKQ="), None);
     }
 }

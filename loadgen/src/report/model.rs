@@ -36,14 +36,15 @@ pub struct Report {
     pub thresholds: Vec<Threshold>,
 }
 
+/// Counts of a file from elsewhere may be anything: they saturate.
 impl Report {
     pub fn violation_count(&self) -> u64 {
-        self.violations.len() as u64 + self.violations_untold
+        self.violations_untold.saturating_add(self.violations.len() as u64)
     }
 
     /// Answers with an error code.
     pub fn error_count(&self) -> u64 {
-        self.errors.iter().map(|error| error.count).sum()
+        self.errors.iter().fold(0, |sum, error| sum.saturating_add(error.count))
     }
 
     pub fn broken_thresholds(&self) -> u64 {
@@ -58,7 +59,7 @@ impl Report {
     /// Whether the coordinator broke its word, a threshold was broken or a phase had a problem:
     /// this decides the exit code.
     pub fn failed(&self) -> bool {
-        self.violation_count() + self.broken_thresholds() + self.problem_count() > 0
+        self.violation_count() > 0 || self.broken_thresholds() > 0 || self.problem_count() > 0
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::model::{Latency, Rebalance, Report};
 use super::text::Paint;
-use super::{compare, html, sample, summary, thresholds};
+use super::{compare, csv, html, sample, summary, thresholds};
 
 /// With thresholds that hold and one that does not.
 fn judged() -> Report {
@@ -113,6 +113,37 @@ fn pages_are_well_formed_and_need_nothing_else() {
         }
         assert!(!page.contains("NaN") && !page.contains("inf"), "{name} has a number that is none");
     }
+}
+
+/// `compare` reads files that anyone may have written.
+#[test]
+fn a_result_of_absurd_figures_is_shown_too() {
+    let mut absurd = sample::report();
+    absurd.run.duration_seconds = f64::MAX;
+    absurd.violations_untold = u64::MAX;
+    absurd.errors.iter_mut().for_each(|error| error.count = u64::MAX);
+    absurd.members.failed_count = u64::MAX;
+    absurd.commits.accepted = u64::MAX;
+    for rebalance in &mut absurd.rebalances {
+        (rebalance.began, rebalance.took) = (-1e300, Some(f64::MAX));
+    }
+    for latency in absurd.latencies.values_mut().chain([&mut absurd.pauses]) {
+        (latency.count, latency.min, latency.max) = (u64::MAX, -1.0, f64::MAX);
+        latency.percentiles.reverse();
+    }
+    for point in &mut absurd.series.points {
+        point.members.values_mut().for_each(|members| *members = u32::MAX);
+        point.rates.values_mut().for_each(|rate| *rate = f64::MAX);
+        point.server_memory_bytes = Some(u64::MAX);
+    }
+    let page = html::render(&absurd);
+    assert_balanced(&page);
+    assert!(page.len() < 1 << 20, "{} bytes", page.len());
+    assert!(!summary::render(&absurd, Paint::PLAIN).is_empty());
+    assert!(!csv::render(&absurd).is_empty());
+    let runs = compare::Runs::of(vec![("a".into(), absurd), ("b".into(), sample::report())]);
+    assert!(!compare::render(&runs, Paint::PLAIN).is_empty());
+    assert_balanced(&html::render_comparison(&runs));
 }
 
 /// Every element that is opened is closed, in order, and attributes are quoted.

@@ -41,6 +41,7 @@ mod java_order;
 pub mod limits;
 mod offsets;
 pub mod output;
+pub mod regex;
 mod replay;
 mod requests;
 mod text;

@@ -7,6 +7,9 @@ use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::offset_fetch_request::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
 };
+use kafka_protocol::messages::offset_fetch_response::{
+    OffsetFetchResponsePartition as Single, OffsetFetchResponsePartitions as Grouped,
+};
 use kafka_protocol::messages::{
     DeleteGroupsRequest, FindCoordinatorRequest, GroupId, OffsetFetchRequest, OffsetFetchResponse,
     TopicName,
@@ -146,16 +149,11 @@ fn committed(shared: &Shared, answer: &OffsetFetchResponse) -> Result<Vec<(Parti
         return Err(code);
     }
     let single = answer.topics.iter().flat_map(|topic| {
-        let fetched =
-            |at: &kafka_protocol::messages::offset_fetch_response::OffsetFetchResponsePartition| {
-                (at.partition_index, at.committed_offset, at.error_code)
-            };
+        let fetched = |at: &Single| (at.partition_index, at.committed_offset, at.error_code);
         topic.partitions.iter().map(move |at| (&topic.name, fetched(at)))
     });
     let grouped = group.iter().flat_map(|group| &group.topics).flat_map(|topic| {
-        let fetched = |at: &kafka_protocol::messages::offset_fetch_response::OffsetFetchResponsePartitions| {
-            (at.partition_index, at.committed_offset, at.error_code)
-        };
+        let fetched = |at: &Grouped| (at.partition_index, at.committed_offset, at.error_code);
         topic.partitions.iter().map(move |at| (&topic.name, fetched(at)))
     });
     let core = shared.core.borrow();

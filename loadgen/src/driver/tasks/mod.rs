@@ -1,5 +1,5 @@
-//! What muster-load itself asks of the cluster: topics, groups, committed offsets. Requests go where
-//! a client sends them: to the controller, or to the group's coordinator.
+//! What muster-load itself asks of the cluster: topics, groups, committed offsets. Requests go
+//! where a client sends them: to the controller, or to the group's coordinator.
 
 mod groups;
 mod topics;

@@ -2,7 +2,7 @@
 
 use super::over_time::{bands, marks, thinned};
 use super::plot::{Plot, Series, Style};
-use super::scale::{Scale, Unit};
+use super::scale::{LARGEST, SMALLEST, Scale, Unit};
 use crate::driver::command::RoundTrip;
 use crate::report::model::{Latency, Point, Report};
 use crate::report::text::{clock, count, millis};
@@ -36,8 +36,8 @@ pub(super) fn states(report: &Report, end: f64, members: f64, of: &str) -> Plot 
         class: format!("state-{state}"),
         values: points.iter().map(|p| p.members.get(*state).map(|n| f64::from(*n))).collect(),
     });
-    let sums = points.iter().map(|p| p.members.values().sum::<u32>());
-    let most = sums.max().map_or(0.0, f64::from).max(members);
+    let sums = points.iter().map(|p| p.members.values().map(|n| f64::from(*n)).sum());
+    let most = sums.fold(members, f64::max);
     Plot {
         title: if of.is_empty() { "Members by state".into() } else { of.into() },
         explanation: "All green is good: every member has its partitions. Other colours are \
@@ -95,7 +95,7 @@ pub(super) fn lines_over_time(
         Series {
             name: name.clone(),
             hint: "",
-            class: format!("line-{}", index + 1),
+            class: run_class(index),
             values: at.iter().map(|at| figure(near(&points, *at)?)).collect(),
         }
     });
@@ -114,6 +114,11 @@ pub(super) fn lines_over_time(
         bands: if let [(_, report)] = runs { bands(report) } else { Vec::new() },
         marks: Vec::new(),
     }
+}
+
+/// The colour of a run among others.
+pub(super) fn run_class(index: usize) -> String {
+    format!("line-{}", index % 10 + 1)
 }
 
 /// The step in which this moment is; runs need not have the same steps.
@@ -172,6 +177,7 @@ fn edges(min: f64, max: f64) -> Vec<f64> {
     if max <= 0.0 {
         return Vec::new();
     }
+    let max = max.clamp(SMALLEST, LARGEST);
     let first = (min.max(max / 1e6).log10() * 10.0).floor() as i32;
     let last = (max.log10() * 10.0).floor() as i32 + 1;
     (first..=last).map(|tenth| 10_f64.powf(f64::from(tenth) / 10.0)).collect()

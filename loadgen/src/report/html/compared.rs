@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::charts;
+use super::charts::{self, run_class};
 use super::markup::{Table, card, escape};
 use super::page;
 use super::plot::Plot;
@@ -42,7 +42,7 @@ fn header(runs: &Runs) -> String {
     let mut table = Table::new(&["run", "scenario", "against", "started", "members", "verdict"], 6);
     for (index, (name, report)) in runs.each().iter().enumerate() {
         let run = &report.run;
-        let swatch = format!("<i class=\"swatch line-{}\"></i>{}", index + 1, escape(name));
+        let swatch = format!("<i class=\"swatch {}\"></i>{}", run_class(index), escape(name));
         let cells = [&run.scenario, &run.bootstrap, &run.started_at].map(|text| escape(text));
         let rest = [run.members.to_string(), verdict(report)];
         table.row([swatch].into_iter().chain(cells).chain(rest));
@@ -125,7 +125,7 @@ fn percentiles<'a>(
 ) -> String {
     let lines = runs.each().iter().enumerate().filter_map(|(index, (name, report))| {
         let latency = of(index, report).filter(|latency| latency.count > 1)?;
-        Some((name.clone(), format!("line-{}", index + 1), latency))
+        Some((name.clone(), run_class(index), latency))
     });
     let lines: Vec<_> = lines.collect();
     if lines.is_empty() {

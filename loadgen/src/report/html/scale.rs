@@ -47,6 +47,10 @@ pub(super) enum Shape {
     Nines,
 }
 
+/// No axis goes further, whatever a file from elsewhere says: what is beyond is drawn at its end.
+pub(super) const SMALLEST: f64 = 1e-6;
+pub(super) const LARGEST: f64 = 1e15;
+
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Scale {
     shape: Shape,
@@ -66,20 +70,21 @@ pub(super) struct Tick {
 impl Scale {
     /// From zero to a round number at or above `high`.
     pub(super) fn from_zero(unit: Unit, high: f64) -> Self {
-        let high = if high > 0.0 { high } else { 1.0 };
+        let high = if high > 0.0 { high.clamp(SMALLEST, LARGEST) } else { 1.0 };
         let step = step(unit, high);
         Self { shape: Shape::Linear, unit, low: 0.0, high: (high / step - 1e-9).ceil() * step }
     }
 
     /// From the start to the end of a run, in seconds.
     pub(super) fn time(end: f64) -> Self {
-        let high = if end > 0.0 { end } else { 1.0 };
+        let high = if end > 0.0 { end.clamp(SMALLEST, 1e8) } else { 1.0 };
         Self { shape: Shape::Linear, unit: Unit::Moment, low: 0.0, high }
     }
 
     /// From a power of ten to a value of 1, 2 or 5 times one, with all positive `values` between.
     pub(super) fn log(unit: Unit, values: impl IntoIterator<Item = f64>) -> Self {
         let positive = values.into_iter().filter(|value| *value > 0.0);
+        let positive = positive.map(|value| value.clamp(SMALLEST, LARGEST));
         let range = positive.fold((f64::MAX, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
         let (low, high) = if range.0 <= range.1 { range } else { (1.0, 10.0) };
         let low = round_down(low);
@@ -177,11 +182,13 @@ impl Scale {
 
 /// So that there are 4 to 10 ticks.
 fn step(unit: Unit, high: f64) -> f64 {
-    const SECONDS: [f64; 12] =
-        [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0];
+    const SECONDS: [f64; 17] = [
+        1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0, 7_200.0,
+        10_800.0, 21_600.0, 43_200.0, 86_400.0,
+    ];
     let about = high / if unit == Unit::Moment { 10.0 } else { 5.0 };
-    if unit == Unit::Moment && (0.5..=3_600.0).contains(&about) {
-        return SECONDS.into_iter().find(|step| *step >= about).unwrap_or(3_600.0);
+    if unit == Unit::Moment && (0.5..=86_400.0).contains(&about) {
+        return SECONDS.into_iter().find(|step| *step >= about).unwrap_or(86_400.0);
     }
     let base: f64 = if unit == Unit::Bytes { 2.0 } else { 10.0 };
     let power = base.powf(about.log(base).floor());

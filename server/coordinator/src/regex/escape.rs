@@ -1,0 +1,157 @@
+//! Escapes and numbers of an expression, read off its front.
+
+use super::RegexError;
+use super::ascii::AsciiSet;
+use super::unicode::unicode_class;
+
+/// What is left of an expression.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cursor<'e>(&'e str);
+
+impl<'e> Cursor<'e> {
+    pub(super) fn new(expression: &'e str) -> Self {
+        Self(expression)
+    }
+
+    pub(super) fn peek(&self) -> Option<char> {
+        self.0.chars().next()
+    }
+
+    pub(super) fn take(&mut self) -> Option<char> {
+        let first = self.peek()?;
+        self.0 = &self.0[first.len_utf8()..];
+        Some(first)
+    }
+
+    pub(super) fn is_at(&self, text: &str) -> bool {
+        self.0.starts_with(text)
+    }
+
+    /// Whether it was there to be skipped.
+    pub(super) fn skip(&mut self, text: &str) -> bool {
+        let rest = self.0.strip_prefix(text);
+        self.0 = rest.unwrap_or(self.0);
+        rest.is_some()
+    }
+
+    /// What comes before an end, and skips both.
+    pub(super) fn take_until(&mut self, end: char) -> Option<&'e str> {
+        let (before, behind) = self.0.split_once(end)?;
+        self.0 = behind;
+        Some(before)
+    }
+
+    /// What comes before an end.
+    pub(super) fn rest_until(self, end: &str) -> Option<&'e str> {
+        Some(self.0.split_once(end)?.0)
+    }
+
+    /// `{min}`, `{min,}` or `{min,max}`, without a limit on the numbers but that of their type. On
+    /// failure it may have gone on.
+    pub(super) fn take_braces(&mut self) -> Option<(usize, Option<usize>)> {
+        self.skip("{");
+        let min = self.take_number()?;
+        let max = match self.skip(",") {
+            false => Some(min),
+            true if self.is_at("}") => None,
+            true => Some(self.take_number()?),
+        };
+        self.skip("}").then_some((min, max))
+    }
+
+    /// A number without leading zeros.
+    fn take_number(&mut self) -> Option<usize> {
+        let digits = self.0.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, rest) = self.0.split_at(digits);
+        if number.is_empty() || (number.len() > 1 && number.starts_with('0')) {
+            return None;
+        }
+        self.0 = rest;
+        Some(number.parse().unwrap_or(usize::MAX))
+    }
+
+    fn take_digit(&mut self, radix: u32) -> Option<u32> {
+        let digit = self.peek()?.to_digit(radix)?;
+        self.take();
+        Some(digit)
+    }
+}
+
+/// `\p{name}`, `\pN`, and their negations.
+pub(super) fn unicode_escape(
+    cursor: &mut Cursor<'_>,
+    folds_case: bool,
+) -> Result<AsciiSet, RegexError> {
+    let mut is_negated = cursor.is_at("\\P");
+    cursor.take();
+    cursor.take();
+    let before = cursor.0;
+    let mut name = if cursor.skip("{") {
+        cursor.take_until('}').ok_or(RegexError::InvalidClassRange)?
+    } else {
+        let letter = cursor.take().ok_or(RegexError::InvalidClassRange)?;
+        &before[..letter.len_utf8()]
+    };
+    if let Some(rest) = name.strip_prefix('^') {
+        (name, is_negated) = (rest, !is_negated);
+    }
+    let set = unicode_class(name, folds_case).ok_or(RegexError::InvalidClassRange)?;
+    Ok(set.not_if(is_negated))
+}
+
+/// An escape that stands for one code point, which may be a surrogate.
+pub(super) fn code_point(cursor: &mut Cursor<'_>) -> Result<u32, RegexError> {
+    cursor.take();
+    let escaped = cursor.take().ok_or(RegexError::TrailingBackslash)?;
+    Ok(u32::from(match escaped {
+        '0'..='7' => return octal(cursor, escaped),
+        'x' => return hexadecimal(cursor),
+        'a' => '\x07',
+        'f' => '\x0C',
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'v' => '\x0B',
+        other if other.is_ascii_alphanumeric() => return Err(RegexError::InvalidEscape),
+        other => other,
+    }))
+}
+
+/// Up to three digits. One alone, but for a zero, would refer back to a group.
+fn octal(cursor: &mut Cursor<'_>, first: char) -> Result<u32, RegexError> {
+    let mut code = first.to_digit(8).unwrap_or(0);
+    let mut digits = 1;
+    while digits < 3
+        && let Some(digit) = cursor.take_digit(8)
+    {
+        code = code * 8 + digit;
+        digits += 1;
+    }
+    if digits == 1 && first != '0' {
+        return Err(RegexError::InvalidEscape);
+    }
+    Ok(code)
+}
+
+/// Two digits, or any number of them in braces.
+fn hexadecimal(cursor: &mut Cursor<'_>) -> Result<u32, RegexError> {
+    let digits = if cursor.skip("{") {
+        cursor.take_until('}').ok_or(RegexError::InvalidEscape)?
+    } else {
+        let two = cursor.0.get(..2).ok_or(RegexError::InvalidEscape)?;
+        cursor.skip(two);
+        two
+    };
+    let mut code = 0;
+    for digit in digits.chars() {
+        let digit = digit.to_digit(16).ok_or(RegexError::InvalidEscape)?;
+        code = code * 16 + digit;
+        if code > u32::from(char::MAX) {
+            return Err(RegexError::InvalidEscape);
+        }
+    }
+    if digits.is_empty() {
+        return Err(RegexError::InvalidEscape);
+    }
+    Ok(code)
+}

@@ -1,0 +1,127 @@
+//! Runs a program over a name: all threads side by side, so that no name takes longer than its length
+//! times the program.
+
+use super::Regex;
+use super::program::{Look, Program, State, StateIndex};
+use alloc::vec::Vec;
+
+/// The memory of a run, to be used for many.
+#[derive(Debug, Default)]
+pub struct Matcher {
+    now: Threads,
+    then: Threads,
+    stack: Vec<StateIndex>,
+}
+
+/// Which states are alive: those that take a character, in `taking`.
+#[derive(Debug, Default)]
+struct Threads {
+    taking: Vec<StateIndex>,
+    /// The step in which each state was last reached.
+    reached: Vec<u32>,
+    step: u32,
+    has_match: bool,
+}
+
+impl Matcher {
+    /// Whether an expression matches the whole of a name.
+    pub fn matches(&mut self, regex: &Regex, name: &str) -> bool {
+        self.run(regex, name).0
+    }
+
+    /// The same, and how many steps of a thread it took.
+    pub(super) fn run(&mut self, regex: &Regex, name: &str) -> (bool, usize) {
+        let program = &regex.program;
+        if !name.is_ascii() {
+            return (false, 1);
+        }
+        let name = name.as_bytes();
+        self.now.begin(program);
+        self.then.begin(program);
+        self.add(program, program.start, Place { name, at: 0 });
+        let mut steps = 1;
+        for (at, byte) in name.iter().enumerate() {
+            core::mem::swap(&mut self.now, &mut self.then);
+            steps += 1 + self.now.taking.len();
+            self.then.clear();
+            if self.now.taking.is_empty() {
+                return (false, steps);
+            }
+            for index in 0..self.now.taking.len() {
+                if let State::Class(set, next) = program.states[self.now.taking[index] as usize]
+                    && set.contains(*byte)
+                {
+                    self.add(program, next, Place { name, at: at + 1 });
+                }
+            }
+        }
+        (self.then.has_match, steps)
+    }
+
+    /// A thread reaches a state at this place, and all that it leads to without taking a character.
+    fn add(&mut self, program: &Program, state: StateIndex, place: Place<'_>) {
+        self.stack.push(state);
+        while let Some(state) = self.stack.pop() {
+            if !self.then.reach(state) {
+                continue;
+            }
+            match program.states[state as usize] {
+                State::Class(..) => self.then.taking.push(state),
+                State::Match => self.then.has_match = true,
+                State::Split(one, other) => self.stack.extend([other, one]),
+                State::Look(look, next) if place.holds(look) => self.stack.push(next),
+                State::Look(..) => {}
+            }
+        }
+    }
+}
+
+impl Threads {
+    /// A run of this program begins. What earlier runs reached was in earlier steps.
+    fn begin(&mut self, program: &Program) {
+        if self.reached.len() < program.states.len() {
+            self.reached.resize(program.states.len(), 0);
+        }
+        self.clear();
+    }
+
+    fn clear(&mut self) {
+        self.taking.clear();
+        self.step = self.step.wrapping_add(1);
+        if self.step == 0 {
+            self.reached.fill(0);
+            self.step = 1;
+        }
+        self.has_match = false;
+    }
+
+    /// Whether that is new in this step.
+    fn reach(&mut self, state: StateIndex) -> bool {
+        core::mem::replace(&mut self.reached[state as usize], self.step) != self.step
+    }
+}
+
+/// A place in a name.
+#[derive(Clone, Copy)]
+struct Place<'n> {
+    name: &'n [u8],
+    at: usize,
+}
+
+impl Place<'_> {
+    fn holds(self, look: Look) -> bool {
+        let before = self.at.checked_sub(1).and_then(|at| self.name.get(at)).copied();
+        let behind = self.name.get(self.at).copied();
+        let is_word = |byte: Option<u8>| {
+            byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        };
+        match look {
+            Look::TextStart => before.is_none(),
+            Look::TextEnd => behind.is_none(),
+            Look::LineStart => before.is_none_or(|byte| byte == b'\n'),
+            Look::LineEnd => behind.is_none_or(|byte| byte == b'\n'),
+            Look::WordBoundary => is_word(before) != is_word(behind),
+            Look::NoWordBoundary => is_word(before) == is_word(behind),
+        }
+    }
+}

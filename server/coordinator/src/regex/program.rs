@@ -1,0 +1,183 @@
+//! What an expression is compiled to: a graph of states, walked over a name.
+
+use super::INSTRUCTIONS_MAX;
+use super::RegexError;
+use super::ascii::AsciiSet;
+use alloc::vec::Vec;
+
+/// A number of a state.
+pub(super) type StateIndex = u32;
+
+#[derive(Debug, Clone)]
+pub(super) struct Program {
+    pub(super) start: StateIndex,
+    pub(super) states: Vec<State>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Takes one character.
+    Class(AsciiSet, StateIndex),
+    /// Goes on in two places.
+    Split(StateIndex, StateIndex),
+    /// Goes on where this holds.
+    Look(Look, StateIndex),
+    Match,
+}
+
+/// What is asked of a place between two characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    TextStart,
+    TextEnd,
+    LineStart,
+    LineEnd,
+    WordBoundary,
+    NoWordBoundary,
+}
+
+/// An instruction while an expression is read. Targets are distances forward, so that code can be
+/// copied.
+#[derive(Debug, Clone, Copy)]
+enum Instruction {
+    /// A place kept before an atom, for what may yet have to stand there.
+    Nothing,
+    Class(AsciiSet),
+    Look(Look),
+    Jump(u32),
+    /// Goes on behind it and so far ahead.
+    Skip(u32),
+    /// Goes on behind it and so far back.
+    Again(u32),
+}
+
+/// Code in the order of the expression. Each atom begins with a kept place.
+#[derive(Debug, Default)]
+pub(super) struct Code {
+    instructions: Vec<Instruction>,
+    /// How many were ever made, also of those that are gone again: the work of reading is limited too.
+    made: usize,
+}
+
+impl Code {
+    pub(super) fn len(&self) -> usize {
+        self.instructions.len()
+    }
+
+    /// Keeps a place, and says which.
+    pub(super) fn keep_place(&mut self) -> Result<usize, RegexError> {
+        self.push(Instruction::Nothing)?;
+        Ok(self.len() - 1)
+    }
+
+    pub(super) fn class(&mut self, set: AsciiSet) -> Result<(), RegexError> {
+        self.push(Instruction::Class(set))
+    }
+
+    pub(super) fn look(&mut self, look: Look) -> Result<(), RegexError> {
+        self.push(Instruction::Look(look))
+    }
+
+    /// Makes what begins at this kept place, and goes on to the end, one that may be left out. If the
+    /// place is taken, it may be already.
+    pub(super) fn make_optional(&mut self, place: usize) {
+        self.skip_to(place, self.len());
+    }
+
+    /// Lets a kept place also go on at `to`, further ahead.
+    pub(super) fn skip_to(&mut self, place: usize, to: usize) {
+        if let instruction @ Instruction::Nothing = &mut self.instructions[place] {
+            *instruction = Instruction::Skip((to - place) as u32);
+        }
+    }
+
+    /// Turns a kept place into a jump ahead.
+    pub(super) fn jump_to(&mut self, place: usize, to: usize) {
+        self.instructions[place] = Instruction::Jump((to - place) as u32);
+    }
+
+    /// Makes what begins at this kept place, and goes on to the end, one that may come again.
+    pub(super) fn make_repeatable(&mut self, place: usize) -> Result<(), RegexError> {
+        let back = (self.len() - place) as u32;
+        self.push(Instruction::Again(back))
+    }
+
+    /// Makes what begins at this kept place, and goes on to the end, one that comes `min` to `max`
+    /// times.
+    pub(super) fn repeat(
+        &mut self,
+        place: usize,
+        min: usize,
+        max: Option<usize>,
+    ) -> Result<(), RegexError> {
+        let copies = max.unwrap_or(min.max(1));
+        if copies == 0 {
+            self.instructions.truncate(place + 1);
+            self.instructions[place] = Instruction::Nothing;
+            return Ok(());
+        }
+        let len = self.len() - place;
+        self.spend(len * (copies - 1))?;
+        let one = place..self.len();
+        for _ in 1..copies {
+            self.instructions.extend_from_within(one.clone());
+        }
+        let end = self.len();
+        for copy in min..copies {
+            self.skip_to(place + copy * len, end);
+        }
+        if max.is_none() {
+            self.make_repeatable(end - len)?;
+            if min == 0 {
+                self.make_optional(place);
+            }
+        }
+        Ok(())
+    }
+
+    /// The states, with the ways between them as short as they can be.
+    pub(super) fn finish(self) -> Program {
+        let code = self.instructions;
+        let mut entry = alloc::vec![0; code.len() + 1];
+        let mut states = alloc::vec![State::Match];
+        for at in (0..code.len()).rev() {
+            let next = entry[at + 1];
+            let state = match code[at] {
+                Instruction::Nothing => {
+                    entry[at] = next;
+                    continue;
+                }
+                Instruction::Jump(ahead) => {
+                    entry[at] = entry[at + ahead as usize];
+                    continue;
+                }
+                Instruction::Class(set) => State::Class(set, next),
+                Instruction::Look(look) => State::Look(look, next),
+                Instruction::Skip(ahead) => State::Split(next, entry[at + ahead as usize]),
+                // Where it goes back to has no state yet.
+                Instruction::Again(_) => State::Split(next, next),
+            };
+            entry[at] = states.len() as StateIndex;
+            states.push(state);
+        }
+        for (at, instruction) in code.iter().enumerate() {
+            if let Instruction::Again(back) = instruction
+                && let State::Split(_, again) = &mut states[entry[at] as usize]
+            {
+                *again = entry[at - *back as usize];
+            }
+        }
+        Program { start: entry[0], states }
+    }
+
+    fn push(&mut self, instruction: Instruction) -> Result<(), RegexError> {
+        self.spend(1)?;
+        self.instructions.push(instruction);
+        Ok(())
+    }
+
+    fn spend(&mut self, instructions: usize) -> Result<(), RegexError> {
+        self.made += instructions;
+        if self.made > INSTRUCTIONS_MAX { Err(RegexError::TooLarge) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,137 @@
+//! Our regular expressions against RE2J's own verdicts: recorded ones always, and fresh random ones
+//! where RE2J's jar is at hand:
+//!
+//! ```text
+//! mvn dependency:copy -Dartifact=com.google.re2j:re2j:1.8 -DoutputDirectory=DIR
+//! MUSTER_RE2J_JAR=DIR/re2j-1.8.jar cargo test --release -p muster-coordinator --test regex_re2j
+//! ```
+//!
+//! `MUSTER_RE2J_SEED` (default 1) and `MUSTER_RE2J_CASES` (default 100,000) say which and how many;
+//! `MUSTER_RE2J_RECORD` names a file to write the verdicts to. A JDK of 17 or later is needed.
+#![allow(clippy::unwrap_used)]
+
+mod generate;
+
+use generate::{Case, Generator};
+use muster_coordinator::regex::{Matcher, Regex, RegexError};
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+#[test]
+fn recorded_verdicts_of_re2j_are_ours() {
+    let recorded = include_str!("../data/regex/verdicts.tsv");
+    let mut names = 0;
+    for line in recorded.lines() {
+        let (verdict, case) = line.split_once('\t').unwrap();
+        let case = Case::parse(case);
+        names += case.names.len();
+        assert_eq!(our_verdict(&case).as_deref(), Some(verdict), "{case:?}");
+    }
+    assert!(names > 10_000, "{names} names");
+}
+
+#[test]
+fn fresh_verdicts_of_re2j_are_ours() {
+    let Some(jar) = std::env::var_os("MUSTER_RE2J_JAR") else { return };
+    let number = |name: &str, default| std::env::var(name).map_or(default, |n| n.parse().unwrap());
+    let seed = number("MUSTER_RE2J_SEED", 1);
+    let cases = number("MUSTER_RE2J_CASES", 100_000);
+    let mut record =
+        std::env::var_os("MUSTER_RE2J_RECORD").map(|path| std::fs::File::create(path).unwrap());
+    let mut tally = Tally::default();
+    let mut seen = 0;
+    let each = |case: &Case, theirs: &str| {
+        if let Some(record) = &mut record
+            && theirs != "endless"
+        {
+            writeln!(record, "{theirs}\t{}", case.line()).unwrap();
+        }
+        tally.add(case, theirs);
+        seen += 1;
+    };
+    with_re2j(jar.as_ref(), seed, cases, each);
+    println!("seed {seed}: {tally:?}");
+    assert_eq!(seen, cases);
+    assert_eq!(tally.differences, 0);
+    assert!(tally.refused > 0 && tally.matched > 0 && tally.unmatched > 0);
+}
+
+/// What was compared.
+#[derive(Debug, Default)]
+struct Tally {
+    expressions: u64,
+    refused: u64,
+    /// Expressions that RE2J does not get to the end of.
+    endless: u64,
+    /// Expressions larger than our limit, which RE2J takes.
+    too_large: u64,
+    matched: usize,
+    unmatched: usize,
+    differences: u64,
+}
+
+impl Tally {
+    fn add(&mut self, case: &Case, theirs: &str) {
+        self.expressions += 1;
+        let Some(ours) = our_verdict(case) else {
+            self.too_large += 1;
+            return;
+        };
+        if theirs == "endless" {
+            self.endless += 1;
+            println!("endless: {case:?}");
+            return;
+        }
+        if ours != theirs {
+            self.differences += 1;
+            println!("ours {ours}, theirs {theirs}: {case:?}");
+        }
+        if theirs.bytes().all(|byte| matches!(byte, b'0' | b'1')) {
+            self.matched += theirs.matches('1').count();
+            self.unmatched += theirs.matches('0').count();
+        } else {
+            self.refused += 1;
+        }
+    }
+}
+
+/// As `Verdicts.java` gives it; None if the expression is larger than our limit.
+fn our_verdict(case: &Case) -> Option<String> {
+    let regex = match Regex::new(&case.expression) {
+        Ok(regex) => regex,
+        Err(RegexError::TooLarge) => return None,
+        Err(error) => return Some(error.to_string()),
+    };
+    let mut matcher = Matcher::default();
+    let mut verdict = String::new();
+    for name in &case.names {
+        write!(verdict, "{}", u8::from(matcher.matches(&regex, name))).unwrap();
+    }
+    Some(verdict)
+}
+
+fn with_re2j(jar: &Path, seed: u64, cases: u64, mut each: impl FnMut(&Case, &str)) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/regex_re2j/Verdicts.java");
+    let mut java = Command::new("java")
+        .arg("-cp")
+        .arg(jar)
+        .arg(source)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = java.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || {
+        for case in Generator::new(seed).take(cases as usize) {
+            writeln!(input, "{}", case.line()).unwrap();
+        }
+    });
+    let verdicts = BufReader::new(java.stdout.take().unwrap()).lines();
+    for (case, verdict) in Generator::new(seed).take(cases as usize).zip(verdicts) {
+        each(&case, &verdict.unwrap());
+    }
+    writer.join().unwrap();
+    assert!(java.wait().unwrap().success());
+}
