@@ -3,6 +3,8 @@
 
 mod line;
 mod reader;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::path::{Path, PathBuf};

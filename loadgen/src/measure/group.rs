@@ -1,6 +1,6 @@
 //! One group: who owns what, since when it stands still, and what its rebalances took.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -19,6 +19,8 @@ pub(super) struct GroupMeasure {
     group: Group,
     members: HashMap<MemberIndex, Member>,
     partitions: HashMap<Partition, Holder>,
+    /// Members that have no partitions, and did have or may be to have some.
+    waiting: BTreeSet<MemberIndex>,
     live: u32,
     settled: u32,
     owned: u32,
@@ -90,6 +92,7 @@ impl GroupMeasure {
             group,
             members: HashMap::new(),
             partitions: HashMap::new(),
+            waiting: BTreeSet::new(),
             live: 0,
             settled: 0,
             owned: 0,
@@ -183,7 +186,7 @@ impl GroupMeasure {
         self.advance(end, shared);
         self.account(end);
         self.close(shared);
-        let waiting = self.members.values().filter(|member| member.live).filter_map(|m| m.waits);
+        let waiting = self.waiting.iter().filter_map(|index| self.members.get(index)?.waits);
         waiting.for_each(|since| record(shared.pauses, end.since(since)));
         let revocations = self.members.values().map(|member| member.revocations).max();
         Ended {
@@ -261,7 +264,10 @@ impl GroupMeasure {
             && self.owned == self.group.partitions
             && self.group.protocol != Kind::Manual;
         match (stands, self.stable_since) {
-            (true, None) => self.stable_since = Some(event.at),
+            (true, None) => {
+                self.stable_since = Some(event.at);
+                self.wait_no_more();
+            }
             (false, Some(since)) => {
                 if self.open.as_ref().is_some_and(|open| !open.prompted)
                     && event.at.since(since) > APART
@@ -275,6 +281,13 @@ impl GroupMeasure {
                 }
             }
             (true, Some(_)) | (false, None) => {}
+        }
+    }
+
+    /// Who has no partitions now was not to have any.
+    fn wait_no_more(&mut self) {
+        for index in std::mem::take(&mut self.waiting) {
+            self.member(index).waits = None;
         }
     }
 
@@ -298,6 +311,7 @@ impl GroupMeasure {
         let member = self.member(index);
         member.live = true;
         member.waits = Some(at);
+        self.waiting.insert(index);
         self.live += 1;
     }
 
@@ -307,6 +321,7 @@ impl GroupMeasure {
         self.owned -= std::mem::take(&mut member.holds);
         member.life += 1;
         (member.owns, member.waits) = (0, None);
+        self.waiting.remove(&index);
         if std::mem::take(&mut member.live) {
             self.live -= 1;
         }
@@ -349,9 +364,6 @@ impl GroupMeasure {
         let newest = self.epoch;
         let member = self.member(index);
         member.settled = Some(epoch);
-        if member.owns == 0 {
-            member.waits = None;
-        }
         let counts = member.live && epoch == newest;
         self.settled += u32::from(counts);
     }
@@ -374,6 +386,7 @@ impl GroupMeasure {
         member.owns += partitions.len() as u32;
         if let Some(since) = member.waits.take_if(|_| !partitions.is_empty()) {
             record(shared.pauses, at.since(since));
+            self.waiting.remove(&index);
         }
         for partition in partitions {
             self.give(*partition, index);
@@ -409,6 +422,7 @@ impl GroupMeasure {
         member.owns = member.owns.saturating_sub(partitions.len() as u32);
         if member.owns == 0 && member.live && !partitions.is_empty() {
             member.waits.get_or_insert(at);
+            self.waiting.insert(index);
         }
         self.with_open(|open| open.revoked += partitions.len() as u32);
     }

@@ -10,9 +10,9 @@
 //!   only the conductor knows when that is, so it closes it. One that was not announced gets its name
 //!   from the event that unsettled the group.
 //! - A **pause** of a member goes from its start, or from when it gave up the last of its partitions,
-//!   until it is given some. None if it settles without any: it was not to have one. Members that end
-//!   meanwhile have none either; at the end of the run, waiting members have theirs so far. A member
-//!   that gives up some partitions and keeps others goes on consuming, and has no pause.
+//!   until it is given some. If the group gets stable before, it was not to have any, and so had no
+//!   pause; nor had a member that ended meanwhile. At the end of the run, who waits has its pause so
+//!   far. A member that gives up some partitions and keeps others goes on consuming: no pause.
 //! - **Partition-seconds without an owner** count while the group has members, crashed ones' included.
 
 mod counts;

@@ -1,1 +1,323 @@
-//! Stories of the measures.
+//! Stories of the measures: events in, numbers out. Times in milliseconds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use super::merge::Merge;
+use super::*;
+use crate::driver::command::Told;
+use crate::event::{EventKind, OBSERVER, Stop};
+use crate::history::Kind;
+use crate::plan::{MemberIndex, Partition, TopicIndex};
+
+const GROUP: GroupIndex = GroupIndex(0);
+
+fn ms(millis: u64) -> Time {
+    Time::from_micros(millis * 1000)
+}
+
+fn event(at: u64, member: u32, kind: EventKind) -> Event {
+    Event { at: ms(at), group: GROUP, member: MemberIndex(member), kind }
+}
+
+fn some(numbers: &[u32]) -> Arc<[Partition]> {
+    numbers.iter().map(|number| Partition { topic: TopicIndex(0), number: *number }).collect()
+}
+
+fn assigned(epoch: i32, numbers: &[u32]) -> EventKind {
+    EventKind::Assigned { epoch, partitions: some(numbers) }
+}
+
+fn joined(epoch: i32) -> EventKind {
+    EventKind::Joined { member_id: "id".into(), epoch }
+}
+
+fn measure(partitions: u32) -> Measure {
+    let mut measure = Measure::default();
+    measure.expect_group(Group {
+        index: GROUP,
+        id: "g".into(),
+        protocol: Kind::Consumer,
+        session_timeout: Duration::from_secs(45),
+        rebalance_timeout: Duration::from_secs(300),
+        partitions,
+    });
+    measure
+}
+
+fn observe(measure: &mut Measure, events: impl IntoIterator<Item = (u64, u32, EventKind)>) {
+    for (at, member, kind) in events {
+        measure.observe(&event(at, member, kind));
+    }
+}
+
+/// Two members, of which each has a partition; stable since 120.
+fn formed() -> Measure {
+    let mut measure = measure(2);
+    measure.trigger(GROUP, "formation", ms(0));
+    observe(
+        &mut measure,
+        [
+            (10, 0, EventKind::Started),
+            (10, 1, EventKind::Started),
+            (50, 0, joined(1)),
+            (50, 0, assigned(1, &[0, 1])),
+            (50, 0, EventKind::Settled { epoch: 1 }),
+            (60, 1, joined(2)),
+            (60, 1, EventKind::Settled { epoch: 2 }),
+            (80, 0, EventKind::MustRebalance { sent: ms(70) }),
+            (90, 0, EventKind::Revoked { partitions: some(&[1]) }),
+            (100, 0, EventKind::Epoch { epoch: 2 }),
+            (100, 0, EventKind::Settled { epoch: 2 }),
+            (120, 1, assigned(2, &[1])),
+        ],
+    );
+    measure
+}
+
+fn stable_since(measure: &Measure) -> Option<Time> {
+    measure.status(GROUP).unwrap().stable_since
+}
+
+#[test]
+fn a_group_is_stable_since_the_event_that_made_it_so() {
+    let mut measure = formed();
+    let status = measure.status(GROUP).unwrap();
+    assert_eq!((status.live, status.settled, status.owned, status.epoch), (2, 2, 2, 2));
+    assert_eq!(status.stable_since, Some(ms(120)));
+    assert!(status.rebalancing);
+    measure.observe(&event(150, 0, EventKind::Alive { sent: ms(140), epoch: 2 }));
+    assert_eq!(stable_since(&measure), Some(ms(120)));
+    measure.observe(&event(160, 1, EventKind::Alive { sent: ms(140), epoch: 3 }));
+    assert_eq!(stable_since(&measure), None, "there is a newer epoch than they settled at");
+}
+
+#[test]
+fn a_rebalance_goes_from_its_trigger_to_the_last_moment_of_unrest() {
+    let mut measure = formed();
+    measure.close_rebalance(GROUP);
+    assert!(!measure.status(GROUP).unwrap().rebalancing);
+    let measured = measure.finish(ms(1000));
+    let [formation] = &measured.rebalances[..] else { panic!("{:?}", measured.rebalances) };
+    assert_eq!(formation.trigger, "formation");
+    assert_eq!((formation.began, formation.took), (0.0, Some(120.0)));
+    assert_eq!((formation.moved, formation.revoked, formation.members), (1, 1, 2));
+    assert_eq!(formation.took_since_detected, None);
+}
+
+#[test]
+fn a_crash_is_detected_when_the_others_notice() {
+    let mut measure = formed();
+    measure.close_rebalance(GROUP);
+    measure.trigger(GROUP, "1 crashed", ms(1000));
+    assert_eq!(stable_since(&measure), None, "what was stable before does not count");
+    observe(
+        &mut measure,
+        [
+            (1000, 1, EventKind::Lost { partitions: some(&[1]) }),
+            (1000, 1, EventKind::Stopped { how: Stop::Crash }),
+            (9000, 0, EventKind::Alive { sent: ms(8999), epoch: 2 }),
+            (11000, 0, EventKind::Epoch { epoch: 3 }),
+            (11000, 0, EventKind::Settled { epoch: 3 }),
+            (11500, 0, assigned(3, &[1])),
+        ],
+    );
+    assert_eq!(stable_since(&measure), Some(ms(11500)));
+    measure.close_rebalance(GROUP);
+    let measured = measure.finish(ms(12000));
+    let crash = &measured.rebalances[1];
+    assert_eq!((crash.took, crash.took_since_detected), (Some(10500.0), Some(500.0)));
+    assert_eq!((crash.moved, crash.revoked, crash.members), (1, 1, 1));
+    assert_eq!(measured.members.crashed, 1);
+    // Formation: 2 partitions from 10 to 50, 1 from 90 to 120; then 1 from 1000 to 11500.
+    let seconds = 2.0 * 0.04 + 0.03 + 10.5;
+    assert!((measured.unowned_partition_seconds - seconds).abs() < 1e-9);
+}
+
+#[test]
+fn a_trigger_that_unsettles_no_one_took_no_time() {
+    let mut measure = formed();
+    measure.close_rebalance(GROUP);
+    measure.trigger(GROUP, "nothing", ms(500));
+    assert_eq!(stable_since(&measure), None);
+    measure.advance(ms(600));
+    assert_eq!(stable_since(&measure), Some(ms(120)));
+    measure.close_rebalance(GROUP);
+    assert_eq!(measure.finish(ms(700)).rebalances[1].took, Some(0.0));
+}
+
+#[test]
+fn what_comes_by_itself_is_told_too() {
+    let mut measure = formed();
+    measure.close_rebalance(GROUP);
+    let unrest = |at: u64, epoch| {
+        [
+            (at, 0, EventKind::Fenced { error: 25 }),
+            (at, 0, EventKind::Lost { partitions: some(&[0]) }),
+            (at + 20, 0, joined(epoch)),
+            (at + 20, 0, assigned(epoch, &[0])),
+            (at + 20, 0, EventKind::Settled { epoch }),
+            (at + 30, 1, EventKind::Epoch { epoch }),
+            (at + 30, 1, EventKind::Settled { epoch }),
+        ]
+    };
+    observe(&mut measure, unrest(1000, 3));
+    observe(&mut measure, unrest(1500, 4));
+    observe(&mut measure, unrest(9000, 5));
+    let measured = measure.finish(ms(20000));
+    let told: Vec<_> = measured.rebalances.iter().map(|r| (r.trigger.as_str(), r.took)).collect();
+    let fenced = "members fenced";
+    assert_eq!(told, [("formation", Some(120.0)), (fenced, Some(530.0)), (fenced, Some(30.0))]);
+    assert_eq!((measured.members.fenced, measured.members.rejoined), (3, 3));
+}
+
+#[test]
+fn more_members_than_partitions_are_stable_and_wait_for_none() {
+    let mut measure = measure(1);
+    observe(
+        &mut measure,
+        [
+            (0, 0, EventKind::Started),
+            (0, 1, EventKind::Started),
+            (20, 0, joined(1)),
+            (20, 0, assigned(1, &[0])),
+            (20, 0, EventKind::Settled { epoch: 1 }),
+            (30, 1, joined(1)),
+            (30, 1, EventKind::Settled { epoch: 1 }),
+        ],
+    );
+    assert_eq!(stable_since(&measure), Some(ms(30)));
+    let measured = measure.finish(ms(100));
+    assert_eq!((measured.pauses.count, measured.pauses.max.round()), (1, 20.0));
+}
+
+#[test]
+fn a_pause_goes_from_the_last_partition_given_up_to_the_next_one() {
+    let mut measure = formed();
+    observe(
+        &mut measure,
+        [
+            (200, 0, EventKind::Revoked { partitions: some(&[0]) }),
+            (450, 0, assigned(3, &[0])),
+            (500, 1, EventKind::Revoked { partitions: some(&[1]) }),
+            (600, 1, EventKind::Stopped { how: Stop::Leave }),
+        ],
+    );
+    let measured = measure.finish(ms(1000));
+    // The starts: 40 and 110. The one that left was not to have any.
+    assert_eq!(measured.pauses.count, 3);
+    assert_eq!(measured.pauses.max.round(), 250.0);
+    assert_eq!(measured.pauses.min.round(), 40.0);
+    assert_eq!(measured.members.revocations, 3);
+    assert_eq!(measured.members.revocations_per_member_max, 2);
+}
+
+#[test]
+fn partitions_that_are_added_have_to_be_owned_too() {
+    let mut measure = formed();
+    let grew =
+        Event { member: OBSERVER, ..event(200, 0, EventKind::PartitionsGrew { partitions: 3 }) };
+    measure.observe(&grew);
+    assert_eq!(stable_since(&measure), None);
+    observe(&mut measure, [(300, 1, assigned(2, &[2]))]);
+    assert_eq!(stable_since(&measure), Some(ms(300)));
+}
+
+#[test]
+fn who_stops_without_a_word_frees_what_it_had() {
+    let mut measure = formed();
+    observe(&mut measure, [(200, 1, EventKind::Stopped { how: Stop::Crash })]);
+    assert_eq!(measure.status(GROUP).unwrap().owned, 1);
+    assert_eq!(measure.look(ms(300)).unowned_partitions, 1);
+}
+
+fn sample(of: RoundTrip, micros: &[u64]) -> Sample {
+    let mut histogram = Histogram::new(3).unwrap();
+    micros.iter().for_each(|value| histogram.record(*value).unwrap());
+    let states = vec![(GROUP, State::Stable, 2), (GROUP, State::Joining, 1)];
+    Sample { round_trips: vec![(of, histogram)], bytes_sent: 10, states, ..Sample::default() }
+}
+
+#[test]
+fn latencies_and_rates_come_from_the_samples() {
+    let mut measure = formed();
+    measure.sample(0, &sample(RoundTrip::Commit, &[1000, 2000, 3000]));
+    measure.sample(1, &sample(RoundTrip::Commit, &[4000]));
+    let totals = measure.look(ms(2000));
+    assert_eq!(totals.loads.len(), 1);
+    assert_eq!(totals.loads[0].per_second, 2.0);
+    assert_eq!(totals.members, [0, 0, 2, 0, 4, 0, 0]);
+    assert!(measure.look(ms(3000)).loads.is_empty());
+    let measured = measure.finish(ms(3000));
+    let commit = &measured.latencies["commit"];
+    assert_eq!((commit.count, commit.max.round(), commit.p50.round()), (4, 4.0, 2.0));
+    assert_eq!(commit.percentiles.first().unwrap().0, 0.0);
+    assert_eq!(commit.percentiles.last().unwrap().0, 100.0);
+    assert!(commit.percentiles.is_sorted());
+    assert_eq!(measured.bytes_sent, 20);
+}
+
+#[test]
+fn a_long_run_has_no_more_points_than_a_page_draws() {
+    let mut measure = formed();
+    for second in 0..3000 {
+        measure.sample(0, &sample(RoundTrip::Heartbeat, &[500, 700]));
+        measure.advance(ms(second * 1000));
+    }
+    let measured = measure.finish(ms(3_000_000));
+    let series = &measured.series;
+    assert!((240..=480).contains(&series.points.len()), "{}", series.points.len());
+    let total: f64 =
+        series.points.iter().zip(steps(series)).map(|(p, s)| p.rates["heartbeat"] * s).sum();
+    assert_eq!(total.round(), 6000.0);
+    assert!((series.points[9].p99["heartbeat"] - 0.7).abs() < 0.01);
+    assert_eq!(series.points[9].members["stable"], 2);
+}
+
+fn steps(series: &model::Series) -> impl Iterator<Item = f64> {
+    let began = std::iter::once(0.0).chain(series.points.iter().map(|point| point.at));
+    series.points.iter().zip(began).map(|(point, began)| point.at - began)
+}
+
+#[test]
+fn processes_are_measured_from_the_first_look() {
+    let mut measure = formed();
+    let usage =
+        |seconds, memory_bytes| process::Usage { cpu: Duration::from_secs(seconds), memory_bytes };
+    measure.usage(usage(1, 1000), Some(usage(10, 500)));
+    measure.advance(ms(250));
+    measure.usage(usage(2, 800), Some(usage(11, 700)));
+    let measured = measure.finish(ms(500));
+    assert_eq!(measured.load_generator.cpu_seconds, 1.0);
+    assert_eq!(measured.load_generator.memory_bytes_max, 1000);
+    assert_eq!(measured.members.memory_bytes_each, 500);
+    let server = measured.server.unwrap();
+    assert_eq!((server.cpu_seconds, server.memory_bytes), (1.0, 700));
+    assert_eq!(measured.series.points[1].server_cpu, Some(4.0));
+}
+
+fn told(core: usize, until: u64, at: &[u64]) -> Told {
+    let events = at.iter().map(|at| event(*at, core as u32, EventKind::Started)).collect();
+    let (sample, done, ended) = (Sample::default(), Vec::new(), None);
+    Told { core, until: ms(until), events, sample, done, ended }
+}
+
+#[test]
+fn events_of_cores_come_in_one_order() {
+    let mut merge = Merge::new(2);
+    merge.push(&mut told(0, 10, &[1, 5, 9]));
+    assert!(merge.ready().is_empty(), "the other core may tell of something earlier");
+    merge.push(&mut told(1, 6, &[2, 5]));
+    merge.tell(event(4, 9, EventKind::Disconnected));
+    let order = |events: Vec<Event>| -> Vec<_> {
+        events.iter().map(|event| (event.at, event.member.0)).collect()
+    };
+    let first = order(merge.ready());
+    assert_eq!(first, [(ms(1), 0), (ms(2), 1), (ms(4), 9), (ms(5), 0), (ms(5), 1)]);
+    let mut last = told(1, 7, &[]);
+    last.ended = Some(Ok(()));
+    merge.push(&mut last);
+    assert_eq!(order(merge.ready()), [(ms(9), 0)]);
+}

@@ -1,1 +1,4 @@
 //! Stories and properties of the checks.
+
+mod stories;
+mod story;

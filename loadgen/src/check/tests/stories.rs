@@ -1,0 +1,349 @@
+//! What each rule finds, and what it must let pass.
+
+use super::story::{broken, check};
+
+const NONE: [&str; 0] = [];
+
+/// Two consumers are in the group, the first owns partition 0 in epoch 1.
+const CONSUMERS: &str = "
+    consumer session=1000 rebalance=5000 partitions=2
+    0 m0 joining
+    10 m0 joined 1
+    10 m0 alive 1 1
+    10 m0 assigned 1 : 0
+    10 m0 settled 1
+    100 m1 joining
+    110 m1 joined 2
+    110 m1 alive 101 2";
+
+/// The same in a classic group: generation 1 with both.
+const CLASSICS: &str = "
+    classic session=1000 rebalance=5000 partitions=2
+    0 m0 joining
+    0 m1 joining
+    10 m0 joined 1
+    10 m0 alive 1 1
+    10 m1 joined 1
+    10 m1 alive 1 1
+    20 m0 alive 11 1
+    20 m0 assigned 1 : 0
+    20 m0 settled 1
+    20 m1 alive 11 1
+    20 m1 assigned 1 : 1
+    20 m1 settled 1";
+
+fn story(start: &str, rest: &str) -> String {
+    format!("{start}\n{rest}")
+}
+
+#[test]
+fn a_partition_that_is_given_up_first_has_one_owner() {
+    let rest = "
+        120 m0 alive 115 1
+        120 m0 must-rebalance 115
+        130 m0 revoked : 0
+        150 m1 alive 140 2
+        150 m1 assigned 2 : 0
+        160 m0 alive 131 2";
+    assert_eq!(broken(&story(CONSUMERS, rest)), NONE);
+}
+
+#[test]
+fn a_partition_that_is_given_twice_is_told_with_both_assignments() {
+    let rest = "
+        150 m1 alive 140 2
+        150 m1 assigned 2 : 0
+        200 m0 alive 190 1";
+    let found = check(&story(CONSUMERS, rest));
+    assert_eq!(super::story::rules(&found), ["two-owners"]);
+    let violation = &found.violations[0];
+    assert!(violation.what.contains("partition 0 of topic 0"), "{}", violation.what);
+    let kinds: Vec<_> = violation.events.iter().map(|e| e["event"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["assigned", "assigned", "alive", "alive"]);
+    assert_eq!(violation.events[0]["member"], 0);
+    assert_eq!(violation.events[1]["member"], 1);
+}
+
+#[test]
+fn an_owner_is_sure_of_its_partitions_only_for_its_session() {
+    // Its last request was sent at 1: it may have been dropped from 1001 on, and not know it.
+    let late = "
+        1100 m1 alive 1050 3
+        1100 m1 assigned 3 : 0
+        1200 m0 fenced 25
+        1200 m0 lost : 0";
+    assert_eq!(broken(&story(CONSUMERS, late)), NONE);
+    let early = "
+        900 m1 alive 850 3
+        900 m1 assigned 3 : 0
+        1200 m0 lost : 0";
+    assert_eq!(broken(&story(CONSUMERS, early)), ["two-owners"]);
+}
+
+#[test]
+fn a_later_sign_of_life_shows_that_the_owner_was_never_dropped() {
+    let rest = "
+        1100 m1 alive 1050 3
+        1100 m1 assigned 3 : 0
+        1300 m0 alive 1200 1";
+    assert_eq!(broken(&story(CONSUMERS, rest)), ["two-owners"]);
+}
+
+#[test]
+fn an_answer_that_comes_after_its_own_lease_gives_nothing() {
+    // m1's answer was under way for longer than the session: m0 rightly got the partition meanwhile.
+    let rest = "
+        120 m0 revoked : 0
+        1900 m0 alive 1800 4
+        1900 m0 assigned 4 : 0
+        2000 m1 assigned 2 : 0
+        2000 m1 alive 130 2
+        2100 m1 fenced 25
+        2100 m1 lost : 0";
+    assert_eq!(broken(&story(CONSUMERS, rest)), NONE);
+}
+
+#[test]
+fn who_does_not_give_up_in_time_is_dropped_after_the_rebalance_timeout() {
+    let alive: String =
+        (1..60).map(|n| format!("{} m0 alive {} 1\n", 200 + n * 100, 190 + n * 100)).collect();
+    let rest = |at: u32| {
+        let told = "120 m0 alive 115 1\n 120 m0 must-rebalance 115\n";
+        let given = format!("{} m1 alive {} 3\n {at} m1 assigned 3 : 0\n", at, at - 10);
+        let lines = story(told, &alive);
+        let before: String =
+            lines.lines().filter(|l| at_of(l) < at).map(|l| format!("{l}\n")).collect();
+        story(CONSUMERS, &format!("{before}{given}{} m0 lost : 0", at + 50))
+    };
+    assert_eq!(broken(&rest(5300)), NONE);
+    assert_eq!(broken(&rest(4800)), ["two-owners"]);
+}
+
+fn at_of(line: &str) -> u32 {
+    line.split_whitespace().next().map_or(0, |at| at.parse().unwrap())
+}
+
+#[test]
+fn who_crashes_owns_nothing_and_who_returns_owns_anew() {
+    let rest = "
+        120 m0 lost : 0
+        120 m0 crashed
+        150 m1 alive 140 2
+        150 m1 assigned 2 : 0
+        200 m1 alive 190 2";
+    assert_eq!(broken(&story(CONSUMERS, rest)), NONE);
+    let closed = "
+        120 m0 closed
+        150 m0 started
+        150 m0 joining
+        160 m0 joined 2
+        160 m0 alive 151 2
+        160 m0 assigned 2 : 0
+        200 m0 alive 190 2";
+    assert_eq!(broken(&story(CONSUMERS, closed)), NONE);
+}
+
+#[test]
+fn in_a_classic_group_a_generation_without_the_owner_takes_the_rebalance_timeout() {
+    // m0 keeps its session by heartbeats that are refused (REBALANCE_IN_PROGRESS), and never joins.
+    let rest = |at: u32| {
+        story(
+            CLASSICS,
+            &format!(
+                "500 m0 alive 490 1
+                520 m1 must-rebalance 510
+                530 m1 joining
+                {at} m1 joined 2
+                {at} m1 alive 531 2
+                {at} m1 alive {at} 2
+                {at} m1 assigned 2 : 0
+                {} m0 lost : 0",
+                at + 100
+            ),
+        )
+    };
+    assert_eq!(broken(&rest(1200)), ["two-owners"]);
+    // With a session as long as the rebalance timeout, both must have passed.
+    let long = |at: u32| rest(at).replace("session=1000", "session=9000");
+    assert_eq!(broken(&long(5400)), ["two-owners"]);
+    assert_eq!(broken(&long(5600)), NONE);
+}
+
+#[test]
+fn one_generation_has_one_owner_of_each_partition() {
+    let rest = "
+        100 m0 alive 90 1
+        100 m1 alive 90 1
+        100 m1 assigned 1 : 0
+        120 m0 alive 110 1";
+    assert_eq!(broken(&story(CLASSICS, rest)), ["two-owners"]);
+}
+
+#[test]
+fn a_static_member_that_missed_a_generation_has_no_lease_from_joining_the_next() {
+    let rest = "
+        5600 m1 joined 2
+        5600 m1 alive 520 2
+        5600 m1 alive 5599 2
+        5600 m1 assigned 2 : 0
+        5700 m0 joining
+        5700 m1 joining
+        5800 m0 joined 3
+        5800 m0 alive 5701 3
+        5800 m1 joined 3
+        5800 m1 alive 5701 3
+        5900 m0 alive 5801 3
+        5900 m0 assigned 3 : 1
+        5910 m0 revoked : 0";
+    assert_eq!(broken(&story(CLASSICS, rest)), NONE);
+}
+
+#[test]
+fn a_generation_that_someone_has_binds_what_is_sent_afterwards() {
+    let back = "
+        100 m1 alive 90 4
+        100 m1 assigned 4 : 1
+        200 m0 alive 190 3";
+    assert_eq!(broken(&story(CLASSICS, back)), ["epoch-went-back"]);
+    let in_flight = back.replace("190", "95");
+    assert_eq!(broken(&story(CLASSICS, &in_flight)), NONE);
+}
+
+#[test]
+fn a_generation_that_was_only_joined_may_be_used_again_after_a_restart() {
+    let rest = "
+        90 m1 joining
+        100 m1 joined 2
+        100 m1 alive 90 2
+        110 m1 disconnected
+        200 m0 alive 190 1";
+    assert_eq!(broken(&story(CLASSICS, rest)), NONE);
+}
+
+#[test]
+fn epochs_of_consumers_are_their_own() {
+    let behind = "
+        200 m1 alive 190 5
+        210 m0 alive 201 1";
+    assert_eq!(broken(&story(CONSUMERS, behind)), NONE);
+    let back = "
+        200 m1 alive 190 5
+        210 m1 alive 201 4";
+    assert_eq!(broken(&story(CONSUMERS, back)), ["epoch-went-back"]);
+    let joined_behind = "
+        200 m1 alive 190 5
+        210 m2 joining
+        220 m2 joined 4";
+    assert_eq!(broken(&story(CONSUMERS, joined_behind)), ["epoch-went-back"]);
+}
+
+#[test]
+fn a_group_that_all_have_left_begins_again() {
+    let rest = "
+        200 m0 left
+        210 m1 left
+        300 m0 joining
+        310 m0 joined 1
+        310 m0 alive 301 1";
+    assert_eq!(broken(&story(CONSUMERS, rest)), NONE);
+}
+
+#[test]
+fn a_commit_of_an_older_epoch_is_refused_once_a_newer_owner_has_committed() {
+    let rest = "
+        1050 m1 alive 1040 3
+        1050 m1 assigned 3 : 0
+        1060 m1 commit 1 3 : 0=50
+        1070 m1 answered 1
+        1080 m0 commit 1 1 : 0=40
+        1090 m0 answered 1";
+    assert_eq!(broken(&story(CONSUMERS, rest)), ["fenced-commit-accepted"]);
+    let refused = format!("{rest} : 0=25");
+    assert_eq!(broken(&story(CONSUMERS, &refused)), NONE);
+    let sent_before = rest.replace("1080 m0 commit", "1065 m0 commit");
+    assert_eq!(broken(&story(CONSUMERS, &sent_before)), NONE);
+    let classic = rest.replace("1050 m1 alive 1040 3", "1050 m1 alive 1040 3\n1050 m0 lost : 0");
+    assert_eq!(broken(&story(CLASSICS, &classic)), ["fenced-commit-accepted"]);
+}
+
+#[test]
+fn a_read_returns_the_last_acknowledged_commit() {
+    let manual = "manual session=0 rebalance=0 partitions=1
+        10 m0 commit 1 -1 : 0=5
+        20 m0 answered 1
+        30 m0 commit 2 -1 : 0=6
+        40 m0 answered 2";
+    let read = |line: &str| broken(&story(manual, line));
+    assert_eq!(read("60 obs read 50 : 0=6"), NONE);
+    assert_eq!(read("60 obs read 50 : 0=5"), ["commit-lost"]);
+    assert_eq!(read("60 obs read 50 : 0=-1"), ["commit-lost"]);
+    assert_eq!(read("60 obs read 50 : 0=7"), ["commit-lost"]);
+    assert_eq!(read("60 obs read 35 : 0=5"), NONE, "the second commit was still under way");
+    assert_eq!(read("60 obs read 15 : 0=-1"), NONE, "nothing was acknowledged yet");
+}
+
+#[test]
+fn a_commit_without_an_answer_may_or_may_not_be_read() {
+    let manual = "manual session=0 rebalance=0 partitions=1
+        10 m0 commit 1 -1 : 0=5
+        20 m0 answered 1
+        30 m0 commit 2 -1 : 0=6
+        40 m0 unknown 2";
+    let read = |line: &str| broken(&story(manual, line));
+    assert_eq!(read("60 obs read 50 : 0=6"), NONE);
+    assert_eq!(read("60 obs read 50 : 0=5"), NONE);
+    assert_eq!(read("60 obs read 50 : 0=4"), ["commit-lost"]);
+    let refused = manual.replace("unknown 2", "answered 2 : 0=22");
+    assert_eq!(broken(&story(&refused, "60 obs read 50 : 0=6")), ["commit-lost"]);
+    let perhaps = manual.replace("unknown 2", "answered 2 : 0=16");
+    assert_eq!(broken(&story(&perhaps, "60 obs read 50 : 0=6")), NONE);
+}
+
+#[test]
+fn many_commits_leave_a_bounded_register_that_still_judges() {
+    let mut story = String::from("manual session=0 rebalance=0 partitions=1\n");
+    for n in 1..200 {
+        story += &format!("{0}0 m0 commit {n} -1 : 0={n}\n{0}5 m0 answered {n}\n", n);
+    }
+    assert_eq!(broken(&format!("{story} 2010 obs read 2000 : 0=199")), NONE);
+    assert_eq!(broken(&format!("{story} 2010 obs read 2000 : 0=198")), ["commit-lost"]);
+    assert_eq!(broken(&format!("{story} 2010 obs read 2000 : 0=20")), ["commit-lost"]);
+}
+
+#[test]
+fn a_deleted_group_has_no_offsets_and_no_members() {
+    let rest = "
+        20 m0 commit 1 1 : 0=5
+        30 m0 answered 1
+        40 m0 left
+        45 m1 left
+        60 obs deleted 50";
+    let after = |line: &str| broken(&story(CONSUMERS, &format!("{rest}\n{line}")));
+    assert_eq!(after("80 obs read 70 : 0=-1 1=-1"), NONE);
+    assert_eq!(after("80 obs read 70 : 0=5"), ["deleted-group-came-back"]);
+    assert_eq!(after("80 obs read 55 : 0=5"), NONE, "the deletion was under way");
+    assert_eq!(after("80 m0 alive 70 1"), ["deleted-group-came-back"]);
+    assert_eq!(after("70 m0 joining\n80 m0 joined 1\n80 m0 alive 71 1"), NONE);
+}
+
+#[test]
+fn a_member_is_not_dropped_within_its_session() {
+    assert_eq!(broken(&story(CONSUMERS, "900 m0 fenced 25")), ["evicted-early"]);
+    assert_eq!(broken(&story(CONSUMERS, "1100 m0 fenced 25")), NONE);
+    assert_eq!(broken(&story(CONSUMERS, "900 m0 fenced 110")), NONE);
+    assert_eq!(broken(&story(CLASSICS, "900 m0 fenced 25")), ["evicted-early"]);
+    assert_eq!(broken(&story(CLASSICS, "800 restarted\n900 m0 fenced 25")), NONE);
+    assert_eq!(broken(&story(CLASSICS, "800 m1 refused 12 16\n900 m0 fenced 25")), NONE);
+}
+
+#[test]
+fn a_repeated_request_that_changed_something_is_told() {
+    assert_eq!(broken(&story(CLASSICS, "900 m0 differed 11")), ["repeat-differed"]);
+}
+
+#[test]
+fn violations_are_told_up_to_a_number_and_counted_beyond() {
+    let lines: String = (0..50).map(|_| "900 m0 differed 11\n").collect();
+    let found = check(&story(CLASSICS, &lines));
+    assert_eq!((found.violations.len(), found.untold, found.total()), (20, 30, 50));
+}
