@@ -1,6 +1,7 @@
 //! The thread that hears the cores, judges and measures what they tell, conducts them and shows how
 //! things are. It wakes up a few times a second, and does nothing for each member.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use loadgen::check::{Checker, Found};
@@ -14,7 +15,7 @@ use loadgen::measure::{LoadNow, Measure, Measured, STATES, Totals};
 use loadgen::plan::GroupIndex;
 use loadgen::report::live::{Live, LiveLoad, LivePhase, LiveState, MemberCounts};
 use loadgen::report::model;
-use loadgen::scenario::{Cause, Conductor, Orders, Status};
+use loadgen::scenario::{Cause, Conductor, Orders, Status, Trigger};
 use loadgen::time::Time;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -60,6 +61,8 @@ pub(crate) struct Session {
     checker: Checker,
     myself: Option<Process>,
     groups: Vec<GroupIndex>,
+    /// What was announced last of each group, if anything.
+    triggered: HashMap<GroupIndex, Time>,
     /// In the last tick.
     events: Vec<Event>,
     done: Vec<(u64, Result<TaskOutcome, TaskError>)>,
@@ -92,6 +95,7 @@ impl Session {
             checker: Checker::default(),
             myself: Process::myself().ok(),
             groups: Vec::new(),
+            triggered: HashMap::new(),
             events: Vec::new(),
             done: Vec::new(),
             orders: Orders::default(),
@@ -191,16 +195,7 @@ impl Session {
             let ending = !self.tools.conductor.is_playing();
             self.close_rebalances(now, if ending { Duration::ZERO } else { SETTLED });
         }
-        for trigger in orders.triggers.drain(..) {
-            match trigger.cause {
-                Cause::WindDown => {}
-                Cause::CoordinatorRestarted => {
-                    self.restarted(trigger.at);
-                    self.measure.trigger(trigger.group, &trigger.cause.to_string(), trigger.at);
-                }
-                cause => self.measure.trigger(trigger.group, &cause.to_string(), trigger.at),
-            }
-        }
+        orders.triggers.drain(..).for_each(|trigger| self.trigger(trigger));
         orders.events.drain(..).for_each(|event| self.merge.tell(event));
         orders.notes.drain(..).for_each(|note| self.tools.live.note(&note));
         orders.commands.drain(..).for_each(|command| self.tell(command));
@@ -233,11 +228,29 @@ impl Session {
         headers.iter().for_each(|header| self.write(header));
     }
 
+    fn trigger(&mut self, trigger: Trigger) {
+        let Trigger { at, group, cause } = trigger;
+        let rebalances = self.measure.status(group).is_some_and(|status| status.rebalancing);
+        match cause {
+            // What happens from now on is no rebalance to speak of.
+            Cause::WindDown => return,
+            // The end of what began with their stop.
+            Cause::Returned(_) if rebalances => return,
+            Cause::CoordinatorRestarted => self.restarted(at),
+            _ => {}
+        }
+        self.triggered.insert(group, at);
+        self.measure.trigger(group, &cause.to_string(), at);
+    }
+
     /// Of groups that have stood still for so long.
     fn close_rebalances(&mut self, now: Time, settled: Duration) {
         for &group in &self.groups {
             let Some(status) = self.measure.status(group) else { continue };
-            let stands = status.stable_since.is_some_and(|since| now.since(since) >= settled);
+            // What was just announced may not have shown any effect yet.
+            let triggered = self.triggered.get(&group).copied().unwrap_or_default();
+            let since = status.stable_since.map(|since| since.max(triggered));
+            let stands = since.is_some_and(|since| now.since(since) >= settled);
             if status.rebalancing && stands {
                 self.measure.close_rebalance(group);
             }

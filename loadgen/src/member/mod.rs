@@ -271,8 +271,11 @@ impl Member {
     }
 
     fn work(&mut self, turn: &mut Turn<'_, '_>) -> Step {
+        let Some(identity) = self.role.identity() else {
+            self.offsets.hold();
+            return Ok(());
+        };
         let Some(node) = self.core.lookup.node() else { return Ok(()) };
-        let Some(identity) = self.role.identity() else { return Ok(()) };
         self.offsets.advance(identity, &mut self.core, turn)?;
         while let Some(due) = self.offsets.heartbeat_due(turn.now()) {
             let Some((version, request)) = self.role.extra_heartbeat(&self.core, turn)? else {
