@@ -119,7 +119,7 @@ impl Visit {
 /// The size of Kafka's long-lived table (`TimelineHashMap`), as a power of two. It doubles before an
 /// entry is written that may make it more than four thirds full, and never shrinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Slots(u32);
+pub(crate) struct Slots(u32);
 
 impl Default for Slots {
     fn default() -> Self {
@@ -129,14 +129,14 @@ impl Default for Slots {
 
 impl Slots {
     /// Each of the `len` members was written twice at least: as it joined, and with its assignment.
-    fn grow_to_hold(&mut self, len: usize) {
+    pub(crate) fn grow_to_hold(&mut self, len: usize) {
         while (len + 1) * 3 > 4 << self.0 {
             self.0 += 1;
         }
     }
 
     /// Fibonacci hashing (`BaseHashTable.findSlot`): the top bits of the product.
-    fn of_hash(self, hash: u32) -> u32 {
+    pub(crate) fn of_hash(self, hash: u32) -> u32 {
         let product = i64::from(hash as i32).wrapping_mul(-7_046_029_254_386_353_131) as u64;
         (product >> (64 - self.0)) as u32
     }
