@@ -113,6 +113,7 @@ impl Target {
                 continue;
             };
             let topic = self.assignment.topic(id);
+            self.assignment.set_name(topic, name);
             self.assignment.set_partitions(topic, count.max(0).cast_unsigned());
             indexes.push(topic);
         }
