@@ -131,6 +131,10 @@ apis! {
         IncrementalAlterConfigsRequest<'a> => IncrementalAlterConfigsResponse<'a>;
     OffsetDelete = 47, 0..=0, flexible NEVER, OffsetDeleteRequest<'a> => OffsetDeleteResponse<'a>;
     DescribeCluster = 60, 0..=2, flexible 0, DescribeClusterRequest => DescribeClusterResponse<'a>;
+    ConsumerGroupHeartbeat = 68, 0..=1, flexible 0,
+        ConsumerGroupHeartbeatRequest<'a> => ConsumerGroupHeartbeatResponse<'a>;
+    ConsumerGroupDescribe = 69, 0..=1, flexible 0,
+        ConsumerGroupDescribeRequest<'a> => ConsumerGroupDescribeResponse<'a>;
     ListConfigResources = 74, 0..=1, flexible 0,
         ListConfigResourcesRequest => ListConfigResourcesResponse<'a>;
     DescribeTopicPartitions = 75, 0..=0, flexible 0,

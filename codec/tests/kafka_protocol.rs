@@ -72,6 +72,8 @@ apis! {
     IncrementalAlterConfigs, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse;
     OffsetDelete, OffsetDeleteRequest, OffsetDeleteResponse;
     DescribeCluster, DescribeClusterRequest, DescribeClusterResponse;
+    ConsumerGroupHeartbeat, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse;
+    ConsumerGroupDescribe, ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse;
     ListConfigResources, ListConfigResourcesRequest, ListConfigResourcesResponse;
     DescribeTopicPartitions, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse;
 }

@@ -1,6 +1,8 @@
 //! One file per API: its request and response in all versions served.
 
 mod api_versions;
+mod consumer_group_describe;
+mod consumer_group_heartbeat;
 mod create_partitions;
 mod create_topics;
 mod delete_groups;
@@ -30,6 +32,8 @@ mod produce;
 mod sync_group;
 
 pub use api_versions::*;
+pub use consumer_group_describe::*;
+pub use consumer_group_heartbeat::*;
 pub use create_partitions::*;
 pub use create_topics::*;
 pub use delete_groups::*;

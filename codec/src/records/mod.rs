@@ -4,9 +4,11 @@
 //! value structure; no value is a tombstone.
 
 mod cluster;
+mod consumer_group;
 mod group;
 
 pub use cluster::*;
+pub use consumer_group::*;
 pub use group::*;
 
 use crate::field::{Field, Version};

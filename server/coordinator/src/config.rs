@@ -1,5 +1,11 @@
 //! The configs that the coordinator obeys, with Kafka's names, units and defaults.
 
+use crate::assignors::Assignor;
+use crate::text::Text;
+use alloc::vec;
+use alloc::vec::Vec;
+use hashbrown::HashMap;
+
 /// Names as in Kafka's `GroupCoordinatorConfig`, with the dots as underscores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -17,6 +23,111 @@ pub struct Config {
     pub offsets_retention_ms: i64,
     /// `offsets.retention.check.interval.ms`
     pub offsets_retention_check_interval_ms: i64,
+    /// `group.consumer.session.timeout.ms`
+    pub group_consumer_session_timeout_ms: i32,
+    /// `group.consumer.heartbeat.interval.ms`
+    pub group_consumer_heartbeat_interval_ms: i32,
+    /// `group.consumer.assignment.interval.ms`: 0 to assign at once
+    pub group_consumer_assignment_interval_ms: i32,
+    /// `group.consumer.max.size`
+    pub group_consumer_max_size: i32,
+    /// `group.consumer.assignors`: the first is the default; not empty
+    pub group_consumer_assignors: Vec<Assignor>,
+    /// `group.consumer.migration.policy`
+    pub group_consumer_migration_policy: MigrationPolicy,
+    /// `group.consumer.regex.refresh.interval.ms`
+    pub group_consumer_regex_refresh_interval_ms: i32,
+}
+
+/// Which groups may change their protocol while members are in them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MigrationPolicy {
+    /// Classic groups become consumer groups with the first member of that protocol, and classic
+    /// ones again when the last such member leaves.
+    #[default]
+    Bidirectional,
+    Upgrade,
+    Downgrade,
+    Disabled,
+}
+
+impl MigrationPolicy {
+    /// By the name in a config, in letters of either case.
+    pub fn by_name(name: &str) -> Option<Self> {
+        let all = [
+            ("bidirectional", Self::Bidirectional),
+            ("upgrade", Self::Upgrade),
+            ("downgrade", Self::Downgrade),
+            ("disabled", Self::Disabled),
+        ];
+        all.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, it)| it)
+    }
+
+    #[expect(dead_code, reason = "until groups migrate")]
+    pub(crate) fn allows_upgrade(self) -> bool {
+        matches!(self, Self::Bidirectional | Self::Upgrade)
+    }
+
+    #[expect(dead_code, reason = "until groups migrate")]
+    pub(crate) fn allows_downgrade(self) -> bool {
+        matches!(self, Self::Bidirectional | Self::Downgrade)
+    }
+}
+
+/// What was set for one group, within the bounds that the broker's configs have for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GroupOverrides {
+    /// `consumer.session.timeout.ms`
+    pub consumer_session_timeout_ms: Option<i32>,
+    /// `consumer.heartbeat.interval.ms`
+    pub consumer_heartbeat_interval_ms: Option<i32>,
+    /// `consumer.assignment.interval.ms`
+    pub consumer_assignment_interval_ms: Option<i32>,
+}
+
+/// What holds for one group of the consumer protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GroupConfig {
+    pub(crate) session_timeout_ms: i32,
+    pub(crate) heartbeat_interval_ms: i32,
+    pub(crate) assignment_interval_ms: i32,
+}
+
+/// The groups that have configs of their own.
+#[derive(Debug, Default)]
+pub(crate) struct GroupConfigs {
+    overrides: HashMap<Text, GroupOverrides>,
+}
+
+impl GroupConfigs {
+    pub(crate) fn set(&mut self, group_id: &str, overrides: GroupOverrides) {
+        match overrides == GroupOverrides::default() {
+            true => self.overrides.remove(group_id),
+            false => self.overrides.insert(Text::from(group_id), overrides),
+        };
+    }
+
+    pub(crate) fn of(&self, group_id: &str, config: &Config) -> GroupConfig {
+        let own = match self.overrides.is_empty() {
+            true => GroupOverrides::default(),
+            false => self.overrides.get(group_id).copied().unwrap_or_default(),
+        };
+        let or = |own: Option<i32>, all| own.unwrap_or(all);
+        GroupConfig {
+            session_timeout_ms: or(
+                own.consumer_session_timeout_ms,
+                config.group_consumer_session_timeout_ms,
+            ),
+            heartbeat_interval_ms: or(
+                own.consumer_heartbeat_interval_ms,
+                config.group_consumer_heartbeat_interval_ms,
+            ),
+            assignment_interval_ms: or(
+                own.consumer_assignment_interval_ms,
+                config.group_consumer_assignment_interval_ms,
+            ),
+        }
+    }
 }
 
 impl Default for Config {
@@ -29,6 +140,13 @@ impl Default for Config {
             offset_metadata_max_bytes: 4_096,
             offsets_retention_ms: 10_080 * 60_000,
             offsets_retention_check_interval_ms: 600_000,
+            group_consumer_session_timeout_ms: 45_000,
+            group_consumer_heartbeat_interval_ms: 5_000,
+            group_consumer_assignment_interval_ms: 1_000,
+            group_consumer_max_size: i32::MAX,
+            group_consumer_assignors: vec![Assignor::Uniform, Assignor::Range],
+            group_consumer_migration_policy: MigrationPolicy::Bidirectional,
+            group_consumer_regex_refresh_interval_ms: 600_000,
         }
     }
 }

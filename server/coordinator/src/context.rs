@@ -1,5 +1,7 @@
 //! What a call brings with it: the time, the place in the log, who asks, ids and topics.
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use muster_codec::Uuid;
 
 /// The surroundings of one call.
@@ -26,6 +28,30 @@ pub trait Topics {
     fn name(&self, id: Uuid) -> Option<&str>;
     /// None if there is no such topic.
     fn partitions(&self, name: &str) -> Option<i32>;
+    /// Goes up whenever a topic is made, grows, moves to other racks or is deleted.
+    fn version(&self) -> i64;
+    /// The version with which a topic was last made.
+    fn version_of_newest(&self) -> i64;
+    /// The names of all topics, in order, that come after this one.
+    fn names_after(&self, name: Option<&str>) -> Box<dyn Iterator<Item = &str> + '_>;
+    /// The racks of the brokers that hold a partition, in order; one for each broker that has one.
+    fn racks(&self, _name: &str, _partition: i32) -> Vec<&str> {
+        Vec::new()
+    }
+}
+
+/// The surroundings of one call on one group.
+#[derive(Clone, Copy)]
+pub(crate) struct Around<'c> {
+    pub(crate) now: i64,
+    pub(crate) position: u64,
+    pub(crate) topics: &'c dyn Topics,
+}
+
+impl<'c> Context<'c> {
+    pub(crate) fn around(&self) -> Around<'c> {
+        Around { now: self.now, position: self.position, topics: self.topics }
+    }
 }
 
 /// A topic that is gone. A later one may have its name, but never its id.
@@ -33,4 +59,33 @@ pub trait Topics {
 pub struct DeletedTopic<'t> {
     pub name: &'t str,
     pub id: Uuid,
+}
+
+/// For calls that look at no topics.
+pub(crate) struct NoTopics;
+
+impl Topics for NoTopics {
+    fn id(&self, _: &str) -> Option<Uuid> {
+        None
+    }
+
+    fn name(&self, _: Uuid) -> Option<&str> {
+        None
+    }
+
+    fn partitions(&self, _: &str) -> Option<i32> {
+        None
+    }
+
+    fn version(&self) -> i64 {
+        0
+    }
+
+    fn version_of_newest(&self) -> i64 {
+        0
+    }
+
+    fn names_after(&self, _: Option<&str>) -> Box<dyn Iterator<Item = &str> + '_> {
+        Box::new(core::iter::empty())
+    }
 }

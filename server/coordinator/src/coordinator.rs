@@ -1,9 +1,10 @@
 //! The coordinator of all groups of a shard: routes each request to its group.
 
 use crate::classic::ClassicGroup;
-use crate::config::Config;
-use crate::context::{Context, DeletedTopic};
+use crate::config::{Config, GroupConfigs, GroupOverrides};
+use crate::context::{Around, Context, DeletedTopic, NoTopics};
 use crate::group::{Entry, Group, Groups};
+use crate::modern::topic_hashes::TopicHashes;
 use crate::offsets;
 use crate::output::{Output, RequestId};
 use crate::text::Text;
@@ -25,6 +26,10 @@ pub struct Caller<'r> {
 #[derive(Debug)]
 pub struct Coordinator {
     pub(crate) config: Config,
+    pub(crate) group_configs: GroupConfigs,
+    pub(crate) hashes: TopicHashes,
+    /// The version of the topics that the first call after the load met.
+    first_topics: Option<i64>,
     pub(crate) groups: Groups,
     pub(crate) timers: Timers,
     pub(crate) sweep: Sweep,
@@ -47,6 +52,9 @@ impl Coordinator {
     pub fn new(config: Config) -> Self {
         Self {
             config,
+            group_configs: GroupConfigs::default(),
+            hashes: TopicHashes::default(),
+            first_topics: None,
             groups: Groups::default(),
             timers: Timers::default(),
             sweep: Sweep::default(),
@@ -55,9 +63,14 @@ impl Coordinator {
         }
     }
 
-    /// Serves JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetFetch, OffsetDelete,
-    /// ListGroups, DescribeGroups and DeleteGroups. A request of another API gets no answer: it is
-    /// not for a coordinator.
+    /// Sets what one group has for configs of its own; the default if it has none.
+    pub fn set_group_config(&mut self, group_id: &str, overrides: GroupOverrides) {
+        self.group_configs.set(group_id, overrides);
+    }
+
+    /// Serves JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat, OffsetCommit,
+    /// OffsetFetch, OffsetDelete, ListGroups, DescribeGroups, ConsumerGroupDescribe and
+    /// DeleteGroups. A request of another API gets no answer: it is not for a coordinator.
     ///
     /// JoinGroup and SyncGroup may be answered by a later call.
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other API is a coordinator's")]
@@ -71,6 +84,12 @@ impl Coordinator {
         let out = &mut output;
         match request {
             Request::Heartbeat(body) => self.heartbeat(context, caller, &body, out),
+            Request::ConsumerGroupHeartbeat(body) => {
+                self.consumer_group_heartbeat(context, caller, body, out);
+            }
+            Request::ConsumerGroupDescribe(body) => {
+                self.describe_consumer_groups(context, caller, body, out);
+            }
             Request::OffsetCommit(body) => self.offset_commit(context, caller, body, out),
             Request::OffsetFetch(body) => self.offset_fetch(context, caller, body, out),
             Request::JoinGroup(body) => self.join_group(context, caller, body, out),
@@ -88,16 +107,20 @@ impl Coordinator {
     /// All records of the log are replayed: sessions start, at `now`, and deadlines with them.
     pub fn loaded(&mut self, now: i64) {
         let mut output = Output::default();
+        let around = Around { now, position: 0, topics: &NoTopics };
         let mut next = self.groups.id_after(None);
         while let Some(id) = next {
-            self.with(now, 0, &mut output, &id, |turn, entry| {
-                if let Some(Group::Classic(group)) = entry.and_then(|it| it.group.as_mut()) {
-                    group.loaded(turn);
+            self.with(around, &mut output, &id, |turn, entry| {
+                match entry.and_then(|it| it.group.as_mut()) {
+                    Some(Group::Classic(group)) => group.loaded(turn),
+                    Some(Group::Consumer(group)) => group.loaded(turn),
+                    None => {}
                 }
             });
             next = self.groups.id_after(Some(&id));
         }
         debug_assert!(output.records.is_empty() && output.answers.is_empty());
+        self.first_topics = None;
         // Last: of a session and a sweep that end together, Kafka looks at the session first.
         let interval_ms = self.config.offsets_retention_check_interval_ms;
         self.sweep_at(now.saturating_add(interval_ms));
@@ -127,7 +150,7 @@ impl Coordinator {
         let mut output = Output::default();
         let mut next = self.groups.id_after(None);
         while let Some(id) = next {
-            self.with(context.now, context.position, &mut output, &id, |turn, entry| {
+            self.with(context.around(), &mut output, &id, |turn, entry| {
                 if let Some(entry) = entry {
                     offsets::delete_topics(turn, &entry.offsets, &id, topics);
                 }
@@ -140,8 +163,7 @@ impl Coordinator {
     /// Does something to a group, or to the absence of one.
     pub(crate) fn with<'r, R>(
         &mut self,
-        now: i64,
-        position: u64,
+        around: Around<'_>,
         output: &mut Output<'r>,
         group_id: &str,
         act: impl FnOnce(&mut Turn<'_, 'r>, Option<&mut Entry>) -> R,
@@ -149,8 +171,19 @@ impl Coordinator {
         let entry = self.groups.get_mut(group_id);
         let visible_at = entry.as_ref().map_or(self.removed_at, |entry| entry.written_at);
         let answered = output.answers.len();
-        let (config, timers) = (&self.config, &mut self.timers);
-        let mut turn = Turn { now, config, timers, output, visible_at, position };
+        let first_topics = *self.first_topics.get_or_insert_with(|| around.topics.version());
+        let mut turn = Turn {
+            now: around.now,
+            config: &self.config,
+            group_configs: &self.group_configs,
+            topics: around.topics,
+            newest_topics: first_topics.max(around.topics.version_of_newest()),
+            hashes: &mut self.hashes,
+            timers: &mut self.timers,
+            output,
+            visible_at,
+            position: around.position,
+        };
         let result = act(&mut turn, entry);
         let visible_at = turn.visible_at;
         // An answer that was given before the record was written has to wait for it as well.

@@ -1,9 +1,10 @@
-//! ListGroups and DescribeGroups.
+//! ListGroups, DescribeGroups and ConsumerGroupDescribe.
 //!
 //! - ListGroups: v4 filters by state, v5 by type.
 //! - DescribeGroups: before v6, a group that does not exist is one that is Dead.
 
 use crate::classic::state::State;
+use crate::context::Context;
 use crate::coordinator::{Caller, Coordinator};
 use crate::group::{Entry, Group};
 use crate::limits::RESPONSE_METADATA_BYTES_MAX;
@@ -14,15 +15,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use muster_codec::limits::STRING_BYTES_MAX;
 use muster_codec::messages::{
-    DescribeGroupsRequest, DescribeGroupsResponse, DescribedGroup, ListGroupsRequest,
+    ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribeGroupsRequest,
+    DescribeGroupsResponse, DescribedConsumerGroup, DescribedGroup, ListGroupsRequest,
     ListGroupsResponse, ListedGroup,
 };
 use muster_codec::{ErrorCode, Str};
 
 /// The first version of DescribeGroups with an error of its own for unknown groups (KIP-1043).
 const GROUP_ID_NOT_FOUND_FROM: i16 = 6;
-
-const CLASSIC: &str = "classic";
 
 impl Coordinator {
     pub(crate) fn list_groups<'r>(
@@ -57,13 +57,49 @@ impl Coordinator {
                     described_bytes += group.described_bytes();
                     group.describe(group_id)
                 }
-                None => unknown(group_id, caller.api_version),
+                Some(Group::Consumer(_)) | None => unknown(group_id, caller.api_version),
             }
         };
         let groups = request.groups.into_iter().map(describe).collect();
         let response = DescribeGroupsResponse { groups, ..Default::default() };
         output.answer(caller.request, response, visible_at);
     }
+
+    pub(crate) fn describe_consumer_groups<'r>(
+        &self,
+        context: &Context<'_>,
+        caller: Caller<'r>,
+        request: ConsumerGroupDescribeRequest<'r>,
+        output: &mut Output<'r>,
+    ) {
+        let (mut visible_at, mut described_bytes) = (0, 0);
+        let assignors = &self.config.group_consumer_assignors;
+        let describe = |group_id: Str<'r>| {
+            let entry = self.groups.get(&group_id);
+            visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
+            match entry.and_then(|entry| entry.group.as_ref()) {
+                _ if group_id.is_empty() => refused(group_id, ErrorCode::InvalidGroupId),
+                Some(Group::Consumer(_)) if described_bytes > RESPONSE_METADATA_BYTES_MAX => {
+                    refused(group_id, ErrorCode::UnknownServerError)
+                }
+                Some(Group::Consumer(group)) => {
+                    described_bytes += group.described_bytes();
+                    group.describe(group_id, assignors, context.topics)
+                }
+                Some(Group::Classic(_)) | None => DescribedConsumerGroup {
+                    error_message: Some(Str::Owned(not_found(&group_id))),
+                    ..refused(group_id, ErrorCode::GroupIdNotFound)
+                },
+            }
+        };
+        let groups = request.group_ids.into_iter().map(describe).collect();
+        let response = ConsumerGroupDescribeResponse { groups, ..Default::default() };
+        output.answer(caller.request, response, visible_at);
+    }
+}
+
+fn refused(group_id: Str<'_>, error: ErrorCode) -> DescribedConsumerGroup<'_> {
+    DescribedConsumerGroup { error_code: error as i16, group_id, ..Default::default() }
 }
 
 fn unknown(group_id: Str<'_>, api_version: i16) -> DescribedGroup<'_> {
@@ -98,13 +134,14 @@ impl Filter {
     }
 
     fn listed(&self, entry: &Entry) -> Option<ListedGroup<'static>> {
-        let Group::Classic(group) = entry.group.as_ref()?;
-        let wanted = allows(&self.states, group.state().name()) && allows(&self.types, CLASSIC);
+        let group = entry.group.as_ref()?;
+        let (state, kind) = (group.state_name(), group.type_name());
+        let wanted = allows(&self.states, state) && allows(&self.types, kind);
         wanted.then(|| ListedGroup {
             group_id: owned(&entry.id),
             protocol_type: owned(group.protocol_type()),
-            group_state: Str::Borrowed(group.state().name()),
-            group_type: Str::Borrowed(CLASSIC),
+            group_state: Str::Borrowed(state),
+            group_type: Str::Borrowed(kind),
         })
     }
 }

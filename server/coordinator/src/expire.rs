@@ -1,14 +1,17 @@
 //! What happens because time passes.
 
+use crate::classic::ClassicGroup;
+use crate::consumer::ConsumerGroup;
 use crate::context::Context;
 use crate::coordinator::Coordinator;
 use crate::group::{Entry, Group};
 use crate::limits::{EXPIRE_RECORDS_MAX, EXPIRE_TIMERS_MAX};
 use crate::offsets;
 use crate::output::Output;
-use crate::requests::group_tombstone;
+use crate::requests::write_tombstones;
 use crate::timers::TimerKey;
 use crate::turn::Turn;
+use alloc::vec::Vec;
 
 impl Coordinator {
     /// Does what is due at `context.now`, as far as one call goes; see [`Self::next_deadline`].
@@ -35,17 +38,13 @@ impl Coordinator {
         group_id: &str,
         key: TimerKey,
     ) {
-        self.with(context.now, context.position, output, group_id, |turn, entry| {
+        self.with(context.around(), output, group_id, |turn, entry| {
             let group = entry.and_then(|entry| entry.group.as_mut());
             debug_assert!(group.is_some(), "a group that goes cancels its timers");
-            let Some(Group::Classic(group)) = group else { return };
-            match key {
-                TimerKey::Session { group_id, member_id } => {
-                    group.session_timer(turn, group_id, member_id);
-                }
-                TimerKey::Join { group_id } => group.join_timer(turn, group_id),
-                TimerKey::PendingSync { group_id } => group.sync_timer(turn, group_id),
-                TimerKey::Sweep => {}
+            match group {
+                Some(Group::Classic(group)) => classic_timer(turn, group, key),
+                Some(Group::Consumer(group)) => consumer_timer(turn, group, key),
+                None => {}
             }
         });
     }
@@ -60,7 +59,7 @@ impl Coordinator {
         for _ in 0..EXPIRE_TIMERS_MAX {
             swept = self.groups.id_after(swept.as_ref());
             let Some(id) = &swept else { break };
-            self.with(context.now, context.position, output, id, sweep_group);
+            self.with(context.around(), output, id, sweep_group);
             if output.records.len() >= EXPIRE_RECORDS_MAX {
                 break;
             }
@@ -74,15 +73,50 @@ impl Coordinator {
     }
 }
 
+fn classic_timer(turn: &mut Turn<'_, '_>, group: &mut ClassicGroup, key: TimerKey) {
+    match key {
+        TimerKey::Session { group_id, member_id } => {
+            group.session_timer(turn, group_id, member_id);
+        }
+        TimerKey::Join { group_id } => group.join_timer(turn, group_id),
+        TimerKey::PendingSync { group_id } => group.sync_timer(turn, group_id),
+        TimerKey::Revocation { .. }
+        | TimerKey::MemberJoin { .. }
+        | TimerKey::MemberSync { .. }
+        | TimerKey::Assignment { .. }
+        | TimerKey::Expressions { .. }
+        | TimerKey::Sweep => {}
+    }
+}
+
+fn consumer_timer(turn: &mut Turn<'_, '_>, group: &mut ConsumerGroup, key: TimerKey) {
+    match &key {
+        TimerKey::Session { member_id, .. }
+        | TimerKey::Revocation { member_id, .. }
+        | TimerKey::MemberJoin { member_id, .. }
+        | TimerKey::MemberSync { member_id, .. } => {
+            let member_id = member_id.clone();
+            if let Some(number) = group.expired_member(turn, &member_id, key) {
+                let mut draft = Vec::new();
+                group.fence(turn, &mut draft, &[number]);
+                turn.write_all(draft);
+            }
+        }
+        TimerKey::Assignment { .. } => group.computation_timer(turn),
+        TimerKey::Expressions { .. } => group.expressions_timer(turn),
+        TimerKey::Join { .. } | TimerKey::PendingSync { .. } | TimerKey::Sweep => {}
+    }
+}
+
 fn sweep_group(turn: &mut Turn<'_, '_>, entry: Option<&mut Entry>) {
     let Some(entry) = entry else { return };
-    let Some(Group::Classic(group)) = &entry.group else { return };
+    let Some(group) = &entry.group else { return };
     let is_subscribed = |topic: &str| group.is_subscribed_to(topic);
     let nothing_left = entry.offsets.is_empty()
         || group.retention_base().is_some_and(|base| {
             offsets::expire(turn, &entry.offsets, &entry.id, base, is_subscribed)
         });
     if nothing_left && group.validate_delete().is_ok() {
-        turn.write(group_tombstone(&entry.id));
+        write_tombstones(turn, group, &entry.id);
     }
 }

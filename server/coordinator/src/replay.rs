@@ -1,9 +1,11 @@
 //! From records to state: the one thing that changes what is durable.
 
 use crate::classic::ClassicGroup;
+use crate::consumer::ConsumerGroup;
 use crate::coordinator::Coordinator;
 use crate::group::{Entry, Group};
 use crate::timers::Timers;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use muster_codec::Str;
 use muster_codec::records::{GroupMetadataValue, GroupRecord, OffsetCommitKey, OffsetCommitValue};
@@ -13,21 +15,14 @@ impl Coordinator {
     pub fn replay(&mut self, record: &GroupRecord<'_>, position: u64) {
         self.written_at = position;
         let group_id = record.group_id();
-        let entry = match (self.groups.get_mut(group_id), is_tombstone(record)) {
+        let entry = match (self.groups.get_mut(group_id), record.is_tombstone()) {
             (Some(entry), _) => entry,
             (None, false) => self.groups.insert(group_id),
             (None, true) => return,
         };
         entry.written_at = position;
-        match record {
-            GroupRecord::OffsetCommit(key, Some(value)) => offset_committed(entry, key, value),
-            GroupRecord::OffsetCommit(key, None) => entry.offsets.replay(key, None),
-            GroupRecord::GroupMetadata(_, Some(value)) => {
-                group_recorded(&mut self.timers, entry, value);
-            }
-            GroupRecord::GroupMetadata(_, None) => remove_group(&mut self.timers, entry),
-        }
-        if entry.group.is_none() && entry.offsets.is_empty() {
+        replay_in(entry, &mut self.timers, record);
+        if entry.group.is_none() && entry.successor.is_none() && entry.offsets.is_empty() {
             self.groups.remove(group_id);
             self.removed_at = position;
         }
@@ -40,8 +35,79 @@ impl Coordinator {
     }
 }
 
-fn is_tombstone(record: &GroupRecord<'_>) -> bool {
-    matches!(record, GroupRecord::OffsetCommit(_, None) | GroupRecord::GroupMetadata(_, None))
+fn replay_in(entry: &mut Entry, timers: &mut Timers, record: &GroupRecord<'_>) {
+    match record {
+        GroupRecord::OffsetCommit(key, Some(value)) => offset_committed(entry, key, value),
+        GroupRecord::OffsetCommit(key, None) => entry.offsets.replay(key, None),
+        GroupRecord::GroupMetadata(_, Some(value)) => group_recorded(timers, entry, value),
+        GroupRecord::GroupMetadata(_, None) => remove_classic(timers, entry),
+        GroupRecord::ConsumerGroupMetadata(_, None) => remove_consumer(timers, entry),
+        GroupRecord::ConsumerGroupMetadata(_, Some(_))
+        | GroupRecord::ConsumerGroupPartitionMetadata(..)
+        | GroupRecord::ConsumerGroupMemberMetadata(..)
+        | GroupRecord::ConsumerGroupTargetAssignmentMetadata(..)
+        | GroupRecord::ConsumerGroupTargetAssignmentMember(..)
+        | GroupRecord::ConsumerGroupCurrentMemberAssignment(..)
+        | GroupRecord::ConsumerGroupRegularExpression(..) => {
+            if let Some(group) = consumer_group(timers, entry, record.is_tombstone()) {
+                replay_in_consumer_group(group, timers, record);
+            }
+        }
+    }
+}
+
+fn replay_in_consumer_group(
+    group: &mut ConsumerGroup,
+    timers: &mut Timers,
+    record: &GroupRecord<'_>,
+) {
+    match record {
+        GroupRecord::ConsumerGroupMetadata(_, Some(value)) => group.replay_epoch(value),
+        GroupRecord::ConsumerGroupPartitionMetadata(_, value) => {
+            group.replay_partition_metadata(value.as_ref());
+        }
+        GroupRecord::ConsumerGroupMemberMetadata(key, value) => {
+            group.replay_member(timers, &key.member_id, value.as_ref());
+        }
+        GroupRecord::ConsumerGroupTargetAssignmentMetadata(_, value) => {
+            group.replay_target_epoch(value.as_ref());
+        }
+        GroupRecord::ConsumerGroupTargetAssignmentMember(key, value) => {
+            group.replay_target(timers, &key.member_id, value.as_ref());
+        }
+        GroupRecord::ConsumerGroupCurrentMemberAssignment(key, value) => {
+            group.replay_current(&key.member_id, value.as_ref());
+        }
+        GroupRecord::ConsumerGroupRegularExpression(key, value) => {
+            group.replay_regex(&key.regular_expression, value.as_ref());
+        }
+        GroupRecord::OffsetCommit(..)
+        | GroupRecord::GroupMetadata(..)
+        | GroupRecord::ConsumerGroupMetadata(_, None) => {}
+    }
+}
+
+/// The consumer group that a record is about. One comes to be with its first record, also in place
+/// of a classic group that has none: offsets alone.
+fn consumer_group<'e>(
+    timers: &mut Timers,
+    entry: &'e mut Entry,
+    is_tombstone: bool,
+) -> Option<&'e mut ConsumerGroup> {
+    if !is_tombstone && !matches!(entry.group, Some(Group::Consumer(_))) {
+        let before = match entry.successor.take() {
+            Some(successor) => entry.group.replace(successor),
+            None => {
+                let new = ConsumerGroup::new(entry.id.clone());
+                entry.group.replace(Group::Consumer(Box::new(new)))
+            }
+        };
+        before.into_iter().for_each(|mut group| group.removed(timers));
+    }
+    match &mut entry.group {
+        Some(Group::Consumer(group)) => Some(group),
+        Some(Group::Classic(_)) | None => None,
+    }
 }
 
 /// Who commits without being a member makes a group of it: a simple one.
@@ -54,27 +120,45 @@ fn offset_committed(entry: &mut Entry, key: &OffsetCommitKey<'_>, value: &Offset
 }
 
 fn group_recorded(timers: &mut Timers, entry: &mut Entry, value: &GroupMetadataValue<'_>) {
-    let id = &entry.id;
-    let new = || Group::Classic(ClassicGroup::new(id.clone(), value.current_state_timestamp));
-    let Group::Classic(group) = entry.group.get_or_insert_with(new);
-    group.replay(timers, value);
+    if !matches!(entry.group, Some(Group::Classic(_))) {
+        let new = ClassicGroup::new(entry.id.clone(), value.current_state_timestamp);
+        let group = entry.successor.take().unwrap_or(Group::Classic(new));
+        let before = entry.group.replace(group);
+        before.into_iter().for_each(|mut group| group.removed(timers));
+    }
+    if let Some(Group::Classic(group)) = &mut entry.group {
+        group.replay(timers, value);
+    }
 }
 
-fn remove_group(timers: &mut Timers, entry: &mut Entry) {
-    if let Some(Group::Classic(mut group)) = entry.group.take() {
+fn remove_classic(timers: &mut Timers, entry: &mut Entry) {
+    if let Some(Group::Classic(mut group)) = entry.group.take_if(|it| it.is_classic()) {
         group.removed(timers);
     }
 }
 
-fn durable_records(entry: &Entry) -> impl Iterator<Item = GroupRecord<'_>> {
-    let hard = entry.group.as_ref().and_then(|Group::Classic(group)| group.hard());
-    let offsets = entry.offsets.iter().map(|(topic, partition, committed)| {
+fn remove_consumer(timers: &mut Timers, entry: &mut Entry) {
+    if let Some(Group::Consumer(mut group)) = entry.group.take_if(|it| !it.is_classic()) {
+        group.removed(timers);
+    }
+}
+
+fn durable_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
+    let mut records = Vec::new();
+    match &entry.group {
+        Some(Group::Classic(group)) => {
+            records.extend(group.hard().map(|hard| hard.to_record(&entry.id)));
+        }
+        Some(Group::Consumer(group)) => group.durable_records(&mut records),
+        None => {}
+    }
+    records.extend(entry.offsets.iter().map(|(topic, partition, committed)| {
         let key = OffsetCommitKey {
             group: Str::Borrowed(&entry.id),
             topic: Str::Borrowed(topic),
             partition,
         };
         GroupRecord::OffsetCommit(key, Some(committed.to_record()))
-    });
-    hard.map(|hard| hard.to_record(&entry.id)).into_iter().chain(offsets)
+    }));
+    records
 }

@@ -36,12 +36,12 @@ impl Coordinator {
         request: &HeartbeatRequest<'r>,
         output: &mut Output<'r>,
     ) {
-        let (now, position) = (context.now, context.position);
-        self.with(now, position, output, &request.group_id, |turn, entry| {
+        self.with(context.around(), output, &request.group_id, |turn, entry| {
             let error = match entry.and_then(|entry| entry.group.as_mut()) {
                 _ if request.group_id.is_empty() => ErrorCode::InvalidGroupId,
                 None => ErrorCode::UnknownMemberId,
                 Some(Group::Classic(group)) => group.heartbeat(turn, request),
+                Some(Group::Consumer(_)) => ErrorCode::UnknownMemberId,
             };
             let response = HeartbeatResponse { error_code: error as i16, ..Default::default() };
             turn.answer(caller.request, response);
@@ -55,18 +55,18 @@ impl Coordinator {
         request: JoinGroupRequest<'r>,
         output: &mut Output<'r>,
     ) {
-        let (now, position) = (context.now, context.position);
+        let around = context.around();
         let client = (caller.client_id, caller.client_host);
         let joining = Joining::new(parked(caller), client, request, context.ids);
         // Only who has no member id makes a group.
         let refusal = joining.refusal(&self.config);
         let wants_group = refusal.is_none() && joining.request.member_id.is_empty();
         let created = match wants_group {
-            true => self.create_if_absent(&joining.request.group_id, now),
+            true => self.create_if_absent(&joining.request.group_id, around.now),
             false => refusal.map_or(Ok(false), Err),
         };
         let group_id = joining.request.group_id.clone();
-        self.with(now, position, output, &group_id, |turn, entry| {
+        self.with(around, output, &group_id, |turn, entry| {
             match (created, entry.and_then(|entry| entry.group.as_mut())) {
                 (Err(error), _) => joining.refuse(turn, error),
                 (Ok(_), None) => joining.refuse(turn, ErrorCode::UnknownMemberId),
@@ -75,6 +75,9 @@ impl Coordinator {
                         group.write_creation(turn);
                     }
                     group.join(turn, joining);
+                }
+                (Ok(_), Some(Group::Consumer(_))) => {
+                    joining.refuse(turn, ErrorCode::InconsistentGroupProtocol);
                 }
             }
         });
@@ -88,12 +91,14 @@ impl Coordinator {
         output: &mut Output<'r>,
     ) {
         let group_id = request.group_id.clone();
-        self.with(context.now, context.position, output, &group_id, |turn, entry| {
+        self.with(context.around(), output, &group_id, |turn, entry| {
             match entry.and_then(|entry| entry.group.as_mut()) {
                 _ if group_id.is_empty() => {
                     parked(caller).refuse_sync(turn, ErrorCode::InvalidGroupId);
                 }
-                None => parked(caller).refuse_sync(turn, ErrorCode::UnknownMemberId),
+                None | Some(Group::Consumer(_)) => {
+                    parked(caller).refuse_sync(turn, ErrorCode::UnknownMemberId);
+                }
                 Some(Group::Classic(group)) => group.sync(turn, parked(caller), request),
             }
         });
@@ -108,13 +113,13 @@ impl Coordinator {
     ) {
         let group_id = request.group_id.clone();
         let version = caller.api_version;
-        self.with(context.now, context.position, output, &group_id, |turn, entry| {
+        self.with(context.around(), output, &group_id, |turn, entry| {
             let response = match entry.and_then(|entry| entry.group.as_mut()) {
                 _ if group_id.is_empty() => LeaveGroupResponse {
                     error_code: ErrorCode::InvalidGroupId as i16,
                     ..Default::default()
                 },
-                None => leave_unknown_group(version, request),
+                None | Some(Group::Consumer(_)) => leave_unknown_group(version, request),
                 Some(Group::Classic(group)) => group.leave(turn, version, request),
             };
             turn.answer(caller.request, response);
@@ -138,10 +143,14 @@ impl Coordinator {
         } else {
             self.create_if_absent(&group_id, context.now)
         };
-        self.with(context.now, context.position, output, &group_id, |turn, entry| {
+        self.with(context.around(), output, &group_id, |turn, entry| {
             let accepted = created.and_then(|_| match entry {
                 Some(Entry { group: Some(Group::Classic(group)), offsets, .. }) => {
                     group.accept_commit(turn, &request).map(|()| &*offsets)
+                }
+                Some(Entry { group: Some(Group::Consumer(group)), offsets, .. }) => {
+                    let accepted = group.accept_commit(turn.config, turn.topics, version, &request);
+                    accepted.map(|()| &*offsets)
                 }
                 _ if version >= GROUP_ID_NOT_FOUND_FROM => Err(ErrorCode::GroupIdNotFound),
                 _ => Err(ErrorCode::IllegalGeneration),
@@ -162,6 +171,12 @@ impl Coordinator {
         let mut fetch = |group: OffsetFetchRequestGroup<'r>| {
             let entry = self.groups.get(&group.group_id);
             visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
+            if let Some(Group::Consumer(consumers)) = entry.and_then(|entry| entry.group.as_ref()) {
+                let member_id = group.member_id.as_deref();
+                if let Err(error) = consumers.validate_fetch(member_id, group.member_epoch) {
+                    return refused_fetch(group, error);
+                }
+            }
             let offsets = entry.filter(|entry| entry.group.is_some()).map(|entry| &entry.offsets);
             offsets::fetch(context.topics, caller.api_version, group, offsets, &mut room)
         };
@@ -183,10 +198,10 @@ impl Coordinator {
         output: &mut Output<'r>,
     ) {
         let group_id = request.group_id.clone();
-        self.with(context.now, context.position, output, &group_id, |turn, entry| {
+        self.with(context.around(), output, &group_id, |turn, entry| {
             let accepted = match entry {
                 _ if group_id.is_empty() => Err(ErrorCode::InvalidGroupId),
-                Some(Entry { group: Some(Group::Classic(group)), offsets, .. }) => {
+                Some(Entry { group: Some(group), offsets, .. }) => {
                     group.validate_offset_delete().map(|()| (group, offsets))
                 }
                 _ => Err(ErrorCode::GroupIdNotFound),
@@ -218,8 +233,7 @@ impl Coordinator {
         let results: Vec<_> = group_ids
             .into_iter()
             .map(|group_id| {
-                let (now, position) = (context.now, context.position);
-                let error = self.with(now, position, output, &group_id, |turn, entry| {
+                let error = self.with(context.around(), output, &group_id, |turn, entry| {
                     let deleted = delete_group(turn, entry);
                     visible_at = turn.visible_at.max(visible_at);
                     deleted.err().unwrap_or(ErrorCode::None)
@@ -235,14 +249,34 @@ impl Coordinator {
 /// Tombstones for all of a group, if it is empty.
 fn delete_group(turn: &mut Turn<'_, '_>, entry: Option<&mut Entry>) -> Result<(), ErrorCode> {
     let entry = entry.ok_or(ErrorCode::GroupIdNotFound)?;
-    let Some(Group::Classic(group)) = &entry.group else { return Err(ErrorCode::GroupIdNotFound) };
+    let group = entry.group.as_ref().ok_or(ErrorCode::GroupIdNotFound)?;
     group.validate_delete()?;
     offsets::delete_all(turn, &entry.offsets, &entry.id);
-    turn.write(group_tombstone(&entry.id));
+    write_tombstones(turn, group, &entry.id);
     Ok(())
 }
 
-/// The record that removes a group, after the tombstones of its offsets.
+/// The records that remove a group, after the tombstones of its offsets.
+pub(crate) fn write_tombstones(turn: &mut Turn<'_, '_>, group: &Group, group_id: &str) {
+    match group {
+        Group::Classic(_) => turn.write(group_tombstone(group_id)),
+        Group::Consumer(group) => {
+            let mut draft = Vec::new();
+            group.tombstones(&mut draft, |member_id| member_id);
+            turn.write_all(draft);
+        }
+    }
+}
+
+fn refused_fetch(
+    group: OffsetFetchRequestGroup<'_>,
+    error: ErrorCode,
+) -> OffsetFetchResponseGroup<'_> {
+    let error_code = error as i16;
+    OffsetFetchResponseGroup { group_id: group.group_id, error_code, ..Default::default() }
+}
+
+/// The record that removes a classic group.
 pub(crate) fn group_tombstone(group_id: &str) -> GroupRecord<'static> {
     GroupRecord::GroupMetadata(GroupMetadataKey { group: owned(group_id) }, None)
 }

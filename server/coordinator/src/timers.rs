@@ -13,6 +13,18 @@ use alloc::collections::BTreeMap;
 pub(crate) enum TimerKey {
     /// A member's session, or how long a member id that was given out waits for its JoinGroup.
     Session { group_id: Text, member_id: Text },
+    /// How long a member of a consumer group has to give up partitions.
+    Revocation { group_id: Text, member_id: Text },
+    /// How long a classic member of a consumer group has to join, once it was told to.
+    #[expect(dead_code, reason = "until groups migrate")]
+    MemberJoin { group_id: Text, member_id: Text },
+    /// How long a classic member of a consumer group has to sync, once it joined.
+    #[expect(dead_code, reason = "until groups migrate")]
+    MemberSync { group_id: Text, member_id: Text },
+    /// The next slice of a target assignment that takes long.
+    Assignment { group_id: Text },
+    /// The regular expressions of a group are to be resolved.
+    Expressions { group_id: Text },
     /// The join phase of a rebalance.
     Join { group_id: Text },
     /// The sync phase of a rebalance.
@@ -32,6 +44,10 @@ pub enum Reason {
     PendingSync,
     /// Offsets and groups may have expired.
     Sweep,
+    /// The time for a member to give up partitions is up.
+    Revocation,
+    /// There is work on a target assignment or on regular expressions.
+    Work,
 }
 
 /// A time, and a number that orders equal times by when they were set.
@@ -125,6 +141,11 @@ impl TimerKey {
     pub(crate) fn group_id(&self) -> Option<&Text> {
         match self {
             Self::Session { group_id, .. }
+            | Self::Revocation { group_id, .. }
+            | Self::MemberJoin { group_id, .. }
+            | Self::MemberSync { group_id, .. }
+            | Self::Assignment { group_id }
+            | Self::Expressions { group_id }
             | Self::Join { group_id }
             | Self::PendingSync { group_id } => Some(group_id),
             Self::Sweep => None,
@@ -134,8 +155,10 @@ impl TimerKey {
     fn reason(&self) -> Reason {
         match self {
             Self::Session { .. } => Reason::Session,
-            Self::Join { .. } => Reason::Join,
-            Self::PendingSync { .. } => Reason::PendingSync,
+            Self::Revocation { .. } => Reason::Revocation,
+            Self::Join { .. } | Self::MemberJoin { .. } => Reason::Join,
+            Self::PendingSync { .. } | Self::MemberSync { .. } => Reason::PendingSync,
+            Self::Assignment { .. } | Self::Expressions { .. } => Reason::Work,
             Self::Sweep => Reason::Sweep,
         }
     }

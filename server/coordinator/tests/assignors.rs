@@ -150,6 +150,16 @@ fn uniform_balances_members_with_different_topics() {
 }
 
 #[test]
+fn uniform_keeps_what_members_with_different_topics_have() {
+    let mut group = Group::default();
+    let topics: Vec<_> = (1..=4).map(|number| group.topic(number, 3)).collect();
+    group.join("a", &[topics[0], topics[2], topics[3]]);
+    group.uniform();
+    group.join("b", &topics[..3]);
+    assert_eq!(group.uniform_mixed(), ["a: 3-0 3-1 3-2 4-0 4-1 4-2", "b: 1-0 1-1 1-2 2-0 2-1 2-2"]);
+}
+
+#[test]
 fn a_static_member_that_comes_back_keeps_what_it_had() {
     let mut group = Group::default();
     let topic = group.topic(1, 2);

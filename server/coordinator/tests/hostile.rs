@@ -164,4 +164,16 @@ impl Topics for NoTopics {
     fn partitions(&self, _: &str) -> Option<i32> {
         None
     }
+
+    fn version(&self) -> i64 {
+        0
+    }
+
+    fn version_of_newest(&self) -> i64 {
+        0
+    }
+
+    fn names_after(&self, _: Option<&str>) -> Box<dyn Iterator<Item = &str> + '_> {
+        Box::new(std::iter::empty())
+    }
 }

@@ -69,6 +69,13 @@ fn a_repeat_goes_up_to_a_thousand() {
 }
 
 #[test]
+fn a_repeat_that_is_repeated_comes_as_a_whole() {
+    check("a+(?s){2}\\Q\\E*", &["", "aa", "aaa"], &["a"]);
+    check("(?:a+b?){2}?", &["aa", "aba", "abab"], &["a", "ab", "b"]);
+    check("a?(?i){3}(?i)+", &["", "a", "aaa", "aaaa"], &["b"]);
+}
+
+#[test]
 fn hostile_expressions_end_at_the_limit() {
     assert_eq!(Regex::new("((a{1000}){1000}){1000}").unwrap_err(), RegexError::TooLarge);
     let long = "a".repeat(INSTRUCTIONS_MAX);

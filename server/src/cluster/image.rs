@@ -52,6 +52,9 @@ pub struct ClusterImage {
     /// By resource type and name.
     configs: Arc<BTreeMap<i8, ResourceConfigs>>,
     next_producer_id: i64,
+    /// How often topics changed, and how often they had when the newest was made.
+    topics_version: i64,
+    newest_topic_version: i64,
     /// Of the topics that somebody created.
     partition_count: i64,
 }
@@ -159,6 +162,10 @@ impl ClusterImage {
         self.partition_count += created_partitions(&topic);
         let before = Arc::make_mut(&mut self.topics).insert(name, topic);
         self.partition_count -= before.as_ref().map_or(0, created_partitions);
+        self.topics_version += 1;
+        if before.is_none() {
+            self.newest_topic_version = self.topics_version;
+        }
     }
 
     /// Its configs have tombstones of their own.
@@ -167,6 +174,7 @@ impl ClusterImage {
         if let Some(metric_name) = metric_name(&name) {
             Arc::make_mut(&mut self.metric_names).remove(&metric_name);
         }
+        self.topics_version += 1;
         let topic = Arc::make_mut(&mut self.topics).remove(&name);
         self.partition_count -= topic.as_ref().map_or(0, created_partitions);
     }
@@ -212,6 +220,20 @@ impl Topics for ClusterImage {
 
     fn partitions(&self, name: &str) -> Option<i32> {
         self.topic(name).map(|topic| topic.partitions)
+    }
+
+    fn version(&self) -> i64 {
+        self.topics_version
+    }
+
+    fn version_of_newest(&self) -> i64 {
+        self.newest_topic_version
+    }
+
+    fn names_after(&self, name: Option<&str>) -> Box<dyn Iterator<Item = &str> + '_> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let after = name.map_or(Unbounded, Excluded);
+        Box::new(self.topics.range::<str, _>((after, Unbounded)).map(|(name, _)| &**name))
     }
 }
 

@@ -5,6 +5,8 @@ use super::{Config, GroupConfig, TopicConfig, rules};
 use crate::cluster::{
     BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE, Topic,
 };
+use muster_coordinator::MigrationPolicy;
+use muster_coordinator::assignors::Assignor;
 
 impl Config {
     /// What the group coordinator obeys.
@@ -17,7 +19,22 @@ impl Config {
             offset_metadata_max_bytes: self.offset_metadata_max_bytes,
             offsets_retention_ms: i64::from(self.offsets_retention_minutes) * 60_000,
             offsets_retention_check_interval_ms: self.offsets_retention_check_interval_ms,
+            group_consumer_session_timeout_ms: self.group_consumer_session_timeout_ms,
+            group_consumer_heartbeat_interval_ms: self.group_consumer_heartbeat_interval_ms,
+            group_consumer_assignment_interval_ms: self.group_consumer_assignment_interval_ms,
+            group_consumer_max_size: self.group_consumer_max_size,
+            group_consumer_assignors: self
+                .group_consumer_assignors
+                .iter()
+                .filter_map(|name| Assignor::by_name(name))
+                .collect(),
+            group_consumer_migration_policy: self.migration_policy(),
+            group_consumer_regex_refresh_interval_ms: self.group_consumer_regex_refresh_interval_ms,
         }
+    }
+
+    fn migration_policy(&self) -> MigrationPolicy {
+        MigrationPolicy::by_name(&self.group_consumer_migration_policy).unwrap_or_default()
     }
 
     /// The configs of a topic that overrides nothing.

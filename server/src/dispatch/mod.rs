@@ -67,6 +67,8 @@ impl Shard {
             | Request::SyncGroup(_)
             | Request::Heartbeat(_)
             | Request::LeaveGroup(_)
+            | Request::ConsumerGroupHeartbeat(_)
+            | Request::ConsumerGroupDescribe(_)
             | Request::OffsetCommit(_)
             | Request::OffsetFetch(_)
             | Request::OffsetDelete(_)

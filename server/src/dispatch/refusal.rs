@@ -12,6 +12,7 @@ pub(crate) fn single_group<'r>(request: &'r Request<'_>, version: i16) -> Option
         Request::SyncGroup(body) => &body.group_id,
         Request::Heartbeat(body) => &body.group_id,
         Request::LeaveGroup(body) => &body.group_id,
+        Request::ConsumerGroupHeartbeat(body) => &body.group_id,
         Request::OffsetCommit(body) => &body.group_id,
         Request::OffsetDelete(body) => &body.group_id,
         Request::OffsetFetch(body) if version < 8 => &body.group_id,
@@ -36,6 +37,9 @@ pub(crate) fn whole(
         Request::SyncGroup(_) => SyncGroupResponse { error_code, ..Default::default() }.into(),
         Request::Heartbeat(_) => HeartbeatResponse { error_code, ..Default::default() }.into(),
         Request::LeaveGroup(_) => LeaveGroupResponse { error_code, ..Default::default() }.into(),
+        Request::ConsumerGroupHeartbeat(_) => {
+            ConsumerGroupHeartbeatResponse { error_code, ..Default::default() }.into()
+        }
         Request::OffsetDelete(_) => {
             OffsetDeleteResponse { error_code, ..Default::default() }.into()
         }
@@ -79,6 +83,9 @@ pub(crate) fn fail(response: &mut Response<'_>, error: ErrorCode) {
             *body = SyncGroupResponse { error_code, ..Default::default() };
         }
         Response::LeaveGroup(body) => body.error_code = error_code,
+        Response::ConsumerGroupHeartbeat(body) => {
+            *body = ConsumerGroupHeartbeatResponse { error_code, ..Default::default() };
+        }
         Response::OffsetDelete(body) => body.error_code = error_code,
         Response::OffsetCommit(body) => {
             let partitions = body.topics.iter_mut().flat_map(|topic| &mut topic.partitions);

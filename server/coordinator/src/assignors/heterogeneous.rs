@@ -32,8 +32,10 @@ pub(super) struct Heterogeneous {
     /// For each audience, how many moves there had been when its members were found even.
     even_at: Vec<Option<usize>>,
     moves: usize,
-    /// Which audience was the last to hear each member; see [`Self::scan`].
-    heard: Vec<usize>,
+    /// The audience whose members were marked last, in `marked`.
+    audience: Option<usize>,
+    /// An audience that each member is in.
+    marked: Vec<usize>,
     levels: Levels,
     holdings: Holdings,
     pass: Pass,
@@ -95,7 +97,8 @@ impl Heterogeneous {
             is_changed: alloc::vec![false; members.len()],
             even_at: alloc::vec![None; audiences.len()],
             moves: 0,
-            heard: alloc::vec![usize::MAX; members.len()],
+            audience: None,
+            marked: alloc::vec![usize::MAX; members.len()],
             levels: Levels::default(),
             holdings: Holdings::new(members.len()),
             pass: Pass::Scan(0),
@@ -134,16 +137,16 @@ impl Heterogeneous {
         };
         self.pass = Pass::Scan(next + 1);
         let subscribers = self.audiences.list(topic.audience);
-        if self.heard[subscribers[0] as usize] != topic.audience {
+        if self.audience.replace(topic.audience) != Some(topic.audience) {
             for place in subscribers {
-                self.heard[*place as usize] = topic.audience;
+                self.marked[*place as usize] = topic.audience;
             }
         }
         let owners = &target.topic_at(topic.index).owners;
         for (partition, slot) in topic.owners.iter_mut().enumerate() {
             let owner = owners.get(partition).and_then(|owner| self.places.get(*owner as usize));
             let place = owner.copied().unwrap_or(NOBODY);
-            if self.heard.get(place as usize) == Some(&topic.audience) {
+            if self.marked.get(place as usize) == Some(&topic.audience) {
                 *slot = place;
                 self.loads[place as usize] += 1;
             } else {

@@ -6,15 +6,22 @@ use crate::java_order::Buckets;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
-/// Topics as a `HashSet<Uuid>` gives them that was copied from another.
+/// The topics of a subscription as a `HashSet<Uuid>` gives them that was filled in the order of the set
+/// of their names.
 pub(super) fn topics_in_hash_order(
     topics: &[TopicIndex],
     target: &TargetAssignment,
 ) -> Vec<TopicIndex> {
     let buckets = buckets_of_copy(topics.len());
     let mut ordered = topics.to_vec();
-    ordered.sort_by_cached_key(|topic| buckets.of_hash(uuid_hash(target.topic_id(*topic))));
+    ordered.sort_by_cached_key(|topic| place_of(*topic, buckets, target));
     ordered
+}
+
+/// The bucket of a topic's id, and of its name.
+fn place_of(topic: TopicIndex, buckets: Buckets, target: &TargetAssignment) -> (usize, usize) {
+    let topic = target.topic_at(topic);
+    (buckets.of_hash(uuid_hash(topic.id)), buckets.of_hash(topic.name_hash))
 }
 
 /// Puts the partitions of one member, which ascend, in the order of the maps and sets that Kafka reads
@@ -24,7 +31,7 @@ pub(super) fn in_record_order(partitions: &mut Vec<TopicPartition>, target: &Tar
     topics.grow_to_hold(partitions.chunk_by(|a, b| a.topic == b.topic).count());
     let mut keyed = Vec::with_capacity(partitions.len());
     for of_topic in partitions.chunk_by(|a, b| a.topic == b.topic) {
-        let topic = topics.of_hash(uuid_hash(target.topic_id(of_topic[0].topic)));
+        let topic = place_of(of_topic[0].topic, topics, target);
         let buckets = buckets_of_copy(of_topic.len());
         let key = |at: &TopicPartition| (topic, at.topic, buckets.of_hash(at.partition));
         keyed.extend(of_topic.iter().map(|at| (key(at), *at)));

@@ -25,7 +25,7 @@ mod heterogeneous;
 mod homogeneous;
 mod java_sets;
 mod levels;
-mod order;
+pub(crate) mod order;
 mod range;
 mod target;
 

@@ -8,6 +8,7 @@ use super::{MemberIndex, NOBODY};
 use crate::java_order::Buckets;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::mem;
 
 /// Members in Kafka's order. Those who joined since the last look wait apart, so that a look costs
@@ -18,6 +19,8 @@ pub(crate) struct VisitOrder {
     joined: BTreeSet<Visit>,
     /// How many in `sorted` have left.
     left: usize,
+    /// The most members that were ever in the long-lived table.
+    most: usize,
     buckets: Buckets,
     slots: Slots,
 }
@@ -27,7 +30,8 @@ pub(crate) struct VisitOrder {
 struct Visit {
     bucket: u32,
     slot: u32,
-    joined: u64,
+    /// Who came last comes first in a slot.
+    joined: Reverse<u64>,
     hash: u32,
     member: MemberIndex,
 }
@@ -40,6 +44,7 @@ impl VisitOrder {
 
     /// Takes the same arguments as [`Self::insert`].
     pub(crate) fn remove(&mut self, member: MemberIndex, hash: u32, joined: u64) {
+        self.most = self.most.max(self.len());
         let visit = self.visit(member, hash, joined);
         if !self.joined.remove(&visit)
             && let Ok(at) = self.sorted.binary_search_by_key(&visit.place(), Visit::place)
@@ -52,12 +57,12 @@ impl VisitOrder {
     /// The members as Kafka visits them for a request of `joining`, who is not yet in the long-lived
     /// table.
     pub(crate) fn look(&mut self, joining: Option<MemberIndex>) -> Vec<MemberIndex> {
-        let len = self.sorted.len() - self.left + self.joined.len();
-        let earlier = len.saturating_sub(usize::from(joining.is_some()));
+        let len = self.len();
+        self.most = self.most.max(len.saturating_sub(usize::from(joining.is_some())));
         let sizes = (self.buckets, self.slots);
         self.buckets = Buckets::default();
         self.buckets.grow_to_hold(len);
-        self.slots.grow_to_hold(earlier);
+        self.slots.grow_to_hold(self.most);
         if sizes == (self.buckets, self.slots) {
             self.merge();
         } else {
@@ -66,9 +71,13 @@ impl VisitOrder {
         self.with_last(joining)
     }
 
+    fn len(&self) -> usize {
+        self.sorted.len() - self.left + self.joined.len()
+    }
+
     fn visit(&self, member: MemberIndex, hash: u32, joined: u64) -> Visit {
         let bucket = self.buckets.of_hash(hash) as u32;
-        Visit { bucket, slot: self.slots.of_hash(hash), joined, hash, member }
+        Visit { bucket, slot: self.slots.of_hash(hash), joined: Reverse(joined), hash, member }
     }
 
     fn merge(&mut self) {
@@ -93,7 +102,7 @@ impl VisitOrder {
         let all = mem::take(&mut self.sorted).into_iter().chain(joined);
         let there = all.filter(|visit| visit.member != NOBODY);
         let mut sorted: Vec<_> =
-            there.map(|visit| self.visit(visit.member, visit.hash, visit.joined)).collect();
+            there.map(|visit| self.visit(visit.member, visit.hash, visit.joined.0)).collect();
         sorted.sort_unstable();
         (self.sorted, self.left) = (sorted, 0);
     }
@@ -111,7 +120,7 @@ impl VisitOrder {
 }
 
 impl Visit {
-    fn place(&self) -> (u32, u32, u64) {
+    fn place(&self) -> (u32, u32, Reverse<u64>) {
         (self.bucket, self.slot, self.joined)
     }
 }
@@ -119,7 +128,7 @@ impl Visit {
 /// The size of Kafka's long-lived table (`TimelineHashMap`), as a power of two. It doubles before an
 /// entry is written that may make it more than four thirds full, and never shrinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Slots(u32);
+pub(crate) struct Slots(u32);
 
 impl Default for Slots {
     fn default() -> Self {
@@ -129,14 +138,14 @@ impl Default for Slots {
 
 impl Slots {
     /// Each of the `len` members was written twice at least: as it joined, and with its assignment.
-    fn grow_to_hold(&mut self, len: usize) {
+    pub(crate) fn grow_to_hold(&mut self, len: usize) {
         while (len + 1) * 3 > 4 << self.0 {
             self.0 += 1;
         }
     }
 
     /// Fibonacci hashing (`BaseHashTable.findSlot`): the top bits of the product.
-    fn of_hash(self, hash: u32) -> u32 {
+    pub(crate) fn of_hash(self, hash: u32) -> u32 {
         let product = i64::from(hash as i32).wrapping_mul(-7_046_029_254_386_353_131) as u64;
         (product >> (64 - self.0)) as u32
     }

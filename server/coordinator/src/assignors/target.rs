@@ -36,6 +36,8 @@ pub struct TargetAssignment {
 #[derive(Debug, Default)]
 pub(super) struct Topic {
     pub(super) id: Uuid,
+    /// The Java hash code of its name.
+    pub(super) name_hash: u32,
     /// How many partitions there are.
     pub(super) count: u32,
     /// By partition, [`NOBODY`] where it has none; as long as some member owns partitions.
@@ -90,6 +92,15 @@ impl TargetAssignment {
         self.topics[topic as usize] = Topic { id, ..Topic::default() };
         self.topics_by_id.insert(id, topic);
         topic
+    }
+
+    /// Says what a topic is called: where Kafka finds two topics in one bucket of a hash table, their
+    /// names decide which comes first.
+    ///
+    /// # Panics
+    /// If the index holds no topic.
+    pub fn set_name(&mut self, topic: TopicIndex, name: &str) {
+        self.topics[topic as usize].name_hash = hash_code(name);
     }
 
     /// The index of a topic that has one.

@@ -104,6 +104,10 @@ impl ClassicGroup {
         self.state
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.state == State::Empty
+    }
+
     /// Empty if no member ever joined.
     pub(crate) fn protocol_type(&self) -> &str {
         self.protocol_type.as_deref().unwrap_or_default()

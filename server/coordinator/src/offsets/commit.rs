@@ -1,6 +1,7 @@
 //! OffsetCommit: one record for each offset that is taken.
 
 use super::Offsets;
+use crate::config::Config;
 use crate::context::Topics;
 use crate::limits::GROUP_OFFSETS_MAX;
 use crate::text::owned;
@@ -17,7 +18,7 @@ use muster_codec::{ErrorCode, Str, Uuid};
 const DEFAULT_RETENTION: i64 = -1;
 
 /// The first version that names topics by their id.
-const TOPIC_IDS_FROM: i16 = 10;
+pub(crate) const TOPIC_IDS_FROM: i16 = 10;
 
 /// Answers a commit to a group: one that takes it has `offsets`, one that does not a reason.
 ///
@@ -111,8 +112,8 @@ impl<'r> Commit<'_, '_, 'r> {
         topic: &str,
         partition: &OffsetCommitRequestPartition<'_>,
     ) -> Option<ErrorCode> {
-        let metadata = partition.committed_metadata.as_deref().unwrap_or_default();
-        if is_too_large(metadata, self.turn.config.offset_metadata_max_bytes) {
+        let metadata = partition.committed_metadata.as_deref();
+        if is_metadata_too_large(self.turn.config, metadata) {
             return Some(ErrorCode::OffsetMetadataTooLarge);
         }
         let full = offsets.len + self.turn.output.records.len() >= GROUP_OFFSETS_MAX
@@ -155,7 +156,8 @@ fn refuse(
 }
 
 /// Kafka counts the characters of a Java string, not bytes, whatever the config's name says.
-fn is_too_large(metadata: &str, max: i32) -> bool {
-    let max = usize::try_from(max).unwrap_or(0);
+pub(crate) fn is_metadata_too_large(config: &Config, metadata: Option<&str>) -> bool {
+    let metadata = metadata.unwrap_or_default();
+    let max = usize::try_from(config.offset_metadata_max_bytes).unwrap_or(0);
     metadata.len() > max && metadata.encode_utf16().count() > max
 }

@@ -96,9 +96,10 @@ impl Code {
         self.instructions[place] = Instruction::Jump((to - place) as u32);
     }
 
-    /// Makes what begins at this kept place, and goes on to the end, one that may come again.
+    /// Makes what begins at this kept place, and goes on to the end, one that may come again. It comes
+    /// again from behind the place: what may yet stand there is not part of it.
     pub(super) fn make_repeatable(&mut self, place: usize) -> Result<(), RegexError> {
-        let back = (self.len() - place) as u32;
+        let back = (self.len() - place - 1) as u32;
         self.push(Instruction::Again(back))
     }
 

@@ -5,10 +5,12 @@ use crate::forms::{self, RecordBytes, Result};
 use crate::ids::SeededIds;
 use crate::outcome::Outcome;
 use crate::scope::Asked;
-use crate::world::{World, config};
+use crate::world::{World, config, group_overrides};
 use muster_codec::records::GroupRecord;
 use muster_codec::{ApiKey, Reader, Request};
-use muster_coordinator::{Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId};
+use muster_coordinator::{
+    Caller, Config, Context, Coordinator, DeletedTopic, GroupOverrides, Output, RequestId,
+};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +22,7 @@ pub struct Muster {
     coordinator: Coordinator,
     topics: World,
     ids: SeededIds,
+    configured: BTreeMap<String, GroupOverrides>,
     now: i64,
     log: Vec<(u64, String, RecordBytes)>,
     position: u64,
@@ -50,6 +53,7 @@ impl Muster {
             coordinator,
             topics,
             ids: SeededIds::new(op["uuid_seed"].as_u64()),
+            configured: BTreeMap::new(),
             now,
             log: Vec::new(),
             position: 0,
@@ -88,6 +92,7 @@ impl Muster {
             (Some("reload"), _) => self.reload()?,
             (Some("replay"), _) => self.replace_log(&op["records"])?,
             (Some("dump"), _) => self.dump()?,
+            (Some("group_config"), _) => self.configure(op),
             _ => {}
         }
         if !self.background_held {
@@ -223,6 +228,13 @@ impl Muster {
         self.outcome.answers.extend(sent.map(|(_, id, response)| (id, response)));
     }
 
+    fn configure(&mut self, op: &Value) {
+        let group = op["group"].as_str().unwrap_or_default();
+        let overrides = group_overrides(op);
+        self.coordinator.set_group_config(group, overrides);
+        self.configured.insert(group.to_owned(), overrides);
+    }
+
     fn hold(&mut self, op: &Value) {
         self.background_held = op["background"].as_bool().unwrap_or(self.background_held);
         self.held = op["commit"].as_bool().unwrap_or(self.held);
@@ -261,6 +273,9 @@ impl Muster {
         self.lost.clear();
         self.committed = self.position;
         self.coordinator = Coordinator::new(self.config.clone());
+        for (group, overrides) in &self.configured {
+            self.coordinator.set_group_config(group, *overrides);
+        }
         for (position, _, bytes) in &self.log {
             self.coordinator.replay(&read(bytes)?, *position);
         }
@@ -281,7 +296,12 @@ impl Muster {
         let listed = self.ask(ApiKey::ListGroups, 5, &json!({}))?;
         for group in listed["groups"].as_array().into_iter().flatten() {
             let id = &group["groupId"];
-            let described = self.ask(ApiKey::DescribeGroups, 6, &json!({"groups": [id]}))?;
+            let described = match group["groupType"].as_str() {
+                Some("consumer") => {
+                    self.ask(ApiKey::ConsumerGroupDescribe, 1, &json!({"groupIds": [id]}))?
+                }
+                _ => self.ask(ApiKey::DescribeGroups, 6, &json!({"groups": [id]}))?,
+            };
             let all = json!({"groups": [{"groupId": id, "topics": null}]});
             let fetched = self.ask(ApiKey::OffsetFetch, 9, &all)?;
             let state = json!({

@@ -63,11 +63,15 @@ impl Outcome {
         self.sort_runs();
     }
 
-    /// The order of records of one type, written at once, means nothing.
+    /// The order of records of one type, written at once, means nothing; nor does the order of
+    /// members that are removed at once.
     fn sort_runs(&mut self) {
         for records in self.records.values_mut() {
             for run in records.chunk_by_mut(|a, b| run_of(a) == run_of(b)) {
-                run.sort_by_cached_key(|record| record["key"].to_string());
+                match removed_member(&run[0]).is_some() {
+                    true => run.sort_by_cached_key(|it| removed_member(it).map(str::to_owned)),
+                    false => run.sort_by_cached_key(|record| record["key"].to_string()),
+                }
             }
         }
     }
@@ -91,11 +95,22 @@ fn kafka_answers(line: &Line) -> impl Iterator<Item = (&str, &Value)> {
 fn kafka_state(state: &Value) -> Result<Value> {
     let mut state = state.clone();
     let described = json!({"groups": [state["described"].take()]});
-    let mut described = forms::kafka_response(ApiKey::DescribeGroups, 6, &described)?;
+    let (api, version) = match state["type"].as_str() {
+        Some("consumer") => (ApiKey::ConsumerGroupDescribe, 1),
+        _ => (ApiKey::DescribeGroups, 6),
+    };
+    let mut described = forms::kafka_response(api, version, &described)?;
     state["described"] = described["groups"][0].take();
     Ok(state)
 }
 
 fn run_of(record: &Value) -> (&Value, bool) {
-    (&record["type"], record["value"].is_null())
+    match removed_member(record) {
+        Some(_) => (&Value::Null, true),
+        None => (&record["type"], record["value"].is_null()),
+    }
+}
+
+fn removed_member(record: &Value) -> Option<&str> {
+    record["key"]["data"]["memberId"].as_str().filter(|_| record["value"].is_null())
 }

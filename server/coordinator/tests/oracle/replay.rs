@@ -117,7 +117,7 @@ impl Replay {
                 self.append_fails |= line.input.get("append").is_some();
                 return Ok(());
             }
-            "end_txn" | "background" | "group_config" => {
+            "end_txn" | "background" => {
                 self.report.argued.meet("other-protocol-request");
                 return Ok(());
             }
@@ -365,8 +365,8 @@ fn unanswered(lines: &[Line]) -> HashSet<String> {
 /// Whether Kafka answers it from the committed state.
 fn reads(asked: &Asked) -> bool {
     let stable = asked.body["requireStable"] == true;
-    matches!(asked.api, ApiKey::ListGroups | ApiKey::DescribeGroups)
-        || asked.api == ApiKey::OffsetFetch && !stable
+    let describes = [ApiKey::ListGroups, ApiKey::DescribeGroups, ApiKey::ConsumerGroupDescribe];
+    describes.contains(&asked.api) || asked.api == ApiKey::OffsetFetch && !stable
 }
 
 fn uncommitted(subject: &mut impl Subject) -> bool {

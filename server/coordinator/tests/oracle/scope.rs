@@ -1,4 +1,5 @@
-//! What of a transcript is compared: what muster serves, on groups of the classic protocol.
+//! What of a transcript is compared: what muster serves, on groups of the classic and the consumer
+//! protocol.
 
 use crate::forms::{self, error_codes};
 use crate::transcript::Line;
@@ -78,7 +79,7 @@ impl Scope {
             let transactional = batch.get("producer_id").is_some();
             for record in batch["records"].as_array().into_iter().flatten() {
                 let group = group_of(record);
-                let foreign = transactional || !is_classic(record);
+                let foreign = transactional || !is_served(record);
                 if foreign && self.foreign.insert(group.to_owned()) {
                     left.push(group.to_owned());
                 }
@@ -146,14 +147,15 @@ pub fn group_of(record: &Value) -> &str {
     key["group"].as_str().or(key["groupId"].as_str()).unwrap_or_default()
 }
 
-fn is_classic(record: &Value) -> bool {
-    matches!(record["type"].as_str(), Some("OFFSET_COMMIT" | "GROUP_METADATA"))
+fn is_served(record: &Value) -> bool {
+    record["type"].as_str().is_some_and(forms::serves)
 }
 
 fn group_list(api: ApiKey, body: &mut Value) -> Option<&mut Vec<Value>> {
     let list = match api {
         ApiKey::DeleteGroups => "groupsNames",
         ApiKey::DescribeGroups | ApiKey::OffsetFetch => "groups",
+        ApiKey::ConsumerGroupDescribe => "groupIds",
         _ => return None,
     };
     body.get_mut(list)?.as_array_mut()

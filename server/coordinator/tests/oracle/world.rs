@@ -1,14 +1,20 @@
 //! The topics and the configs that a transcript sets.
 
 use muster_codec::Uuid;
-use muster_coordinator::{Config, Topics};
+use muster_coordinator::assignors::Assignor;
+use muster_coordinator::{Config, GroupOverrides, MigrationPolicy, Topics};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// The topics as the last `new` or `topics` operation left them.
 #[derive(Debug, Default)]
 pub struct World {
     topics: Vec<Topic>,
     made: u64,
+    /// By the broker.
+    racks: BTreeMap<i64, String>,
+    version: i64,
+    version_of_newest: i64,
 }
 
 #[derive(Debug)]
@@ -16,11 +22,19 @@ struct Topic {
     name: String,
     id: Uuid,
     partitions: i32,
+    /// The brokers of each partition; broker 0 alone if it does not say.
+    replicas: Vec<Vec<i64>>,
 }
 
 impl World {
     /// Deletes, then makes or grows topics; gives the names and ids of those deleted.
     pub fn change(&mut self, op: &Value) -> Vec<(String, Uuid)> {
+        self.version += 1;
+        for broker in op["brokers"].as_array().into_iter().flatten() {
+            if let (Some(id), Some(rack)) = (broker["id"].as_i64(), broker["rack"].as_str()) {
+                self.racks.insert(id, rack.to_owned());
+            }
+        }
         let named = |name: &Value| op["delete"].as_array().is_some_and(|all| all.contains(name));
         let gone = |topic: &mut Topic| named(&Value::from(topic.name.as_str()));
         let deleted =
@@ -34,15 +48,24 @@ impl World {
     fn make_or_grow(&mut self, entry: &Value) {
         let name = entry["name"].as_str().unwrap();
         let partitions = entry["partitions"].as_i64().unwrap() as i32;
+        let replicas: Option<Vec<Vec<i64>>> =
+            serde_json::from_value(entry["replicas"].clone()).unwrap_or_default();
+        let of = |partition: i32| match &replicas {
+            Some(replicas) => replicas[partition as usize].clone(),
+            None => vec![0],
+        };
         if let Some(topic) = self.topics.iter_mut().find(|topic| topic.name == name) {
+            topic.replicas.extend((topic.partitions..partitions).map(of));
             topic.partitions = topic.partitions.max(partitions);
             return;
         }
+        self.version_of_newest = self.version;
         let id = match entry["id"].as_str() {
             Some(id) => Uuid::parse(id).unwrap(),
             None => self.numbered_id(),
         };
-        self.topics.push(Topic { name: name.to_owned(), id, partitions });
+        let replicas = (0..partitions).map(of).collect();
+        self.topics.push(Topic { name: name.to_owned(), id, partitions, replicas });
     }
 
     /// The id that the oracle gives to a topic without one.
@@ -66,6 +89,30 @@ impl Topics for World {
 
     fn partitions(&self, name: &str) -> Option<i32> {
         self.topics.iter().find(|topic| topic.name == name).map(|topic| topic.partitions)
+    }
+
+    fn version(&self) -> i64 {
+        self.version
+    }
+
+    fn version_of_newest(&self) -> i64 {
+        self.version_of_newest
+    }
+
+    fn names_after(&self, name: Option<&str>) -> Box<dyn Iterator<Item = &str> + '_> {
+        let mut names: Vec<&str> = self.topics.iter().map(|topic| topic.name.as_str()).collect();
+        names.sort_unstable();
+        names.retain(|it| name.is_none_or(|name| *it > name));
+        Box::new(names.into_iter())
+    }
+
+    fn racks(&self, name: &str, partition: i32) -> Vec<&str> {
+        let topic = self.topics.iter().find(|topic| topic.name == name);
+        let replicas = topic.and_then(|topic| topic.replicas.get(partition as usize));
+        let racks = replicas.into_iter().flatten().filter_map(|id| self.racks.get(id));
+        let mut racks: Vec<&str> = racks.map(String::as_str).collect();
+        racks.sort_unstable();
+        racks
     }
 }
 
@@ -94,11 +141,46 @@ fn set(config: &mut Config, name: &str, value: &str) {
         "offsets.retention.check.interval.ms" => {
             config.offsets_retention_check_interval_ms = number();
         }
+        "group.consumer.session.timeout.ms" => {
+            config.group_consumer_session_timeout_ms = number() as i32;
+        }
+        "group.consumer.heartbeat.interval.ms" => {
+            config.group_consumer_heartbeat_interval_ms = number() as i32;
+        }
+        "group.consumer.assignment.interval.ms" => {
+            config.group_consumer_assignment_interval_ms = number() as i32;
+        }
+        "group.consumer.max.size" => config.group_consumer_max_size = number() as i32,
+        "group.consumer.regex.refresh.interval.ms" => {
+            config.group_consumer_regex_refresh_interval_ms = number() as i32;
+        }
+        "group.consumer.migration.policy" => {
+            config.group_consumer_migration_policy = MigrationPolicy::by_name(value).unwrap();
+        }
+        "group.consumer.assignors" => {
+            let names = value.split(',');
+            config.group_consumer_assignors =
+                names.map(|name| Assignor::by_name(name.trim()).unwrap()).collect();
+        }
         _ => assert!(
             ["group.consumer.", "group.share.", "group.streams."]
                 .iter()
                 .any(|prefix| name.starts_with(prefix)),
             "a config that the harness does not know: {name}"
         ),
+    }
+}
+
+/// The configs of a `group_config` operation that muster's coordinator obeys.
+pub fn group_overrides(op: &Value) -> GroupOverrides {
+    let number = |name: &str| {
+        let value = &op["configs"][name];
+        let text = value.as_str().and_then(|text| text.parse().ok());
+        text.or_else(|| value.as_i64().map(|number| number as i32))
+    };
+    GroupOverrides {
+        consumer_session_timeout_ms: number("consumer.session.timeout.ms"),
+        consumer_heartbeat_interval_ms: number("consumer.heartbeat.interval.ms"),
+        consumer_assignment_interval_ms: number("consumer.assignment.interval.ms"),
     }
 }

@@ -2,8 +2,11 @@
 
 use crate::ids::short;
 use muster_codec::consumer_protocol::ConsumerProtocolSubscription;
-use muster_codec::records::{GroupMetadataValue, GroupRecord};
-use muster_codec::{ErrorCode, Response};
+use muster_codec::records::{
+    ConsumerGroupCurrentMemberAssignmentValue, ConsumerGroupMemberMetadataValue,
+    ConsumerGroupOwnedTopicPartitions, GroupMetadataValue, GroupRecord,
+};
+use muster_codec::{ErrorCode, Response, Uuid};
 
 pub fn record(record: &GroupRecord<'_>) -> String {
     match record {
@@ -32,7 +35,73 @@ pub fn record(record: &GroupRecord<'_>) -> String {
         GroupRecord::GroupMetadata(key, Some(value)) => {
             format!("  group {} {}", key.group, metadata(value))
         }
+        GroupRecord::ConsumerGroupMetadata(key, Some(value)) => {
+            format!("  group {} epoch {}", key.group_id, value.epoch)
+        }
+        GroupRecord::ConsumerGroupMetadata(key, None) => format!("  group {} gone", key.group_id),
+        GroupRecord::ConsumerGroupPartitionMetadata(key, value) => {
+            format!("  partitions of {} {}", key.group_id, there(value))
+        }
+        GroupRecord::ConsumerGroupMemberMetadata(key, value) => match value {
+            Some(value) => format!("  member {} {}", short(&key.member_id), profile(value)),
+            None => format!("  member {} gone", short(&key.member_id)),
+        },
+        GroupRecord::ConsumerGroupTargetAssignmentMetadata(key, value) => match value {
+            Some(value) => format!("  target of {} epoch {}", key.group_id, value.assignment_epoch),
+            None => format!("  target of {} gone", key.group_id),
+        },
+        GroupRecord::ConsumerGroupTargetAssignmentMember(key, value) => match value {
+            Some(value) => {
+                let topics = value.topic_partitions.iter();
+                let topics = topics.map(|it| partitions(&it.topic_id, &it.partitions));
+                format!("  target {}{}", short(&key.member_id), topics.collect::<String>())
+            }
+            None => format!("  target {} gone", short(&key.member_id)),
+        },
+        GroupRecord::ConsumerGroupCurrentMemberAssignment(key, value) => match value {
+            Some(value) => format!("  current {} {}", short(&key.member_id), current(value)),
+            None => format!("  current {} gone", short(&key.member_id)),
+        },
+        GroupRecord::ConsumerGroupRegularExpression(key, value) => match value {
+            Some(value) => {
+                format!("  regex {} matches {}", key.regular_expression, value.topics.join(" "))
+            }
+            None => format!("  regex {} gone", key.regular_expression),
+        },
     }
+}
+
+fn there<T>(value: &Option<T>) -> &'static str {
+    if value.is_some() { "there" } else { "gone" }
+}
+
+fn profile(value: &ConsumerGroupMemberMetadataValue<'_>) -> String {
+    let instance = value.instance_id.as_deref().map(|it| format!("({it})")).unwrap_or_default();
+    let regex = value.subscribed_topic_regex.as_deref().filter(|it| !it.is_empty());
+    let regex = regex.map(|it| format!(" /{it}/")).unwrap_or_default();
+    let classic = if value.classic_member_metadata.0.is_some() { " classic" } else { "" };
+    let topics = value.subscribed_topic_names.join(",");
+    format!("{instance}[{topics}]{regex} {}{classic}", value.rebalance_timeout_ms)
+}
+
+fn current(value: &ConsumerGroupCurrentMemberAssignmentValue) -> String {
+    let state = match value.state {
+        0 => "stable",
+        1 => "unrevoked",
+        2 => "unreleased",
+        _ => "unknown",
+    };
+    let of = |all: &[ConsumerGroupOwnedTopicPartitions]| -> String {
+        all.iter().map(|it| partitions(&it.topic_id, &it.partitions)).collect()
+    };
+    let revoking = of(&value.partitions_pending_revocation);
+    let revoking = if revoking.is_empty() { revoking } else { format!(" revoking{revoking}") };
+    let (epoch, assigned) = (value.member_epoch, of(&value.assigned_partitions));
+    format!("{state} {epoch} after {}{assigned}{revoking}", value.previous_member_epoch)
+}
+
+fn partitions(topic_id: &Uuid, partitions: &[i32]) -> String {
+    format!(" {}:{partitions:?}", topic_id.0[15]).replace(", ", ",")
 }
 
 fn metadata(value: &GroupMetadataValue<'_>) -> String {

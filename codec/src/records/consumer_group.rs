@@ -1,0 +1,143 @@
+//! Kafka's coordinator records of consumer groups (KIP-848). All are of version 0.
+
+use crate::declare::message;
+use crate::field::{Field, Version};
+use crate::types::{Bytes, Str, Uuid};
+use crate::wire::{Reader, Result, put_uvarint};
+
+message! {
+    /// Types 3, 4 and 6: what there is once in a group.
+    pub struct ConsumerGroupKey<'a> {
+        group_id: Str<'a>, 0..;
+    }
+
+    /// Types 5, 7 and 8: what there is once for each member.
+    pub struct ConsumerGroupMemberKey<'a> {
+        group_id: Str<'a>, 0..;
+        member_id: Str<'a>, 0..;
+    }
+
+    /// Type 16.
+    pub struct ConsumerGroupRegularExpressionKey<'a> {
+        group_id: Str<'a>, 0..;
+        regular_expression: Str<'a>, 0..;
+    }
+
+    /// Type 3.
+    pub struct ConsumerGroupMetadataValue {
+        epoch: i32, 0..;
+        /// Of the topics that are subscribed to (KIP-1101).
+        metadata_hash: i64, 0.., tag 0;
+    }
+
+    /// Type 4: what the hash in type 3 has replaced since Kafka 4.1.
+    pub struct ConsumerGroupPartitionMetadataValue<'a> {
+        topics: Vec<ConsumerGroupTopicMetadata<'a>>, 0..;
+    }
+
+    pub struct ConsumerGroupTopicMetadata<'a> {
+        topic_id: Uuid, 0..;
+        topic_name: Str<'a>, 0..;
+        num_partitions: i32, 0..;
+        partition_metadata: Vec<ConsumerGroupPartitionRacks<'a>>, 0..;
+    }
+
+    pub struct ConsumerGroupPartitionRacks<'a> {
+        partition: i32, 0..;
+        racks: Vec<Str<'a>>, 0..;
+    }
+
+    /// Type 5.
+    pub struct ConsumerGroupMemberMetadataValue<'a> {
+        instance_id: Option<Str<'a>>, 0..;
+        rack_id: Option<Str<'a>>, 0..;
+        client_id: Str<'a>, 0..;
+        client_host: Str<'a>, 0..;
+        subscribed_topic_names: Vec<Str<'a>>, 0..;
+        subscribed_topic_regex: Option<Str<'a>>, 0..;
+        rebalance_timeout_ms: i32 = -1, 0..;
+        server_assignor: Option<Str<'a>>, 0..;
+        /// Of a member that uses the classic protocol.
+        classic_member_metadata: MaybeClassic<'a> = MaybeClassic::unsaid(), 0.., tag 0;
+    }
+
+    pub struct ClassicMemberMetadata<'a> {
+        session_timeout_ms: i32, 0..;
+        supported_protocols: Vec<ClassicProtocol<'a>>, 0..;
+    }
+
+    pub struct ClassicProtocol<'a> {
+        name: Str<'a>, 0..;
+        metadata: Bytes<'a>, 0..;
+    }
+
+    /// Type 6.
+    pub struct ConsumerGroupTargetAssignmentMetadataValue {
+        assignment_epoch: i32, 0..;
+        /// When the assignment was computed (KIP-1263).
+        assignment_timestamp: i64, 0.., tag 0;
+    }
+
+    /// Type 7.
+    pub struct ConsumerGroupTargetAssignmentMemberValue {
+        topic_partitions: Vec<ConsumerGroupTargetTopicPartitions>, 0..;
+    }
+
+    pub struct ConsumerGroupTargetTopicPartitions {
+        topic_id: Uuid, 0..;
+        partitions: Vec<i32>, 0..;
+    }
+
+    /// Type 8.
+    pub struct ConsumerGroupCurrentMemberAssignmentValue {
+        member_epoch: i32, 0..;
+        previous_member_epoch: i32, 0..;
+        state: i8, 0..;
+        assigned_partitions: Vec<ConsumerGroupOwnedTopicPartitions>, 0..;
+        partitions_pending_revocation: Vec<ConsumerGroupOwnedTopicPartitions>, 0..;
+    }
+
+    pub struct ConsumerGroupOwnedTopicPartitions {
+        topic_id: Uuid, 0..;
+        partitions: Vec<i32>, 0..;
+        /// As long as `partitions`: with which epoch the member got each (KIP-1251).
+        assignment_epochs: Option<Vec<i32>>, 0.., tag 0;
+    }
+
+    /// Type 16: the topics that an expression matches.
+    pub struct ConsumerGroupRegularExpressionValue<'a> {
+        topics: Vec<Str<'a>>, 0..;
+        version: i64, 0..;
+        timestamp: i64, 0..;
+    }
+}
+
+/// What a member of the classic protocol has, or nothing. In a tagged field a structure that is null
+/// has one byte, 0; and Kafka takes a field that is absent for an empty structure, so that null is
+/// always written.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+pub struct MaybeClassic<'a>(pub Option<ClassicMemberMetadata<'a>>);
+
+impl MaybeClassic<'_> {
+    /// What a record means that lacks the field.
+    fn unsaid() -> Self {
+        Self(Some(ClassicMemberMetadata::default()))
+    }
+}
+
+impl<'a> Field<'a> for MaybeClassic<'a> {
+    fn read(reader: &mut Reader<'a>, version: Version) -> Result<Self> {
+        match reader.uvarint()? {
+            0 => Ok(Self(None)),
+            _ => Field::read(reader, version).map(Some).map(Self),
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>, version: Version) {
+        put_uvarint(out, u32::from(self.0.is_some()));
+        if let Some(classic) = &self.0 {
+            classic.write(out, version);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! A group that our assignors and Kafka's compute side by side. `KafkaAssignors.java` is Kafka's side.
+
+use muster_codec::Uuid;
+use muster_coordinator::assignors::{
+    Assignor, Change, Computation, MemberIndex, SubscriptionType, TargetAssignment, TopicIndex,
+};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// By member id: what a topic's id and its partitions are, ascending.
+pub(crate) type Targets = BTreeMap<String, BTreeMap<[u8; 16], Vec<u32>>>;
+
+/// What one computation gave.
+pub(crate) struct Outcome {
+    /// The median time of the assignor alone.
+    pub(crate) time: Duration,
+    /// The members that changed, with what they have now.
+    pub(crate) changes: Targets,
+}
+
+/// Kafka's assignors in a process of their own.
+pub(crate) struct Kafka {
+    process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Kafka {
+    /// `jars` is the folder of Kafka's jars.
+    pub(crate) fn start(jars: &Path) -> Self {
+        let source =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/kafka/KafkaAssignors.java");
+        let mut process = Command::new("java")
+            .arg("-Xmx2g")
+            .arg("-cp")
+            .arg(jars.join("*"))
+            .arg(source)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let input = process.stdin.take().unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        Self { process, input, output }
+    }
+
+    fn tell(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        self.input.flush().unwrap();
+        let mut time = Duration::ZERO;
+        let mut changes = Targets::new();
+        loop {
+            let mut line = String::new();
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "Kafka's side is gone");
+            let mut fields = line.split_ascii_whitespace();
+            match fields.next().unwrap() {
+                "time" => time = Duration::from_nanos(fields.next().unwrap().parse().unwrap()),
+                "change" => {
+                    let member = fields.next().unwrap().to_owned();
+                    changes.insert(member, fields.map(topic_partitions).collect());
+                }
+                _ => return Outcome { time, changes },
+            }
+        }
+    }
+}
+
+impl Drop for Kafka {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn topic_partitions(field: &str) -> ([u8; 16], Vec<u32>) {
+    let (topic, partitions) = field.split_once(':').unwrap();
+    let id = u128::from_str_radix(topic, 16).unwrap().to_be_bytes();
+    (id, partitions.split(',').map(|number| number.parse().unwrap()).collect())
+}
+
+/// One group on both sides.
+#[derive(Default)]
+pub(crate) struct Group {
+    pub(crate) target: TargetAssignment,
+    members: Vec<Option<String>>,
+    /// By number: its id, and how many partitions it has.
+    topics: Vec<(Uuid, u32)>,
+    pub(crate) kafka: Option<Kafka>,
+}
+
+impl Group {
+    pub(crate) fn with_kafka(mut kafka: Kafka) -> Self {
+        kafka.tell("reset");
+        Self { kafka: Some(kafka), ..Self::default() }
+    }
+
+    /// A new topic, or more partitions for it.
+    pub(crate) fn topic(&mut self, number: usize, partitions: u32) {
+        let id = u128::from(mixed(number as u64)) << 64 | u128::from(mixed(!number as u64));
+        self.topics.resize(self.topics.len().max(number + 1), (Uuid(id.to_be_bytes()), 0));
+        self.topics[number].1 = partitions;
+        self.topic_index(number);
+        self.tell(|| format!("topic {id:032x} topic-{number} {partitions}"));
+    }
+
+    pub(crate) fn join(&mut self, id: &str, instance_id: Option<&str>, topics: &[usize]) {
+        let free = self.members.iter().position(Option::is_none);
+        let member = free.unwrap_or(self.members.len());
+        self.members.resize(self.members.len().max(member + 1), None);
+        self.members[member] = Some(id.to_owned());
+        self.target.join(member as MemberIndex, id, instance_id);
+        self.subscribe_ours(member, topics);
+        let topics = self.topic_list(topics);
+        self.tell(|| format!("join {id} {} {topics}", instance_id.unwrap_or("-")));
+    }
+
+    pub(crate) fn subscribe(&mut self, id: &str, topics: &[usize]) {
+        let member = self.member(id);
+        self.subscribe_ours(member, topics);
+        let topics = self.topic_list(topics);
+        self.tell(|| format!("subscribe {id} {topics}"));
+    }
+
+    pub(crate) fn leave(&mut self, id: &str) {
+        let member = self.member(id);
+        self.members[member] = None;
+        self.target.leave(member as MemberIndex);
+        self.tell(|| format!("leave {id}"));
+    }
+
+    /// Computes `repeats` times on each side, and takes our outcome over.
+    pub(crate) fn assign(
+        &mut self,
+        assignor: Assignor,
+        kind: SubscriptionType,
+        joining: Option<&str>,
+        repeats: usize,
+    ) -> (Outcome, Option<Outcome>) {
+        let index = joining.map(|id| self.member(id) as MemberIndex);
+        let mut times = Vec::new();
+        let mut changes = Vec::new();
+        for _ in 0..repeats {
+            let start = Instant::now();
+            let work = Computation::new(assignor, kind, index, &mut self.target);
+            changes = work.finish(&self.target);
+            times.push(start.elapsed());
+        }
+        times.sort_unstable();
+        for Change { member, partitions } in &changes {
+            self.target.set(*member, partitions.clone());
+        }
+        let changes = changes.iter().map(|change| self.named(change)).collect();
+        let ours = Outcome { time: times[repeats / 2], changes };
+        (ours, self.assign_theirs(assignor, kind, joining, repeats))
+    }
+
+    fn assign_theirs(
+        &mut self,
+        assignor: Assignor,
+        kind: SubscriptionType,
+        joining: Option<&str>,
+        repeats: usize,
+    ) -> Option<Outcome> {
+        let kafka = self.kafka.as_mut()?;
+        let kind = match kind {
+            SubscriptionType::Homogeneous => "homogeneous",
+            SubscriptionType::Heterogeneous => "heterogeneous",
+        };
+        let (assignor, joining) = (assignor.name(), joining.unwrap_or("-"));
+        kafka.tell(&format!("assign {assignor} {kind} {joining} {repeats}"));
+        Some(kafka.outcome())
+    }
+
+    fn named(&self, change: &Change) -> (String, BTreeMap<[u8; 16], Vec<u32>>) {
+        let mut topics: BTreeMap<_, Vec<u32>> = BTreeMap::new();
+        for at in &change.partitions {
+            topics.entry(self.target.topic_id(at.topic).0).or_default().push(at.partition);
+        }
+        (self.members[change.member as usize].clone().unwrap(), topics)
+    }
+
+    fn member(&self, id: &str) -> usize {
+        self.members.iter().position(|member| member.as_deref() == Some(id)).unwrap()
+    }
+
+    fn subscribe_ours(&mut self, member: usize, topics: &[usize]) {
+        let topics: Vec<_> = topics.iter().map(|number| self.topic_index(*number)).collect();
+        self.target.subscribe(member as MemberIndex, &topics);
+    }
+
+    fn topic_index(&mut self, number: usize) -> TopicIndex {
+        let (id, partitions) = self.topics[number];
+        let topic = self.target.topic(id);
+        self.target.set_name(topic, &format!("topic-{number}"));
+        self.target.set_partitions(topic, partitions);
+        topic
+    }
+
+    fn topic_list(&self, topics: &[usize]) -> String {
+        if topics.is_empty() || self.kafka.is_none() {
+            return "-".to_owned();
+        }
+        let hex =
+            |number: &usize| format!("{:032x}", u128::from_be_bytes(self.topics[*number].0.0));
+        topics.iter().map(hex).collect::<Vec<_>>().join(",")
+    }
+
+    fn tell(&mut self, line: impl FnOnce() -> String) {
+        if let Some(kafka) = &mut self.kafka {
+            kafka.tell(&line());
+        }
+    }
+}
+
+/// The output function of splitmix64.
+pub(crate) fn mixed(number: u64) -> u64 {
+    let mut z = number.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(0x1234_5678);
+    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ z >> 31
+}

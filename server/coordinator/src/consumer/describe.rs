@@ -1,0 +1,100 @@
+//! What ConsumerGroupDescribe says of a consumer group.
+
+use super::ConsumerGroup;
+use super::member::Member;
+use crate::assignors::Assignor;
+use crate::context::Topics;
+use crate::modern::owned::{Owned, Partitions};
+use crate::text::owned;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use muster_codec::messages::{
+    ConsumerGroupAssignment, ConsumerGroupTopicPartitions, DescribedConsumerGroup,
+    DescribedConsumerGroupMember,
+};
+use muster_codec::{Str, Uuid};
+
+/// What a member takes in a description besides its topics and partitions, roughly.
+const MEMBER_BYTES: usize = 512;
+
+impl ConsumerGroup {
+    /// How large [`Self::describe`] is, roughly.
+    pub(crate) fn described_bytes(&self) -> usize {
+        let members = self.roster.iter().map(|(number, member)| {
+            let topics: usize = member.profile.topics.iter().map(|it| it.len()).sum();
+            let target = self.target.assignment.of(number).len();
+            MEMBER_BYTES + topics + 8 * target
+        });
+        members.sum()
+    }
+
+    pub(crate) fn describe<'r>(
+        &self,
+        group_id: Str<'r>,
+        assignors: &[Assignor],
+        topics: &dyn Topics,
+    ) -> DescribedConsumerGroup<'r> {
+        let members = self.roster.numbers_by_id().into_iter();
+        DescribedConsumerGroup {
+            group_id,
+            group_state: Str::Borrowed(self.state().name()),
+            group_epoch: self.epoch,
+            assignment_epoch: self.target.epoch,
+            assignor_name: Str::Borrowed(self.current_assignor(assignors).name()),
+            members: members.filter_map(|it| self.describe_member(it, topics)).collect(),
+            ..Default::default()
+        }
+    }
+
+    fn describe_member(
+        &self,
+        number: u32,
+        topics: &dyn Topics,
+    ) -> Option<DescribedConsumerGroupMember<'static>> {
+        let seat = self.roster.seat(number)?;
+        let Member { profile, current } = seat.member.as_ref()?;
+        Some(DescribedConsumerGroupMember {
+            member_id: owned(&seat.id),
+            instance_id: profile.instance_id.as_deref().map(owned),
+            rack_id: profile.rack_id.as_deref().map(owned),
+            member_epoch: current.epoch,
+            client_id: owned(&profile.client_id),
+            client_host: owned(&profile.client_host),
+            subscribed_topic_names: profile.topics.iter().map(|it| owned(it)).collect(),
+            subscribed_topic_regex: profile.regex.as_deref().map(owned),
+            assignment: owned_now(&current.assigned, &current.revoking, topics),
+            target_assignment: target(self.target.of(number), topics),
+            member_type: i8::from(profile.classic.is_none()),
+        })
+    }
+}
+
+/// What the member owns, and what it has yet to give up.
+fn owned_now(
+    assigned: &Owned,
+    revoking: &Owned,
+    topics: &dyn Topics,
+) -> ConsumerGroupAssignment<'static> {
+    let mut by_topic: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
+    for topic in assigned.topics().iter().chain(revoking.topics()) {
+        let partitions = topic.partitions.iter().map(|it| it.partition);
+        by_topic.entry(topic.topic_id).or_default().extend(partitions);
+    }
+    named(by_topic.into_iter(), topics)
+}
+
+fn target(partitions: Partitions, topics: &dyn Topics) -> ConsumerGroupAssignment<'static> {
+    named(partitions.into_iter().map(|it| (it.topic_id, it.partitions)), topics)
+}
+
+/// Of the topics that exist.
+fn named(
+    by_topic: impl Iterator<Item = (Uuid, Vec<i32>)>,
+    topics: &dyn Topics,
+) -> ConsumerGroupAssignment<'static> {
+    let topic_partitions = by_topic.filter_map(|(topic_id, partitions)| {
+        let topic_name = owned(topics.name(topic_id)?);
+        Some(ConsumerGroupTopicPartitions { topic_id, topic_name, partitions })
+    });
+    ConsumerGroupAssignment { topic_partitions: topic_partitions.collect() }
+}

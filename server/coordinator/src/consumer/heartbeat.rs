@@ -1,0 +1,269 @@
+//! ConsumerGroupHeartbeat of a member that joins or stays.
+
+use super::member::{Client, Member};
+use super::regex::Change;
+use super::target::{Goal, Updated};
+use super::validate::{JOIN, validate_epoch};
+use super::{ConsumerGroup, Draft, Refusal, records, refuse};
+use crate::modern::owned::Owned;
+use crate::modern::reconcile::{Current, Reconciliation};
+use crate::modern::state::MemberState;
+use crate::text::Text;
+use crate::turn::Turn;
+use muster_codec::messages::{
+    ConsumerGroupHeartbeatAssignment, ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse, ConsumerGroupHeartbeatTopicPartitions as Reported,
+};
+use muster_codec::{ErrorCode, Str};
+
+/// A member as a request finds it.
+pub(crate) struct Found {
+    pub(crate) before: Member,
+    /// The static member whose place it takes.
+    pub(crate) replaces: Option<Text>,
+}
+
+/// A member as its request leaves it.
+pub(crate) struct Advanced {
+    pub(crate) number: u32,
+    pub(crate) before: Current,
+    pub(crate) after: Member,
+}
+
+impl ConsumerGroup {
+    /// Answers a member that joins or stays; its records are added to `draft`.
+    ///
+    /// # Errors
+    /// GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
+    /// UNRELEASED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION.
+    pub(crate) fn heartbeat<'r>(
+        &mut self,
+        turn: &mut Turn<'_, 'r>,
+        draft: &mut Draft<'r>,
+        client: Client<'_>,
+        request: &ConsumerGroupHeartbeatRequest<'r>,
+    ) -> Result<ConsumerGroupHeartbeatResponse<'r>, Refusal> {
+        self.refuse_if_full(turn.config, &request.member_id)?;
+        if let Some((number, current)) = self.steady(turn, client, request) {
+            let response = answer(turn, &self.id, request, current, false);
+            self.restart_session(turn, number);
+            return Ok(response);
+        }
+        let found = self.found(draft, request)?;
+        let profile = found.before.profile.updated(request, client);
+        let after = Member { profile, current: found.before.current.clone() };
+        let reported = request.topic_partitions.as_deref();
+        let advanced =
+            self.advance(turn, draft, &request.member_id, found, after, reported, true)?;
+        self.restart_session(turn, advanced.number);
+        let after = &advanced.after.current;
+        let is_changed = after.assigned != advanced.before.assigned;
+        Ok(answer(turn, &self.id, request, after, is_changed))
+    }
+
+    /// The member of a request that has nothing to say, in a group that has nothing to tell it.
+    fn steady(
+        &self,
+        turn: &Turn<'_, '_>,
+        client: Client<'_>,
+        request: &ConsumerGroupHeartbeatRequest<'_>,
+    ) -> Option<(u32, &Current)> {
+        let number = self.roster.seat_number(&request.member_id)?;
+        let member = self.roster.seat(number)?.member.as_ref()?;
+        let current = &member.current;
+        let is_steady = request.member_epoch == current.epoch
+            && current.epoch > JOIN
+            && current.is_reconciled_to(self.target.epoch)
+            && self.target.epoch >= self.epoch
+            && self.regexes.subscribed_len() == 0
+            && !self.is_outdated(turn.topics)
+            && request.instance_id.as_deref() == member.profile.instance_id.as_deref()
+            && member.profile.is_said_by(request, client);
+        is_steady.then_some((number, current))
+    }
+
+    fn found(
+        &self,
+        draft: &mut Draft<'_>,
+        request: &ConsumerGroupHeartbeatRequest<'_>,
+    ) -> Result<Found, Refusal> {
+        let (member_id, instance_id) = (&*request.member_id, request.instance_id.as_deref());
+        if request.member_epoch != JOIN {
+            let before = self.known(member_id, instance_id)?.clone();
+            validate_epoch(&before, request.member_epoch, request.topic_partitions.as_deref())?;
+            return Ok(Found { before, replaces: None });
+        }
+        match instance_id {
+            Some(instance_id) => {
+                self.released(instance_id)?;
+                Ok(self.joining_static(draft, member_id, instance_id))
+            }
+            None => Ok(self.joining(member_id)),
+        }
+    }
+
+    /// A dynamic member that joins, perhaps once more.
+    pub(crate) fn joining(&self, member_id: &str) -> Found {
+        let before = self.roster.member(member_id).cloned().unwrap_or_default();
+        Found { before, replaces: None }
+    }
+
+    /// A static member that joins. If its instance is known, it takes over what that has.
+    pub(crate) fn joining_static(
+        &self,
+        draft: &mut Draft<'_>,
+        member_id: &str,
+        instance_id: &str,
+    ) -> Found {
+        let Some((former_id, former)) = self.static_member(instance_id) else {
+            return self.joining(member_id);
+        };
+        let current = Current { epoch: 0, previous_epoch: 0, ..former.current.clone() };
+        let before = Member { current, profile: former.profile.clone() };
+        self.replace(draft, former_id, member_id, &before);
+        Found { before, replaces: Some(former_id.clone()) }
+    }
+
+    fn replace(&self, draft: &mut Draft<'_>, former_id: &str, member_id: &str, member: &Member) {
+        let promised = self.roster.seat_number(former_id).map(|number| self.target.of(number));
+        self.remove(draft, former_id);
+        draft.push(records::member_metadata(&self.id, member_id, member));
+        draft.push(records::target(&self.id, member_id, promised.unwrap_or_default()));
+        draft.push(records::current(&self.id, member_id, &member.current));
+    }
+
+    /// Takes a member through the steps from its subscription to its assignment.
+    #[expect(clippy::too_many_arguments, reason = "what a request is about")]
+    pub(crate) fn advance(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        draft: &mut Draft<'_>,
+        member_id: &str,
+        found: Found,
+        mut after: Member,
+        reported: Option<&[Reported]>,
+        waits_for_resolution: bool,
+    ) -> Result<Advanced, Refusal> {
+        let before = found.before;
+        if after.profile != before.profile {
+            draft.push(records::member_metadata(&self.id, member_id, &after));
+        }
+        let names_changed = after.profile.topics != before.profile.topics;
+        let regex = self.update_regex(turn, draft, &before.profile, &after.profile)?;
+        let is_new = self.roster.member(member_id).is_none();
+        let subscription_changed = names_changed || regex != Change::None;
+        let bump = names_changed
+            || regex == Change::Resolved
+            || (regex == Change::Unresolved && !waits_for_resolution);
+        let (mut epoch, mut subscription_type) = (self.epoch, self.subscription_type());
+        if bump || self.is_outdated(turn.topics) {
+            let is_added = is_new && !self.has_instance(&after);
+            let members = self.roster.len() + usize::from(is_added);
+            let profiles = (&before.profile, &after.profile);
+            let outlook = self.update_epoch(turn, draft, bump, profiles, members);
+            (epoch, subscription_type) = (outlook.epoch, outlook.subscription_type);
+        }
+        let number = self.roster.take_seat(member_id);
+        let replaces = found.replaces.and_then(|it| self.roster.seat_number(&it));
+        let updated = Updated { number, before: &before, after: &after, is_new, replaces };
+        let goal = self.update_target(turn, draft, &updated, epoch, subscription_type);
+        if let Some(next) = self.reconciled(turn, &after, &goal, subscription_changed, reported)? {
+            draft.push(records::current(&self.id, member_id, &next));
+            self.watch_revocation(turn, number, &after, &next);
+            after.current = next;
+        }
+        Ok(Advanced { number, before: before.current, after })
+    }
+
+    /// Where the member is after its next step; None if it stays where it is.
+    fn reconciled(
+        &self,
+        turn: &Turn<'_, '_>,
+        member: &Member,
+        goal: &Goal,
+        subscription_changed: bool,
+        reported: Option<&[Reported]>,
+    ) -> Result<Option<Current>, Refusal> {
+        if !subscription_changed && member.current.is_reconciled_to(goal.epoch) {
+            return Ok(None);
+        }
+        let profile = &member.profile;
+        let reconciliation = Reconciliation {
+            target_epoch: goal.epoch,
+            target: &goal.partitions,
+            subscription_changed,
+            is_subscriber: self.subscribed(profile).next().is_some(),
+            is_subscribed: |topic_id| {
+                turn.topics.name(topic_id).is_some_and(|name| self.is_subscriber_of(profile, name))
+            },
+            owners: &self.owners,
+            reported,
+        };
+        reconciliation.step(&member.current).or_else(|_unknown_state| {
+            refuse(
+                ErrorCode::FencedMemberEpoch,
+                "A later version wrote of the member. It has to give up everything and to join again.",
+            )
+        })
+    }
+
+    fn has_instance(&self, member: &Member) -> bool {
+        let instance_id = member.profile.instance_id.as_deref();
+        instance_id.is_some_and(|it| self.static_members.contains_key(it))
+    }
+
+    /// A member of the consumer protocol has its rebalance timeout to give up partitions.
+    fn watch_revocation(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        number: u32,
+        member: &Member,
+        next: &Current,
+    ) {
+        if member.is_classic() {
+            return;
+        }
+        let timeout_ms = member.profile.rebalance_timeout_ms;
+        match next.state == MemberState::UnrevokedPartitions {
+            true => self.start_rebalance_timer(turn, number, next.epoch, timeout_ms),
+            false => self.cancel_rebalance_timer(turn, number),
+        }
+    }
+}
+
+fn answer<'r>(
+    turn: &Turn<'_, 'r>,
+    group_id: &str,
+    request: &ConsumerGroupHeartbeatRequest<'r>,
+    current: &Current,
+    is_changed: bool,
+) -> ConsumerGroupHeartbeatResponse<'r> {
+    let is_full = request.rebalance_timeout_ms != -1
+        && (request.subscribed_topic_names.is_some() || request.subscribed_topic_regex.is_some())
+        && request.topic_partitions.is_some();
+    let is_told = request.member_epoch == JOIN || is_full || is_changed;
+    ConsumerGroupHeartbeatResponse {
+        member_id: Some(request.member_id.clone()),
+        member_epoch: current.epoch,
+        heartbeat_interval_ms: turn.group_config(group_id).heartbeat_interval_ms,
+        assignment: is_told.then(|| assignment(&current.assigned)),
+        ..Default::default()
+    }
+}
+
+fn assignment(assigned: &Owned) -> ConsumerGroupHeartbeatAssignment {
+    let topics = assigned.topics().iter().map(|topic| Reported {
+        topic_id: topic.topic_id,
+        partitions: topic.partitions.iter().map(|it| it.partition).collect(),
+    });
+    ConsumerGroupHeartbeatAssignment { topic_partitions: topics.collect() }
+}
+
+/// The answer that refuses.
+pub(crate) fn refused<'r>(refusal: Refusal) -> ConsumerGroupHeartbeatResponse<'r> {
+    ConsumerGroupHeartbeatResponse {
+        error_code: refusal.error as i16,
+        error_message: Some(Str::Borrowed(refusal.message)),
+        ..Default::default()
+    }
+}

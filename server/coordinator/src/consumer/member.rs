@@ -1,0 +1,262 @@
+//! A member of a consumer group: what it says of itself, and where it stands.
+
+use crate::modern::owned::{Owned, OwnedPartition, TopicPartitions, owned};
+use crate::modern::reconcile::Current;
+use crate::modern::state::MemberState;
+use crate::text::{Blob, Text, owned as text};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use muster_codec::messages::ConsumerGroupHeartbeatRequest;
+use muster_codec::records::{
+    ClassicMemberMetadata, ClassicProtocol, ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue, ConsumerGroupOwnedTopicPartitions, MaybeClassic,
+};
+use muster_codec::{Bytes, Str};
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Member {
+    pub(crate) profile: Profile,
+    pub(crate) current: Current,
+}
+
+/// What a member says of itself: its metadata record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Profile {
+    /// Of static members.
+    pub(crate) instance_id: Option<Text>,
+    pub(crate) rack_id: Option<Text>,
+    pub(crate) client_id: Text,
+    pub(crate) client_host: Text,
+    /// In order, each once.
+    pub(crate) topics: Arc<[Text]>,
+    /// Empty, or None in old records, if there is none.
+    pub(crate) regex: Option<Text>,
+    /// -1 if it is not known.
+    pub(crate) rebalance_timeout_ms: i32,
+    pub(crate) assignor: Option<Text>,
+    /// Of a member that uses the classic protocol.
+    pub(crate) classic: Option<Arc<Classic>>,
+}
+
+/// What only a member of the classic protocol has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Classic {
+    pub(crate) session_timeout_ms: i32,
+    /// In the order of the member's preference.
+    pub(crate) protocols: Vec<(Text, Blob)>,
+}
+
+/// Who sends a heartbeat, beside the request itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Client<'r> {
+    pub(crate) id: &'r str,
+    pub(crate) host: &'r str,
+}
+
+impl Member {
+    pub(crate) fn is_classic(&self) -> bool {
+        self.profile.classic.is_some()
+    }
+}
+
+impl Default for Profile {
+    /// A member that is about to join.
+    fn default() -> Self {
+        Self {
+            instance_id: None,
+            rack_id: None,
+            client_id: Text::from(""),
+            client_host: Text::from(""),
+            topics: Arc::from([]),
+            regex: Some(Text::from("")),
+            rebalance_timeout_ms: -1,
+            assignor: None,
+            classic: None,
+        }
+    }
+}
+
+impl Profile {
+    /// The regular expression, if there is one.
+    pub(crate) fn regex(&self) -> Option<&Text> {
+        self.regex.as_ref().filter(|regex| !regex.is_empty())
+    }
+
+    pub(crate) fn names(&self, topic: &str) -> bool {
+        self.topics.binary_search_by(|it| (**it).cmp(topic)).is_ok()
+    }
+
+    /// Whether a heartbeat says nothing new of its member.
+    pub(crate) fn is_said_by(
+        &self,
+        request: &ConsumerGroupHeartbeatRequest<'_>,
+        client: Client<'_>,
+    ) -> bool {
+        is_said(self.instance_id.as_ref(), request.instance_id.as_ref())
+            && is_said(self.rack_id.as_ref(), request.rack_id.as_ref())
+            && is_said(self.regex.as_ref(), request.subscribed_topic_regex.as_ref())
+            && is_said(self.assignor.as_ref(), request.server_assignor.as_ref())
+            && [-1, self.rebalance_timeout_ms].contains(&request.rebalance_timeout_ms)
+            && (&*self.client_id, &*self.client_host) == (client.id, client.host)
+            && self.classic.is_none()
+            && request.subscribed_topic_names.as_ref().is_none_or(|names| self.has_topics(names))
+    }
+
+    fn has_topics(&self, names: &[Str<'_>]) -> bool {
+        self.topics.len() == names.len()
+            && (self.topics.iter().zip(names).all(|(mine, other)| **mine == **other)
+                || sorted(names) == self.topics)
+    }
+
+    /// What the member says of itself with a heartbeat, and, where that says nothing, said before.
+    pub(crate) fn updated(
+        &self,
+        request: &ConsumerGroupHeartbeatRequest<'_>,
+        client: Client<'_>,
+    ) -> Self {
+        let topics = request.subscribed_topic_names.as_deref();
+        Self {
+            instance_id: said(request.instance_id.as_ref(), self.instance_id.as_ref()),
+            rack_id: said(request.rack_id.as_ref(), self.rack_id.as_ref()),
+            client_id: shared(client.id, &self.client_id),
+            client_host: shared(client.host, &self.client_host),
+            topics: topics.map_or_else(|| self.topics.clone(), sorted),
+            regex: said(request.subscribed_topic_regex.as_ref(), self.regex.as_ref()),
+            rebalance_timeout_ms: match request.rebalance_timeout_ms {
+                -1 => self.rebalance_timeout_ms,
+                timeout => timeout,
+            },
+            assignor: said(request.server_assignor.as_ref(), self.assignor.as_ref()),
+            classic: None,
+        }
+    }
+
+    /// Reads a record; what `before` holds alike is shared with it.
+    pub(crate) fn from_record(
+        value: &ConsumerGroupMemberMetadataValue<'_>,
+        before: Option<&Self>,
+    ) -> Self {
+        let none = Self::default();
+        let before = before.unwrap_or(&none);
+        let topics = &value.subscribed_topic_names;
+        let classic = value.classic_member_metadata.0.as_ref().map(Classic::from_record);
+        Self {
+            instance_id: value.instance_id.as_deref().map(Text::from),
+            rack_id: value.rack_id.as_deref().map(Text::from),
+            client_id: shared(&value.client_id, &before.client_id),
+            client_host: shared(&value.client_host, &before.client_host),
+            topics: match before.has_topics(topics) {
+                true => before.topics.clone(),
+                false => sorted(topics),
+            },
+            regex: value.subscribed_topic_regex.as_deref().map(Text::from),
+            rebalance_timeout_ms: value.rebalance_timeout_ms,
+            assignor: value.server_assignor.as_deref().map(Text::from),
+            classic: match (classic, &before.classic) {
+                (Some(classic), Some(before)) if classic == **before => Some(before.clone()),
+                (classic, _) => classic.map(Arc::new),
+            },
+        }
+    }
+
+    pub(crate) fn to_record<'r>(&self) -> ConsumerGroupMemberMetadataValue<'r> {
+        ConsumerGroupMemberMetadataValue {
+            instance_id: self.instance_id.as_deref().map(text),
+            rack_id: self.rack_id.as_deref().map(text),
+            client_id: text(&self.client_id),
+            client_host: text(&self.client_host),
+            subscribed_topic_names: self.topics.iter().map(|it| text(it)).collect(),
+            subscribed_topic_regex: self.regex.as_deref().map(text),
+            rebalance_timeout_ms: self.rebalance_timeout_ms,
+            server_assignor: self.assignor.as_deref().map(text),
+            classic_member_metadata: MaybeClassic(self.classic.as_deref().map(Classic::to_record)),
+        }
+    }
+}
+
+impl Classic {
+    fn from_record(value: &ClassicMemberMetadata<'_>) -> Self {
+        let protocols = value.supported_protocols.iter();
+        let protocols = protocols.map(|it| (Text::from(&*it.name), Blob::from(&*it.metadata)));
+        Self { session_timeout_ms: value.session_timeout_ms, protocols: protocols.collect() }
+    }
+
+    fn to_record<'r>(&self) -> ClassicMemberMetadata<'r> {
+        let protocols = self.protocols.iter().map(|(name, metadata)| ClassicProtocol {
+            name: text(name),
+            metadata: Bytes::from(metadata.to_vec()),
+        });
+        ClassicMemberMetadata {
+            session_timeout_ms: self.session_timeout_ms,
+            supported_protocols: protocols.collect(),
+        }
+    }
+}
+
+/// Where a member stands, as its record says.
+pub(crate) fn current_from_record(value: &ConsumerGroupCurrentMemberAssignmentValue) -> Current {
+    Current {
+        epoch: value.member_epoch,
+        previous_epoch: value.previous_member_epoch,
+        state: MemberState::from_number(value.state),
+        assigned: owned_from_record(&value.assigned_partitions, value.member_epoch),
+        revoking: owned_from_record(&value.partitions_pending_revocation, value.member_epoch),
+    }
+}
+
+pub(crate) fn current_to_record(current: &Current) -> ConsumerGroupCurrentMemberAssignmentValue {
+    ConsumerGroupCurrentMemberAssignmentValue {
+        member_epoch: current.epoch,
+        previous_member_epoch: current.previous_epoch,
+        state: current.state.number(),
+        assigned_partitions: owned_to_record(&current.assigned),
+        partitions_pending_revocation: owned_to_record(&current.revoking),
+    }
+}
+
+/// Records from before Kafka 4.3 say nothing of the epochs of partitions: then it is the member's.
+fn owned_from_record(topics: &[ConsumerGroupOwnedTopicPartitions], member_epoch: i32) -> Owned {
+    let topics = topics.iter().map(|topic| {
+        let epochs = topic.assignment_epochs.as_deref();
+        let epochs = epochs.filter(|epochs| epochs.len() == topic.partitions.len());
+        let partitions = topic.partitions.iter().enumerate().map(|(i, partition)| {
+            owned(*partition, epochs.map_or(member_epoch.max(0), |epochs| epochs[i]))
+        });
+        TopicPartitions { topic_id: topic.topic_id, partitions: partitions.collect() }
+    });
+    Owned::new(topics.collect())
+}
+
+fn owned_to_record(owned: &Owned) -> Vec<ConsumerGroupOwnedTopicPartitions> {
+    let epoch = |it: &OwnedPartition| it.epoch;
+    let topics = owned.topics().iter().map(|topic| ConsumerGroupOwnedTopicPartitions {
+        topic_id: topic.topic_id,
+        partitions: topic.partitions.iter().map(|it| it.partition).collect(),
+        assignment_epochs: Some(topic.partitions.iter().map(epoch).collect()),
+    });
+    topics.collect()
+}
+
+fn is_said(known: Option<&Text>, said: Option<&Str<'_>>) -> bool {
+    said.is_none_or(|said| known.is_some_and(|known| **known == **said))
+}
+
+fn said(said: Option<&Str<'_>>, before: Option<&Text>) -> Option<Text> {
+    match (said, before) {
+        (Some(said), Some(before)) => Some(shared(said, before)),
+        (Some(said), None) => Some(Text::from(&**said)),
+        (None, before) => before.cloned(),
+    }
+}
+
+fn shared(text: &str, before: &Text) -> Text {
+    if *text == **before { before.clone() } else { Text::from(text) }
+}
+
+/// In order, each once.
+pub(crate) fn sorted(names: &[Str<'_>]) -> Arc<[Text]> {
+    let mut sorted: Vec<&str> = names.iter().map(|it| &**it).collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    sorted.into_iter().map(Text::from).collect()
+}

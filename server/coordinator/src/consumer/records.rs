@@ -1,0 +1,108 @@
+//! The records of a consumer group, by what they are for.
+
+use super::member::{Member, current_to_record};
+use crate::modern::owned::Partitions;
+use crate::modern::reconcile::Current;
+use crate::text::owned;
+use muster_codec::records::{
+    ConsumerGroupKey, ConsumerGroupMemberKey, ConsumerGroupMetadataValue,
+    ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberValue, ConsumerGroupTargetAssignmentMetadataValue,
+    ConsumerGroupTargetTopicPartitions, GroupRecord,
+};
+
+use super::regex::Resolved;
+
+fn group(group_id: &str) -> ConsumerGroupKey<'static> {
+    ConsumerGroupKey { group_id: owned(group_id) }
+}
+
+fn member(group_id: &str, member_id: &str) -> ConsumerGroupMemberKey<'static> {
+    ConsumerGroupMemberKey { group_id: owned(group_id), member_id: owned(member_id) }
+}
+
+fn regex(group_id: &str, regex: &str) -> ConsumerGroupRegularExpressionKey<'static> {
+    ConsumerGroupRegularExpressionKey {
+        group_id: owned(group_id),
+        regular_expression: owned(regex),
+    }
+}
+
+pub(super) fn group_epoch(group_id: &str, epoch: i32, metadata_hash: i64) -> GroupRecord<'static> {
+    let value = ConsumerGroupMetadataValue { epoch, metadata_hash };
+    GroupRecord::ConsumerGroupMetadata(group(group_id), Some(value))
+}
+
+pub(super) fn group_tombstone(group_id: &str) -> GroupRecord<'static> {
+    GroupRecord::ConsumerGroupMetadata(group(group_id), None)
+}
+
+pub(super) fn partition_metadata_tombstone(group_id: &str) -> GroupRecord<'static> {
+    GroupRecord::ConsumerGroupPartitionMetadata(group(group_id), None)
+}
+
+pub(super) fn member_metadata(
+    group_id: &str,
+    member_id: &str,
+    of: &Member,
+) -> GroupRecord<'static> {
+    let value = of.profile.to_record();
+    GroupRecord::ConsumerGroupMemberMetadata(member(group_id, member_id), Some(value))
+}
+
+pub(super) fn member_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
+    GroupRecord::ConsumerGroupMemberMetadata(member(group_id, member_id), None)
+}
+
+pub(super) fn target_metadata(
+    group_id: &str,
+    assignment_epoch: i32,
+    assignment_timestamp: i64,
+) -> GroupRecord<'static> {
+    let value =
+        ConsumerGroupTargetAssignmentMetadataValue { assignment_epoch, assignment_timestamp };
+    GroupRecord::ConsumerGroupTargetAssignmentMetadata(group(group_id), Some(value))
+}
+
+pub(super) fn target_metadata_tombstone(group_id: &str) -> GroupRecord<'static> {
+    GroupRecord::ConsumerGroupTargetAssignmentMetadata(group(group_id), None)
+}
+
+pub(super) fn target(
+    group_id: &str,
+    member_id: &str,
+    partitions: Partitions,
+) -> GroupRecord<'static> {
+    let topics = partitions.into_iter().map(|topic| ConsumerGroupTargetTopicPartitions {
+        topic_id: topic.topic_id,
+        partitions: topic.partitions,
+    });
+    let value = ConsumerGroupTargetAssignmentMemberValue { topic_partitions: topics.collect() };
+    GroupRecord::ConsumerGroupTargetAssignmentMember(member(group_id, member_id), Some(value))
+}
+
+pub(super) fn target_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
+    GroupRecord::ConsumerGroupTargetAssignmentMember(member(group_id, member_id), None)
+}
+
+pub(super) fn current(group_id: &str, member_id: &str, of: &Current) -> GroupRecord<'static> {
+    let value = current_to_record(of);
+    GroupRecord::ConsumerGroupCurrentMemberAssignment(member(group_id, member_id), Some(value))
+}
+
+pub(super) fn current_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static> {
+    GroupRecord::ConsumerGroupCurrentMemberAssignment(member(group_id, member_id), None)
+}
+
+pub(super) fn resolved(group_id: &str, expression: &str, of: &Resolved) -> GroupRecord<'static> {
+    let value = ConsumerGroupRegularExpressionValue {
+        topics: of.topics.iter().map(|it| owned(it)).collect(),
+        version: of.version,
+        timestamp: of.timestamp,
+    };
+    GroupRecord::ConsumerGroupRegularExpression(regex(group_id, expression), Some(value))
+}
+
+pub(super) fn regex_tombstone(group_id: &str, expression: &str) -> GroupRecord<'static> {
+    GroupRecord::ConsumerGroupRegularExpression(regex(group_id, expression), None)
+}

@@ -1,0 +1,295 @@
+//! The regular expressions that members of a group subscribe with, and the topics that match.
+
+use super::member::Profile;
+use super::{ConsumerGroup, Draft, Refusal, records, refuse};
+use crate::regex::{Regex, Resolution};
+use crate::text::Text;
+use crate::timers::{Timer, TimerKey};
+use crate::turn::Turn;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use muster_codec::ErrorCode;
+
+/// Steps of a matcher in one slice, which take about half a millisecond.
+const SLICE: usize = 100_000;
+
+/// How often the expressions of a group are resolved at most.
+const RESOLUTIONS_MIN_INTERVAL_MS: i64 = 10_000;
+
+/// The topics that an expression matches, as its record says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Resolved {
+    /// In order.
+    pub(crate) topics: Vec<Text>,
+    /// Of the topics there were.
+    pub(crate) version: i64,
+    /// When, in milliseconds since the epoch.
+    pub(crate) timestamp: i64,
+}
+
+impl Resolved {
+    pub(crate) fn has(&self, topic: &str) -> bool {
+        self.topics.binary_search_by(|it| (**it).cmp(topic)).is_ok()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Expression {
+    members: usize,
+    resolved: Option<Resolved>,
+}
+
+/// The expressions of a group.
+#[derive(Debug, Default)]
+pub(crate) struct Regexes {
+    expressions: BTreeMap<Text, Expression>,
+    /// How many have members, and how many are resolved.
+    subscribed: usize,
+    resolved: usize,
+    pub(super) timer: Timer,
+    /// Those that are being resolved.
+    pub(super) resolving: Option<Resolving>,
+}
+
+impl Regexes {
+    /// How many members subscribe with an expression.
+    pub(crate) fn members(&self, regex: &str) -> usize {
+        self.expressions.get(regex).map_or(0, |it| it.members)
+    }
+
+    pub(crate) fn resolved(&self, regex: &str) -> Option<&Resolved> {
+        self.expressions.get(regex)?.resolved.as_ref()
+    }
+
+    /// How many expressions members subscribe with.
+    pub(crate) fn subscribed_len(&self) -> usize {
+        self.subscribed
+    }
+
+    /// The expressions that members subscribe with, and with how many.
+    pub(crate) fn subscribed(&self) -> impl Iterator<Item = (&Text, usize)> {
+        self.expressions.iter().map(|(regex, it)| (regex, it.members)).filter(|(_, n)| *n > 0)
+    }
+
+    /// The expressions that members subscribe with once one of them went from one to another.
+    fn subscribed_after(&self, old: Option<&Text>, new: Option<&Text>) -> Vec<Text> {
+        let remains = |(regex, members): &(&Text, usize)| {
+            *members > usize::from(Some(*regex) == old && old != new)
+        };
+        let mut after: Vec<Text> =
+            self.subscribed().filter(remains).map(|(regex, _)| regex.clone()).collect();
+        after.extend(new.filter(|new| self.members(new) == 0).cloned());
+        after
+    }
+
+    pub(crate) fn all_resolved(&self) -> impl Iterator<Item = (&Text, &Resolved)> {
+        self.expressions.iter().filter_map(|(regex, it)| Some((regex, it.resolved.as_ref()?)))
+    }
+
+    pub(crate) fn add_member(&mut self, regex: &Text) {
+        let expression = self.expressions.entry(regex.clone()).or_default();
+        expression.members += 1;
+        self.subscribed += usize::from(expression.members == 1);
+    }
+
+    pub(crate) fn remove_member(&mut self, regex: &Text) {
+        let Some(expression) = self.expressions.get_mut(regex) else { return };
+        if expression.members > 0 {
+            expression.members -= 1;
+            self.subscribed -= usize::from(expression.members == 0);
+        }
+        self.forget_if_unused(regex);
+    }
+
+    /// Sets what an expression matches; gives what it matched before.
+    pub(crate) fn resolve(&mut self, regex: &str, resolved: Option<Resolved>) -> Option<Resolved> {
+        let expression = match self.expressions.get_mut(regex) {
+            Some(expression) => expression,
+            None => self.expressions.entry(Text::from(regex)).or_default(),
+        };
+        self.resolved += usize::from(resolved.is_some());
+        let before = core::mem::replace(&mut expression.resolved, resolved);
+        self.resolved -= usize::from(before.is_some());
+        self.forget_if_unused(regex);
+        before
+    }
+
+    fn forget_if_unused(&mut self, regex: &str) {
+        let is_unused = |it: &Expression| it.members == 0 && it.resolved.is_none();
+        if self.expressions.get(regex).is_some_and(is_unused) {
+            self.expressions.remove(regex);
+        }
+    }
+}
+
+/// What a request changed of a member's expression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    None,
+    /// What it matches is yet to be found out.
+    Unresolved,
+    /// What it matches is known.
+    Resolved,
+}
+
+impl ConsumerGroup {
+    /// Follows a member from one expression to another, and has the expressions of the group
+    /// resolved if there is need.
+    ///
+    /// # Errors
+    /// INVALID_REGULAR_EXPRESSION.
+    pub(super) fn update_regex(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        draft: &mut Draft<'_>,
+        before: &Profile,
+        after: &Profile,
+    ) -> Result<Change, Refusal> {
+        let (old, new) = (before.regex(), after.regex());
+        let mut change = Change::None;
+        let mut must_resolve = false;
+        if before.regex != after.regex {
+            change = Change::Unresolved;
+            if let Some(old) = old
+                && self.regexes.members(old) == 1
+            {
+                draft.push(records::regex_tombstone(&self.id, old));
+            }
+            match new {
+                Some(new) if self.regexes.members(new) == 0 => {
+                    check(new)?;
+                    must_resolve = true;
+                }
+                Some(new) if self.regexes.resolved(new).is_some() => change = Change::Resolved,
+                None if old.is_some() => change = Change::Resolved,
+                Some(_) | None => {}
+            }
+        }
+        if must_resolve || self.regexes.subscribed > 0 {
+            self.maybe_resolve(turn, (old, new), must_resolve);
+        }
+        Ok(change)
+    }
+
+    /// Has the expressions resolved: if there are new ones, or new topics, or if it is long ago; but
+    /// not too often.
+    fn maybe_resolve(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        (old, new): (Option<&Text>, Option<&Text>),
+        must_resolve: bool,
+    ) {
+        let last = self.regexes.all_resolved().next().map(|(_, it)| (it.timestamp, it.version));
+        let since =
+            |interval_ms: i64| last.is_none_or(|(at, _)| turn.now > at.saturating_add(interval_ms));
+        if self.regexes.resolving.is_some() || !since(RESOLUTIONS_MIN_INTERVAL_MS) {
+            return;
+        }
+        let expressions = self.regexes.subscribed_after(old, new);
+        let refresh_ms = i64::from(turn.config.group_consumer_regex_refresh_interval_ms);
+        let is_due = must_resolve
+            || expressions.len() != self.regexes.resolved
+            || last.map_or(0, |(_, version)| version) < turn.newest_topics
+            || since(refresh_ms);
+        if is_due && !expressions.is_empty() {
+            self.regexes.resolving = Some(Resolving::new(expressions));
+            self.schedule_resolution(turn);
+        }
+    }
+}
+
+/// # Errors
+/// INVALID_REGULAR_EXPRESSION.
+fn check(expression: &str) -> Result<(), Refusal> {
+    match Regex::new(expression) {
+        Ok(_) => Ok(()),
+        Err(_) => refuse(ErrorCode::InvalidRegularExpression, "RE2J takes no such expression."),
+    }
+}
+
+/// Expressions that are being resolved, one after the other.
+#[derive(Debug)]
+pub(crate) struct Resolving {
+    expressions: Vec<Text>,
+    current: Option<Resolution>,
+    /// What the first expressions match.
+    resolved: Vec<Resolved>,
+}
+
+impl Resolving {
+    fn new(expressions: Vec<Text>) -> Self {
+        Self { expressions, current: None, resolved: Vec::new() }
+    }
+
+    /// Goes on for a slice; true once all are resolved.
+    fn step(&mut self, turn: &Turn<'_, '_>) -> bool {
+        let Some(expression) = self.expressions.get(self.resolved.len()) else { return true };
+        let resolution = match self.current.take() {
+            Some(resolution) => Ok(resolution),
+            None => Regex::new(expression).map(Resolution::new),
+        };
+        // Only an expression that a log brought can be wrong: it matches nothing.
+        let matched = resolution.map_or_else(
+            |_| Some(Vec::new()),
+            |mut resolution| {
+                let names = turn.topics.names_after(resolution.last());
+                let matched = resolution.step(names, SLICE);
+                self.current = matched.is_none().then_some(resolution);
+                matched
+            },
+        );
+        if let Some(matched) = matched {
+            let topics = matched.iter().map(|it| Text::from(&**it)).collect();
+            let (version, timestamp) = (turn.topics.version(), turn.now);
+            self.resolved.push(Resolved { topics, version, timestamp });
+        }
+        self.resolved.len() == self.expressions.len()
+    }
+}
+
+impl ConsumerGroup {
+    /// Goes on finding out which topics match; when it is known, writes it down.
+    pub(crate) fn expressions_timer(&mut self, turn: &mut Turn<'_, '_>) {
+        let key = TimerKey::Expressions { group_id: self.id.clone() };
+        if !turn.timers.due(&mut self.regexes.timer, turn.now, key) {
+            return;
+        }
+        let Some(mut resolving) = self.regexes.resolving.take() else { return };
+        if resolving.step(turn) {
+            return self.write_resolved(turn, &resolving);
+        }
+        self.regexes.resolving = Some(resolving);
+        self.schedule_resolution(turn);
+    }
+
+    fn schedule_resolution(&mut self, turn: &mut Turn<'_, '_>) {
+        let group_id = &self.id;
+        let key = || TimerKey::Expressions { group_id: group_id.clone() };
+        turn.timers.schedule(&mut self.regexes.timer, turn.now, key);
+    }
+
+    /// Writes what each expression matches, and a new epoch if that is new.
+    fn write_resolved(&mut self, turn: &mut Turn<'_, '_>, resolving: &Resolving) {
+        let mut draft = Draft::new();
+        let mut subscriptions = self.subscriptions.clone();
+        let mut is_new = false;
+        for (regex, resolved) in resolving.expressions.iter().zip(&resolving.resolved) {
+            if self.regexes.members(regex) == 0 {
+                continue;
+            }
+            let before = self.regexes.resolved(regex).map(|it| &*it.topics).unwrap_or_default();
+            if before != resolved.topics {
+                is_new = true;
+                subscriptions.remove_matched(before);
+                subscriptions.add_matched(&resolved.topics);
+            }
+            draft.push(records::resolved(&self.id, regex, resolved));
+        }
+        let hash = turn.hashes.of_group(turn.topics, subscriptions.names());
+        if is_new || hash != self.metadata_hash {
+            draft.push(records::group_epoch(&self.id, self.epoch.saturating_add(1), hash));
+            self.checked_version = Some(turn.topics.version());
+        }
+        turn.write_all(draft);
+    }
+}

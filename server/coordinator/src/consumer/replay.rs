@@ -1,0 +1,247 @@
+//! From records to the state of a consumer group. Records of a compacted log come in any order: a
+//! member may own partitions before it is known who it is.
+
+use super::ConsumerGroup;
+use super::member::{Member, Profile, current_from_record};
+use super::regex::Resolved;
+use crate::modern::reconcile::Current;
+use crate::modern::state::MemberState;
+use crate::text::Text;
+use crate::timers::Timers;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use muster_codec::records::{
+    ConsumerGroupCurrentMemberAssignmentValue, ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataValue, ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionValue, ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataValue,
+};
+
+/// The epoch of a member that left.
+const LEFT: i32 = -1;
+
+impl ConsumerGroup {
+    pub(crate) fn replay_epoch(&mut self, value: &ConsumerGroupMetadataValue) {
+        self.epoch = value.epoch;
+        self.metadata_hash = value.metadata_hash;
+    }
+
+    pub(crate) fn replay_partition_metadata(
+        &mut self,
+        value: Option<&ConsumerGroupPartitionMetadataValue<'_>>,
+    ) {
+        self.has_partition_metadata = value.is_some();
+    }
+
+    pub(crate) fn replay_target_epoch(
+        &mut self,
+        value: Option<&ConsumerGroupTargetAssignmentMetadataValue>,
+    ) {
+        self.target.epoch = value.map_or(-1, |value| value.assignment_epoch);
+        self.target.timestamp = value.map_or(0, |value| value.assignment_timestamp);
+    }
+
+    pub(crate) fn replay_target(
+        &mut self,
+        timers: &mut Timers,
+        member_id: &str,
+        value: Option<&ConsumerGroupTargetAssignmentMemberValue>,
+    ) {
+        let Some(value) = value else {
+            let Some(number) = self.roster.seat_number(member_id) else { return };
+            self.target.replay(number, core::iter::empty());
+            self.set_promised(number, false);
+            return self.vacate(timers, number);
+        };
+        let number = self.roster.take_seat(member_id);
+        self.seat_in_target(number);
+        let topics = value.topic_partitions.iter();
+        self.target.replay(number, topics.map(|it| (it.topic_id, it.partitions.clone())));
+        self.set_promised(number, true);
+    }
+
+    pub(crate) fn replay_member(
+        &mut self,
+        timers: &mut Timers,
+        member_id: &str,
+        value: Option<&ConsumerGroupMemberMetadataValue<'_>>,
+    ) {
+        let Some(value) = value else { return self.remove_member(timers, member_id) };
+        let number = self.roster.take_seat(member_id);
+        let before = self.roster.lift(number);
+        let profile = Profile::from_record(value, before.as_ref().map(|it| &it.profile));
+        if let Some(before) = &before {
+            self.uncount_profile(member_id, &before.profile);
+        }
+        self.count_profile(number, &profile);
+        let current = before.map(|it| it.current).unwrap_or_else(|| {
+            let joining = Current::default();
+            self.count_current(&joining);
+            joining
+        });
+        self.roster.put(number, Member { profile, current });
+        self.seat_in_target(number);
+        self.target.subscription_changed(number);
+        self.subscription_type = None;
+    }
+
+    pub(crate) fn replay_current(
+        &mut self,
+        member_id: &str,
+        value: Option<&ConsumerGroupCurrentMemberAssignmentValue>,
+    ) {
+        let number = match value {
+            Some(_) => self.roster.take_seat(member_id),
+            None => match self.roster.seat_number(member_id) {
+                Some(number) => number,
+                None => return,
+            },
+        };
+        let before = self.roster.lift(number);
+        let is_new = before.is_none();
+        let Some(member) = before.or_else(|| value.map(|_| Member::default())) else { return };
+        let current = value.map_or_else(|| left(&member.current), current_from_record);
+        if !is_new {
+            self.uncount_current(&member.current);
+        }
+        self.count_current(&current);
+        self.roster.put(number, Member { current, ..member });
+        if is_new {
+            self.seat_in_target(number);
+        }
+        self.subscription_type = None;
+    }
+
+    pub(crate) fn replay_regex(
+        &mut self,
+        regex: &str,
+        value: Option<&ConsumerGroupRegularExpressionValue<'_>>,
+    ) {
+        // Kafka looks at it when members change, and not here.
+        self.subscription_type = Some(self.subscription_type());
+        let resolved = value.map(|value| {
+            let mut topics: Vec<Text> = value.topics.iter().map(|it| Text::from(&**it)).collect();
+            topics.sort_unstable();
+            topics.dedup();
+            Resolved { topics, version: value.version, timestamp: value.timestamp }
+        });
+        if let Some(resolved) = &resolved {
+            self.subscriptions.add_matched(&resolved.topics);
+        }
+        if let Some(before) = self.regexes.resolve(regex, resolved) {
+            self.subscriptions.remove_matched(&before.topics);
+        }
+        self.target.subscriptions_changed();
+    }
+
+    /// The group is gone: nothing of it may fall due.
+    pub(crate) fn removed(&mut self, timers: &mut Timers) {
+        self.roster.cancel_timers(timers);
+        timers.cancel(&mut self.target.timer);
+        timers.cancel(&mut self.regexes.timer);
+    }
+
+    fn remove_member(&mut self, timers: &mut Timers, member_id: &str) {
+        let Some(number) = self.roster.seat_number(member_id) else { return };
+        if let Some(gone) = self.roster.remove(number) {
+            self.uncount_profile(member_id, &gone.profile);
+            self.uncount_current(&gone.current);
+            self.subscription_type = None;
+        }
+        self.vacate(timers, number);
+    }
+
+    /// Gives up the seat of a member of which nothing is left.
+    fn vacate(&mut self, timers: &mut Timers, number: u32) {
+        let Some(seat) = self.roster.seat(number) else { return };
+        if seat.member.is_none() && !seat.is_promised {
+            self.target.assignment.leave(number);
+            self.roster.vacate(number, timers);
+        }
+    }
+
+    fn set_promised(&mut self, number: u32, is_promised: bool) {
+        if let Some(seat) = self.roster.seat_mut(number) {
+            seat.is_promised = is_promised;
+        }
+    }
+
+    fn seat_in_target(&mut self, number: u32) {
+        let Some(seat) = self.roster.seat(number) else { return };
+        let instance_id = seat.member.as_ref().and_then(|it| it.profile.instance_id.as_deref());
+        self.target.assignment.join(number, &seat.id, instance_id);
+    }
+
+    fn count_current(&mut self, current: &Current) {
+        self.owners.add(&current.assigned, current.epoch);
+        self.owners.add(&current.revoking, current.epoch);
+        if current.state == MemberState::Stable {
+            count(&mut self.stable_at, &current.epoch);
+        }
+    }
+
+    fn uncount_current(&mut self, current: &Current) {
+        self.owners.remove(&current.assigned, current.epoch);
+        self.owners.remove(&current.revoking, current.epoch);
+        if current.state == MemberState::Stable {
+            uncount(&mut self.stable_at, &current.epoch);
+        }
+    }
+
+    fn count_profile(&mut self, number: u32, profile: &Profile) {
+        self.subscriptions.add_named(&profile.topics);
+        if let Some(regex) = profile.regex() {
+            self.regexes.add_member(regex);
+        }
+        if let Some(assignor) = &profile.assignor {
+            count(&mut self.assignors, assignor);
+        }
+        if let (Some(instance_id), Some(seat)) = (&profile.instance_id, self.roster.seat(number)) {
+            self.static_members.insert(instance_id.clone(), seat.id.clone());
+        }
+        if let Some(classic) = &profile.classic {
+            self.classic_members += 1;
+            for (name, _) in &classic.protocols {
+                count(&mut self.classic_protocols, name);
+            }
+        }
+    }
+
+    fn uncount_profile(&mut self, member_id: &str, profile: &Profile) {
+        self.subscriptions.remove_named(&profile.topics);
+        if let Some(regex) = profile.regex() {
+            self.regexes.remove_member(regex);
+        }
+        if let Some(assignor) = &profile.assignor {
+            uncount(&mut self.assignors, assignor);
+        }
+        if let Some(instance_id) = &profile.instance_id
+            && self.static_members.get(instance_id).is_some_and(|it| **it == *member_id)
+        {
+            self.static_members.remove(instance_id);
+        }
+        if let Some(classic) = &profile.classic {
+            self.classic_members -= 1;
+            for (name, _) in &classic.protocols {
+                uncount(&mut self.classic_protocols, name);
+            }
+        }
+    }
+}
+
+/// A member that has left, and is about to be removed.
+fn left(current: &Current) -> Current {
+    Current { epoch: LEFT, previous_epoch: LEFT, state: current.state, ..Current::default() }
+}
+
+fn count<K: Ord + Clone>(counts: &mut BTreeMap<K, usize>, key: &K) {
+    *counts.entry(key.clone()).or_default() += 1;
+}
+
+fn uncount<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
+    let Some(count) = counts.get_mut(key) else { return };
+    *count -= 1;
+    if *count == 0 {
+        counts.remove(key);
+    }
+}

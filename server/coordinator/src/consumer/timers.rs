@@ -1,0 +1,107 @@
+//! What falls due of a member of a consumer group.
+
+use super::ConsumerGroup;
+use crate::modern::roster::MemberTimers;
+use crate::modern::state::MemberState;
+use crate::text::Text;
+use crate::timers::{Timer, TimerKey};
+use crate::turn::Turn;
+
+impl ConsumerGroup {
+    /// All records are replayed: sessions start now, and the time to give up partitions.
+    pub(crate) fn loaded(&mut self, turn: &mut Turn<'_, '_>) {
+        for number in self.roster.numbers_by_slot() {
+            let timeout_ms = turn.group_config(&self.id).session_timeout_ms;
+            self.start_session(turn, number, timeout_ms);
+            let Some(member) = self.roster.seat(number).and_then(|it| it.member.as_ref()) else {
+                continue;
+            };
+            let (epoch, timeout_ms) = (member.current.epoch, member.profile.rebalance_timeout_ms);
+            if member.current.state == MemberState::UnrevokedPartitions {
+                self.start_rebalance_timer(turn, number, epoch, timeout_ms);
+            }
+        }
+    }
+
+    /// A member showed that it is alive.
+    pub(super) fn restart_session(&mut self, turn: &mut Turn<'_, '_>, number: u32) {
+        let timeout_ms = turn.group_config(&self.id).session_timeout_ms;
+        self.start_session(turn, number, timeout_ms);
+    }
+
+    pub(crate) fn start_session(&mut self, turn: &mut Turn<'_, '_>, number: u32, timeout_ms: i32) {
+        let key = |group_id, member_id| TimerKey::Session { group_id, member_id };
+        self.start(turn, number, timeout_ms, |timers| &mut timers.session, key);
+    }
+
+    pub(super) fn start_rebalance_timer(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        number: u32,
+        epoch: i32,
+        timeout_ms: i32,
+    ) {
+        let key = |group_id, member_id| TimerKey::Revocation { group_id, member_id };
+        self.start(turn, number, timeout_ms, |timers| &mut timers.rebalance, key);
+        if let Some(seat) = self.roster.seat_mut(number) {
+            seat.timers.rebalance_epoch = epoch;
+        }
+    }
+
+    pub(super) fn cancel_rebalance_timer(&mut self, turn: &mut Turn<'_, '_>, number: u32) {
+        if let Some(seat) = self.roster.seat_mut(number) {
+            turn.timers.cancel(&mut seat.timers.rebalance);
+        }
+    }
+
+    fn start(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        number: u32,
+        timeout_ms: i32,
+        which: impl Fn(&mut MemberTimers) -> &mut Timer,
+        key: impl Fn(Text, Text) -> TimerKey,
+    ) {
+        let group_id = &self.id;
+        let Some(seat) = self.roster.seat_mut(number) else { return };
+        let member_id = &seat.id;
+        let at = turn.now.saturating_add(i64::from(timeout_ms));
+        turn.timers
+            .schedule(which(&mut seat.timers), at, || key(group_id.clone(), member_id.clone()));
+    }
+
+    /// Whose timer has come up and is due: the member is to be fenced.
+    pub(crate) fn expired_member(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        member_id: &str,
+        key: TimerKey,
+    ) -> Option<u32> {
+        let number = self.roster.seat_number(member_id)?;
+        let seat = self.roster.seat_mut(number)?;
+        let is_revocation = matches!(key, TimerKey::Revocation { .. });
+        let timer = seat.timers.of(&key)?;
+        if !turn.timers.due(timer, turn.now, key) {
+            return None;
+        }
+        let member = seat.member.as_ref()?;
+        let moved_on = is_revocation && member.current.epoch != seat.timers.rebalance_epoch;
+        (!moved_on).then_some(number)
+    }
+}
+
+impl MemberTimers {
+    fn of(&mut self, key: &TimerKey) -> Option<&mut Timer> {
+        match key {
+            TimerKey::Session { .. } => Some(&mut self.session),
+            TimerKey::Revocation { .. } => Some(&mut self.rebalance),
+            TimerKey::MemberJoin { .. } => Some(&mut self.join),
+            TimerKey::MemberSync { .. } => Some(&mut self.sync),
+            TimerKey::Join { .. }
+            | TimerKey::PendingSync { .. }
+            | TimerKey::Assignment { .. }
+            | TimerKey::Expressions { .. }
+            | TimerKey::Sweep => None,
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What makes sense in a ConsumerGroupHeartbeat, and who may send it.
+
+use super::member::Member;
+use super::{ConsumerGroup, Refusal, refuse};
+use crate::config::Config;
+use crate::limits::GROUP_MEMBERS_MAX;
+use crate::modern::owned::Owned;
+use crate::text::Text;
+use muster_codec::ErrorCode;
+use muster_codec::messages::{
+    ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatTopicPartitions as Reported,
+};
+
+/// The first version whose members make their own ids (KIP-1082).
+const MEMBER_ID_FROM: i16 = 1;
+
+/// The epoch of a member that joins.
+pub(crate) const JOIN: i32 = 0;
+/// The epoch of a member that leaves.
+pub(crate) const LEAVE: i32 = -1;
+/// The epoch of a static member that leaves and means to come back.
+pub(crate) const LEAVE_STATIC: i32 = -2;
+
+/// Checks a request by itself.
+///
+/// # Errors
+/// INVALID_REQUEST, UNSUPPORTED_ASSIGNOR.
+pub(crate) fn validate(
+    config: &Config,
+    api_version: i16,
+    request: &ConsumerGroupHeartbeatRequest<'_>,
+) -> Result<(), Refusal> {
+    let invalid = |message| refuse(ErrorCode::InvalidRequest, message);
+    let is_blank = |text: Option<&str>| text.is_some_and(|text| text.trim().is_empty());
+    let epoch = request.member_epoch;
+    let needs_id = api_version >= MEMBER_ID_FROM || epoch > JOIN || epoch == LEAVE;
+    if needs_id && is_blank(Some(&request.member_id)) {
+        return invalid("The member id is empty.");
+    }
+    if is_blank(Some(&request.group_id)) {
+        return invalid("The group id is empty.");
+    }
+    if is_blank(request.instance_id.as_deref()) || is_blank(request.rack_id.as_deref()) {
+        return invalid("An instance id or rack id, if there is one, is not empty.");
+    }
+    let is_subscriber =
+        request.subscribed_topic_names.is_some() || request.subscribed_topic_regex.is_some();
+    if epoch == JOIN && request.rebalance_timeout_ms == -1 {
+        return invalid("Who joins says its rebalance timeout.");
+    }
+    if epoch == JOIN && request.topic_partitions.as_ref().is_none_or(|owned| !owned.is_empty()) {
+        return invalid("Who joins owns no partitions.");
+    }
+    if epoch == JOIN && !is_subscriber {
+        return invalid("Who joins says what it subscribes to.");
+    }
+    if epoch == LEAVE_STATIC && request.instance_id.is_none() {
+        return invalid("Only a static member leaves for a while.");
+    }
+    if epoch < LEAVE_STATIC {
+        return invalid("There is no such member epoch.");
+    }
+    let assignor = request.server_assignor.as_deref();
+    let is_known = |name| config.group_consumer_assignors.iter().any(|it| it.name() == name);
+    match assignor.is_none_or(is_known) {
+        true => Ok(()),
+        false => refuse(ErrorCode::UnsupportedAssignor, "No such server-side assignor."),
+    }
+}
+
+impl ConsumerGroup {
+    /// # Errors
+    /// GROUP_MAX_SIZE_REACHED.
+    pub(crate) fn refuse_if_full(&self, config: &Config, member_id: &str) -> Result<(), Refusal> {
+        let max = usize::try_from(config.group_consumer_max_size).unwrap_or(0);
+        let is_member = !member_id.is_empty() && self.roster.member(member_id).is_some();
+        match self.roster.len() >= max.min(GROUP_MEMBERS_MAX) && !is_member {
+            true => refuse(ErrorCode::GroupMaxSizeReached, "The group has all the members it may."),
+            false => Ok(()),
+        }
+    }
+
+    /// The member of a request that does not join.
+    ///
+    /// # Errors
+    /// UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if another member has the instance id.
+    pub(crate) fn known(
+        &self,
+        member_id: &str,
+        instance_id: Option<&str>,
+    ) -> Result<&Member, Refusal> {
+        let Some(instance_id) = instance_id else {
+            let member = self.roster.member(member_id);
+            return member.map_or_else(unknown_member, Ok);
+        };
+        match self.static_member(instance_id) {
+            None => refuse(ErrorCode::UnknownMemberId, "Nobody has that instance id."),
+            Some((holder, _)) if **holder != *member_id => {
+                refuse(ErrorCode::FencedInstanceId, "Another member has the instance id now.")
+            }
+            Some((_, member)) => Ok(member),
+        }
+    }
+
+    /// The member whose place a static one takes that joins.
+    ///
+    /// # Errors
+    /// UNRELEASED_INSTANCE_ID if its former self is still there.
+    pub(super) fn released(&self, instance_id: &str) -> Result<Option<(&Text, &Member)>, Refusal> {
+        match self.static_member(instance_id) {
+            Some((_, member)) if !member.is_classic() && member.current.epoch != LEAVE_STATIC => {
+                refuse(ErrorCode::UnreleasedInstanceId, "A member still has that instance id.")
+            }
+            former => Ok(former),
+        }
+    }
+}
+
+pub(super) fn unknown_member<T>() -> Result<T, Refusal> {
+    refuse(ErrorCode::UnknownMemberId, "There is no such member in the group.")
+}
+
+/// Whether a member is in the epoch that it says; or in the next one, for the answer that told it
+/// of that may be lost.
+///
+/// # Errors
+/// FENCED_MEMBER_EPOCH.
+pub(super) fn validate_epoch(
+    member: &Member,
+    epoch: i32,
+    reported: Option<&[Reported]>,
+) -> Result<(), Refusal> {
+    let current = &member.current;
+    let missed_the_last = epoch < current.epoch
+        && epoch == current.previous_epoch
+        && reported.is_some_and(|reported| is_within(reported, &current.assigned));
+    match epoch == JOIN || epoch == current.epoch || missed_the_last {
+        true => Ok(()),
+        false => refuse(
+            ErrorCode::FencedMemberEpoch,
+            "The member is not in that epoch. It has to give up its partitions and to join again.",
+        ),
+    }
+}
+
+fn is_within(reported: &[Reported], assigned: &Owned) -> bool {
+    reported.iter().all(|topic| {
+        !assigned.of_topic(topic.topic_id).is_empty()
+            && topic.partitions.iter().all(|it| assigned.contains(topic.topic_id, *it))
+    })
+}

@@ -1,0 +1,114 @@
+//! ConsumerGroupHeartbeat, on its way to a group: one that is there, one that comes to be with its
+//! first member, or a classic one that becomes a consumer group.
+
+use crate::consumer::member::Client;
+use crate::consumer::validate::{JOIN, validate};
+use crate::consumer::{ConsumerGroup, Draft, Refusal, left, refuse, refused};
+use crate::context::Context;
+use crate::coordinator::{Caller, Coordinator};
+use crate::group::{Entry, Group};
+use crate::output::Output;
+use crate::requests::group_tombstone;
+use crate::turn::Turn;
+use alloc::boxed::Box;
+use alloc::format;
+use muster_codec::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
+use muster_codec::{ErrorCode, Str};
+
+impl Coordinator {
+    pub(crate) fn consumer_group_heartbeat<'r>(
+        &mut self,
+        context: &mut Context<'_>,
+        caller: Caller<'r>,
+        mut request: ConsumerGroupHeartbeatRequest<'r>,
+        output: &mut Output<'r>,
+    ) {
+        let valid = validate(&self.config, caller.api_version, &request);
+        let valid = valid.and_then(|()| self.make_entry(&request));
+        if request.member_id.is_empty() && valid.is_ok() {
+            request.member_id = Str::Owned(format!("{}", context.ids.next_id()));
+        }
+        self.with(context.around(), output, &request.group_id, |turn, entry| {
+            let response = valid.and_then(|()| serve(turn, entry, caller, &request));
+            turn.answer(caller.request, response.unwrap_or_else(refused));
+        });
+        self.groups.remove_if_vacant(&request.group_id);
+    }
+
+    /// A place for a group that may come to be.
+    fn make_entry(&mut self, request: &ConsumerGroupHeartbeatRequest<'_>) -> Result<(), Refusal> {
+        if request.member_epoch != JOIN || self.groups.get(&request.group_id).is_some() {
+            return Ok(());
+        }
+        if self.groups.is_full() {
+            return refuse(ErrorCode::CoordinatorNotAvailable, "There are too many groups.");
+        }
+        let entry = self.groups.insert(&request.group_id);
+        entry.written_at = self.removed_at;
+        Ok(())
+    }
+}
+
+/// Serves a request that is valid by itself. Its records are written if nothing is wrong.
+fn serve<'r>(
+    turn: &mut Turn<'_, 'r>,
+    entry: Option<&mut Entry>,
+    caller: Caller<'r>,
+    request: &ConsumerGroupHeartbeatRequest<'r>,
+) -> Result<ConsumerGroupHeartbeatResponse<'r>, Refusal> {
+    let Some(entry) = entry else { return not_found() };
+    let mut draft = Draft::new();
+    let served = match request.member_epoch {
+        JOIN.. => heartbeat(turn, &mut draft, entry, caller, request),
+        _ => leave(turn, &mut draft, entry, request),
+    };
+    match served {
+        Ok(_) => turn.write_all(draft),
+        Err(_) => {
+            let unborn = entry.successor.take();
+            unborn.into_iter().for_each(|mut group| group.removed(turn.timers));
+        }
+    }
+    served
+}
+
+fn heartbeat<'r>(
+    turn: &mut Turn<'_, 'r>,
+    draft: &mut Draft<'r>,
+    entry: &mut Entry,
+    caller: Caller<'r>,
+    request: &ConsumerGroupHeartbeatRequest<'r>,
+) -> Result<ConsumerGroupHeartbeatResponse<'r>, Refusal> {
+    let client = Client { id: caller.client_id, host: caller.client_host };
+    match &mut entry.group {
+        Some(Group::Consumer(group)) => return group.heartbeat(turn, draft, client, request),
+        _ if request.member_epoch != JOIN => return not_found(),
+        Some(Group::Classic(group)) if !group.is_empty() => return not_found(),
+        empty => {
+            draft.extend(empty.is_some().then(|| group_tombstone(&entry.id)));
+            let group = ConsumerGroup::new(entry.id.clone());
+            entry.successor = Some(Group::Consumer(Box::new(group)));
+        }
+    }
+    match &mut entry.successor {
+        Some(Group::Consumer(group)) => group.heartbeat(turn, draft, client, request),
+        Some(Group::Classic(_)) | None => not_found(),
+    }
+}
+
+fn leave<'r>(
+    turn: &mut Turn<'_, 'r>,
+    draft: &mut Draft<'r>,
+    entry: &mut Entry,
+    request: &ConsumerGroupHeartbeatRequest<'r>,
+) -> Result<ConsumerGroupHeartbeatResponse<'r>, Refusal> {
+    let Some(Group::Consumer(group)) = &mut entry.group else { return not_found() };
+    if let Some(number) = group.leaving(draft, request)? {
+        group.fence(turn, draft, &[number]);
+    }
+    Ok(left(request))
+}
+
+fn not_found<T>() -> Result<T, Refusal> {
+    refuse(ErrorCode::GroupIdNotFound, "There is no such consumer group.")
+}

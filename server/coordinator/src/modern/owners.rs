@@ -1,0 +1,45 @@
+//! Which partitions of a group are owned now, and in which epoch of its owner: a partition is given
+//! to nobody else before it is not in here any more.
+
+use super::owned::Owned;
+use hashbrown::HashMap;
+use muster_codec::Uuid;
+
+/// The member epochs of the owners of partitions.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Owners {
+    epochs: HashMap<Uuid, HashMap<i32, i32>>,
+}
+
+impl Owners {
+    pub(crate) fn is_owned(&self, topic_id: Uuid, partition: i32) -> bool {
+        self.epochs.get(&topic_id).is_some_and(|of_topic| of_topic.contains_key(&partition))
+    }
+
+    /// A member at `epoch` owns these. Of two that claim a partition the one with the newer epoch
+    /// has it.
+    pub(crate) fn add(&mut self, owned: &Owned, epoch: i32) {
+        for topic in owned.topics() {
+            let of_topic = self.epochs.entry(topic.topic_id).or_default();
+            for it in &topic.partitions {
+                let newest = of_topic.entry(it.partition).or_insert(epoch);
+                *newest = epoch.max(*newest);
+            }
+        }
+    }
+
+    /// A member at `epoch` does not own these any more.
+    pub(crate) fn remove(&mut self, owned: &Owned, epoch: i32) {
+        for topic in owned.topics() {
+            let Some(of_topic) = self.epochs.get_mut(&topic.topic_id) else { continue };
+            for it in &topic.partitions {
+                if of_topic.get(&it.partition) == Some(&epoch) {
+                    of_topic.remove(&it.partition);
+                }
+            }
+            if of_topic.is_empty() {
+                self.epochs.remove(&topic.topic_id);
+            }
+        }
+    }
+}
