@@ -363,6 +363,13 @@ pub(super) struct Stage {
 }
 
 impl Stage {
+    /// Clients without membership have nothing to rebalance.
+    pub(super) fn announce(&mut self, at: Time, group: GroupIndex, cause: Cause) {
+        if self.cast.has_members(group) {
+            self.roster.announce(at, group, cause);
+        }
+    }
+
     pub(super) fn read_offsets(&mut self, group: GroupIndex) {
         let id = self.cast.group(group).id.clone();
         let partitions = self.cast.partitions(group, &self.topics);
@@ -384,7 +391,7 @@ impl Stage {
 
     pub(super) fn grow(&mut self, now: Time, topics: Vec<(StrBytes, u32)>) {
         for group in self.subscribed(&topics) {
-            self.roster.announce(now, group, Cause::PartitionsAdded);
+            self.announce(now, group, Cause::PartitionsAdded);
         }
         self.tasks.ask(Task::EnsureTopics { topics, replication: self.scenario.replication });
     }

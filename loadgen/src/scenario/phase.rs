@@ -100,7 +100,7 @@ impl Running {
             self.deleting = stage.cast.groups_named(&of.groups.0);
             for &group in &self.deleting {
                 let up = stage.roster.up(&stage.cast, group);
-                stage.roster.announce(now, group, Cause::Left(up.len() as u32));
+                stage.announce(now, group, Cause::Left(up.len() as u32));
                 for member in up {
                     stage.roster.stop(now, member, Stop::Leave, None);
                 }
@@ -346,7 +346,7 @@ fn spread(
     for (nth, (place, share, member)) in places.into_iter().enumerate() {
         let at = now + Duration::from_secs_f64(step * nth as f64);
         if place == 0.0 {
-            stage.roster.announce(at, shares[share].group, shares[share].cause);
+            stage.announce(at, shares[share].group, shares[share].cause);
         }
         put(stage, at, member);
     }
@@ -372,7 +372,7 @@ fn stop_batch(roll: &Roll, group: GroupIndex, batch: &[MemberIndex], at: Time, s
         return;
     }
     let how = roll.how.stop();
-    stage.roster.announce(at, group, Cause::of_stop(how, batch.len() as u32));
+    stage.announce(at, group, Cause::of_stop(how, batch.len() as u32));
     for &member in batch {
         stage.roster.stop(at, member, how, Some(roll.down.0));
     }
@@ -392,7 +392,7 @@ fn stop_by_lot(churn: &Churn, groups: &[GroupIndex], at: Time, stage: &mut Stage
         return;
     }
     let how = ways[stage.random.usize(..ways.len())].stop();
-    stage.roster.announce(at, group, Cause::of_stop(how, 1));
+    stage.announce(at, group, Cause::of_stop(how, 1));
     stage.roster.stop(at, member, how, Some(churn.down.0));
 }
 

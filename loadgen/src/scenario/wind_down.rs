@@ -35,7 +35,7 @@ impl WindDown {
         stage.roster.stop_all(now);
         for group in groups(stage) {
             if stage.roster.alive(group) > 0 {
-                stage.roster.announce(now, group, Cause::WindDown);
+                stage.announce(now, group, Cause::WindDown);
             }
         }
         Self { step: Step::Leaving, began: now }
