@@ -82,7 +82,7 @@ impl Offsets {
 
     /// A new process: no request of it is under way, and commits go on counting.
     pub(super) fn restart(&mut self, workload: Workload, turn: &mut Turn<'_, '_>) {
-        *self = Self { next_commit: self.next_commit, paused: true, ..Self::default() };
+        *self = Self { next_commit: self.next_commit, ..Self::default() };
         self.set_workload(workload, turn);
     }
 
@@ -204,12 +204,6 @@ impl Offsets {
         self.in_flight.iter().any(|one| matches!(one.what, What::FirstFetch { .. }))
     }
 
-    /// While it is not a member, waiting for a rebalance for example, nothing is due. A coordinator
-    /// that can't be reached is another matter: what is due then is late.
-    pub(super) fn hold(&mut self) {
-        self.paused = true;
-    }
-
     /// Without partitions nothing is due; the schedule goes on from now when they come.
     fn pause(&mut self, core: &Core, now: Time) -> bool {
         let paused = core.owned.is_empty();
@@ -279,6 +273,7 @@ impl Offsets {
         core.emit(turn, EventKind::CommitAnswered { id, refused });
         let Some(error) = first else {
             self.retry.succeeded();
+            core.lookup.confirm();
             return Sequel::Nothing;
         };
         core.failed(&mut self.retry, turn);
@@ -303,6 +298,7 @@ impl Offsets {
             Err(code) => return self.not_read(code, core, turn),
         };
         self.retry.succeeded();
+        core.lookup.confirm();
         // What was read before partitions went may be old by now if they are back.
         if what == (What::FirstFetch { losses: core.owned.losses() }) {
             offsets.iter().for_each(|(partition, offset)| core.owned.found(partition, *offset));
