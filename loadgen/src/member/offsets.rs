@@ -82,7 +82,7 @@ impl Offsets {
 
     /// A new process: no request of it is under way, and commits go on counting.
     pub(super) fn restart(&mut self, workload: Workload, turn: &mut Turn<'_, '_>) {
-        *self = Self { next_commit: self.next_commit, ..Self::default() };
+        *self = Self { next_commit: self.next_commit, paused: true, ..Self::default() };
         self.set_workload(workload, turn);
     }
 
@@ -202,6 +202,12 @@ impl Offsets {
 
     fn reads_first(&self) -> bool {
         self.in_flight.iter().any(|one| matches!(one.what, What::FirstFetch { .. }))
+    }
+
+    /// While it is not a member, waiting for a rebalance for example, nothing is due. A coordinator
+    /// that can't be reached is another matter: what is due then is late.
+    pub(super) fn hold(&mut self) {
+        self.paused = true;
     }
 
     /// Without partitions nothing is due; the schedule goes on from now when they come.
