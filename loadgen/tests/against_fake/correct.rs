@@ -47,6 +47,7 @@ read-offsets = {}
 fn assert_good(outcome: &Outcome) {
     assert_eq!(outcome.status, Some(0), "{outcome}");
     assert!(outcome.rules().is_empty(), "{outcome}");
+    assert!(outcome.left.is_empty(), "{:?} are left: {outcome}", outcome.left);
     let report = outcome.report.as_ref().unwrap();
     assert!(report.commits.accepted > 0, "{outcome}");
     for phase in &report.phases {

@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod correct;
+mod ending;
 #[path = "../fake/mod.rs"]
 mod fake;
 mod hostile;

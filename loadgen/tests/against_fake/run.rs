@@ -20,6 +20,8 @@ pub(crate) struct Outcome {
     pub(crate) errors: String,
     /// What `--json` wrote, if it came to that.
     pub(crate) report: Option<Report>,
+    /// Topics and groups that it left behind.
+    pub(crate) left: Vec<String>,
 }
 
 /// A scenario of six members in a group `g` with a topic `t`, followed by `phases`.
@@ -67,7 +69,7 @@ pub(crate) fn play_with(config: Config, scenario: &str, options: &[&str]) -> Out
     program.arg(file).arg("--bootstrap").arg(fake.bootstrap()).arg("--json").arg(&report);
     let outcome = outcome(&program.args(options).output().unwrap());
     let report = std::fs::read(report).ok().map(|bytes| serde_json::from_slice(&bytes).unwrap());
-    Outcome { report, ..outcome }
+    Outcome { report, left: fake.names(), ..outcome }
 }
 
 pub(crate) fn write(directory: &TempDir, scenario: &str) -> PathBuf {
@@ -98,6 +100,7 @@ pub(crate) fn outcome(output: &Output) -> Outcome {
         output: String::from_utf8_lossy(&output.stdout).into(),
         errors: String::from_utf8_lossy(&output.stderr).into(),
         report: None,
+        left: Vec::new(),
     }
 }
 

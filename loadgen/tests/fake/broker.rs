@@ -26,10 +26,11 @@ use super::topics::Topics;
 pub(super) const NODE: BrokerId = BrokerId(1);
 const UNSUPPORTED_VERSION: i16 = 35;
 
-/// A request that a connection passes on.
-pub(super) struct Asked {
-    pub(super) call: Call,
-    pub(super) to: Sender<Vec<u8>>,
+pub(super) enum Question {
+    /// A request that a connection passes on.
+    Asked { call: Call, to: Sender<Vec<u8>> },
+    /// The test asks for the names of all topics and groups.
+    Names(Sender<Vec<String>>),
 }
 
 pub(super) struct Broker {
@@ -55,18 +56,23 @@ impl Broker {
     }
 
     /// Until all who could ask are gone.
-    pub(super) fn run(mut self, questions: &Receiver<Asked>) {
+    pub(super) fn run(mut self, questions: &Receiver<Question>) {
         loop {
-            let asked = questions.recv_timeout(Duration::from_millis(10));
+            let question = questions.recv_timeout(Duration::from_millis(10));
             self.now = Instant::now();
             self.let_time_pass();
-            match asked {
+            match question {
                 // What can't be read is not answered: the connection closes.
-                Ok(asked) => drop(self.answer(asked)),
+                Ok(Question::Asked { call, to }) => drop(self.answer(call, to)),
+                Ok(Question::Names(to)) => drop(to.send(self.names())),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.topics.names().chain(self.groups.keys()).map(ToString::to_string).collect()
     }
 
     fn let_time_pass(&mut self) {
@@ -81,7 +87,7 @@ impl Broker {
         }
     }
 
-    fn answer(&mut self, Asked { call, to }: Asked) -> io::Result<()> {
+    fn answer(&mut self, call: Call, to: Sender<Vec<u8>>) -> io::Result<()> {
         let known = self.apis().iter().any(|known| {
             known.api_key == call.api as i16
                 && (known.min_version..=known.max_version).contains(&call.version)

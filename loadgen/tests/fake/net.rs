@@ -13,7 +13,7 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 
-use super::broker::{Asked, Broker};
+use super::broker::{Broker, Question};
 use super::reply::{Call, Reply};
 use super::{Config, Nonsense};
 
@@ -23,6 +23,7 @@ const SASL_AUTHENTICATION_FAILED: i16 = 58;
 /// A broker that runs until this is dropped.
 pub(crate) struct Fake {
     address: SocketAddr,
+    asked: Sender<Question>,
     ends: Arc<AtomicBool>,
     connections: Arc<Mutex<Vec<TcpStream>>>,
     listener: Option<JoinHandle<()>>,
@@ -39,14 +40,22 @@ impl Fake {
         spawn(move || broker.run(&questions));
         let accept = {
             let (ends, connections) = (Arc::clone(&ends), Arc::clone(&connections));
+            let asked = asked.clone();
             move || accept(&listener, &config, &asked, &ends, &connections)
         };
-        Self { address, ends, connections, listener: Some(spawn(accept)) }
+        Self { address, asked, ends, connections, listener: Some(spawn(accept)) }
     }
 
     /// `host:port`.
     pub(crate) fn bootstrap(&self) -> String {
         self.address.to_string()
+    }
+
+    /// The topics and groups that there are.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let (to, names) = channel();
+        self.asked.send(Question::Names(to)).unwrap();
+        names.recv().unwrap()
     }
 }
 
@@ -67,7 +76,7 @@ impl Drop for Fake {
 fn accept(
     listener: &TcpListener,
     config: &Config,
-    asked: &Sender<Asked>,
+    asked: &Sender<Question>,
     ends: &AtomicBool,
     connections: &Mutex<Vec<TcpStream>>,
 ) {
@@ -90,7 +99,7 @@ fn accept(
 struct Connection {
     stream: TcpStream,
     config: Config,
-    asked: Sender<Asked>,
+    asked: Sender<Question>,
     trusted: bool,
 }
 
@@ -139,15 +148,15 @@ impl Connection {
         match call.api {
             ApiKey::SaslHandshake => shake_hands(call.parse(to)?),
             ApiKey::SaslAuthenticate => self.authenticate(call.parse(to)?),
-            ApiKey::ApiVersions => self.ask(Asked { call, to })?,
-            _ if self.trusted => self.ask(Asked { call, to })?,
+            ApiKey::ApiVersions => self.ask(Question::Asked { call, to })?,
+            _ if self.trusted => self.ask(Question::Asked { call, to })?,
             _ => return Err(io::ErrorKind::PermissionDenied.into()),
         }
         answer.recv().map_err(|_| io::ErrorKind::ConnectionAborted.into())
     }
 
-    fn ask(&self, asked: Asked) -> io::Result<()> {
-        self.asked.send(asked).map_err(|_| io::ErrorKind::ConnectionAborted.into())
+    fn ask(&self, question: Question) -> io::Result<()> {
+        self.asked.send(question).map_err(|_| io::ErrorKind::ConnectionAborted.into())
     }
 
     fn authenticate(

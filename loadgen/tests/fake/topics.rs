@@ -38,6 +38,10 @@ pub(super) struct Topic {
 }
 
 impl Topics {
+    pub(super) fn names(&self) -> impl Iterator<Item = &StrBytes> {
+        self.by_name.keys()
+    }
+
     pub(super) fn named(&self, name: &StrBytes) -> Option<Topic> {
         self.by_name.get(name).copied()
     }
@@ -74,7 +78,7 @@ impl Broker {
             .with_node_id(NODE)
             .with_host(self.host())
             .with_port(self.port());
-        let all = || self.topics.by_name.keys().cloned().collect();
+        let all = || self.topics.names().cloned().collect();
         let names: Vec<StrBytes> = match request.topics {
             None => all(),
             Some(topics) => topics.into_iter().filter_map(|topic| Some(topic.name?.0)).collect(),
