@@ -115,8 +115,8 @@ impl ConsumerGroup {
         }
         self.retarget(topics);
         let changed = self.reconcile(&id, now);
-        self.misbehave(&id, changed)?;
-        let full = changed || request.member_epoch == 0;
+        let wronged = self.misbehave(&id, changed)?;
+        let full = changed || wronged || request.member_epoch == 0;
         Ok(self.response(id, full))
     }
 
@@ -197,9 +197,6 @@ impl ConsumerGroup {
             for number in 0..*partitions {
                 self.aim((*topic, number), takers[number as usize % takers.len()]);
             }
-            if self.config.bug == Some(Bug::AssignsTwice) {
-                takers.iter().take(2).for_each(|taker| self.aim((*topic, 0), taker));
-            }
         }
         self.subscribed = subscribed;
     }
@@ -212,16 +209,8 @@ impl ConsumerGroup {
 
     /// Leads the member on towards its target. Whether it is to be told of a change.
     fn reconcile(&mut self, id: &StrBytes, now: Instant) -> bool {
-        let twice = self.config.bug == Some(Bug::AssignsTwice);
-        let of_others: Partitions = match twice {
-            true => Partitions::new(),
-            false => self
-                .members
-                .iter()
-                .filter(|(other, _)| *other != id)
-                .flat_map(|(_, other)| other.assigned.clone())
-                .collect(),
-        };
+        let others = self.members.iter().filter(|(other, _)| *other != id);
+        let of_others: Partitions = others.flat_map(|(_, other)| other.assigned.clone()).collect();
         let epoch = self.epoch;
         let Some(member) = self.members.get_mut(id) else { return false };
         let too_much: Partitions = member.assigned.difference(&member.target).copied().collect();
@@ -247,13 +236,22 @@ impl ConsumerGroup {
         changed
     }
 
-    fn misbehave(&mut self, id: &StrBytes, changed: bool) -> Result<(), i16> {
-        let Some(member) = self.members.get_mut(id) else { return Ok(()) };
+    /// Whether the member is to be told of an assignment that it should not have.
+    fn misbehave(&mut self, id: &StrBytes, changed: bool) -> Result<bool, i16> {
+        let mut others = self.members.iter().filter(|(other, _)| *other != id);
+        let of_another = others.find_map(|(_, other)| other.assigned.first().copied());
+        let Some(member) = self.members.get_mut(id) else { return Ok(false) };
         member.idle_heartbeats = if changed { 0 } else { member.idle_heartbeats + 1 };
         if member.idle_heartbeats <= HEARTBEATS_BEFORE_MISCHIEF {
-            return Ok(());
+            return Ok(false);
         }
         match self.config.bug {
+            Some(Bug::AssignsTwice) => {
+                member.target.extend(of_another);
+                member.assigned.extend(of_another);
+                self.config.bug = None;
+                return Ok(true);
+            }
             Some(Bug::EpochGoesBack) if member.epoch >= 2 => {
                 member.epoch -= 1;
                 self.epoch -= 1;
@@ -269,7 +267,7 @@ impl ConsumerGroup {
             }
             _ => {}
         }
-        Ok(())
+        Ok(false)
     }
 
     fn response(&self, id: StrBytes, full: bool) -> ConsumerGroupHeartbeatResponse {

@@ -64,7 +64,7 @@ impl Config {
 /// A word that the coordinator breaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bug {
-    /// A consumer group's target gives one partition to two members; in a classic group a member
+    /// A member of a consumer group is given a partition that another has; in a classic group one
     /// gets the assignment of another.
     AssignsTwice,
     /// The generation, or the epoch of a member, is lowered once it has reached 2.
