@@ -38,7 +38,9 @@ pub enum EventKind {
     /// The member epoch of a consumer group's heartbeat answer moved.
     Epoch { epoch: i32 },
     /// A heartbeat, join or sync that was sent at `sent` was answered without error: it renewed the
-    /// session at some time from `sent` to now.
+    /// session at some time from `sent` to now. Classic heartbeats don't count after the coordinator
+    /// was looked up anew, until it has answered something else: while it loads the group, it may
+    /// answer them without knowing it.
     Alive { sent: Time, epoch: i32 },
     /// The coordinator gave it these, in addition to what it owns. From now on it owns them.
     Assigned { epoch: i32, partitions: Arc<[Partition]> },

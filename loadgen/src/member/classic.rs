@@ -298,7 +298,9 @@ impl Classic {
 
     fn alive(&mut self, sent: Time, core: &Core, turn: &mut Turn<'_, '_>) {
         self.heard = turn.now();
-        core.emit(turn, EventKind::Alive { sent, epoch: self.generation });
+        if core.lookup.is_confirmed() {
+            core.emit(turn, EventKind::Alive { sent, epoch: self.generation });
+        }
     }
 
     /// Has an assignment in a generation, and is not joining another one.
@@ -353,6 +355,7 @@ impl Classic {
         if let Some(error) = ResponseError::try_from_code(response.error_code) {
             return self.not_joined(error, &response.member_id, core, turn);
         }
+        core.lookup.confirm();
         if self.member_id != response.member_id {
             self.member_id = detached(&response.member_id);
         }
@@ -448,6 +451,7 @@ impl Classic {
                     Fatal(format!("a member of group {group} can't read what it got: {error}"))
                 })?;
                 self.retry.succeeded();
+                core.lookup.confirm();
                 self.alive(sent, core, turn);
                 self.phase = Phase::Synced(assigned);
                 Ok(())

@@ -18,6 +18,8 @@ const BATCHED: i16 = 4;
 #[derive(Default, Debug)]
 pub(super) struct Lookup {
     found: Found,
+    /// Since it was found, it has answered from what it knows of the group.
+    confirmed: bool,
     pub(super) retry: Retry,
 }
 
@@ -43,6 +45,18 @@ impl Lookup {
 
     pub(super) fn at(&mut self, node: NodeIndex) {
         self.found = Found::At(node);
+        self.confirmed = false;
+    }
+
+    /// An answer shows that the coordinator has loaded the group.
+    pub(super) fn confirm(&mut self) {
+        self.confirmed = true;
+    }
+
+    /// While Kafka's coordinator loads a group, it answers every classic heartbeat without error, and
+    /// renews nothing (`GroupCoordinatorService.heartbeat`: "blindly respond").
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.confirmed
     }
 
     /// The coordinator is not where it was thought to be. A lookup that is under way goes on.

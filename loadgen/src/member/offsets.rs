@@ -279,6 +279,7 @@ impl Offsets {
         core.emit(turn, EventKind::CommitAnswered { id, refused });
         let Some(error) = first else {
             self.retry.succeeded();
+            core.lookup.confirm();
             return Sequel::Nothing;
         };
         core.failed(&mut self.retry, turn);
@@ -303,6 +304,7 @@ impl Offsets {
             Err(code) => return self.not_read(code, core, turn),
         };
         self.retry.succeeded();
+        core.lookup.confirm();
         // What was read before partitions went may be old by now if they are back.
         if what == (What::FirstFetch { losses: core.owned.losses() }) {
             offsets.iter().for_each(|(partition, offset)| core.owned.found(partition, *offset));

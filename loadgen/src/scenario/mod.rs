@@ -15,6 +15,7 @@ mod validate;
 mod values;
 mod wind_down;
 
+use kafka_protocol::messages::ApiKey;
 use serde::Deserialize;
 
 pub use cast::Cast;
@@ -47,38 +48,54 @@ pub fn load(source: &str, overrides: &Overrides, limits: &Limits) -> Result<Name
     Ok(Named { name, scenario })
 }
 
-/// ConsumerGroupHeartbeat.
-const CONSUMER_GROUPS: i16 = 68;
+/// What groups with members need: the protocol, its first API, and how to do without.
+const NEEDS: [(file::Protocol, i16, &str, &str); 2] = [
+    (
+        file::Protocol::Consumer,
+        ApiKey::ConsumerGroupHeartbeat as i16,
+        "ConsumerGroupHeartbeat (KIP-848)",
+        "--protocol classic",
+    ),
+    (file::Protocol::Classic, ApiKey::JoinGroup as i16, "JoinGroup", "--protocol consumer"),
+];
 
 impl Named {
     /// Leaves out optional groups that the cluster has no protocol for; says so in sentences.
     pub fn fit(&mut self, versions: &Versions) -> Result<Vec<String>, Problem> {
-        if versions.of(CONSUMER_GROUPS).is_some() {
-            return Ok(Vec::new());
+        let mut notes = Vec::new();
+        for (protocol, api, offer, instead) in NEEDS {
+            if versions.of(api).is_none() {
+                notes.extend(self.leave_out(protocol, offer, instead)?);
+            }
         }
-        let needs = |group: &&file::Group| group.protocol == file::Protocol::Consumer;
+        match self.scenario.groups.is_empty() {
+            true => Err(Problem(format!("nothing is left to run {}", notes.join(", ")))),
+            false => Ok(notes),
+        }
+    }
+
+    fn leave_out(
+        &mut self,
+        protocol: file::Protocol,
+        offer: &str,
+        instead: &str,
+    ) -> Result<Option<String>, Problem> {
+        let needs = |group: &&file::Group| group.protocol == protocol;
         let all = &mut self.scenario.groups;
         if let Some(group) = all.iter().find(|group| needs(group) && !group.optional) {
             return Err(Problem(format!(
-                "the cluster does not offer ConsumerGroupHeartbeat (KIP-848), which group {} \
-                 needs; --protocol classic does without",
+                "the cluster does not offer {offer}, which group {} needs; {instead} does without",
                 group.name
             )));
         }
         let left_out = all.iter().filter(needs).map(|group| group.name.as_str());
         let left_out: Vec<&str> = left_out.collect();
         if left_out.is_empty() {
-            return Ok(Vec::new());
+            return Ok(None);
         }
-        let note = format!(
-            "without {}: the cluster does not offer ConsumerGroupHeartbeat (KIP-848)",
-            left_out.join(", ")
-        );
+        let note = format!("without {}: the cluster does not offer {offer}", left_out.join(", "));
         all.retain(|group| !needs(&group));
-        match all.is_empty() {
-            true => Err(Problem(format!("nothing is left to run {note}"))),
-            false => Ok(vec![note]),
-        }
+        Ok(Some(note))
     }
 }
 

@@ -147,8 +147,8 @@ impl Running {
         self.planned = self.planned.max(self.began + lasts).max(last_act);
         if !busy && self.is_fulfilled(now, status, stage) {
             stage.orders.notes.extend(self.gap.as_ref().and_then(Gap::told));
-            let failures = stage.tasks.take_failures();
-            return Some(failures.into_iter().next().map_or(Ok(()), Err));
+            let failures = stage.tasks.take_failures().into_iter();
+            return Some(failures.chain(all_failed(stage)).next().map_or(Ok(()), Err));
         }
         (now >= self.planned + self.table.limit()).then(|| Err(self.why_not(now, status, stage)))
     }
@@ -283,6 +283,14 @@ impl Rolling {
         stop_batch(roll, self.group, &self.batch, now, stage);
         !self.batch.is_empty()
     }
+}
+
+/// A group that stands still because none of its members could go on.
+fn all_failed(stage: &Stage) -> Option<String> {
+    let failed = |member| stage.roster.has_failed(MemberIndex(member));
+    let mut groups = stage.cast.groups().filter(|group| stage.roster.alive(group.index) == 0);
+    let lost = groups.find(|group| stage.cast.members(group.index).any(failed))?;
+    Some(format!("no member of {} could go on", lost.id))
 }
 
 fn begin_start(start: &Start, now: Time, stage: &mut Stage) {

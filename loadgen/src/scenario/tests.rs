@@ -142,21 +142,25 @@ fn optional_groups_are_left_out_where_the_protocol_is_missing() {
     let quick = || load("quick", &Overrides::default(), &LIMITS).unwrap();
     let mut with = quick();
     let mut versions = Versions::default();
-    versions.set(CONSUMER_GROUPS, 1);
+    versions.set(ApiKey::JoinGroup as i16, 9);
+    let classic_only = versions.clone();
+    versions.set(ApiKey::ConsumerGroupHeartbeat as i16, 1);
     assert_eq!(with.fit(&versions), Ok(vec![]));
     assert_eq!(with.scenario.groups.len(), 2);
 
     let mut without = quick();
-    let notes = without.fit(&Versions::default()).unwrap();
+    let notes = without.fit(&classic_only).unwrap();
     assert!(notes[0].starts_with("without consumer: the cluster does not offer"), "{notes:?}");
     assert_eq!(without.scenario.groups.len(), 1);
 
     without.scenario.groups[0].protocol = file::Protocol::Consumer;
-    let error = without.fit(&Versions::default()).unwrap_err().to_string();
+    let error = without.fit(&classic_only).unwrap_err().to_string();
     assert!(
         error.contains("which group classic needs; --protocol classic does without"),
         "{error}"
     );
+    let error = quick().fit(&Versions::default()).unwrap_err().to_string();
+    assert!(error.contains("does not offer JoinGroup, which group classic needs"), "{error}");
 }
 
 /// Plays a scenario against a cluster that does at once what it is told, and writes down what that

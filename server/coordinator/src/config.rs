@@ -63,12 +63,10 @@ impl MigrationPolicy {
         all.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, it)| it)
     }
 
-    #[expect(dead_code, reason = "until groups migrate")]
     pub(crate) fn allows_upgrade(self) -> bool {
         matches!(self, Self::Bidirectional | Self::Upgrade)
     }
 
-    #[expect(dead_code, reason = "until groups migrate")]
     pub(crate) fn allows_downgrade(self) -> bool {
         matches!(self, Self::Bidirectional | Self::Downgrade)
     }

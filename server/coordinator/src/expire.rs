@@ -1,11 +1,11 @@
 //! What happens because time passes.
 
 use crate::classic::ClassicGroup;
-use crate::consumer::ConsumerGroup;
 use crate::context::Context;
 use crate::coordinator::Coordinator;
 use crate::group::{Entry, Group};
 use crate::limits::{EXPIRE_RECORDS_MAX, EXPIRE_TIMERS_MAX};
+use crate::migration;
 use crate::offsets;
 use crate::output::Output;
 use crate::requests::write_tombstones;
@@ -39,11 +39,11 @@ impl Coordinator {
         key: TimerKey,
     ) {
         self.with(context.around(), output, group_id, |turn, entry| {
-            let group = entry.and_then(|entry| entry.group.as_mut());
-            debug_assert!(group.is_some(), "a group that goes cancels its timers");
-            match group {
+            let Some(entry) = entry else { return };
+            debug_assert!(entry.group.is_some(), "a group that goes cancels its timers");
+            match &mut entry.group {
                 Some(Group::Classic(group)) => classic_timer(turn, group, key),
-                Some(Group::Consumer(group)) => consumer_timer(turn, group, key),
+                Some(Group::Consumer(_)) => consumer_timer(turn, entry, key),
                 None => {}
             }
         });
@@ -89,7 +89,8 @@ fn classic_timer(turn: &mut Turn<'_, '_>, group: &mut ClassicGroup, key: TimerKe
     }
 }
 
-fn consumer_timer(turn: &mut Turn<'_, '_>, group: &mut ConsumerGroup, key: TimerKey) {
+fn consumer_timer(turn: &mut Turn<'_, '_>, entry: &mut Entry, key: TimerKey) {
+    let Some(Group::Consumer(group)) = &mut entry.group else { return };
     match &key {
         TimerKey::Session { member_id, .. }
         | TimerKey::Revocation { member_id, .. }
@@ -98,7 +99,7 @@ fn consumer_timer(turn: &mut Turn<'_, '_>, group: &mut ConsumerGroup, key: Timer
             let member_id = member_id.clone();
             if let Some(number) = group.expired_member(turn, &member_id, key) {
                 let mut draft = Vec::new();
-                group.fence(turn, &mut draft, &[number]);
+                migration::fence(turn, &mut draft, entry, &[number]);
                 turn.write_all(draft);
             }
         }

@@ -7,6 +7,7 @@ use crate::consumer::{ConsumerGroup, Draft, Refusal, left, refuse, refused};
 use crate::context::Context;
 use crate::coordinator::{Caller, Coordinator};
 use crate::group::{Entry, Group};
+use crate::migration;
 use crate::output::Output;
 use crate::requests::group_tombstone;
 use crate::turn::Turn;
@@ -83,7 +84,10 @@ fn heartbeat<'r>(
     match &mut entry.group {
         Some(Group::Consumer(group)) => return group.heartbeat(turn, draft, client, request),
         _ if request.member_epoch != JOIN => return not_found(),
-        Some(Group::Classic(group)) if !group.is_empty() => return not_found(),
+        Some(Group::Classic(group)) if !group.is_empty() => {
+            let group = migration::upgrade(turn, draft, &entry.id, group)?;
+            entry.successor = Some(Group::Consumer(Box::new(group)));
+        }
         empty => {
             draft.extend(empty.is_some().then(|| group_tombstone(&entry.id)));
             let group = ConsumerGroup::new(entry.id.clone());
@@ -104,7 +108,7 @@ fn leave<'r>(
 ) -> Result<ConsumerGroupHeartbeatResponse<'r>, Refusal> {
     let Some(Group::Consumer(group)) = &mut entry.group else { return not_found() };
     if let Some(number) = group.leaving(draft, request)? {
-        group.fence(turn, draft, &[number]);
+        migration::fence(turn, draft, entry, &[number]);
     }
     Ok(left(request))
 }

@@ -41,6 +41,7 @@ mod group;
 mod heartbeats;
 mod java_order;
 pub mod limits;
+mod migration;
 mod modern;
 mod offsets;
 pub mod output;

@@ -50,40 +50,9 @@ fn replay_in(entry: &mut Entry, timers: &mut Timers, record: &GroupRecord<'_>) {
         | GroupRecord::ConsumerGroupCurrentMemberAssignment(..)
         | GroupRecord::ConsumerGroupRegularExpression(..) => {
             if let Some(group) = consumer_group(timers, entry, record.is_tombstone()) {
-                replay_in_consumer_group(group, timers, record);
+                group.replay(timers, record);
             }
         }
-    }
-}
-
-fn replay_in_consumer_group(
-    group: &mut ConsumerGroup,
-    timers: &mut Timers,
-    record: &GroupRecord<'_>,
-) {
-    match record {
-        GroupRecord::ConsumerGroupMetadata(_, Some(value)) => group.replay_epoch(value),
-        GroupRecord::ConsumerGroupPartitionMetadata(_, value) => {
-            group.replay_partition_metadata(value.as_ref());
-        }
-        GroupRecord::ConsumerGroupMemberMetadata(key, value) => {
-            group.replay_member(timers, &key.member_id, value.as_ref());
-        }
-        GroupRecord::ConsumerGroupTargetAssignmentMetadata(_, value) => {
-            group.replay_target_epoch(value.as_ref());
-        }
-        GroupRecord::ConsumerGroupTargetAssignmentMember(key, value) => {
-            group.replay_target(timers, &key.member_id, value.as_ref());
-        }
-        GroupRecord::ConsumerGroupCurrentMemberAssignment(key, value) => {
-            group.replay_current(&key.member_id, value.as_ref());
-        }
-        GroupRecord::ConsumerGroupRegularExpression(key, value) => {
-            group.replay_regex(&key.regular_expression, value.as_ref());
-        }
-        GroupRecord::OffsetCommit(..)
-        | GroupRecord::GroupMetadata(..)
-        | GroupRecord::ConsumerGroupMetadata(_, None) => {}
     }
 }
 

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::coordinator::{Caller, Coordinator};
 use crate::group::{Entry, Group};
 use crate::limits::RESPONSE_METADATA_BYTES_MAX;
+use crate::migration;
 use crate::offsets;
 use crate::output::Output;
 use crate::text::owned;
@@ -41,7 +42,11 @@ impl Coordinator {
                 _ if request.group_id.is_empty() => ErrorCode::InvalidGroupId,
                 None => ErrorCode::UnknownMemberId,
                 Some(Group::Classic(group)) => group.heartbeat(turn, request),
-                Some(Group::Consumer(_)) => ErrorCode::UnknownMemberId,
+                Some(Group::Consumer(group)) => {
+                    let member = (&*request.member_id, request.group_instance_id.as_deref());
+                    let beat = group.classic_heartbeat(turn, member, request.generation_id);
+                    beat.err().unwrap_or(ErrorCode::None)
+                }
             };
             let response = HeartbeatResponse { error_code: error as i16, ..Default::default() };
             turn.answer(caller.request, response);
@@ -66,20 +71,16 @@ impl Coordinator {
             false => refusal.map_or(Ok(false), Err),
         };
         let group_id = joining.request.group_id.clone();
-        self.with(around, output, &group_id, |turn, entry| {
-            match (created, entry.and_then(|entry| entry.group.as_mut())) {
-                (Err(error), _) => joining.refuse(turn, error),
-                (Ok(_), None) => joining.refuse(turn, ErrorCode::UnknownMemberId),
-                (Ok(is_new), Some(Group::Classic(group))) => {
-                    if is_new {
-                        group.write_creation(turn);
-                    }
-                    group.join(turn, joining);
+        self.with(around, output, &group_id, |turn, entry| match (created, entry) {
+            (Err(error), _) => joining.refuse(turn, error),
+            (Ok(is_new), Some(Entry { group: Some(Group::Classic(group)), .. })) => {
+                if is_new {
+                    group.write_creation(turn);
                 }
-                (Ok(_), Some(Group::Consumer(_))) => {
-                    joining.refuse(turn, ErrorCode::InconsistentGroupProtocol);
-                }
+                group.join(turn, joining);
             }
+            (Ok(_), Some(entry)) => migration::join(turn, entry, joining),
+            (Ok(_), None) => joining.refuse(turn, ErrorCode::UnknownMemberId),
         });
     }
 
@@ -96,8 +97,9 @@ impl Coordinator {
                 _ if group_id.is_empty() => {
                     parked(caller).refuse_sync(turn, ErrorCode::InvalidGroupId);
                 }
-                None | Some(Group::Consumer(_)) => {
-                    parked(caller).refuse_sync(turn, ErrorCode::UnknownMemberId);
+                None => parked(caller).refuse_sync(turn, ErrorCode::UnknownMemberId),
+                Some(Group::Consumer(group)) => {
+                    migration::sync(turn, group, parked(caller), request);
                 }
                 Some(Group::Classic(group)) => group.sync(turn, parked(caller), request),
             }
@@ -114,13 +116,16 @@ impl Coordinator {
         let group_id = request.group_id.clone();
         let version = caller.api_version;
         self.with(context.around(), output, &group_id, |turn, entry| {
-            let response = match entry.and_then(|entry| entry.group.as_mut()) {
+            let response = match entry {
                 _ if group_id.is_empty() => LeaveGroupResponse {
                     error_code: ErrorCode::InvalidGroupId as i16,
                     ..Default::default()
                 },
-                None | Some(Group::Consumer(_)) => leave_unknown_group(version, request),
-                Some(Group::Classic(group)) => group.leave(turn, version, request),
+                Some(Entry { group: Some(Group::Classic(group)), .. }) => {
+                    group.leave(turn, version, request)
+                }
+                Some(entry) => migration::leave(turn, entry, version, request),
+                None => leave_unknown_group(version, request),
             };
             turn.answer(caller.request, response);
         });

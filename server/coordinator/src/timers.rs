@@ -16,10 +16,8 @@ pub(crate) enum TimerKey {
     /// How long a member of a consumer group has to give up partitions.
     Revocation { group_id: Text, member_id: Text },
     /// How long a classic member of a consumer group has to join, once it was told to.
-    #[expect(dead_code, reason = "until groups migrate")]
     MemberJoin { group_id: Text, member_id: Text },
     /// How long a classic member of a consumer group has to sync, once it joined.
-    #[expect(dead_code, reason = "until groups migrate")]
     MemberSync { group_id: Text, member_id: Text },
     /// The next slice of a target assignment that takes long.
     Assignment { group_id: Text },
@@ -61,6 +59,10 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
+    pub(crate) fn is_set(&self) -> bool {
+        self.due.is_some()
+    }
+
     #[cfg(test)]
     pub(crate) fn deadline(&self) -> Option<i64> {
         self.due.map(|(at, _)| at)

@@ -257,7 +257,27 @@ fn a_coordinator_that_moved_is_looked_up_and_the_generation_goes_on() {
     assert!(heartbeat.to == Destination::Node(NodeIndex(1)));
     let Request::Heartbeat(request) = &heartbeat.request else { panic!() };
     assert_eq!((request.generation_id, &*request.member_id), (1, "m1"));
-    assert!(matches!(story.events()[..], [Alive { epoch: 1, .. }]));
+}
+
+#[test]
+fn a_heartbeat_to_a_coordinator_that_may_be_loading_proves_nothing() {
+    let mut story = settled(eager(), "range");
+    story.until(at(60_000));
+    story.fail(Failure::Disconnected);
+    story.find(9092);
+    story.until(at(60_000));
+    story.reply(heard(0));
+    assert_eq!(story.events(), [Disconnected], "it may not even know the group");
+    story.until(at(60_000));
+    story.reply(heard(REBALANCE_IN_PROGRESS));
+    story.reply(Response::JoinGroup(joined(2)));
+    assert!(matches!(story.events().last(), Some(Alive { epoch: 2, .. })));
+    let response = synced(&story, &[0]);
+    story.reply(response);
+    story.events();
+    story.until(at(60_000));
+    story.reply(heard(0));
+    assert!(matches!(story.events()[..], [Alive { epoch: 2, .. }]));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //!   before, it joins at once.
 //! - v5: static members (KIP-345). v9: `skip_assignment`.
 
-use super::member::{Identity, Member, bytes_of, keep};
+use super::member::{Identity, Member, Protocol, bytes_of, keep};
 use super::parked::Parked;
 use super::state::State;
 use super::{ClassicGroup, schedule_session};
@@ -65,6 +65,17 @@ impl<'j> Joining<'j> {
             let is_too_large = self.protocols_bytes() > MEMBER_PROTOCOLS_BYTES_MAX;
             is_too_large.then_some(ErrorCode::UnknownServerError)
         }
+    }
+
+    /// Whether a dynamic member without an id gets one, and joins again with that (KIP-394).
+    pub(crate) fn requires_member_id(&self) -> bool {
+        self.parked.api_version >= MEMBER_ID_REQUIRED_FROM
+            && self.request.group_instance_id.is_none()
+    }
+
+    /// The protocols that the member offers, to keep.
+    pub(crate) fn protocols(&self) -> Vec<Protocol> {
+        keep(&self.request.protocols)
     }
 
     fn protocols_bytes(&self) -> usize {

@@ -21,21 +21,20 @@ impl ClassicGroup {
         api_version: i16,
         request: LeaveGroupRequest<'r>,
     ) -> LeaveGroupResponse<'r> {
-        let leaving = leaving(api_version, request).into_iter();
-        let members: Vec<_> = leaving
-            .map(|member| {
-                let error = self.leave_one(turn, &member);
-                left(member, error)
-            })
-            .collect();
-        if members.iter().any(|it| it.error_code == ErrorCode::None as i16) {
+        let mut any_left = false;
+        let response = leave_each(api_version, request, |member| {
+            let error = self.leave_one(turn, member);
+            any_left |= error == ErrorCode::None;
+            error
+        });
+        if any_left {
             match self.state {
                 State::Stable | State::CompletingRebalance => self.prepare_rebalance(turn),
                 State::PreparingRebalance => self.maybe_complete_join(turn),
                 State::Empty | State::Dead => {}
             }
         }
-        response(api_version, members)
+        response
     }
 
     fn leave_one(&mut self, turn: &mut Turn<'_, '_>, member: &MemberIdentity<'_>) -> ErrorCode {
@@ -64,9 +63,20 @@ pub(crate) fn leave_unknown_group(
     api_version: i16,
     request: LeaveGroupRequest<'_>,
 ) -> LeaveGroupResponse<'_> {
-    let leaving = leaving(api_version, request).into_iter();
-    let members = leaving.map(|member| left(member, ErrorCode::UnknownMemberId)).collect();
-    response(api_version, members)
+    leave_each(api_version, request, |_| ErrorCode::UnknownMemberId)
+}
+
+/// Answers a LeaveGroup, member by member.
+pub(crate) fn leave_each<'r>(
+    api_version: i16,
+    request: LeaveGroupRequest<'r>,
+    mut leave: impl FnMut(&MemberIdentity<'r>) -> ErrorCode,
+) -> LeaveGroupResponse<'r> {
+    let members = leaving(api_version, request).into_iter().map(|member| {
+        let error = leave(&member);
+        left(member, error)
+    });
+    response(api_version, members.collect())
 }
 
 fn leaving(api_version: i16, request: LeaveGroupRequest<'_>) -> Vec<MemberIdentity<'_>> {

@@ -13,6 +13,7 @@ mod heartbeat;
 mod join;
 mod leave;
 mod member;
+mod moved;
 mod offsets;
 mod parked;
 mod rebalance;
@@ -23,7 +24,9 @@ mod static_member;
 mod sync;
 
 pub(crate) use join::Joining;
-pub(crate) use leave::leave_unknown_group;
+pub(crate) use leave::{leave_each, leave_unknown_group};
+pub(crate) use member::{Identity, Protocol};
+pub(crate) use moved::MovedMember;
 pub(crate) use parked::Parked;
 
 use crate::text::Text;

@@ -1,6 +1,7 @@
 //! A consumer group as the records that would make it: what is left of it in a compacted log.
 
 use super::{ConsumerGroup, Draft, records};
+use crate::modern::target::INITIAL_EPOCH;
 use crate::text::owned;
 use muster_codec::records::{ConsumerGroupKey, ConsumerGroupPartitionMetadataValue, GroupRecord};
 
@@ -22,7 +23,7 @@ impl ConsumerGroup {
             let Some(number) = self.roster.seat_number(&seat.id) else { continue };
             out.push(records::target(&self.id, &seat.id, self.target.of(number)));
         }
-        if self.target.epoch >= 0 {
+        if self.target.epoch > INITIAL_EPOCH || self.target.timestamp > 0 {
             let (epoch, timestamp) = (self.target.epoch, self.target.timestamp);
             out.push(records::target_metadata(&self.id, epoch, timestamp));
         }

@@ -5,6 +5,7 @@ use super::regex::Change;
 use super::target::{Goal, Updated};
 use super::validate::{JOIN, validate_epoch};
 use super::{ConsumerGroup, Draft, Refusal, records, refuse};
+use crate::assignors::SubscriptionType;
 use crate::modern::owned::Owned;
 use crate::modern::reconcile::{Current, Reconciliation};
 use crate::modern::state::MemberState;
@@ -21,6 +22,21 @@ pub(crate) struct Found {
     pub(crate) before: Member,
     /// The static member whose place it takes.
     pub(crate) replaces: Option<Text>,
+}
+
+/// A member that has said what it subscribes to.
+pub(crate) struct Subscribed<'m> {
+    pub(crate) member_id: &'m str,
+    pub(crate) before: Member,
+    pub(crate) after: Member,
+    /// The static member whose place it takes.
+    replaces: Option<Text>,
+    is_new: bool,
+    /// Whether what it subscribes to is new.
+    changed: bool,
+    /// The group epoch that follows.
+    pub(crate) epoch: i32,
+    subscription_type: SubscriptionType,
 }
 
 /// A member as its request leaves it.
@@ -53,8 +69,8 @@ impl ConsumerGroup {
         let profile = found.before.profile.updated(request, client);
         let after = Member { profile, current: found.before.current.clone() };
         let reported = request.topic_partitions.as_deref();
-        let advanced =
-            self.advance(turn, draft, &request.member_id, found, after, reported, true)?;
+        let subscribed = self.subscribe(turn, draft, &request.member_id, found, after, true)?;
+        let advanced = self.assign(turn, draft, subscribed, reported)?;
         self.restart_session(turn, advanced.number);
         let after = &advanced.after.current;
         let is_changed = after.assigned != advanced.before.assigned;
@@ -89,9 +105,10 @@ impl ConsumerGroup {
     ) -> Result<Found, Refusal> {
         let (member_id, instance_id) = (&*request.member_id, request.instance_id.as_deref());
         if request.member_epoch != JOIN {
-            let before = self.known(member_id, instance_id)?.clone();
-            validate_epoch(&before, request.member_epoch, request.topic_partitions.as_deref())?;
-            return Ok(Found { before, replaces: None });
+            let found = self.staying(member_id, instance_id)?;
+            let reported = request.topic_partitions.as_deref();
+            validate_epoch(&found.before, request.member_epoch, reported)?;
+            return Ok(found);
         }
         match instance_id {
             Some(instance_id) => {
@@ -100,6 +117,19 @@ impl ConsumerGroup {
             }
             None => Ok(self.joining(member_id)),
         }
+    }
+
+    /// A member that is there already.
+    ///
+    /// # Errors
+    /// UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if another member has the instance id.
+    pub(crate) fn staying(
+        &self,
+        member_id: &str,
+        instance_id: Option<&str>,
+    ) -> Result<Found, Refusal> {
+        let before = self.known(member_id, instance_id)?.clone();
+        Ok(Found { before, replaces: None })
     }
 
     /// A dynamic member that joins, perhaps once more.
@@ -132,29 +162,26 @@ impl ConsumerGroup {
         draft.push(records::current(&self.id, member_id, &member.current));
     }
 
-    /// Takes a member through the steps from its subscription to its assignment.
-    #[expect(clippy::too_many_arguments, reason = "what a request is about")]
-    pub(crate) fn advance(
+    /// What the member says of itself, and the group epoch that follows. Without `waits` a regular
+    /// expression that is yet to be resolved makes a new epoch too.
+    pub(crate) fn subscribe<'m>(
         &mut self,
         turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
-        member_id: &str,
+        member_id: &'m str,
         found: Found,
-        mut after: Member,
-        reported: Option<&[Reported]>,
-        waits_for_resolution: bool,
-    ) -> Result<Advanced, Refusal> {
-        let before = found.before;
+        after: Member,
+        waits: bool,
+    ) -> Result<Subscribed<'m>, Refusal> {
+        let Found { before, replaces } = found;
         if after.profile != before.profile {
             draft.push(records::member_metadata(&self.id, member_id, &after));
         }
         let names_changed = after.profile.topics != before.profile.topics;
         let regex = self.update_regex(turn, draft, &before.profile, &after.profile)?;
         let is_new = self.roster.member(member_id).is_none();
-        let subscription_changed = names_changed || regex != Change::None;
-        let bump = names_changed
-            || regex == Change::Resolved
-            || (regex == Change::Unresolved && !waits_for_resolution);
+        let bump =
+            names_changed || regex == Change::Resolved || (regex == Change::Unresolved && !waits);
         let (mut epoch, mut subscription_type) = (self.epoch, self.subscription_type());
         if bump || self.is_outdated(turn.topics) {
             let is_added = is_new && !self.has_instance(&after);
@@ -163,16 +190,56 @@ impl ConsumerGroup {
             let outlook = self.update_epoch(turn, draft, bump, profiles, members);
             (epoch, subscription_type) = (outlook.epoch, outlook.subscription_type);
         }
+        let changed = names_changed || regex != Change::None;
+        Ok(Subscribed {
+            member_id,
+            before,
+            after,
+            replaces,
+            is_new,
+            changed,
+            epoch,
+            subscription_type,
+        })
+    }
+
+    /// The target assignment of the epoch, and the member's step towards it.
+    pub(crate) fn assign(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        draft: &mut Draft<'_>,
+        subscribed: Subscribed<'_>,
+        reported: Option<&[Reported]>,
+    ) -> Result<Advanced, Refusal> {
+        let Subscribed { member_id, before, mut after, is_new, changed, epoch, .. } = subscribed;
         let number = self.roster.take_seat(member_id);
-        let replaces = found.replaces.and_then(|it| self.roster.seat_number(&it));
+        let replaces = subscribed.replaces.and_then(|it| self.roster.seat_number(&it));
         let updated = Updated { number, before: &before, after: &after, is_new, replaces };
-        let goal = self.update_target(turn, draft, &updated, epoch, subscription_type);
-        if let Some(next) = self.reconciled(turn, &after, &goal, subscription_changed, reported)? {
+        let goal = self.update_target(turn, draft, &updated, epoch, subscribed.subscription_type);
+        if let Some(next) = self.reconciled(turn, &after, &goal, changed, reported)? {
             draft.push(records::current(&self.id, member_id, &next));
             self.watch_revocation(turn, number, &after, &next);
             after.current = next;
         }
         Ok(Advanced { number, before: before.current, after })
+    }
+
+    /// As [`Self::assign`], with the target that there is, for a member that takes the place of
+    /// another.
+    pub(crate) fn reconcile_to_last(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        draft: &mut Draft<'_>,
+        subscribed: Subscribed<'_>,
+        reported: &[Reported],
+    ) -> Result<Member, Refusal> {
+        let Subscribed { member_id, mut after, changed, .. } = subscribed;
+        let goal = self.last_goal(None, &after);
+        if let Some(next) = self.reconciled(turn, &after, &goal, changed, Some(reported))? {
+            draft.push(records::current(&self.id, member_id, &next));
+            after.current = next;
+        }
+        Ok(after)
     }
 
     /// Where the member is after its next step; None if it stays where it is.

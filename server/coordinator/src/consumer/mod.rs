@@ -13,11 +13,12 @@
 //! Everything durable is in the records and is changed by [`replay`] alone; a handler changes seats,
 //! timers, and what the assignors were told. A steady heartbeat takes one look at the member.
 
+pub(crate) mod classic_member;
 mod describe;
 mod durable;
 mod epoch;
 mod fence;
-mod heartbeat;
+pub(crate) mod heartbeat;
 pub(crate) mod member;
 mod offsets;
 mod records;

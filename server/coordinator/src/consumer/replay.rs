@@ -12,36 +12,61 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use muster_codec::records::{
     ConsumerGroupCurrentMemberAssignmentValue, ConsumerGroupMemberMetadataValue,
-    ConsumerGroupMetadataValue, ConsumerGroupPartitionMetadataValue,
-    ConsumerGroupRegularExpressionValue, ConsumerGroupTargetAssignmentMemberValue,
-    ConsumerGroupTargetAssignmentMetadataValue,
+    ConsumerGroupMetadataValue, ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberValue, ConsumerGroupTargetAssignmentMetadataValue,
+    GroupRecord,
 };
 
 /// The epoch of a member that left.
 const LEFT: i32 = -1;
 
 impl ConsumerGroup {
-    pub(crate) fn replay_epoch(&mut self, value: &ConsumerGroupMetadataValue) {
+    /// Applies a record of the group; not the one that removes it.
+    pub(crate) fn replay(&mut self, timers: &mut Timers, record: &GroupRecord<'_>) {
+        match record {
+            GroupRecord::ConsumerGroupMetadata(_, Some(value)) => self.replay_epoch(value),
+            GroupRecord::ConsumerGroupPartitionMetadata(_, value) => {
+                self.has_partition_metadata = value.is_some();
+            }
+            GroupRecord::ConsumerGroupMemberMetadata(key, value) => {
+                self.replay_member(timers, &key.member_id, value.as_ref());
+            }
+            GroupRecord::ConsumerGroupTargetAssignmentMetadata(_, value) => {
+                self.replay_target_epoch(value.as_ref());
+            }
+            GroupRecord::ConsumerGroupTargetAssignmentMember(key, value) => {
+                self.replay_target(timers, &key.member_id, value.as_ref());
+            }
+            GroupRecord::ConsumerGroupCurrentMemberAssignment(key, value) => {
+                self.replay_current(&key.member_id, value.as_ref());
+            }
+            GroupRecord::ConsumerGroupRegularExpression(key, value) => {
+                self.replay_regex(&key.regular_expression, value.as_ref());
+            }
+            GroupRecord::OffsetCommit(..)
+            | GroupRecord::GroupMetadata(..)
+            | GroupRecord::ConsumerGroupMetadata(_, None) => {}
+        }
+    }
+
+    /// The group is gone: nothing of it may fall due.
+    pub(crate) fn removed(&mut self, timers: &mut Timers) {
+        self.roster.cancel_timers(timers);
+        timers.cancel(&mut self.target.timer);
+        timers.cancel(&mut self.regexes.timer);
+    }
+
+    fn replay_epoch(&mut self, value: &ConsumerGroupMetadataValue) {
         self.epoch = value.epoch;
         self.metadata_hash = value.metadata_hash;
     }
 
-    pub(crate) fn replay_partition_metadata(
-        &mut self,
-        value: Option<&ConsumerGroupPartitionMetadataValue<'_>>,
-    ) {
-        self.has_partition_metadata = value.is_some();
-    }
-
-    pub(crate) fn replay_target_epoch(
-        &mut self,
-        value: Option<&ConsumerGroupTargetAssignmentMetadataValue>,
-    ) {
+    fn replay_target_epoch(&mut self, value: Option<&ConsumerGroupTargetAssignmentMetadataValue>) {
         self.target.epoch = value.map_or(-1, |value| value.assignment_epoch);
         self.target.timestamp = value.map_or(0, |value| value.assignment_timestamp);
     }
 
-    pub(crate) fn replay_target(
+    fn replay_target(
         &mut self,
         timers: &mut Timers,
         member_id: &str,
@@ -60,7 +85,7 @@ impl ConsumerGroup {
         self.set_promised(number, true);
     }
 
-    pub(crate) fn replay_member(
+    fn replay_member(
         &mut self,
         timers: &mut Timers,
         member_id: &str,
@@ -85,7 +110,7 @@ impl ConsumerGroup {
         self.subscription_type = None;
     }
 
-    pub(crate) fn replay_current(
+    fn replay_current(
         &mut self,
         member_id: &str,
         value: Option<&ConsumerGroupCurrentMemberAssignmentValue>,
@@ -112,7 +137,7 @@ impl ConsumerGroup {
         self.subscription_type = None;
     }
 
-    pub(crate) fn replay_regex(
+    fn replay_regex(
         &mut self,
         regex: &str,
         value: Option<&ConsumerGroupRegularExpressionValue<'_>>,
@@ -132,13 +157,6 @@ impl ConsumerGroup {
             self.subscriptions.remove_matched(&before.topics);
         }
         self.target.subscriptions_changed();
-    }
-
-    /// The group is gone: nothing of it may fall due.
-    pub(crate) fn removed(&mut self, timers: &mut Timers) {
-        self.roster.cancel_timers(timers);
-        timers.cancel(&mut self.target.timer);
-        timers.cancel(&mut self.regexes.timer);
     }
 
     fn remove_member(&mut self, timers: &mut Timers, member_id: &str) {

@@ -43,7 +43,7 @@ impl ConsumerGroup {
             || self.target.computing.is_some()
             || !is_due(self.target.timestamp, interval_ms, turn.now)
         {
-            return self.last_goal(updated);
+            return self.last_goal(Some(updated.number), updated.after);
         }
         let assignor = self.preferred_assignor(turn, updated);
         self.tell_assignors(turn, updated);
@@ -53,7 +53,7 @@ impl ConsumerGroup {
         let Some(changes) = computation.step(target, SLICE) else {
             self.target.computing = Some(Computing { computation, epoch });
             self.schedule_computation(turn);
-            return self.last_goal(updated);
+            return self.last_goal(Some(updated.number), updated.after);
         };
         let own = changes.iter().find(|change| change.member == updated.number);
         let partitions = match own {
@@ -64,11 +64,10 @@ impl ConsumerGroup {
         Goal { epoch, partitions }
     }
 
-    /// The target that the member has without a new one.
-    pub(super) fn last_goal(&self, updated: &Updated<'_>) -> Goal {
-        let instance_id = updated.after.profile.instance_id.as_deref();
-        let number = match instance_id {
-            None => Some(updated.number),
+    /// The target that a member has without a new one; a static one that of its instance.
+    pub(super) fn last_goal(&self, number: Option<u32>, member: &Member) -> Goal {
+        let number = match member.profile.instance_id.as_deref() {
+            None => number,
             Some(instance_id) => {
                 let holder = self.static_members.get(instance_id);
                 holder.and_then(|member_id| self.roster.seat_number(member_id))

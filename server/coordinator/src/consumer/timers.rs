@@ -54,7 +54,7 @@ impl ConsumerGroup {
         }
     }
 
-    fn start(
+    pub(super) fn start(
         &mut self,
         turn: &mut Turn<'_, '_>,
         number: u32,

@@ -38,12 +38,30 @@ impl Owned {
         Self(topics)
     }
 
+    /// All of `partitions`, got in the same epoch.
+    pub(crate) fn since(partitions: &Partitions, epoch: i32) -> Self {
+        let topics = partitions.iter().map(|topic| TopicPartitions {
+            topic_id: topic.topic_id,
+            partitions: topic.partitions.iter().map(|it| owned(*it, epoch)).collect(),
+        });
+        Self::new(topics.collect())
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     pub(crate) fn topics(&self) -> &[TopicPartitions<OwnedPartition>] {
         &self.0
+    }
+
+    /// The partitions without their epochs.
+    pub(crate) fn partitions(&self) -> Partitions {
+        let topics = self.0.iter().map(|topic| TopicPartitions {
+            topic_id: topic.topic_id,
+            partitions: topic.partitions.iter().map(|it| it.partition).collect(),
+        });
+        topics.collect()
     }
 
     pub(crate) fn of_topic(&self, topic_id: Uuid) -> &[OwnedPartition] {

@@ -10,9 +10,11 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
+/// The epoch of the empty target of a new group.
+pub(crate) const INITIAL_EPOCH: i32 = 1;
+
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// -1 if there is none yet.
     pub(crate) epoch: i32,
     /// When it was computed, in milliseconds since the epoch; 0 if it never was.
     pub(crate) timestamp: i64,
@@ -36,7 +38,7 @@ pub(crate) struct Computing {
 impl Default for Target {
     fn default() -> Self {
         Self {
-            epoch: -1,
+            epoch: INITIAL_EPOCH,
             timestamp: 0,
             assignment: TargetAssignment::default(),
             untold: BTreeSet::new(),

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Random transcripts of classic groups: the oracle's own generator, kept to what muster serves.
+"""Random transcripts: the oracle's own generator, kept to what muster serves.
 
   MUSTER_ORACLE=<the oracle's folder> generate.py OUT AREA:SEED...      OUT/AREA-SEED.jsonl each
 
-Every member is a classic one, nothing is transactional, and some groups are not of consumers. What
-gen.py never asks (old versions, odd groups, the same group twice) is asked too.
+Nothing is transactional. In the areas classic, static and offsets every member is a classic one, and
+some groups are not of consumers; what gen.py never asks (old versions, odd groups, the same group
+twice) is asked too. In the areas consumer, regex, migration, both-static and both-offsets members are
+of the protocol that gen.py gives them.
 """
 import os
 import sys
@@ -26,23 +28,8 @@ class Member(gen.Classic):
             self.topics = self.topics or sim.pick_topics()
 
 
-class ClassicSim(gen.Sim):
-    def run(self):
-        self.connect = {g for g in ("classic-b", "consumer-a") if self.chance(0.3)}
-        return super().run()
-
-    def spawn(self):
-        if sum(1 for c in self.clients if not c.gone) < 6:
-            self.clients.append(Member(self, self.r.choice(self.groups)))
-
-    def request(self, api, body, then=None, version=None, client=None):
-        if body.get("groupId") in self.connect and body.get("protocolType") == "consumer":
-            body = dict(body, protocolType="connect")
-        if api == "SyncGroup" and client is not None and client.v < 2:
-            version = 0
-        if api in ("Heartbeat", "LeaveGroup") and "members" not in body and client is not None and client.v < 2:
-            version = 0
-        return super().request(api, body, then, version, client)
+class Sim(gen.Sim):
+    """What all areas have in common."""
 
     def producer_step(self):
         self.admin()
@@ -60,7 +47,26 @@ class ClassicSim(gen.Sim):
                     self.admin()
             self.op({"op": "hold", "commit": False})
         else:
-            super().fault()
+            self.op({"op": "fail", "append": "NOT_ENOUGH_REPLICAS"})
+
+
+class ClassicSim(Sim):
+    def run(self):
+        self.connect = {g for g in ("classic-b", "consumer-a") if self.chance(0.3)}
+        return super().run()
+
+    def spawn(self):
+        if sum(1 for c in self.clients if not c.gone) < 6:
+            self.clients.append(Member(self, self.r.choice(self.groups)))
+
+    def request(self, api, body, then=None, version=None, client=None):
+        if body.get("groupId") in self.connect and body.get("protocolType") == "consumer":
+            body = dict(body, protocolType="connect")
+        if api == "SyncGroup" and client is not None and client.v < 2:
+            version = 0
+        if api in ("Heartbeat", "LeaveGroup") and "members" not in body and client is not None and client.v < 2:
+            version = 0
+        return super().request(api, body, then, version, client)
 
     def admin(self):
         r = self.r
@@ -99,7 +105,8 @@ def main():
     out, oracle = sys.argv[1], gen.Oracle()
     for job in sys.argv[2:]:
         area, seed = job.split(":")
-        lines = ClassicSim(oracle, area, seed, STEPS).run()
+        sim = ClassicSim if area in ("classic", "static", "offsets") else Sim
+        lines = sim(oracle, area.removeprefix("both-"), seed, STEPS).run()
         with open(os.path.join(out, "%s-%s.jsonl" % (area, seed)), "w") as f:
             f.write("\n".join(lines) + "\n")
     oracle.close()

@@ -79,6 +79,13 @@ impl Muster {
         self.committed < self.position
     }
 
+    pub fn is_empty_consumer_group(&mut self, group: &str) -> bool {
+        let filter = json!({"statesFilter": ["empty"], "typesFilter": ["consumer"]});
+        let listed = self.ask(ApiKey::ListGroups, 5, &filter).unwrap_or_default();
+        let groups = listed["groups"].as_array();
+        groups.into_iter().flatten().any(|it| it["groupId"] == group)
+    }
+
     /// Does an operation; `asked` is what is compared of a request.
     pub fn apply(&mut self, op: &Value, asked: Option<&Asked>) -> Result<Outcome> {
         self.logged_before = self.log.len();

@@ -163,6 +163,7 @@ impl Replay {
     /// False if nothing of the request is compared.
     fn ask(&mut self, line: &Line, subject: &mut impl Subject) -> bool {
         self.lose_in_flight(line, subject);
+        self.lose_vanished(line, subject);
         let Some(mut asked) = self.scope.ask(&line.input) else {
             self.report.argued.meet(self.scope.why_not(&line.input));
             return false;
@@ -206,7 +207,7 @@ impl Replay {
         let deletes = asked.api == ApiKey::DeleteGroups && self.held && uncommitted(subject);
         let in_flight = |group: &&String| deletes || self.in_flight.contains(*group);
         let groups: Vec<String> = asked.groups.iter().filter(in_flight).cloned().collect();
-        self.lose_held(groups, subject);
+        self.lose("held-group", groups, subject);
     }
 
     /// So is one whose record came through: Kafka's state is as old as that moment.
@@ -214,7 +215,7 @@ impl Replay {
         let op = line.input["op"].as_str();
         if !self.held || matches!(op, Some("commit" | "topics")) {
             let landed = std::mem::take(&mut self.in_flight);
-            self.lose_held(landed, subject);
+            self.lose("held-group", landed, subject);
         }
         if op == Some("reload") {
             self.in_flight.clear();
@@ -225,10 +226,26 @@ impl Replay {
         self.in_flight.extend(groups.filter(|_| self.held));
     }
 
-    fn lose_held(&mut self, groups: impl IntoIterator<Item = String>, subject: &mut impl Subject) {
+    /// Kafka forgets an empty consumer group when a classic member with an id joins it.
+    fn lose_vanished(&mut self, line: &Line, subject: &mut impl Subject) {
+        let body = &line.input["body"];
+        let is_join = line.input["api"] == "JoinGroup" && body["memberId"] != "";
+        let group = body["groupId"].as_str().unwrap_or_default();
+        let is_empty = |muster: &mut Muster| muster.is_empty_consumer_group(group);
+        if is_join && self.scope.has(group) && subject.muster().is_some_and(is_empty) {
+            self.lose("vanished-group", [group.to_owned()], subject);
+        }
+    }
+
+    fn lose(
+        &mut self,
+        difference: &'static str,
+        groups: impl IntoIterator<Item = String>,
+        subject: &mut impl Subject,
+    ) {
         for group in groups {
-            self.report.argued.meet("held-group");
-            self.scope.lose(&group, "held-group");
+            self.report.argued.meet(difference);
+            self.scope.lose(&group, difference);
             if let Some(muster) = subject.muster() {
                 muster.lose(&group);
             }

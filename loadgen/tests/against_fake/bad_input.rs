@@ -1,0 +1,119 @@
+//! What can't be run is refused before anything happens: in one sentence, with a status that is not
+//! zero.
+
+use std::net::TcpListener;
+use std::process::Command;
+
+use kafka_protocol::messages::ApiKey;
+use tempfile::TempDir;
+
+use crate::fake::{Config, Fake};
+use crate::run::{Outcome, PROGRAM, outcome, play, play_with, program, scenario, write};
+
+const UNSUPPORTED_VERSION: i16 = 35;
+const GROUP_AUTHORIZATION_FAILED: i16 = 30;
+
+fn called_with(options: &[&str]) -> Outcome {
+    outcome(&program().args(options).output().unwrap())
+}
+
+#[test]
+fn an_address_that_is_none() {
+    for address in ["nowhere", "127.0.0.1:none", "127.0.0.1:99999", ":9092"] {
+        called_with(&["--bootstrap", address]).assert_refused(&[address]);
+    }
+    let unknown = "no-such-host.invalid:9092";
+    called_with(&["--bootstrap", unknown]).assert_refused(&["no-such-host.invalid"]);
+}
+
+#[test]
+fn a_refused_connection() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    called_with(&["--bootstrap", &closed]).assert_refused(&[&closed, "refused"]);
+}
+
+fn with_password() -> Config {
+    Config { password: Some(("alice", "secret")), ..Config::default() }
+}
+
+#[test]
+fn a_wrong_password_and_none() {
+    let login = ["--sasl-mechanism", "plain", "--username", "alice", "--password"];
+    let wrong = [&login[..], &["guess"]].concat();
+    let formation = scenario("range", "", "");
+    let outcome = play_with(with_password(), &formation, &wrong);
+    outcome.assert_refused(&["alice", "refused"]);
+    assert!(!outcome.errors.contains("guess"), "a password is told: {outcome}");
+    play(with_password(), &formation).assert_refused(&["SASL"]);
+    let right = [&login[..], &["secret"]].concat();
+    let outcome = play_with(with_password(), &formation, &right);
+    assert_eq!(outcome.status, Some(0), "{outcome}");
+}
+
+#[test]
+fn a_mechanism_that_the_broker_does_not_have() {
+    let login =
+        ["--sasl-mechanism", "scram-sha-256", "--username", "alice", "--password", "secret"];
+    let outcome = play_with(with_password(), &scenario("range", "", ""), &login);
+    outcome.assert_refused(&["SCRAM-SHA-256", "PLAIN"]);
+}
+
+#[test]
+fn an_api_that_the_other_side_does_not_have() {
+    let without = |without| Config { without, ..Config::default() };
+    let consumer = scenario("consumer", "", "");
+    play(without(&[ApiKey::ConsumerGroupHeartbeat]), &consumer)
+        .assert_refused(&["ConsumerGroupHeartbeat"]);
+    play(without(&[ApiKey::JoinGroup]), &scenario("range", "", "")).assert_refused(&["JoinGroup"]);
+    play(without(&[ApiKey::Metadata]), &consumer).assert_refused(&["Metadata"]);
+}
+
+/// Members that fail do not stop the run; they are counted, and the reason is told.
+#[test]
+fn an_error_that_no_member_can_go_on_after() {
+    for (protocol, api) in
+        [("range", ApiKey::JoinGroup), ("consumer", ApiKey::ConsumerGroupHeartbeat)]
+    {
+        for error in [UNSUPPORTED_VERSION, GROUP_AUTHORIZATION_FAILED] {
+            let config = Config { refuses: Some((api, error)), ..Config::default() };
+            let scenario = scenario(protocol, "", "").replace("limit = \"30s\"", "limit = \"2s\"");
+            let outcome = play(config, &scenario);
+            assert_eq!(outcome.status, Some(1), "{protocol} {error}: {outcome}");
+            assert_eq!(outcome.report.as_ref().unwrap().members.failed_count, 6, "{outcome}");
+        }
+    }
+}
+
+#[test]
+fn a_scenario_that_makes_no_sense() {
+    let directory = TempDir::new().unwrap();
+    let good = scenario("range", "", "");
+    for (from, to, word) in [
+        ("partitions = 12", "partitons = 12", "partitons"),
+        ("members = 6", "members = \"six\"", "six"),
+        ("protocol = \"classic\"", "protocol = \"clasic\"", "clasic"),
+        ("until = \"stable\"", "until = \"later\"", "later"),
+        ("start = {}", "start = { groups = \"h\" }", "h"),
+        ("[[topic]]", "[[topic]", "unclosed"),
+    ] {
+        let bad = good.replacen(from, to, 1);
+        assert_ne!(bad, good);
+        let file = write(&directory, &bad);
+        let outcome = called_with(&[file.to_str().unwrap()]);
+        assert!(matches!(outcome.status, Some(1..=123)), "{outcome}");
+        assert!(outcome.errors.contains(word), "no {word:?}: {outcome}");
+    }
+    called_with(&["no-such-scenario"]).assert_refused(&["no-such-scenario"]);
+}
+
+#[test]
+fn too_few_descriptors() {
+    let fake = Fake::start(Config::default());
+    let directory = TempDir::new().unwrap();
+    let file = write(&directory, &scenario("range", "", ""));
+    let limited = "ulimit -n 200 && exec \"$0\" \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", limited, PROGRAM]).arg(file);
+    command.args(["--members", "3000", "--bootstrap", &fake.bootstrap()]);
+    outcome(&command.output().unwrap()).assert_refused(&["descriptors", "200"]);
+}

@@ -1,0 +1,86 @@
+//! A broker that keeps its word is told to have broken none.
+
+use std::time::Duration;
+
+use crate::fake::Config;
+use crate::run::{Outcome, play, scenario};
+
+const LOADS: &str = r#"
+revocation-takes = "20ms"
+commit = { every = "20ms" }
+fetch = { every = "50ms" }
+"#;
+
+/// Members leave, crash, come back and restart; topics grow; offsets are read; groups are deleted.
+const ALL_THAT_CAN_HAPPEN: &str = r#"
+[[phase]]
+name = "leave"
+leave = { members = 2 }
+until = "stable"
+settle = "500ms"
+[[phase]]
+name = "return"
+start = {}
+until = "stable"
+settle = "500ms"
+[[phase]]
+name = "crash"
+crash = { members = 1 }
+until = "stable"
+settle = "500ms"
+[[phase]]
+name = "growth"
+add-partitions = { by = 5 }
+until = "stable"
+settle = "500ms"
+[[phase]]
+name = "reading"
+read-offsets = {}
+[[phase]]
+name = "deletion"
+delete-groups = {}
+[[phase]]
+name = "afterwards"
+read-offsets = {}
+"#;
+
+fn assert_good(outcome: &Outcome) {
+    assert_eq!(outcome.status, Some(0), "{outcome}");
+    assert!(outcome.rules().is_empty(), "{outcome}");
+    assert!(outcome.left.is_empty(), "{:?} are left: {outcome}", outcome.left);
+    let report = outcome.report.as_ref().unwrap();
+    assert!(report.commits.accepted > 0, "{outcome}");
+    for phase in &report.phases {
+        assert_eq!(phase.problem, None, "{}: {outcome}", phase.name);
+    }
+}
+
+#[test]
+fn eager_members() {
+    assert_good(&play(Config::default(), &scenario("sticky", LOADS, ALL_THAT_CAN_HAPPEN)));
+}
+
+#[test]
+fn cooperative_members() {
+    let scenario = scenario("cooperative-sticky", LOADS, ALL_THAT_CAN_HAPPEN);
+    assert_good(&play(Config::default(), &scenario));
+}
+
+#[test]
+fn members_of_a_consumer_group() {
+    let config = Config { session_timeout: Duration::from_millis(1_200), ..Config::default() };
+    assert_good(&play(config, &scenario("consumer", LOADS, ALL_THAT_CAN_HAPPEN)));
+}
+
+#[test]
+fn static_members_that_restart_one_by_one() {
+    let group = format!("static = 6\n{LOADS}");
+    let phases = r#"
+[[phase]]
+name = "restarts"
+roll = { members = 3, how = "close", down = "100ms" }
+until = "stable"
+settle = "500ms"
+"#;
+    assert_good(&play(Config::default(), &scenario("range", &group, phases)));
+}

@@ -1,0 +1,101 @@
+//! Each word that the broker breaks on purpose is told, as exactly that.
+
+use std::time::Duration;
+
+use crate::fake::{Bug, Config};
+use crate::run::{play, scenario, side_by_side};
+
+const PROTOCOLS: [&str; 2] = ["range", "consumer"];
+
+/// Members go on for a while.
+const STEADY: &str = "
+[[phase]]
+name = \"steady\"
+lasts = \"1s\"
+";
+const COMMITS: &str = "commit = { every = \"20ms\" }";
+
+fn assert_found(protocol: &str, bug: Bug, group: &str, phases: &str, rule: &str) {
+    let session_timeout = Duration::from_millis(1_200);
+    let config = Config { session_timeout, ..Config::with_bug(bug) };
+    // What is wrong keeps some groups from ever becoming stable: no reason to wait for that.
+    let scenario = scenario(protocol, group, phases).replace("limit = \"30s\"", "limit = \"4s\"");
+    let outcome = play(config, &scenario);
+    let rules: Vec<String> = outcome.rules().into_iter().collect();
+    assert_eq!(rules, [rule], "{protocol}, {bug:?}: {outcome}");
+    assert_eq!(outcome.status, Some(1), "{protocol}, {bug:?}: {outcome}");
+    assert!(outcome.output.contains(rule), "{protocol}, {bug:?}: {outcome}");
+}
+
+#[test]
+fn a_partition_that_is_assigned_twice() {
+    side_by_side(PROTOCOLS, |protocol| {
+        assert_found(protocol, Bug::AssignsTwice, "", STEADY, "two-owners");
+    });
+}
+
+#[test]
+fn an_epoch_that_goes_back() {
+    let phases = r#"
+[[phase]]
+name = "leave"
+leave = { members = 1 }
+until = "stable"
+settle = "500ms"
+limit = "30s"
+[[phase]]
+name = "return"
+start = {}
+lasts = "1500ms"
+"#;
+    side_by_side(PROTOCOLS, |protocol| {
+        assert_found(protocol, Bug::EpochGoesBack, "", phases, "epoch-went-back");
+    });
+}
+
+#[test]
+fn commits_that_are_forgotten() {
+    let phases = format!("{STEADY}\n[[phase]]\nname = \"reading\"\nread-offsets = {{}}\n");
+    side_by_side(PROTOCOLS, |protocol| {
+        assert_found(protocol, Bug::ForgetsCommits, COMMITS, &phases, "commit-lost");
+    });
+}
+
+#[test]
+fn commits_that_are_rolled_back() {
+    let reading = "[[phase]]\nname = \"NAME\"\nread-offsets = {}\n";
+    let (once, again) = (reading.replace("NAME", "once"), reading.replace("NAME", "again"));
+    let rest = "[[phase]]\nname = \"rest\"\nwork = {}\nlasts = \"500ms\"\n";
+    let phases = format!("{STEADY}\n{rest}\n{once}\n{again}");
+    side_by_side(PROTOCOLS, |protocol| {
+        assert_found(protocol, Bug::RollsBack, COMMITS, &phases, "commit-lost");
+    });
+}
+
+#[test]
+fn commits_that_are_accepted_of_a_fenced_member() {
+    let phases = STEADY.replace("1s", "4s");
+    side_by_side(PROTOCOLS, |protocol| {
+        let rule = "fenced-commit-accepted";
+        assert_found(protocol, Bug::AcceptsFencedCommits, COMMITS, &phases, rule);
+    });
+}
+
+#[test]
+fn a_member_that_is_evicted_before_its_time() {
+    side_by_side(PROTOCOLS, |protocol| {
+        assert_found(protocol, Bug::EvictsEarly, "", STEADY, "evicted-early");
+    });
+}
+
+#[test]
+fn a_deleted_group_that_comes_back() {
+    let phases = format!(
+        "{STEADY}\n[[phase]]\nname = \"deletion\"\ndelete-groups = {{}}\n\
+         [[phase]]\nname = \"reading\"\nread-offsets = {{}}\n"
+    );
+    side_by_side(PROTOCOLS, |protocol| {
+        let rule = "deleted-group-came-back";
+        assert_found(protocol, Bug::KeepsDeletedGroups, COMMITS, &phases, rule);
+    });
+}

@@ -1,0 +1,183 @@
+//! The one thread that owns all state: takes requests in, answers them, and lets time pass.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use kafka_protocol::messages::api_versions_response::ApiVersion;
+use kafka_protocol::messages::find_coordinator_response::Coordinator;
+use kafka_protocol::messages::{
+    ApiKey, ApiVersionsRequest, ApiVersionsResponse, BrokerId, ConsumerGroupHeartbeatRequest,
+    CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest,
+    FindCoordinatorRequest, FindCoordinatorResponse, HeartbeatRequest, JoinGroupRequest,
+    LeaveGroupRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
+    SaslAuthenticateRequest, SaslHandshakeRequest, SyncGroupRequest,
+};
+use kafka_protocol::protocol::{Message, Request, StrBytes};
+
+use super::Config;
+use super::classic::ClassicGroup;
+use super::consumer::ConsumerGroup;
+use super::offsets::Offsets;
+use super::reply::{Call, Reply};
+use super::topics::Topics;
+
+pub(super) const NODE: BrokerId = BrokerId(1);
+const UNSUPPORTED_VERSION: i16 = 35;
+
+pub(super) enum Question {
+    /// A request that a connection passes on.
+    Asked { call: Call, to: Sender<Vec<u8>> },
+    /// The test asks for the names of all topics and groups.
+    Names(Sender<Vec<String>>),
+}
+
+pub(super) struct Broker {
+    pub(super) config: Config,
+    port: u16,
+    pub(super) now: Instant,
+    pub(super) topics: Topics,
+    pub(super) groups: BTreeMap<StrBytes, Group>,
+}
+
+/// A group has a kind as long as it has members.
+#[derive(Default)]
+pub(super) struct Group {
+    pub(super) classic: Option<ClassicGroup>,
+    pub(super) consumer: Option<ConsumerGroup>,
+    pub(super) offsets: Offsets,
+}
+
+impl Broker {
+    pub(super) fn new(config: Config, port: u16) -> Self {
+        let (topics, groups) = (Topics::default(), BTreeMap::new());
+        Self { config, port, now: Instant::now(), topics, groups }
+    }
+
+    /// Until all who could ask are gone.
+    pub(super) fn run(mut self, questions: &Receiver<Question>) {
+        loop {
+            let question = questions.recv_timeout(Duration::from_millis(10));
+            self.now = Instant::now();
+            self.let_time_pass();
+            match question {
+                // What can't be read is not answered: the connection closes.
+                Ok(Question::Asked { call, to }) => drop(self.answer(call, to)),
+                Ok(Question::Names(to)) => drop(to.send(self.names())),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.topics.names().chain(self.groups.keys()).map(ToString::to_string).collect()
+    }
+
+    fn let_time_pass(&mut self) {
+        for group in self.groups.values_mut() {
+            if let Some(classic) = &mut group.classic {
+                classic.expire(self.now);
+            }
+            if let Some(consumer) = &mut group.consumer {
+                consumer.expire(self.now);
+                consumer.retarget(&self.topics);
+            }
+        }
+    }
+
+    fn answer(&mut self, call: Call, to: Sender<Vec<u8>>) -> io::Result<()> {
+        let known = self.apis().iter().any(|known| {
+            known.api_key == call.api as i16
+                && (known.min_version..=known.max_version).contains(&call.version)
+        });
+        match call.api {
+            ApiKey::ApiVersions => self.api_versions(call.reply(to), known),
+            _ if !known => {}
+            ApiKey::Metadata => self.metadata(call.parse(to)?),
+            ApiKey::FindCoordinator => self.find_coordinator(call.parse(to)?),
+            ApiKey::CreateTopics => self.create_topics(call.parse(to)?),
+            ApiKey::CreatePartitions => self.create_partitions(call.parse(to)?),
+            ApiKey::DeleteTopics => self.delete_topics(call.parse(to)?),
+            ApiKey::JoinGroup => self.join_group(call.parse(to)?),
+            ApiKey::SyncGroup => self.sync_group(call.parse(to)?),
+            ApiKey::Heartbeat => self.heartbeat(call.parse(to)?),
+            ApiKey::LeaveGroup => self.leave_group(call.parse(to)?),
+            ApiKey::ConsumerGroupHeartbeat => self.consumer_group_heartbeat(call.parse(to)?),
+            ApiKey::OffsetCommit => self.offset_commit(call.parse(to)?),
+            ApiKey::OffsetFetch => self.offset_fetch(call.parse(to)?),
+            ApiKey::DeleteGroups => self.delete_groups(call.parse(to)?),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The error that this API has in all its answers, 0 if it has none.
+    pub(super) fn refusal(&self, api: ApiKey) -> i16 {
+        self.config.refuses.filter(|(refused, _)| *refused == api).map_or(0, |(_, error)| error)
+    }
+
+    fn api_versions(&self, reply: Reply<ApiVersionsRequest>, known: bool) {
+        let response = ApiVersionsResponse::default().with_api_keys(self.apis());
+        match known {
+            true => reply.send(response),
+            false => reply.send_as(0, response.with_error_code(UNSUPPORTED_VERSION)),
+        }
+    }
+
+    /// From the versions on whose answers have the one form that is made here.
+    fn apis(&self) -> Vec<ApiVersion> {
+        let apis = [
+            api::<ApiVersionsRequest>(0),
+            api::<MetadataRequest>(9),
+            api::<FindCoordinatorRequest>(4),
+            api::<CreateTopicsRequest>(5),
+            api::<CreatePartitionsRequest>(0),
+            api::<DeleteTopicsRequest>(6),
+            api::<JoinGroupRequest>(7),
+            api::<SyncGroupRequest>(5),
+            api::<HeartbeatRequest>(3),
+            api::<LeaveGroupRequest>(3),
+            api::<ConsumerGroupHeartbeatRequest>(0),
+            api::<OffsetCommitRequest>(7),
+            api::<OffsetFetchRequest>(8),
+            api::<DeleteGroupsRequest>(0),
+            api::<SaslHandshakeRequest>(1),
+            api::<SaslAuthenticateRequest>(1),
+        ];
+        let without =
+            |api: &ApiVersion| !self.config.without.iter().any(|w| *w as i16 == api.api_key);
+        apis.into_iter().filter(without).collect()
+    }
+
+    fn find_coordinator(
+        &self,
+        (request, reply): (FindCoordinatorRequest, Reply<FindCoordinatorRequest>),
+    ) {
+        let here = |key: &StrBytes| {
+            Coordinator::default()
+                .with_key(key.clone())
+                .with_node_id(NODE)
+                .with_host(self.host())
+                .with_port(self.port())
+        };
+        let coordinators = request.coordinator_keys.iter().map(here).collect();
+        reply.send(FindCoordinatorResponse::default().with_coordinators(coordinators));
+    }
+
+    pub(super) fn host(&self) -> StrBytes {
+        StrBytes::from_static_str("127.0.0.1")
+    }
+
+    pub(super) fn port(&self) -> i32 {
+        self.port.into()
+    }
+}
+
+fn api<R: Request>(min: i16) -> ApiVersion {
+    ApiVersion::default()
+        .with_api_key(R::KEY)
+        .with_min_version(min)
+        .with_max_version(<R as Message>::VERSIONS.max)
+}

@@ -1,0 +1,102 @@
+//! A small Kafka broker in memory, in threads of the test: right by default, wrong in one chosen
+//! way. It serves what `muster-load` asks, over plain TCP.
+//!
+//! Each connection has a thread ([`net`]); one more thread owns all state ([`broker`]) and answers,
+//! at once or later. Requests of a connection are answered in order, as Kafka does.
+
+mod broker;
+mod classic;
+mod consumer;
+mod net;
+mod offsets;
+mod reply;
+mod topics;
+
+use std::time::Duration;
+
+use kafka_protocol::messages::ApiKey;
+
+pub(crate) use net::Fake;
+
+/// What kind of broker it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) bug: Option<Bug>,
+    pub(crate) hostile: Option<Hostile>,
+    /// User and password of SASL PLAIN, which is then required.
+    pub(crate) password: Option<(&'static str, &'static str)>,
+    /// APIs that ApiVersions does not tell of.
+    pub(crate) without: &'static [ApiKey],
+    /// An API whose answers all have this error code.
+    pub(crate) refuses: Option<(ApiKey, i16)>,
+    /// `group.initial.rebalance.delay.ms`.
+    pub(crate) initial_delay: Duration,
+    /// `group.consumer.heartbeat.interval.ms` and `group.consumer.session.timeout.ms`.
+    pub(crate) heartbeat_interval: Duration,
+    pub(crate) session_timeout: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            bug: None,
+            hostile: None,
+            password: None,
+            without: &[],
+            refuses: None,
+            initial_delay: Duration::from_millis(100),
+            heartbeat_interval: Duration::from_millis(50),
+            session_timeout: Duration::from_secs(45),
+        }
+    }
+}
+
+impl Config {
+    pub(crate) fn with_bug(bug: Bug) -> Self {
+        Self { bug: Some(bug), ..Self::default() }
+    }
+
+    pub(crate) fn hostile(api: ApiKey, how: Nonsense) -> Self {
+        Self { hostile: Some(Hostile { api, how }), ..Self::default() }
+    }
+}
+
+/// A word that the coordinator breaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Bug {
+    /// A member of a consumer group is given a partition that another has; in a classic group one
+    /// gets the assignment of another.
+    AssignsTwice,
+    /// The generation, or the epoch of a member, is lowered once it has reached 2.
+    EpochGoesBack,
+    /// A partition's commits are acknowledged and forgotten, from the third one on.
+    ForgetsCommits,
+    /// An acknowledged commit is read back at first, and later the one before it.
+    RollsBack,
+    /// A member is dropped, for it is not heard any more; but its commits are still taken.
+    AcceptsFencedCommits,
+    /// A member that is alive is dropped.
+    EvictsEarly,
+    /// A deleted group keeps its offsets.
+    KeepsDeletedGroups,
+}
+
+/// What it answers to one API instead of an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Hostile {
+    pub(crate) api: ApiKey,
+    pub(crate) how: Nonsense,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Nonsense {
+    /// A frame of the right length with the right correlation id, and nothing of sense in it.
+    Garbage,
+    /// A frame that claims to have 2 GiB.
+    HugeLength,
+    /// Half of the answer, and the connection is closed.
+    Truncated,
+    NeverAnswers,
+    ClosesAtOnce,
+    WrongCorrelation,
+}

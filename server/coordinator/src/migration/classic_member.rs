@@ -1,0 +1,228 @@
+//! JoinGroup, SyncGroup and LeaveGroup of classic members in a consumer group.
+
+use super::downgrade::{self, Newcomer};
+use super::embedded;
+use crate::classic::{ClassicGroup, Joining, Parked, leave_each};
+use crate::consumer::heartbeat::Subscribed;
+use crate::consumer::member::{Member, Profile};
+use crate::consumer::{ConsumerGroup, Draft, Refusal, refuse};
+use crate::group::{Entry, Group};
+use crate::text::{Text, owned};
+use crate::turn::Turn;
+use alloc::format;
+use alloc::vec::Vec;
+use muster_codec::consumer_protocol::ConsumerProtocolSubscription;
+use muster_codec::messages::{
+    ConsumerGroupHeartbeatTopicPartitions as Reported, JoinGroupResponse, LeaveGroupRequest,
+    LeaveGroupResponse, SyncGroupRequest, SyncGroupResponse,
+};
+use muster_codec::{Bytes, ErrorCode, Str};
+
+/// A classic member joins a consumer group. One without members becomes a classic group at once.
+pub(crate) fn join(turn: &mut Turn<'_, '_>, entry: &mut Entry, mut joining: Joining<'_>) {
+    let is_unknown = joining.request.member_id.is_empty();
+    match &entry.group {
+        Some(Group::Consumer(group)) if !group.is_empty() => {}
+        Some(Group::Consumer(group)) if is_unknown => {
+            write_tombstones(turn, group);
+            let mut classic = ClassicGroup::new(entry.id.clone(), turn.now);
+            classic.write_creation(turn);
+            classic.join(turn, joining);
+            entry.successor = Some(Group::Classic(classic));
+            return;
+        }
+        _ => return joining.refuse(turn, ErrorCode::UnknownMemberId),
+    }
+    if is_unknown {
+        joining.request.member_id = Str::Owned(format!("{}", joining.ids.next_id()));
+    }
+    let mut draft = Draft::new();
+    match joined(turn, &mut draft, entry, &joining, is_unknown) {
+        Ok(response) => {
+            turn.write_all(draft);
+            joining.parked.answer_join(turn, response);
+        }
+        Err(Refusal { error: ErrorCode::MemberIdRequired, .. }) => {
+            let member_id = &joining.request.member_id;
+            joining.parked.refuse_join(turn, ErrorCode::MemberIdRequired, member_id);
+        }
+        Err(refusal) => joining.parked.refuse_join(turn, refusal.error, ""),
+    }
+}
+
+fn joined(
+    turn: &mut Turn<'_, '_>,
+    draft: &mut Draft<'_>,
+    entry: &mut Entry,
+    joining: &Joining<'_>,
+    is_unknown: bool,
+) -> Result<JoinGroupResponse<'static>, Refusal> {
+    let Some(Group::Consumer(group)) = &mut entry.group else { return unknown() };
+    let request = &joining.request;
+    group.refuse_if_full(turn.config, &request.member_id)?;
+    let names = request.protocols.iter().map(|it| &*it.name);
+    if !group.supports(&request.protocol_type, names) {
+        return refuse(ErrorCode::InconsistentGroupProtocol, "");
+    }
+    let instance_id = request.group_instance_id.as_deref();
+    if is_unknown && joining.requires_member_id() {
+        return refuse(ErrorCode::MemberIdRequired, "");
+    }
+    let member_id = &*request.member_id;
+    let found = match instance_id {
+        None => group.joining(member_id),
+        Some(instance_id) if is_unknown => group.joining_static(draft, member_id, instance_id),
+        Some(_) => group.staying(member_id, instance_id)?,
+    };
+    let replaced = group.replaceable(instance_id);
+    let subscription = request.protocols.first();
+    let subscription =
+        subscription.and_then(|it| ConsumerProtocolSubscription::read(&it.metadata).ok());
+    let Some(subscription) = subscription else {
+        return refuse(ErrorCode::UnknownServerError, "");
+    };
+    let reported = embedded::reported(turn.topics, &subscription.owned_partitions);
+    let profile = profile(joining, &found.before.profile, &subscription);
+    let after = Member { profile, current: found.before.current.clone() };
+    let subscribed = group.subscribe(turn, draft, member_id, found, after, false)?;
+    let replaced = replaced.filter(|_| downgrade::is_allowed(turn.config, group.len()));
+    let after = match replaced {
+        Some(replaced) => replace(turn, draft, entry, subscribed, &reported, replaced)?,
+        None => stay(turn, draft, group, subscribed, &reported, joining)?,
+    };
+    let first = request.protocols.first().map(|it| owned(&it.name));
+    Ok(JoinGroupResponse {
+        member_id: owned(&request.member_id),
+        generation_id: after.current.epoch,
+        protocol_type: Some(Str::Borrowed("consumer")),
+        protocol_name: first,
+        ..Default::default()
+    })
+}
+
+fn stay(
+    turn: &mut Turn<'_, '_>,
+    draft: &mut Draft<'_>,
+    group: &mut ConsumerGroup,
+    subscribed: Subscribed<'_>,
+    reported: &[Reported],
+    joining: &Joining<'_>,
+) -> Result<Member, Refusal> {
+    let advanced = group.assign(turn, draft, subscribed, Some(reported))?;
+    let request = &joining.request;
+    let (session_ms, rebalance_ms) = (request.session_timeout_ms, request.rebalance_timeout_ms);
+    group.classic_joined(turn, advanced.number, session_ms, rebalance_ms);
+    Ok(advanced.after)
+}
+
+/// The classic member takes the place of the last member of the consumer protocol: the group becomes
+/// classic.
+fn replace(
+    turn: &mut Turn<'_, '_>,
+    draft: &mut Draft<'_>,
+    entry: &mut Entry,
+    subscribed: Subscribed<'_>,
+    reported: &[Reported],
+    replaces: u32,
+) -> Result<Member, Refusal> {
+    let Some(Group::Consumer(group)) = &mut entry.group else { return unknown() };
+    let must_rebalance = group.target_epoch() < subscribed.epoch;
+    let member_id = subscribed.member_id;
+    let after = match must_rebalance {
+        true => subscribed.after,
+        false => group.reconcile_to_last(turn, draft, subscribed, reported)?,
+    };
+    let newcomer = Newcomer { id: member_id, member: &after, replaces };
+    let classic = downgrade::convert(turn, draft, &entry.id, group, &[], Some(&newcomer));
+    let Some(mut classic) = classic else { return refuse(ErrorCode::UnknownServerError, "") };
+    if must_rebalance {
+        classic.rebalance(turn);
+    }
+    entry.successor = Some(Group::Classic(classic));
+    Ok(after)
+}
+
+fn profile(
+    joining: &Joining<'_>,
+    before: &Profile,
+    subscription: &ConsumerProtocolSubscription<'_>,
+) -> Profile {
+    let request = &joining.request;
+    let instance_id = request.group_instance_id.as_deref().map(Text::from);
+    let profile = Profile {
+        instance_id: instance_id.or_else(|| before.instance_id.clone()),
+        client_id: Text::from(joining.client_id),
+        client_host: Text::from(joining.client_host),
+        rebalance_timeout_ms: match request.rebalance_timeout_ms {
+            -1 => before.rebalance_timeout_ms,
+            timeout => timeout,
+        },
+        ..before.clone()
+    };
+    let protocols = joining.protocols();
+    embedded::subscribed(profile, subscription, request.session_timeout_ms, &protocols)
+}
+
+fn write_tombstones(turn: &mut Turn<'_, '_>, group: &ConsumerGroup) {
+    let mut draft = Draft::new();
+    group.tombstones(&mut draft, |member_id| member_id);
+    turn.write_all(draft);
+}
+
+fn unknown<T>() -> Result<T, Refusal> {
+    refuse(ErrorCode::UnknownMemberId, "")
+}
+
+/// Answers the SyncGroup of a classic member.
+pub(crate) fn sync<'r>(
+    turn: &mut Turn<'_, 'r>,
+    group: &mut ConsumerGroup,
+    parked: Parked,
+    request: SyncGroupRequest<'r>,
+) {
+    let member = (&*request.member_id, request.group_instance_id.as_deref());
+    let protocol = (request.protocol_type.as_deref(), request.protocol_name.as_deref());
+    let synced = group.classic_sync(turn, member, request.generation_id, protocol);
+    let assignment = match synced {
+        Ok(member) => {
+            let metadata = member.profile.classic.as_ref().and_then(|it| it.protocols.first());
+            let metadata = metadata.map(|(_, metadata)| &**metadata).unwrap_or_default();
+            let owned = member.current.assigned.partitions();
+            embedded::assignment(turn.topics, &owned, metadata)
+        }
+        Err(error) => return parked.refuse_sync(turn, error),
+    };
+    let response = SyncGroupResponse {
+        protocol_type: request.protocol_type,
+        protocol_name: request.protocol_name,
+        assignment: Bytes::from(assignment),
+        ..Default::default()
+    };
+    turn.answer(parked.request, response);
+}
+
+/// Answers a LeaveGroup, of members of either protocol.
+pub(crate) fn leave<'r>(
+    turn: &mut Turn<'_, 'r>,
+    entry: &mut Entry,
+    api_version: i16,
+    request: LeaveGroupRequest<'r>,
+) -> LeaveGroupResponse<'r> {
+    let mut going: Vec<u32> = Vec::new();
+    let response = leave_each(api_version, request, |member| {
+        let Some(Group::Consumer(group)) = &entry.group else { return ErrorCode::UnknownMemberId };
+        match group.going(&member.member_id, member.group_instance_id.as_deref()) {
+            Ok(number) => {
+                going.push(number);
+                ErrorCode::None
+            }
+            Err(refusal) => refusal.error,
+        }
+    });
+    going.sort_unstable();
+    going.dedup();
+    let mut draft = Draft::new();
+    downgrade::fence(turn, &mut draft, entry, &going);
+    turn.write_all(draft);
+    response
+}
