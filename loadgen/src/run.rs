@@ -133,16 +133,16 @@ fn settings(run: &Run, named: &Named, began: SystemTime) -> Settings {
     }
 }
 
-/// Short, and not the same for two runs against one cluster.
+/// Short, and hardly the same for two runs against one cluster: seconds, and the process.
 fn run_id(began: SystemTime) -> String {
     let since = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let mut rest = since.as_millis() as u64 ^ u64::from(std::process::id()) << 40;
-    let mut id = Vec::new();
-    while rest > 0 {
-        id.push(char::from_digit((rest % 36) as u32, 36).unwrap_or('0'));
+    let mut rest = since.as_secs() % 36_u64.pow(4) * 1296 + u64::from(std::process::id() % 1296);
+    let mut id = String::new();
+    while id.len() < 6 {
+        id.insert(0, char::from_digit((rest % 36) as u32, 36).unwrap_or('0'));
         rest /= 36;
     }
-    id.into_iter().rev().collect()
+    id
 }
 
 /// What the report says of the run itself.

@@ -100,7 +100,6 @@ impl Running {
             self.deleting = stage.cast.groups_named(&of.groups.0);
             for &group in &self.deleting {
                 let up = stage.roster.up(&stage.cast, group);
-                stage.announce(now, group, Cause::Left(up.len() as u32));
                 for member in up {
                     stage.roster.stop(now, member, Stop::Leave, None);
                 }
@@ -303,7 +302,7 @@ fn begin_start(start: &Start, now: Time, stage: &mut Stage) {
             0 => Cause::Formation,
             _ => Cause::Joined(down.len() as u32),
         };
-        groups.push(Share { group, cause, members: down });
+        groups.push(Share { group, cause: Some(cause), members: down });
     }
     let over = start.over.map_or(Duration::ZERO, |over| over.0);
     spread(groups, now, over, stage, |stage, at, member| stage.roster.start(at, member));
@@ -317,7 +316,9 @@ fn begin_stop(stopping: &Stopping, how: Stop, now: Time, stage: &mut Stage) {
         up.retain(|&member| how != Stop::Close || stage.cast.is_static(member));
         stage.random.shuffle(&mut up);
         up.truncate(count as usize);
-        let cause = Cause::of_stop(how, up.len() as u32);
+        // A group that all leave has nobody left to rebalance.
+        let some_stay = (up.len() as u32) < stage.roster.alive(group);
+        let cause = some_stay.then_some(Cause::of_stop(how, up.len() as u32));
         groups.push(Share { group, cause, members: up });
     }
     let over = stopping.over.map_or(Duration::ZERO, |over| over.0);
@@ -330,7 +331,7 @@ fn begin_stop(stopping: &Stopping, how: Stop, now: Time, stage: &mut Stage) {
 /// What happens to members of a group.
 struct Share {
     group: GroupIndex,
-    cause: Cause,
+    cause: Option<Cause>,
     members: Vec<MemberIndex>,
 }
 
@@ -353,8 +354,10 @@ fn spread(
     let step = over.as_secs_f64() / places.len().max(1) as f64;
     for (nth, (place, share, member)) in places.into_iter().enumerate() {
         let at = now + Duration::from_secs_f64(step * nth as f64);
-        if place == 0.0 {
-            stage.announce(at, shares[share].group, shares[share].cause);
+        if place == 0.0
+            && let Some(cause) = shares[share].cause
+        {
+            stage.announce(at, shares[share].group, cause);
         }
         put(stage, at, member);
     }
