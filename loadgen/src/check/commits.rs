@@ -9,7 +9,8 @@
 //! - consumer group: epochs of members differ rightly, so it takes more: the sender still believes
 //!   that it owns the partition. As the newer owner got it in a newer epoch, the coordinator has
 //!   taken it from the sender, which did not give it up: it has been dropped from the group. Had it
-//!   been given the partition again, its epoch would be the newer one.
+//!   been given the partition again, its epoch would be the newer one. If its lease shows that it
+//!   had not been dropped, the partition was given twice, which is another rule.
 //!
 //! A group that all members left may begin with the first epoch again: only commits of one
 //! incarnation are compared.
@@ -80,16 +81,24 @@ impl Commits {
         self.in_flight.insert((member, id), in_flight);
     }
 
+    /// `sender_until`: until when the sender certainly is a member.
     pub(super) fn answered(
         &mut self,
         event: &Event,
         id: u32,
         refused: &[(Partition, i16)],
+        sender_until: Time,
         facts: &Facts,
         found: &mut Found,
     ) {
         let member = event.member;
         let Some(commit) = self.in_flight.remove(&(member, id)) else { return };
+        // A consumer that has what it commits, and whose lease may be over by then, may be fenced.
+        let may_be_fenced_by = match facts.group.protocol {
+            Kind::Classic => Time::ZERO,
+            Kind::Consumer if commit.held => sender_until,
+            Kind::Consumer | Kind::Manual => Time::MAX,
+        };
         let refused: HashMap<_, _> = refused.iter().copied().collect();
         for (partition, offset) in commit.offsets.iter() {
             let committed = self.partitions.entry(*partition).or_default();
@@ -97,7 +106,7 @@ impl Commits {
                 None => {
                     committed.register.answered(member, id, event.at);
                     let this = commit.acknowledged(event, id, *offset);
-                    committed.judge(this, &commit, *partition, facts, found);
+                    committed.judge(this, may_be_fenced_by, *partition, facts, found);
                 }
                 Some(error) if has_no_effect(*error) => committed.register.refused(member, id),
                 Some(_) => committed.register.unanswered(member, id),
@@ -175,7 +184,7 @@ impl Committed {
     fn judge(
         &mut self,
         this: Newest,
-        commit: &InFlight,
+        may_be_fenced_by: Time,
         partition: Partition,
         facts: &Facts,
         found: &mut Found,
@@ -187,13 +196,8 @@ impl Committed {
                 && newest.member != this.member
                 && newest.at < this.sent
         };
-        let is_fenced = match facts.group.protocol {
-            Kind::Classic => true,
-            Kind::Consumer => commit.held,
-            Kind::Manual => false,
-        };
         match self.newest {
-            Some(newest) if is_fenced && newer(&newest) => {
+            Some(newest) if newer(&newest) && may_be_fenced_by <= newest.at => {
                 tell_fenced(this, newest, partition, facts, found);
             }
             Some(newest)

@@ -39,7 +39,7 @@ pub(super) type Members = HashMap<MemberIndex, Member>;
 
 #[derive(Default)]
 pub(super) struct Member {
-    /// The latest request that was answered without error since it joined.
+    /// The latest heartbeat that was answered without error since it joined.
     pub(super) alive: Option<Alive>,
     /// When the request before that one was sent.
     previous: Time,
@@ -110,7 +110,11 @@ impl GroupState {
                 self.commits.sent(event, *id, *epoch, offsets, held, &self.facts);
             }
             EventKind::CommitAnswered { id, refused } => {
-                self.commits.answered(event, *id, refused, &self.facts, found);
+                let sender = self.members.get(&index);
+                let until = sender.map_or(Time::ZERO, |sender| {
+                    lease::certain_until(sender, sender.settled, &self.facts)
+                });
+                self.commits.answered(event, *id, refused, until, &self.facts, found);
             }
             EventKind::CommitUnknown { id } => self.commits.unknown(index, *id),
             EventKind::Fetched { sent, offsets } => {
@@ -143,19 +147,15 @@ impl GroupState {
         if facts.deleted.is_some_and(|(sent, at)| member.joined < sent && alive.sent > at) {
             judge_deleted(event, alive, facts, found);
         }
-        match facts.group.protocol {
-            Kind::Classic => {
-                facts.generations.alive(alive.epoch, alive.sent);
-                if member.synced == alive.epoch {
-                    facts.epochs.reached(alive.epoch, event.at, event.member);
-                }
+        if facts.group.protocol == Kind::Classic {
+            facts.generations.alive(alive.epoch, alive.sent);
+            // Until it has the assignment, this is the join or the sync.
+            if member.synced != alive.epoch {
+                return;
             }
-            Kind::Consumer => {
-                member.epochs.reached(alive.epoch, event.at, event.member);
-                facts.epochs.reached(alive.epoch, event.at, event.member);
-            }
-            Kind::Manual => {}
         }
+        member.epochs.reached(alive.epoch, event.at, event.member);
+        facts.epochs.reached(alive.epoch, event.at, event.member);
         if member.alive.is_none_or(|known| known.sent < alive.sent) {
             member.previous = member.alive.map_or(alive.sent, |known| known.sent);
             member.alive = Some(alive);

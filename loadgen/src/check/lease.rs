@@ -4,9 +4,11 @@
 //! the session timeout, or the member does not do its part of a rebalance within the rebalance
 //! timeout.
 //!
-//! Session: the latest request that was answered without error took effect at `sent` or later, so
+//! Session: the latest heartbeat that was answered without error took effect at `sent` or later, so
 //! the session runs until `sent` + session timeout at least. Sessions that a coordinator starts anew
-//! (after a restart, at the end of a rebalance) only run longer.
+//! (after a restart, at the end of a rebalance) only run longer. Joins and syncs of a classic group
+//! do not count: Kafka's coordinator answers a sync that comes late, and some joins, without starting
+//! the session anew.
 //!
 //! Rebalance, consumer group: the timer starts when a member is first told to give up partitions,
 //! perhaps by an answer that was lost. It was not told so by the last answer before that, nor by the
@@ -38,7 +40,7 @@ pub(super) const CLOCK_SLACK: Duration = Duration::from_millis(2);
 
 const UNKNOWN_MEMBER_ID: i16 = 25;
 
-/// A request of a member that was answered without error.
+/// A request that was answered without error.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Alive {
     pub(super) sent: Time,

@@ -21,9 +21,9 @@ const BACKOFF_MAX: Duration = Duration::from_secs(1);
 /// Connections for lookups: brokers take one request of a connection at a time, and thousands of
 /// members that start look up at once.
 const LOOKUPS: u32 = 16;
-/// Connections that are being made at once: a listener's backlog is 50 in Kafka by default, and
-/// what overflows it waits for a second.
-const CONNECTING_MAX: usize = 64;
+/// Connections that are being made at once. A listener's backlog is 50 in Kafka by default, and what
+/// overflows it waits for a second; but it is drained as fast as it fills.
+const CONNECTING_MAX: usize = 256;
 /// Past these a request is not sent.
 const IN_FLIGHT_MAX: usize = 1 << 16;
 const BACKLOG_BYTES_MAX: usize = 64 << 20;
@@ -364,7 +364,8 @@ async fn run(shared: Rc<Shared>, number: usize) {
         core.nodes.address(node).map(|(host, port)| (host.to_owned(), port))
     };
     let made = match address {
-        Some((host, port)) => shared.dialer.connect(&host, port).await,
+        // In a box of its own: what dialling needs is gone once the connection stands.
+        Some((host, port)) => Box::pin(shared.dialer.connect(&host, port)).await,
         None => Err("a node without an address".into()),
     };
     shared.core.borrow_mut().connect_ended(number, made.is_ok());

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError};
+use crossbeam_channel::{Sender, TryRecvError};
 use futures_lite::future::{Future, poll_fn, yield_now};
 use glommio::timer::Timer;
 use slab::Slab;
@@ -19,6 +19,7 @@ use super::clock::Clock;
 use super::command::{Command, Sample, Target, Task, TaskError, TaskOutcome, Told};
 use super::connections::Connections;
 use super::dial::Dialer;
+use super::inbox::Inside;
 use super::meter::{self, Meter};
 use super::seats::Seats;
 use super::tasks;
@@ -29,9 +30,7 @@ use crate::plan::GroupIndex;
 use crate::time::Time;
 use crate::topics::Topics;
 
-/// Commands are looked for so often.
-const COMMANDS_EVERY: Duration = Duration::from_millis(5);
-const TELL_EVERY: Duration = Duration::from_millis(50);
+const TELL_EVERY: Duration = Duration::from_millis(80);
 /// What a turn does at most before connections have theirs.
 const DUE_MAX: usize = 256;
 /// So many events wait for a reader that is slow; then the load waits for it.
@@ -48,7 +47,7 @@ pub(super) struct Setup {
     pub(super) servers: Vec<(String, u16)>,
     /// The topics that any core has learned of.
     pub(super) learned: Arc<Mutex<Arc<Topics>>>,
-    pub(super) commands: Receiver<Command>,
+    pub(super) commands: Inside,
     pub(super) told: Sender<Told>,
 }
 
@@ -80,7 +79,7 @@ pub(super) struct Core {
     told_traffic: (u64, u64),
     done: Vec<(u64, Result<TaskOutcome, TaskError>)>,
     learned: Arc<Mutex<Arc<Topics>>>,
-    commands: Receiver<Command>,
+    commands: Inside,
     told: Sender<Told>,
 }
 
@@ -122,7 +121,7 @@ enum Turn {
 }
 
 impl Shared {
-    /// Until then, or until something is armed that comes before.
+    /// Until then, until something is armed that comes before, or until a command comes.
     async fn sleep(&self, until: Time) {
         let rest = self.core.borrow().clock.until(until);
         if rest.is_zero() {
@@ -130,11 +129,11 @@ impl Shared {
         }
         let mut timer = Timer::new(rest);
         poll_fn(|cx| {
-            let pulse = &mut self.core.borrow_mut().pulse;
-            if pulse.at < until {
+            let core = &mut *self.core.borrow_mut();
+            if core.pulse.at < until || !core.commands.wait(cx.waker()) {
                 return Poll::Ready(());
             }
-            pulse.waker = Some(cx.waker().clone());
+            core.pulse.waker = Some(cx.waker().clone());
             Pin::new(&mut timer).poll(cx).map(|_| ())
         })
         .await;
@@ -196,7 +195,7 @@ impl Core {
             self.tell(None);
         }
         let next = self.timers.next().unwrap_or(Time::MAX);
-        self.pulse.at = next.min(self.tell_at).min(now + COMMANDS_EVERY);
+        self.pulse.at = next.min(self.tell_at);
         if busy { Turn::Busy } else { Turn::Sleep(self.pulse.at) }
     }
 
@@ -220,7 +219,7 @@ impl Core {
     /// False after the last command.
     fn take_commands(&mut self) -> bool {
         for _ in 0..DUE_MAX {
-            match self.commands.try_recv() {
+            match self.commands.take() {
                 Ok(Command::End) | Err(TryRecvError::Disconnected) => return false,
                 Ok(command) => self.schedule(command),
                 Err(TryRecvError::Empty) => break,

@@ -14,6 +14,7 @@ mod core;
 mod descriptors;
 mod dial;
 mod echo;
+mod inbox;
 mod line;
 mod meter;
 mod sasl;
@@ -29,7 +30,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use crossbeam_channel::{Receiver, bounded};
 use glommio::{LocalExecutor, LocalExecutorBuilder, Placement};
 
 pub use self::clock::Clock;
@@ -39,17 +40,17 @@ pub use self::echo::{EchoResult, echo};
 use self::command::{Cluster, Command, Sample, Target, Told};
 use self::core::Setup;
 use self::dial::{Dialer, host_and_port};
+use self::inbox::{Outside, inbox};
 use self::tls::TlsClient;
 use crate::plan::MemberIndex;
 use crate::time::Time;
 use crate::topics::Topics;
 
-/// Commands that wait for a core at most.
-const COMMANDS_MAX: usize = 4096;
 /// Messages that wait to be heard at most, for each core.
 const TOLD_MAX: usize = 64;
-/// Of the rings: how many operations go to the kernel at once.
-const RING_DEPTH: usize = 1024;
+/// Of the rings. The kernel finds the waiting polls of thousands of connections in a hash table
+/// whose size follows from it; this gives the largest.
+const RING_DEPTH: usize = 4096;
 /// glommio registers it with the kernel for files; sockets need none.
 const IO_MEMORY: usize = 64 << 10;
 
@@ -57,7 +58,7 @@ const IO_MEMORY: usize = 64 << 10;
 pub struct Driver {
     cluster: Cluster,
     clock: Clock,
-    commands: Vec<Sender<Command>>,
+    commands: Vec<Outside>,
     told: Receiver<Told>,
     /// Received while there was no room for a command.
     heard: VecDeque<Told>,
@@ -79,7 +80,7 @@ pub fn start(target: Target) -> Result<Driver, String> {
     let (tell, told) = bounded(TOLD_MAX * cores.max(1));
     let (mut commands, mut threads) = (Vec::new(), Vec::new());
     for (index, cpu) in target.cores.iter().enumerate() {
-        let (sender, receiver) = bounded(COMMANDS_MAX);
+        let (outside, inside) = inbox();
         let setup = Setup {
             index,
             cores: cores as u32,
@@ -88,10 +89,10 @@ pub fn start(target: Target) -> Result<Driver, String> {
             versions: cluster.versions.clone(),
             servers: servers(&target, &cluster)?,
             learned: Arc::clone(&learned),
-            commands: receiver,
+            commands: inside,
             told: tell.clone(),
         };
-        commands.push(sender);
+        commands.push(outside);
         threads.push(start_core(setup, tls.clone(), *cpu)?);
     }
     Ok(Driver { cluster, clock, commands, told, heard: VecDeque::new(), threads })
@@ -120,13 +121,13 @@ impl Driver {
     /// Hands a command to a core. While its queue is full, what the cores tell is taken in for
     /// [`Self::hear`], so that they go on. A core that has ended takes nothing; it has told so.
     pub fn tell(&mut self, core: usize, command: Command) {
-        let Some(commands) = self.commands.get(core) else { return };
-        let mut command = command;
-        while let Err(TrySendError::Full(refused)) = commands.try_send(command) {
-            command = refused;
+        let Some(inbox) = self.commands.get(core) else { return };
+        let mut refused = inbox.offer(command);
+        while let Some(command) = refused {
             if let Ok(told) = self.told.recv_timeout(Duration::from_millis(1)) {
                 self.heard.push_back(told);
             }
+            refused = inbox.offer(command);
         }
     }
 

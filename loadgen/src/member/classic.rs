@@ -18,6 +18,7 @@ use super::core::{Core, Turn, detached, shared};
 use super::error::{Fatal, Remedy, Step, fatal, remedy};
 use super::io::{Failure, NodeIndex, Request, Response};
 use super::owned::difference;
+use super::repeat::Repeat;
 use crate::event::EventKind;
 use crate::plan::{ClassicAssignor, Partition, Protocol};
 use crate::time::Time;
@@ -43,6 +44,7 @@ pub(super) struct Classic {
     fenced: bool,
     leaving: bool,
     retry: Retry,
+    repeat: Repeat,
 }
 
 #[derive(Clone, Copy)]
@@ -90,6 +92,7 @@ impl Classic {
             fenced: false,
             leaving: false,
             retry: Retry::default(),
+            repeat: Repeat::default(),
         }
     }
 
@@ -105,8 +108,23 @@ impl Classic {
         match self.phase {
             Phase::Unjoined => self.join(core, turn),
             Phase::Joined(_) => self.sync(core, turn),
-            _ => self.keep_alive(core, turn),
+            _ => {
+                self.repeat(core, turn)?;
+                self.keep_alive(core, turn)
+            }
         }
+    }
+
+    /// Sends SyncGroup once more, without effect, if it is this member's turn to.
+    fn repeat(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
+        let ready = matches!(self.phase, Phase::Stable) && self.in_flight.is_none();
+        let Some(node) = core.lookup.node().filter(|_| ready && self.repeat.is_due()) else {
+            return Ok(());
+        };
+        self.repeat.sent();
+        let (version, request) = messages::sync(self, Vec::new(), core, turn)?;
+        self.send(node, version, request, core, turn);
+        Ok(())
     }
 
     /// Sends a heartbeat if one is due: while there is an assignment, not while joining.
@@ -208,6 +226,12 @@ impl Classic {
             (Phase::Syncing, Ok(Response::SyncGroup(response))) => {
                 self.synced(sent, &response, core, turn)
             }
+            (Phase::Stable, Ok(Response::SyncGroup(response))) if current => {
+                let differs = self.repeat.answered(&response, turn.context.topics);
+                differs.into_iter().for_each(|event| core.emit(turn, event));
+                Ok(())
+            }
+            (_, Ok(Response::SyncGroup(_))) => Ok(()),
             (_, Ok(Response::Heartbeat(response))) if current => {
                 self.heard_of(sent, response.error_code, core, turn)
             }
@@ -454,6 +478,7 @@ impl Classic {
                 core.lookup.confirm();
                 self.alive(sent, core, turn);
                 self.phase = Phase::Synced(assigned);
+                self.repeat = Repeat::of(core.plan.index, &response.assignment);
                 Ok(())
             }
             Some(ResponseError::RebalanceInProgress) => {

@@ -25,6 +25,7 @@ mod io;
 mod offset_messages;
 mod offsets;
 mod owned;
+mod repeat;
 mod role;
 mod schedule;
 #[cfg(test)]

@@ -62,6 +62,8 @@ struct Member {
     heard: Instant,
     protocols: Vec<JoinGroupRequestProtocol>,
     assignment: Bytes,
+    /// Whether it was given its assignment in this generation.
+    served: bool,
     join: Option<Reply<JoinGroupRequest>>,
     sync: Option<Reply<SyncGroupRequest>>,
 }
@@ -172,6 +174,7 @@ impl ClassicGroup {
             heard: now,
             protocols: request.protocols,
             assignment: known.map(|known| known.assignment).unwrap_or_default(),
+            served: false,
             join: Some(reply),
             sync: None,
         };
@@ -270,11 +273,19 @@ impl ClassicGroup {
             return refuse_sync(reply, error);
         }
         let is_leader = request.member_id == self.leader;
+        let differs = self.bug == Some(Bug::AnswersRepeatsDifferently);
+        let of_another = self.assignment_of_another(&request.member_id);
         let Some(member) = self.members.get_mut(&request.member_id) else { return };
         member.heard = now;
         match self.phase {
             Phase::Empty | Phase::Joining { .. } => refuse_sync(reply, REBALANCE_IN_PROGRESS),
-            Phase::Stable => answer_sync(reply, &self.protocol, member.assignment.clone()),
+            Phase::Stable if member.served && differs => {
+                answer_sync(reply, &self.protocol, of_another);
+            }
+            Phase::Stable => {
+                member.served = true;
+                answer_sync(reply, &self.protocol, member.assignment.clone());
+            }
             Phase::Syncing => {
                 member.sync = Some(reply);
                 if is_leader {
@@ -282,6 +293,11 @@ impl ClassicGroup {
                 }
             }
         }
+    }
+
+    fn assignment_of_another(&self, id: &StrBytes) -> Bytes {
+        let other = self.members.iter().find(|(other, _)| *other != id);
+        other.map(|(_, member)| member.assignment.clone()).unwrap_or_default()
     }
 
     fn take_assignments(&mut self, mut assignments: Vec<SyncGroupRequestAssignment>) {
@@ -295,6 +311,7 @@ impl ClassicGroup {
         }
         for member in self.members.values_mut() {
             let Some(sync) = member.sync.take() else { continue };
+            member.served = true;
             answer_sync(sync, &self.protocol, member.assignment.clone());
         }
         self.phase = Phase::Stable;

@@ -77,6 +77,8 @@ pub(crate) enum Bug {
     AcceptsFencedCommits,
     /// A member that is alive is dropped.
     EvictsEarly,
+    /// Who repeats its SyncGroup gets the assignment of another.
+    AnswersRepeatsDifferently,
     /// A deleted group keeps its offsets.
     KeepsDeletedGroups,
 }

@@ -63,6 +63,11 @@ impl Coordinator {
         }
     }
 
+    /// Obeys these configs from now on. Timers that run keep the times that they were started with.
+    pub fn set_config(&mut self, config: Config) {
+        self.config = config;
+    }
+
     /// Sets what one group has for configs of its own; the default if it has none.
     pub fn set_group_config(&mut self, group_id: &str, overrides: GroupOverrides) {
         self.group_configs.set(group_id, overrides);

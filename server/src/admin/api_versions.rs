@@ -1,13 +1,21 @@
 //! ApiVersions (KIP-35, KIP-511).
 
-use muster_codec::messages::{ApiVersion, ApiVersionsRequest, ApiVersionsResponse};
+use muster_codec::messages::{
+    ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
+};
 use muster_codec::{ApiKey, ErrorCode};
+
+/// Consumer groups (KIP-848) are on.
+const GROUP_VERSION: &str = "group.version";
+
+/// From here on clients can read that a feature may be at level 0 (KAFKA-17492).
+const FEATURES_AT_ZERO_FROM: i16 = 4;
 
 /// What is served.
 ///
-/// No feature is announced: each one of Kafka's (`group.version`, `transaction.version`, ...) makes
-/// clients count on APIs that are not in the table, and without it they do as with a broker that
-/// has not finalized it.
+/// No feature but `group.version` is announced: each one of Kafka's others
+/// (`transaction.version`, ...) makes clients count on APIs that are not in the table, and without it
+/// they do as with a broker that has not finalized it.
 pub fn api_versions(
     version: i16,
     request: &ApiVersionsRequest<'_>,
@@ -17,8 +25,23 @@ pub fn api_versions(
         let error_code = ErrorCode::InvalidRequest.code();
         return ApiVersionsResponse { error_code, ..Default::default() };
     }
-    let api_keys = ApiKey::ALL.iter().map(|api| api_version(*api)).collect();
-    ApiVersionsResponse { api_keys, ..Default::default() }
+    let supported =
+        SupportedFeatureKey { name: GROUP_VERSION.into(), min_version: 0, max_version: 1 };
+    let finalized = FinalizedFeatureKey {
+        name: GROUP_VERSION.into(),
+        max_version_level: 1,
+        min_version_level: 1,
+    };
+    ApiVersionsResponse {
+        api_keys: ApiKey::ALL.iter().map(|api| api_version(*api)).collect(),
+        supported_features: match version >= FEATURES_AT_ZERO_FROM {
+            true => vec![supported],
+            false => Vec::new(),
+        },
+        finalized_features_epoch: 0,
+        finalized_features: vec![finalized],
+        ..Default::default()
+    }
 }
 
 /// The versions of one API that are announced.

@@ -527,3 +527,28 @@ fn config_resources_are_listed_by_type() {
     assert_eq!(list(0, &[]), (0, String::new()));
     assert_eq!(list(1, &[3]), (ErrorCode::UnsupportedVersion.code(), String::new()));
 }
+
+#[test]
+fn consumer_groups_are_a_finalized_feature() {
+    let features = |version| {
+        let response = api_versions(
+            version,
+            &ApiVersionsRequest {
+                client_software_name: "x".into(),
+                client_software_version: "1".into(),
+            },
+        );
+        let supported = response.supported_features.iter();
+        let supported: Vec<_> =
+            supported.map(|f| (f.name.to_string(), f.min_version, f.max_version)).collect();
+        let finalized = response.finalized_features.iter();
+        let finalized: Vec<_> =
+            finalized.map(|f| (f.name.to_string(), f.max_version_level)).collect();
+        (supported, finalized)
+    };
+    let group_version = || "group.version".to_owned();
+    let finalized = vec![(group_version(), 1)];
+    assert_eq!(features(4), (vec![(group_version(), 0, 1)], finalized.clone()));
+    // Older clients cannot read a lowest level of 0.
+    assert_eq!(features(3), (vec![], finalized));
+}

@@ -121,6 +121,11 @@ impl ClusterImage {
         self.configs.get(&resource_type)?.get(name).map(|overrides| &**overrides)
     }
 
+    /// Whether the configs of both are the same: a change of topics alone lies between them.
+    pub fn shares_configs_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.configs, &other.configs)
+    }
+
     /// The names of all resources of a type for which something was set, in order.
     pub fn configured(&self, resource_type: i8) -> impl Iterator<Item = &str> {
         self.configs

@@ -5,8 +5,8 @@ use super::{Config, GroupConfig, TopicConfig, rules};
 use crate::cluster::{
     BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE, Topic,
 };
-use muster_coordinator::MigrationPolicy;
 use muster_coordinator::assignors::Assignor;
+use muster_coordinator::{GroupOverrides, MigrationPolicy};
 
 impl Config {
     /// What the group coordinator obeys.
@@ -104,10 +104,25 @@ pub fn effective(config: &Config, image: &ClusterImage, topic: &Topic) -> TopicC
     config.topic_defaults().with(overrides)
 }
 
-/// What holds for a group. `config` is that of the shard, with what was altered
-/// ([`Config::with_dynamic`]).
-pub fn effective_of_group(config: &Config, image: &ClusterImage, group: &str) -> GroupConfig {
+/// What a group has of its own, within the bounds of the broker. `config` is that of the shard, with
+/// what was altered ([`Config::with_dynamic`]).
+pub fn group_overrides(config: &Config, image: &ClusterImage, group: &str) -> GroupOverrides {
     let none = Overrides::new();
     let overrides = image.configs(GROUP_RESOURCE, group).unwrap_or(&none);
-    GroupConfig::from(config).with(overrides).clamped(config)
+    let effective = GroupConfig::from(config).with(overrides).clamped(config);
+    let own = |name: &str, value: i32| overrides.contains_key(name).then_some(value);
+    GroupOverrides {
+        consumer_session_timeout_ms: own(
+            "consumer.session.timeout.ms",
+            effective.consumer_session_timeout_ms,
+        ),
+        consumer_heartbeat_interval_ms: own(
+            "consumer.heartbeat.interval.ms",
+            effective.consumer_heartbeat_interval_ms,
+        ),
+        consumer_assignment_interval_ms: own(
+            "consumer.assignment.interval.ms",
+            effective.consumer_assignment_interval_ms,
+        ),
+    }
 }

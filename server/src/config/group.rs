@@ -11,11 +11,11 @@ derived_configs! {
     /// What holds for one group. Classic groups have no configs.
     GroupConfig;
     consumer_assignment_interval_ms: i32 = |c| c.group_consumer_assignment_interval_ms,
-        at_least(0), [], from ["group.consumer.assignment.interval.ms"];
+        at_least(0), [obeyed], from ["group.consumer.assignment.interval.ms"];
     consumer_heartbeat_interval_ms: i32 = |c| c.group_consumer_heartbeat_interval_ms,
-        at_least(1), [], from ["group.consumer.heartbeat.interval.ms"];
+        at_least(1), [obeyed], from ["group.consumer.heartbeat.interval.ms"];
     consumer_session_timeout_ms: i32 = |c| c.group_consumer_session_timeout_ms,
-        at_least(1), [], from ["group.consumer.session.timeout.ms"];
+        at_least(1), [obeyed], from ["group.consumer.session.timeout.ms"];
     share_assignment_interval_ms: i32 = |c| c.group_share_assignment_interval_ms,
         at_least(0), [], from ["group.share.assignment.interval.ms"];
     share_auto_offset_reset: String = |_c| "latest".into(), Valid::OffsetReset, [];

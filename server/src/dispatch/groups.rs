@@ -61,6 +61,7 @@ impl Shard {
         match request {
             Request::OffsetFetch(body) if version >= 8 => refusal::fetch(body, foreign),
             Request::DescribeGroups(body) => refusal::describe(body, foreign),
+            Request::ConsumerGroupDescribe(body) => refusal::describe_consumer(body, foreign),
             Request::DeleteGroups(body) => refusal::delete(body, foreign),
             Request::OffsetCommit(body) if version < 10 => refusal::commit(body, unknown),
             Request::OffsetDelete(body) => refusal::offset_delete(body, unknown),

@@ -118,6 +118,7 @@ pub(crate) enum Refused {
     OffsetDelete(Vec<OffsetDeleteResponseTopic<'static>>),
     Fetch(Vec<OffsetFetchResponseGroup<'static>>),
     Describe(Vec<DescribedGroup<'static>>),
+    ConsumerDescribe(Vec<DescribedConsumerGroup<'static>>),
     Delete(Vec<DeletableGroupResult<'static>>),
 }
 
@@ -133,6 +134,9 @@ impl Refused {
             Self::Describe(groups) => {
                 DescribeGroupsResponse { groups, ..Default::default() }.into()
             }
+            Self::ConsumerDescribe(groups) => {
+                ConsumerGroupDescribeResponse { groups, ..Default::default() }.into()
+            }
             Self::Delete(results) => DeleteGroupsResponse { results, ..Default::default() }.into(),
         }
     }
@@ -146,6 +150,9 @@ impl Refused {
             }
             (Self::Fetch(groups), Response::OffsetFetch(body)) => body.groups.extend(groups),
             (Self::Describe(groups), Response::DescribeGroups(body)) => body.groups.extend(groups),
+            (Self::ConsumerDescribe(groups), Response::ConsumerGroupDescribe(body)) => {
+                body.groups.extend(groups);
+            }
             (Self::Delete(results), Response::DeleteGroups(body)) => body.results.extend(results),
             _ => {}
         }
@@ -159,6 +166,7 @@ pub(crate) fn is_empty(request: &Request<'_>) -> bool {
         Request::OffsetDelete(body) => body.topics.is_empty(),
         Request::OffsetFetch(body) => body.groups.is_empty(),
         Request::DescribeGroups(body) => body.groups.is_empty(),
+        Request::ConsumerGroupDescribe(body) => body.group_ids.is_empty(),
         Request::DeleteGroups(body) => body.groups_names.is_empty(),
         _ => false,
     }
@@ -228,6 +236,19 @@ pub(crate) fn describe(
         ..Default::default()
     });
     Some(Refused::Describe(groups.collect()))
+}
+
+pub(crate) fn describe_consumer(
+    body: &mut ConsumerGroupDescribeRequest<'_>,
+    foreign: impl Fn(&str) -> bool,
+) -> Option<Refused> {
+    let refused = extract(&mut body.group_ids, |group| foreign(group))?;
+    let groups = refused.iter().map(|group| DescribedConsumerGroup {
+        group_id: owned(group),
+        error_code: ErrorCode::NotCoordinator.code(),
+        ..Default::default()
+    });
+    Some(Refused::ConsumerDescribe(groups.collect()))
 }
 
 pub(crate) fn delete(

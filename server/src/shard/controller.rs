@@ -1,6 +1,7 @@
 //! The controller, on shard 0: decides changes to the cluster, writes them to the log, and hands the
 //! new image to all shards once it is durable.
 
+use super::group_configs::configure;
 use super::loading::limits;
 use super::{AdminRequest, Command, Message, Shard};
 use crate::cluster::{self, Change, ClusterImage};
@@ -159,6 +160,7 @@ impl Shard {
         let mut effects = crate::partitions::Effects::default();
         self.config = self.common.config.with_dynamic(&image, self.number);
         self.connections.set_limits(limits(&self.config));
+        configure(&mut self.groups.coordinator, &self.config, Some(&before), &image);
         self.partitions.image_changed(self.now, &self.config, &image, &mut effects);
         self.perform(effects);
     }

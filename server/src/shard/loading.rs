@@ -2,6 +2,7 @@
 //! is served yet.
 
 use super::durable::{self, GroupLog};
+use super::group_configs::configure;
 use super::{Common, Controller, ProducerIds, Shard, Stopping};
 use crate::cluster::{ClusterImage, Endpoint};
 use crate::config::Config;
@@ -178,8 +179,9 @@ impl Loaded {
     ) -> Result<(Shard, Vec<FileOp>), PartitionError> {
         let log_id = u64::from_be_bytes(*ids.next_id().0.last_chunk().unwrap_or(&[0; 8]));
         let log = ShardLog::new(self.log_config(block_bytes, log_id), self.recovered);
-        self.coordinator.loaded(now);
         let config = self.common.config.with_dynamic(&image, self.number);
+        configure(&mut self.coordinator, &config, None, &image);
+        self.coordinator.loaded(now);
         let mut partitions = Partitions::new(config.clone(), identity(&self.common, self.number));
         let mut effects = Effects::default();
         partitions.open(now, data, &image, &mut effects)?;

@@ -4,6 +4,7 @@
 mod controller;
 mod durable;
 mod event;
+mod group_configs;
 mod loading;
 mod mailbox;
 mod offsets_topic;

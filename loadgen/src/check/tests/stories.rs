@@ -30,7 +30,9 @@ const CLASSICS: &str = "
     20 m0 settled 1
     20 m1 alive 11 1
     20 m1 assigned 1 : 1
-    20 m1 settled 1";
+    20 m1 settled 1
+    40 m0 alive 30 1
+    40 m1 alive 30 1";
 
 fn story(start: &str, rest: &str) -> String {
     format!("{start}\n{rest}")
@@ -157,7 +159,10 @@ fn in_a_classic_group_a_generation_without_the_owner_takes_the_rebalance_timeout
                 {at} m1 alive 531 2
                 {at} m1 alive {at} 2
                 {at} m1 assigned 2 : 0
+                {} m1 alive {} 2
                 {} m0 lost : 0",
+                at + 50,
+                at + 40,
                 at + 100
             ),
         )

@@ -153,7 +153,7 @@ fn a_crash_breaks_the_connection() {
 fn more_commands_than_fit_do_not_block_for_ever() {
     let server = broker(|_, _| {});
     let mut driver = start(target(&server)).unwrap();
-    for _ in 0..10 * COMMANDS_MAX {
+    for _ in 0..10 * inbox::COMMANDS_MAX {
         driver.tell(0, Command::Topics(Arc::default()));
     }
     driver.tell(0, Command::End);

@@ -9,8 +9,8 @@ use kafka_protocol::messages::{
 use super::super::assignors::protocol::assignment_bytes;
 use super::*;
 use crate::event::EventKind::{
-    Alive, Assigned, Disconnected, Fenced, Joined, Joining, Lost, MustRebalance, Refused, Revoked,
-    Settled, Started, Stopped,
+    Alive, Assigned, Disconnected, Fenced, Joined, Joining, Lost, MustRebalance, Refused,
+    RepeatDiffered, Revoked, Settled, Started, Stopped,
 };
 
 const REBALANCE_IN_PROGRESS: i16 = 27;
@@ -122,6 +122,31 @@ fn a_follower_gets_its_id_joins_syncs_and_heartbeats() {
         assert_eq!(story.now, sent);
         story.reply(heard(0));
         assert_eq!(story.events(), [Alive { sent, epoch: 1 }]);
+    }
+}
+
+#[test]
+fn one_of_64_members_syncs_twice_and_compares() {
+    for (again, differs) in [([0, 1], None), ([0, 2], Some("partitions t-0 t-2"))] {
+        let mut story = asking(MemberPlan { index: MemberIndex(63), ..member(eager()) });
+        story.reply(Response::JoinGroup(joined(1)));
+        let response = synced(&story, &[0, 1]);
+        let first = story.reply(response);
+        assert_eq!(story.member.state(), State::Stable);
+        story.events();
+
+        let response = synced(&story, &again);
+        let second = story.reply(response);
+        assert_eq!(sync_of(&second), sync_of(&first));
+        let event = |second: &str| RepeatDiffered {
+            api: 14,
+            first: "partitions t-0 t-1".into(),
+            second: second.into(),
+        };
+        assert_eq!(story.events(), differs.map(event).into_iter().collect::<Vec<_>>());
+        story.until(at(4_000));
+        story.reply(heard(0));
+        assert_eq!(story.member.state(), State::Stable, "the second answer has no effect");
     }
 }
 

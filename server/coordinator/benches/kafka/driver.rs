@@ -4,7 +4,7 @@ use muster_codec::Uuid;
 use muster_coordinator::assignors::{
     Assignor, Change, Computation, MemberIndex, SubscriptionType, TargetAssignment, TopicIndex,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -34,7 +34,7 @@ impl Kafka {
         let source =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/kafka/KafkaAssignors.java");
         let mut process = Command::new("java")
-            .arg("-Xmx2g")
+            .arg("-Xmx1g")
             .arg("-cp")
             .arg(jars.join("*"))
             .arg(source)
@@ -88,7 +88,10 @@ fn topic_partitions(field: &str) -> ([u8; 16], Vec<u32>) {
 #[derive(Default)]
 pub(crate) struct Group {
     pub(crate) target: TargetAssignment,
-    members: Vec<Option<String>>,
+    members: HashMap<String, usize>,
+    /// The ids by index; those that left keep theirs until another takes it.
+    ids: Vec<String>,
+    free: Vec<usize>,
     /// By number: its id, and how many partitions it has.
     topics: Vec<(Uuid, u32)>,
     pub(crate) kafka: Option<Kafka>,
@@ -110,10 +113,10 @@ impl Group {
     }
 
     pub(crate) fn join(&mut self, id: &str, instance_id: Option<&str>, topics: &[usize]) {
-        let free = self.members.iter().position(Option::is_none);
-        let member = free.unwrap_or(self.members.len());
-        self.members.resize(self.members.len().max(member + 1), None);
-        self.members[member] = Some(id.to_owned());
+        let member = self.free.pop().unwrap_or(self.ids.len());
+        self.ids.resize(self.ids.len().max(member + 1), String::new());
+        self.ids[member] = id.to_owned();
+        self.members.insert(id.to_owned(), member);
         self.target.join(member as MemberIndex, id, instance_id);
         self.subscribe_ours(member, topics);
         let topics = self.topic_list(topics);
@@ -128,8 +131,8 @@ impl Group {
     }
 
     pub(crate) fn leave(&mut self, id: &str) {
-        let member = self.member(id);
-        self.members[member] = None;
+        let member = self.members.remove(id).unwrap();
+        self.free.push(member);
         self.target.leave(member as MemberIndex);
         self.tell(|| format!("leave {id}"));
     }
@@ -182,11 +185,11 @@ impl Group {
         for at in &change.partitions {
             topics.entry(self.target.topic_id(at.topic).0).or_default().push(at.partition);
         }
-        (self.members[change.member as usize].clone().unwrap(), topics)
+        (self.ids[change.member as usize].clone(), topics)
     }
 
     fn member(&self, id: &str) -> usize {
-        self.members.iter().position(|member| member.as_deref() == Some(id)).unwrap()
+        self.members[id]
     }
 
     fn subscribe_ours(&mut self, member: usize, topics: &[usize]) {

@@ -4,7 +4,7 @@
 //! Three passes: partitions (who has how many, what is free), members (who is due how many, who gives
 //! up which), and members again (who takes what is free).
 
-use super::java_sets::{in_record_order, topics_in_hash_order};
+use super::java_sets::{split_in_record_order, topics_in_hash_order};
 use super::{Change, MemberIndex, NOBODY, TargetAssignment, TopicIndex, TopicPartition};
 use alloc::vec::Vec;
 use core::mem;
@@ -145,19 +145,22 @@ impl Homogeneous {
     /// A member keeps the first of its partitions in the order of Java's sets, and gives up the rest.
     fn trim(&mut self, target: &TargetAssignment, place: usize, quota: usize) {
         let mut kept = self.kept(target, self.members[place]);
-        in_record_order(&mut kept, target);
-        self.free.extend(kept.drain(quota.min(kept.len())..));
+        self.free.extend(split_in_record_order(&mut kept, quota, target));
         self.trimmed.push((place, kept));
     }
 
     /// What a member has and may keep: partitions that exist and that no record gave to another.
     fn kept(&self, target: &TargetAssignment, member: MemberIndex) -> Vec<TopicPartition> {
+        let had = target.of(member);
+        if had.len() == self.loads[member as usize] {
+            return had.to_vec();
+        }
         let is_kept = |at: &TopicPartition| {
             self.places.get(at.topic as usize).is_some_and(|place| *place != usize::MAX)
                 && at.partition < target.topic_at(at.topic).count
                 && target.owner(*at) == Some(member)
         };
-        target.of(member).iter().copied().filter(is_kept).collect()
+        had.iter().copied().filter(is_kept).collect()
     }
 
     /// The outcome for the next member.
@@ -186,8 +189,10 @@ impl Homogeneous {
             return 1;
         }
         let mut partitions = kept.unwrap_or_else(|| self.kept(target, member));
+        partitions.reserve_exact(takes.len());
         partitions.extend_from_slice(&self.free[takes]);
-        partitions.sort_unstable();
+        // Mostly two runs, which the stable sort only merges.
+        partitions.sort();
         let spent = partitions.len();
         self.changes.push(Change { member, partitions });
         1 + spent

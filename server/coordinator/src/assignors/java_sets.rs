@@ -24,21 +24,42 @@ fn place_of(topic: TopicIndex, buckets: Buckets, target: &TargetAssignment) -> (
     (buckets.of_hash(uuid_hash(topic.id)), buckets.of_hash(topic.name_hash))
 }
 
-/// Puts the partitions of one member, which ascend, in the order of the maps and sets that Kafka reads
-/// out of the record of its target assignment.
-pub(super) fn in_record_order(partitions: &mut Vec<TopicPartition>, target: &TargetAssignment) {
-    let mut topics = Buckets::default();
-    topics.grow_to_hold(partitions.chunk_by(|a, b| a.topic == b.topic).count());
-    let mut keyed = Vec::with_capacity(partitions.len());
-    for of_topic in partitions.chunk_by(|a, b| a.topic == b.topic) {
-        let topic = place_of(of_topic[0].topic, topics, target);
-        let buckets = buckets_of_copy(of_topic.len());
-        let key = |at: &TopicPartition| (topic, at.topic, buckets.of_hash(at.partition));
-        keyed.extend(of_topic.iter().map(|at| (key(at), *at)));
+/// Parts the partitions of one member, which ascend: the first `len` in the order of the maps and sets
+/// that Kafka reads out of the record of its target assignment stay, in no order; the rest is given
+/// back, in that order.
+pub(super) fn split_in_record_order(
+    partitions: &mut Vec<TopicPartition>,
+    len: usize,
+    target: &TargetAssignment,
+) -> Vec<TopicPartition> {
+    if len >= partitions.len() {
+        return Vec::new();
     }
-    keyed.sort_unstable();
+    let mut keyed = keyed_by_record_order(partitions, target);
+    keyed.select_nth_unstable(len);
+    keyed[len..].sort_unstable();
+    let given_up = keyed.drain(len..).map(|(_, at)| at).collect();
     partitions.clear();
     partitions.extend(keyed.into_iter().map(|(_, at)| at));
+    given_up
+}
+
+/// Each with the place of its topic and its own bucket.
+fn keyed_by_record_order(
+    partitions: &[TopicPartition],
+    target: &TargetAssignment,
+) -> Vec<((u32, u32), TopicPartition)> {
+    let mut by_topic: Vec<_> = partitions.chunk_by(|a, b| a.topic == b.topic).collect();
+    let mut topics = Buckets::default();
+    topics.grow_to_hold(by_topic.len());
+    by_topic.sort_by_cached_key(|of_topic| place_of(of_topic[0].topic, topics, target));
+    let mut keyed = Vec::with_capacity(partitions.len());
+    for (place, of_topic) in by_topic.into_iter().enumerate() {
+        let buckets = buckets_of_copy(of_topic.len());
+        let key = |at: &TopicPartition| (place as u32, buckets.of_hash(at.partition) as u32);
+        keyed.extend(of_topic.iter().map(|at| (key(at), *at)));
+    }
+    keyed
 }
 
 /// A `HashSet` that is made from a collection doubles one entry earlier than one that grows.

@@ -1,0 +1,84 @@
+//! An honest coordinator never breaks a rule, whatever happens to it, its members and their
+//! connections; one with a planted bug is found out, for that bug.
+
+use std::collections::BTreeSet;
+
+use super::classic::{Classic, Classics};
+use super::consumer::{Consumer, Consumers};
+use super::world::{Bug, World};
+use crate::check::Found;
+use crate::history::Kind;
+
+const MILLIS: u64 = 40_000;
+
+#[derive(Clone, Copy, Debug)]
+enum Protocol {
+    Consumer,
+    Eager,
+    Cooperative,
+}
+
+const ALL: [Protocol; 3] = [Protocol::Consumer, Protocol::Eager, Protocol::Cooperative];
+
+fn judge(protocol: Protocol, seed: u64, bug: Bug) -> Found {
+    match protocol {
+        Protocol::Consumer => {
+            let coordinator = Consumers::new(bug);
+            World::new(seed, bug, Kind::Consumer, coordinator, Consumer::new).judge(MILLIS)
+        }
+        Protocol::Eager => {
+            let coordinator = Classics::new(bug, false);
+            World::new(seed, bug, Kind::Classic, coordinator, Classic::eager).judge(MILLIS)
+        }
+        Protocol::Cooperative => {
+            let coordinator = Classics::new(bug, true);
+            World::new(seed, bug, Kind::Classic, coordinator, Classic::cooperative).judge(MILLIS)
+        }
+    }
+}
+
+/// More of them with `CHECK_SEEDS=1000`.
+fn seeds(count: u64) -> std::ops::Range<u64> {
+    let wanted = std::env::var("CHECK_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
+    0..wanted.unwrap_or(count)
+}
+
+#[test]
+fn an_honest_coordinator_breaks_no_rule() {
+    for protocol in ALL {
+        for seed in seeds(50) {
+            let found = judge(protocol, seed, Bug::None);
+            assert!(found.violations.is_empty(), "{protocol:?}, seed {seed}: {found:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_planted_bug_is_found_as_exactly_that() {
+    for protocol in ALL {
+        // Of two owners, one may be silent for so long that its commits look like those of a member
+        // that was dropped.
+        found_as(protocol, Bug::TwoOwners, &["two-owners", "fenced-commit-accepted"]);
+        found_as(protocol, Bug::FencedCommit, &["fenced-commit-accepted"]);
+        found_as(protocol, Bug::LostCommit, &["commit-lost"]);
+        // Who is dropped early still owns what then goes to others.
+        found_as(protocol, Bug::EarlyEviction, &["evicted-early", "two-owners"]);
+    }
+    // An assignment of a classic group carries no epoch that could go back.
+    found_as(Protocol::Consumer, Bug::EpochBack, &["epoch-went-back"]);
+}
+
+/// In most runs the first of the rules is broken, and never one that is not named.
+fn found_as(protocol: Protocol, bug: Bug, rules: &[&str]) {
+    let runs: Vec<_> = seeds(12).map(|seed| broken(&judge(protocol, seed, bug))).collect();
+    let hits = runs.iter().filter(|broken| broken.contains(rules[0])).count();
+    assert!(hits * 3 >= runs.len() * 2, "{bug:?} in {protocol:?}: {hits} of {}", runs.len());
+    for (seed, broken) in runs.iter().enumerate() {
+        let others: Vec<_> = broken.iter().filter(|rule| !rules.contains(&rule.as_str())).collect();
+        assert!(others.is_empty(), "{bug:?} in {protocol:?}, seed {seed}: {others:?}");
+    }
+}
+
+fn broken(found: &Found) -> BTreeSet<String> {
+    found.violations.iter().map(|violation| violation.rule.clone()).collect()
+}

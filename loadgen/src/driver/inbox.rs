@@ -1,0 +1,80 @@
+//! Commands on their way to a core: a bounded queue that wakes the core's executor.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
+
+use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError, bounded};
+
+use super::command::Command;
+
+/// Commands that wait for a core at most.
+pub(super) const COMMANDS_MAX: usize = 4096;
+
+type Slot = Arc<Mutex<Option<Waker>>>;
+
+/// A queue, and its two ends.
+pub(super) fn inbox() -> (Outside, Inside) {
+    let (sender, receiver) = bounded(COMMANDS_MAX);
+    let slot = Slot::default();
+    (Outside { sender: Some(sender), slot: Arc::clone(&slot) }, Inside { receiver, slot })
+}
+
+/// The end outside of the core. When it goes, the core ends.
+pub(super) struct Outside {
+    sender: Option<Sender<Command>>,
+    slot: Slot,
+}
+
+/// The end in the core.
+pub(super) struct Inside {
+    receiver: Receiver<Command>,
+    slot: Slot,
+}
+
+impl Outside {
+    /// Hands the command back while there is no room. A core that has ended takes none.
+    pub(super) fn offer(&self, command: Command) -> Option<Command> {
+        match self.sender.as_ref()?.try_send(command) {
+            Ok(()) => wake(&self.slot),
+            Err(TrySendError::Full(command)) => return Some(command),
+            Err(TrySendError::Disconnected(_)) => {}
+        }
+        None
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        self.sender = None;
+        wake(&self.slot);
+    }
+}
+
+impl Inside {
+    pub(super) fn take(&self) -> Result<Command, TryRecvError> {
+        self.receiver.try_recv()
+    }
+
+    /// Has `waker` woken for the next command. False if one is there already.
+    pub(super) fn wait(&self, waker: &Waker) -> bool {
+        *lock(&self.slot) = Some(waker.clone());
+        self.receiver.is_empty()
+    }
+}
+
+impl Drop for Inside {
+    /// The waker must not outlive its executor.
+    fn drop(&mut self) {
+        *lock(&self.slot) = None;
+    }
+}
+
+fn wake(slot: &Slot) {
+    if let Some(waker) = lock(slot).take() {
+        waker.wake();
+    }
+}
+
+fn lock(slot: &Slot) -> std::sync::MutexGuard<'_, Option<Waker>> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,68 @@
+//! Whether a repeated request changes anything: one member of many sends its SyncGroup twice in a
+//! generation. A coordinator that still is in that generation has to answer the same, as it would to
+//! a client that lost the first answer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kafka_protocol::messages::{ApiKey, SyncGroupResponse};
+
+use super::assignors::protocol::read_assignment;
+use crate::event::EventKind;
+use crate::plan::MemberIndex;
+use crate::topics::Topics;
+
+/// One member of so many repeats: more would be a load of its own.
+const ONE_OF: u32 = 64;
+
+/// The first answer of this generation, and whether the request is still to be repeated.
+#[derive(Default, Debug)]
+pub(super) struct Repeat {
+    first: Option<Box<Bytes>>,
+    due: bool,
+}
+
+impl Repeat {
+    /// The answer to a member's SyncGroup.
+    pub(super) fn of(member: MemberIndex, assignment: &Bytes) -> Self {
+        if member.0 % ONE_OF != ONE_OF - 1 {
+            return Self::default();
+        }
+        // A copy: the answer's own bytes would keep its whole frame.
+        Self { first: Some(Box::new(Bytes::copy_from_slice(assignment))), due: true }
+    }
+
+    pub(super) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    pub(super) fn sent(&mut self) {
+        self.due = false;
+    }
+
+    /// The second answer, to a member that still is in the generation. An error is none: the group
+    /// may have moved on.
+    pub(super) fn answered(
+        &mut self,
+        response: &SyncGroupResponse,
+        topics: &Topics,
+    ) -> Option<EventKind> {
+        let first = self.first.take()?;
+        if response.error_code != 0 || response.assignment == *first {
+            return None;
+        }
+        let api = ApiKey::SyncGroup as i16;
+        let (first, second) = (told(&first, topics), told(&response.assignment, topics));
+        Some(EventKind::RepeatDiffered { api, first, second })
+    }
+}
+
+fn told(assignment: &Bytes, topics: &Topics) -> Arc<str> {
+    let partitions = match read_assignment(assignment, topics) {
+        Ok(partitions) => partitions,
+        Err(error) => return error.to_string().into(),
+    };
+    let name = |topic| topics.get(topic).map_or("?", |topic| topic.name.as_str());
+    let names = partitions.iter().map(|one| format!("{}-{}", name(one.topic), one.number));
+    format!("partitions {}", names.collect::<Vec<_>>().join(" ")).into()
+}
