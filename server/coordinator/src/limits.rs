@@ -20,7 +20,12 @@ pub const MEMBER_PROTOCOLS_MAX: usize = 64;
 /// which Kafka gives when the record of the group does not fit into `max.message.bytes`.
 pub const MEMBER_PROTOCOLS_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes that the members of a group offer together. Past it: UNKNOWN_SERVER_ERROR, as above.
+/// Bytes of what a member of a consumer group says of itself, such as names of topics. Past it:
+/// UNKNOWN_SERVER_ERROR, as above.
+pub const MEMBER_PROFILE_BYTES_MAX: usize = MEMBER_PROTOCOLS_BYTES_MAX;
+
+/// Bytes that the members of a group offer, or say of themselves, together. Past it:
+/// UNKNOWN_SERVER_ERROR, as above.
 pub const GROUP_PROTOCOLS_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of the members in a GroupMetadata record: twenty thousand of the usual size. Past it the

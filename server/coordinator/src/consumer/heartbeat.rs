@@ -91,7 +91,7 @@ impl ConsumerGroup {
             && current.epoch > JOIN
             && current.is_reconciled_to(self.target.epoch)
             && self.target.epoch >= self.epoch
-            && self.regexes.subscribed_len() == 0
+            && !self.is_resolution_due(turn)
             && !self.is_outdated(turn.topics)
             && request.instance_id.as_deref() == member.profile.instance_id.as_deref()
             && member.profile.is_said_by(request, client);
@@ -174,6 +174,7 @@ impl ConsumerGroup {
         waits: bool,
     ) -> Result<Subscribed<'m>, Refusal> {
         let Found { before, replaces } = found;
+        self.refuse_if_large(&after.profile)?;
         if after.profile != before.profile {
             draft.push(records::member_metadata(&self.id, member_id, &after));
         }
@@ -326,11 +327,12 @@ fn assignment(assigned: &Owned) -> ConsumerGroupHeartbeatAssignment {
     ConsumerGroupHeartbeatAssignment { topic_partitions: topics.collect() }
 }
 
-/// The answer that refuses.
+/// The answer that refuses. Of what is nobody's fault but ours Kafka says nothing.
 pub(crate) fn refused<'r>(refusal: Refusal) -> ConsumerGroupHeartbeatResponse<'r> {
+    let is_ours = refusal.error == ErrorCode::UnknownServerError;
     ConsumerGroupHeartbeatResponse {
         error_code: refusal.error as i16,
-        error_message: Some(Str::Borrowed(refusal.message)),
+        error_message: (!is_ours).then_some(Str::Borrowed(refusal.message)),
         ..Default::default()
     }
 }

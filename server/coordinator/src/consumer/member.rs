@@ -13,6 +13,9 @@ use muster_codec::records::{
 };
 use muster_codec::{Bytes, Str};
 
+/// What a text takes beside its characters: a reference to it, its counts.
+const TEXT_BYTES: usize = 32;
+
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Member {
     pub(crate) profile: Profile,
@@ -80,6 +83,16 @@ impl Profile {
     /// The regular expression, if there is one.
     pub(crate) fn regex(&self) -> Option<&Text> {
         self.regex.as_ref().filter(|regex| !regex.is_empty())
+    }
+
+    /// How much memory it takes, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        let optional = [&self.instance_id, &self.rack_id, &self.regex, &self.assignor];
+        let optional = optional.into_iter().flatten().chain([&self.client_id, &self.client_host]);
+        let protocols = self.classic.iter().flat_map(|classic| &classic.protocols);
+        let protocols: usize = protocols.map(|(name, data)| name.len() + data.len()).sum();
+        let texts: usize = optional.chain(&*self.topics).map(|text| TEXT_BYTES + text.len()).sum();
+        texts + protocols
     }
 
     pub(crate) fn names(&self, topic: &str) -> bool {

@@ -95,6 +95,7 @@ pub(crate) struct ConsumerGroup {
     roster: Roster<Member>,
     target: Target,
     // What follows is counted of the members.
+    profile_bytes: usize,
     static_members: HashMap<Text, Text>,
     owners: Owners,
     subscriptions: Subscriptions,
@@ -121,6 +122,7 @@ impl ConsumerGroup {
             has_partition_metadata: false,
             roster: Roster::default(),
             target: Target::default(),
+            profile_bytes: 0,
             static_members: HashMap::new(),
             owners: Owners::default(),
             subscriptions: Subscriptions::default(),

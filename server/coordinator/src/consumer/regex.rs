@@ -82,6 +82,11 @@ impl Regexes {
         after
     }
 
+    /// One that is resolved; as a rule all are at once.
+    fn last(&self) -> Option<&Resolved> {
+        self.all_resolved().next().map(|(_, resolved)| resolved)
+    }
+
     pub(crate) fn all_resolved(&self) -> impl Iterator<Item = (&Text, &Resolved)> {
         self.expressions.iter().filter_map(|(regex, it)| Some((regex, it.resolved.as_ref()?)))
     }
@@ -171,30 +176,43 @@ impl ConsumerGroup {
         Ok(change)
     }
 
-    /// Has the expressions resolved: if there are new ones, or new topics, or if it is long ago; but
-    /// not too often.
+    /// Has the expressions resolved if there is need.
     fn maybe_resolve(
         &mut self,
         turn: &mut Turn<'_, '_>,
         (old, new): (Option<&Text>, Option<&Text>),
         must_resolve: bool,
     ) {
-        let last = self.regexes.all_resolved().next().map(|(_, it)| (it.timestamp, it.version));
-        let since =
-            |interval_ms: i64| last.is_none_or(|(at, _)| turn.now > at.saturating_add(interval_ms));
-        if self.regexes.resolving.is_some() || !since(RESOLUTIONS_MIN_INTERVAL_MS) {
+        if !self.may_resolve(turn) {
             return;
         }
         let expressions = self.regexes.subscribed_after(old, new);
-        let refresh_ms = i64::from(turn.config.group_consumer_regex_refresh_interval_ms);
-        let is_due = must_resolve
-            || expressions.len() != self.regexes.resolved
-            || last.map_or(0, |(_, version)| version) < turn.newest_topics
-            || since(refresh_ms);
-        if is_due && !expressions.is_empty() {
+        if (must_resolve || self.must_resolve(turn, expressions.len())) && !expressions.is_empty() {
             self.regexes.resolving = Some(Resolving::new(expressions));
             self.schedule_resolution(turn);
         }
+    }
+
+    /// Whether a heartbeat of a member that changes nothing would have the expressions resolved.
+    pub(super) fn is_resolution_due(&self, turn: &Turn<'_, '_>) -> bool {
+        let expressions = self.regexes.subscribed;
+        expressions > 0 && self.may_resolve(turn) && self.must_resolve(turn, expressions)
+    }
+
+    /// Not while they are being resolved, and not too often.
+    fn may_resolve(&self, turn: &Turn<'_, '_>) -> bool {
+        let is_late =
+            |last: &Resolved| turn.now > last.timestamp.saturating_add(RESOLUTIONS_MIN_INTERVAL_MS);
+        self.regexes.resolving.is_none() && self.regexes.last().is_none_or(is_late)
+    }
+
+    /// If there are new ones, or new topics, or if it is long ago.
+    fn must_resolve(&self, turn: &Turn<'_, '_>, expressions: usize) -> bool {
+        let Some(last) = self.regexes.last() else { return true };
+        let refresh_ms = i64::from(turn.config.group_consumer_regex_refresh_interval_ms);
+        expressions != self.regexes.resolved
+            || last.version < turn.newest_topics
+            || turn.now > last.timestamp.saturating_add(refresh_ms)
     }
 }
 

@@ -207,6 +207,7 @@ impl ConsumerGroup {
     }
 
     fn count_profile(&mut self, number: u32, profile: &Profile) {
+        self.profile_bytes += profile.bytes();
         self.subscriptions.add_named(&profile.topics);
         if let Some(regex) = profile.regex() {
             self.regexes.add_member(regex);
@@ -226,6 +227,7 @@ impl ConsumerGroup {
     }
 
     fn uncount_profile(&mut self, member_id: &str, profile: &Profile) {
+        self.profile_bytes -= profile.bytes();
         self.subscriptions.remove_named(&profile.topics);
         if let Some(regex) = profile.regex() {
             self.regexes.remove_member(regex);

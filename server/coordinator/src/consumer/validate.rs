@@ -1,9 +1,9 @@
 //! What makes sense in a ConsumerGroupHeartbeat, and who may send it.
 
-use super::member::Member;
+use super::member::{Member, Profile};
 use super::{ConsumerGroup, Refusal, refuse};
 use crate::config::Config;
-use crate::limits::GROUP_MEMBERS_MAX;
+use crate::limits::{GROUP_MEMBERS_MAX, GROUP_PROTOCOLS_BYTES_MAX, MEMBER_PROFILE_BYTES_MAX};
 use crate::modern::owned::Owned;
 use crate::text::Text;
 use muster_codec::ErrorCode;
@@ -76,6 +76,18 @@ impl ConsumerGroup {
         let is_member = !member_id.is_empty() && self.roster.member(member_id).is_some();
         match self.roster.len() >= max.min(GROUP_MEMBERS_MAX) && !is_member {
             true => refuse(ErrorCode::GroupMaxSizeReached, "The group has all the members it may."),
+            false => Ok(()),
+        }
+    }
+
+    /// # Errors
+    /// UNKNOWN_SERVER_ERROR if the member says more of itself than we keep.
+    pub(super) fn refuse_if_large(&self, profile: &Profile) -> Result<(), Refusal> {
+        let bytes = profile.bytes();
+        let is_large = bytes > MEMBER_PROFILE_BYTES_MAX
+            || self.profile_bytes + bytes > GROUP_PROTOCOLS_BYTES_MAX;
+        match is_large {
+            true => refuse(ErrorCode::UnknownServerError, "The member says too much of itself."),
             false => Ok(()),
         }
     }
