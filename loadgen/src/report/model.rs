@@ -16,8 +16,7 @@ pub struct Report {
     pub rebalances: Vec<Rebalance>,
     /// By [`crate::driver::command::RoundTrip::name`]: `commit`, `heartbeat`, `join`, ...
     pub latencies: BTreeMap<String, Latency>,
-    /// Of each member and interruption: how long it was without partitions that it had or was to
-    /// have.
+    /// Of each member and interruption: how long it had no partitions though it was to have some.
     pub pauses: Latency,
     /// Partition-seconds in which no member owned a partition of a group that was to be consumed.
     pub unowned_partition_seconds: f64,

@@ -6,7 +6,9 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, pres
 
 use super::model::{Latency, Rebalance, Report, Threshold, Usage, Violation};
 use super::rebalances::{Kind, by_kind, distribution};
-use super::text::{Paint, bytes, clock, count, counted, millis, number, plain, shortened};
+use super::text::{
+    Paint, bytes, clock, count, counted, group_name, millis, number, plain, shortened,
+};
 
 const WIDTH: usize = 100;
 const LABEL: usize = 14;
@@ -81,7 +83,7 @@ fn rebalances(rebalances: &[Rebalance]) -> String {
     );
     for rebalance in rebalances {
         table.add_row([
-            shortened(&plain(&rebalance.group), 24),
+            group_name(&rebalance.group, 24),
             shortened(&plain(&rebalance.trigger), 24),
             clock(rebalance.began),
             took(rebalance.took),
@@ -224,7 +226,7 @@ fn errors(report: &Report) -> Vec<String> {
 fn failed(report: &Report) -> Vec<String> {
     let members = &report.members.failed;
     let shown = members.iter().take(LIST).map(|member| {
-        let (group, reason) = (shortened(&plain(&member.group), 24), plain(&member.reason));
+        let (group, reason) = (group_name(&member.group, 24), plain(&member.reason));
         let at = clock(member.at);
         shortened(
             &format!("member {} of {group} at {at}: {reason}", member.member),
@@ -266,7 +268,7 @@ fn violations(report: &Report, paint: Paint) -> String {
 }
 
 fn violation(violation: &Violation, paint: Paint) -> String {
-    let group = shortened(&plain(&violation.group), 24);
+    let group = group_name(&violation.group, 24);
     let rule = paint.bad(&plain(&violation.rule));
     let mut lines = vec![format!("  {rule}  group {group}, at {:.6} s", violation.at)];
     lines.push(format!("    {}", plain(&violation.what)));

@@ -98,6 +98,15 @@ pub(super) fn shortened(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
+/// At most `width` characters of a group's name, the end of it: the groups of a run begin alike.
+pub(super) fn group_name(name: &str, width: usize) -> String {
+    let name = plain(name);
+    match name.chars().count().checked_sub(width) {
+        None | Some(0) => name,
+        Some(more) => ['…'].into_iter().chain(name.chars().skip(more + 1)).collect(),
+    }
+}
+
 /// Colours, or none: without a terminal, and where `NO_COLOR` asks for none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Paint {
@@ -180,5 +189,7 @@ mod tests {
         assert_eq!(plain("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
         assert_eq!(shortened("abcdef", 4), "abc…");
         assert_eq!(shortened("äöü", 3), "äöü");
+        assert_eq!(group_name("run-orders", 7), "…orders");
+        assert_eq!(group_name("orders\n", 9), "orders\\n");
     }
 }

@@ -1,6 +1,6 @@
 //! What is drawn of a run.
 
-use super::over_time::{bands, marks, thinned};
+use super::over_time::{bands, marks, smoothed, thinned};
 use super::plot::{Plot, Series, Style};
 use super::scale::{LARGEST, SMALLEST, Scale, Unit};
 use crate::driver::command::RoundTrip;
@@ -21,6 +21,9 @@ const STATES: [(&str, &str); 7] = [
 /// Requests that a group sends all the time, rather than in a rebalance.
 const STEADY: [RoundTrip; 4] =
     [RoundTrip::Heartbeat, RoundTrip::ConsumerHeartbeat, RoundTrip::Commit, RoundTrip::Fetch];
+
+/// Seconds. The CPU time of a process is looked at about once a second.
+const SMOOTHED: f64 = 2.0;
 
 /// How to read the percentiles of round trips.
 pub(super) const ROUND_TRIPS: &str = "From when the request was due to its answer. A point at 99 % and 5 ms says that 99 of 100 \
@@ -137,8 +140,8 @@ pub(super) fn pauses(report: &Report) -> Plot {
     let explanation = match pauses.count {
         0 => "No member was without its partitions.".into(),
         _ => format!(
-            "How long members were without partitions that they had or were to have: half of {} \
-             pauses took less than {}, 99 % less than {}, the longest {}. Further left is better.",
+            "How long members that were to have partitions had none: half of {} pauses took less \
+             than {}, 99 % less than {}, the longest {}. Further left is better.",
             count(pauses.count),
             millis(pauses.p50),
             millis(pauses.p99),
@@ -343,10 +346,13 @@ fn server_cpu(report: &Report) -> Option<Plot> {
     let usage = report.server.as_ref()?;
     let mut plot = lines_over_time(&[("cores".into(), report)], |point| point.server_cpu);
     plot.series[0].class = "line-5 soft".into();
+    plot.series[0].values = smoothed(&thinned(&report.series.points), SMOOTHED, |p| p.server_cpu);
+    plot.y = Scale::from_zero(Unit::Count, highest(&plot.series));
     Some(Plot {
         title: "CPU of the server".into(),
         explanation: format!(
-            "Cores that it kept busy; {} of CPU time in all. Lower is better.",
+            "Cores that it kept busy, as the mean of two seconds; {} of CPU time in all. Lower is \
+             better.",
             clock(usage.cpu_seconds)
         ),
         y_name: "cores".into(),

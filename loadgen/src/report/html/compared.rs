@@ -18,8 +18,7 @@ const TELLING: f64 = 1.1;
 
 const REBALANCES: &str = "From what set a rebalance off until the group was stable again; those \
                           that never were are left out. Lower is better.";
-const PAUSES: &str = "How long members were without partitions that they had or were to have. \
-                      Lower is better.";
+const PAUSES: &str = "How long members that were to have partitions had none. Lower is better.";
 
 pub(super) fn render(runs: &Runs) -> String {
     let mut body = header(runs);

@@ -19,6 +19,21 @@ pub(super) fn thinned(points: &[Point]) -> Vec<Point> {
     points.chunks(each).map(worst).collect()
 }
 
+/// The mean of the last `seconds` at each point: for figures that come less often than points.
+pub(super) fn smoothed(
+    points: &[Point],
+    seconds: f64,
+    figure: impl Fn(&Point) -> Option<f64>,
+) -> Vec<Option<f64>> {
+    let mean = |last: usize| {
+        let until = figure(&points[last]).map(|_| points[last].at)?;
+        let near = points[..=last].iter().rev().take_while(|point| point.at > until - seconds);
+        let values: Vec<_> = near.filter_map(&figure).collect();
+        Some(values.iter().sum::<f64>() / values.len().max(1) as f64)
+    };
+    (0..points.len()).map(mean).collect()
+}
+
 fn worst(points: &[Point]) -> Point {
     let stable = |point: &&Point| point.members.get("stable").copied().unwrap_or(0);
     let Some(calm) = points.iter().min_by_key(stable) else { return Point::default() };

@@ -207,10 +207,13 @@ impl Plot {
     fn line(&self, series: &Series) -> String {
         let mut path = String::new();
         let mut pen_is_down = false;
-        for (at, value) in self.at.iter().zip(&series.values) {
+        for (index, (at, value)) in self.at.iter().zip(&series.values).enumerate() {
             if let Some(value) = value {
                 let (x, y) = self.point(*at, *value);
                 let _ = write!(path, "{}{x:.1} {y:.1}", if pen_is_down { "L" } else { "M" });
+                let alone =
+                    !pen_is_down && series.values.get(index + 1).is_none_or(Option::is_none);
+                path += if alone { "h0" } else { "" }; // a dot
             }
             pen_is_down = value.is_some();
         }
