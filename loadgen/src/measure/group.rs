@@ -26,6 +26,8 @@ pub(super) struct GroupMeasure {
     owned: u32,
     failed: u32,
     joined: u32,
+    /// Live members that lost their connection, and have not been answered since.
+    cut_off: u32,
     rejoined: u64,
     epoch: i32,
     stable_since: Option<Time>,
@@ -41,6 +43,7 @@ pub(super) struct GroupMeasure {
 struct Member {
     live: bool,
     joined: bool,
+    cut_off: bool,
     settled: Option<i32>,
     /// How many partitions it has for itself, and of how many it is the holder.
     owns: u32,
@@ -98,6 +101,7 @@ impl GroupMeasure {
             owned: 0,
             failed: 0,
             joined: 0,
+            cut_off: 0,
             rejoined: 0,
             epoch: 0,
             stable_since: None,
@@ -174,6 +178,7 @@ impl GroupMeasure {
         // The common case, at 100,000s a second: nothing changes.
         if let EventKind::Alive { epoch, .. } = event.kind
             && epoch <= self.epoch
+            && self.cut_off == 0
         {
             return;
         }
@@ -204,6 +209,9 @@ impl GroupMeasure {
 
     fn change(&mut self, event: &Event, shared: &mut Shared<'_>) {
         let (at, index) = (event.at, event.member);
+        if is_answer(&event.kind) {
+            self.answered(index);
+        }
         match &event.kind {
             EventKind::Started => self.started(index, at),
             EventKind::Stopped { how } => {
@@ -247,12 +255,12 @@ impl GroupMeasure {
             EventKind::Settled { epoch } => self.settle(index, *epoch),
             EventKind::PartitionsGrew { partitions } => self.group.partitions = *partitions,
             EventKind::GroupDeleted { .. } => self.start_over(),
+            EventKind::Disconnected => self.cut_off(index),
             EventKind::CommitSent { .. }
             | EventKind::CommitAnswered { .. }
             | EventKind::CommitUnknown { .. }
             | EventKind::Fetched { .. }
             | EventKind::Refused { .. }
-            | EventKind::Disconnected
             | EventKind::RepeatDiffered { .. } => {}
         }
     }
@@ -261,6 +269,7 @@ impl GroupMeasure {
     fn settle_state(&mut self, event: &Event, shared: &mut Shared<'_>) {
         let stands = self.live > 0
             && self.settled == self.live
+            && self.cut_off == 0
             && self.owned == self.group.partitions
             && self.group.protocol != Kind::Manual;
         match (stands, self.stable_since) {
@@ -315,8 +324,23 @@ impl GroupMeasure {
         self.live += 1;
     }
 
+    fn cut_off(&mut self, index: MemberIndex) {
+        let Some(member) = self.members.get_mut(&index).filter(|member| member.live) else {
+            return;
+        };
+        if !std::mem::replace(&mut member.cut_off, true) {
+            self.cut_off += 1;
+        }
+    }
+
+    fn answered(&mut self, index: MemberIndex) {
+        let Some(member) = self.members.get_mut(&index) else { return };
+        self.cut_off -= u32::from(std::mem::take(&mut member.cut_off));
+    }
+
     fn ended(&mut self, index: MemberIndex) {
         self.out(index);
+        self.answered(index);
         let member = self.members.entry(index).or_default();
         self.owned -= std::mem::take(&mut member.holds);
         member.life += 1;
@@ -476,6 +500,20 @@ impl Open {
     }
 }
 
+/// Whether a member that tells of it has heard from the coordinator.
+fn is_answer(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::Alive { .. }
+            | EventKind::Joined { .. }
+            | EventKind::Epoch { .. }
+            | EventKind::Settled { .. }
+            | EventKind::MustRebalance { .. }
+            | EventKind::CommitAnswered { .. }
+            | EventKind::Fetched { .. }
+    )
+}
+
 /// What a rebalance is called that was not announced.
 fn why(event: &Event) -> &'static str {
     match event.kind {
@@ -483,6 +521,7 @@ fn why(event: &Event) -> &'static str {
         EventKind::Stopped { .. } => "members ended",
         EventKind::Lost { .. } => "partitions lost",
         EventKind::Fenced { .. } => "members fenced",
+        EventKind::Disconnected => "connections lost",
         EventKind::PartitionsGrew { .. } => "partitions added",
         _ => "by itself",
     }

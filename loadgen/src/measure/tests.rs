@@ -226,6 +226,24 @@ fn partitions_that_are_added_have_to_be_owned_too() {
 }
 
 #[test]
+fn a_lost_connection_unsettles_until_the_member_is_answered_again() {
+    let mut measure = formed();
+    measure.close_rebalance(GROUP);
+    let alive = EventKind::Alive { sent: ms(1050), epoch: 2 };
+    observe(&mut measure, [(1000, 0, EventKind::Disconnected), (1001, 1, EventKind::Disconnected)]);
+    assert_eq!(stable_since(&measure), None);
+    measure.trigger(GROUP, "coordinator restarted", ms(1000));
+    observe(&mut measure, [(1060, 1, alive.clone())]);
+    assert_eq!(stable_since(&measure), None, "the other one is still cut off");
+    observe(&mut measure, [(1400, 0, EventKind::Disconnected), (1500, 0, alive)]);
+    assert_eq!(stable_since(&measure), Some(ms(1500)));
+    measure.close_rebalance(GROUP);
+    let found = measure.finish(ms(2000)).rebalances;
+    assert_eq!((found[1].trigger.as_str(), found[1].took), ("coordinator restarted", Some(500.0)));
+    assert_eq!(found.len(), 2);
+}
+
+#[test]
 fn who_stops_without_a_word_frees_what_it_had() {
     let mut measure = formed();
     observe(&mut measure, [(200, 1, EventKind::Stopped { how: Stop::Crash })]);
