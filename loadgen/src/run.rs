@@ -40,7 +40,7 @@ pub(crate) fn run(run: &Run) -> Result<Verdict, String> {
     keep_off(&cores);
     let notes = named.fit(&driver.cluster().versions).map_err(|problem| problem.to_string())?;
     let live = Live::new(Mode::detect(run.outputs.quiet));
-    notes.iter().for_each(|note| live.note(note));
+    notes.iter().chain(&driver.cluster().warnings).for_each(|note| live.note(note));
     let about = About::of(run, &named, driver.cluster(), began, cores.len());
     let conductor = Conductor::new(named.scenario.clone(), settings(run, &named, began));
     let tools = Tools { driver, conductor, history, live, server, scenario: named.name.clone() };

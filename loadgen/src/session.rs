@@ -141,6 +141,7 @@ impl Session {
     fn take(&mut self, mut told: Told) {
         self.merge.push(&mut told);
         self.measure.sample(told.core, &told.sample);
+        told.sample.problems.iter().for_each(|problem| self.tools.live.note(problem));
         self.done.append(&mut told.done);
         if let Some(ended) = told.ended {
             self.cores_ended += 1;

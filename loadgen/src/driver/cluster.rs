@@ -1,6 +1,7 @@
 //! What the other side is: its versions of the APIs, its id, its brokers.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use bytes::Buf;
 use kafka_protocol::messages::{
@@ -21,21 +22,48 @@ use crate::wire::{self, Malformed};
 /// Sent first: the newest that brokers of the last years know. An older one answers in version 0.
 const API_VERSIONS: i16 = 3;
 const UNSUPPORTED_VERSION: i16 = 35;
+/// Brokers that are tried before the start.
+const REACHED_MAX: usize = 64;
 
 /// Connects to the first bootstrap server that answers.
 ///
 /// # Errors
 /// One sentence about the last server that was tried.
-pub(super) async fn probe(dialer: &Dialer) -> Result<Cluster, String> {
+pub(super) async fn probe(dialer: Dialer) -> Result<Cluster, String> {
     let mut reason = "no bootstrap server is given".to_owned();
     for server in &dialer.target.bootstrap {
         let (host, port) = host_and_port(server)?;
-        match ask(dialer, host, port).await {
-            Ok(cluster) => return Ok(cluster),
+        match ask(&dialer, host, port).await {
+            Ok(cluster) => return reach(Rc::new(dialer), cluster).await,
             Err(error) => reason = error,
         }
     }
     Err(reason)
+}
+
+/// Tries the brokers where the cluster says that they are: members will be sent there.
+///
+/// # Errors
+/// One sentence, if none can be reached.
+async fn reach(dialer: Rc<Dialer>, mut cluster: Cluster) -> Result<Cluster, String> {
+    let attempt = |(id, host, port): &(i32, String, u16)| {
+        let (dialer, id, host, port) = (Rc::clone(&dialer), *id, host.clone(), *port);
+        glommio::spawn_local(async move {
+            let reached = dialer.open(&host, port).await;
+            reached
+                .err()
+                .map(|error| format!("broker {id} is advertised as {host}:{port}, but {error}"))
+        })
+    };
+    let attempts: Vec<_> = cluster.brokers.iter().take(REACHED_MAX).map(attempt).collect();
+    let tried = attempts.len();
+    for attempt in attempts {
+        cluster.warnings.extend(attempt.await);
+    }
+    match cluster.warnings.first() {
+        Some(warning) if cluster.warnings.len() == tried => Err(warning.clone()),
+        _ => Ok(cluster),
+    }
 }
 
 async fn ask(dialer: &Dialer, host: &str, port: u16) -> Result<Cluster, String> {
@@ -53,6 +81,7 @@ async fn ask(dialer: &Dialer, host: &str, port: u16) -> Result<Cluster, String> 
         cluster_id: answer.cluster_id.as_ref().map(ToString::to_string),
         brokers: brokers(&answer),
         versions,
+        warnings: Vec::new(),
     })
 }
 

@@ -21,7 +21,8 @@ pub struct Target {
     pub client_id: StrBytes,
     pub security: Security,
     pub connect_timeout: Duration,
-    /// `request.timeout.ms`. JoinGroup and SyncGroup get the rebalance timeout on top, as in clients.
+    /// `request.timeout.ms`. JoinGroup and SyncGroup get the rebalance timeout on top, as in
+    /// clients.
     pub request_timeout: Duration,
     /// CPUs to pin an executor to each.
     pub cores: Vec<usize>,
@@ -149,6 +150,8 @@ pub struct Sample {
     pub states: Vec<(GroupIndex, State, u32)>,
     /// CPU time of the core's thread since it began.
     pub cpu: Duration,
+    /// Why connections could not be made, or answers not be read: a sentence each, told once.
+    pub problems: Vec<String>,
 }
 
 /// What a latency is of.
@@ -219,4 +222,6 @@ pub struct Cluster {
     pub brokers: Vec<(i32, String, u16)>,
     /// Highest common version of each API, by its key.
     pub versions: crate::member::Versions,
+    /// One sentence on each broker that cannot be reached where it is advertised.
+    pub warnings: Vec<String>,
 }

@@ -21,8 +21,8 @@ const BACKOFF_MAX: Duration = Duration::from_secs(1);
 /// Connections for lookups: brokers take one request of a connection at a time, and thousands of
 /// members that start look up at once.
 const LOOKUPS: u32 = 16;
-/// Connections that are being made at once. A listener's backlog is 50 in Kafka by default, and what
-/// overflows it waits for a second; but it is drained as fast as it fills.
+/// Connections that are being made at once. A listener's backlog is 50 in Kafka by default, and
+/// what overflows it waits for a second; but it is drained as fast as it fills.
 const CONNECTING_MAX: usize = 256;
 /// Past these a request is not sent.
 const IN_FLIGHT_MAX: usize = 1 << 16;
@@ -258,6 +258,15 @@ impl Core {
         }
     }
 
+    /// What the end of a connection means to those who wait on it.
+    fn why(&mut self, number: usize, ended: Ended, host: &str, port: u16) -> Failure {
+        let Ended::Malformed(reason) = ended else { return Failure::Disconnected };
+        let first = self.connections.all[number].in_flight.front();
+        let to = first.map_or("no request", |waiting| waiting.kind.name());
+        self.problem(format!("{host}:{port}: an answer to {to} is not to be read: {reason}"));
+        Failure::Malformed
+    }
+
     /// The task of a connection has ended: nothing refers to the number any more.
     fn closed(&mut self, number: usize, failure: Failure) {
         let unanswered = self.connections.end(number, End::Close);
@@ -363,19 +372,20 @@ async fn run(shared: Rc<Shared>, number: usize) {
         let node = core.connections.all[number].node;
         core.nodes.address(node).map(|(host, port)| (host.to_owned(), port))
     };
-    let made = match address {
-        // In a box of its own: what dialling needs is gone once the connection stands.
-        Some((host, port)) => Box::pin(shared.dialer.connect(&host, port)).await,
-        None => Err("a node without an address".into()),
-    };
+    let Some((host, port)) = address else { return };
+    // In a box of its own: what dialling needs is gone once the connection stands.
+    let made = Box::pin(shared.dialer.connect(&host, port)).await;
     shared.core.borrow_mut().connect_ended(number, made.is_ok());
-    let ended = match made {
-        Ok(transport) => line::serve(&shared.core, number, transport, &shared.dialer.buffers).await,
-        Err(_) => Ended::ByPeer,
-    };
-    let failure = match ended {
-        Ended::Malformed(_) => Failure::Malformed,
-        Ended::ByOwner | Ended::ByPeer | Ended::Broken(_) => Failure::Disconnected,
+    let failure = match made {
+        Ok(transport) => {
+            let buffers = &shared.dialer.buffers;
+            let ended = line::serve(&shared.core, number, transport, buffers).await;
+            shared.core.borrow_mut().why(number, ended, &host, port)
+        }
+        Err(problem) => {
+            shared.core.borrow_mut().problem(problem);
+            Failure::Disconnected
+        }
     };
     shared.core.borrow_mut().closed(number, failure);
 }

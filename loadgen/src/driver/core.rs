@@ -3,7 +3,7 @@
 //! they run, never across a wait.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex};
@@ -35,6 +35,8 @@ const TELL_EVERY: Duration = Duration::from_millis(80);
 const DUE_MAX: usize = 256;
 /// So many events wait for a reader that is slow; then the load waits for it.
 const EVENTS_MAX: usize = 1 << 20;
+/// Different problems that a core tells of in a run.
+const PROBLEMS_MAX: usize = 32;
 
 /// What a core is given at its start.
 pub(super) struct Setup {
@@ -77,6 +79,9 @@ pub(super) struct Core {
     pulse: Pulse,
     tell_at: Time,
     told_traffic: (u64, u64),
+    /// All so far, and those that are still to be told.
+    known_problems: BTreeSet<String>,
+    problems: Vec<String>,
     done: Vec<(u64, Result<TaskOutcome, TaskError>)>,
     learned: Arc<Mutex<Arc<Topics>>>,
     commands: Inside,
@@ -166,6 +171,8 @@ impl Core {
             pulse: Pulse::default(),
             tell_at: Time::ZERO,
             told_traffic: (0, 0),
+            known_problems: BTreeSet::new(),
+            problems: Vec::new(),
             done: Vec::new(),
             learned: setup.learned,
             commands: setup.commands,
@@ -278,6 +285,13 @@ impl Core {
         servers.filter_map(|node| address(*node)).collect()
     }
 
+    /// Tells of it, the first time.
+    pub(super) fn problem(&mut self, problem: String) {
+        if self.known_problems.len() < PROBLEMS_MAX && self.known_problems.insert(problem.clone()) {
+            self.problems.push(problem);
+        }
+    }
+
     fn tell(&mut self, ended: Option<Result<(), String>>) {
         let told = Told {
             core: self.index,
@@ -300,6 +314,7 @@ impl Core {
         self.events = told.events;
         self.done = told.done;
         self.meter.put_back(told.sample.round_trips);
+        self.problems = told.sample.problems;
         self.told_traffic.0 -= told.sample.bytes_sent;
         self.told_traffic.1 -= told.sample.bytes_received;
     }
@@ -318,6 +333,7 @@ impl Core {
             connections: self.connections.established(),
             states: self.seats.states(),
             cpu: meter::thread_cpu(),
+            problems: std::mem::take(&mut self.problems),
         }
     }
 

@@ -153,7 +153,7 @@ impl Drop for Driver {
 fn probe(target: &Arc<Target>, tls: Option<TlsClient>) -> Result<Cluster, String> {
     let executor = executor(Placement::Unbound)?;
     let dialer = Dialer::new(Arc::clone(target), tls, Default::default());
-    executor.run(cluster::probe(&dialer))
+    executor.run(cluster::probe(dialer))
 }
 
 fn start_core(setup: Setup, tls: Option<TlsClient>, cpu: usize) -> Result<JoinHandle<()>, String> {

@@ -1,5 +1,5 @@
-//! Bytes as they come, cut into frames. Whole frames are handed on where they lie; only what is left
-//! of the last one is kept.
+//! Bytes as they come, cut into frames. Whole frames are handed on where they lie; only what is
+//! left of the last one is kept.
 
 use super::{FRAME_BYTES_MAX, Malformed};
 
@@ -41,8 +41,8 @@ impl Frames {
         Ok(())
     }
 
-    /// Moves what belongs to the partial frame there: memory grows with what has come, not with what
-    /// is announced. Returns what is behind it.
+    /// Moves what belongs to the partial frame there: memory grows with what has come, not with
+    /// what is announced. Returns what is behind it.
     fn complete<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Malformed> {
         let (head, rest) =
             bytes.split_at(bytes.len().min(4usize.saturating_sub(self.partial.len())));

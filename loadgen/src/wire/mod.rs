@@ -1,7 +1,7 @@
 //! Frames: requests into bytes, and bytes of a server that is not trusted into answers.
 //!
-//! The messages themselves are the crate `kafka-protocol`'s. It reserves memory for as many elements
-//! as a frame claims, so [`shape`] walks each answer before it is decoded.
+//! The messages themselves are the crate `kafka-protocol`'s. It reserves memory for as many
+//! elements as a frame claims, so `shape` walks each answer before it is decoded.
 
 mod frames;
 mod layouts;
@@ -34,7 +34,8 @@ pub struct Header<'a> {
     pub client_id: &'a StrBytes,
 }
 
-/// Why a request could not be written: a value that its version does not have, or too long a string.
+/// Why a request could not be written: a value that its version does not have, or a string that is
+/// too long.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Unwritable(String);

@@ -1,6 +1,6 @@
 //! Walks the body of an answer along its layout, without reserving memory, before the codec does
-//! what the lengths in it say: `kafka-protocol` 0.18 calls `Vec::with_capacity` with any length that
-//! it reads, and one answer of five bytes would end the process.
+//! what the lengths in it say: `kafka-protocol` 0.18 calls `Vec::with_capacity` with any length
+//! that it reads, and one answer of five bytes would end the process.
 
 use super::ELEMENTS_MAX;
 use super::layouts::layout;

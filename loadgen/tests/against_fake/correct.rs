@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::fake::Config;
-use crate::run::{Outcome, play, scenario};
+use crate::run::{Outcome, play, play_with, scenario};
 
 const LOADS: &str = r#"
 revocation-takes = "20ms"
@@ -70,6 +70,13 @@ fn cooperative_members() {
 fn members_of_a_consumer_group() {
     let config = Config { session_timeout: Duration::from_millis(1_200), ..Config::default() };
     assert_good(&play(config, &scenario("consumer", LOADS, ALL_THAT_CAN_HAPPEN)));
+}
+
+#[test]
+fn members_that_share_connections() {
+    let config = Config { session_timeout: Duration::from_millis(1_200), ..Config::default() };
+    let scenario = scenario("consumer", LOADS, ALL_THAT_CAN_HAPPEN);
+    assert_good(&play_with(config, &scenario, &["--members-per-connection", "4"]));
 }
 
 #[test]

@@ -28,7 +28,7 @@ const MEMBER_ID_REQUIRED: i16 = 79;
 const FENCED_INSTANCE_ID: i16 = 82;
 
 const CONSUMER: StrBytes = StrBytes::from_static_str("consumer");
-/// After so many heartbeats in a row a member that is alive is dropped.
+/// After so many heartbeats a member that is alive is dropped.
 const HEARTBEATS_BEFORE_EVICTION: u32 = 5;
 
 pub(super) struct ClassicGroup {
@@ -42,7 +42,6 @@ pub(super) struct ClassicGroup {
     /// Ids that were given out, to join with.
     given: BTreeSet<StrBytes>,
     ids: u32,
-    heartbeats: u32,
     /// Whose heartbeats are not heard, with [`Bug::AcceptsFencedCommits`].
     unheard: Option<StrBytes>,
 }
@@ -64,6 +63,7 @@ struct Member {
     assignment: Bytes,
     /// Whether it was given its assignment in this generation.
     served: bool,
+    heartbeats: u32,
     join: Option<Reply<JoinGroupRequest>>,
     sync: Option<Reply<SyncGroupRequest>>,
 }
@@ -142,7 +142,6 @@ impl ClassicGroup {
             members: BTreeMap::new(),
             given: BTreeSet::new(),
             ids: 0,
-            heartbeats: 0,
             unheard: None,
         }
     }
@@ -175,6 +174,7 @@ impl ClassicGroup {
             protocols: request.protocols,
             assignment: known.map(|known| known.assignment).unwrap_or_default(),
             served: false,
+            heartbeats: 0,
             join: Some(reply),
             sync: None,
         };
@@ -315,7 +315,6 @@ impl ClassicGroup {
             answer_sync(sync, &self.protocol, member.assignment.clone());
         }
         self.phase = Phase::Stable;
-        self.heartbeats = 0;
     }
 
     fn heartbeat(&mut self, id: &StrBytes, generation: i32, now: Instant) -> i16 {
@@ -333,8 +332,9 @@ impl ClassicGroup {
     }
 
     fn keep_or_evict(&mut self, id: &StrBytes, now: Instant) -> i16 {
-        self.heartbeats += 1;
-        if self.bug != Some(Bug::EvictsEarly) || self.heartbeats <= HEARTBEATS_BEFORE_EVICTION {
+        let Some(member) = self.members.get_mut(id) else { return UNKNOWN_MEMBER_ID };
+        member.heartbeats += 1;
+        if self.bug != Some(Bug::EvictsEarly) || member.heartbeats <= HEARTBEATS_BEFORE_EVICTION {
             return 0;
         }
         self.bug = None;

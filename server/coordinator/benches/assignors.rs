@@ -1,5 +1,5 @@
-//! How long our assignors take on the grid of Kafka's own benchmark. `assignors_kafka` sets them beside
-//! Kafka's.
+//! How long our assignors take on the grid of Kafka's own benchmark. `assignors_kafka` sets them
+//! beside Kafka's.
 #![allow(clippy::unwrap_used)]
 
 #[path = "kafka/driver.rs"]

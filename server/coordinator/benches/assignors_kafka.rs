@@ -7,8 +7,8 @@
 //!
 //! `DIR` holds the jars of kafka-group-coordinator 4.3.0 with its dependencies (`mvn
 //! dependency:copy-dependencies`); a JDK of 17 or later is needed. The times are medians of the
-//! assignor alone: what Kafka's coordinator does around it (copying members into maps before, comparing
-//! assignments after) is not counted, while ours includes finding out what changed.
+//! assignor alone: what Kafka's coordinator does around it (copying members into maps before,
+//! comparing assignments after) is not counted, while ours includes finding out what changed.
 #![allow(clippy::unwrap_used)]
 
 #[path = "kafka/driver.rs"]
@@ -17,8 +17,14 @@ mod driver;
 #[path = "kafka/scenario.rs"]
 mod scenario;
 
-use driver::{Kafka, Outcome, Targets};
+use driver::{Kafka, Targets};
 use scenario::{KINDS, SIZES, Scenario};
+use std::time::Duration;
+
+const HEAD: &str = "\
+| members | partitions | what happened | muster, us | its longest slice, us | Kafka, us | times faster \
+| moved: muster, Kafka | spread: muster, Kafka | placement |
+|---:|---:|---|---:|---:|---:|---:|---:|---:|---|";
 
 const REPEATS: usize = 15;
 const WARM_UP_REPEATS: usize = 100;
@@ -39,10 +45,7 @@ fn main() {
     }
     for kind in KINDS {
         println!("\n## {}\n", kind.0);
-        println!(
-            "| members | partitions | what happened | muster, us | Kafka, us | times faster | moved: muster, Kafka | spread: muster, Kafka | placement |"
-        );
-        println!("|---:|---:|---|---:|---:|---:|---:|---:|---|");
+        println!("{HEAD}");
         for size in SIZES {
             kafka = run(size, kind, kafka);
         }
@@ -73,12 +76,14 @@ fn run(
         }
         let (ours, theirs) = scenario.assign(REPEATS);
         let theirs = theirs.unwrap();
-        let (our_time, their_time) = (micros(&ours), micros(&theirs));
+        let (our_time, their_time) = (micros(ours.time), micros(theirs.time));
+        let slice = micros(ours.slice);
         sides[0].take(ours.changes);
         sides[1].take(theirs.changes);
         let [ours, theirs] = &sides;
         println!(
-            "| {} | {} | {event} | {our_time:.0} | {their_time:.0} | {:.1} | {}, {} | {}, {} | {} |",
+            "| {} | {} | {event} | {our_time:.1} | {slice:.1} | {their_time:.1} | {:.1} \
+             | {}, {} | {}, {} | {} |",
             size.0,
             size.2,
             their_time / our_time,
@@ -92,8 +97,8 @@ fn run(
     scenario.group.kafka.take().unwrap()
 }
 
-fn micros(outcome: &Outcome) -> f64 {
-    outcome.time.as_secs_f64() * 1e6
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
 }
 
 /// What one side has made of the group.

@@ -1,6 +1,6 @@
-//! The order in which Java's `HashMap` would give its keys. Kafka leaves choices to it (the new leader,
-//! a tie of votes, which member gives up a partition) and we make the same ones: then a client sees
-//! what it saw with Kafka, and logs of both can be compared record for record.
+//! The order in which Java's `HashMap` would give its keys. Kafka leaves choices to it (the new
+//! leader, a tie of votes, which member gives up a partition) and we make the same ones: then a
+//! client sees what it saw with Kafka, and logs of both can be compared record for record.
 
 /// How many buckets a new `HashMap` has.
 const BUCKETS: usize = 16;

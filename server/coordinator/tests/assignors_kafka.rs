@@ -1,9 +1,9 @@
 //! Random groups, computed by our assignors and by Kafka's own, must come out the same, change for
 //! change.
 //!
-//! One choice of Kafka's is not followed: which partitions a member gives up of a topic with more than
-//! 16, where Kafka goes by the order of a hash set that depends on all that was ever in it. There both
-//! sides must move as many partitions, and leave everyone with as many.
+//! One choice of Kafka's is not followed: which partitions a member gives up of a topic with more
+//! than 16, where Kafka goes by the order of a hash set that depends on all that was ever in it.
+//! There both sides must move as many partitions, and leave everyone with as many.
 //!
 //! Runs where Kafka's jars are at hand:
 //!
@@ -12,8 +12,8 @@
 //! MUSTER_KAFKA_JARS=DIR cargo test -p muster-coordinator --test assignors_kafka -- --nocapture
 //! ```
 //!
-//! `MUSTER_KAFKA_SEED` (default 1) is the first seed and `MUSTER_KAFKA_GROUPS` (default 200) how many
-//! there are. A JDK of 17 or later is needed.
+//! `MUSTER_KAFKA_SEED` (default 1) is the first seed and `MUSTER_KAFKA_GROUPS` (default 200) how
+//! many there are. A JDK of 17 or later is needed.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../benches/kafka/driver.rs"]

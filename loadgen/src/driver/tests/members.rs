@@ -7,8 +7,17 @@ use super::*;
 /// Announces itself as cluster and coordinator, and leaves everything else to `serve`, with the
 /// correlation id.
 fn broker(serve: impl Fn(&mut TcpStream, i32) + Send + Sync + 'static) -> String {
+    broker_at(None, serve)
+}
+
+/// The same, with another port to be found at.
+fn broker_at(
+    advertised: Option<i32>,
+    serve: impl Fn(&mut TcpStream, i32) + Send + Sync + 'static,
+) -> String {
     server(move |mut stream| {
-        let port = i32::from(stream.local_addr().unwrap().port());
+        let own = i32::from(stream.local_addr().unwrap().port());
+        let port = advertised.unwrap_or(own);
         while let Some(frame) = receive(&mut stream) {
             let key = i16::from_be_bytes(frame[..2].try_into().unwrap());
             let correlation = i32::from_be_bytes(frame[4..8].try_into().unwrap());
@@ -29,7 +38,7 @@ fn broker(serve: impl Fn(&mut TcpStream, i32) + Send + Sync + 'static) -> String
     })
 }
 
-fn api_versions() -> ApiVersionsResponse {
+pub(super) fn api_versions() -> ApiVersionsResponse {
     let api = |(key, max)| {
         ApiVersion::default().with_api_key(key).with_min_version(0).with_max_version(max)
     };
@@ -37,7 +46,7 @@ fn api_versions() -> ApiVersionsResponse {
     ApiVersionsResponse::default().with_api_keys(keys.map(api).into())
 }
 
-fn metadata(port: i32) -> MetadataResponse {
+pub(super) fn metadata(port: i32) -> MetadataResponse {
     let host = StrBytes::from_static_str("127.0.0.1");
     let broker = MetadataResponseBroker::default().with_host(host).with_port(port);
     MetadataResponse::default().with_brokers(vec![broker])
@@ -121,7 +130,10 @@ fn a_wrong_answer_costs_the_connection_and_nothing_else() {
         let _ = stream.write_all(&heartbeat_answer(correlation + 1, 0));
     });
     let mut driver = started(&server);
-    events_until(&mut driver, |kind| *kind == EventKind::Disconnected);
+    let problem = std::iter::from_fn(|| driver.hear(Duration::from_secs(5)))
+        .find_map(|told| told.sample.problems.into_iter().next())
+        .unwrap();
+    assert!(problem.contains("an answer to consumer-join is not to be read"), "{problem}");
     // The core lives: the member can be stopped, and the core ended in order.
     let at = driver.now();
     driver.tell(0, Command::Stop { at, member: MemberIndex(0), how: Stop::Crash });
@@ -130,6 +142,15 @@ fn a_wrong_answer_costs_the_connection_and_nothing_else() {
     let ended =
         std::iter::from_fn(|| driver.hear(Duration::from_secs(5))).find_map(|told| told.ended);
     assert!(matches!(ended, Some(Ok(()))), "{ended:?}");
+}
+
+/// Whatever the cluster is asked for would lead there.
+#[test]
+fn a_cluster_that_advertises_what_cannot_be_reached_is_refused() {
+    let server = broker_at(Some(1), |_, _| {});
+    let Err(error) = start(target(&server)) else { panic!("nobody is at port 1") };
+    let expected = "broker 0 is advertised as 127.0.0.1:1, but nothing listens on 127.0.0.1:1";
+    assert!(error.contains(expected), "{error}");
 }
 
 #[test]

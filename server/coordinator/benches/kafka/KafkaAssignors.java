@@ -1,7 +1,7 @@
-// Kafka's own assignors, driven by lines on standard input, for comparison and for timing. The state is
-// kept as Kafka's coordinator keeps it (the same kinds of maps and sets, filled in the same order), since
-// placement hangs on their iteration order. Needs a JDK of 17 or later and the jars of
-// kafka-group-coordinator 4.3.0 with its dependencies.
+// Kafka's own assignors, driven by lines on standard input, for comparison and for timing. The
+// state is kept as Kafka's coordinator keeps it (the same kinds of maps and sets, filled in the
+// same order), since placement hangs on their iteration order. Needs a JDK of 17 or later and the
+// jars of kafka-group-coordinator 4.3.0 with its dependencies.
 //
 //     java -cp 'JARS/*' KafkaAssignors.java
 //
@@ -12,13 +12,13 @@
 //     subscribe MEMBER TOPIC,...
 //     leave MEMBER
 //     assign ASSIGNOR TYPE JOINING REPEATS
-//                                      uniform or range; homogeneous or heterogeneous; the member whose
-//                                      request it is and that is new, or -
+//                                      uniform or range; homogeneous or heterogeneous; the member
+//                                      whose request it is and that is new, or -
 //     reset
 //
-// `assign` computes REPEATS times and answers `time NANOSECONDS` (the median of the assignor alone), then
-// `change MEMBER TOPIC:PARTITION,... ...` for each member whose target changed, then `end`, and takes the
-// changes over.
+// `assign` computes REPEATS times and answers `time NANOSECONDS` (the median of the assignor
+// alone), then `change MEMBER TOPIC:PARTITION,... ...` for each member whose target changed, then
+// `end`, and takes the changes over.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -56,7 +56,7 @@ public class KafkaAssignors {
     private final TimelineHashMap<String, Member> members =
         new TimelineHashMap<>(new SnapshotRegistry(new LogContext()), 0);
     private final Map<String, Assignment> targets = new HashMap<>();
-    /** Who joined last, and is not yet among the members: its records are written after the assignment. */
+    /** Who joined last, and is not yet among the members: its records come after the assignment. */
     private String joiningId;
     private Member joining;
 
@@ -125,9 +125,11 @@ public class KafkaAssignors {
     }
 
     private void assign(String[] fields, PrintStream out) {
-        PartitionAssignor assignor = fields[1].equals("range") ? new RangeAssignor() : new UniformAssignor();
+        PartitionAssignor assignor =
+            fields[1].equals("range") ? new RangeAssignor() : new UniformAssignor();
         var type = SubscriptionType.valueOf(fields[2].toUpperCase());
-        var spec = new GroupSpecImpl(Collections.unmodifiableMap(specs(fields[3])), type, inverted());
+        var specs = Collections.unmodifiableMap(specs(fields[3]));
+        var spec = new GroupSpecImpl(specs, type, inverted());
         var describer = new SubscribedTopicDescriber() {
             @Override
             public int numPartitions(Uuid topic) {
@@ -209,10 +211,12 @@ public class KafkaAssignors {
 
     private static Uuid id(String hex) {
         return new Uuid(
-            Long.parseUnsignedLong(hex.substring(0, 16), 16), Long.parseUnsignedLong(hex.substring(16), 16));
+            Long.parseUnsignedLong(hex.substring(0, 16), 16),
+            Long.parseUnsignedLong(hex.substring(16), 16));
     }
 
     private static String hex(Uuid id) {
-        return String.format("%016x%016x", id.getMostSignificantBits(), id.getLeastSignificantBits());
+        return String.format(
+            "%016x%016x", id.getMostSignificantBits(), id.getLeastSignificantBits());
     }
 }

@@ -1,8 +1,10 @@
-//! A group that our assignors and Kafka's compute side by side. `KafkaAssignors.java` is Kafka's side.
+//! A group that our assignors and Kafka's compute side by side. `KafkaAssignors.java` is Kafka's
+//! side.
 
 use muster_codec::Uuid;
 use muster_coordinator::assignors::{
-    Assignor, Change, Computation, MemberIndex, SubscriptionType, TargetAssignment, TopicIndex,
+    Assignor, Change, Computation, MemberIndex, SLICE, SubscriptionType, TargetAssignment,
+    TopicIndex,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Write};
@@ -17,6 +19,8 @@ pub(crate) type Targets = BTreeMap<String, BTreeMap<[u8; 16], Vec<u32>>>;
 pub(crate) struct Outcome {
     /// The median time of the assignor alone.
     pub(crate) time: Duration,
+    /// The median of the longest slice, if it is cut in slices: ours.
+    pub(crate) slice: Duration,
     /// The members that changed, with what they have now.
     pub(crate) changes: Targets,
 }
@@ -65,7 +69,7 @@ impl Kafka {
                     let member = fields.next().unwrap().to_owned();
                     changes.insert(member, fields.map(topic_partitions).collect());
                 }
-                _ => return Outcome { time, changes },
+                _ => return Outcome { time, slice: time, changes },
             }
         }
     }
@@ -146,21 +150,43 @@ impl Group {
         repeats: usize,
     ) -> (Outcome, Option<Outcome>) {
         let index = joining.map(|id| self.member(id) as MemberIndex);
-        let mut times = Vec::new();
+        let (mut times, mut slices) = (Vec::new(), Vec::new());
         let mut changes = Vec::new();
         for _ in 0..repeats {
             let start = Instant::now();
             let work = Computation::new(assignor, kind, index, &mut self.target);
             changes = work.finish(&self.target);
             times.push(start.elapsed());
+            slices.push(self.longest_slice(assignor, kind, index));
         }
         times.sort_unstable();
+        slices.sort_unstable();
         for Change { member, partitions } in &changes {
             self.target.set(*member, partitions.clone());
         }
         let changes = changes.iter().map(|change| self.named(change)).collect();
-        let ours = Outcome { time: times[repeats / 2], changes };
+        let (time, slice) = (times[repeats / 2], slices[repeats / 2]);
+        let ours = Outcome { time, slice, changes };
         (ours, self.assign_theirs(assignor, kind, joining, repeats))
+    }
+
+    fn longest_slice(
+        &mut self,
+        assignor: Assignor,
+        kind: SubscriptionType,
+        joining: Option<MemberIndex>,
+    ) -> Duration {
+        let mut start = Instant::now();
+        let mut longest = Duration::ZERO;
+        let mut work = Computation::new(assignor, kind, joining, &mut self.target);
+        loop {
+            let changes = work.step(&self.target, SLICE);
+            longest = longest.max(start.elapsed());
+            if changes.is_some() {
+                return longest;
+            }
+            start = Instant::now();
+        }
     }
 
     fn assign_theirs(

@@ -1,4 +1,5 @@
-//! The grid: groups of Kafka's own benchmark (`ServerSideAssignorBenchmark`), and what happens to them.
+//! The grid: groups of Kafka's own benchmark (`ServerSideAssignorBenchmark`), and what happens to
+//! them.
 
 use super::driver::{Group, Kafka, Outcome};
 use muster_coordinator::assignors::{Assignor, SubscriptionType};

@@ -10,6 +10,9 @@ use alloc::vec::Vec;
 /// A budget for [`Computation::step`] that takes about half a millisecond.
 pub const SLICE: usize = 50_000;
 
+/// What a changed member adds to the looks at its partitions: its list is made.
+pub(super) const CHANGE_COST: usize = 32;
+
 /// Which of Kafka's server-side assignors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Assignor {
@@ -34,8 +37,8 @@ impl Assignor {
     }
 }
 
-/// Whether all members subscribe to the same names. Kafka goes by names, so two members may have the
-/// same topics and yet differ, if one also names a topic that does not exist.
+/// Whether all members subscribe to the same names. Kafka goes by names, so two members may have
+/// the same topics and yet differ, if one also names a topic that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubscriptionType {
     Homogeneous,

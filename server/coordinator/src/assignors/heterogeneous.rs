@@ -5,6 +5,7 @@
 //! Members are known by their place in the order of visits, which breaks ties.
 
 use super::audience::Audiences;
+use super::computation::CHANGE_COST;
 use super::levels::{Levels, Loads, extremes};
 use super::{Change, MemberIndex, NOBODY, TargetAssignment, TopicIndex, TopicPartition};
 use alloc::vec::Vec;
@@ -193,7 +194,8 @@ impl Heterogeneous {
         spent
     }
 
-    /// Moves partitions of a topic from the most to the least loaded. Says how many, and what it cost.
+    /// Moves partitions of a topic from the most to the least loaded. Says how many, and what it
+    /// cost.
     fn balance_topic(&mut self, number: usize) -> (usize, usize) {
         let topic = &mut self.topics[number];
         if self.even_at[topic.audience] == Some(self.moves) {
@@ -261,10 +263,11 @@ impl Heterogeneous {
         let member = self.members[place];
         let is_still = target.member(member).is_some_and(|found| found.since <= self.joins);
         let partitions = mem::take(&mut self.outcome[place]);
-        if self.is_changed[place] && is_still && target.differs(member, &partitions) {
-            self.changes.push(Change { member, partitions });
+        if !self.is_changed[place] || !is_still || !target.differs(member, &partitions) {
+            return 1;
         }
-        1
+        self.changes.push(Change { member, partitions });
+        CHANGE_COST
     }
 }
 

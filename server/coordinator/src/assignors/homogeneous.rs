@@ -1,9 +1,11 @@
-//! `uniform` where all members subscribe to the same topics: nobody has more than one partition more
-//! than another, and as few move as that allows (Kafka's `UniformHomogeneousAssignmentBuilder`).
+//! `uniform` where all members subscribe to the same topics: nobody has more than one partition
+//! more than another, and as few move as that allows (Kafka's
+//! `UniformHomogeneousAssignmentBuilder`).
 //!
-//! Three passes: partitions (who has how many, what is free), members (who is due how many, who gives
-//! up which), and members again (who takes what is free).
+//! Three passes: partitions (who has how many, what is free), members (who is due how many, who
+//! gives up which), and members again (who takes what is free).
 
+use super::computation::CHANGE_COST;
 use super::java_sets::{split_in_record_order, topics_in_hash_order};
 use super::{Change, MemberIndex, NOBODY, TargetAssignment, TopicIndex, TopicPartition};
 use alloc::vec::Vec;
@@ -142,25 +144,35 @@ impl Homogeneous {
         1 + load
     }
 
-    /// A member keeps the first of its partitions in the order of Java's sets, and gives up the rest.
+    /// A member keeps the first of its partitions in the order of Java's sets, and gives up the
+    /// rest.
     fn trim(&mut self, target: &TargetAssignment, place: usize, quota: usize) {
-        let mut kept = self.kept(target, self.members[place]);
+        let mut kept = self.kept(target, self.members[place], 0);
         self.free.extend(split_in_record_order(&mut kept, quota, target));
         self.trimmed.push((place, kept));
     }
 
     /// What a member has and may keep: partitions that exist and that no record gave to another.
-    fn kept(&self, target: &TargetAssignment, member: MemberIndex) -> Vec<TopicPartition> {
+    /// There is room for `more`.
+    fn kept(
+        &self,
+        target: &TargetAssignment,
+        member: MemberIndex,
+        more: usize,
+    ) -> Vec<TopicPartition> {
         let had = target.of(member);
+        let mut kept = Vec::with_capacity(had.len() + more);
         if had.len() == self.loads[member as usize] {
-            return had.to_vec();
+            kept.extend_from_slice(had);
+            return kept;
         }
         let is_kept = |at: &TopicPartition| {
             self.places.get(at.topic as usize).is_some_and(|place| *place != usize::MAX)
                 && at.partition < target.topic_at(at.topic).count
                 && target.owner(*at) == Some(member)
         };
-        had.iter().copied().filter(is_kept).collect()
+        kept.extend(had.iter().copied().filter(is_kept));
+        kept
     }
 
     /// The outcome for the next member.
@@ -188,13 +200,12 @@ impl Homogeneous {
         if kept.is_none() && takes.is_empty() && had == Some(self.loads[member as usize]) {
             return 1;
         }
-        let mut partitions = kept.unwrap_or_else(|| self.kept(target, member));
-        partitions.reserve_exact(takes.len());
+        let mut partitions = kept.unwrap_or_else(|| self.kept(target, member, takes.len()));
         partitions.extend_from_slice(&self.free[takes]);
         // Mostly two runs, which the stable sort only merges.
         partitions.sort();
         let spent = partitions.len();
         self.changes.push(Change { member, partitions });
-        1 + spent
+        CHANGE_COST + spent
     }
 }

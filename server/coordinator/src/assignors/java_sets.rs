@@ -1,13 +1,13 @@
-//! The order in which Java's hash tables give topics and partitions, where Kafka's placement hangs on
-//! it.
+//! The order in which Java's hash tables give topics and partitions, where Kafka's placement hangs
+//! on it.
 
 use super::{TargetAssignment, TopicIndex, TopicPartition};
 use crate::java_order::Buckets;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
-/// The topics of a subscription as a `HashSet<Uuid>` gives them that was filled in the order of the set
-/// of their names.
+/// The topics of a subscription as a `HashSet<Uuid>` gives them that was filled in the order of the
+/// set of their names.
 pub(super) fn topics_in_hash_order(
     topics: &[TopicIndex],
     target: &TargetAssignment,
@@ -24,9 +24,9 @@ fn place_of(topic: TopicIndex, buckets: Buckets, target: &TargetAssignment) -> (
     (buckets.of_hash(uuid_hash(topic.id)), buckets.of_hash(topic.name_hash))
 }
 
-/// Parts the partitions of one member, which ascend: the first `len` in the order of the maps and sets
-/// that Kafka reads out of the record of its target assignment stay, in no order; the rest is given
-/// back, in that order.
+/// Parts the partitions of one member, which ascend: the first `len` in the order of the maps and
+/// sets that Kafka reads out of the record of its target assignment stay, in no order; the rest is
+/// given back, in that order.
 pub(super) fn split_in_record_order(
     partitions: &mut Vec<TopicPartition>,
     len: usize,

@@ -1,9 +1,9 @@
 //! The subscribers of one topic by how many partitions they have, while partitions are given to the
 //! least loaded and taken from the most loaded of them.
 //!
-//! Two levels move towards each other. Below the lower one nobody stands: it visits the members that
-//! stand on it one by one, each gets a partition, and then it rises by one and those who stood there
-//! already join. The upper one sinks in the same way. (Kafka: `MemberAssignmentBalancer`.)
+//! Two levels move towards each other. Below the lower one nobody stands: it visits the members
+//! that stand on it one by one, each gets a partition, and then it rises by one and those who stood
+//! there already join. The upper one sinks in the same way. (Kafka: `MemberAssignmentBalancer`.)
 
 use alloc::vec::Vec;
 

@@ -5,8 +5,8 @@
 //!
 //! - **Who may get what** is told as it changes: [`TargetAssignment::join`],
 //!   [`TargetAssignment::subscribe`], [`TargetAssignment::leave`] and
-//!   [`TargetAssignment::set_partitions`]. Telling the same twice does no harm, so a handler may tell
-//!   what it has decided, and the replay of its records tell it again.
+//!   [`TargetAssignment::set_partitions`]. Telling the same twice does no harm, so a handler may
+//!   tell what it has decided, and the replay of its records tell it again.
 //! - **Who has been promised what** changes by [`TargetAssignment::set`] alone, from the records of
 //!   the target assignment: a fresh state that replays a log has the same.
 //!

@@ -54,8 +54,8 @@ impl VisitOrder {
         }
     }
 
-    /// The members as Kafka visits them for a request of `joining`, who is not yet in the long-lived
-    /// table.
+    /// The members as Kafka visits them for a request of `joining`, who is not yet in the
+    /// long-lived table.
     pub(crate) fn look(&mut self, joining: Option<MemberIndex>) -> Vec<MemberIndex> {
         let len = self.len();
         self.most = self.most.max(len.saturating_sub(usize::from(joining.is_some())));
@@ -125,8 +125,8 @@ impl Visit {
     }
 }
 
-/// The size of Kafka's long-lived table (`TimelineHashMap`), as a power of two. It doubles before an
-/// entry is written that may make it more than four thirds full, and never shrinks.
+/// The size of Kafka's long-lived table (`TimelineHashMap`), as a power of two. It doubles before
+/// an entry is written that may make it more than four thirds full, and never shrinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slots(u32);
 
@@ -182,7 +182,8 @@ mod tests {
 
     #[test]
     fn who_is_joining_comes_last_in_its_bucket() {
-        // "q" and "a" are 16 apart: one bucket of the new map, whose order is that of the old table.
+        // "q" and "a" are 16 apart: one bucket of the new map, whose order is that of the old
+        // table.
         let mut order = order_of(&["a", "q"]);
         let earlier_first = order.look(None);
         let mut turned = earlier_first.clone();

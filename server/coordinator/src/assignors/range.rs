@@ -1,8 +1,10 @@
-//! `range`: each member gets consecutive partitions of each of its topics, in the order of names, so
-//! that topics with as many partitions and the same members are co-partitioned (Kafka's
+//! `range`: each member gets consecutive partitions of each of its topics, in the order of names,
+//! so that topics with as many partitions and the same members are co-partitioned (Kafka's
 //! `RangeAssignor`). It does not look at what members have, but a static member keeps its place.
 
+use super::computation::CHANGE_COST;
 use super::{Change, MemberIndex, TargetAssignment, TopicIndex, TopicPartition};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -12,6 +14,8 @@ pub(super) struct Range {
     /// The place in `members` that comes next.
     next: usize,
     shares: Vec<Share>,
+    /// By subscription: its topics, and those of them that have partitions left.
+    open: Vec<(Arc<[TopicIndex]>, Vec<TopicIndex>)>,
     joins: u64,
     changes: Vec<Change>,
 }
@@ -28,15 +32,17 @@ impl Range {
     pub(super) fn new(target: &mut TargetAssignment) -> Self {
         target.begin();
         let mut shares = alloc::vec![Share::default(); target.topics_end()];
+        let mut open = Vec::with_capacity(target.subscriptions().len());
         for subscription in target.subscriptions() {
             for topic in subscription.topics.iter() {
                 let share = &mut shares[*topic as usize];
                 share.count = target.topic_at(*topic).count;
                 share.members += subscription.members;
             }
+            open.push((subscription.topics.clone(), subscription.topics.to_vec()));
         }
         let members = target.by_name().collect();
-        Self { members, next: 0, shares, joins: target.joins(), changes: Vec::new() }
+        Self { members, next: 0, shares, open, joins: target.joins(), changes: Vec::new() }
     }
 
     pub(super) fn step(&mut self, target: &TargetAssignment, budget: usize) -> Option<Vec<Change>> {
@@ -56,15 +62,18 @@ impl Range {
         let Some(found) = target.member(member).filter(|found| found.since <= self.joins) else {
             return 0;
         };
-        let subscription = &target.subscriptions()[found.subscription];
+        let topics = &target.subscriptions()[found.subscription].topics;
+        let is_known = |known: &&mut (Arc<_>, _)| Arc::ptr_eq(&known.0, topics);
         let mut partitions = Vec::new();
-        for topic in subscription.topics.iter() {
-            if let Some(share) = self.shares.get_mut(*topic as usize) {
-                share.give_next(*topic, &mut partitions);
-            }
+        let mut spent = 0;
+        // One that changed its subscription meanwhile has to wait for the next computation.
+        if let Some((_, open)) = self.open.get_mut(found.subscription).filter(is_known) {
+            spent += open.len();
+            open.retain(|topic| self.shares[*topic as usize].give_next(*topic, &mut partitions));
+            spent += partitions.len();
         }
-        let spent = subscription.topics.len() + partitions.len();
         if target.differs(member, &partitions) {
+            spent += CHANGE_COST;
             self.changes.push(Change { member, partitions });
         }
         spent
@@ -72,13 +81,15 @@ impl Range {
 }
 
 impl Share {
-    /// The first members get one more than the others, if it does not come out even.
-    fn give_next(&mut self, topic: TopicIndex, partitions: &mut Vec<TopicPartition>) {
+    /// The first members get one more than the others, if it does not come out even. Says whether
+    /// partitions are left.
+    fn give_next(&mut self, topic: TopicIndex, partitions: &mut Vec<TopicPartition>) -> bool {
         let left = self.count - self.next;
         let share = left.div_ceil(self.members.max(1));
         self.members = self.members.saturating_sub(1);
         let range = self.next..self.next + share;
         self.next = range.end;
         partitions.extend(range.map(|partition| TopicPartition { topic, partition }));
+        self.next < self.count
     }
 }

@@ -11,8 +11,8 @@ use core::mem;
 use hashbrown::HashMap;
 use muster_codec::Uuid;
 
-/// Of a topic with more partitions than this, only the first are assigned. Bounds what a number in a
-/// record can make us reserve.
+/// Of a topic with more partitions than this, only the first are assigned. Bounds what a number in
+/// a record can make us reserve.
 pub const PARTITIONS_MAX: u32 = 1 << 20;
 
 /// Who may get what, and who has been promised what.
@@ -21,8 +21,8 @@ pub struct TargetAssignment {
     topics: Vec<Topic>,
     topics_by_id: HashMap<Uuid, TopicIndex>,
     topics_unused: Vec<TopicIndex>,
-    /// Became unused since the last computation began. One under way may still name them, so they are
-    /// not given to other topics.
+    /// Became unused since the last computation began. One under way may still name them, so they
+    /// are not given to other topics.
     topics_forgotten: Vec<TopicIndex>,
     members: Vec<Option<Member>>,
     subscriptions: Vec<Subscription>,
@@ -94,8 +94,8 @@ impl TargetAssignment {
         topic
     }
 
-    /// Says what a topic is called: where Kafka finds two topics in one bucket of a hash table, their
-    /// names decide which comes first.
+    /// Says what a topic is called: where Kafka finds two topics in one bucket of a hash table,
+    /// their names decide which comes first.
     ///
     /// # Panics
     /// If the index holds no topic.
@@ -124,8 +124,8 @@ impl TargetAssignment {
         self.topics[topic as usize].count = count.min(PARTITIONS_MAX);
     }
 
-    /// A member is there, and subscribes to nothing yet. One that is there already keeps all that it
-    /// has: so a static member that came back under a new id takes the place of the old one.
+    /// A member is there, and subscribes to nothing yet. One that is there already keeps all that
+    /// it has: so a static member that came back under a new id takes the place of the old one.
     pub fn join(&mut self, member: MemberIndex, id: &str, instance_id: Option<&str>) {
         let name = Name::new(member, id, instance_id);
         let hash = hash_code(id);

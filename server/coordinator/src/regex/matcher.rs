@@ -1,5 +1,5 @@
-//! Runs a program over a name: all threads side by side, so that no name takes longer than its length
-//! times the program.
+//! Runs a program over a name: all threads side by side, so that no name takes longer than its
+//! length times the program.
 
 use super::Regex;
 use super::program::{Look, Program, State, StateIndex};

@@ -2,11 +2,11 @@
 //! what a `SubscribedTopicRegex` means in Kafka: `Pattern.compile(regex).matcher(name).matches()`.
 //!
 //! [`parse`](parse) reads an expression straight into a [`program`](program) without recursion, so
-//! nesting is bounded by the program's size alone; [`Matcher`] runs all its threads side by side, one
-//! byte of the name at a time, so the time is at most name times program.
+//! nesting is bounded by the program's size alone; [`Matcher`] runs all its threads side by side,
+//! one byte of the name at a time, so the time is at most name times program.
 //!
-//! The name of a topic is ASCII: a character of an expression beyond ASCII is understood, and matches
-//! nothing, and a name beyond ASCII is matched by no expression.
+//! The name of a topic is ASCII: a character of an expression beyond ASCII is understood, and
+//! matches nothing, and a name beyond ASCII is matched by no expression.
 
 mod ascii;
 mod escape;

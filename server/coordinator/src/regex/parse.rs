@@ -1,5 +1,6 @@
 //! Reads an expression into code, in one pass and without recursion, as RE2J 1.8 reads it with its
-//! default flags; the errors come in the same order. Where its behaviour surprises, a comment says so.
+//! default flags; the errors come in the same order. Where its behaviour surprises, a comment says
+//! so.
 
 use super::RegexError;
 use super::ascii::{AsciiSet, perl_class, posix_class};

@@ -55,7 +55,8 @@ enum Instruction {
 #[derive(Debug, Default)]
 pub(super) struct Code {
     instructions: Vec<Instruction>,
-    /// How many were ever made, also of those that are gone again: the work of reading is limited too.
+    /// How many were ever made, also of those that are gone again: the work of reading is limited
+    /// too.
     made: usize,
 }
 
@@ -78,8 +79,8 @@ impl Code {
         self.push(Instruction::Look(look))
     }
 
-    /// Makes what begins at this kept place, and goes on to the end, one that may be left out. If the
-    /// place is taken, it may be already.
+    /// Makes what begins at this kept place, and goes on to the end, one that may be left out. If
+    /// the place is taken, it may be already.
     pub(super) fn make_optional(&mut self, place: usize) {
         self.skip_to(place, self.len());
     }
@@ -96,8 +97,8 @@ impl Code {
         self.instructions[place] = Instruction::Jump((to - place) as u32);
     }
 
-    /// Makes what begins at this kept place, and goes on to the end, one that may come again. It comes
-    /// again from behind the place: what may yet stand there is not part of it.
+    /// Makes what begins at this kept place, and goes on to the end, one that may come again. It
+    /// comes again from behind the place: what may yet stand there is not part of it.
     pub(super) fn make_repeatable(&mut self, place: usize) -> Result<(), RegexError> {
         let back = (self.len() - place - 1) as u32;
         self.push(Instruction::Again(back))

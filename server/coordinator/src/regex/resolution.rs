@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 /// A resolution under way: one expression over all names.
 ///
-/// Names come from the caller in ascending order, so that it may go on after a pause in which topics
-/// came and went: it asks for those behind the last that it saw.
+/// Names come from the caller in ascending order, so that it may go on after a pause in which
+/// topics came and went: it asks for those behind the last that it saw.
 #[derive(Debug)]
 pub struct Resolution {
     regex: Regex,
@@ -28,8 +28,8 @@ impl Resolution {
     }
 
     /// Looks at the names that come after [`Self::last`], ascending, for about `budget` steps of a
-    /// thread, a few nanoseconds each. Gives all that match once the names are at an end; to be called
-    /// until then, and not again.
+    /// thread, a few nanoseconds each. Gives all that match once the names are at an end; to be
+    /// called until then, and not again.
     pub fn step<'n>(
         &mut self,
         names: impl IntoIterator<Item = &'n str>,

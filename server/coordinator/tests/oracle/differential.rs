@@ -11,6 +11,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Seeds that one process of the generator takes.
 const SEEDS_AT_ONCE: u64 = 10;
 
+const ALL_AREAS: &str = "classic,static,offsets,consumer,regex,migration,both-static,both-offsets";
+
 /// How long a difference is made smaller.
 const MINIMISING: Duration = Duration::from_secs(60);
 
@@ -28,7 +30,7 @@ impl Plan {
         let number = |name| std::env::var(name).ok().map(|value| value.parse().unwrap());
         let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let areas = std::env::var("MUSTER_ORACLE_AREAS");
-        let areas = areas.unwrap_or_else(|_| "classic,static,offsets".to_owned());
+        let areas = areas.unwrap_or_else(|_| ALL_AREAS.to_owned());
         Some(Self {
             oracle: std::env::var_os("MUSTER_ORACLE")?.into(),
             seed: number("MUSTER_ORACLE_SEED").unwrap_or_else(clock),

@@ -130,7 +130,8 @@ fn the_harness_finds_whatever_is_altered() {
         |outcome| outcome.dump.pop_first().is_some(),
         |outcome| outcome.dump.values_mut().next().is_some_and(alter_number),
     ];
-    for transcript in transcripts() {
+    let first_of_each_area = |it: &Transcript| it.name.ends_with("-1");
+    for transcript in transcripts().into_iter().filter(first_of_each_area) {
         for from in [1, 40] {
             for alter in alterations {
                 let mut echo = Echo { line: 0, altered: Some((from, alter)) };

@@ -70,8 +70,8 @@ struct Tally {
     too_large: u64,
     matched: usize,
     unmatched: usize,
-    /// Where RE2J is wrong: of alternatives that begin with the same letter, in `a|(?i)a`, it takes the
-    /// letter out, and forgets that one of them disregards case.
+    /// Where RE2J is wrong: of alternatives that begin with the same letter, in `a|(?i)a`, it takes
+    /// the letter out, and forgets that one of them disregards case.
     argued: u64,
     differences: u64,
 }

@@ -69,6 +69,12 @@ impl<'l> Line<'l> {
             "sync" => (self.version(5), self.sync()),
             "heartbeat" => (self.version(4), self.heartbeat()),
             "leave" => (self.version(5), self.leave()),
+            "beat" => (self.version(1), self.beat(topic_id)),
+            "describe-consumers" => {
+                let group_ids = self.words.iter().map(|it| (*it).to_owned().into()).collect();
+                let request = ConsumerGroupDescribeRequest { group_ids, ..Default::default() };
+                (self.version(1), request.into())
+            }
             "commit" => (self.version(9), self.commit(topic_id)),
             "fetch" => (self.version(9), self.fetch(topic_id)),
             "delete-offsets" => (0, self.delete_offsets()),
@@ -87,6 +93,36 @@ impl<'l> Line<'l> {
             }
             _ => return None,
         })
+    }
+
+    /// Who is in epoch 0 joins, and so says all.
+    fn beat(&self, topic_id: impl Fn(&str) -> Uuid) -> Request<'static> {
+        let member_epoch = self.number("epoch", 0);
+        let own = |key: &str| self.option(key).map(|it| it.to_owned().into());
+        let owns = self.option("owns").or((member_epoch == 0).then_some(""));
+        let topic_partitions = owns.map(|owns| {
+            let words = owns.split(',').filter(|it| !it.is_empty());
+            let partitions = words.map(|word| {
+                let (topic, partition) = word.rsplit_once('-').unwrap();
+                let partitions = vec![partition.parse().unwrap()];
+                ConsumerGroupHeartbeatTopicPartitions { topic_id: topic_id(topic), partitions }
+            });
+            partitions.collect()
+        });
+        ConsumerGroupHeartbeatRequest {
+            group_id: self.group(),
+            member_id: long(self.words[1]).into(),
+            member_epoch,
+            instance_id: self.instance(),
+            rebalance_timeout_ms: self
+                .number("rebalance", if member_epoch == 0 { 60_000 } else { -1 }),
+            subscribed_topic_names: self.option("topics").map(|_| self.list("topics")),
+            subscribed_topic_regex: own("regex"),
+            server_assignor: own("assignor"),
+            topic_partitions,
+            ..Default::default()
+        }
+        .into()
     }
 
     fn join(&self) -> Request<'static> {
@@ -236,6 +272,10 @@ impl<'l> Line<'l> {
 const OPTIONS: &[&str] = &[
     "v",
     "gen",
+    "epoch",
+    "owns",
+    "regex",
+    "assignor",
     "instance",
     "session",
     "rebalance",

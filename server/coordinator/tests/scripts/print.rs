@@ -170,6 +170,29 @@ pub fn response(response: &Response<'_>) -> String {
             format!("<{}> protocol {protocol}", text(&it.assignment))
         }
         Response::Heartbeat(it) => error(it.error_code),
+        Response::ConsumerGroupHeartbeat(it) if it.error_code != 0 => error(it.error_code),
+        Response::ConsumerGroupHeartbeat(it) => {
+            let owned = it.assignment.as_ref().map(|assignment| {
+                let topics = assignment.topic_partitions.iter();
+                let topics = topics.map(|it| partitions(&it.topic_id, &it.partitions));
+                format!(" owns{}", topics.collect::<String>())
+            });
+            format!("epoch {}{}", it.member_epoch, owned.unwrap_or_default())
+        }
+        Response::ConsumerGroupDescribe(it) => {
+            let groups = it.groups.iter().map(|group| {
+                let members = group.members.iter().map(|member| {
+                    let kind = if member.member_type == 0 { " classic" } else { "" };
+                    format!(", {} epoch {}{kind}", short(&member.member_id), member.member_epoch)
+                });
+                let (epoch, target) = (group.group_epoch, group.assignment_epoch);
+                let (state, assignor) = (&group.group_state, &group.assignor_name);
+                let error = error(group.error_code);
+                let members = members.collect::<String>();
+                format!("{error} {state} epoch {epoch} target {target} by {assignor}{members}")
+            });
+            groups.collect::<Vec<_>>().join("; ")
+        }
         Response::LeaveGroup(it) => {
             let members = it.members.iter().map(|member| {
                 let instance = member.group_instance_id.as_deref();

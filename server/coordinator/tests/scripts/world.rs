@@ -65,6 +65,9 @@ impl World {
                     config.group_initial_rebalance_delay_ms = value as i32;
                 }
                 "group.max.size" => config.group_max_size = value as i32,
+                "group.consumer.assignment.interval.ms" => {
+                    config.group_consumer_assignment_interval_ms = value as i32;
+                }
                 "offset.metadata.max.bytes" => config.offset_metadata_max_bytes = value as i32,
                 "offsets.retention.ms" => config.offsets_retention_ms = value,
                 "offsets.retention.check.interval.ms" => {
@@ -87,7 +90,7 @@ impl World {
         self.requests += 1;
         let id = RequestId { connection: 1, sequence: self.requests };
         let who = line.words.get(1).copied().unwrap_or("admin").to_owned();
-        let who = if ["join", "sync", "heartbeat"].contains(&line.verb) {
+        let who = if ["join", "sync", "heartbeat", "beat"].contains(&line.verb) {
             who
         } else {
             line.words.first().copied().unwrap_or("all").to_owned()
@@ -184,7 +187,8 @@ impl World {
     }
 
     fn delete_topic(&mut self, name: &str, out: &mut Vec<String>) {
-        let (id, _) = self.topics.0.remove(name).unwrap();
+        self.topics.version += 1;
+        let (id, _) = self.topics.topics.remove(name).unwrap();
         let deleted = [DeletedTopic { name, id }];
         let output = self.with_context(|it, context| it.topics_deleted(context, &deleted));
         self.settle(output, out);
@@ -267,39 +271,50 @@ impl World {
 
 /// Topics by name; ids count from 1.
 #[derive(Default)]
-struct TopicTable(BTreeMap<String, (Uuid, i32)>, u8);
+struct TopicTable {
+    topics: BTreeMap<String, (Uuid, i32)>,
+    version: u8,
+    newest: u8,
+}
 
 impl TopicTable {
     fn create(&mut self, name: &str, partitions: i32) {
-        self.1 += 1;
+        self.version += 1;
+        if let Some((_, known)) = self.topics.get_mut(name) {
+            *known = partitions;
+            return;
+        }
+        self.newest = self.version;
         let mut id = [0; 16];
-        id[15] = self.1;
-        self.0.insert(name.to_owned(), (Uuid(id), partitions));
+        id[15] = self.version;
+        self.topics.insert(name.to_owned(), (Uuid(id), partitions));
     }
 }
 
 impl Topics for TopicTable {
     fn id(&self, name: &str) -> Option<Uuid> {
-        self.0.get(name).map(|(id, _)| *id)
+        self.topics.get(name).map(|(id, _)| *id)
     }
 
     fn name(&self, id: Uuid) -> Option<&str> {
-        self.0.iter().find(|(_, (it, _))| *it == id).map(|(name, _)| name.as_str())
+        self.topics.iter().find(|(_, (it, _))| *it == id).map(|(name, _)| name.as_str())
     }
 
     fn partitions(&self, name: &str) -> Option<i32> {
-        self.0.get(name).map(|(_, partitions)| *partitions)
+        self.topics.get(name).map(|(_, partitions)| *partitions)
     }
 
     fn version(&self) -> i64 {
-        0
+        self.version.into()
     }
 
     fn version_of_newest(&self) -> i64 {
-        0
+        self.newest.into()
     }
 
-    fn names_after(&self, _: Option<&str>) -> Box<dyn Iterator<Item = &str> + '_> {
-        Box::new(std::iter::empty())
+    fn names_after(&self, name: Option<&str>) -> Box<dyn Iterator<Item = &str> + '_> {
+        let names = self.topics.keys().map(String::as_str);
+        let names: Vec<&str> = names.filter(|it| name.is_none_or(|name| *it > name)).collect();
+        Box::new(names.into_iter())
     }
 }
