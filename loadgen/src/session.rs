@@ -194,7 +194,7 @@ impl Session {
         self.expect_groups();
         if was_playing {
             let ending = !self.tools.conductor.is_playing();
-            self.close_rebalances(now, if ending { Duration::ZERO } else { SETTLED });
+            self.close_rebalances(now, ending);
         }
         orders.triggers.drain(..).for_each(|trigger| self.trigger(trigger));
         orders.events.drain(..).for_each(|event| self.merge.tell(event));
@@ -244,14 +244,17 @@ impl Session {
         self.measure.trigger(group, &cause.to_string(), at);
     }
 
-    /// Of groups that have stood still for so long.
-    fn close_rebalances(&mut self, now: Time, settled: Duration) {
+    /// Of groups that have stood still for long enough; in the end of all that stand still.
+    fn close_rebalances(&mut self, now: Time, ending: bool) {
+        let Some(cast) = self.tools.conductor.cast() else { return };
         for &group in &self.groups {
             let Some(status) = self.measure.status(group) else { continue };
             // What was just announced may not have shown any effect yet.
             let triggered = self.triggered.get(&group).copied().unwrap_or_default();
             let since = status.stable_since.map(|since| since.max(triggered));
-            let stands = since.is_some_and(|since| now.since(since) >= settled);
+            let settles_in =
+                if ending { Duration::ZERO } else { cast.settles_in(group).max(SETTLED) };
+            let stands = since.is_some_and(|since| now.since(since) >= settles_in);
             if status.rebalancing && stands {
                 self.measure.close_rebalance(group);
             }
