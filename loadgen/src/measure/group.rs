@@ -44,6 +44,7 @@ struct Member {
     live: bool,
     joined: bool,
     cut_off: bool,
+    /// Counts in [`GroupMeasure::settled`] if it is the newest epoch.
     settled: Option<i32>,
     /// How many partitions it has for itself, and of how many it is the holder.
     owns: u32,
@@ -387,16 +388,15 @@ impl GroupMeasure {
         self.unsettle(index);
         let newest = self.epoch;
         let member = self.member(index);
-        member.settled = Some(epoch);
-        let counts = member.live && epoch == newest;
-        self.settled += u32::from(counts);
+        if member.live {
+            member.settled = Some(epoch);
+            self.settled += u32::from(epoch == newest);
+        }
     }
 
     fn unsettle(&mut self, index: MemberIndex) {
-        let newest = self.epoch;
-        let member = self.member(index);
-        let counted = member.live && member.settled.take() == Some(newest);
-        self.settled -= u32::from(counted);
+        let settled = self.member(index).settled.take();
+        self.settled -= u32::from(settled == Some(self.epoch));
     }
 
     fn assigned(

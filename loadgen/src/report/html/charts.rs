@@ -301,7 +301,11 @@ pub(super) fn over_time(report: &Report) -> String {
         explanation: "What the cluster answered in each step. A dent in a steady load is a stall."
             .into(),
         y_name: "answers a second".into(),
-        ..by_round_trip(report, |point, name| point.rates.get(name).copied(), false)
+        ..by_round_trip(
+            report,
+            |point, name| Some(point.rates.get(name).copied().unwrap_or(0.0)),
+            false,
+        )
     };
     let p99 = Plot {
         title: "p99 over time".into(),
