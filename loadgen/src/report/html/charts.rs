@@ -26,8 +26,9 @@ const STEADY: [RoundTrip; 4] =
 const SMOOTHED: f64 = 2.0;
 
 /// How to read the percentiles of round trips.
-pub(super) const ROUND_TRIPS: &str = "From when the request was due to its answer. A point at 99 % and 5 ms says that 99 of 100 \
-     took at most 5 ms. Lower and flatter is better; the right end is the slowest of all.";
+pub(super) const ROUND_TRIPS: &str = "From when the request was due to its answer. A point at \
+     99 % and 5 ms says that 99 of 100 took at most 5 ms. Lower and flatter is better; the right \
+     end is the slowest of all.";
 
 /// Up to `end` seconds and `members`, so that several can have the same axes.
 pub(super) fn states(report: &Report, end: f64, members: f64, of: &str) -> Plot {
