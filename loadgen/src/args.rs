@@ -115,6 +115,7 @@ pub(crate) struct Cluster {
     /// How to log in.
     #[arg(long, value_name = "MECHANISM", requires = "username")]
     pub(crate) sasl_mechanism: Option<Mechanism>,
+    /// Whom to log in as.
     #[arg(long, value_name = "NAME", requires = "sasl_mechanism")]
     pub(crate) username: Option<String>,
     /// The password, or @FILE that has it. Better in the environment: MUSTER_LOAD_PASSWORD.
