@@ -244,7 +244,7 @@ impl Session {
         self.measure.trigger(group, &cause.to_string(), at);
     }
 
-    /// Of groups that have stood still for so long.
+    /// Of groups that have stood still for so long; without such a time, of empty ones too.
     fn close_rebalances(&mut self, now: Time, settled: Duration) {
         for &group in &self.groups {
             let Some(status) = self.measure.status(group) else { continue };
@@ -252,7 +252,9 @@ impl Session {
             let triggered = self.triggered.get(&group).copied().unwrap_or_default();
             let since = status.stable_since.map(|since| since.max(triggered));
             let stands = since.is_some_and(|since| now.since(since) >= settled);
-            if status.rebalancing && stands {
+            // Until the end, those that left may be to come back.
+            let emptied = settled.is_zero() && status.live == 0;
+            if status.rebalancing && (stands || emptied) {
                 self.measure.close_rebalance(group);
             }
         }
