@@ -56,6 +56,12 @@ def flush_us(directory: pathlib.Path) -> float:
     return statistics.median(times)
 
 
+def cpu_seconds(pid: int) -> float:
+    """User and system time of all threads of a process."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def output(command: list[str]) -> str:
     done = subprocess.run(
         command, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True

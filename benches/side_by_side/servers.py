@@ -14,6 +14,7 @@ import xml.etree.ElementTree
 HERE = pathlib.Path(__file__).resolve().parent.parent
 SERVER_CORE = 0
 CLIENT_CORE = 1
+RAM = pathlib.Path("/dev/shm")
 START_SECONDS_MAX = 120
 STOP_SECONDS_MAX = 60
 
@@ -32,6 +33,7 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
+message.max.bytes=16777216
 """
 
 
@@ -43,52 +45,57 @@ class Server:
     name: str
     title: str
     command: str
-    #: What the client does for each mode that is measured.
-    client: dict[str, str]
     build: str = ""
     before: str = ""
     files: dict[str, str] = dataclasses.field(default_factory=dict)
     #: A server that compiles as it runs needs more warming up than a few seconds.
     compiles_late: bool = False
+    #: Where its data go: RAM makes a flush cost nothing.
+    in_ram: bool = False
+    #: Sends frames back as they are.
+    is_echo: bool = False
 
 
-KAFKA_CLIENT = {"heartbeat": "--mode heartbeat", "commit": "--mode commit"}
+MUSTER = Server(
+    name="muster",
+    title="muster",
+    build="cargo build --release -p muster",
+    command="{bin}/muster serve --listen 127.0.0.1:{port} --data {dir}/data --shards 1"
+    " group.initial.rebalance.delay.ms=0",
+)
+KAFKA = Server(
+    name="kafka",
+    title="Kafka",
+    before="java -cp {jars}/* kafka.tools.StorageTool format -t 4L6g3nShT-eMCtK--X86sw"
+    " -c {dir}/server.properties",
+    command="java -Xms1g -Xmx1g -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -cp {jars}/*"
+    " kafka.Kafka {dir}/server.properties",
+    files={"server.properties": KAFKA_PROPERTIES},
+    compiles_late=True,
+)
+ECHO = Server(
+    name="echo",
+    title="echo",
+    build="cargo build --release -p muster-uring --example echo",
+    command="{bin}/examples/echo --listen 127.0.0.1:{port}",
+    is_echo=True,
+)
 SERVERS = [
-    Server(
-        name="muster",
-        title="muster",
-        build="cargo build --release -p muster",
-        command="{bin}/muster serve --listen 127.0.0.1:{port} --data {dir}/data --shards 1"
-        " group.initial.rebalance.delay.ms=0",
-        client=KAFKA_CLIENT,
+    MUSTER,
+    dataclasses.replace(MUSTER, name="muster-ram", title="muster in RAM", in_ram=True),
+    KAFKA,
+    dataclasses.replace(
+        KAFKA,
+        name="kafka-flushed",
+        title="Kafka, flushed",
+        files={"server.properties": KAFKA_PROPERTIES + "log.flush.interval.messages=1\n"},
     ),
-    Server(
-        name="kafka",
-        title="Kafka",
-        before="java -cp {jars}/* kafka.tools.StorageTool format -t 4L6g3nShT-eMCtK--X86sw"
-        " -c {dir}/server.properties",
-        command="java -Xms1g -Xmx1g -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -cp {jars}/*"
-        " kafka.Kafka {dir}/server.properties",
-        client=KAFKA_CLIENT,
-        files={"server.properties": KAFKA_PROPERTIES},
-        compiles_late=True,
-    ),
-    Server(
-        name="echo",
-        title="echo",
-        build="cargo build --release -p muster-uring --example echo",
-        command="{bin}/examples/echo --listen 127.0.0.1:{port}",
-        client={
-            "heartbeat": "--mode echo --frame heartbeat",
-            "commit": "--mode echo --frame commit",
-        },
-    ),
-    Server(
+    ECHO,
+    dataclasses.replace(
+        ECHO,
         name="durable-echo",
         title="durable echo",
-        build="cargo build --release -p muster-uring --example echo",
-        command="{bin}/examples/echo --listen 127.0.0.1:{port} --durable {dir}/log",
-        client={"commit": "--mode echo --frame commit"},
+        command=ECHO.command + " --durable {dir}/log",
     ),
 ]
 
@@ -102,7 +109,8 @@ class Running:
 @contextlib.contextmanager
 def running(server: Server, base: pathlib.Path, places: dict[str, str]):
     """The server on its core, with a directory of its own under `base`, until the block ends."""
-    directory = pathlib.Path(tempfile.mkdtemp(prefix=f"{server.name}-", dir=base))
+    place = RAM if server.in_ram else base
+    directory = pathlib.Path(tempfile.mkdtemp(prefix=f"{server.name}-", dir=place))
     port, port2 = free_ports(2)
     values = {**places, "dir": str(directory), "port": port, "port2": port2}
     try:

@@ -194,7 +194,7 @@ impl Session {
         self.expect_groups();
         if was_playing {
             let ending = !self.tools.conductor.is_playing();
-            self.close_rebalances(now, if ending { Duration::ZERO } else { SETTLED });
+            self.close_rebalances(now, ending);
         }
         orders.triggers.drain(..).for_each(|trigger| self.trigger(trigger));
         orders.events.drain(..).for_each(|event| self.merge.tell(event));
@@ -244,16 +244,20 @@ impl Session {
         self.measure.trigger(group, &cause.to_string(), at);
     }
 
-    /// Of groups that have stood still for so long; without such a time, of empty ones too.
-    fn close_rebalances(&mut self, now: Time, settled: Duration) {
+    /// Of groups that have stood still for long enough; in the end of all that stand still, and of
+    /// those that nobody is in any more.
+    fn close_rebalances(&mut self, now: Time, ending: bool) {
+        let Some(cast) = self.tools.conductor.cast() else { return };
         for &group in &self.groups {
             let Some(status) = self.measure.status(group) else { continue };
             // What was just announced may not have shown any effect yet.
             let triggered = self.triggered.get(&group).copied().unwrap_or_default();
             let since = status.stable_since.map(|since| since.max(triggered));
-            let stands = since.is_some_and(|since| now.since(since) >= settled);
-            // Until the end, those that left may be to come back.
-            let emptied = settled.is_zero() && status.live == 0;
+            let settles_in =
+                if ending { Duration::ZERO } else { cast.settles_in(group).max(SETTLED) };
+            let stands = since.is_some_and(|since| now.since(since) >= settles_in);
+            // Before the end, those that left may be to come back.
+            let emptied = ending && status.live == 0;
             if status.rebalancing && (stands || emptied) {
                 self.measure.close_rebalance(group);
             }

@@ -112,9 +112,9 @@ message! {
     }
 }
 
-/// What a member of the classic protocol has, or nothing. In a tagged field a structure that is null
-/// has one byte, 0; and Kafka takes a field that is absent for an empty structure, so that null is
-/// always written.
+/// What a member of the classic protocol has, or nothing. In a tagged field a structure that is
+/// null has one byte, 0; and Kafka takes a field that is absent for an empty structure, so that
+/// null is always written.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct MaybeClassic<'a>(pub Option<ClassicMemberMetadata<'a>>);

@@ -26,6 +26,8 @@ pub(super) struct GroupMeasure {
     owned: u32,
     failed: u32,
     joined: u32,
+    /// Live members that lost their connection, and have not been answered since.
+    cut_off: u32,
     rejoined: u64,
     epoch: i32,
     stable_since: Option<Time>,
@@ -41,6 +43,8 @@ pub(super) struct GroupMeasure {
 struct Member {
     live: bool,
     joined: bool,
+    cut_off: bool,
+    /// Counts in [`GroupMeasure::settled`] if it is the newest epoch.
     settled: Option<i32>,
     /// How many partitions it has for itself, and of how many it is the holder.
     owns: u32,
@@ -100,6 +104,7 @@ impl GroupMeasure {
             owned: 0,
             failed: 0,
             joined: 0,
+            cut_off: 0,
             rejoined: 0,
             epoch: 0,
             stable_since: None,
@@ -190,6 +195,7 @@ impl GroupMeasure {
         // The common case, at 100,000s a second: nothing changes.
         if let EventKind::Alive { epoch, .. } = event.kind
             && epoch <= self.epoch
+            && self.cut_off == 0
         {
             return;
         }
@@ -220,6 +226,9 @@ impl GroupMeasure {
 
     fn change(&mut self, event: &Event, shared: &mut Shared<'_>) {
         let (at, index) = (event.at, event.member);
+        if is_answer(&event.kind) {
+            self.answered(index);
+        }
         match &event.kind {
             EventKind::Started => self.started(index, at),
             EventKind::Stopped { how } => {
@@ -263,12 +272,12 @@ impl GroupMeasure {
             EventKind::Settled { epoch } => self.settle(index, *epoch),
             EventKind::PartitionsGrew { partitions } => self.group.partitions = *partitions,
             EventKind::GroupDeleted { .. } => self.start_over(),
+            EventKind::Disconnected => self.cut_off(index),
             EventKind::CommitSent { .. }
             | EventKind::CommitAnswered { .. }
             | EventKind::CommitUnknown { .. }
             | EventKind::Fetched { .. }
             | EventKind::Refused { .. }
-            | EventKind::Disconnected
             | EventKind::RepeatDiffered { .. } => {}
         }
     }
@@ -277,6 +286,7 @@ impl GroupMeasure {
     fn settle_state(&mut self, event: &Event, shared: &mut Shared<'_>) {
         let stands = self.live > 0
             && self.settled == self.live
+            && self.cut_off == 0
             && self.owned == self.group.partitions
             && self.group.protocol != Kind::Manual;
         match (stands, self.stable_since) {
@@ -331,8 +341,23 @@ impl GroupMeasure {
         self.live += 1;
     }
 
+    fn cut_off(&mut self, index: MemberIndex) {
+        let Some(member) = self.members.get_mut(&index).filter(|member| member.live) else {
+            return;
+        };
+        if !std::mem::replace(&mut member.cut_off, true) {
+            self.cut_off += 1;
+        }
+    }
+
+    fn answered(&mut self, index: MemberIndex) {
+        let Some(member) = self.members.get_mut(&index) else { return };
+        self.cut_off -= u32::from(std::mem::take(&mut member.cut_off));
+    }
+
     fn ended(&mut self, index: MemberIndex) {
         self.out(index);
+        self.answered(index);
         let member = self.members.entry(index).or_default();
         self.owned -= std::mem::take(&mut member.holds);
         member.life += 1;
@@ -379,16 +404,15 @@ impl GroupMeasure {
         self.unsettle(index);
         let newest = self.epoch;
         let member = self.member(index);
-        member.settled = Some(epoch);
-        let counts = member.live && epoch == newest;
-        self.settled += u32::from(counts);
+        if member.live {
+            member.settled = Some(epoch);
+            self.settled += u32::from(epoch == newest);
+        }
     }
 
     fn unsettle(&mut self, index: MemberIndex) {
-        let newest = self.epoch;
-        let member = self.member(index);
-        let counted = member.live && member.settled.take() == Some(newest);
-        self.settled -= u32::from(counted);
+        let settled = self.member(index).settled.take();
+        self.settled -= u32::from(settled == Some(self.epoch));
     }
 
     fn assigned(
@@ -492,6 +516,20 @@ impl Open {
     }
 }
 
+/// Whether a member that tells of it has heard from the coordinator.
+fn is_answer(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::Alive { .. }
+            | EventKind::Joined { .. }
+            | EventKind::Epoch { .. }
+            | EventKind::Settled { .. }
+            | EventKind::MustRebalance { .. }
+            | EventKind::CommitAnswered { .. }
+            | EventKind::Fetched { .. }
+    )
+}
+
 /// What a rebalance is called that was not announced.
 fn why(event: &Event) -> &'static str {
     match event.kind {
@@ -499,6 +537,7 @@ fn why(event: &Event) -> &'static str {
         EventKind::Stopped { .. } => "members ended",
         EventKind::Lost { .. } => "partitions lost",
         EventKind::Fenced { .. } => "members fenced",
+        EventKind::Disconnected => "connections lost",
         EventKind::PartitionsGrew { .. } => "partitions added",
         _ => "by itself",
     }

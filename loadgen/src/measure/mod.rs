@@ -4,8 +4,8 @@
 //! What the numbers mean:
 //!
 //! - A group is **stable** when every member that was started and did not end has settled at the
-//!   newest epoch that any of them has seen, and every partition has an owner. It is so since the
-//!   event that made it so.
+//!   newest epoch that any of them has seen and has been answered since it last lost its connection,
+//!   and every partition has an owner. It is so since the event that made it so.
 //! - A **rebalance** goes from what triggered it to the event that made the group stable for good;
 //!   only the conductor knows when that is, so it closes it. One that was not announced gets its name
 //!   from the event that unsettled the group.

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use proptest::prelude::*;
 
 use super::merge::Merge;
 use super::*;
+use crate::check::Checker;
 use crate::driver::command::Told;
 use crate::event::{EventKind, OBSERVER, Stop};
 use crate::history::Kind;
@@ -36,15 +38,19 @@ fn joined(epoch: i32) -> EventKind {
 
 fn measure(partitions: u32) -> Measure {
     let mut measure = Measure::default();
-    measure.expect_group(Group {
+    measure.expect_group(group(partitions));
+    measure
+}
+
+fn group(partitions: u32) -> Group {
+    Group {
         index: GROUP,
         id: "g".into(),
         protocol: Kind::Consumer,
         session_timeout: Duration::from_secs(45),
         rebalance_timeout: Duration::from_secs(300),
         partitions,
-    });
-    measure
+    }
 }
 
 fn observe(measure: &mut Measure, events: impl IntoIterator<Item = (u64, u32, EventKind)>) {
@@ -250,6 +256,24 @@ fn partitions_that_are_added_have_to_be_owned_too() {
 }
 
 #[test]
+fn a_lost_connection_unsettles_until_the_member_is_answered_again() {
+    let mut measure = formed();
+    measure.close_rebalance(GROUP);
+    let alive = EventKind::Alive { sent: ms(1050), epoch: 2 };
+    observe(&mut measure, [(1000, 0, EventKind::Disconnected), (1001, 1, EventKind::Disconnected)]);
+    assert_eq!(stable_since(&measure), None);
+    measure.trigger(GROUP, "coordinator restarted", ms(1000));
+    observe(&mut measure, [(1060, 1, alive.clone())]);
+    assert_eq!(stable_since(&measure), None, "the other one is still cut off");
+    observe(&mut measure, [(1400, 0, EventKind::Disconnected), (1500, 0, alive)]);
+    assert_eq!(stable_since(&measure), Some(ms(1500)));
+    measure.close_rebalance(GROUP);
+    let found = measure.finish(ms(2000)).rebalances;
+    assert_eq!((found[1].trigger.as_str(), found[1].took), ("coordinator restarted", Some(500.0)));
+    assert_eq!(found.len(), 2);
+}
+
+#[test]
 fn who_stops_without_a_word_frees_what_it_had() {
     let mut measure = formed();
     observe(&mut measure, [(200, 1, EventKind::Stopped { how: Stop::Crash })]);
@@ -344,4 +368,66 @@ fn events_of_cores_come_in_one_order() {
     last.ended = Some(Ok(()));
     merge.push(&mut last);
     assert_eq!(order(merge.ready()), [(ms(9), 0)]);
+}
+
+/// Of a few members, partitions and epochs, in any order: what no member would do, too.
+fn any_event() -> impl Strategy<Value = (u64, u32, EventKind)> {
+    let some_of = prop::collection::vec(0..4_u32, 0..4).prop_map(|numbers| some(&numbers));
+    let epoch = 1..5_i32;
+    let kind = prop_oneof![
+        Just(EventKind::Started),
+        Just(EventKind::Joining),
+        epoch.clone().prop_map(joined),
+        epoch.clone().prop_map(|epoch| EventKind::Epoch { epoch }),
+        epoch.clone().prop_map(|epoch| EventKind::Settled { epoch }),
+        (0..100_u64, epoch.clone())
+            .prop_map(|(at, epoch)| EventKind::Alive { sent: ms(at), epoch }),
+        (epoch.clone(), some_of.clone())
+            .prop_map(|(epoch, partitions)| EventKind::Assigned { epoch, partitions }),
+        (0..100_u64).prop_map(|at| EventKind::MustRebalance { sent: ms(at) }),
+        some_of.clone().prop_map(|partitions| EventKind::Revoked { partitions }),
+        some_of.prop_map(|partitions| EventKind::Lost { partitions }),
+        Just(EventKind::Fenced { error: 25 }),
+        Just(EventKind::Stopped { how: Stop::Crash }),
+        Just(EventKind::Failed { reason: "r".into() }),
+        (0..3_u32, epoch).prop_map(|(id, epoch)| {
+            let offsets = Arc::from([(Partition::from((0, id)), i64::from(id))]);
+            EventKind::CommitSent { id, epoch, offsets }
+        }),
+        (0..3_u32).prop_map(|id| EventKind::CommitAnswered { id, refused: Arc::from([]) }),
+        (0..3_u32).prop_map(|id| EventKind::CommitUnknown { id }),
+        Just(EventKind::Disconnected),
+        (0..100_u64).prop_map(|at| EventKind::GroupDeleted { sent: ms(at) }),
+        (0..6_u32).prop_map(|partitions| EventKind::PartitionsGrew { partitions }),
+    ];
+    (0..100_u64, 0..3_u32, kind)
+}
+
+proptest! {
+    #[test]
+    fn no_stream_of_events_breaks_the_counts(
+        events in prop::collection::vec(any_event(), 0..60),
+        classic in any::<bool>(),
+        triggers in prop::collection::vec(0..100_u64, 0..3),
+    ) {
+        let protocol = if classic { Kind::Classic } else { Kind::Consumer };
+        let group = Group { protocol, ..group(4) };
+        let (mut measure, mut checker) = (Measure::default(), Checker::default());
+        measure.expect_group(group.clone());
+        checker.expect_group(group);
+        triggers.iter().for_each(|at| measure.trigger(GROUP, "trigger", ms(*at)));
+        for (at, member, kind) in events {
+            let event = event(at, member, kind);
+            measure.observe(&event);
+            checker.observe(&event);
+            let status = measure.status(GROUP).unwrap();
+            prop_assert!(status.settled <= status.live && status.live <= 3);
+            prop_assert!(status.owned <= 4);
+            let totals = measure.look(ms(at));
+            prop_assert_eq!((totals.live, totals.groups_stable <= 1), (status.live, true));
+            measure.close_rebalance(GROUP);
+        }
+        prop_assert!(measure.finish(ms(100)).unowned_partition_seconds < 10.0);
+        checker.finish();
+    }
 }

@@ -198,7 +198,10 @@ const ROUND_TRIPS: [(RoundTrip, &[Statistic]); 8] = [
 
 type Single = (&'static str, Kind, fn(&Report) -> Option<f64>);
 
-const SINGLE: [Single; 11] = [
+const SINGLE: [Single; 12] = [
+    ("rebalances not settled", Kind::Number, |r| {
+        Some(r.rebalances.iter().filter(|rebalance| rebalance.took.is_none()).count() as f64)
+    }),
     ("commits a second", Kind::Rate, |r| rate(r, "commit")),
     ("heartbeats a second", Kind::Rate, |r| rate(r, "heartbeat")),
     ("consumer heartbeats a second", Kind::Rate, |r| rate(r, "consumer-heartbeat")),

@@ -3,11 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::model::{Latency, Rebalance};
+use super::text::named;
+
+/// With more kinds of groups than these, all groups are told together.
+const ROLES: usize = 6;
 
 /// All rebalances that the same kind of thing set off.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Kind {
-    /// The trigger without its number: `crashed` for `500 crashed`.
+    /// The trigger without its number, and the kind of group if there are several: `crashed` for
+    /// `500 crashed`, `crashed (orders)`.
     pub(super) name: String,
     pub(super) count: u64,
     pub(super) groups: u64,
@@ -18,13 +23,17 @@ pub(super) struct Kind {
 
 /// In the order in which the kinds first began.
 pub(super) fn by_kind(rebalances: &[Rebalance]) -> Vec<Kind> {
-    let mut kinds: BTreeMap<&str, Vec<&Rebalance>> = BTreeMap::new();
+    let roles: BTreeSet<_> = rebalances.iter().map(|r| role(&r.group)).collect();
+    let apart = (2..=ROLES).contains(&roles.len());
+    let mut kinds: BTreeMap<_, Vec<&Rebalance>> = BTreeMap::new();
     for rebalance in rebalances {
-        kinds.entry(kind(&rebalance.trigger)).or_default().push(rebalance);
+        let role = if apart { role(&rebalance.group) } else { "" };
+        kinds.entry((kind(&rebalance.trigger), role)).or_default().push(rebalance);
     }
     let mut kinds: Vec<_> = kinds.into_iter().collect();
     kinds.sort_by(|(_, a), (_, b)| first(a).total_cmp(&first(b)));
-    kinds.into_iter().map(|(name, of)| told(name, &of)).collect()
+    let name = |kind: &str, role| if apart { format!("{kind} ({role})") } else { kind.into() };
+    kinds.into_iter().map(|((kind, role), of)| told(name(kind, role), &of)).collect()
 }
 
 /// Of those that settled.
@@ -58,18 +67,43 @@ pub(super) fn kind(trigger: &str) -> &str {
     if words.is_empty() { trigger } else { words }
 }
 
+/// What the scenario calls a group, in this run and in others: `orders` for
+/// `muster-load-x1y2z3-orders-17`.
+fn role(group: &str) -> &str {
+    let name = named(group);
+    match name.rsplit_once('-') {
+        Some((role, number)) if number.parse::<u32>().is_ok() => role,
+        _ => name,
+    }
+}
+
 fn first(rebalances: &[&Rebalance]) -> f64 {
     rebalances.iter().map(|r| r.began).fold(f64::INFINITY, f64::min)
 }
 
-fn told(name: &str, rebalances: &[&Rebalance]) -> Kind {
+fn told(name: String, rebalances: &[&Rebalance]) -> Kind {
     let groups: BTreeSet<_> = rebalances.iter().map(|r| &r.group).collect();
     Kind {
-        name: name.into(),
+        name,
         count: rebalances.len() as u64,
         groups: groups.len() as u64,
         took: distribution(rebalances.iter().copied()),
         unsettled: rebalances.iter().filter(|r| r.took.is_none()).count() as u64,
         moved: rebalances.iter().map(|r| u64::from(r.moved)).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_called_the_same_in_every_run() {
+        assert_eq!(role("muster-load-x1y2z3-orders-17"), "orders");
+        assert_eq!(role("muster-load-x1y2z3-static-orders"), "static-orders");
+        assert_eq!(role("orders"), "orders");
+        assert_eq!(role("muster-load-"), "muster-load-");
+        assert_eq!(kind("500 crashed"), "crashed");
+        assert_eq!(kind("17"), "17");
     }
 }

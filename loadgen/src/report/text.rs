@@ -98,13 +98,16 @@ pub(super) fn shortened(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// At most `width` characters of a group's name, the end of it: the groups of a run begin alike.
-pub(super) fn group_name(name: &str, width: usize) -> String {
-    let name = plain(name);
-    match name.chars().count().checked_sub(width) {
-        None | Some(0) => name,
-        Some(more) => ['…'].into_iter().chain(name.chars().skip(more + 1)).collect(),
-    }
+/// A group's name without what the groups of a run have in common: `orders-17` for
+/// `muster-load-x1y2z3-orders-17`.
+pub(super) fn named(group: &str) -> &str {
+    let rest = group.strip_prefix("muster-load-").and_then(|rest| rest.split_once('-'));
+    rest.map_or(group, |(_run, name)| name)
+}
+
+/// That, in at most `width` characters.
+pub(super) fn group_name(group: &str, width: usize) -> String {
+    shortened(&plain(named(group)), width)
 }
 
 /// Colours, or none: without a terminal, and where `NO_COLOR` asks for none.
@@ -189,7 +192,7 @@ mod tests {
         assert_eq!(plain("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
         assert_eq!(shortened("abcdef", 4), "abc…");
         assert_eq!(shortened("äöü", 3), "äöü");
-        assert_eq!(group_name("run-orders", 7), "…orders");
+        assert_eq!(group_name("muster-load-x1y2z3-orders-17", 9), "orders-17");
         assert_eq!(group_name("orders\n", 9), "orders\\n");
     }
 }

@@ -69,6 +69,16 @@ impl Cast {
         !matches!(self.group(group).protocol, Protocol::Manual { .. })
     }
 
+    /// How long a group must have stood still at least before it counts as stable. Members of
+    /// consumer groups learn of a new epoch with their next heartbeat: every 5 seconds, as servers
+    /// have it by default. Until then the group seems to stand still.
+    pub fn settles_in(&self, group: GroupIndex) -> Duration {
+        match self.group(group).protocol {
+            Protocol::Consumer { .. } => Duration::from_secs(6),
+            Protocol::Classic { .. } | Protocol::Manual { .. } => Duration::from_millis(500),
+        }
+    }
+
     /// All groups of these tables; of all tables if none is named.
     pub fn groups_named(&self, tables: &[String]) -> Vec<GroupIndex> {
         let of_tables = |group: &&CastGroup| tables.is_empty() || tables.contains(&group.table);

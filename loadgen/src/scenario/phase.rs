@@ -11,9 +11,6 @@ use crate::event::Stop;
 use crate::plan::{GroupIndex, MemberIndex};
 use crate::time::Time;
 
-/// Events come with a delay; a group that seems to stand still must do so for this long at least.
-const SETTLE_AT_LEAST: Duration = Duration::from_millis(500);
-
 pub(super) struct Running {
     pub(super) table: Phase,
     pub(super) began: Time,
@@ -167,9 +164,9 @@ impl Running {
             stage.delete_group(group);
         }
         if let Some(roll) = self.table.roll.clone() {
-            let settle = self.settle();
             let mut rolls = std::mem::take(&mut self.rolls);
             for rolling in &mut rolls {
+                let settle = self.settle(rolling.group, stage);
                 if rolling.go_on(&roll, settle, now, status, stage) {
                     self.planned = now;
                 }
@@ -202,14 +199,14 @@ impl Running {
         let groups = stage.cast.groups().map(|group| group.index);
         let stands = |group| {
             let since = (status.stable_since)(group).map(|since| since.max(self.last_news));
-            since.is_some_and(|since| now.since(since) >= self.settle())
+            since.is_some_and(|since| now.since(since) >= self.settle(group, stage))
         };
         let counts = |&g: &GroupIndex| stage.cast.has_members(g) && stage.roster.alive(g) > 0;
         groups.filter(|group| counts(group) && !stands(*group)).collect()
     }
 
-    fn settle(&self) -> Duration {
-        self.table.settle().max(SETTLE_AT_LEAST)
+    fn settle(&self, group: GroupIndex, stage: &Stage) -> Duration {
+        self.table.settle().max(stage.cast.settles_in(group))
     }
 
     /// What is missing at the time limit, as one sentence.

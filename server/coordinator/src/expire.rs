@@ -19,12 +19,13 @@ impl Coordinator {
         let mut output = Output::default();
         for _ in 0..EXPIRE_TIMERS_MAX {
             let Some(key) = self.timers.pop(context.now) else { break };
+            let is_slice = key.is_slice_of_work();
             match key.group_id().cloned() {
                 Some(group_id) => self.group_timer(context, &mut output, &group_id, key),
                 None => self.sweep(context, &mut output),
             }
-            // What comes next may depend on the replay of these.
-            if !output.records.is_empty() {
+            // What comes next may depend on the replay of these; and requests come between slices.
+            if is_slice || !output.records.is_empty() {
                 break;
             }
         }

@@ -13,11 +13,11 @@
 //!   [`Coordinator::expire`], and again as long as that is so: one call does a limited amount of
 //!   work, and ends with the first that wants records written. A spurious call does no harm. `now`
 //!   never goes back.
-//! - **Topics**: [`Coordinator::topics_deleted`] when topics are gone. That topics are made, grow or
-//!   move, groups notice by themselves: each call brings the topics as they are, and
+//! - **Topics**: [`Coordinator::topics_deleted`] when topics are gone. That topics are made, grow
+//!   or move, groups notice by themselves: each call brings the topics as they are, and
 //!   [`Topics::version`] tells whether they changed.
-//! - **Configs**: [`Coordinator::set_group_config`] for each group that has configs of its own, after
-//!   [`Coordinator::new`] and whenever they change.
+//! - **Configs**: [`Coordinator::set_group_config`] for each group that has configs of its own,
+//!   after [`Coordinator::new`] and whenever they change.
 //!
 //! A coordinator begins with the records of its log, then [`Coordinator::loaded`], once, also if
 //! the log is empty. Before that it serves no requests.
@@ -28,10 +28,11 @@
 //! state that a crash could undo. Zero means at once.
 //!
 //! **Who holds what**: [`group`](group) has all there is under one group id. A classic group is in
-//! [`classic`](classic), a consumer group in [`consumer`](consumer), with what later kinds will share
-//! in [`modern`](modern); neither of the two kinds knows the other. A group that goes from one to the
-//! other does so in [`migration`](migration). Long work, such as an assignment of 100,000 partitions,
-//! goes in slices: the rest of it is due at once ([`Reason::Work`]), and other requests come between.
+//! [`classic`](classic), a consumer group in [`consumer`](consumer), with what later kinds will
+//! share in [`modern`](modern); neither of the two kinds knows the other. A group that goes from
+//! one to the other does so in [`migration`](migration). Long work, such as an assignment of
+//! 100,000 partitions, goes in slices: the rest of it is due at once ([`Reason::Work`]), and other
+//! requests come between.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -154,6 +154,11 @@ impl TimerKey {
         }
     }
 
+    /// Whether it is one slice of work that may take long.
+    pub(crate) fn is_slice_of_work(&self) -> bool {
+        matches!(self, Self::Assignment { .. } | Self::Expressions { .. })
+    }
+
     fn reason(&self) -> Reason {
         match self {
             Self::Session { .. } => Reason::Session,

@@ -7,7 +7,7 @@ use muster_codec::messages::{
 };
 use muster_codec::records::GroupRecord;
 use muster_codec::{Response, Uuid};
-use muster_coordinator::{Caller, Config, Context, Coordinator, Ids, RequestId, Topics};
+use muster_coordinator::{Caller, Config, Context, Coordinator, Ids, Reason, RequestId, Topics};
 use std::time::Instant;
 
 const MEMBERS: usize = 2_000;
@@ -15,7 +15,7 @@ const PARTITIONS: i32 = 6_000;
 
 #[test]
 fn thousands_of_members_in_one_group() {
-    let mut shard = Shard::new();
+    let mut shard = Shard::new(PARTITIONS);
     let start = Instant::now();
     for who in 0..MEMBERS {
         shard.join(who);
@@ -51,6 +51,26 @@ fn thousands_of_members_in_one_group() {
     assert_eq!(shard.coordinator.durable_records().len(), 2, "every session has ended");
 }
 
+#[test]
+fn an_assignment_that_takes_long_goes_in_slices() {
+    let mut shard = Shard::new(400_000);
+    shard.join(0);
+    assert_eq!((shard.members[0].epoch, shard.members[0].owned()), (1, 0), "it is under way");
+
+    let mut slices = 0;
+    while let Some((_, Reason::Work)) = shard.coordinator.next_timer() {
+        slices += 1;
+        shard.join(slices);
+        assert_eq!(shard.members[slices].owned(), 0, "others are served meanwhile");
+        let output = shard.with_context(Coordinator::expire);
+        shard.replay(&output.records);
+    }
+    assert!(slices > 1, "{slices} slices");
+
+    shard.beat(0, true);
+    assert_eq!(shard.members[0].owned(), 400_000, "who was there when it began");
+}
+
 #[derive(Default)]
 struct Member {
     epoch: i32,
@@ -69,14 +89,16 @@ struct Shard {
     now: i64,
     position: u64,
     records: usize,
+    topics: Orders,
 }
 
 impl Shard {
-    fn new() -> Self {
+    fn new(partitions: i32) -> Self {
         let mut coordinator = Coordinator::new(Config::default());
         coordinator.loaded(1);
         let members = (0..MEMBERS).map(|_| Member::default()).collect();
-        Self { coordinator, members, now: 1, position: 0, records: 0 }
+        let topics = Orders(partitions);
+        Self { coordinator, members, now: 1, position: 0, records: 0, topics }
     }
 
     fn join(&mut self, who: usize) {
@@ -148,7 +170,7 @@ impl Shard {
 
     fn with_context<T>(&mut self, call: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> T) -> T {
         let (now, position) = (self.now, self.position + 1);
-        let mut context = Context { now, position, ids: &mut NoIds, topics: &Orders };
+        let mut context = Context { now, position, ids: &mut NoIds, topics: &self.topics };
         call(&mut self.coordinator, &mut context)
     }
 }
@@ -171,8 +193,8 @@ impl Ids for NoIds {
     }
 }
 
-/// One topic.
-struct Orders;
+/// One topic, with so many partitions.
+struct Orders(i32);
 
 impl Topics for Orders {
     fn id(&self, name: &str) -> Option<Uuid> {
@@ -184,7 +206,7 @@ impl Topics for Orders {
     }
 
     fn partitions(&self, name: &str) -> Option<i32> {
-        (name == "orders").then_some(PARTITIONS)
+        (name == "orders").then_some(self.0)
     }
 
     fn version(&self) -> i64 {

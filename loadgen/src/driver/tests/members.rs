@@ -38,7 +38,7 @@ fn broker_at(
     })
 }
 
-fn api_versions() -> ApiVersionsResponse {
+pub(super) fn api_versions() -> ApiVersionsResponse {
     let api = |(key, max)| {
         ApiVersion::default().with_api_key(key).with_min_version(0).with_max_version(max)
     };
@@ -46,7 +46,7 @@ fn api_versions() -> ApiVersionsResponse {
     ApiVersionsResponse::default().with_api_keys(keys.map(api).into())
 }
 
-fn metadata(port: i32) -> MetadataResponse {
+pub(super) fn metadata(port: i32) -> MetadataResponse {
     let host = StrBytes::from_static_str("127.0.0.1");
     let broker = MetadataResponseBroker::default().with_host(host).with_port(port);
     MetadataResponse::default().with_brokers(vec![broker])

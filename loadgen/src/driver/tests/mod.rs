@@ -19,6 +19,7 @@ use crate::plan::*;
 use crate::wire::Malformed;
 
 mod members;
+mod security;
 
 /// A server that runs `serve` for each connection, on a thread of its own.
 fn server(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
@@ -48,7 +49,7 @@ fn target(server: &str) -> Target {
 }
 
 /// The next request, from its API key on. `None` when the client has closed.
-fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
+fn receive(stream: &mut impl Read) -> Option<Vec<u8>> {
     let mut length = [0; 4];
     stream.read_exact(&mut length).ok()?;
     let mut frame = vec![0; u32::from_be_bytes(length) as usize];

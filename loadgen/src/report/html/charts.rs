@@ -26,8 +26,9 @@ const STEADY: [RoundTrip; 4] =
 const SMOOTHED: f64 = 2.0;
 
 /// How to read the percentiles of round trips.
-pub(super) const ROUND_TRIPS: &str = "From when the request was due to its answer. A point at 99 % and 5 ms says that 99 of 100 \
-     took at most 5 ms. Lower and flatter is better; the right end is the slowest of all.";
+pub(super) const ROUND_TRIPS: &str = "From when the request was due to its answer. A point at \
+     99 % and 5 ms says that 99 of 100 took at most 5 ms. Lower and flatter is better; the right \
+     end is the slowest of all.";
 
 /// Up to `end` seconds and `members`, so that several can have the same axes.
 pub(super) fn states(report: &Report, end: f64, members: f64, of: &str) -> Plot {
@@ -301,7 +302,11 @@ pub(super) fn over_time(report: &Report) -> String {
         explanation: "What the cluster answered in each step. A dent in a steady load is a stall."
             .into(),
         y_name: "answers a second".into(),
-        ..by_round_trip(report, |point, name| point.rates.get(name).copied(), false)
+        ..by_round_trip(
+            report,
+            |point, name| Some(point.rates.get(name).copied().unwrap_or(0.0)),
+            false,
+        )
     };
     let p99 = Plot {
         title: "p99 over time".into(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::plot::{Band, Mark};
 use crate::report::model::{Point, Rebalance, Report};
 use crate::report::rebalances::{distribution, kind};
-use crate::report::text::{clock, count, millis};
+use crate::report::text::{clock, count, millis, named};
 
 /// More would not be seen on a screen, and only make the page long.
 const POINTS: usize = 400;
@@ -102,7 +102,7 @@ fn mark(rebalances: &[&Rebalance]) -> Mark {
             let took = one
                 .took
                 .map_or("not stable again".into(), |took| format!("stable after {}", millis(took)));
-            format!("{}: {}, {}: {took}", clock(at), one.group, one.trigger)
+            format!("{}: {}, {}: {took}", clock(at), named(&one.group), one.trigger)
         }
         several => {
             let (name, first) = (kind(&several[0].trigger), &several[0].trigger);

@@ -153,7 +153,7 @@ impl Scale {
     /// The nines, and the maximum in place of one that is too close to it.
     fn nine_ticks(&self) -> Vec<Tick> {
         let all = [50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999];
-        let shown = all.into_iter().filter(|percentile| self.place(*percentile) < 0.93);
+        let shown = all.into_iter().filter(|percentile| self.place(*percentile) < 0.88);
         let maximum = Tick { place: 1.0, label: "max".into(), minor: false };
         shown.map(|percentile| self.tick(percentile, false)).chain([maximum]).collect()
     }

@@ -7,8 +7,8 @@ use super::{MemberIndex, TargetAssignment, TopicPartition};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// A budget for [`Computation::step`] that takes about half a millisecond.
-pub const SLICE: usize = 50_000;
+/// A budget for [`Computation::step`] that takes a quarter to half a millisecond.
+pub const SLICE: usize = 150_000;
 
 /// What a changed member adds to the looks at its partitions: its list is made.
 pub(super) const CHANGE_COST: usize = 32;

@@ -1,5 +1,5 @@
-//! Members of a consumer group that still use the classic protocol: they join, sync and heartbeat as
-//! ever, and the server assigns.
+//! Members of a consumer group that still use the classic protocol: they join, sync and heartbeat
+//! as ever, and the server assigns.
 
 use super::member::{Classic, Member, Profile};
 use super::validate::unknown_member;

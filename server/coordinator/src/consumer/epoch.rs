@@ -40,8 +40,8 @@ impl ConsumerGroup {
         Outlook { epoch, subscription_type }
     }
 
-    /// What the group subscribes to when a member does no longer what it did `before`. The topics of
-    /// an expression go with its last member; those of a new one come once it is resolved.
+    /// What the group subscribes to when a member does no longer what it did `before`. The topics
+    /// of an expression go with its last member; those of a new one come once it is resolved.
     pub(super) fn subscriptions_after(
         &self,
         before: &Profile,

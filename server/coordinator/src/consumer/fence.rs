@@ -12,8 +12,8 @@ use alloc::vec::Vec;
 use muster_codec::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
 
 impl ConsumerGroup {
-    /// Whom a request to leave is about; None if a static member only goes for a while, of which the
-    /// record is then in `draft`.
+    /// Whom a request to leave is about; None if a static member only goes for a while, of which
+    /// the record is then in `draft`.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.

@@ -270,7 +270,7 @@ impl ConsumerGroup {
         reconciliation.step(&member.current).or_else(|_unknown_state| {
             refuse(
                 ErrorCode::FencedMemberEpoch,
-                "A later version wrote of the member. It has to give up everything and to join again.",
+                "A later version wrote of the member. It has to give all up and to join again.",
             )
         })
     }

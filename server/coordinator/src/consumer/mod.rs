@@ -5,13 +5,15 @@
 //!
 //! 1. [`validate`](validate): is the request one that makes sense? Is the member's epoch its own?
 //! 2. [`heartbeat`](heartbeat): what the member says of itself, if that is new.
-//! 3. [`epoch`](epoch): a new group epoch, if what the group subscribes to is new, or its topics are.
+//! 3. [`epoch`](epoch): a new group epoch, if what the group subscribes to is new, or its topics
+//!    are.
 //! 4. [`target`](target): a target assignment for the group epoch.
 //! 5. [`crate::modern::reconcile`]: the member's next step towards the target.
 //! 6. The answer.
 //!
-//! Everything durable is in the records and is changed by [`replay`](replay) alone; a handler changes seats,
-//! timers, and what the assignors were told. A steady heartbeat takes one look at the member.
+//! Everything durable is in the records and is changed by [`replay`](replay) alone; a handler
+//! changes seats, timers, and what the assignors were told. A steady heartbeat takes one look at
+//! the member.
 
 pub(crate) mod classic_member;
 mod describe;

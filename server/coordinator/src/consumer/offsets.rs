@@ -54,7 +54,8 @@ impl ConsumerGroup {
         }
     }
 
-    /// Whether a member may fetch offsets; who does not use the group for its membership always may.
+    /// Whether a member may fetch offsets; who does not use the group for its membership always
+    /// may.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; ILLEGAL_GENERATION for a member of the classic

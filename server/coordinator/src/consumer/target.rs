@@ -1,5 +1,5 @@
-//! A target assignment for the group epoch. One that takes long is computed in slices, and folded in
-//! when it is there; members go on with the last one meanwhile.
+//! A target assignment for the group epoch. One that takes long is computed in slices, and folded
+//! in when it is there; members go on with the last one meanwhile.
 
 use super::member::{Member, Profile};
 use super::{ConsumerGroup, Draft, records};
@@ -185,7 +185,8 @@ impl ConsumerGroup {
     }
 }
 
-/// The one with the most votes, the first of a tie; if there are none, the first that is configured.
+/// The one with the most votes, the first of a tie; if there are none, the first that is
+/// configured.
 fn preferred(
     configured: &[Assignor],
     order: [Assignor; 2],

@@ -115,8 +115,8 @@ fn stay(
     Ok(advanced.after)
 }
 
-/// The classic member takes the place of the last member of the consumer protocol: the group becomes
-/// classic.
+/// The classic member takes the place of the last member of the consumer protocol: the group
+/// becomes classic.
 fn replace(
     turn: &mut Turn<'_, '_>,
     draft: &mut Draft<'_>,

@@ -51,7 +51,7 @@ pub(super) fn is_allowed(config: &Config, members: usize) -> bool {
 }
 
 /// The classic group of those who stay, with their target assignments, and the records that make
-/// it. None, and no records, if they agree on no protocol.
+/// it. None, and no records, if they agree on no protocol or two have one id.
 pub(super) fn convert(
     turn: &mut Turn<'_, '_>,
     draft: &mut Draft<'_>,
@@ -70,6 +70,9 @@ pub(super) fn convert(
     }
     if let Some(newcomer) = newcomer {
         let member_id = Text::from(newcomer.id);
+        if seats.contains_key(&member_id) {
+            return None;
+        }
         seats.insert(member_id.clone(), newcomer.replaces);
         members.push(emigrant(member_id, newcomer.member)?);
     }

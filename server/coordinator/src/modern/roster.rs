@@ -164,7 +164,8 @@ impl<M> Roster<M> {
     }
 
     /// The numbers of the seats that a member sits in, in the order in which Kafka's hash table has
-    /// the members: in that order sessions begin after a load, and end. Of a slot the last comes first.
+    /// the members: in that order sessions begin after a load, and end. Of a slot the last comes
+    /// first.
     pub(crate) fn numbers_by_slot(&self) -> Vec<u32> {
         let mut numbers: Vec<u32> = self.iter().map(|(number, _)| number).collect();
         numbers.sort_by_cached_key(|number| {

@@ -5,6 +5,7 @@ use crate::forms::{self, Result, error_codes};
 use crate::ids::{SeededIds, drawn};
 use crate::muster::Muster;
 use crate::outcome::{Outcome, Pending, kafka_records};
+use crate::placement;
 use crate::scope::{Asked, Scope, group_of};
 use crate::transcript::{Line, Transcript};
 use muster_codec::ApiKey;
@@ -101,6 +102,8 @@ struct Replay {
     /// Groups with a GroupMetadata record that is not committed.
     in_flight: BTreeSet<String>,
     append_fails: bool,
+    /// Groups that became classic since the last load.
+    downgraded: BTreeSet<String>,
     report: Report,
 }
 
@@ -132,6 +135,8 @@ impl Replay {
         let mut muster = subject.apply(line, asked, &kafka)?;
         muster.narrow(&self.scope, &self.pending);
         self.lose_failed_append(line, &mut kafka, &mut muster, subject);
+        self.lose_misplaced(&mut kafka, &mut muster, subject);
+        self.lose_fenced_late(line, &mut kafka, &mut muster, subject);
         if op == "reload" || op == "replay" {
             self.end_at_load(&mut kafka, &mut muster)?;
         }
@@ -185,8 +190,10 @@ impl Replay {
         if !self.append_fails {
             return;
         }
-        let failed = muster.records.keys().filter(|key| !kafka.records.contains_key(key));
-        let lost: BTreeSet<String> = failed.map(|(_, group)| group.clone()).collect();
+        // Of two writes at once one may have failed.
+        let written = |key| kafka.records.get(key).map_or(0, Vec::len);
+        let failed = muster.records.iter().filter(|(key, records)| written(key) < records.len());
+        let lost: BTreeSet<String> = failed.map(|((_, group), _)| group.clone()).collect();
         self.append_fails = lost.is_empty() && kafka_records(line).next().is_none();
         for group in &lost {
             self.report.argued.meet("failed-append");
@@ -199,6 +206,65 @@ impl Replay {
         self.drop_pending();
         kafka.narrow(&self.scope, &self.pending);
         muster.narrow(&self.scope, &self.pending);
+    }
+
+    /// Groups whose partitions Kafka gave out in an order that is chance.
+    fn lose_misplaced(
+        &mut self,
+        kafka: &mut Outcome,
+        muster: &mut Outcome,
+        subject: &mut impl Subject,
+    ) {
+        let differs = |(key, records): &(&(i64, String), &Vec<Value>)| {
+            muster.records.get(*key).is_some_and(|other| other != *records)
+        };
+        let differing = kafka.records.iter().filter(differs);
+        let misplaced = differing.filter(|(_, records)| placement::is_chance(records));
+        let lost: BTreeSet<String> = misplaced.map(|((_, group), _)| group.clone()).collect();
+        if subject.muster().is_none() || lost.is_empty() {
+            return;
+        }
+        for group in &lost {
+            if let Some(muster) = subject.muster() {
+                muster.take_back(group);
+            }
+        }
+        self.lose("placement", lost, subject);
+        kafka.narrow(&self.scope, &self.pending);
+        muster.narrow(&self.scope, &self.pending);
+    }
+
+    /// Groups that Kafka fences a member of by a timer from before they were classic for a while.
+    fn lose_fenced_late(
+        &mut self,
+        line: &Line,
+        kafka: &mut Outcome,
+        muster: &mut Outcome,
+        subject: &mut impl Subject,
+    ) {
+        let only_kafkas = kafka.records.keys().filter(|key| !muster.records.contains_key(key));
+        let late = only_kafkas.filter(|(_, group)| self.downgraded.contains(group));
+        let late: BTreeSet<String> = late.map(|(_, group)| group.clone()).collect();
+        if line.input["op"] == "advance" && subject.muster().is_some() && !late.is_empty() {
+            self.lose("stale-timer", late, subject);
+            kafka.narrow(&self.scope, &self.pending);
+            muster.narrow(&self.scope, &self.pending);
+        }
+        if line.input["op"] == "reload" {
+            self.downgraded.clear();
+        }
+        let is_classic = |record: &&Value| record["type"] == "GROUP_METADATA";
+        let records = kafka_records(line).map(|(_, record)| record).collect::<Vec<_>>();
+        let consumer_gone = |group: &str| {
+            records.iter().any(|record| {
+                record["type"] == "CONSUMER_GROUP_METADATA"
+                    && record["value"].is_null()
+                    && group_of(record) == group
+            })
+        };
+        let classic = records.iter().copied().filter(is_classic).map(group_of);
+        let downgraded = classic.filter(|group| consumer_gone(group)).map(str::to_owned);
+        self.downgraded.extend(downgraded.collect::<Vec<_>>());
     }
 
     /// A group of which more is asked while its record is in flight is left out.

@@ -41,8 +41,9 @@ impl Scope {
         self.has(group) && !self.unrecorded.contains(group)
     }
 
-    /// A commit without a member that commits nothing makes a group, but no record of it. Kafka's reads see it
-    /// only when any record has been written after it. True if that is so at this line.
+    /// A commit without a member that commits nothing makes a group, but no record of it. Kafka's
+    /// reads see it only when any record has been written after it. True if that is so at this
+    /// line.
     pub fn observe_unrecorded(&mut self, line: &Line) -> bool {
         if line.output["batches"].is_array() {
             self.unrecorded.clear();
@@ -57,7 +58,8 @@ impl Scope {
         makes && self.unrecorded.insert(group.to_owned())
     }
 
-    /// A group leaves the comparison until the coordinator is loaded again, for an argued difference.
+    /// A group leaves the comparison until the coordinator is loaded again, for an argued
+    /// difference.
     pub fn lose(&mut self, group: &str, difference: &'static str) {
         self.lost.insert(group.to_owned(), difference);
     }

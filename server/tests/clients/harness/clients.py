@@ -63,6 +63,12 @@ CLIENTS = {
             ("gzip", "snappy", "none"),
             protocols=(("roundrobin", "RoundRobinAssigner"),),
         ),
+        Client(
+            "platformatic",
+            "newer-node",
+            "platformatic_client.js",
+            ("roundrobin",) + SERVER_SIDE,
+        ),
         Client("franz-go", "go", "franz", FOUR_ASSIGNORS + SERVER_SIDE, idempotent=True),
     )
 }
@@ -173,6 +179,13 @@ def _launch_node(cache, adapter):
     return ["node", ADAPTERS / adapter], environment
 
 
+def _launch_newer_node(cache, adapter):
+    """With Node from npm, for a client that needs one newer than many machines have."""
+    words, environment = _launch_node(cache, adapter)
+    (node,) = (cache / "node/node_modules").glob("node-linux-*/bin/node")
+    return [node, *words[1:]], environment
+
+
 def _launch_go(cache, adapter):
     return [cache / "go" / adapter], {}
 
@@ -186,12 +199,14 @@ def _launch_java(cache, adapter):
 INSTALLERS = {
     "python": install_python,
     "node": install_node,
+    "newer-node": install_node,
     "go": install_go,
     "java": install_java,
 }
 LAUNCHERS = {
     "python": _launch_python,
     "node": _launch_node,
+    "newer-node": _launch_newer_node,
     "go": _launch_go,
     "java": _launch_java,
 }

@@ -1,0 +1,183 @@
+"""What is measured: scenarios of muster-load in several sizes, and what is read from their results.
+
+A workload runs as `muster-load SCENARIO OPTIONS` (or `muster-load echo OPTIONS` against an echo). Its
+cells have one value for each of its metrics.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+MIB = 2**20
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    key: str
+    title: str
+    value: Callable[[dict], float | None]
+    form: str = ",.0f"
+    #: Whether more of it is better; None if that is not said, and no ratio is drawn.
+    more_is_better: bool | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    name: str
+    title: str
+    #: What the sizes count.
+    sizes_of: str
+    scenario: str
+    #: The options of muster-load for each size, by what the size is called.
+    sizes: dict[str, str]
+    metrics: tuple[Metric, ...]
+    servers: tuple[str, ...]
+    #: The options of `muster-load echo` for each size, where echoes are measured.
+    echo: dict[str, str] = dataclasses.field(default_factory=dict)
+    explanation: str = ""
+
+
+def rebalance(number: int) -> Callable[[dict], float | None]:
+    """How long the rebalance of this number took, in seconds."""
+
+    def took(report: dict) -> float | None:
+        all_of_them = report["rebalances"]
+        millis = all_of_them[number]["took"] if number < len(all_of_them) else None
+        return None if millis is None else millis / 1000
+
+    return took
+
+
+def window(report: dict) -> list[dict]:
+    """The steps of the series that lie in the phase `measured`."""
+    phase = next(phase for phase in report["phases"] if phase["name"] == "measured")
+    step = report["series"]["step_seconds"]
+    points = report["series"]["points"]
+    return [p for p in points if p["at"] - step >= phase["began"] and p["at"] <= phase["ended"]]
+
+
+def rate(name: str) -> Callable[[dict], float]:
+    def per_second(report: dict) -> float:
+        points = window(report)
+        return sum(point["rates"].get(name, 0) for point in points) / max(len(points), 1)
+
+    return per_second
+
+
+def cores(report: dict) -> float:
+    """How busy the server was."""
+    points = window(report)
+    return sum(point["server_cpu"] or 0 for point in points) / max(len(points), 1)
+
+
+def per_cpu_second(name: str) -> Callable[[dict], float | None]:
+    return lambda report: rate(name)(report) / cores(report) if cores(report) else None
+
+
+def latency(name: str, quantile: str) -> Callable[[dict], float | None]:
+    return lambda report: report["latencies"].get(name, {}).get(quantile)
+
+
+def throughput(name: str) -> tuple[Metric, ...]:
+    """What a closed loop of one kind of request shows."""
+    return (
+        Metric("per_cpu", "per CPU-s", per_cpu_second(name), more_is_better=True),
+        Metric("rate", "answers/s", rate(name)),
+        Metric("p50", "p50 ms", latency(name, "p50"), ".2f"),
+        Metric("p99", "p99 ms", latency(name, "p99"), ".2f", more_is_better=False),
+        Metric("cores", "server", cores, ".0%"),
+    )
+
+
+MEMORY = Metric(
+    "memory",
+    "memory MiB",
+    lambda report: report["server"]["memory_bytes_max"] / MIB,
+    more_is_better=False,
+)
+
+WORKLOADS = [
+    Workload(
+        name="classic",
+        title="Rebalances of a classic group",
+        sizes_of="members",
+        scenario="classic.toml",
+        sizes={
+            f"{n:,}": f"--members {n + 1} --partitions {n // 10}"
+            f" --set phase.formation.start.members={n}"
+            for n in (1_000, 5_000, 10_000)
+        },
+        metrics=(
+            Metric("formation", "formation s", rebalance(0), ".2f", more_is_better=False),
+            Metric("join", "one joins s", rebalance(1), ".2f", more_is_better=False),
+            Metric("rejoin", "all rejoin s", rebalance(2), ".2f", more_is_better=False),
+            Metric(
+                "cpu",
+                "server CPU-s",
+                lambda report: report["server"]["cpu_seconds"],
+                ".2f",
+                more_is_better=False,
+            ),
+            MEMORY,
+        ),
+        servers=("muster", "kafka"),
+        explanation="Formation: all members start at the same moment. One joins: the others learn "
+        "of it with their next heartbeat, up to a second later, and all rejoin. All rejoin: all "
+        "left, and start again at the same moment. As many partitions as members, the range "
+        "assignor, `group.initial.rebalance.delay.ms=0`.",
+    ),
+    Workload(
+        name="idle",
+        title="A classic group that stands still",
+        sizes_of="members",
+        scenario="idle.toml",
+        sizes={"10,000": "--members 10000 --partitions 1000"},
+        metrics=(
+            Metric("cores", "server", cores, ".1%", more_is_better=False),
+            MEMORY,
+            Metric("p99", "heartbeat p99 ms", latency("heartbeat", "p99"), ".2f", False),
+        ),
+        servers=("muster", "kafka"),
+        explanation="Each member has a connection and sends a heartbeat every 3 seconds. Memory is "
+        "the highest resident size, formation included.",
+    ),
+    Workload(
+        name="heartbeat",
+        title="Heartbeats as fast as they are answered",
+        sizes_of="connections",
+        scenario="heartbeat.toml",
+        sizes={"64": "--groups 64", "1,000": "--groups 1000"},
+        metrics=throughput("heartbeat"),
+        servers=("muster", "kafka", "echo"),
+        echo={
+            "64": "--connections 64 --in-flight 1",
+            "1,000": "--connections 1000 --in-flight 1",
+        },
+    ),
+    Workload(
+        name="commit",
+        title="Commits of one partition, one at a time on each connection",
+        sizes_of="connections",
+        scenario="commit.toml",
+        sizes={"1": "--groups 1", "64": "--groups 64", "1,000": "--groups 1000"},
+        metrics=throughput("commit"),
+        servers=("muster", "muster-ram", "kafka", "kafka-flushed", "durable-echo"),
+        echo={
+            "1": "--connections 1 --in-flight 1",
+            "64": "--connections 64 --in-flight 1",
+            "1,000": "--connections 1000 --in-flight 1",
+        },
+    ),
+    Workload(
+        name="pipelined",
+        title="Commits of one partition, 32 at a time on each connection",
+        sizes_of="connections",
+        scenario="commit.toml",
+        sizes={
+            "1": "--groups 1 --in-flight 32",
+            "64": "--groups 64 --in-flight 32",
+            "1,000": "--groups 1000 --in-flight 32",
+        },
+        metrics=throughput("commit"),
+        servers=("muster", "muster-ram", "kafka", "kafka-flushed"),
+    ),
+]

@@ -1,0 +1,131 @@
+//! TLS and SASL PLAIN against a server of this process. SCRAM is tried by hand, against Kafka.
+
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use kafka_protocol::messages::{
+    SaslAuthenticateResponse, SaslHandshakeResponse, SyncGroupRequest, SyncGroupResponse,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use super::*;
+
+/// Longer than TLS puts into one record, and than is read at once.
+const LONG: usize = 300_000;
+
+/// A certificate for localhost and 127.0.0.1 that vouches for itself, valid for a hundred years.
+fn data(name: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "src/driver/tests/data", name].iter().collect()
+}
+
+/// Answers every request as if it were SyncGroup's of version 4, with a long assignment.
+fn tls_server() -> String {
+    let certificate = CertificateDer::from_pem_file(data("server.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(data("server-key.pem")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    let config = Arc::new(config);
+    server(move |stream| {
+        let session = ServerConnection::new(Arc::clone(&config)).unwrap();
+        let mut stream = StreamOwned::new(session, stream);
+        while let Some(request) = receive(&mut stream) {
+            let mut body = request[4..8].to_vec();
+            body.push(0);
+            let assignment = Bytes::from(vec![7; LONG]);
+            let answer = SyncGroupResponse::default().with_assignment(assignment);
+            answer.encode(&mut body, 4).unwrap();
+            stream.write_all(&framed(&body)).unwrap();
+        }
+    })
+}
+
+fn sync(server: &str, tls: &Tls) -> Result<usize, String> {
+    let tls = TlsClient::new(tls)?;
+    let executor = executor(Placement::Unbound)?;
+    executor.run(async {
+        let dialer = Dialer::new(Arc::new(target(server)), Some(tls), Default::default());
+        let (host, port) = host_and_port(server)?;
+        let mut channel = dialer.open(host, port).await?;
+        let answer = channel.call(4, &SyncGroupRequest::default()).await;
+        Ok(answer.map_err(|error| error.to_string())?.assignment.len())
+    })
+}
+
+#[test]
+fn long_answers_come_through_tls() {
+    let server = tls_server();
+    let trusting = Tls { ca: Some(data("server.pem")), ..Tls::default() };
+    assert_eq!(sync(&server, &trusting), Ok(LONG));
+    let blind = Tls { insecure: true, ..Tls::default() };
+    assert_eq!(sync(&server, &blind), Ok(LONG));
+}
+
+#[test]
+fn a_certificate_of_somebody_else_is_refused() {
+    let server = tls_server();
+    let ca = Some(data("server.pem"));
+    let other = Tls { ca, server_name: Some("elsewhere".into()), ..Tls::default() };
+    let error = sync(&server, &other).unwrap_err();
+    assert!(error.contains("not valid for name"), "{error}");
+    let missing = Tls { ca: Some(data("missing.pem")), ..Tls::default() };
+    let error = sync(&server, &missing).unwrap_err();
+    assert!(error.contains("missing.pem"), "{error}");
+    let keyless = Tls { ca: Some(data("server-key.pem")), ..Tls::default() };
+    let error = sync(&server, &keyless).unwrap_err();
+    assert!(error.contains("there is none in it"), "{error}");
+}
+
+/// A broker that offers PLAIN, and knows alice and her password.
+fn sasl_server() -> String {
+    server(|mut stream| {
+        while let Some(request) = receive(&mut stream) {
+            let mut body = request[4..8].to_vec();
+            match (request[1], request.ends_with(b"\0alice\0secret")) {
+                (18, _) => members::api_versions().encode(&mut body, 3).unwrap(),
+                (17, _) => handshake(&request).encode(&mut body, 1).unwrap(),
+                (36, true) => SaslAuthenticateResponse::default().encode(&mut body, 0).unwrap(),
+                (36, false) => SaslAuthenticateResponse::default()
+                    .with_error_code(58)
+                    .with_error_message(Some(StrBytes::from_static_str("no such user")))
+                    .encode(&mut body, 0)
+                    .unwrap(),
+                _ => members::metadata(own_port(&stream)).encode(&mut body, 4).unwrap(),
+            }
+            stream.write_all(&framed(&body)).unwrap();
+        }
+    })
+}
+
+fn handshake(request: &[u8]) -> SaslHandshakeResponse {
+    let known = request.ends_with(b"PLAIN");
+    SaslHandshakeResponse::default()
+        .with_error_code(if known { 0 } else { 33 })
+        .with_mechanisms(vec![StrBytes::from_static_str("PLAIN")])
+}
+
+fn own_port(stream: &TcpStream) -> i32 {
+    i32::from(stream.local_addr().unwrap().port())
+}
+
+#[test]
+fn only_the_right_password_and_mechanism_are_taken() {
+    let server = sasl_server();
+    let start_as = |mechanism, password: &str| {
+        let (username, password) = ("alice".to_owned(), password.to_owned());
+        let sasl = Some(Sasl { mechanism, username, password });
+        let security = Security { sasl, tls: None };
+        start(Target { security, ..target(&server) }).map(drop)
+    };
+    assert_eq!(start_as(SaslMechanism::Plain, "secret"), Ok(()));
+    let error = start_as(SaslMechanism::Plain, "wrong").unwrap_err();
+    assert!(error.contains("user alice is refused: no such user"), "{error}");
+    let error = start_as(SaslMechanism::ScramSha256, "secret").unwrap_err();
+    assert!(error.contains("it does not offer SCRAM-SHA-256, but PLAIN"), "{error}");
+}
