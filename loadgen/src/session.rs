@@ -244,7 +244,8 @@ impl Session {
         self.measure.trigger(group, &cause.to_string(), at);
     }
 
-    /// Of groups that have stood still for long enough; in the end of all that stand still.
+    /// Of groups that have stood still for long enough; in the end of all that stand still, and of
+    /// those that nobody is in any more.
     fn close_rebalances(&mut self, now: Time, ending: bool) {
         let Some(cast) = self.tools.conductor.cast() else { return };
         for &group in &self.groups {
@@ -255,7 +256,9 @@ impl Session {
             let settles_in =
                 if ending { Duration::ZERO } else { cast.settles_in(group).max(SETTLED) };
             let stands = since.is_some_and(|since| now.since(since) >= settles_in);
-            if status.rebalancing && stands {
+            // Before the end, those that left may be to come back.
+            let emptied = ending && status.live == 0;
+            if status.rebalancing && (stands || emptied) {
                 self.measure.close_rebalance(group);
             }
         }

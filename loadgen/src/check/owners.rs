@@ -43,11 +43,11 @@ pub(super) struct Owners {
     claims: HashMap<Partition, Claims>,
 }
 
-/// The two latest claims: more can't be told apart from their consequences.
-#[derive(Clone, Copy)]
+/// The claims of a partition that stand, at most one of each member. Mostly it is one.
 struct Claims {
     newest: Claim,
-    older: Option<Claim>,
+    /// The others, the oldest first.
+    older: Vec<Claim>,
 }
 
 #[derive(Clone, Copy)]
@@ -72,13 +72,13 @@ impl Owners {
         let claim = Claim { member, life, since: event.at, epoch };
         for partition in partitions {
             let Some(claims) = self.claims.get_mut(partition) else {
-                self.claims.insert(*partition, Claims { newest: claim, older: None });
+                self.claims.insert(*partition, Claims { newest: claim, older: Vec::new() });
                 continue;
             };
             claims.add(claim, members);
-            if let Some(older) = claims.older {
-                for side in [older.member, member] {
-                    members.entry(side).or_default().contested.insert(*partition);
+            if !claims.older.is_empty() {
+                for side in claims.iter() {
+                    members.entry(side.member).or_default().contested.insert(*partition);
                 }
             }
         }
@@ -87,15 +87,8 @@ impl Owners {
     pub(super) fn released(&mut self, member: MemberIndex, partitions: &[Partition]) {
         for partition in partitions {
             let Some(claims) = self.claims.get_mut(partition) else { continue };
-            match (claims.newest.member == member, claims.older) {
-                (true, Some(older)) if older.member != member => {
-                    *claims = Claims { newest: older, older: None };
-                }
-                (true, _) => {
-                    self.claims.remove(partition);
-                }
-                (false, Some(older)) if older.member == member => claims.older = None,
-                (false, _) => {}
+            if !claims.retain(|claim| claim.member != member) {
+                self.claims.remove(partition);
             }
         }
     }
@@ -109,10 +102,7 @@ impl Owners {
     ) -> bool {
         offsets.iter().all(|(partition, _)| {
             self.claims.get(partition).is_some_and(|claims| {
-                [Some(claims.newest), claims.older]
-                    .into_iter()
-                    .flatten()
-                    .any(|claim| claim.member == member && claim.stands(members))
+                claims.iter().any(|claim| claim.member == member && claim.stands(members))
             })
         })
     }
@@ -130,23 +120,12 @@ impl Owners {
         let mut contested = std::mem::take(&mut this.contested);
         contested.retain(|partition| {
             let Some(claims) = self.claims.get_mut(partition) else { return false };
-            let Some(older) = claims.older.filter(|older| older.stands(members)) else {
-                claims.older = None;
-                return false;
-            };
-            let newest = claims.newest;
-            if !newest.stands(members) {
-                *claims = Claims { newest: older, older: None };
-                return false;
+            claims.retain(|claim| claim.stands(members));
+            while let Some((older, newer)) = claims.overlapping(member, now, members, facts) {
+                tell(*partition, older, newer, members, facts, now, found);
+                claims.retain(|claim| claim.member != older.member);
             }
-            let until =
-                newest.certain_until(members, facts).min(older.certain_until(members, facts));
-            if until.min(now) <= newest.since.max(older.since) + CLOCK_SLACK {
-                return true;
-            }
-            claims.older = None;
-            tell(*partition, older, newest, members, facts, now, found);
-            false
+            !claims.older.is_empty()
         });
         if let Some(this) = members.get_mut(&member) {
             this.contested = contested;
@@ -155,14 +134,47 @@ impl Owners {
 }
 
 impl Claims {
+    /// The oldest first.
+    fn iter(&self) -> impl Iterator<Item = &Claim> {
+        self.older.iter().chain([&self.newest])
+    }
+
     fn add(&mut self, claim: Claim, members: &Members) {
-        let others = [self.older, Some(self.newest)].into_iter().flatten();
-        let standing = others.filter(|other| other.stands(members));
+        self.older.push(std::mem::replace(&mut self.newest, claim));
+        self.older.retain(|other| other.stands(members));
         // Of one that is assigned what it has, the first claim counts.
-        let (same, others): (Vec<_>, Vec<_>) =
-            standing.partition(|other| other.member == claim.member);
-        let claim = same.first().map_or(claim, |first| Claim { since: first.since, ..claim });
-        *self = Self { newest: claim, older: others.last().copied() };
+        if let Some(same) = self.older.iter().position(|other| other.member == claim.member) {
+            self.newest.since = self.older.remove(same).since;
+        }
+    }
+
+    /// Ends the claims that do not stay; false if that is all of them.
+    fn retain(&mut self, stays: impl Fn(&Claim) -> bool) -> bool {
+        self.older.retain(&stays);
+        if stays(&self.newest) {
+            return true;
+        }
+        self.older.pop().map(|claim| self.newest = claim).is_some()
+    }
+
+    /// A claim of this member and one of another, the older first, that were certain at once.
+    fn overlapping(
+        &self,
+        member: MemberIndex,
+        now: Time,
+        members: &Members,
+        facts: &Facts,
+    ) -> Option<(Claim, Claim)> {
+        let place = self.iter().position(|claim| claim.member == member)?;
+        let own = *self.iter().nth(place)?;
+        let until = own.certain_until(members, facts).min(now);
+        let certain = |other: &Claim| {
+            let until = other.certain_until(members, facts).min(until);
+            until > own.since.max(other.since) + CLOCK_SLACK
+        };
+        let mut all = self.iter().copied().enumerate();
+        let (other_place, other) = all.find(|(at, other)| *at != place && certain(other))?;
+        Some(if other_place < place { (other, own) } else { (own, other) })
     }
 }
 

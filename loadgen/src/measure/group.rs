@@ -68,6 +68,8 @@ struct Holder {
 struct Open {
     trigger: String,
     prompted: bool,
+    /// There were members when it began.
+    populated: bool,
     began: Time,
     crashed: bool,
     /// When members first noticed that the coordinator knows of the crash.
@@ -156,8 +158,8 @@ impl GroupMeasure {
                 // What it set off was observed before it was told.
                 Some(open) => Open { trigger: label, prompted: true, began: at, ..open },
                 None => {
-                    self.close(shared);
-                    Open::new(at, label, true)
+                    self.end_rebalance(shared);
+                    Open { populated: self.live > 0, ..Open::new(at, label, true) }
                 }
             };
             self.open = Some(open);
@@ -165,8 +167,22 @@ impl GroupMeasure {
         !self.triggers.is_empty()
     }
 
-    /// Ends the rebalance that is open, and tells of it.
-    pub(super) fn close(&mut self, shared: &mut Shared<'_>) {
+    /// Ends the rebalance that is open, and tells of it unless all have left: where nobody stays,
+    /// nothing can become stable.
+    pub(super) fn end_rebalance(&mut self, shared: &mut Shared<'_>) {
+        if self.is_emptied() {
+            self.open = None;
+        }
+        self.close(shared);
+    }
+
+    /// Whether all members have left in the rebalance that is open.
+    pub(super) fn is_emptied(&self) -> bool {
+        let populated = self.open.as_ref().is_some_and(|open| open.populated);
+        populated && self.live == 0 && self.failed == 0
+    }
+
+    fn close(&mut self, shared: &mut Shared<'_>) {
         let Some(open) = self.open.take() else { return };
         let gone_by_itself = !open.prompted && self.live == 0;
         if !gone_by_itself {
@@ -495,8 +511,8 @@ impl GroupMeasure {
 
 impl Open {
     fn new(began: Time, trigger: String, prompted: bool) -> Self {
-        let (crashed, detected, moved, revoked) = (false, None, 0, 0);
-        Self { trigger, prompted, began, crashed, detected, moved, revoked }
+        let (populated, crashed, detected, moved, revoked) = (true, false, None, 0, 0);
+        Self { trigger, prompted, populated, began, crashed, detected, moved, revoked }
     }
 }
 

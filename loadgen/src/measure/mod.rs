@@ -201,14 +201,14 @@ impl Measure {
         }
     }
 
-    /// The group has been stable for long enough: its rebalance ended at `stable_since`. Without
-    /// effect while it is not stable, or nothing is open.
+    /// The group has been stable for long enough: its rebalance ended at `stable_since`. Or all have
+    /// left, and it is forgotten. Without effect while it is neither, or nothing is open.
     pub fn close_rebalance(&mut self, group: GroupIndex) {
         if let Some(group) = self.groups.get_mut(&group)
-            && group.status().stable_since.is_some()
+            && (group.status().stable_since.is_some() || group.is_emptied())
         {
             let (pauses, rebalances) = (&mut self.pauses, &mut self.rebalances);
-            group.close(&mut Shared { pauses, rebalances });
+            group.end_rebalance(&mut Shared { pauses, rebalances });
         }
     }
 

@@ -114,6 +114,30 @@ fn a_rebalance_goes_from_its_trigger_to_the_last_moment_of_unrest() {
 }
 
 #[test]
+fn a_group_that_all_leave_has_nothing_to_settle() {
+    let leave = |measure: &mut Measure| {
+        measure.close_rebalance(GROUP);
+        measure.trigger(GROUP, "2 left", ms(1000));
+        let left = |member| (1010, member, EventKind::Stopped { how: Stop::Leave });
+        observe(measure, [left(0), left(1)]);
+    };
+    let mut measure = formed();
+    leave(&mut measure);
+    measure.trigger(GROUP, "formation", ms(2000));
+    measure.advance(ms(3000));
+    let took = |measured: Measured| -> Vec<_> {
+        measured.rebalances.into_iter().map(|r| (r.trigger, r.took)).collect()
+    };
+    let formation = |took| ("formation".to_owned(), took);
+    assert_eq!(took(measure.finish(ms(3000))), [formation(Some(120.0)), formation(None)]);
+
+    let mut measure = formed();
+    leave(&mut measure);
+    measure.close_rebalance(GROUP);
+    assert_eq!(took(measure.finish(ms(3000))), [formation(Some(120.0))]);
+}
+
+#[test]
 fn a_crash_is_detected_when_the_others_notice() {
     let mut measure = formed();
     measure.close_rebalance(GROUP);

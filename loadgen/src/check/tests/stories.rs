@@ -92,6 +92,22 @@ fn a_later_sign_of_life_shows_that_the_owner_was_never_dropped() {
 }
 
 #[test]
+fn an_owner_that_comes_back_is_compared_with_all_who_were_given_its_partition() {
+    let rest = "
+        120 m2 joining
+        130 m2 joined 3
+        130 m2 alive 121 3
+        1100 m1 alive 1050 3
+        1100 m1 assigned 3 : 0
+        2200 m2 alive 2150 4
+        2200 m2 assigned 4 : 0
+        2300 m0 alive 2290 1";
+    let found = check(&story(CONSUMERS, rest));
+    assert_eq!(super::story::rules(&found), ["two-owners"]);
+    assert_eq!(found.violations[0].events[0]["member"], 0);
+}
+
+#[test]
 fn an_answer_that_comes_after_its_own_lease_gives_nothing() {
     // m1's answer was under way for longer than the session: m0 rightly got the partition meanwhile.
     let rest = "
