@@ -99,7 +99,7 @@ broker_configs! {
     group_consumer_max_session_timeout_ms: i32 = 60_000, at_least(1), [obeyed];
     group_consumer_max_size: i32 = i32::MAX, at_least(1), [obeyed];
     group_consumer_migration_policy: String = "bidirectional".into(),
-        Valid::OneOfIgnoringCase(&["DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"]), [];
+        Valid::OneOfIgnoringCase(&["DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"]), [obeyed];
     group_consumer_min_assignment_interval_ms: i32 = 0, at_least(0), [obeyed];
     group_consumer_min_heartbeat_interval_ms: i32 = 5_000, at_least(1), [obeyed];
     group_consumer_min_session_timeout_ms: i32 = 45_000, at_least(1), [obeyed];
