@@ -61,8 +61,9 @@ pub struct DeletedTopic<'t> {
     pub id: Uuid,
 }
 
-/// For calls that look at no topics.
-pub(crate) struct NoTopics;
+/// No topics at all: for calls that look at none.
+#[derive(Debug, Clone, Copy)]
+pub struct NoTopics;
 
 impl Topics for NoTopics {
     fn id(&self, _: &str) -> Option<Uuid> {

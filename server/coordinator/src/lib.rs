@@ -64,7 +64,7 @@ mod timers;
 mod turn;
 
 pub use config::{Config, GroupOverrides, MigrationPolicy};
-pub use context::{Context, DeletedTopic, Ids, Topics};
+pub use context::{Context, DeletedTopic, Ids, NoTopics, Topics};
 pub use coordinator::{Caller, Coordinator};
 pub use output::{Answer, Output, RequestId};
 pub use timers::Reason;

@@ -6,7 +6,7 @@ use muster_codec::{Bytes, ErrorCode, Request, Response, Uuid};
 use muster_coordinator::limits::{
     MEMBER_PROTOCOLS_BYTES_MAX, MEMBER_PROTOCOLS_MAX, RESPONSE_METADATA_BYTES_MAX,
 };
-use muster_coordinator::{Caller, Config, Context, Coordinator, Ids, RequestId, Topics};
+use muster_coordinator::{Caller, Config, Context, Coordinator, Ids, NoTopics, RequestId};
 
 #[test]
 fn more_protocols_than_any_client_has_are_refused() {
@@ -147,33 +147,5 @@ struct OneId;
 impl Ids for OneId {
     fn next_id(&mut self) -> Uuid {
         Uuid([1; 16])
-    }
-}
-
-struct NoTopics;
-
-impl Topics for NoTopics {
-    fn id(&self, _: &str) -> Option<Uuid> {
-        None
-    }
-
-    fn name(&self, _: Uuid) -> Option<&str> {
-        None
-    }
-
-    fn partitions(&self, _: &str) -> Option<i32> {
-        None
-    }
-
-    fn version(&self) -> i64 {
-        0
-    }
-
-    fn version_of_newest(&self) -> i64 {
-        0
-    }
-
-    fn names_after(&self, _: Option<&str>) -> Box<dyn Iterator<Item = &str> + '_> {
-        Box::new(std::iter::empty())
     }
 }

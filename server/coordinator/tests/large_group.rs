@@ -4,7 +4,7 @@
 use muster_codec::messages::*;
 use muster_codec::{Bytes, ErrorCode, Request, Response, Uuid};
 use muster_coordinator::{
-    Answer, Caller, Config, Context, Coordinator, Ids, Output, RequestId, Topics,
+    Answer, Caller, Config, Context, Coordinator, Ids, NoTopics, Output, RequestId,
 };
 use std::time::Instant;
 
@@ -187,33 +187,5 @@ impl Ids for CountedIds {
     fn next_id(&mut self) -> Uuid {
         self.0 += 1;
         Uuid(self.0.to_be_bytes())
-    }
-}
-
-struct NoTopics;
-
-impl Topics for NoTopics {
-    fn id(&self, _: &str) -> Option<Uuid> {
-        None
-    }
-
-    fn name(&self, _: Uuid) -> Option<&str> {
-        None
-    }
-
-    fn partitions(&self, _: &str) -> Option<i32> {
-        None
-    }
-
-    fn version(&self) -> i64 {
-        0
-    }
-
-    fn version_of_newest(&self) -> i64 {
-        0
-    }
-
-    fn names_after(&self, _: Option<&str>) -> Box<dyn Iterator<Item = &str> + '_> {
-        Box::new(std::iter::empty())
     }
 }

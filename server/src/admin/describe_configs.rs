@@ -1,6 +1,6 @@
 //! DescribeConfigs of topics, brokers and groups (KIP-226, KIP-569 without the documentation).
 
-use super::View;
+use super::{BROKER_LOGGER_RESOURCE, View};
 use crate::cluster::{
     BROKER_RESOURCE, GROUP_RESOURCE, Overrides, Refused, TOPIC_RESOURCE, check_topic_name,
 };
@@ -11,9 +11,6 @@ use muster_codec::messages::{
 };
 use muster_codec::{ErrorCode, Str};
 use std::collections::{BTreeMap, HashSet};
-
-/// Kafka's number of loggers, which muster does not have.
-const BROKER_LOGGER_RESOURCE: i8 = 8;
 
 /// The configs of resources: value, source, synonyms.
 ///

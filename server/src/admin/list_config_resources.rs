@@ -1,13 +1,12 @@
 //! ListConfigResources (KIP-1142): what has configs, or may have.
 
-use super::{View, nodes};
+use super::{BROKER_LOGGER_RESOURCE, View, nodes};
 use crate::cluster::{BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE};
 use muster_codec::messages::{
     ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse,
 };
 use muster_codec::{ErrorCode, Str};
 
-const BROKER_LOGGER_RESOURCE: i8 = 8;
 /// muster has no client metrics, so none are listed.
 const CLIENT_METRICS_RESOURCE: i8 = 16;
 

@@ -21,6 +21,9 @@ pub use find_coordinator::find_coordinator;
 pub use list_config_resources::list_config_resources;
 pub use metadata::metadata;
 
+/// Kafka's number of the loggers of a broker, among the resources that have configs. muster has none.
+const BROKER_LOGGER_RESOURCE: i8 = 8;
+
 /// The shard that changes the cluster, as a node id.
 const CONTROLLER: i32 = 0;
 

@@ -1,5 +1,5 @@
-//! IncrementalAlterConfigs of topics, brokers and groups, as Kafka's `ConfigurationControlManager` and
-//! `DynamicBrokerConfig` decide it (KIP-339).
+//! IncrementalAlterConfigs of topics, brokers and groups, as Kafka's `ConfigurationControlManager`
+//! and `DynamicBrokerConfig` decide it (KIP-339).
 
 use super::change::{Change, Refused, config_record};
 use super::{BROKER_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE, View, check_topic_name};
