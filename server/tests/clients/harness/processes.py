@@ -8,6 +8,9 @@ import threading
 import time
 
 
+EVENTS_SHOWN, EVENT_COLUMNS = 5, 200
+
+
 class Failure(Exception):
     """What a case did not show; its message is for a person."""
 
@@ -160,6 +163,13 @@ class Adapter:
         """Fails if the process ended, or stopped speaking, without being asked to."""
         if not self.expected_to_end and self.process.poll() is not None:
             raise Failure(f"{self.name} ended with status {self.process.returncode}")
+
+    def state(self):
+        """For a person, when a case has failed: what it has and what it said last."""
+        with self.clock.changed:
+            last = [str(event)[:EVENT_COLUMNS] for event in self.events[-EVENTS_SHOWN:]]
+            own = f"partitions {sorted(self.partitions)}, {len(self.records)} records"
+        return "\n".join([f"  -- {self.name}: {own}; last:", *(f"  {event}" for event in last)])
 
     def _read(self):
         for line in self.process.stdout:

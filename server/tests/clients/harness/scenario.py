@@ -67,8 +67,7 @@ class Scenario:
 
     def one_leaves(self):
         """Midway. Seen sooner than a session ends: it was said, not found out by a timeout."""
-        asked = self.control.say("produce 4000 3000")
-        self._wait_for_more_records(self.a)
+        asked = self._produce_until_read(4000, 3000, self.a)
         self.a.leave()
         left = time.monotonic()
         self._settle(self.b, self.c)
@@ -79,8 +78,7 @@ class Scenario:
         self._note("one left")
 
     def one_is_killed(self):
-        asked = self.control.say("produce 7000 2000")
-        self._wait_for_more_records(self.b)
+        asked = self._produce_until_read(7000, 2000, self.b)
         self.b.kill()
         self.control.wait("produced", asked, "produce 7000 2000")
         self._produce(9000, 1000)
@@ -193,9 +191,12 @@ class Scenario:
             error = next(e for e in reversed(self.fresh.events) if e["event"] == "failed")
             raise Failure(f"a record was refused: {error}")
 
-    def _wait_for_more_records(self, consumer):
-        before = len(consumer.records)
+    def _produce_until_read(self, first, count, consumer):
+        """Lets the control process produce; goes on as soon as this consumer has read some of it."""
+        before = len(consumer.records)  # counted first: it may read all of it at once
+        asked = self.control.say(f"produce {first} {count}")
         self.clock.until(lambda: len(consumer.records) > before, f"{consumer.name} reads on")
+        return asked
 
     def _wait_for_all_acked(self, *names):
         """At least once: every record that the server acknowledged was read by some consumer."""
