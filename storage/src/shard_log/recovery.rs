@@ -8,6 +8,7 @@
 use super::partitions::{IndexEntry, Partitions};
 use crate::layout::{Block, FORMAT_VERSION, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
+use crate::planted::{self, Fault};
 use muster_codec::record_batch::Batch;
 use std::fmt;
 
@@ -215,6 +216,14 @@ impl Recovery {
         at: usize,
     ) -> Result<Option<Block<'a>>, Corruption> {
         match classify(bytes, at, header, self.found.position + 1) {
+            (Case::B, Some(block)) if planted::is(Fault::WrongCut) => {
+                let end = at + block.padded_len(header.block_bytes);
+                if !bytes.get(end..end + 4).is_some_and(is_zero) {
+                    return Ok(Some(block));
+                }
+                self.end_at(header, at, end, Case::E);
+                Ok(None)
+            }
             (Case::B, block) => Ok(block),
             (case @ (Case::A | Case::C), _) => {
                 self.end_at(header, at, at, case);

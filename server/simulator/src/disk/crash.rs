@@ -1,0 +1,142 @@
+//! What a crash leaves of writes that were under way or in the page cache.
+
+use super::Disk;
+use super::file::{Change, What};
+use crate::happening::Crash;
+use crate::random::Random;
+
+/// How often the fate of a write in a crash is one of the worse ones.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CrashFaults {
+    /// Some of its blocks are written and some are not.
+    pub(crate) torn: f64,
+    /// One of its blocks holds something else.
+    pub(crate) damaged: f64,
+    /// It is written, but elsewhere in the file, where nothing durable was.
+    pub(crate) misdirected: f64,
+    /// Writes in mode `Durable` go around the page cache.
+    pub(crate) direct: bool,
+}
+
+enum Fate {
+    Kept,
+    Lost,
+    Torn,
+    Damaged,
+    Misdirected,
+}
+
+impl Disk {
+    /// Ends all that is under way. Gives how many writes went where they should not.
+    pub(crate) fn crash(&mut self, how: Crash, faults: &CrashFaults, random: &mut Random) -> u32 {
+        let mut misdirected = 0;
+        let named: Vec<usize> = self.names.values().map(|inode| inode.0).collect();
+        for at in named {
+            let pending = std::mem::take(&mut self.files[at].pending);
+            for change in pending {
+                misdirected += match how {
+                    Crash::Kill => self.survive_kill(at, change, faults, random),
+                    Crash::PowerLoss => self.survive_power_loss(at, change, faults, random),
+                };
+            }
+            self.files[at].see_again();
+        }
+        misdirected
+    }
+
+    /// What a process wrote stays, unless it was under way.
+    fn survive_kill(
+        &mut self,
+        at: usize,
+        change: Change,
+        faults: &CrashFaults,
+        random: &mut Random,
+    ) -> u32 {
+        if change.done {
+            self.files[at].pending.push(change);
+            return 0;
+        }
+        let (pieces, _) = self.pieces(
+            change.what,
+            &CrashFaults { damaged: 0.0, misdirected: 0.0, ..*faults },
+            random,
+        );
+        for what in pieces {
+            match faults.direct {
+                true => what.apply(&mut self.files[at].durable),
+                false => self.files[at].pending.push(Change { id: change.id, what, done: true }),
+            }
+        }
+        0
+    }
+
+    fn survive_power_loss(
+        &mut self,
+        at: usize,
+        change: Change,
+        faults: &CrashFaults,
+        random: &mut Random,
+    ) -> u32 {
+        let (pieces, misdirected) = self.pieces(change.what, faults, random);
+        pieces.iter().for_each(|what| what.apply(&mut self.files[at].durable));
+        misdirected
+    }
+
+    /// What of a change takes place.
+    fn pieces(&self, what: What, faults: &CrashFaults, random: &mut Random) -> (Vec<What>, u32) {
+        let (offset, mut data) = match what {
+            What::Truncate { .. } if random.chance(0.5) => return (vec![what], 0),
+            What::Truncate { .. } => return (Vec::new(), 0),
+            What::Write { offset, data } => (offset, data),
+        };
+        let block = self.block_bytes;
+        match fate(faults, random) {
+            Fate::Kept => (vec![What::Write { offset, data }], 0),
+            Fate::Lost => (Vec::new(), 0),
+            Fate::Torn => (torn(offset, &data, block, random), 0),
+            Fate::Damaged => {
+                let at = random.below(data.len().div_ceil(block) as u64) as usize * block;
+                let end = (at + block).min(data.len());
+                let garbage = random.bytes(end - at);
+                data[at..end].copy_from_slice(&garbage);
+                (vec![What::Write { offset, data }], 0)
+            }
+            Fate::Misdirected => {
+                let away = random.between(1, 64) * block as u64;
+                (vec![What::Write { offset: offset + away, data }], 1)
+            }
+        }
+    }
+}
+
+fn fate(faults: &CrashFaults, random: &mut Random) -> Fate {
+    let CrashFaults { torn, damaged, misdirected, .. } = *faults;
+    if random.chance(torn) {
+        return Fate::Torn;
+    }
+    if random.chance(damaged) {
+        return Fate::Damaged;
+    }
+    if random.chance(misdirected) {
+        return Fate::Misdirected;
+    }
+    if random.chance(0.5) { Fate::Kept } else { Fate::Lost }
+}
+
+/// A beginning, an end, all but one, or any of the blocks.
+fn torn(offset: u64, data: &[u8], block: usize, random: &mut Random) -> Vec<What> {
+    let count = data.len().div_ceil(block) as u64;
+    let (kind, cut) = (random.below(4), random.below(count + 1));
+    let mut keeps = |number: u64| match kind {
+        0 => number < cut,
+        1 => number >= cut,
+        2 => number != cut,
+        _ => random.chance(0.5),
+    };
+    let kept = data.chunks(block).enumerate().filter(|(number, _)| keeps(*number as u64));
+    let write = |(number, bytes): (usize, &[u8])| What::Write {
+        offset: offset + (number * block) as u64,
+        data: bytes.to_vec(),
+    };
+    kept.map(write).collect()
+}
