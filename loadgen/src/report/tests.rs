@@ -78,6 +78,24 @@ fn the_summary_fits_the_terminal_and_no_foreign_text_steers_it() {
     }
 }
 
+/// What is too wide goes as a whole: a column of broken words and numbers reads badly.
+#[test]
+fn times_of_minutes_stay_in_one_line() {
+    let mut slow = sample::report_slower(1.0, "slow");
+    for latency in slow.latencies.values_mut().chain([&mut slow.pauses]) {
+        for time in [&mut latency.mean, &mut latency.p50, &mut latency.p90, &mut latency.p99] {
+            *time = 122_000.0;
+        }
+        (latency.p999, latency.max) = (122_000.0, 122_000.0);
+    }
+    for width in [60, 80, 100] {
+        let shown = summary::render(&slow, Paint::PLAIN, width);
+        let row = |line: &&str| line.starts_with(" pause of a member ");
+        let pause = shown.lines().find(row).unwrap_or_else(|| panic!("{shown}"));
+        assert!(pause.ends_with("2 min 02 s"), "{shown}");
+    }
+}
+
 #[test]
 fn runs_side_by_side_have_ratios_to_the_first() {
     let shown = compare::render(&two_runs(), Paint::PLAIN);
