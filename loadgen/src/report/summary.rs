@@ -118,16 +118,17 @@ fn rebalance_kinds(rebalances: &[Rebalance], width: usize) -> String {
         ["set off by", "rebalances", "groups", "p50", "p90", "p99", "max", "not settled", "moved"];
     let mut table = table(&head, 1);
     let kinds = by_kind(rebalances);
-    for Kind { name, count: rebalances, groups, took, unsettled, moved } in kinds.iter().take(LIST)
-    {
+    for kind in kinds.iter().take(LIST) {
+        let Kind { name, count: rebalances, groups, unsettled, moved, .. } = kind;
+        let [p50, p90, p99, max] = kind.times();
         table.add_row([
             shortened(&plain(name), 24),
             count(*rebalances),
             count(*groups),
-            millis(took.p50),
-            millis(took.p90),
-            millis(took.p99),
-            millis(took.max),
+            p50,
+            p90,
+            p99,
+            max,
             count(*unsettled),
             count(*moved),
         ]);

@@ -78,6 +78,19 @@ fn the_summary_fits_the_terminal_and_no_foreign_text_steers_it() {
     }
 }
 
+/// A time of 0 would be the best of all.
+#[test]
+fn rebalances_that_never_settled_have_no_time() {
+    let mut report = many_groups();
+    for rebalance in &mut report.rebalances {
+        rebalance.took = rebalance.took.filter(|_| rebalance.trigger == "formation");
+    }
+    let shown = summary::render(&report, Paint::PLAIN, 100);
+    let crashed = shown.lines().find(|line| line.starts_with(" crashed")).unwrap();
+    let words: Vec<&str> = crashed.split_whitespace().collect();
+    assert_eq!(words, ["crashed", "3,000", "3,000", "–", "–", "–", "–", "3,000", "6,000"]);
+}
+
 /// What is too wide goes as a whole: a column of broken words and numbers reads badly.
 #[test]
 fn times_of_minutes_stay_in_one_line() {
