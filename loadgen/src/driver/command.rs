@@ -108,6 +108,11 @@ pub enum Task {
         topics: Vec<(StrBytes, u32)>,
         replication: i16,
     },
+    /// Waits until a group of this name has a coordinator: a cluster that never had one makes the
+    /// topic for it first, which may take a while and is no rebalance.
+    AwaitCoordinator {
+        id: StrBytes,
+    },
     DeleteTopics {
         topics: Vec<StrBytes>,
     },
@@ -206,6 +211,7 @@ impl RoundTrip {
 pub enum TaskOutcome {
     /// The topics asked for, with the indices that members will use, added to those known before.
     Topics(Arc<Topics>),
+    Found,
     Deleted,
     Read,
 }
@@ -224,4 +230,26 @@ pub struct Cluster {
     pub versions: crate::member::Versions,
     /// One sentence on each broker that cannot be reached where it is advertised.
     pub warnings: Vec<String>,
+    /// `None` if no broker told.
+    pub consumer_times: Option<ConsumerTimes>,
+}
+
+/// How brokers keep consumer groups (KIP-848). Where they differ, what surely holds of all: the
+/// shortest session, the longest interval.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConsumerTimes {
+    /// `group.consumer.session.timeout.ms`.
+    pub session_timeout: Duration,
+    /// `group.consumer.heartbeat.interval.ms`.
+    pub heartbeat_interval: Duration,
+}
+
+impl ConsumerTimes {
+    /// What holds of both.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            session_timeout: self.session_timeout.min(other.session_timeout),
+            heartbeat_interval: self.heartbeat_interval.max(other.heartbeat_interval),
+        }
+    }
 }

@@ -62,14 +62,50 @@ fn expect(name: &str, shown: &str) {
 }
 
 #[test]
-fn the_summary_fits_100_columns_and_no_foreign_text_steers_it() {
-    for (name, report) in [("summary.txt", judged()), ("summary-many-groups.txt", many_groups())] {
-        let shown = summary::render(&report, Paint::PLAIN);
-        for line in shown.lines() {
-            assert!(line.chars().count() <= 100, "{line}");
-            assert!(!line.contains(char::is_control), "{line}");
+fn the_summary_fits_the_terminal_and_no_foreign_text_steers_it() {
+    for (name, report) in [("summary", judged()), ("summary-many-groups", many_groups())] {
+        for width in [60, 80, 100, 200] {
+            let shown = summary::render(&report, Paint::PLAIN, width);
+            for line in shown.lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+                assert!(!line.contains(char::is_control), "{line}");
+            }
+            if let 60 | 100 = width {
+                let columns = if width == 60 { "-60" } else { "" };
+                expect(&format!("{name}{columns}.txt"), &shown);
+            }
         }
-        expect(name, &shown);
+    }
+}
+
+/// A time of 0 would be the best of all.
+#[test]
+fn rebalances_that_never_settled_have_no_time() {
+    let mut report = many_groups();
+    for rebalance in &mut report.rebalances {
+        rebalance.took = rebalance.took.filter(|_| rebalance.trigger == "formation");
+    }
+    let shown = summary::render(&report, Paint::PLAIN, 100);
+    let crashed = shown.lines().find(|line| line.starts_with(" crashed")).unwrap();
+    let words: Vec<&str> = crashed.split_whitespace().collect();
+    assert_eq!(words, ["crashed", "3,000", "3,000", "–", "–", "–", "–", "3,000", "6,000"]);
+}
+
+/// What is too wide goes as a whole: a column of broken words and numbers reads badly.
+#[test]
+fn times_of_minutes_stay_in_one_line() {
+    let mut slow = sample::report_slower(1.0, "slow");
+    for latency in slow.latencies.values_mut().chain([&mut slow.pauses]) {
+        for time in [&mut latency.mean, &mut latency.p50, &mut latency.p90, &mut latency.p99] {
+            *time = 122_000.0;
+        }
+        (latency.p999, latency.max) = (122_000.0, 122_000.0);
+    }
+    for width in [60, 80, 100] {
+        let shown = summary::render(&slow, Paint::PLAIN, width);
+        let row = |line: &&str| line.starts_with(" pause of a member ");
+        let pause = shown.lines().find(row).unwrap_or_else(|| panic!("{shown}"));
+        assert!(pause.ends_with("2 min 02 s"), "{shown}");
     }
 }
 
@@ -139,7 +175,7 @@ fn a_result_of_absurd_figures_is_shown_too() {
     let page = html::render(&absurd);
     assert_balanced(&page);
     assert!(page.len() < 1 << 20, "{} bytes", page.len());
-    assert!(!summary::render(&absurd, Paint::PLAIN).is_empty());
+    assert!(!summary::render(&absurd, Paint::PLAIN, 60).is_empty());
     assert!(!csv::render(&absurd).is_empty());
     let runs = compare::Runs::of(vec![("a".into(), absurd), ("b".into(), sample::report())]);
     assert!(!compare::render(&runs, Paint::PLAIN).is_empty());

@@ -161,7 +161,12 @@ fn configs(random: &mut Random, clients: &ClientProfile, offsets_partitions: u32
     let delay = random.pick(&[0, 100, 3_000]);
     let interval = random.pick(&[0, 1_000]);
     let connections_idle = random.pick(&[600_000, 20_000]);
+    let dirty_ratio = random.pick(&["0.5", "0.1", "0"]);
+    let delete_retention = random.pick(&[0, 1_000, 86_400_000]);
     let pairs = [
+        ("log.cleaner.min.cleanable.ratio", dirty_ratio.to_owned()),
+        ("log.cleaner.delete.retention.ms", delete_retention.to_string()),
+        ("log.cleaner.backoff.ms", "100".to_owned()),
         ("group.consumer.min.session.timeout.ms", "1000".to_owned()),
         ("group.consumer.session.timeout.ms", session.to_string()),
         ("group.consumer.min.heartbeat.interval.ms", "100".to_owned()),

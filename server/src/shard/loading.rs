@@ -5,7 +5,7 @@ use super::durable::{self, GroupLog};
 use super::group_configs::configure;
 use super::{Common, Controller, ProducerIds, Shard, Stopping};
 use crate::cluster::{ClusterImage, Endpoint};
-use crate::config::Config;
+use crate::config::{Config, compaction};
 use crate::net::{Connections, Limits};
 use crate::partitions::{Effects, Identity, Partitions};
 use muster_codec::DecodeError;
@@ -183,8 +183,9 @@ impl Loaded {
         now: i64,
     ) -> Result<(Shard, Vec<FileOp>), PartitionError> {
         let log_id = u64::from_be_bytes(*ids.next_id().0.last_chunk().unwrap_or(&[0; 8]));
-        let log = ShardLog::new(self.log_config(block_bytes, log_id), self.recovered);
+        let mut log = ShardLog::new(self.log_config(block_bytes, log_id), self.recovered);
         let config = self.common.config.with_dynamic(&image, self.number);
+        log.set_compaction(compaction(&config, &image, self.common.placement.shards));
         configure(&mut self.coordinator, &config, None, &image);
         self.coordinator.loaded(now);
         let mut partitions = Partitions::new(config.clone(), identity(&self.common, self.number));
@@ -223,6 +224,7 @@ impl Loaded {
             open_bytes_max: self.common.log_sizes.open_bytes_max,
             first_file_id: 0,
             token_tag: durable::LOG_TOKENS,
+            ..Default::default()
         }
     }
 

@@ -174,8 +174,8 @@ impl ConsumerGroup {
         waits: bool,
     ) -> Result<Subscribed<'m>, Refusal> {
         let Found { before, replaces } = found;
-        self.refuse_if_large(&after.profile)?;
         if after.profile != before.profile {
+            self.refuse_if_large(&after.profile)?;
             draft.push(records::member_metadata(&self.id, member_id, &after));
         }
         let names_changed = after.profile.topics != before.profile.topics;
@@ -217,7 +217,11 @@ impl ConsumerGroup {
         let replaces = subscribed.replaces.and_then(|it| self.roster.seat_number(&it));
         let updated = Updated { number, before: &before, after: &after, is_new, replaces };
         let goal = self.update_target(turn, draft, &updated, epoch, subscribed.subscription_type);
-        if let Some(next) = self.reconciled(turn, &after, &goal, changed, reported)? {
+        let next = self.reconciled(turn, &after, &goal, changed, reported)?;
+        if replaces == Some(number) {
+            self.roster.keep_seat(number, turn.timers);
+        }
+        if let Some(next) = next {
             draft.push(records::current(&self.id, member_id, &next));
             self.watch_revocation(turn, number, &after, &next);
             after.current = next;

@@ -30,6 +30,11 @@ impl Disk {
     /// Ends all that is under way. Gives how many writes went where they should not.
     pub(crate) fn crash(&mut self, how: Crash, faults: &CrashFaults, random: &mut Random) -> u32 {
         let mut misdirected = 0;
+        for (path, inode) in std::mem::take(&mut self.removed) {
+            if how == Crash::PowerLoss && random.chance(0.5) {
+                self.names.entry(path).or_insert(inode);
+            }
+        }
         let named: Vec<usize> = self.names.values().map(|inode| inode.0).collect();
         for at in named {
             let pending = std::mem::take(&mut self.files[at].pending);

@@ -26,6 +26,8 @@ pub(crate) struct Inode(usize);
 pub(crate) struct Disk {
     files: Vec<File>,
     names: BTreeMap<PathBuf, Inode>,
+    /// Removed, but not for certain: they may be there again after a loss of power.
+    removed: Vec<(PathBuf, Inode)>,
     last_change: u64,
     /// Bytes of blocks that are written whole.
     pub(crate) block_bytes: usize,
@@ -39,6 +41,8 @@ impl Disk {
         if let Some(inode) = self.names.get(path) {
             return *inode;
         }
+        // The directory is synced.
+        self.removed.clear();
         self.files.push(File::default());
         let inode = Inode(self.files.len() - 1);
         self.names.insert(path.to_owned(), inode);
@@ -56,7 +60,7 @@ impl Disk {
     /// A write ends well.
     pub(crate) fn written(&mut self, inode: Inode, write: u64, mode: OpenMode) {
         match mode {
-            OpenMode::Durable => self.files[inode.0].flushed(write),
+            OpenMode::Durable | OpenMode::Aside => self.files[inode.0].flushed(write),
             OpenMode::Cached => self.files[inode.0].done(write),
         }
     }
@@ -96,12 +100,15 @@ impl Disk {
     /// What takes the place of another file of that name, as in POSIX.
     pub(crate) fn rename(&mut self, from: &Path, to: &Path) {
         if let Some(inode) = self.names.remove(from) {
+            self.removed.clear();
             self.names.insert(to.to_owned(), inode);
         }
     }
 
     pub(crate) fn remove_file(&mut self, path: &Path) {
-        self.names.remove(path);
+        if let Some(inode) = self.names.remove(path) {
+            self.removed.push((path.to_owned(), inode));
+        }
     }
 
     pub(crate) fn remove_dir(&mut self, path: &Path) {

@@ -144,7 +144,11 @@ impl World {
         }
         let Some(operation) = self.process.operations.remove(&number) else { return };
         if operation.fails && !matches!(operation.doing, Doing::Read { .. }) {
-            return self.write_failed(&operation);
+            if operation.file.mode != OpenMode::Aside || !self.process.disk_is_full {
+                return self.write_failed(&operation);
+            }
+            let done = FileDone::NoSpace { token: operation.token };
+            return self.file_told(operation.shard, done);
         }
         if self.plants_early_ack() && !operation.told && operation.is_durable_write() {
             return self.tell_early(life, number, operation);

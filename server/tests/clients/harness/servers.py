@@ -9,7 +9,7 @@ import time
 
 from harness.processes import Failure, kill, spawn
 
-START_SECONDS = 60
+START_SECONDS = 120
 # Keys that keep a case short: no wait for members, and no waiting for the session of a broker that
 # was killed; and those of a cluster of one. Groups without offsets stay, however long a run takes.
 SETTINGS = (
@@ -85,8 +85,8 @@ class Spawned:
                 time.sleep(0.05)
 
     def crash(self):
-        """kill -9. The kernel may hold the listeners of an io_uring a moment longer than the process;
-        who connected then would take the dead server for the next one."""
+        """kill -9. The kernel may hold the listeners of an io_uring a moment longer than the
+        process; who connected then would take the dead server for the next one."""
         kill(self.process)
         deadline = time.monotonic() + START_SECONDS
         while any(_accepts(port) for port in self.ports()):
