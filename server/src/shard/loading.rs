@@ -13,8 +13,8 @@ use muster_codec::messages::NodeEndpoint;
 use muster_codec::records::{ClusterRecord, GroupRecord};
 use muster_coordinator::{Coordinator, Ids};
 use muster_storage::layout::CLUSTER_PARTITION;
-use muster_storage::planted::{self, Fault};
 use muster_storage::limits::{BLOCK_BYTES_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+use muster_storage::planted::{self, Fault};
 use muster_storage::shard_log::recovery::segment_files;
 use muster_storage::{
     Corruption, FileId, FileOp, LogConfig, PartitionError, Recovered, RecoveredBatch, Recovery,
