@@ -81,11 +81,13 @@ impl World {
             return;
         };
         let blocks = data.len() / BLOCK;
+        // Zeros over what is not in use yet change little, however torn.
+        let is_zero = data.iter().all(|byte| *byte == 0);
         let cuts = [0, 1, blocks / 2, blocks];
-        for cut in cuts {
+        for cut in &cuts[..if is_zero { 1 } else { cuts.len() }] {
             for keeps_beginning in [true, false] {
                 let mut disk = self.disk.clone();
-                disk.tear(op, BLOCK, |block| (block < cut) == keeps_beginning);
+                disk.tear(op, BLOCK, |block| (block < *cut) == keeps_beginning);
                 self.check(disk);
             }
         }
@@ -143,12 +145,12 @@ fn crash_at_every_operation(compaction: CompactionConfig, rounds: usize) {
 #[test]
 fn a_compacted_log_survives_a_crash_at_every_operation() {
     let rules = compacting_config().compaction.unwrap();
-    crash_at_every_operation(CompactionConfig { delete_retention_ms: 30, ..rules }, 450);
+    crash_at_every_operation(CompactionConfig { delete_retention_ms: 30, ..rules }, 260);
 }
 
 #[test]
 fn and_where_tombstones_go_at_once_and_passes_never_end() {
     let rules = compacting_config().compaction.unwrap();
     let rules = CompactionConfig { delete_retention_ms: 0, min_dirty_ratio: 0.0, ..rules };
-    crash_at_every_operation(rules, 300);
+    crash_at_every_operation(rules, 160);
 }

@@ -407,7 +407,7 @@ fn case_q_a_compacted_segment_that_is_not_what_its_header_says() {
     });
     refuses(Case::G, |_, compacted| compacted.first_position = 2);
     refuses(Case::L, |header, _| header.segment_bytes += 512);
-    refuses(Case::L, |header, _| header.log_id = 9);
+    refuses(Case::Q, |header, _| header.log_id = 9);
     let mut story = Story::compacted();
     story.segment(1)[20] ^= 1;
     assert_eq!(story.recover().unwrap_err().case, Case::I);
