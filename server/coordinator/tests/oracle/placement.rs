@@ -15,13 +15,19 @@ pub fn chance(op: &Value, kafka: &[Value], muster: &[Value]) -> Option<&'static 
     if op["op"] == "advance" && same_members_removed(kafka, muster) {
         return Some("equal-deadlines");
     }
-    let has_expression =
-        op["body"]["subscribedTopicRegex"].as_str().is_some_and(|regex| !regex.is_empty());
+    let without_leader = but_for_the_leader(kafka);
+    if without_leader.is_some() && without_leader == but_for_the_leader(muster) {
+        return Some("leader");
+    }
+    let body = &op["body"];
+    let has_expression = body["subscribedTopicRegex"].as_str().is_some_and(|it| !it.is_empty());
+    let has_no_names = body["subscribedTopicNames"].as_array().is_some_and(Vec::is_empty);
     let others = |records: &[Value]| -> Vec<Value> {
         records.iter().filter(|record| !is_assignment(record)).cloned().collect()
     };
     let same_but_for_assignments = others(kafka) == others(muster);
-    (has_expression && same_but_for_assignments).then_some("unresolved-expression")
+    let may_have_no_topics = has_expression || has_no_names;
+    (may_have_no_topics && same_but_for_assignments).then_some("newcomer-without-topics")
 }
 
 /// Whether the same members are removed, two or more, and nothing else is done.
@@ -35,6 +41,17 @@ fn same_members_removed(kafka: &[Value], muster: &[Value]) -> bool {
         record["type"] == "CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT" && record["value"].is_null()
     };
     kafka.iter().filter(removed).count() >= 2 && keys(kafka) == keys(muster)
+}
+
+/// The records, if one makes a consumer group classic: without the leader that it names.
+fn but_for_the_leader(records: &[Value]) -> Option<Vec<Value>> {
+    let mut records = records.to_vec();
+    let was_consumer =
+        |record: &Value| record["type"] == "CONSUMER_GROUP_METADATA" && record["value"].is_null();
+    let is_converted = records.iter().any(was_consumer);
+    let leader = records.iter_mut().find_map(|record| record["value"]["data"].get_mut("leader"));
+    leader.filter(|_| is_converted)?.take();
+    Some(records)
 }
 
 fn is_assignment(record: &Value) -> bool {
