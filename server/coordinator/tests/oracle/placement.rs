@@ -1,6 +1,7 @@
 //! Where what Kafka does hangs on chance: on what comes first in a Java `HashMap`.
 
-use muster_codec::Uuid;
+use muster_codec::consumer_protocol::ConsumerProtocolAssignment;
+use muster_codec::{ApiKey, Bytes, Uuid};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -28,6 +29,20 @@ pub fn chance(op: &Value, kafka: &[Value], muster: &[Value]) -> Option<&'static 
     let same_but_for_assignments = others(kafka) == others(muster);
     let may_have_no_topics = has_expression || has_no_names;
     (may_have_no_topics && same_but_for_assignments).then_some("newcomer-without-topics")
+}
+
+/// Whether two answers to SyncGroup give the same partitions, with the topics in another order.
+pub fn in_other_order(api: ApiKey, kafka: &Value, muster: &Value) -> bool {
+    if api != ApiKey::SyncGroup || kafka == muster {
+        return false;
+    }
+    let sorted = |answer: &Value| {
+        let bytes: Bytes<'static> = serde_json::from_value(answer["assignment"].clone()).ok()?;
+        let mut assignment = ConsumerProtocolAssignment::read(&bytes).ok()?;
+        assignment.assigned_partitions.sort_by(|a, b| a.topic.cmp(&b.topic));
+        Some((format!("{assignment:?}"), answer["errorCode"].clone()))
+    };
+    sorted(kafka).is_some_and(|kafka| Some(kafka) == sorted(muster))
 }
 
 /// Whether the same members are removed, two or more, and nothing else is done.

@@ -285,7 +285,8 @@ impl Replay {
         if op == Some("reload") {
             self.in_flight.clear();
         }
-        let metadata = |record: &&Value| record["type"] == "GROUP_METADATA";
+        let joins = line.input["api"] == "JoinGroup";
+        let metadata = |record: &&Value| joins || record["type"] == "GROUP_METADATA";
         let records = kafka_records(line).map(|(_, record)| record).filter(metadata);
         let groups = records.map(|record| group_of(record).to_owned());
         self.in_flight.extend(groups.filter(|_| self.held));
@@ -429,6 +430,9 @@ impl Replay {
         self.report.counts.answers += 1;
         match self.pending.remove(id) {
             Some(asked) if asked.answer_only => self.report.argued.meet("held-read"),
+            Some(asked) if placement::in_other_order(asked.api, kafka, muster) => {
+                self.report.argued.meet("topic-order");
+            }
             Some(asked) => same(&format!("{} {id}", asked.api.name()), kafka, muster)?,
             None => return Err(format!("request {id} is answered twice: {muster}")),
         }
