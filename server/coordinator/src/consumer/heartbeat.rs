@@ -184,7 +184,11 @@ impl ConsumerGroup {
         let bump =
             names_changed || regex == Change::Resolved || (regex == Change::Unresolved && !waits);
         let (mut epoch, mut subscription_type) = (self.epoch, self.subscription_type());
-        if bump || self.is_outdated(turn.topics) {
+        let is_outdated = match regex == Change::Unresolved && !bump {
+            true => self.exchange(turn, (&before.profile, &after.profile)),
+            false => self.is_outdated(turn.topics),
+        };
+        if bump || is_outdated {
             let is_added = is_new && !self.has_instance(&after);
             let members = self.roster.len() + usize::from(is_added);
             let profiles = (&before.profile, &after.profile);
