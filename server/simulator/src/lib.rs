@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+pub mod coverage;
 mod disk;
 mod happening;
 mod judge;

@@ -3,6 +3,7 @@
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
+use simulator::coverage::{Coverage, Seen};
 use simulator::plant::Plant;
 use simulator::{Options, Outcome, run};
 use std::process::ExitCode;
@@ -65,10 +66,26 @@ fn main() -> ExitCode {
         let options = Options { prints: true, ..options(&cli) };
         let outcome = run(seed, options);
         println!("{}", summary(&outcome));
+        println!("it had {}", outcome.coverage);
         return exit_code(&cli, u64::from(outcome.violation.is_some()));
     }
-    let violations = run_all(&cli);
-    exit_code(&cli, violations)
+    let totals = run_all(&cli);
+    match totals.runs >= ENOUGH_RUNS && cli.plant.is_none() && never_came(&totals.coverage) {
+        true => ExitCode::FAILURE,
+        false => exit_code(&cli, totals.violations),
+    }
+}
+
+/// In so many runs everything happens that can.
+const ENOUGH_RUNS: u64 = 1_000;
+
+/// Tells of what never happened: of that the runs prove nothing.
+fn never_came(coverage: &Coverage) -> bool {
+    let missing: Vec<&str> = coverage.missing().map(Seen::text).collect();
+    if !missing.is_empty() {
+        println!("there were no {}", missing.join(", no "));
+    }
+    !missing.is_empty()
 }
 
 /// A planted fault is to be found, and nothing else.
@@ -101,9 +118,10 @@ struct Totals {
     images: u64,
     refused: u64,
     violations: u64,
+    coverage: Coverage,
 }
 
-fn run_all(cli: &Cli) -> u64 {
+fn run_all(cli: &Cli) -> Totals {
     let style = "{bar:40} {pos}/{len} seeds, {per_sec}, {eta} left{msg}";
     let style =
         ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -125,7 +143,7 @@ fn run_all(cli: &Cli) -> u64 {
     shared.bar.finish_and_clear();
     let totals = shared.totals.into_inner().unwrap_or_else(PoisonError::into_inner);
     report(cli, &totals, began.elapsed());
-    totals.violations
+    totals
 }
 
 fn work(cli: &Cli, shared: &Shared) {
@@ -143,6 +161,7 @@ fn work(cli: &Cli, shared: &Shared) {
         totals.starts += u64::from(outcome.starts);
         totals.images += outcome.images;
         totals.refused += u64::from(outcome.refused);
+        totals.coverage += &outcome.coverage;
         if outcome.violation.is_some() {
             totals.violations += 1;
             if totals.violations == 1 || cli.keep_going {
@@ -183,7 +202,7 @@ fn summary(outcome: &Outcome) -> String {
 }
 
 fn report(cli: &Cli, totals: &Totals, took: Duration) {
-    let Totals { runs, steps, micros, starts, images, refused, violations } = totals;
+    let Totals { runs, steps, micros, starts, images, refused, violations, coverage } = totals;
     let seconds = took.as_secs_f64().max(1e-9);
     println!(
         "{runs} seeds from {} in {seconds:.1} s ({:.1} a second): {steps} steps, {:.1} simulated \
@@ -193,4 +212,5 @@ fn report(cli: &Cli, totals: &Totals, took: Duration) {
         *runs as f64 / seconds,
         *micros as f64 / 3.6e9,
     );
+    println!("it had {coverage}");
 }

@@ -16,8 +16,9 @@ pub(crate) struct Profile {
     pub(crate) offsets_partitions: u32,
     pub(crate) sizes: LogSizes,
     pub(crate) block_bytes: u32,
-    /// How long things go wrong.
+    /// How long things go wrong, and for how many steps at the most.
     pub(crate) chaos: u64,
+    pub(crate) chaos_steps: u64,
     pub(crate) disk: DiskProfile,
     pub(crate) network: NetworkProfile,
     pub(crate) faults: FaultProfile,
@@ -91,7 +92,8 @@ pub(crate) struct ClientProfile {
 impl Profile {
     pub(crate) fn new(seed: u64) -> Self {
         let random = &mut Random::new(seed, Salt::Profile);
-        let clients = clients(random);
+        let length = length(random);
+        let clients = clients(random, length);
         let offsets_partitions = random.pick(&[1, 3, 8, 50]);
         let many = clients.members > 60;
         Self {
@@ -100,10 +102,11 @@ impl Profile {
             offsets_partitions,
             sizes: if many { LARGE } else { random.pick(&[SMALL, MEDIUM]) },
             block_bytes: random.pick(&[512, 4096]),
-            chaos: random.between(5, 60) * SECOND,
+            chaos: random.between(length.chaos / 4, length.chaos),
+            chaos_steps: random.between(length.steps / 4, length.steps),
             disk: disk(random),
             network: network(random),
-            faults: faults(random),
+            faults: faults(random, length),
             clients,
             turn_delay_max: random.pick(&[20, 200, 5 * MS]),
         }
@@ -114,7 +117,7 @@ impl Profile {
     pub(crate) fn patience(&self) -> u64 {
         let ClientProfile { session_timeout, rebalance_timeout, request_timeout, .. } =
             self.clients;
-        6 * (session_timeout + rebalance_timeout + request_timeout) + 60 * SECOND
+        8 * (session_timeout + rebalance_timeout + request_timeout) + 60 * SECOND
     }
 }
 
@@ -135,21 +138,48 @@ const LARGE: LogSizes = LogSizes {
     open_bytes_max: 1 << 20,
 };
 
-fn clients(random: &mut Random) -> ClientProfile {
-    let crowd = random.chance(0.01);
-    let session_timeout = random.pick(&[6, 10, 30]) * SECOND;
+/// Most runs are short: what goes wrong mostly does so soon, and more seeds see more.
+#[derive(Debug, Clone, Copy)]
+struct Length {
+    chaos: u64,
+    steps: u64,
+    /// All timeouts of clients are so many times as long as they may be.
+    timeouts: u64,
+    members: [u32; 4],
+}
+
+const SHORT: Length =
+    Length { chaos: 20 * SECOND, steps: 5_000, timeouts: 1, members: [0, 2, 4, 8] };
+const LONG: Length =
+    Length { chaos: 60 * SECOND, steps: 100_000, timeouts: 6, members: [0, 4, 12, 30] };
+const CROWD: Length =
+    Length { chaos: 60 * SECOND, steps: 300_000, timeouts: 6, members: [100, 300, 1_000, 2_000] };
+
+fn length(random: &mut Random) -> Length {
+    match random.below(1_000) {
+        0 => CROWD,
+        1..=20 => LONG,
+        _ => SHORT,
+    }
+}
+
+fn clients(random: &mut Random, length: Length) -> ClientProfile {
+    let session_timeout = length.timeouts * random.pick(&[SECOND, 2 * SECOND, 5 * SECOND]);
+    let heartbeat_interval = session_timeout / random.between(3, 6);
     ClientProfile {
         groups: random.between(1, 5) as u32,
-        members: if crowd { 1_000 } else { random.pick(&[0, 4, 12, 30]) as u32 },
-        committers: random.between(1, 6) as u32,
+        members: random.pick(&length.members),
+        committers: random.between(1, 4) as u32,
         admins: random.between(0, 2) as u32,
         readers: random.between(0, 2) as u32,
         hostile: random.pick(&[0, 0, 2]),
-        churn_every: random.pick(&[300 * MS, 2 * SECOND, 20 * SECOND]),
+        churn_every: random.pick(&[100 * MS, SECOND, 10 * SECOND]),
         session_timeout,
-        heartbeat_interval: session_timeout / random.between(3, 6),
-        rebalance_timeout: random.pick(&[5, 15, 60]) * SECOND,
-        request_timeout: random.pick(&[5, 15]) * SECOND,
+        heartbeat_interval,
+        // Members of classic groups learn of a rebalance by their next heartbeat.
+        rebalance_timeout: 2 * heartbeat_interval
+            + length.timeouts * random.pick(&[SECOND, 3 * SECOND]),
+        request_timeout: length.timeouts * random.pick(&[SECOND, 3 * SECOND]),
         pause_max: random.pick(&[MS, 20 * MS, 500 * MS]),
     }
 }
@@ -167,6 +197,7 @@ fn configs(random: &mut Random, clients: &ClientProfile, offsets_partitions: u32
         ("log.cleaner.min.cleanable.ratio", dirty_ratio.to_owned()),
         ("log.cleaner.delete.retention.ms", delete_retention.to_string()),
         ("log.cleaner.backoff.ms", "100".to_owned()),
+        ("offsets.retention.check.interval.ms", "1000".to_owned()),
         ("group.consumer.min.session.timeout.ms", "1000".to_owned()),
         ("group.consumer.session.timeout.ms", session.to_string()),
         ("group.consumer.min.heartbeat.interval.ms", "100".to_owned()),
@@ -190,7 +221,7 @@ fn disk(random: &mut Random) -> DiskProfile {
         delay_max: random.pick(&[300, 5 * MS, 100 * MS]),
         slow_chance: random.pick(&[0.0, 0.001, 0.02]),
         slow: random.pick(&[100 * MS, 3 * SECOND]),
-        write_error_chance: if errors { 0.0005 } else { 0.0 },
+        write_error_chance: if errors { 0.002 } else { 0.0 },
         read_error_chance: if errors { 0.01 } else { 0.0 },
         crash: CrashFaults {
             torn: random.pick(&[0.1, 0.5, 0.9]),
@@ -212,9 +243,9 @@ fn network(random: &mut Random) -> NetworkProfile {
     }
 }
 
-fn faults(random: &mut Random) -> FaultProfile {
+fn faults(random: &mut Random, length: Length) -> FaultProfile {
     FaultProfile {
-        every: random.pick(&[SECOND, 5 * SECOND, 20 * SECOND]),
+        every: length.timeouts * random.pick(&[200 * MS, SECOND, 3 * SECOND]),
         kill: random.between(0, 3),
         power_loss: random.between(1, 4),
         clean_stop: random.between(0, 2),

@@ -1,5 +1,6 @@
 //! One seed, from its beginning to what came of it.
 
+use crate::coverage::Coverage;
 use crate::plant::Plant;
 use crate::world::World;
 use std::cell::RefCell;
@@ -43,6 +44,7 @@ pub struct Outcome {
     pub images: u64,
     /// A start was refused for a write that had gone astray: that ends a run, and is as it should be.
     pub refused: bool,
+    pub coverage: Coverage,
 }
 
 /// Runs a seed. A panic, of the server or of the simulator, is a violation.
@@ -69,6 +71,7 @@ pub fn run(seed: u64, options: Options) -> Outcome {
         starts: world.process.life,
         images: world.images,
         refused: world.refused,
+        coverage: world.take_coverage(),
     }
 }
 

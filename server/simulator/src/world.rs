@@ -3,13 +3,14 @@
 use crate::client::{
     Admin, Committer, Founder, Hostile, MemberSeat, Raw, RawSeat, Reader, TopicPlan, seat_members,
 };
+use crate::coverage::{Coverage, Seen};
 use crate::disk::Disk;
 use crate::happening::{Crash, Happening};
 use crate::judge::Judge;
 use crate::net::Network;
 use crate::plant::Plant;
 use crate::process::Process;
-use crate::profile::{DiskProfile, Profile, SECOND};
+use crate::profile::{DiskProfile, MS, Profile, SECOND};
 use crate::queue::Queue;
 use crate::random::{Random, Salt};
 use crate::run::Options;
@@ -46,6 +47,7 @@ pub(crate) struct World {
     pub(crate) faults: Random,
     pub(crate) ids: Random,
     pub(crate) judge: Judge,
+    pub(crate) coverage: Coverage,
     pub(crate) plant: Option<Plant>,
     pub(crate) violation: Option<String>,
     /// A start was refused, as it had to be.
@@ -78,7 +80,13 @@ enum Phase {
 /// What a device writes whole, whatever block size the server is told.
 const TORN_BLOCK_BYTES: usize = 512;
 
-const CHECK_EVERY: u64 = SECOND;
+/// How long a server is away at the most that crashed.
+const START_MAX: u64 = 5 * SECOND;
+
+/// Raw clients do little more once all goes well.
+const CALM_PAUSE_MAX: u64 = 2 * SECOND;
+
+const CHECK_EVERY: u64 = 200 * MS;
 
 impl World {
     /// # Panics
@@ -114,6 +122,7 @@ impl World {
             faults: of(Salt::Faults),
             ids: of(Salt::Ids),
             judge: Judge::default(),
+            coverage: Coverage::default(),
             plant,
             violation: None,
             refused: false,
@@ -265,6 +274,7 @@ impl World {
         let drawn = self.faults.below(sum);
         if drawn < faults.disk_full {
             self.note(format_args!("the disk is full"));
+            self.coverage.saw(Seen::FullDisk);
             self.process.disk_is_full = true;
             let pause = self.faults.between(0, 10 * SECOND);
             self.queue.after(pause, Happening::RoomAgain);
@@ -286,11 +296,14 @@ impl World {
         self.queue.after(CHECK_EVERY, Happening::Check);
         let now = self.queue.now();
         match self.phase {
-            Phase::Chaos(until) if now >= until => self.calm_down(),
+            Phase::Chaos(until) if now >= until || self.steps >= self.profile.chaos_steps => {
+                self.calm_down();
+            }
             Phase::Calm(until) => self.check_calm(until),
             Phase::Resting => {
                 if self.clients.iter().all(|client| !client.waits) && self.process.is_up() {
                     self.phase = Phase::Last;
+                    self.calm_since = None;
                     self.crash(Crash::PowerLoss);
                 }
             }
@@ -303,14 +316,18 @@ impl World {
         let now = self.queue.now();
         self.phase = Phase::Calm(now + self.profile.patience());
         self.network.calm();
+        let clients = &mut self.profile.clients;
+        clients.pause_max = clients.pause_max.max(CALM_PAUSE_MAX);
         self.process.disk_is_full = false;
+        let slow = self.profile.disk.slow;
         let disk = &mut self.profile.disk;
         disk.delay_max = disk.delay_max.min(5_000);
         (disk.slow_chance, disk.write_error_chance, disk.read_error_chance) = (0.0, 0.0, 0.0);
         self.profile.disk.crash.misdirected = 0.0;
         // What was under way may still suffer from what was before.
         let clients = &self.profile.clients;
-        self.calm_since = Some(now + clients.request_timeout + clients.rebalance_timeout);
+        let clients = clients.request_timeout + clients.rebalance_timeout;
+        self.calm_since = Some(now + clients + 2 * slow + START_MAX);
     }
 
     fn check_calm(&mut self, until: u64) {

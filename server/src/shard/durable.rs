@@ -53,6 +53,12 @@ impl GroupLog {
         progress.accepted() == progress.flushed()
     }
 
+    /// Whether no request may be handled now: too much waits for the disk, or what a start found is
+    /// not durable yet, of which answers would tell.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.log.is_full() || !self.log.is_recovered()
+    }
+
     pub(crate) fn handle<'r>(
         &mut self,
         now: i64,

@@ -16,6 +16,12 @@ use std::collections::BTreeSet;
 /// What is committed: an offset, for all partitions, or none.
 type State = Option<i64>;
 
+/// The last that tells how long offsets are kept.
+const VERSION_WITH_RETENTION: i16 = 4;
+
+/// In all the metadata of one commit: with more the smallest logs could not take it.
+const METADATA_BYTES_MAX: u64 = 40_000;
+
 #[derive(Debug)]
 pub(crate) struct Committer {
     group: String,
@@ -24,6 +30,10 @@ pub(crate) struct Committer {
     next: i64,
     /// What the server may hold.
     possible: BTreeSet<State>,
+    /// What of that may go by itself, for it was committed with a retention time.
+    expiring: BTreeSet<State>,
+    /// How often something did.
+    expired: u64,
     doing: Doing,
 }
 
@@ -50,6 +60,8 @@ impl Committer {
             topics,
             next: 0,
             possible: [None].into(),
+            expiring: BTreeSet::new(),
+            expired: 0,
             doing: Doing::Nothing,
         }
     }
@@ -58,20 +70,36 @@ impl Committer {
         &self.group
     }
 
+    /// How often an offset was gone by itself.
+    pub(crate) fn expired(&self) -> u64 {
+        self.expired
+    }
+
     /// What came to be: all partitions have this.
     ///
     /// # Errors
     /// That cannot be.
     pub(crate) fn check(&self, found: &[State]) -> Result<(), String> {
-        let expected: i32 = self.topics.iter().map(|(_, partitions)| partitions).sum();
         let first = found.first().copied().flatten();
-        if found.iter().any(|state| *state != first) || found.len() as i32 != expected {
+        let is_whole = found.len() as u64 == self.partitions();
+        if found.iter().any(|state| *state != first) || !is_whole {
             return Err(format!("{} is half there: {found:?}", self.group));
         }
-        match self.possible.contains(&first) {
+        match self.possible.contains(&first) || first.is_none() && self.may_be_gone() {
             true => Ok(()),
             false => Err(format!("{} has {first:?}, possible is {:?}", self.group, self.possible)),
         }
+    }
+
+    fn may_be_gone(&self) -> bool {
+        self.possible.contains(&None) || !self.possible.is_disjoint(&self.expiring)
+    }
+
+    /// It is known what the server holds.
+    fn learn(&mut self, state: State) {
+        self.expired += u64::from(state.is_none() && !self.possible.contains(&None));
+        self.possible = [state].into();
+        self.expiring.retain(|expiring| *expiring == state);
     }
 
     /// The places that it commits to, in order.
@@ -79,6 +107,10 @@ impl Committer {
         self.topics
             .iter()
             .flat_map(|(name, partitions)| (0..*partitions).map(move |at| (name.as_str(), at)))
+    }
+
+    fn partitions(&self) -> u64 {
+        self.topics.iter().map(|(_, partitions)| u64::from(partitions.unsigned_abs())).sum()
     }
 
     pub(super) fn wish(&mut self, around: &mut Surroundings<'_>) -> Wish {
@@ -148,7 +180,7 @@ impl Committer {
     ) -> Result<(), String> {
         let codes = response.topics.iter().flat_map(|topic| &topic.partitions);
         match one_code(codes.map(|partition| partition.error_code))? {
-            0 => self.possible = [Some(offset)].into(),
+            0 => self.learn(Some(offset)),
             code if is_passing(code) => {}
             code => return Err(format!("a commit is refused with {code}")),
         }
@@ -174,7 +206,7 @@ impl Committer {
         let states: Vec<State> =
             found.iter().map(|(_, offset)| Some(*offset).filter(|offset| *offset >= 0)).collect();
         self.check(&states)?;
-        self.possible = [states.first().copied().flatten()].into();
+        self.learn(states.first().copied().flatten());
         Ok(())
     }
 
@@ -189,12 +221,12 @@ impl Committer {
 
     fn deleted(&mut self, code: i16) -> Result<(), String> {
         match code {
-            0 => self.possible = [None].into(),
+            0 => self.known_gone(),
             code if code == ErrorCode::GroupIdNotFound.code() => {
-                if !self.possible.contains(&None) {
+                if !self.may_be_gone() {
                     return Err("the group is not there".to_owned());
                 }
-                self.possible = [None].into();
+                self.learn(None);
             }
             code if is_passing(code) => {}
             code => return Err(format!("a deletion is refused with {code}")),
@@ -202,8 +234,19 @@ impl Committer {
         Ok(())
     }
 
-    fn commit(&self, offset: i64, random: &mut Random) -> (i16, Request<'static>) {
-        let len = random.skewed(0, 4_000) as usize;
+    fn known_gone(&mut self) {
+        self.possible = [None].into();
+        self.expiring.clear();
+    }
+
+    fn commit(&mut self, offset: i64, random: &mut Random) -> (i16, Request<'static>) {
+        let expires = random.chance(0.05);
+        let version = if expires { VERSION_WITH_RETENTION } else { random.between(2, 9) as i16 };
+        if expires {
+            self.expiring.insert(Some(offset));
+        }
+        let retention_time_ms = if expires { random.pick(&[1, 500]) } else { -1 };
+        let len = random.skewed(0, 4_000.min(METADATA_BYTES_MAX / self.partitions())) as usize;
         let partition = |index| OffsetCommitRequestPartition {
             partition_index: index,
             committed_offset: offset,
@@ -218,9 +261,10 @@ impl Committer {
         let request = OffsetCommitRequest {
             group_id: self.group.clone().into(),
             topics: self.topics.iter().map(topic).collect(),
+            retention_time_ms,
             ..Default::default()
         };
-        (random.between(2, 9) as i16, request.into())
+        (version, request.into())
     }
 
     fn fetch(&self, random: &mut Random) -> (i16, Request<'static>) {

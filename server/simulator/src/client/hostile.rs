@@ -1,5 +1,6 @@
 //! Clients that send what no client sends.
 
+use crate::coverage::Seen;
 use crate::net::Owner;
 use crate::random::Random;
 use crate::world::World;
@@ -26,6 +27,7 @@ impl World {
         self.clients[client as usize].link = Some(link);
         let bytes = garbage(&mut self.client_random);
         self.note(format_args!("client {client} sends {} bytes of garbage", bytes.len()));
+        self.coverage.saw(Seen::Garbage);
         self.network.send(&mut self.queue, link, bytes);
         self.arm_client(client);
     }

@@ -1,6 +1,7 @@
 //! What clients do with connections: requests out, answers in, and all the ways in which a
 //! connection ends.
 
+use crate::coverage::Seen;
 use crate::happening::{Crash, Happening};
 use crate::net::{Asked, LinkId, Owner};
 use crate::world::World;
@@ -69,6 +70,7 @@ impl World {
             let (api, owner) = (asked.api, link.owner);
             self.violate(format_args!("no answer to {owner:?}, API {api}, #{correlation}"));
         }
+        self.coverage.saw(Seen::TimedOut);
         self.end_link(id, Some(correlation));
     }
 

@@ -37,6 +37,9 @@ pub(crate) struct MemberSeat {
     random: Random,
     /// The timer that is meant; others are from before.
     armed: u64,
+    /// In which life of the server it started, and when.
+    started_in: u32,
+    started_at: u64,
 }
 
 const APIS: [(ApiKey, VersionRange); 8] = [
@@ -77,9 +80,18 @@ pub(crate) fn seat_members(
             versions: versions(),
             random: random.fork(),
             armed: u64::MAX,
+            started_in: 0,
+            started_at: 0,
         });
     }
     (groups.iter().map(|plan| Group::of(plan, topics)).collect(), seats)
+}
+
+const GROUP_PREFIX: &str = "group-";
+
+/// The group of members that has this id.
+pub(crate) fn member_group(id: &str) -> Option<GroupIndex> {
+    id.strip_prefix(GROUP_PREFIX)?.parse().ok().map(GroupIndex)
 }
 
 fn text(text: String) -> StrBytes {
@@ -94,7 +106,7 @@ fn group(index: u32, profile: &ClientProfile, topics: &Topics, random: &mut Rand
     let micros = Duration::from_micros;
     GroupPlan {
         index: GroupIndex(index),
-        id: text(format!("group-{index}")),
+        id: text(format!("{GROUP_PREFIX}{index}")),
         protocol: protocol(&subscribed, topics, random),
         subscription: Subscription::Topics(subscribed),
         session_timeout: micros(profile.session_timeout),
@@ -135,7 +147,7 @@ fn workload(random: &mut Random) -> Workload {
         (rate > 0.0).then(|| Load { rate: Some(rate), in_flight: 1, partitions: 0 })
     };
     Workload {
-        commit: load(&[0.0, 0.5, 2.0, 10.0]),
+        commit: load(&[0.0, 0.5, 2.0]),
         fetch: load(&[0.0, 0.2, 1.0]),
         heartbeat: load(&[0.0, 0.0, 1.0]),
     }
@@ -158,6 +170,7 @@ impl World {
             return;
         }
         seat.life += 1;
+        (seat.started_in, seat.started_at) = (self.process.life, self.queue.now());
         self.hang_up_all(index);
         self.note(format_args!("member {index} starts"));
         self.with_member(index, Member::start);
@@ -240,7 +253,10 @@ impl World {
         };
         call(&mut seat.member, &mut context, &mut output);
         for event in &output.events {
-            if let EventKind::Failed { reason } = &event.kind {
+            if let EventKind::Failed { reason } = &event.kind
+                && !self.may_be_fenced(index, reason)
+                && !self.may_be_forgotten(index, reason)
+            {
                 self.violate(format_args!("member {index} cannot go on: {reason}"));
             }
             self.judge_event(event);
@@ -252,6 +268,23 @@ impl World {
             self.hang_up_all(index);
         }
         self.arm_member(index);
+    }
+
+    /// As in Kafka, a static member that joins while a rebalance is prepared gets its new id before
+    /// that is durable; after a restart of the server the former one holds.
+    fn may_be_fenced(&self, index: u32, reason: &str) -> bool {
+        let seat = &self.members[index as usize];
+        let is_static = seat.member.plan().instance_id.is_some();
+        is_static && reason.contains("FENCED_INSTANCE_ID") && seat.started_in < self.process.life
+    }
+
+    /// As in Kafka, a group that is empty goes with its last offset; a member that does not know yet
+    /// that its session ended finds no group any more.
+    fn may_be_forgotten(&self, index: u32, reason: &str) -> bool {
+        let seat = &self.members[index as usize];
+        let group = seat.member.plan().group.id.as_str();
+        reason.contains("GROUP_ID_NOT_FOUND")
+            && self.judge.facts.went_since(group, seat.started_at)
     }
 
     fn send_for_member(&mut self, index: u32, outgoing: Outgoing) {
@@ -311,10 +344,11 @@ impl World {
         }
     }
 
-    /// Members that run, and are not as they should be.
+    /// Members that run, and are not as they should be. One that failed was judged when it did.
     pub(crate) fn unsettled(&self) -> Vec<(u32, State)> {
         let seats = self.members.iter().enumerate();
         let states = seats.map(|(index, seat)| (index as u32, seat.member.state()));
-        states.filter(|(_, state)| !matches!(state, State::Down | State::Stable)).collect()
+        let settled = |state: &State| matches!(state, State::Down | State::Failed | State::Stable);
+        states.filter(|(_, state)| !settled(state)).collect()
     }
 }

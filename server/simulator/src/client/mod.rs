@@ -13,6 +13,6 @@ pub(crate) use admin::Admin;
 pub(crate) use committer::Committer;
 pub(crate) use founder::{Founder, TopicPlan};
 pub(crate) use hostile::Hostile;
-pub(crate) use members::{MemberSeat, seat_members};
+pub(crate) use members::{MemberSeat, member_group, seat_members};
 pub(crate) use raw::{Raw, RawSeat, Surroundings, Wish, read_response};
 pub(crate) use reader::{Reader, each_batch};

@@ -35,7 +35,7 @@ impl Reader {
             ..Default::default()
         };
         let request = FetchRequest {
-            max_wait_ms: around.random.pick(&[0, 100, 1_000]),
+            max_wait_ms: around.random.pick(&[0, 100, 500]),
             min_bytes: around.random.pick(&[1, 1, 10_000]),
             topics: vec![topic],
             ..Default::default()

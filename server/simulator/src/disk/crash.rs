@@ -2,6 +2,7 @@
 
 use super::Disk;
 use super::file::{Change, What};
+use crate::coverage::{Coverage, Seen};
 use crate::happening::Crash;
 use crate::random::Random;
 
@@ -27,26 +28,33 @@ enum Fate {
 }
 
 impl Disk {
-    /// Ends all that is under way. Gives how many writes went where they should not.
-    pub(crate) fn crash(&mut self, how: Crash, faults: &CrashFaults, random: &mut Random) -> u32 {
-        let mut misdirected = 0;
+    /// Ends all that is under way.
+    pub(crate) fn crash(
+        &mut self,
+        how: Crash,
+        faults: &CrashFaults,
+        random: &mut Random,
+        coverage: &mut Coverage,
+    ) {
         for (path, inode) in std::mem::take(&mut self.removed) {
             if how == Crash::PowerLoss && random.chance(0.5) {
                 self.names.entry(path).or_insert(inode);
+                coverage.saw(Seen::FileBack);
             }
         }
         let named: Vec<usize> = self.names.values().map(|inode| inode.0).collect();
         for at in named {
             let pending = std::mem::take(&mut self.files[at].pending);
             for change in pending {
-                misdirected += match how {
-                    Crash::Kill => self.survive_kill(at, change, faults, random),
-                    Crash::PowerLoss => self.survive_power_loss(at, change, faults, random),
-                };
+                match how {
+                    Crash::Kill => self.survive_kill(at, change, faults, random, coverage),
+                    Crash::PowerLoss => {
+                        self.survive_power_loss(at, change, faults, random, coverage);
+                    }
+                }
             }
             self.files[at].see_again();
         }
-        misdirected
     }
 
     /// What a process wrote stays, unless it was under way.
@@ -56,23 +64,18 @@ impl Disk {
         change: Change,
         faults: &CrashFaults,
         random: &mut Random,
-    ) -> u32 {
+        coverage: &mut Coverage,
+    ) {
         if change.done {
-            self.files[at].pending.push(change);
-            return 0;
+            return self.files[at].pending.push(change);
         }
-        let (pieces, _) = self.pieces(
-            change.what,
-            &CrashFaults { damaged: 0.0, misdirected: 0.0, ..*faults },
-            random,
-        );
-        for what in pieces {
+        let faults = &CrashFaults { damaged: 0.0, misdirected: 0.0, ..*faults };
+        for what in self.pieces(change.what, faults, random, coverage) {
             match faults.direct {
                 true => what.apply(&mut self.files[at].durable),
                 false => self.files[at].pending.push(Change { id: change.id, what, done: true }),
             }
         }
-        0
     }
 
     fn survive_power_loss(
@@ -81,35 +84,55 @@ impl Disk {
         change: Change,
         faults: &CrashFaults,
         random: &mut Random,
-    ) -> u32 {
-        let (pieces, misdirected) = self.pieces(change.what, faults, random);
+        coverage: &mut Coverage,
+    ) {
+        let pieces = self.pieces(change.what, faults, random, coverage);
         pieces.iter().for_each(|what| what.apply(&mut self.files[at].durable));
-        misdirected
     }
 
     /// What of a change takes place.
-    fn pieces(&self, what: What, faults: &CrashFaults, random: &mut Random) -> (Vec<What>, u32) {
+    fn pieces(
+        &self,
+        what: What,
+        faults: &CrashFaults,
+        random: &mut Random,
+        coverage: &mut Coverage,
+    ) -> Vec<What> {
         let (offset, mut data) = match what {
-            What::Truncate { .. } if random.chance(0.5) => return (vec![what], 0),
-            What::Truncate { .. } => return (Vec::new(), 0),
+            What::Truncate { .. } if random.chance(0.5) => return vec![what],
+            What::Truncate { .. } => return Vec::new(),
             What::Write { offset, data } => (offset, data),
         };
         let block = self.block_bytes;
-        match fate(faults, random) {
-            Fate::Kept => (vec![What::Write { offset, data }], 0),
-            Fate::Lost => (Vec::new(), 0),
-            Fate::Torn => (torn(offset, &data, block, random), 0),
+        let fate = fate(faults, random);
+        fate.seen().into_iter().for_each(|seen| coverage.saw(seen));
+        match fate {
+            Fate::Kept => vec![What::Write { offset, data }],
+            Fate::Lost => Vec::new(),
+            Fate::Torn => torn(offset, &data, block, random),
             Fate::Damaged => {
                 let at = random.below(data.len().div_ceil(block) as u64) as usize * block;
                 let end = (at + block).min(data.len());
                 let garbage = random.bytes(end - at);
                 data[at..end].copy_from_slice(&garbage);
-                (vec![What::Write { offset, data }], 0)
+                vec![What::Write { offset, data }]
             }
             Fate::Misdirected => {
                 let away = random.between(1, 64) * block as u64;
-                (vec![What::Write { offset: offset + away, data }], 1)
+                vec![What::Write { offset: offset + away, data }]
             }
+        }
+    }
+}
+
+impl Fate {
+    fn seen(&self) -> Option<Seen> {
+        match self {
+            Self::Kept => None,
+            Self::Lost => Some(Seen::LostWrite),
+            Self::Torn => Some(Seen::TornWrite),
+            Self::Damaged => Some(Seen::DamagedWrite),
+            Self::Misdirected => Some(Seen::MisdirectedWrite),
         }
     }
 }

@@ -97,6 +97,11 @@ impl Disk {
         self.files[inode.0].durable.len() as u64
     }
 
+    /// Whether a file of this name is in some directory.
+    pub(crate) fn has_file(&self, name: &str) -> bool {
+        self.names.keys().any(|path| path.ends_with(name))
+    }
+
     /// What takes the place of another file of that name, as in POSIX.
     pub(crate) fn rename(&mut self, from: &Path, to: &Path) {
         if let Some(inode) = self.names.remove(from) {

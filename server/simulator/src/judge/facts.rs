@@ -1,6 +1,7 @@
 //! What was durable at some time, as read back from the simulated disk; and what answers tell, which
 //! has to be among it when they leave.
 
+use crate::coverage::{Coverage, Seen};
 use crate::client::{each_batch, read_response};
 use crate::net::Asked;
 use crate::world::World;
@@ -22,6 +23,10 @@ pub(crate) struct Facts {
     known: BTreeSet<u64>,
     /// When a group, or what is left of it, was last known to go.
     gone: BTreeMap<String, u64>,
+    /// The groups that went since somebody asked.
+    ended: Vec<String>,
+    /// What became durable, counted.
+    pub(super) coverage: Coverage,
 }
 
 /// One thing that an answer may tell.
@@ -39,6 +44,14 @@ impl Facts {
         if let Some(fact) = Fact::of(record) {
             self.add(&fact);
         }
+        match record {
+            GroupRecord::OffsetCommit(_, Some(_)) => self.coverage.saw(Seen::Committed),
+            GroupRecord::GroupMetadata(_, None) | GroupRecord::ConsumerGroupMetadata(_, None) => {
+                self.coverage.saw(Seen::GroupDeleted);
+                self.ended.push(record.group_id().to_owned());
+            }
+            _ => {}
+        }
         if record.is_tombstone() {
             self.gone.insert(record.group_id().to_owned(), now);
         }
@@ -47,14 +60,27 @@ impl Facts {
     /// Records of the cluster became durable.
     pub(super) fn cluster_record(&mut self, record: &ClusterRecord<'_>) {
         match record {
-            ClusterRecord::Topic(key, Some(_)) => self.add(&Fact::Topic { id: key.topic_id }),
+            ClusterRecord::Topic(key, Some(_)) => {
+                self.coverage.saw(Seen::TopicCreated);
+                self.add(&Fact::Topic { id: key.topic_id });
+            }
             ClusterRecord::Config(key, value) => {
                 let value = value.as_ref().map(|value| &*value.value);
                 let (resource, name) = (key.resource_type, &*key.resource_name);
                 self.add(&Fact::Config { resource, name, key: &key.name, value });
             }
-            ClusterRecord::Topic(_, None) | ClusterRecord::ProducerIds(..) => {}
+            ClusterRecord::Topic(_, None) => self.coverage.saw(Seen::TopicDeleted),
+            ClusterRecord::ProducerIds(..) => {}
         }
+    }
+
+    pub(super) fn take_ended(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// Whether a group was deleted, or what is left of it, since some time.
+    pub(crate) fn went_since(&self, group: &str, time: u64) -> bool {
+        self.gone.get(group).is_some_and(|at| *at >= time)
     }
 
     fn add(&mut self, fact: &Fact<'_>) {
@@ -137,10 +163,19 @@ impl World {
         let Ok(request) = request else {
             return self.violate(format_args!("an answer to a request that cannot be read"));
         };
+        if has_records(&response) {
+            self.coverage.saw(Seen::OffsetsRead);
+        }
         if let Err(what) = self.judge.facts.judge(asked, &request, &response) {
             self.violate(format_args!("told before it is durable: {what}"));
         }
     }
+}
+
+fn has_records(response: &Response<'_>) -> bool {
+    let Response::Fetch(response) = response else { return false };
+    let mut partitions = response.responses.iter().flat_map(|topic| &topic.partitions);
+    partitions.any(|partition| partition.records.as_ref().is_some_and(|it| !it.is_empty()))
 }
 
 impl Facts {

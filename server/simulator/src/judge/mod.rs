@@ -16,9 +16,11 @@ pub(crate) use facts::Facts;
 pub(crate) use owners::Owners;
 pub(crate) use shadow::Shadow;
 
+use crate::client::{Raw, member_group};
+use crate::coverage::{Coverage, Seen};
 use crate::world::World;
 use loadgen::check::Checker;
-use loadgen::event::Event;
+use loadgen::event::{Event, EventKind, OBSERVER, Stop};
 use loadgen::history::Group;
 use loadgen::time::Time;
 use std::fmt;
@@ -33,7 +35,7 @@ const LOOK_EVERY: u64 = 64;
 
 #[derive(Default)]
 pub(crate) struct Judge {
-    facts: Facts,
+    pub(crate) facts: Facts,
     shadows: Vec<Shadow>,
     checker: Checker,
     owners: Owners,
@@ -49,7 +51,30 @@ impl Judge {
     }
 }
 
+fn seen(event: &EventKind) -> Option<Seen> {
+    match event {
+        EventKind::Joined { .. } => Some(Seen::Joined),
+        EventKind::Assigned { .. } => Some(Seen::Rebalanced),
+        EventKind::Fenced { .. } => Some(Seen::Fenced),
+        EventKind::Stopped { how: Stop::Crash } => Some(Seen::MemberCrash),
+        _ => None,
+    }
+}
+
 impl World {
+    /// All that happened, counted.
+    pub(crate) fn take_coverage(&mut self) -> Coverage {
+        let mut coverage = std::mem::take(&mut self.coverage);
+        coverage += &self.network.coverage;
+        coverage += &self.judge.facts.coverage;
+        for seat in &self.clients {
+            if let Raw::Committer(committer) = &seat.raw {
+                coverage.add(Seen::OffsetsExpired, committer.expired());
+            }
+        }
+        coverage
+    }
+
     /// Notes the first violation; the run ends with it.
     pub(crate) fn violate(&mut self, what: fmt::Arguments<'_>) {
         if self.violation.is_none() {
@@ -60,6 +85,9 @@ impl World {
 
     /// What a member tells.
     pub(crate) fn judge_event(&mut self, event: &Event) {
+        if let Some(seen) = seen(&event.kind) {
+            self.coverage.saw(seen);
+        }
         self.judge.owners.observe(event);
         self.judge.checker.observe(event);
         let found = self.judge.checker.found();
@@ -69,6 +97,17 @@ impl World {
                 first.rule, first.group, first.what, first.events
             );
             self.violate(format_args!("{what}"));
+        }
+    }
+
+    /// Groups that were empty are gone, and begin anew with the next member.
+    pub(super) fn judge_ended_groups(&mut self) {
+        let at = Time::from_micros(self.queue.now());
+        for id in self.judge.facts.take_ended() {
+            if let Some(group) = member_group(&id) {
+                let kind = EventKind::GroupDeleted { sent: at };
+                self.judge_event(&Event { at, group, member: OBSERVER, kind });
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 //! the simulated disk. It must be what the shard itself has, and what a start finds.
 
 use super::Facts;
+use crate::coverage::Seen;
 use crate::process::OpenFile;
 use crate::world::World;
 use muster::cluster::{BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, TOPIC_RESOURCE};
@@ -177,6 +178,7 @@ impl World {
             let path = file.path.display();
             self.violate(format_args!("a block at {offset} of {path} cannot be read: {error}"));
         }
+        self.judge_ended_groups();
     }
 
     /// A sync is done: what a start found is durable.
@@ -191,10 +193,12 @@ impl World {
         if let Err(error) = learned.and_then(|()| shadow.apply(&block)) {
             self.violate(format_args!("a block that was found cannot be read: {error}"));
         }
+        self.judge_ended_groups();
     }
 
     /// Whether a shard has what its log says, when nothing is on its way.
     pub(super) fn judge_live_state(&mut self, number: u32) {
+        self.coverage.saw(Seen::LiveCompared);
         let shard = self.process.seats[number as usize].shard.inspect();
         let live = bytes_of(&shard.durable_records());
         let log = self.judge.shadows[number as usize].records();
@@ -231,6 +235,7 @@ impl World {
         while self.judge.shadows.len() < started.len() {
             self.judge.shadows.push(Shadow::new(&self.config));
         }
+        self.coverage.saw(Seen::StartCompared);
         for (number, (shard, _)) in started.iter().enumerate() {
             let found = shard.inspect().progress().accepted();
             if let Err(what) = self.judge_found(number, shard, found) {
@@ -268,6 +273,7 @@ impl World {
             let applied = learned.and_then(|()| shadow.apply(&block));
             assert!(applied.is_ok(), "it was applied to a copy before");
         }
+        self.judge_ended_groups();
         let mut before: Vec<_> = self.judge.shadows.iter().flat_map(Shadow::records).collect();
         let mut after = Vec::new();
         let mut shadows = Vec::new();

@@ -5,6 +5,7 @@ mod link;
 
 pub(crate) use link::{Asked, Link, LinkId, Owner};
 
+use crate::coverage::{Coverage, Seen};
 use crate::happening::Happening;
 use crate::profile::NetworkProfile;
 use crate::queue::Queue;
@@ -15,11 +16,13 @@ pub(crate) struct Network {
     pub(crate) profile: NetworkProfile,
     random: Random,
     next_correlation: i32,
+    pub(crate) coverage: Coverage,
 }
 
 impl Network {
     pub(crate) fn new(profile: NetworkProfile, random: Random) -> Self {
-        Self { links: Vec::new(), profile, random, next_correlation: 0 }
+        let coverage = Coverage::default();
+        Self { links: Vec::new(), profile, random, next_correlation: 0, coverage }
     }
 
     pub(crate) fn link(&self, id: LinkId) -> &Link {
@@ -38,6 +41,7 @@ impl Network {
     pub(crate) fn connect(&mut self, queue: &mut Queue, owner: Owner, shard: u32) -> LinkId {
         let id = LinkId(self.links.len() as u32);
         let slow = self.random.chance(self.profile.slow_reader_chance);
+        self.coverage.add(Seen::SlowReader, u64::from(slow));
         let accepted = queue.now() + self.delay();
         self.links.push(Link::new(id, owner, shard, accepted, slow));
         queue.at(accepted, Happening::Connect { link: id });
@@ -56,6 +60,7 @@ impl Network {
             let at = self.random.between(1, rest.len() as u64 - 1) as usize;
             let tail = rest.split_off(at);
             self.send_piece(queue, id, rest);
+            self.coverage.saw(Seen::SplitFrame);
             rest = tail;
         }
         self.send_piece(queue, id, rest);
@@ -98,13 +103,18 @@ impl Network {
 
     /// Whether the connection breaks with this request.
     pub(crate) fn cuts(&mut self) -> bool {
-        self.random.chance(self.profile.cut_chance)
+        let cuts = self.random.chance(self.profile.cut_chance);
+        self.coverage.add(Seen::CutConnection, u64::from(cuts));
+        cuts
     }
 
     /// How late the server learns that a client is gone.
     pub(crate) fn end_delay(&mut self) -> u64 {
         match self.random.chance(self.profile.half_open_chance) {
-            true => self.random.between(0, 5_000_000),
+            true => {
+                self.coverage.saw(Seen::HalfOpen);
+                self.random.between(0, 5_000_000)
+            }
             false => 0,
         }
     }

@@ -2,9 +2,11 @@
 //! them on the ring. One that must not fail and does ends the process.
 
 use super::note_file;
+use crate::coverage::Seen;
 use crate::disk::Inode;
 use crate::happening::{Crash, Happening};
 use crate::world::World;
+use muster_storage::shard_log::ASIDE_FILE_NAME;
 use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
 use std::path::{Path, PathBuf};
 
@@ -94,6 +96,8 @@ impl World {
 
     fn rename(&mut self, shard: u32, from: &Path, to: &Path) {
         self.note(format_args!("shard {shard} renames {} {}", from.display(), to.display()));
+        let is_compacted = from.ends_with(ASIDE_FILE_NAME);
+        self.coverage.saw(if is_compacted { Seen::Compacted } else { Seen::Recycled });
         self.disk.rename(from, to);
         for seat in &mut self.process.seats {
             let renamed = seat.files.values_mut().filter(|file| file.path == from);
@@ -129,6 +133,9 @@ impl World {
     fn ends_at(&mut self, file: &OpenFile, doing: &Doing) -> u64 {
         let disk = &self.profile.disk;
         let slow = self.disk_random.chance(disk.slow_chance);
+        if slow {
+            self.coverage.saw(Seen::SlowOperation);
+        }
         let high = if slow { disk.slow } else { disk.delay_max };
         let at =
             self.queue.now() + self.disk_random.skewed(disk.delay_min, high.max(disk.delay_min));
@@ -147,6 +154,7 @@ impl World {
             if operation.file.mode != OpenMode::Aside || !self.process.disk_is_full {
                 return self.write_failed(&operation);
             }
+            self.coverage.saw(Seen::NoSpaceCompaction);
             let done = FileDone::NoSpace { token: operation.token };
             return self.file_told(operation.shard, done);
         }
@@ -161,6 +169,7 @@ impl World {
                 FileDone::Written { token, buffer }
             }
             Doing::Read { .. } if fails => {
+                self.coverage.saw(Seen::FailedRead);
                 FileDone::ReadFailed { token, reason: "simulated".into() }
             }
             Doing::Read { offset, len } => {
@@ -180,6 +189,8 @@ impl World {
     /// The reactor ends the process; what became of the write only the disk knows.
     fn write_failed(&mut self, operation: &Operation) {
         let Operation { shard, file, .. } = operation;
+        let full = self.process.disk_is_full;
+        self.coverage.saw(if full { Seen::NoSpaceWrite } else { Seen::FailedWrite });
         note_file(&mut self.trace, self.queue.now(), *shard, "fails to write", file);
         self.crash(Crash::Kill);
     }

@@ -1,6 +1,7 @@
 //! Starts, crashes and clean stops of the process.
 
 use super::{OpenFile, Process, Seat};
+use crate::coverage::Seen;
 use crate::disk::{Disk, Image};
 use crate::happening::{Crash, Happening};
 use crate::profile::SECOND;
@@ -12,6 +13,7 @@ use muster::placement::Placement;
 use muster::reshard::reshard;
 use muster::shard::{Common, LoadError, Loaded, Message, Shard, load};
 use muster_codec::Uuid;
+use muster_storage::shard_log::ASIDE_FILE_NAME;
 use muster_storage::{FileOp, OpenMode};
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +35,7 @@ impl World {
         }
         let shards = self.process_shards;
         let wanted = self.next_shards();
-        let misdirected = std::mem::take(&mut self.process.misdirected);
+        let wrote_astray = std::mem::take(&mut self.process.wrote_astray);
         self.process.life += 1;
         let (life, pending) = (self.process.life, self.disk.hash());
         self.note(format_args!("starts with {wanted} shards, life {life}, disk {pending:016x}"));
@@ -41,10 +43,11 @@ impl World {
             Ok(Some(started)) => self.begin_life(started),
             Ok(None) => {
                 self.note(format_args!("crashes while it writes the logs anew"));
+                self.coverage.saw(Seen::CrashInReshard);
                 let pause = self.faults.skewed(1_000, SECOND);
                 self.queue.after(pause, Happening::Start);
             }
-            Err(reason) if misdirected > 0 => {
+            Err(reason) if wrote_astray => {
                 self.note(format_args!("refused, for a write went astray: {reason}"));
                 self.refused = true;
             }
@@ -55,7 +58,22 @@ impl World {
     /// None if it was made to crash while it wrote the logs anew.
     fn start_from_disk(&mut self, shards: u32, wanted: u32) -> Result<Option<Started>, String> {
         let directory = tempfile::tempdir_in(scratch()).map_err(|error| error.to_string())?;
-        let path = directory.path();
+        let started = self.start_in(directory.path(), shards, wanted).map_err(|reason| {
+            // Its name is another one each time.
+            reason.replace(&*directory.path().to_string_lossy(), "")
+        })?;
+        if started.is_some() {
+            self.process.directory = Some(directory);
+        }
+        Ok(started)
+    }
+
+    fn start_in(
+        &mut self,
+        path: &Path,
+        shards: u32,
+        wanted: u32,
+    ) -> Result<Option<Started>, String> {
         self.disk.write_out(path).map_err(|error| error.to_string())?;
         if self.disk.has_leftovers(shards) {
             self.reshard_in(path, shards, shards)?;
@@ -76,13 +94,13 @@ impl World {
             self.disk.read_in(path).map_err(|error| error.to_string())?;
             started = self.load_all(path, wanted)?;
             self.judge_resharded(&started);
+            self.coverage.saw(Seen::Resharded);
             self.process_shards = wanted;
             if crashes {
                 self.disk.add_some(before, shards, &mut self.disk_random);
                 return Ok(None);
             }
         }
-        self.process.directory = Some(directory);
         Ok(Some(started))
     }
 
@@ -193,15 +211,33 @@ impl World {
             return;
         }
         self.note(format_args!("crashes: {how:?}"));
+        self.count_crash(how);
         self.judge_crash();
         self.end_process(how);
         let pause = self.faults.skewed(1_000, 3 * SECOND);
         self.queue.after(pause, Happening::Start);
     }
 
+    fn count_crash(&mut self, how: Crash) {
+        let kind = if how == Crash::Kill { Seen::Kill } else { Seen::PowerLoss };
+        self.coverage.saw(kind);
+        let progress = |seat: &Seat| seat.shard.inspect().progress();
+        let seats = &self.process.seats;
+        if seats.iter().map(progress).any(|it| it.flushed() == 0 && it.accepted() > 0) {
+            self.coverage.saw(Seen::CrashInRecovery);
+        } else if seats.iter().map(progress).any(|it| it.flushed() < it.submitted()) {
+            self.coverage.saw(Seen::CrashInFlush);
+        }
+        if self.disk.has_file(ASIDE_FILE_NAME) {
+            self.coverage.saw(Seen::CrashInCompaction);
+        }
+    }
+
     fn end_process(&mut self, how: Crash) {
         let faults = self.profile.disk.crash;
-        self.process.misdirected += self.disk.crash(how, &faults, &mut self.disk_random);
+        let misdirected = self.coverage.count(Seen::MisdirectedWrite);
+        self.disk.crash(how, &faults, &mut self.disk_random, &mut self.coverage);
+        self.process.wrote_astray |= self.coverage.count(Seen::MisdirectedWrite) > misdirected;
         let Process { seats, operations, directory, .. } = &mut self.process;
         seats.clear();
         operations.clear();
@@ -209,6 +245,7 @@ impl World {
         let block_chance = self.profile.faults.block_size_chance;
         if self.is_chaos() && self.faults.chance(block_chance) {
             self.block_bytes = self.faults.pick(&[512, 4096]);
+            self.coverage.saw(Seen::BlockSize);
         }
         self.lose_all(how);
     }
@@ -244,6 +281,7 @@ impl World {
     /// The last shard has stopped, and its turn is over.
     pub(crate) fn end_cleanly(&mut self) {
         if std::mem::take(&mut self.process_ends) && self.process.is_up() {
+            self.coverage.saw(Seen::CleanStop);
             self.judge_clean_stop();
             self.end_process(Crash::Kill);
             let pause = self.faults.skewed(1_000, 3 * SECOND);

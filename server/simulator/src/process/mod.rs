@@ -38,8 +38,8 @@ pub(crate) struct Process {
     pub(crate) stopping: bool,
     /// Writes fail that need room.
     pub(crate) disk_is_full: bool,
-    /// Writes that a crash sent astray since the last start: a start may be refused for them.
-    misdirected: u32,
+    /// A crash sent a write astray since the last start, which may be refused for that.
+    wrote_astray: bool,
 }
 
 /// A shard and what is around it.
