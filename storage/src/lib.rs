@@ -31,6 +31,7 @@ pub mod open_files;
 pub mod partition_log;
 pub mod progress;
 pub mod shard_log;
+pub mod snapshot;
 
 pub use file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};
 pub use open_files::{FileKey, OpenFiles};

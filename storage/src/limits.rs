@@ -26,6 +26,9 @@ pub const SEGMENT_BYTES_MAX: u32 = 1 << 30;
 /// How much of a segment is filled with zeros by one write: little, for a flush may wait behind it.
 pub const ZERO_CHUNK_BYTES: usize = 256 << 10;
 
+/// How much of a snapshot one write takes.
+pub const SNAPSHOT_CHUNK_BYTES: usize = 256 << 10;
+
 /// How many bytes of a shard's log one index entry of a partition stands for.
 pub const SHARD_INDEX_SPAN_BYTES: u32 = 64 << 10;
 
@@ -58,6 +61,7 @@ const _: () = assert!(SEGMENT_BYTES_MIN <= SEGMENT_BYTES_DEFAULT);
 const _: () = assert!(SEGMENT_BYTES_DEFAULT <= SEGMENT_BYTES_MAX);
 const _: () = assert!(SEGMENT_BYTES_MIN.is_multiple_of(BLOCK_BYTES_MAX));
 const _: () = assert!(SEGMENT_BYTES_MAX.is_multiple_of(BLOCK_BYTES_MAX));
+const _: () = assert!(SNAPSHOT_CHUNK_BYTES.is_multiple_of(BLOCK_BYTES_MAX as usize));
 const _: () = assert!(ZERO_CHUNK_BYTES.is_multiple_of(BLOCK_BYTES_MAX as usize));
 const _: () = assert!(BLOCK_BYTES_MAX.is_multiple_of(BLOCK_BYTES_MIN));
 const _: () = assert!(SHARD_INDEX_SPAN_BYTES <= SHARD_READ_BYTES_MAX);

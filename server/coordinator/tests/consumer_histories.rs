@@ -13,6 +13,8 @@ use muster_coordinator::{
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
+mod snapshots;
+
 const GROUP: &str = "g";
 const MEMBERS: usize = 6;
 const NAMES: [&str; 3] = ["a", "ab", "b"];
@@ -75,10 +77,34 @@ proptest! {
     }
 
     #[test]
+    fn a_start_from_a_snapshot_is_one_from_the_log(actions in actions()) {
+        let from_log = History::of(&actions);
+        let from_snapshot = History::starting_from(Start::Snapshot, &actions);
+        prop_assert_eq!(from_log.told, from_snapshot.told);
+        prop_assert_eq!(from_log.log, from_snapshot.log);
+    }
+
+    #[test]
+    fn live_groups_are_what_their_records_make_of_them(actions in actions()) {
+        let mut history = History::of(&actions);
+        let audited = history.coordinator.audit_after(None);
+        prop_assert_eq!(audited.map_or(Ok(()), |(_, found)| found), Ok(()));
+        let before = history.coordinator.fingerprint(GROUP);
+        prop_assert_eq!(before, history.replayed(&history.log).fingerprint(GROUP));
+    }
+
+    #[test]
     fn groups_settle_once_nothing_happens_any_more(actions in actions()) {
         let mut history = History::of(&actions);
         history.settle_down();
     }
+}
+
+/// How a server starts anew.
+#[derive(Debug, Clone, Copy)]
+enum Start {
+    Log,
+    Snapshot,
 }
 
 type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
@@ -94,6 +120,7 @@ struct Client {
 
 struct History {
     coordinator: Coordinator,
+    start: Start,
     now: i64,
     position: u64,
     requests: u64,
@@ -104,14 +131,21 @@ struct History {
     /// What each member owns, as the records say, with its epoch.
     recorded: BTreeMap<String, (i32, BTreeSet<(Uuid, i32)>)>,
     group_epoch: i32,
+    told: Vec<String>,
 }
 
 impl History {
     fn of(actions: &[Action]) -> Self {
+        Self::starting_from(Start::Log, actions)
+    }
+
+    fn starting_from(start: Start, actions: &[Action]) -> Self {
         let mut coordinator = Coordinator::new(config());
         coordinator.loaded(0);
         let mut history = Self {
             coordinator,
+            start,
+            told: Vec::new(),
             now: 0,
             position: 0,
             requests: 0,
@@ -265,7 +299,15 @@ impl History {
     }
 
     fn load(&mut self) {
-        self.coordinator = self.replayed(&self.log);
+        self.coordinator = match self.start {
+            Start::Log => self.replayed(&self.log),
+            Start::Snapshot => {
+                let file = snapshots::snapshot(&mut self.coordinator, self.position);
+                let mut coordinator = snapshots::open(config(), &file).unwrap();
+                coordinator.loaded(self.now);
+                coordinator
+            }
+        };
     }
 
     /// Everyone who is there heartbeats, until the others are gone and the group is where it wants
@@ -331,6 +373,8 @@ impl History {
     }
 
     fn settle(&mut self, output: Output<'_>) {
+        let answers = output.answers.iter().map(|it| (it.request, &it.response));
+        self.told.push(format!("{:?} {:?}", output.records, answers.collect::<Vec<_>>()));
         self.position += u64::from(!output.records.is_empty());
         for record in &output.records {
             self.observe(record);

@@ -9,7 +9,10 @@ use muster_coordinator::{
     Answer, Caller, Config, Context, Coordinator, DeletedTopic, Ids, Output, RequestId, Topics,
 };
 use proptest::prelude::*;
+use snapshots::{File, Writing};
 use std::collections::{BTreeMap, BTreeSet};
+
+mod snapshots;
 
 const GROUPS: [&str; 2] = ["g", "h"];
 
@@ -19,17 +22,54 @@ const FOR_EVER_MS: i64 = 1_000_000;
 /// What a client does; `who` is one of the members that answers told of, or a stranger.
 #[derive(Debug, Clone)]
 enum Action {
-    Join { group: usize, instance: Option<u8>, version: i16, protocols: u8, topic: u8 },
-    Rejoin { who: usize, version: i16, protocols: u8, topic: u8 },
-    Sync { who: usize },
-    Heartbeat { who: usize, stale: bool },
-    Leave { who: usize, other: usize },
-    Commit { who: usize, topic: u8, retention: bool },
-    CommitSimple { group: usize, topic: u8 },
-    DeleteOffsets { group: usize, topic: u8 },
-    DeleteGroup { group: usize },
-    DeleteTopic { topic: u8 },
-    Advance { ms: i64 },
+    Join {
+        group: usize,
+        instance: Option<u8>,
+        version: i16,
+        protocols: u8,
+        topic: u8,
+    },
+    Rejoin {
+        who: usize,
+        version: i16,
+        protocols: u8,
+        topic: u8,
+    },
+    Sync {
+        who: usize,
+    },
+    Heartbeat {
+        who: usize,
+        stale: bool,
+    },
+    Leave {
+        who: usize,
+        other: usize,
+    },
+    Commit {
+        who: usize,
+        topic: u8,
+        retention: bool,
+    },
+    CommitSimple {
+        group: usize,
+        topic: u8,
+    },
+    DeleteOffsets {
+        group: usize,
+        topic: u8,
+    },
+    DeleteGroup {
+        group: usize,
+    },
+    DeleteTopic {
+        topic: u8,
+    },
+    Advance {
+        ms: i64,
+    },
+    /// The server starts anew: clients are still there, requests are not.
+    Restart,
 }
 
 fn actions() -> impl Strategy<Value = Vec<Action>> {
@@ -59,6 +99,7 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
         1 => group.prop_map(|group| Action::DeleteGroup { group }),
         1 => (0..3u8).prop_map(|topic| Action::DeleteTopic { topic }),
         6 => time.prop_map(|ms| Action::Advance { ms }),
+        1 => Just(Action::Restart),
     ];
     prop::collection::vec(action, 1..120)
 }
@@ -86,11 +127,97 @@ proptest! {
     }
 
     #[test]
+    fn a_start_from_a_snapshot_is_one_from_the_log(actions in actions()) {
+        let from_log = History::of(&actions);
+        let from_snapshot = History::starting_from(Start::Snapshot, &actions);
+        prop_assert_eq!(from_log.told, from_snapshot.told);
+        prop_assert_eq!(from_log.log, from_snapshot.log);
+    }
+
+    #[test]
+    fn a_snapshot_and_the_rest_of_the_log_are_the_log(
+        actions in actions(),
+        begin in 0..100usize,
+        bytes in 1..2_000usize,
+    ) {
+        let (history, file, from, newest) = History::with_snapshot(&actions, begin, bytes);
+        let Some(file) = file else { return Ok(()) };
+        for end in newest..=history.position {
+            let mut whole = Coordinator::new(config());
+            let mut rest = snapshots::open(config(), &file).unwrap();
+            for (position, record) in history.records_to(end) {
+                whole.replay(&read(record), position);
+                if position > from {
+                    rest.replay_found(&read(record), position);
+                }
+            }
+            prop_assert_eq!(snapshots::durable(&mut whole), snapshots::durable(&mut rest));
+            for group in GROUPS {
+                prop_assert_eq!(whole.fingerprint(group), rest.fingerprint(group));
+            }
+            prop_assert_eq!(rest.damage(), None);
+        }
+    }
+
+    #[test]
+    fn a_snapshot_of_a_snapshot_is_the_same(actions in actions(), group in 0..GROUPS.len()) {
+        let mut history = History::of(&actions);
+        let position = history.position;
+        let file = snapshots::snapshot(&mut history.coordinator, position);
+        let mut again = snapshots::open(config(), &file).unwrap();
+        again.fingerprint(GROUPS[group]);
+        let copy = snapshots::snapshot(&mut again, position);
+        let mut copied = snapshots::open(config(), &copy).unwrap();
+        let durable = snapshots::durable(&mut history.coordinator);
+        prop_assert_eq!(durable, snapshots::durable(&mut copied));
+    }
+
+    #[test]
+    fn a_damaged_snapshot_is_noticed(
+        actions in actions(),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), 1..=255u8), 0..4),
+        cut in prop::option::weighted(0.3, any::<prop::sample::Index>()),
+    ) {
+        let mut history = History::of(&actions);
+        let position = history.position;
+        let mut file = snapshots::snapshot(&mut history.coordinator, position);
+        for (at, change) in damage {
+            let at = at.index(file.bytes.len());
+            file.bytes[at] ^= change;
+        }
+        if let Some(cut) = cut {
+            file.bytes.truncate(cut.index(file.bytes.len()));
+        }
+        let Some(mut opened) = snapshots::open(config(), &file) else { return Ok(()) };
+        let found = snapshots::durable(&mut opened);
+        if opened.damage().is_none() {
+            prop_assert_eq!(found, snapshots::durable(&mut history.coordinator));
+        }
+    }
+
+    #[test]
+    fn live_groups_are_what_their_records_make_of_them(actions in actions()) {
+        let mut history = History::of(&actions);
+        let mut audited = history.coordinator.audit_after(None);
+        while let Some((id, found)) = audited {
+            prop_assert_eq!(found, Ok(()));
+            audited = history.coordinator.audit_after(Some(&*id));
+        }
+    }
+
+    #[test]
     fn no_request_waits_for_ever(actions in actions()) {
         let mut history = History::of(&actions);
         history.advance(FOR_EVER_MS);
         prop_assert_eq!(history.waiting, BTreeSet::new());
     }
+}
+
+/// How a server starts anew.
+#[derive(Debug, Clone, Copy)]
+enum Start {
+    Log,
+    Snapshot,
 }
 
 type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
@@ -105,10 +232,12 @@ struct Known {
 
 struct History {
     coordinator: Coordinator,
+    start: Start,
     now: i64,
     position: u64,
     ids: CountedIds,
     log: Vec<RecordBytes>,
+    positions: Vec<u64>,
     known: Vec<Known>,
     waiting: BTreeSet<RequestId>,
     askers: BTreeMap<RequestId, (usize, Option<u8>)>,
@@ -118,22 +247,75 @@ struct History {
 
 impl History {
     fn of(actions: &[Action]) -> Self {
+        Self::starting_from(Start::Log, actions)
+    }
+
+    fn starting_from(start: Start, actions: &[Action]) -> Self {
+        let mut history = Self::new(start);
+        actions.iter().for_each(|action| history.act(action));
+        history
+    }
+
+    /// A history in which a snapshot begins before the action `begin`, and grows by `bytes` with
+    /// each from then on: the file if it became whole, and its first and last position.
+    fn with_snapshot(
+        actions: &[Action],
+        begin: usize,
+        bytes: usize,
+    ) -> (Self, Option<File>, u64, u64) {
+        let mut history = Self::new(Start::Log);
+        let (mut writing, mut whole, mut newest) = (None, None, 0);
+        for (number, action) in actions.iter().enumerate() {
+            if number == begin {
+                writing = Some(Writing::begin(history.position));
+            }
+            if let Some(writing) = writing.as_mut().filter(|_| whole.is_none()) {
+                newest = history.position;
+                whole = writing.write(&mut history.coordinator, newest, bytes).unwrap();
+            }
+            history.act(action);
+        }
+        (history, whole, writing.map_or(0, |it| it.from), newest)
+    }
+
+    fn new(start: Start) -> Self {
         let mut coordinator = Coordinator::new(config());
         coordinator.loaded(0);
-        let mut history = Self {
+        Self {
             coordinator,
+            start,
             now: 0,
             position: 0,
             ids: CountedIds(0),
             log: Vec::new(),
+            positions: Vec::new(),
             known: Vec::new(),
             waiting: BTreeSet::new(),
             askers: BTreeMap::new(),
             generations: BTreeMap::new(),
             told: Vec::new(),
+        }
+    }
+
+    fn records_to(&self, end: u64) -> impl Iterator<Item = (u64, &RecordBytes)> {
+        let records = self.positions.iter().copied().zip(&self.log);
+        records.take_while(move |(position, _)| *position <= end)
+    }
+
+    fn restart(&mut self) {
+        self.coordinator = match self.start {
+            Start::Log => {
+                let mut coordinator = Coordinator::new(config());
+                self.log.iter().for_each(|record| coordinator.replay(&read(record), 1));
+                coordinator
+            }
+            Start::Snapshot => {
+                let file = snapshots::snapshot(&mut self.coordinator, self.position);
+                snapshots::open(config(), &file).unwrap()
+            }
         };
-        actions.iter().for_each(|action| history.act(action));
-        history
+        self.coordinator.loaded(self.now);
+        self.waiting.clear();
     }
 
     fn act(&mut self, action: &Action) {
@@ -203,6 +385,7 @@ impl History {
                 self.settle(output);
             }
             Action::Advance { ms } => self.advance(*ms),
+            Action::Restart => self.restart(),
         }
     }
 
@@ -290,7 +473,8 @@ impl History {
     }
 
     fn settle(&mut self, output: Output<'_>) {
-        self.told.push(format!("{output:?}"));
+        let answers = output.answers.iter().map(|it| (it.request, &it.response));
+        self.told.push(format!("{:?} {:?}", output.records, answers.collect::<Vec<_>>()));
         if !output.records.is_empty() {
             self.position += 1;
         }
@@ -316,6 +500,7 @@ impl History {
         let position = self.position;
         self.coordinator.replay(&read(&written[0]), position);
         self.log.extend(written);
+        self.positions.push(position);
     }
 
     fn learn(&mut self, request: RequestId, response: &Response<'_>) {

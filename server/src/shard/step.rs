@@ -35,7 +35,13 @@ impl Shard {
         self.now = now;
         self.expire();
         self.resume_stalled();
+        self.audit();
+        if self.has_failed() {
+            commands.append(&mut self.commands);
+            return None;
+        }
         self.groups.poll(now, &mut self.commands);
+        self.snapshot_turn();
         self.advance_stop();
         commands.append(&mut self.commands);
         self.next_deadline()
@@ -183,6 +189,8 @@ impl Shard {
             self.connections.flushed(flushed);
             self.publish(flushed);
             self.tell_ends();
+        } else if self.snapshots.owns(done.token()) {
+            self.snapshot_done(done);
         } else if let Some(done) = self.take_offsets_read(done) {
             let mut effects = Effects::default();
             self.partitions.file_done(done, &mut effects);
@@ -256,6 +264,7 @@ impl Shard {
             self.groups.next_deadline(),
             self.partitions.next_deadline(),
             (!self.connections.is_empty()).then_some(self.next_idle_sweep),
+            self.has_snapshot_slice().then_some(self.now),
         ]
         .into_iter()
         .flatten()

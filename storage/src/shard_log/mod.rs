@@ -127,6 +127,7 @@ pub struct ShardLog {
     in_flight: Option<InFlight>,
     /// A chunk of zeros, when it is not being written.
     zeros: Vec<u8>,
+    written_bytes: u64,
 }
 
 /// The block that is being written.
@@ -156,6 +157,7 @@ impl ShardLog {
             segments,
             in_flight: None,
             zeros: Vec::new(),
+            written_bytes: 0,
             config,
         }
     }
@@ -278,6 +280,16 @@ impl ShardLog {
         self.gather.bytes() >= self.config.open_bytes_max
     }
 
+    /// Whether no block is open: what was accepted ends with a block, and what comes begins one.
+    pub fn is_at_block_end(&self) -> bool {
+        self.gather.opened_at().is_none()
+    }
+
+    /// How many bytes of blocks the log has written since it was opened.
+    pub fn written_bytes(&self) -> u64 {
+        self.written_bytes
+    }
+
     pub fn progress(&self) -> Progress {
         self.progress
     }
@@ -343,6 +355,7 @@ impl ShardLog {
         let token = self.token(BLOCK_TOKEN);
         ops.push(FileOp::Write { token, file, offset: u64::from(start), data });
         self.progress.submit(block.last_position());
+        self.written_bytes += u64::from(len);
         self.in_flight = Some(InFlight { block, segment, start, end: start + len });
     }
 

@@ -87,6 +87,8 @@ pub struct RecoveredBatch<'a> {
     pub partition: i32,
     /// Its header has the base offset in the partition.
     pub batch: Batch<'a>,
+    /// That of the last operation in its block.
+    pub position: u64,
 }
 
 /// Where the log ends.
@@ -114,6 +116,11 @@ impl Recovered {
     /// The position of the last operation.
     pub fn position(&self) -> u64 {
         self.position
+    }
+
+    /// The number that tells this log's blocks from all others; None of a new log.
+    pub fn log_id(&self) -> Option<u64> {
+        self.log_id
     }
 
     /// How each segment ended: case A, C, D, E or H. None did in a new log (case K).
@@ -253,6 +260,7 @@ impl Recovery {
     ) -> Result<(), Corruption> {
         let refuse = |what| refuse(Case::M, header.sequence, at, what);
         let (start, end) = (at as u32, (at + block.padded_len(header.block_bytes)) as u32);
+        let position = self.found.position + u64::from(block.header.operations);
         let mut batches = 0;
         for entry in block.entries() {
             let Ok((partition, batch)) = entry else { return refuse("a batch cannot be read") };
@@ -270,13 +278,13 @@ impl Recovery {
             found.next_offset = next_offset;
             found.recovered_offset = next_offset;
             found.index_block(IndexEntry { next_offset, segment: header.sequence, start, end });
-            replay(RecoveredBatch { partition, batch });
+            replay(RecoveredBatch { partition, batch, position });
             batches += 1;
         }
         if batches != block.header.batches || block.header.operations == 0 {
             return refuse("the number of batches is not what the block says");
         }
-        self.found.position += u64::from(block.header.operations);
+        self.found.position = position;
         Ok(())
     }
 }

@@ -58,7 +58,7 @@ impl Disk {
                 }
             }
             FileOp::RemoveFile { path } => {
-                self.live.remove(&path).expect("a file to remove");
+                self.live.remove(&path);
                 self.durable.remove(&path);
             }
             FileOp::RemoveDir { path } => {

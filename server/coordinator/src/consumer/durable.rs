@@ -7,7 +7,8 @@ use muster_codec::records::{ConsumerGroupKey, ConsumerGroupPartitionMetadataValu
 
 impl ConsumerGroup {
     pub(crate) fn durable_records(&self, out: &mut Draft<'_>) {
-        let seats = self.roster.seats_by_id();
+        // In this order sessions begin and end, for those that do so together.
+        let seats = self.roster.seats_by_age();
         for seat in &seats {
             if let Some(member) = &seat.member {
                 out.push(records::member_metadata(&self.id, &seat.id, member));
