@@ -32,9 +32,19 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
-group.initial.rebalance.delay.ms=0
 message.max.bytes=16777216
+log.segment.delete.delay.ms=1000
 """
+#: Of the groups, for muster and Kafka alike.
+GROUP_PROPERTIES = """\
+group.initial.rebalance.delay.ms=0
+group.consumer.assignment.interval.ms=0
+group.consumer.heartbeat.interval.ms=500
+group.consumer.min.heartbeat.interval.ms=100
+group.consumer.session.timeout.ms=10000
+group.consumer.min.session.timeout.ms=6000
+"""
+ASSIGNS_EVERY_SECOND = "group.consumer.assignment.interval.ms=1000"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,13 +65,18 @@ class Server:
     #: Sends frames back as they are.
     is_echo: bool = False
 
+    def with_property(self, line: str) -> dict[str, str]:
+        """Its files, with one more line in its properties, which goes before the others."""
+        properties = self.files["server.properties"]
+        return self.files | {"server.properties": f"{properties}{line}\n"}
+
 
 MUSTER = Server(
     name="muster",
     title="muster",
     build="cargo build --release -p muster",
-    command="{bin}/muster serve --listen 127.0.0.1:{port} --data {dir}/data --shards 1"
-    " group.initial.rebalance.delay.ms=0",
+    command="{bin}/muster serve --listen 127.0.0.1:{port} --data {dir}/data --shards 1 "
+    + " ".join(GROUP_PROPERTIES.split()),
 )
 KAFKA = Server(
     name="kafka",
@@ -70,7 +85,7 @@ KAFKA = Server(
     " -c {dir}/server.properties",
     command="java -Xms1g -Xmx1g -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -cp {jars}/*"
     " kafka.Kafka {dir}/server.properties",
-    files={"server.properties": KAFKA_PROPERTIES},
+    files={"server.properties": KAFKA_PROPERTIES + GROUP_PROPERTIES},
     compiles_late=True,
 )
 ECHO = Server(
@@ -88,7 +103,19 @@ SERVERS = [
         KAFKA,
         name="kafka-flushed",
         title="Kafka, flushed",
-        files={"server.properties": KAFKA_PROPERTIES + "log.flush.interval.messages=1\n"},
+        files=KAFKA.with_property("log.flush.interval.messages=1"),
+    ),
+    dataclasses.replace(
+        MUSTER,
+        name="muster-1s",
+        title="muster, 1s",
+        command=f"{MUSTER.command} {ASSIGNS_EVERY_SECOND}",
+    ),
+    dataclasses.replace(
+        KAFKA,
+        name="kafka-1s",
+        title="Kafka, 1s",
+        files=KAFKA.with_property(ASSIGNS_EVERY_SECOND),
     ),
     ECHO,
     dataclasses.replace(

@@ -13,6 +13,7 @@ PAIRS = [
     ("muster", "kafka-flushed"),
     ("muster", "echo"),
     ("muster", "durable-echo"),
+    ("muster-1s", "kafka-1s"),
 ]
 
 
@@ -64,7 +65,9 @@ def measured(result: dict, workload: Workload) -> str:
             cells = select(result, workload, server, size)
             if cells:
                 values = [spread(cells, metric) for metric in workload.metrics]
-                rows.append(f"| {size} | {TITLES[server]} | {' | '.join(values)} |")
+                failed = sum("failed" in cell["values"] for cell in cells)
+                title = TITLES[server] + (f" ({failed} of {len(cells)} failed)" if failed else "")
+                rows.append(f"| {size} | {title} | {' | '.join(values)} |")
     return "\n".join(rows)
 
 
@@ -89,9 +92,7 @@ def ratio_table(result: dict, workload: Workload) -> str:
 
 def ratio(result: dict, workload: Workload, size: str, ours: str, theirs: str, key: str) -> str:
     """Within each round, then the median (lowest to highest)."""
-    pairs = zip(
-        select(result, workload, ours, size), select(result, workload, theirs, size), strict=True
-    )
+    pairs = zip(select(result, workload, ours, size), select(result, workload, theirs, size))
     values = [(a["values"].get(key), b["values"].get(key)) for a, b in pairs]
     return among([a / b for a, b in values if a is not None and b], ".2f")
 

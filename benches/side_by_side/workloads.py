@@ -47,6 +47,25 @@ def rebalance(number: int) -> Callable[[dict], float | None]:
     return took
 
 
+def after_crash(report: dict) -> float | None:
+    """How long the rebalance after the crash took from when it was found out, in seconds."""
+    found = (each["took_since_detected"] for each in report["rebalances"])
+    millis = next((took for took in found if took is not None), None)
+    return None if millis is None else millis / 1000
+
+
+def longest_of(phase: str) -> Callable[[dict], float | None]:
+    """The longest rebalance that began in this phase, in seconds."""
+
+    def took(report: dict) -> float | None:
+        of = next(each for each in report["phases"] if each["name"] == phase)
+        began = (r for r in report["rebalances"] if of["began"] <= r["began"] < of["ended"])
+        millis = [r["took"] for r in began]
+        return None if not millis or None in millis else max(millis) / 1000
+
+    return took
+
+
 def window(report: dict) -> list[dict]:
     """The steps of the series that lie in the phase `measured`."""
     phase = next(phase for phase in report["phases"] if phase["name"] == "measured")
@@ -88,6 +107,13 @@ def throughput(name: str) -> tuple[Metric, ...]:
     )
 
 
+CPU = Metric(
+    "cpu",
+    "server CPU-s",
+    lambda report: report["server"]["cpu_seconds"],
+    ".2f",
+    more_is_better=False,
+)
 MEMORY = Metric(
     "memory",
     "memory MiB",
@@ -102,7 +128,7 @@ WORKLOADS = [
         sizes_of="members",
         scenario="classic.toml",
         sizes={
-            f"{n:,}": f"--members {n + 1} --partitions {n // 10}"
+            f"{n:,}": f"--members {n + 1} --partitions {n // 100}"
             f" --set phase.formation.start.members={n}"
             for n in (1_000, 5_000, 10_000)
         },
@@ -110,27 +136,61 @@ WORKLOADS = [
             Metric("formation", "formation s", rebalance(0), ".2f", more_is_better=False),
             Metric("join", "one joins s", rebalance(1), ".2f", more_is_better=False),
             Metric("rejoin", "all rejoin s", rebalance(2), ".2f", more_is_better=False),
-            Metric(
-                "cpu",
-                "server CPU-s",
-                lambda report: report["server"]["cpu_seconds"],
-                ".2f",
-                more_is_better=False,
-            ),
+            CPU,
             MEMORY,
         ),
         servers=("muster", "kafka"),
         explanation="Formation: all members start at the same moment. One joins: the others learn "
         "of it with their next heartbeat, up to a second later, and all rejoin. All rejoin: all "
-        "left, and start again at the same moment. As many partitions as members, the range "
-        "assignor, `group.initial.rebalance.delay.ms=0`.",
+        "left, and start again at the same moment. A partition for every ten members (Kafka keeps a "
+        "descriptor for each, as for each connection), the range assignor, "
+        "`group.initial.rebalance.delay.ms=0`.",
+    ),
+    Workload(
+        name="consumer",
+        title="Rebalances of a consumer group (KIP-848)",
+        sizes_of="members",
+        scenario="consumer.toml",
+        sizes={
+            f"{n:,}": f"--members {n + 1} --partitions {n // 10} --members-per-connection {shared}"
+            f" --set phase.formation.start.members={n}"
+            for n, shared in ((1_000, 1), (5_000, 1), (10_000, 10))
+        },
+        metrics=(
+            Metric("formation", "formation s", rebalance(0), ".2f", more_is_better=False),
+            Metric("join", "one joins s", rebalance(1), ".2f", more_is_better=False),
+            Metric("crash", "10 % crash s", after_crash, ".2f", more_is_better=False),
+            Metric("return", "10 % return s", longest_of("return"), ".2f", more_is_better=False),
+            Metric("roll", "rolling restart s", longest_of("roll"), ".2f", more_is_better=False),
+            CPU,
+            MEMORY,
+        ),
+        servers=("muster", "kafka", "muster-1s", "kafka-1s"),
+        explanation="As many partitions as members, the uniform assignor; members heartbeat every "
+        "500 ms, and at once when they have something to say. "
+        "`group.consumer.assignment.interval.ms=0`, but 1000, Kafka's default, where it says 1s. "
+        "10 % crash: from when the coordinator finds out, after the session timeout. Rolling "
+        "restart: five members, one every two seconds; the longest of the five. Of 10,000 members "
+        "ten share a connection, for Kafka has a descriptor for each partition too.",
+    ),
+    Workload(
+        name="consumer-heartbeat",
+        title="Heartbeats of consumer groups as fast as they are answered",
+        sizes_of="connections",
+        scenario="heartbeat.toml",
+        sizes={
+            "64": "--groups 64 --protocol consumer",
+            "1,000": "--groups 1000 --protocol consumer",
+        },
+        metrics=throughput("consumer-heartbeat"),
+        servers=("muster", "kafka"),
     ),
     Workload(
         name="idle",
         title="A classic group that stands still",
         sizes_of="members",
         scenario="idle.toml",
-        sizes={"10,000": "--members 10000 --partitions 1000"},
+        sizes={"10,000": "--members 10000 --partitions 100"},
         metrics=(
             Metric("cores", "server", cores, ".1%", more_is_better=False),
             MEMORY,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use loadgen::driver::command::{Sasl, SaslMechanism, Security, Tls};
 use loadgen::report::thresholds::Rule;
-use loadgen::scenario::Overrides;
+use loadgen::scenario::{Overrides, SPAN};
 
 /// Where the password may stand instead of on the command line.
 pub(crate) const PASSWORD: &str = "MUSTER_LOAD_PASSWORD";
@@ -21,7 +21,7 @@ pub(crate) const PASSWORD: &str = "MUSTER_LOAD_PASSWORD";
 #[command(name = "muster-load", version, args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Exit status: 0 if all went well, 1 if a threshold was missed, a phase did not come to its end or the
-coordinator broke its word, 2 if the run could not begin or go on.
+coordinator broke its word, 2 if the run could not begin or go on, 130 if Ctrl-C ended it.
 
 Examples:
   muster-load --html result.html
@@ -255,6 +255,7 @@ impl std::str::FromStr for CpuList {
 
 fn duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
+        Ok(duration) if duration > SPAN => Err("it is too long: at most a year".into()),
         Ok(duration) if !duration.is_zero() => Ok(duration),
         Ok(_) => Err("it must be more than 0".into()),
         Err(_) => Err("write a number with its unit, as in 30s or 500ms".into()),
@@ -365,6 +366,8 @@ mod tests {
             "--members many",
             "--duration 0s",
             "--duration 5",
+            "--duration 99999999h",
+            "--connect-timeout 367days",
             "--threshold fast",
             "--cores 5-x",
             "--members-per-connection 0",

@@ -26,7 +26,12 @@ enum Verdict {
     Good,
     /// A threshold was missed, or the coordinator broke its word.
     Bad,
+    /// Ctrl-C ended it; nothing bad was seen until then.
+    Interrupted,
 }
+
+/// What shells say of a process that SIGINT ended.
+const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
     let line = CommandLine::parse();
@@ -40,6 +45,7 @@ fn main() -> ExitCode {
     match done {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
         Ok(Verdict::Bad) => ExitCode::from(1),
+        Ok(Verdict::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(sentence) => {
             eprintln!("muster-load: {sentence}");
             ExitCode::from(2)
@@ -85,6 +91,11 @@ fn check_history(file: &Path) -> Result<Verdict, String> {
 }
 
 fn compare_results(files: &[PathBuf], page: Option<&Path>) -> Result<Verdict, String> {
+    if let Some(page) = page {
+        for file in files {
+            outputs::apart(&[("a result", file.as_path()), ("--html", page)])?;
+        }
+    }
     let runs = Runs::load(files).map_err(|error| error.to_string())?;
     compare::print(&runs).map_err(|error| format!("the table can't be printed: {error}"))?;
     if let Some(page) = page {

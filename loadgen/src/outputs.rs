@@ -2,7 +2,7 @@
 //! misspelt folder.
 
 use std::fs::OpenOptions;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use loadgen::history::Writer;
 use loadgen::report::model::Report;
@@ -11,9 +11,21 @@ use loadgen::report::{csv, html, json};
 use crate::args::Outputs;
 
 impl Outputs {
+    /// `source` is the scenario, which may be a file.
+    ///
     /// # Errors
-    /// One sentence about the first file that can't be written.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// One sentence about the first file that can't be written, or would be written over.
+    pub(crate) fn check(&self, source: &str) -> Result<(), String> {
+        let results = [
+            ("--json", &self.json),
+            ("--csv", &self.csv),
+            ("--html", &self.html),
+            ("--history", &self.history),
+        ];
+        let results = results.iter().filter_map(|(name, path)| Some((*name, path.as_deref()?)));
+        let source = Some(Path::new(source)).filter(|path| path.is_file());
+        let files = source.map(|path| ("the scenario", path)).into_iter().chain(results);
+        apart(&Vec::from_iter(files))?;
         let files = [&self.json, &self.csv, &self.html].into_iter().flatten();
         files.map(AsRef::as_ref).try_for_each(can_be_written)
     }
@@ -33,6 +45,34 @@ impl Outputs {
         let failed: Vec<String> = failed.map(|error| error.to_string()).collect();
         if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
     }
+}
+
+/// Whether each of these is a file of its own.
+///
+/// # Errors
+/// One sentence about the first two that are the same.
+pub(crate) fn apart(files: &[(&str, &Path)]) -> Result<(), String> {
+    for (at, (name, path)) in files.iter().enumerate() {
+        let same = |(_, other): &&(&str, &Path)| resolved(path) == resolved(other);
+        if let Some((other, _)) = files[..at].iter().find(same) {
+            let path = path.display();
+            return Err(format!("{other} and {name} are the same file, {path}: name two"));
+        }
+    }
+    Ok(())
+}
+
+/// The same for two ways to write the path of a file, whether it is there or not.
+fn resolved(path: &Path) -> PathBuf {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let whole = path.canonicalize();
+    whole.unwrap_or_else(|_| match (folder.canonicalize(), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    })
 }
 
 /// Leaves a file that is there as it is, and none that was not.
@@ -62,5 +102,23 @@ mod tests {
 
         let error = can_be_written(&folder.path().join("none").join("x")).unwrap_err();
         assert!(error.contains("none/x can't be written: "), "{error}");
+    }
+
+    #[test]
+    fn two_names_of_one_file_are_told_from_two_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let (a, b) = (folder.path().join("a"), folder.path().join("b"));
+        let also_a = folder.path().join(".").join("a");
+        assert_eq!(apart(&[("--json", &a), ("--html", &b)]), Ok(()));
+        for there in [false, true] {
+            if there {
+                std::fs::write(&a, "old").unwrap();
+            }
+            let error = apart(&[("--json", &a), ("--csv", &b), ("--html", &also_a)]).unwrap_err();
+            assert!(error.starts_with("--json and --html are the same file, "), "{error}");
+        }
+        std::os::unix::fs::symlink(&a, &b).unwrap();
+        assert!(apart(&[("--json", &a), ("--html", &b)]).is_err());
+        assert!(apart(&[("x", Path::new("x")), ("y", Path::new("./x"))]).is_err());
     }
 }

@@ -57,9 +57,10 @@ pub struct GroupPlan {
     pub protocol: Protocol,
     pub subscription: Subscription,
     /// `session.timeout.ms` of classic members. Of consumer groups the server decides; this is what
-    /// the checks take for it.
+    /// it told before the start, or what the checks take for it.
     pub session_timeout: Duration,
-    /// `heartbeat.interval.ms` of classic members. A consumer group's comes with each heartbeat.
+    /// `heartbeat.interval.ms` of classic members. A consumer group's comes with each heartbeat;
+    /// this is what tells how long it takes until all have heard of a change.
     pub heartbeat_interval: Duration,
     /// `max.poll.interval.ms`: the rebalance timeout that members ask for.
     pub rebalance_timeout: Duration,

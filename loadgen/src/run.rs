@@ -28,7 +28,7 @@ pub(crate) fn run(run: &Run) -> Result<Verdict, String> {
     let source = run.source.as_deref().or(run.scenario.as_deref()).unwrap_or(DEFAULT);
     let mut named = scenario::load(source, &run.sizes.overrides(), &limits)
         .map_err(|problem| problem.to_string())?;
-    run.outputs.check()?;
+    run.outputs.check(source)?;
     let server = run.conduct.server_pid.map(server_process).transpose()?;
     let target = target(&run.cluster, run.conduct.seed)?;
     let cores = target.cores.clone();
@@ -38,9 +38,11 @@ pub(crate) fn run(run: &Run) -> Result<Verdict, String> {
     let began = SystemTime::now();
     let driver = driver::start(target)?;
     keep_off(&cores);
-    let notes = named.fit(&driver.cluster().versions).map_err(|problem| problem.to_string())?;
+    let cluster = driver.cluster();
+    let mut notes = named.fit(&cluster.versions).map_err(|problem| problem.to_string())?;
+    notes.extend(named.heed(cluster.consumer_times));
     let live = Live::new(Mode::detect(run.outputs.quiet));
-    notes.iter().chain(&driver.cluster().warnings).for_each(|note| live.note(note));
+    notes.iter().chain(&cluster.warnings).for_each(|note| live.note(note));
     let about = About::of(run, &named, driver.cluster(), began, cores.len());
     let conductor = Conductor::new(named.scenario.clone(), settings(run, &named, began));
     let tools = Tools { driver, conductor, history, live, server, scenario: named.name.clone() };
@@ -53,7 +55,7 @@ fn finish(run: &Run, named: &Named, about: About, played: Played) -> Result<Verd
     if let Some(why) = played.not_begun {
         return Err(why);
     }
-    let broken = played.broken.clone();
+    let (broken, by_signal) = (played.broken.clone(), played.by_signal);
     let rules: Vec<Rule> =
         named.scenario.thresholds.iter().chain(&run.conduct.threshold).cloned().collect();
     let mut report = about.report(played);
@@ -66,10 +68,11 @@ fn finish(run: &Run, named: &Named, about: About, played: Played) -> Result<Verd
         return Err(why);
     }
     shown.map_err(|error| format!("the summary can't be printed: {error}"))?;
-    let held = report.thresholds.iter().all(|threshold| threshold.held);
-    let kept_word = report.violations.is_empty() && report.violations_untold == 0;
-    let through = report.phases.iter().all(|phase| phase.problem.is_none());
-    Ok(if held && kept_word && through { Verdict::Good } else { Verdict::Bad })
+    Ok(match (report.failed(), by_signal) {
+        (true, _) => Verdict::Bad,
+        (false, true) => Verdict::Interrupted,
+        (false, false) => Verdict::Good,
+    })
 }
 
 /// How the command line reaches the cluster.

@@ -2,6 +2,8 @@
 //! things are. It wakes up a few times a second, and does nothing for each member.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use loadgen::check::{Checker, Found};
@@ -18,6 +20,7 @@ use loadgen::report::model;
 use loadgen::scenario::{Cause, Conductor, Orders, Status, Trigger};
 use loadgen::time::Time;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag::register_conditional_default;
 use signal_hook::iterator::Signals;
 
 use crate::run::history_header;
@@ -46,6 +49,8 @@ pub(crate) struct Played {
     pub(crate) found: Found,
     pub(crate) phases: Vec<model::Phase>,
     pub(crate) interrupted: bool,
+    /// Whether Ctrl-C or SIGTERM ended it.
+    pub(crate) by_signal: bool,
     pub(crate) length: Time,
     /// Why it could not begin.
     pub(crate) not_begun: Option<String>,
@@ -56,6 +61,8 @@ pub(crate) struct Played {
 pub(crate) struct Session {
     tools: Tools,
     signals: Signals,
+    /// Set, the next signal ends the process as if nobody had asked for it.
+    deadly: Arc<AtomicBool>,
     merge: Merge,
     measure: Measure,
     checker: Checker,
@@ -81,8 +88,9 @@ impl Session {
     /// # Errors
     /// One sentence: the history can't be written, signals can't be had.
     pub(crate) fn begin(mut tools: Tools, seed: u64) -> Result<Self, String> {
-        let signals = Signals::new([SIGINT, SIGTERM])
-            .map_err(|error| format!("no handler for Ctrl-C: {error}"))?;
+        let deadly = Arc::new(AtomicBool::new(false));
+        let signals =
+            handle_signals(&deadly).map_err(|error| format!("no handler for Ctrl-C: {error}"))?;
         if let Some(history) = &mut tools.history {
             let header = history_header(tools.scenario.clone(), seed);
             history.header(&header).map_err(|error| error.to_string())?;
@@ -90,6 +98,7 @@ impl Session {
         let now = Instant::now();
         Ok(Self {
             signals,
+            deadly,
             merge: Merge::new(tools.driver.cores()),
             measure: Measure::default(),
             checker: Checker::default(),
@@ -171,13 +180,22 @@ impl Session {
         self.violations_told = violations.len();
     }
 
+    /// The first lets the run wind down, the second does without, the third is not waited for.
     fn heed_signals(&mut self) {
+        let before = self.interrupts;
         self.interrupts += self.signals.pending().count() as u32;
-        if self.interrupts > 0 && !self.tools.conductor.interrupted() {
+        if before == 0 && self.interrupts > 0 {
             self.tools.conductor.stop();
             self.tools.live.note(
                 "Ending: members leave, groups and topics are deleted. Ctrl-C again ends at once.",
             );
+        }
+        if self.interrupts > 1 {
+            self.deadly.store(true, Ordering::SeqCst);
+            let made = self.tools.conductor.prefix();
+            self.tools.live.note(&format!(
+                "Ended at once: what was not deleted yet stays, its names begin with {made}"
+            ));
         }
     }
 
@@ -379,11 +397,19 @@ impl Session {
             found: self.checker.finish(),
             phases: self.tools.conductor.phases().to_vec(),
             interrupted: self.tools.conductor.interrupted(),
+            by_signal: self.interrupts > 0,
             length,
             not_begun: self.tools.conductor.failed().map(str::to_owned),
             broken: self.broken,
         }
     }
+}
+
+fn handle_signals(deadly: &Arc<AtomicBool>) -> std::io::Result<Signals> {
+    for signal in [SIGINT, SIGTERM] {
+        register_conditional_default(signal, Arc::clone(deadly))?;
+    }
+    Signals::new([SIGINT, SIGTERM])
 }
 
 fn member_counts(totals: &Totals) -> MemberCounts {

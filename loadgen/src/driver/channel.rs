@@ -39,6 +39,20 @@ pub(super) enum CallError {
     Unwritable(#[from] Unwritable),
 }
 
+impl CallError {
+    /// Whether the other side ended the connection: in order, or by breaking it off.
+    pub(super) fn is_hang_up(&self) -> bool {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+        match self {
+            Self::Closed => true,
+            Self::Broken(error) => {
+                matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset)
+            }
+            Self::TimedOut(_) | Self::Malformed(_) | Self::Unwritable(_) => false,
+        }
+    }
+}
+
 impl Channel {
     pub(super) fn new(
         transport: Transport,

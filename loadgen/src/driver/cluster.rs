@@ -7,14 +7,15 @@ use bytes::Buf;
 use kafka_protocol::messages::{
     ApiVersionsRequest, ApiVersionsResponse, ConsumerGroupHeartbeatRequest,
     CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest,
-    FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, MetadataRequest,
-    MetadataResponse, OffsetCommitRequest, OffsetFetchRequest, SaslAuthenticateRequest,
-    SyncGroupRequest,
+    DescribeConfigsRequest, FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest,
+    LeaveGroupRequest, MetadataRequest, MetadataResponse, OffsetCommitRequest, OffsetFetchRequest,
+    SaslAuthenticateRequest, SyncGroupRequest,
 };
 use kafka_protocol::protocol::{Message, Request, StrBytes, VersionRange};
 
 use super::channel::{CallError, Channel};
-use super::command::Cluster;
+use super::command::{Cluster, ConsumerTimes};
+use super::configs;
 use super::dial::{Dialer, host_and_port};
 use crate::member::Versions;
 use crate::wire::{self, Malformed};
@@ -41,7 +42,8 @@ pub(super) async fn probe(dialer: Dialer) -> Result<Cluster, String> {
     Err(reason)
 }
 
-/// Tries the brokers where the cluster says that they are: members will be sent there.
+/// Tries the brokers where the cluster says that they are: members will be sent there. Those that
+/// are reached are asked how they keep consumer groups.
 ///
 /// # Errors
 /// One sentence, if none can be reached.
@@ -50,20 +52,44 @@ async fn reach(dialer: Rc<Dialer>, mut cluster: Cluster) -> Result<Cluster, Stri
         let (dialer, id, host, port) = (Rc::clone(&dialer), *id, host.clone(), *port);
         glommio::spawn_local(async move {
             let reached = dialer.open(&host, port).await;
-            reached
-                .err()
-                .map(|error| format!("broker {id} is advertised as {host}:{port}, but {error}"))
+            let mut channel = reached.map_err(|error| {
+                format!("broker {id} is advertised as {host}:{port}, but {error}")
+            })?;
+            Ok::<_, String>(consumer_times(&dialer, &mut channel, id, &host, port).await)
         })
     };
     let attempts: Vec<_> = cluster.brokers.iter().take(REACHED_MAX).map(attempt).collect();
     let tried = attempts.len();
     for attempt in attempts {
-        cluster.warnings.extend(attempt.await);
+        match attempt.await {
+            Ok(Some(times)) => {
+                let known = cluster.consumer_times;
+                cluster.consumer_times = Some(known.map_or(times, |known| known.and(times)));
+            }
+            Ok(None) => {}
+            Err(warning) => cluster.warnings.push(warning),
+        }
     }
     match cluster.warnings.first() {
         Some(warning) if cluster.warnings.len() == tried => Err(warning.clone()),
         _ => Ok(cluster),
     }
+}
+
+/// `None` where there are no consumer groups, and where the broker does not tell.
+async fn consumer_times(
+    dialer: &Dialer,
+    channel: &mut Channel,
+    broker: i32,
+    host: &str,
+    port: u16,
+) -> Option<ConsumerTimes> {
+    let of = |key| dialer.versions.borrow().of(key);
+    of(ConsumerGroupHeartbeatRequest::KEY)?;
+    let version = of(DescribeConfigsRequest::KEY)?;
+    // Members will say why, if it takes nobody.
+    dialer.authenticate(channel, host, port).await.ok()?;
+    configs::consumer_times(channel, version, broker).await
 }
 
 async fn ask(dialer: &Dialer, host: &str, port: u16) -> Result<Cluster, String> {
@@ -82,6 +108,7 @@ async fn ask(dialer: &Dialer, host: &str, port: u16) -> Result<Cluster, String> 
         brokers: brokers(&answer),
         versions,
         warnings: Vec::new(),
+        consumer_times: None,
     })
 }
 
@@ -132,6 +159,7 @@ const OURS: &[(i16, VersionRange)] = &[
     ours::<SaslAuthenticateRequest>(),
     ours::<CreatePartitionsRequest>(),
     ours::<DeleteGroupsRequest>(),
+    ours::<DescribeConfigsRequest>(),
     ours::<ConsumerGroupHeartbeatRequest>(),
 ];
 
@@ -174,8 +202,10 @@ fn no_kafka(error: &CallError) -> String {
         {
             "it speaks TLS: turn TLS on".into()
         }
-        CallError::Closed => {
-            "it closed the connection at the first request: does this listener expect TLS?".into()
+        error if error.is_hang_up() => {
+            "it took the connection and closed it without an answer: is this a Kafka listener, and \
+             does it expect TLS?"
+                .into()
         }
         // In TLS 1.3 the other side looks at our certificate when we think that all is done.
         CallError::Broken(error) if error.to_string().contains("fatal alert") => {
@@ -190,7 +220,7 @@ fn no_kafka(error: &CallError) -> String {
 
 fn no_metadata(error: &CallError) -> String {
     match error {
-        CallError::Closed => {
+        error if error.is_hang_up() => {
             "it closed the connection at Metadata: does this listener expect a user name and \
              password (SASL)?"
                 .into()

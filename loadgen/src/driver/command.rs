@@ -224,4 +224,26 @@ pub struct Cluster {
     pub versions: crate::member::Versions,
     /// One sentence on each broker that cannot be reached where it is advertised.
     pub warnings: Vec<String>,
+    /// `None` if no broker told.
+    pub consumer_times: Option<ConsumerTimes>,
+}
+
+/// How brokers keep consumer groups (KIP-848). Where they differ, what surely holds of all: the
+/// shortest session, the longest interval.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConsumerTimes {
+    /// `group.consumer.session.timeout.ms`.
+    pub session_timeout: Duration,
+    /// `group.consumer.heartbeat.interval.ms`.
+    pub heartbeat_interval: Duration,
+}
+
+impl ConsumerTimes {
+    /// What holds of both.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            session_timeout: self.session_timeout.min(other.session_timeout),
+            heartbeat_interval: self.heartbeat_interval.max(other.heartbeat_interval),
+        }
+    }
 }

@@ -55,6 +55,8 @@ struct Connection {
     correlation: i32,
     asked: Time,
     established: bool,
+    /// Whether an answer ever came.
+    answered: bool,
     /// The timer that is meant.
     armed: Time,
 }
@@ -223,6 +225,7 @@ impl Core {
             correlation: 0,
             asked: now,
             established: false,
+            answered: false,
             armed: Time::MAX,
         });
         connections.by_link.insert(link, number);
@@ -260,11 +263,22 @@ impl Core {
 
     /// What the end of a connection means to those who wait on it.
     fn why(&mut self, number: usize, ended: Ended, host: &str, port: u16) -> Failure {
-        let Ended::Malformed(reason) = ended else { return Failure::Disconnected };
-        let first = self.connections.all[number].in_flight.front();
-        let to = first.map_or("no request", |waiting| waiting.kind.name());
-        self.problem(format!("{host}:{port}: an answer to {to} is not to be read: {reason}"));
-        Failure::Malformed
+        let connection = &self.connections.all[number];
+        let first = connection.in_flight.front().map(|waiting| waiting.kind.name());
+        match (ended, first) {
+            (Ended::Malformed(reason), first) => {
+                let to = first.unwrap_or("no request");
+                let problem = format!("an answer to {to} is not to be read: {reason}");
+                self.problem(format!("{host}:{port}: {problem}"));
+                Failure::Malformed
+            }
+            (Ended::ByPeer | Ended::Broken(_), Some(to)) if !connection.answered => {
+                let problem = format!("took a connection and closed it without an answer to {to}");
+                self.problem(format!("{host}:{port} {problem}"));
+                Failure::Disconnected
+            }
+            (Ended::ByOwner | Ended::ByPeer | Ended::Broken(_), _) => Failure::Disconnected,
+        }
     }
 
     /// The task of a connection has ended: nothing refers to the number any more.
@@ -357,6 +371,7 @@ impl Owner for Core {
             return Err(Malformed::Correlation { expected, got });
         }
         let response = wire::read_response(waiting.api_key, waiting.version, frame)?;
+        connection.answered = true;
         let Some(waiting) = connection.in_flight.pop_front() else { return Ok(()) };
         let took = self.clock.now().since(waiting.due);
         self.meter.round_trip(waiting.kind, took);

@@ -174,7 +174,9 @@ fn no_tcp(host: &str, port: u16, error: &io::Error) -> String {
 fn no_tls(host: &str, port: u16, error: &io::Error) -> String {
     let text = error.to_string();
     let why = match error.kind() {
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+        io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::BrokenPipe => {
             "it closed the connection during the TLS handshake: is this a plaintext listener?"
                 .to_owned()
         }

@@ -9,6 +9,7 @@ mod channel;
 mod clock;
 mod cluster;
 pub mod command;
+mod configs;
 mod connections;
 mod core;
 mod descriptors;

@@ -108,11 +108,10 @@ fn session(sasl: &Sasl) -> Result<Session, String> {
 }
 
 fn unanswered(error: CallError) -> String {
-    match error {
-        CallError::Closed => "it closed the connection during SASL: does this listener expect \
-                              TLS, or no SASL?"
+    match error.is_hang_up() {
+        true => "it closed the connection during SASL: does this listener expect TLS, or no SASL?"
             .into(),
-        error => format!("SASL failed: {error}"),
+        false => format!("SASL failed: {error}"),
     }
 }
 

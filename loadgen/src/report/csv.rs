@@ -5,7 +5,7 @@
 //! | section | at | name | metric |
 //! |---|---|---|---|
 //! | `run` | | | facts of the run: `scenario`, `seed`, `members`, ... |
-//! | `phase` | begin | phase | `ended`, `problem` |
+//! | `phase` | begin | phase | `ended`, `problem`, `warning` |
 //! | `time` | | `commit`, ..., `pause` | `count`, `mean`, `min`, `p50`, ..., `p99.9`, `max` |
 //! | `total` | | `members`, `commits`, `bytes`, `load`, `server`, ... | counts and sums |
 //! | `error` | | name of the error | name of the API; the value is a count |
@@ -118,6 +118,9 @@ fn run(rows: &mut Rows, report: &Report) {
         rows.add("phase", Some(phase.began), &phase.name, "ended", phase.ended, "s");
         if let Some(problem) = &phase.problem {
             rows.add("phase", Some(phase.began), &phase.name, "problem", problem, "");
+        }
+        for warning in &phase.warnings {
+            rows.add("phase", Some(phase.began), &phase.name, "warning", warning, "");
         }
     }
 }

@@ -94,6 +94,9 @@ pub struct Phase {
     pub ended: f64,
     /// What went wrong with it, for example that its groups did not settle in time.
     pub problem: Option<String>,
+    /// What it was to do and did not, as there was nobody to do it: a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// From a trigger until a group stood still again.

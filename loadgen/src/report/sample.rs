@@ -106,10 +106,12 @@ fn phases() -> Vec<Phase> {
         began,
         ended,
         problem: problem.map(String::from),
+        warnings: Vec::new(),
     };
+    let nobody = "leave has nobody: no member of its groups is up";
     vec![
         phase("form", 0.0, 12.0, None),
-        phase("steady", 12.0, 30.0, None),
+        Phase { warnings: vec![nobody.into()], ..phase("steady", 12.0, 30.0, None) },
         phase("crash", 30.0, 64.0, Some("1 of 2 groups had not settled after 34 s")),
         phase("come back", 64.0, 90.0, None),
     ]

@@ -1,16 +1,18 @@
-//! The tables at the end of a run, in 100 columns.
+//! The tables at the end of a run, as wide as the terminal.
 
 use std::io::{self, Write};
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, presets};
-
-use super::model::{Latency, Rebalance, Report, Threshold, Usage, Violation};
-use super::rebalances::{Kind, by_kind, distribution};
-use super::text::{
-    Paint, bytes, clock, count, counted, group_name, millis, number, plain, shortened,
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, Table, TableComponent, presets,
 };
 
-const WIDTH: usize = 100;
+use super::model::{Latency, Phase, Rebalance, Report, Threshold, Usage, Violation};
+use super::rebalances::{Kind, by_kind, distribution};
+use super::text::{
+    Paint, bytes, clock, columns, count, counted, group_name, millis, number, plain, shortened,
+    wrapped,
+};
+
 const LABEL: usize = 14;
 /// More rebalances than these are told by what set them off.
 const REBALANCES_SINGLY: usize = 12;
@@ -24,35 +26,36 @@ const LIST: usize = 10;
 /// Those of standard output.
 pub fn print(report: &Report) -> io::Result<()> {
     let mut output = io::stdout().lock();
-    output.write_all(render(report, Paint::of(&output)).as_bytes())
+    let width = columns(&output);
+    output.write_all(render(report, Paint::of(&output), width).as_bytes())
 }
 
-pub(super) fn render(report: &Report, paint: Paint) -> String {
-    let mut sections = vec![head(report, paint)];
+pub(super) fn render(report: &Report, paint: Paint, width: usize) -> String {
+    let mut sections = vec![head(report, paint, width)];
     if !report.rebalances.is_empty() {
-        sections.push(format!("{}\n{}", paint.bold("Rebalances"), rebalances(&report.rebalances)));
+        let rebalances = rebalances(&report.rebalances, width);
+        sections.push(format!("{}\n{rebalances}", paint.bold("Rebalances")));
     }
-    sections.push(format!("{}\n{}", paint.bold("Times"), times(report)));
-    sections.push(facts(report, paint));
+    sections.push(format!("{}\n{}", paint.bold("Times"), times(report, width)));
+    sections.push(facts(report, paint, width));
     if !report.thresholds.is_empty() {
         sections.push(thresholds(&report.thresholds, paint));
     }
     if !report.violations.is_empty() {
-        sections.push(violations(report, paint));
+        sections.push(violations(report, paint, width));
     }
-    sections.push(verdict(report, paint));
+    sections.push(verdict(report, paint, width));
     sections.join("\n\n") + "\n"
 }
 
-fn head(report: &Report, paint: Paint) -> String {
+fn head(report: &Report, paint: Paint, width: usize) -> String {
     let run = &report.run;
     let name = run.label.as_ref().map_or(String::new(), |label| format!(" ({})", plain(label)));
     let cluster =
         run.cluster_id.as_ref().map_or(String::new(), |id| format!(", cluster {}", plain(id)));
     let title = format!("{}{name}", plain(&run.scenario));
-    let interrupted = if run.interrupted { paint.warm(", interrupted") } else { String::new() };
-    [
-        format!("{}: {} against {}", plain(&run.tool), paint.bold(&title), plain(&run.bootstrap)),
+    let interrupted = if run.interrupted { ", interrupted" } else { "" };
+    let facts = [
         plain(&run.description),
         format!(
             "{} members in {}, {} partitions; {}{cluster}",
@@ -69,13 +72,16 @@ fn head(report: &Report, paint: Paint) -> String {
             counted(run.cores.into(), "core"),
             plain(&run.host),
         ),
-    ]
-    .join("\n")
+    ];
+    let first =
+        format!("{}: {} against {}", plain(&run.tool), paint.bold(&title), plain(&run.bootstrap));
+    let facts = facts.iter().flat_map(|fact| wrapped(fact, width));
+    [first].into_iter().chain(facts).collect::<Vec<_>>().join("\n")
 }
 
-fn rebalances(rebalances: &[Rebalance]) -> String {
+fn rebalances(rebalances: &[Rebalance], width: usize) -> String {
     if rebalances.len() > REBALANCES_SINGLY {
-        return rebalance_kinds(rebalances);
+        return rebalance_kinds(rebalances, width);
     }
     let mut table = table(
         &["group", "set off by", "at", "took", "since sign", "members", "moved", "revoked"],
@@ -93,17 +99,21 @@ fn rebalances(rebalances: &[Rebalance]) -> String {
             count(rebalance.revoked.into()),
         ]);
     }
-    let detected = rebalances.iter().any(|r| r.took_since_detected.is_some());
-    let note = "\n  since sign: from the coordinator's first sign of the loss; \
-                before it the session timeout runs";
-    format!("{}{}", trimmed(&table), if detected { note } else { "" })
+    let mut shown = trimmed(table, &["revoked", "moved", "members"], width);
+    if rebalances.iter().any(|r| r.took_since_detected.is_some()) {
+        let note = "since sign: from the coordinator's first sign of the loss; before it the \
+                    session timeout runs";
+        shown +=
+            &wrapped(note, width - 2).iter().map(|line| format!("\n  {line}")).collect::<String>();
+    }
+    shown
 }
 
 fn took(took: Option<f64>) -> String {
     took.map_or("not settled".into(), millis)
 }
 
-fn rebalance_kinds(rebalances: &[Rebalance]) -> String {
+fn rebalance_kinds(rebalances: &[Rebalance], width: usize) -> String {
     let head =
         ["set off by", "rebalances", "groups", "p50", "p90", "p99", "max", "not settled", "moved"];
     let mut table = table(&head, 1);
@@ -123,12 +133,12 @@ fn rebalance_kinds(rebalances: &[Rebalance]) -> String {
         ]);
     }
     let more = kinds.len().saturating_sub(LIST);
-    let shown = trimmed(&table);
+    let shown = trimmed(table, &["moved", "p90", "groups", "p99"], width);
     if more > 0 { format!("{shown}\n  and {more} other kinds") } else { shown }
 }
 
 /// All distributions in one table, so that they can be compared.
-fn times(report: &Report) -> String {
+fn times(report: &Report, width: usize) -> String {
     let mut table = table(&["", "count", "mean", "p50", "p90", "p99", "p99.9", "max"], 1);
     let rebalances = distribution(&report.rebalances);
     let rows = [("rebalance", &rebalances), ("pause of a member", &report.pauses)];
@@ -136,7 +146,7 @@ fn times(report: &Report) -> String {
     for (name, latency) in rows.into_iter().chain(round_trips).filter(|(_, l)| l.count > 0) {
         table.add_row(time_row(name, latency));
     }
-    trimmed(&table)
+    trimmed(table, &["p90", "mean", "p99.9"], width)
 }
 
 fn time_row(name: &str, latency: &Latency) -> [String; 8] {
@@ -145,13 +155,35 @@ fn time_row(name: &str, latency: &Latency) -> [String; 8] {
     [shortened(&plain(name), 24), count(latency.count), mean, p50, p90, p99, p999, max]
 }
 
-fn facts(report: &Report, paint: Paint) -> String {
+/// What is said of one thing.
+struct Fact {
+    label: &'static str,
+    text: String,
+    /// Whether it is worth a look.
+    warm: bool,
+}
+
+impl Fact {
+    fn new(label: &'static str, text: String) -> Self {
+        Self { label, text, warm: false }
+    }
+
+    fn warm(label: &'static str, text: String) -> Self {
+        Self { label, text, warm: true }
+    }
+}
+
+fn facts(report: &Report, paint: Paint, width: usize) -> String {
     let unowned = format!("{} partition-seconds", number(report.unowned_partition_seconds));
-    let mut facts = vec![("without owner", unowned), ("members", members(report))];
-    facts.push(("commits", commits(report)));
-    facts.extend(errors(report).into_iter().map(|error| ("errors", error)));
-    facts.extend(failed(report).into_iter().map(|member| ("failed", paint.warm(&member))));
-    facts.push((
+    let mut facts = vec![
+        Fact::new("without owner", unowned),
+        Fact::new("members", members(report)),
+        Fact::new("commits", commits(report)),
+    ];
+    facts.extend(errors(report).into_iter().map(|error| Fact::new("errors", error)));
+    let failed = failed(report, width - LABEL - 1).into_iter();
+    facts.extend(failed.map(|member| Fact::warm("failed", member)));
+    facts.push(Fact::new(
         "traffic",
         format!("{} sent, {} received", bytes(report.bytes_sent), bytes(report.bytes_received)),
     ));
@@ -160,23 +192,36 @@ fn facts(report: &Report, paint: Paint) -> String {
         0 => String::new(),
         each => format!(", {} a member", bytes(each)),
     };
-    facts.push(("muster-load", usage(&report.load_generator, seconds) + &each));
-    facts.extend(report.server.as_ref().map(|server| ("server", usage(server, seconds))));
-    let problems = report.phases.iter().filter_map(|phase| Some((phase, phase.problem.as_ref()?)));
-    facts.extend(problems.map(|(phase, problem)| {
-        ("problem", paint.warm(&format!("phase {}: {}", plain(&phase.name), plain(problem))))
-    }));
-    labelled(&facts)
+    facts.push(Fact::new("muster-load", usage(&report.load_generator, seconds) + &each));
+    facts.extend(report.server.as_ref().map(|server| Fact::new("server", usage(server, seconds))));
+    facts.extend(of_phases("problem", report, |phase| phase.problem.as_slice()));
+    facts.extend(of_phases("warning", report, |phase| &phase.warnings));
+    labelled(&facts, paint, width)
+}
+
+/// At most [`LIST`] of them.
+fn of_phases(label: &'static str, report: &Report, of: fn(&Phase) -> &[String]) -> Vec<Fact> {
+    let said = report.phases.iter().flat_map(|phase| of(phase).iter().map(move |s| (phase, s)));
+    let shown = said
+        .clone()
+        .take(LIST)
+        .map(|(phase, sentence)| format!("phase {}: {}", plain(&phase.name), plain(sentence)));
+    let more = said.count().saturating_sub(LIST);
+    let rest = (more > 0).then(|| format!("and {more} more"));
+    shown.chain(rest).map(|text| Fact::warm(label, text)).collect()
 }
 
 /// The label of lines that follow one of the same is left out.
-fn labelled(facts: &[(&str, String)]) -> String {
+fn labelled(facts: &[Fact], paint: Paint, width: usize) -> String {
     let mut before = "";
     let mut lines = Vec::with_capacity(facts.len());
-    for (label, text) in facts {
-        let shown = if *label == before { "" } else { label };
-        lines.push(format!("{shown:LABEL$} {text}"));
-        before = label;
+    for Fact { label, text, warm } in facts {
+        for line in wrapped(text, width - LABEL - 1) {
+            let shown = if *label == before { "" } else { *label };
+            let line = if *warm { paint.warm(&line) } else { line };
+            lines.push(format!("{shown:LABEL$} {line}"));
+            before = label;
+        }
     }
     lines.join("\n")
 }
@@ -184,15 +229,14 @@ fn labelled(facts: &[(&str, String)]) -> String {
 fn members(report: &Report) -> String {
     let m = &report.members;
     format!(
-        "{} started, {} stopped, {} crashed; {} fenced, {} rejoined, {} disconnected;\n{:LABEL$} \
-         {}, at most {} of one member",
+        "{} started, {} stopped, {} crashed; {} fenced, {} rejoined, {} disconnected; {}, at most \
+         {} of one member",
         count(m.started),
         count(m.stopped),
         count(m.crashed),
         count(m.fenced),
         count(m.rejoined),
         count(m.disconnected),
-        "",
         counted(m.revocations, "revocation"),
         count(m.revocations_per_member_max),
     )
@@ -223,15 +267,12 @@ fn errors(report: &Report) -> Vec<String> {
     shown.chain((more > 0).then(|| format!("and {more} other kinds"))).collect()
 }
 
-fn failed(report: &Report) -> Vec<String> {
+fn failed(report: &Report, width: usize) -> Vec<String> {
     let members = &report.members.failed;
     let shown = members.iter().take(LIST).map(|member| {
         let (group, reason) = (group_name(&member.group, 24), plain(&member.reason));
         let at = clock(member.at);
-        shortened(
-            &format!("member {} of {group} at {at}: {reason}", member.member),
-            WIDTH - LABEL - 1,
-        )
+        shortened(&format!("member {} of {group} at {at}: {reason}", member.member), width)
     });
     let more = report.members.failed_count.saturating_sub(members.len().min(LIST) as u64);
     shown.chain((more > 0).then(|| format!("and {} more", count(more)))).collect()
@@ -257,8 +298,8 @@ fn thresholds(thresholds: &[Threshold], paint: Paint) -> String {
     [paint.bold("Thresholds")].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
 }
 
-fn violations(report: &Report, paint: Paint) -> String {
-    let shown = report.violations.iter().take(LIST).map(|v| violation(v, paint));
+fn violations(report: &Report, paint: Paint, width: usize) -> String {
+    let shown = report.violations.iter().take(LIST).map(|v| violation(v, paint, width));
     let mut lines: Vec<_> = [paint.bold("Violations")].into_iter().chain(shown).collect();
     let more = report.violations.len().saturating_sub(LIST) as u64 + report.violations_untold;
     if more > 0 {
@@ -267,14 +308,17 @@ fn violations(report: &Report, paint: Paint) -> String {
     lines.join("\n")
 }
 
-fn violation(violation: &Violation, paint: Paint) -> String {
-    let group = group_name(&violation.group, 24);
+fn violation(violation: &Violation, paint: Paint, width: usize) -> String {
+    // What stands around them takes 30.
+    let room = width.saturating_sub(violation.rule.chars().count() + 30);
+    let group = group_name(&violation.group, room.min(24));
     let rule = paint.bad(&plain(&violation.rule));
     let mut lines = vec![format!("  {rule}  group {group}, at {:.6} s", violation.at)];
-    lines.push(format!("    {}", plain(&violation.what)));
+    let what = wrapped(&plain(&violation.what), width - 4);
+    lines.extend(what.iter().map(|line| format!("    {line}")));
     let events = violation.events.iter().take(LIST);
     lines.extend(events.map(|event| {
-        paint.dim(&format!("    {}", shortened(&plain(&event.to_string()), WIDTH - 4)))
+        paint.dim(&format!("    {}", shortened(&plain(&event.to_string()), width - 4)))
     }));
     let more = violation.events.len().saturating_sub(LIST);
     if more > 0 {
@@ -284,7 +328,7 @@ fn violation(violation: &Violation, paint: Paint) -> String {
 }
 
 /// The last line: what decides the exit code.
-fn verdict(report: &Report, paint: Paint) -> String {
+fn verdict(report: &Report, paint: Paint, width: usize) -> String {
     let (violations, broken) = (report.violation_count(), report.broken_thresholds());
     let thresholds = match (broken, report.thresholds.len() as u64) {
         (0, 0) => String::new(),
@@ -296,7 +340,8 @@ fn verdict(report: &Report, paint: Paint) -> String {
         problems => format!(", {} with a problem", counted(problems, "phase")),
     };
     let text = counted(violations, "violation") + &thresholds + &problems;
-    if report.failed() { paint.bad(&text) } else { paint.good(&text) }
+    let painted = |line: &String| if report.failed() { paint.bad(line) } else { paint.good(line) };
+    wrapped(&text, width).iter().map(painted).collect::<Vec<_>>().join("\n")
 }
 
 /// The first `texts` columns hold text, the others numbers.
@@ -307,7 +352,6 @@ fn table(head: &[&str], texts: usize) -> Table {
         .set_style(TableComponent::HeaderLines, '─')
         .set_style(TableComponent::MiddleHeaderIntersections, '─')
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(WIDTH as u16)
         .set_header(head.iter().copied());
     for column in table.column_iter_mut().skip(texts) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -315,6 +359,26 @@ fn table(head: &[&str], texts: usize) -> Table {
     table
 }
 
-fn trimmed(table: &Table) -> String {
+/// In lines of at most `width` columns: without some of those columns that can be done without, the
+/// first of `spare` first, if it is too wide with them.
+fn trimmed(mut table: Table, spare: &[&str], width: usize) -> String {
+    for name in spare {
+        if natural_width(&table) <= width {
+            break;
+        }
+        let head = table.header().into_iter().flat_map(|row| row.cell_iter());
+        let at = head.map(|cell| cell.content()).position(|head| head == *name);
+        if let Some(column) = at.and_then(|at| table.column_mut(at)) {
+            column.set_constraint(ColumnConstraint::Hidden);
+        }
+    }
+    table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+/// With nothing wrapped.
+fn natural_width(table: &Table) -> usize {
+    let widths = table.column_max_content_widths();
+    let columns = table.column_iter().zip(widths).filter(|(column, _)| !column.is_hidden());
+    columns.map(|(column, width)| usize::from(width + column.padding_width())).sum()
 }

@@ -1,6 +1,12 @@
 //! Numbers as people read them, and colours where there is a terminal that shows them.
 
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
+
+/// Columns where there is no terminal that says how many it has.
+const COLUMNS: usize = 100;
+/// A narrower terminal wraps lines by itself.
+const COLUMNS_MIN: usize = 60;
 
 /// `12,345`.
 pub(super) fn count(number: u64) -> String {
@@ -96,6 +102,31 @@ pub(super) fn shortened(text: &str, width: usize) -> String {
         return text.into();
     }
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Lines of at most `width` characters, broken at spaces where there are some. Spaces at the start
+/// of a line of `text` stay.
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let mut rest: Vec<char> = line.chars().collect();
+        while rest.len() > width.max(1) {
+            let indent = rest.iter().take_while(|c| **c == ' ').count();
+            let space = (indent + 1..=width).rev().find(|&at| rest[at] == ' ');
+            let after = rest.split_off(space.unwrap_or(width.max(1)));
+            lines.push(String::from_iter(rest).trim_end().to_owned());
+            rest = after.into_iter().skip_while(|c| *c == ' ').collect();
+        }
+        lines.push(rest.into_iter().collect());
+    }
+    lines
+}
+
+/// How many columns the terminal has that `stream` is.
+pub(super) fn columns(stream: &impl AsFd) -> usize {
+    let size = rustix::termios::tcgetwinsize(stream).ok();
+    let told = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+    told.map_or(COLUMNS, |columns| columns.max(COLUMNS_MIN))
 }
 
 /// A group's name without what the groups of a run have in common: `orders-17` for
@@ -194,5 +225,20 @@ mod tests {
         assert_eq!(shortened("äöü", 3), "äöü");
         assert_eq!(group_name("muster-load-x1y2z3-orders-17", 9), "orders-17");
         assert_eq!(group_name("orders\n", 9), "orders\\n");
+    }
+
+    #[test]
+    fn long_lines_are_broken_at_spaces() {
+        assert_eq!(wrapped("one two three", 20), ["one two three"]);
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("   12  FOUR (5)", 9), ["   12", "FOUR (5)"]);
+        assert_eq!(wrapped("abcdefgh ij", 4), ["abcd", "efgh", "ij"]);
+        assert_eq!(wrapped("a\nb", 4), ["a", "b"]);
+        assert_eq!(wrapped("ab", 0), ["a", "b"]);
+    }
+
+    #[test]
+    fn without_a_terminal_there_are_a_hundred_columns() {
+        assert_eq!(columns(&tempfile::tempfile().unwrap()), 100);
     }
 }

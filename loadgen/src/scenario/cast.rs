@@ -70,12 +70,14 @@ impl Cast {
     }
 
     /// How long a group must have stood still at least before it counts as stable. Members of
-    /// consumer groups learn of a new epoch with their next heartbeat: every 5 seconds, as servers
-    /// have it by default. Until then the group seems to stand still.
+    /// consumer groups learn of a new epoch with their next heartbeat; until then the group seems to
+    /// stand still.
     pub fn settles_in(&self, group: GroupIndex) -> Duration {
-        match self.group(group).protocol {
-            Protocol::Consumer { .. } => Duration::from_secs(6),
-            Protocol::Classic { .. } | Protocol::Manual { .. } => Duration::from_millis(500),
+        const LEAST: Duration = Duration::from_millis(500);
+        let plan = self.group(group);
+        match plan.protocol {
+            Protocol::Consumer { .. } => LEAST.max(plan.heartbeat_interval * 6 / 5),
+            Protocol::Classic { .. } | Protocol::Manual { .. } => LEAST,
         }
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use kafka_protocol::protocol::StrBytes;
 
-use super::cast::{Cast, topic_names};
+use super::cast::{Cast, PREFIX, topic_names};
 use super::file::Scenario;
 use super::phase::Running;
 use super::roster::Roster;
@@ -196,6 +196,11 @@ impl Conductor {
         self.failed.as_deref()
     }
 
+    /// How the names of all its topics and groups begin.
+    pub fn prefix(&self) -> String {
+        format!("{PREFIX}{}-", self.settings.run)
+    }
+
     /// Those that ended.
     pub fn phases(&self) -> &[model::Phase] {
         &self.phases
@@ -304,6 +309,7 @@ impl Conductor {
             began: running.began.seconds(),
             ended: now.seconds(),
             problem,
+            warnings: running.take_warnings(),
         });
         let next = self.next(number, round).filter(|_| !out_of_time && !self.interrupted);
         let Some((number, round)) = next else {

@@ -73,7 +73,8 @@ pub struct Group {
     /// Given to the members in turn.
     #[serde(default)]
     pub racks: Words,
-    /// Classic only, as the next: a consumer group's are the server's to say.
+    /// Of consumer groups this and the next are the server's to say; this one is what the checks
+    /// take for it if it does not.
     #[serde(default = "forty_five_seconds")]
     pub session_timeout: Span,
     #[serde(default = "three_seconds")]

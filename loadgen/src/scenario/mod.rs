@@ -9,11 +9,14 @@ mod gap;
 mod library;
 mod overrides;
 mod phase;
+mod rehearsal;
 mod roster;
 mod tasks;
 mod validate;
 mod values;
 mod wind_down;
+
+use std::time::Duration;
 
 use kafka_protocol::messages::ApiKey;
 use serde::Deserialize;
@@ -23,9 +26,14 @@ pub use conductor::{Cause, Conductor, Orders, Place, Settings, Status, Trigger};
 pub use file::Scenario;
 pub use library::{BUILT_IN, BuiltIn, built_in};
 pub use overrides::Overrides;
-pub use validate::Limits;
+pub use validate::{Limits, SPAN};
 
+use self::values::Span;
+use crate::driver::command::ConsumerTimes;
 use crate::member::Versions;
+
+/// `group.consumer.heartbeat.interval.ms` as servers have it by default.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Why a scenario can't be run, or a file not be read: one sentence.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -71,6 +79,38 @@ impl Named {
         match self.scenario.groups.is_empty() {
             true => Err(Problem(format!("nothing is left to run {}", notes.join(", ")))),
             false => Ok(notes),
+        }
+    }
+
+    /// Takes what the cluster tells of its consumer groups in the place of what the scenario takes
+    /// for it; says so in a sentence where that differs.
+    pub fn heed(&mut self, told: Option<ConsumerTimes>) -> Option<String> {
+        let groups = self.scenario.groups.iter_mut();
+        let mut groups: Vec<_> =
+            groups.filter(|group| group.protocol == file::Protocol::Consumer).collect();
+        let first = groups.first()?;
+        let (name, taken) = (first.name.clone(), first.session_timeout);
+        let times = told.unwrap_or(ConsumerTimes {
+            session_timeout: taken.0,
+            heartbeat_interval: HEARTBEAT_INTERVAL,
+        });
+        for group in &mut groups {
+            group.heartbeat_interval = Span(times.heartbeat_interval);
+            if told.is_some() {
+                group.session_timeout = Span(times.session_timeout);
+            }
+        }
+        let session = Span(times.session_timeout);
+        match told {
+            None => Some(format!(
+                "the cluster does not tell group.consumer.session.timeout.ms: the checks take \
+                 group {name}'s session-timeout, {taken}"
+            )),
+            Some(_) if session != taken => Some(format!(
+                "consumer groups have a session timeout of {session} by the cluster's \
+                 configuration, and not {taken}"
+            )),
+            Some(_) => None,
         }
     }
 

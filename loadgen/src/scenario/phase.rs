@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::cast::{topics_of_tables, workload};
 use super::conductor::{Cause, Stage, Status};
-use super::file::{AddPartitions, Churn, How, Phase, Roll, Start, Stopping};
+use super::file::{AddPartitions, Churn, How, Phase, Roll, Start, Stopping, Work};
 use super::gap::Gap;
 use crate::event::Stop;
 use crate::plan::{GroupIndex, MemberIndex};
@@ -23,6 +23,8 @@ pub(super) struct Running {
     last_news: Time,
     /// The last moment for which it has planned something: its limit counts from there.
     planned: Time,
+    /// What it was to do and has nobody for: a sentence each.
+    warnings: Vec<String>,
 }
 
 /// A group that is restarted, a few members at a time, each when it is stable again.
@@ -49,52 +51,85 @@ impl Running {
             deleting: Vec::new(),
             last_news: now,
             planned: now,
+            warnings: Vec::new(),
             table,
         };
         let table = running.table.clone();
         if let Some(start) = &table.start {
-            begin_start(start, now, stage);
+            let has_somebody = begin_start(start, now, stage);
+            running.require(has_somebody, "start", "no member of its groups is down");
         }
         running.begin_stops(now, stage);
         if let Some(roll) = &table.roll {
             running.begin_roll(roll, now, stage);
         }
         if let Some(churn) = &table.churn {
-            let groups = stage.cast.groups_named(&churn.groups.0);
-            running.churn = Some(Churning { groups, next: now });
+            running.begin_churn(churn, now, stage);
         }
         if let Some(work) = &table.work {
-            for group in stage.cast.groups_named(&work.groups.0) {
-                let workload = workload(work.commit, work.fetch, work.heartbeat);
-                stage.roster.set_workload(&stage.cast, group, workload, &mut stage.orders);
-            }
+            running.begin_work(work, stage);
         }
         if let Some(add) = &table.add_partitions {
             begin_growth(add, now, stage);
         }
         running.begin_on_groups(now, stage);
+        let told = |warning| format!("phase {}: {warning}", table.name);
+        stage.orders.notes.extend(running.warnings.iter().map(told));
         running
     }
 
-    fn begin_stops(&self, now: Time, stage: &mut Stage) {
+    pub(super) fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    fn require(&mut self, has_somebody: bool, what: &str, why_not: &str) {
+        if !has_somebody {
+            self.warnings.push(format!("{what} has nobody: {why_not}"));
+        }
+    }
+
+    fn begin_stops(&mut self, now: Time, stage: &mut Stage) {
         let table = &self.table;
-        let stops =
-            [(&table.leave, Stop::Leave), (&table.close, Stop::Close), (&table.crash, Stop::Crash)];
-        for (stopping, how) in stops {
+        let stops = [
+            (table.leave.clone(), Stop::Leave, "leave"),
+            (table.close.clone(), Stop::Close, "close"),
+            (table.crash.clone(), Stop::Crash, "crash"),
+        ];
+        for (stopping, how, what) in stops {
             if let Some(stopping) = stopping {
-                begin_stop(stopping, how, now, stage);
+                let has_somebody = begin_stop(&stopping, how, now, stage);
+                self.require(has_somebody, what, NOBODY_UP);
             }
+        }
+    }
+
+    fn begin_churn(&mut self, churn: &Churn, now: Time, stage: &Stage) {
+        let groups = stage.cast.groups_named(&churn.groups.0);
+        let some = groups.iter().any(|&group| !stage.roster.is_down(&stage.cast, group));
+        self.require(some, "churn", NOBODY_UP);
+        self.churn = (!groups.is_empty()).then_some(Churning { groups, next: now });
+    }
+
+    fn begin_work(&mut self, work: &Work, stage: &mut Stage) {
+        let groups = stage.cast.groups_named(&work.groups.0);
+        self.require(!groups.is_empty(), "work", "its groups were left out");
+        for group in groups {
+            let workload = workload(work.commit, work.fetch, work.heartbeat);
+            stage.roster.set_workload(&stage.cast, group, workload, &mut stage.orders);
         }
     }
 
     fn begin_on_groups(&mut self, now: Time, stage: &mut Stage) {
-        if let Some(of) = &self.table.read_offsets {
-            for group in stage.cast.groups_named(&of.groups.0) {
-                stage.read_offsets(group);
-            }
+        if let Some(of) = self.table.read_offsets.clone() {
+            let groups = stage.cast.groups_named(&of.groups.0);
+            let some = groups.iter().any(|&group| stage.roster.was_begun(group));
+            self.require(some, "read-offsets", NEVER_STARTED);
+            groups.into_iter().for_each(|group| stage.read_offsets(group));
         }
-        if let Some(of) = &self.table.delete_groups {
+        if let Some(of) = self.table.delete_groups.clone() {
             self.deleting = stage.cast.groups_named(&of.groups.0);
+            let some = self.deleting.iter().any(|&group| stage.roster.was_begun(group));
+            self.require(some, "delete-groups", NEVER_STARTED);
             for &group in &self.deleting {
                 let up = stage.roster.up(&stage.cast, group);
                 for member in up {
@@ -112,11 +147,13 @@ impl Running {
     }
 
     fn begin_roll(&mut self, roll: &Roll, now: Time, stage: &mut Stage) {
+        let mut has_somebody = false;
         for group in stage.cast.groups_named(&roll.groups.0) {
             let count = roll.members.of(stage.cast.members(group).len() as u32) as usize;
             let up = stage.roster.up(&stage.cast, group).into_iter();
             let able = up.filter(|&m| roll.how != How::Close || stage.cast.is_static(m));
             let waiting: VecDeque<_> = able.take(count).collect();
+            has_somebody |= !waiting.is_empty();
             match roll.every {
                 Some(every) => roll_in_step(roll, every.0, group, &waiting, now, stage),
                 None => {
@@ -124,6 +161,7 @@ impl Running {
                 }
             }
         }
+        self.require(has_somebody, "roll", NOBODY_UP);
     }
 
     /// What it does now. `Some` once it is over, with what went wrong if something did.
@@ -281,6 +319,9 @@ impl Rolling {
     }
 }
 
+const NOBODY_UP: &str = "no member of its groups is up";
+const NEVER_STARTED: &str = "no member of its groups was ever started";
+
 /// A group that stands still because none of its members could go on.
 fn all_failed(stage: &Stage) -> Option<String> {
     let failed = |member| stage.roster.has_failed(MemberIndex(member));
@@ -289,7 +330,8 @@ fn all_failed(stage: &Stage) -> Option<String> {
     Some(format!("no member of {} could go on", lost.id))
 }
 
-fn begin_start(start: &Start, now: Time, stage: &mut Stage) {
+/// Whether there is somebody to start.
+fn begin_start(start: &Start, now: Time, stage: &mut Stage) -> bool {
     let mut groups = Vec::new();
     for group in stage.cast.groups_named(&start.groups.0) {
         let count = start.members.of(stage.cast.members(group).len() as u32);
@@ -302,10 +344,11 @@ fn begin_start(start: &Start, now: Time, stage: &mut Stage) {
         groups.push(Share { group, cause: Some(cause), members: down });
     }
     let over = start.over.map_or(Duration::ZERO, |over| over.0);
-    spread(groups, now, over, stage, |stage, at, member| stage.roster.start(at, member));
+    spread(groups, now, over, stage, |stage, at, member| stage.roster.start(at, member))
 }
 
-fn begin_stop(stopping: &Stopping, how: Stop, now: Time, stage: &mut Stage) {
+/// Whether there is somebody to stop.
+fn begin_stop(stopping: &Stopping, how: Stop, now: Time, stage: &mut Stage) -> bool {
     let mut groups = Vec::new();
     for group in stage.cast.groups_named(&stopping.groups.0) {
         let count = stopping.members.of(stage.cast.members(group).len() as u32);
@@ -322,7 +365,7 @@ fn begin_stop(stopping: &Stopping, how: Stop, now: Time, stage: &mut Stage) {
     let returns = stopping.return_after.map(|after| after.0);
     spread(groups, now, over, stage, |stage, at, member| {
         stage.roster.stop(at, member, how, returns);
-    });
+    })
 }
 
 /// What happens to members of a group.
@@ -333,14 +376,14 @@ struct Share {
 }
 
 /// Gives members moments at equal distances, so that each group's members are spread over all of
-/// the time. Each group's first is announced.
+/// the time. Each group's first is announced. Whether there are any.
 fn spread(
     shares: Vec<Share>,
     now: Time,
     over: Duration,
     stage: &mut Stage,
     put: impl Fn(&mut Stage, Time, MemberIndex),
-) {
+) -> bool {
     let mut places: Vec<(f64, usize, MemberIndex)> = Vec::new();
     for (at, share) in shares.iter().enumerate() {
         let step = 1.0 / share.members.len() as f64;
@@ -349,6 +392,7 @@ fn spread(
     }
     places.sort_by(|a, b| a.0.total_cmp(&b.0));
     let step = over.as_secs_f64() / places.len().max(1) as f64;
+    let has_somebody = !places.is_empty();
     for (nth, (place, share, member)) in places.into_iter().enumerate() {
         let at = now + Duration::from_secs_f64(step * nth as f64);
         if place == 0.0
@@ -358,6 +402,7 @@ fn spread(
         }
         put(stage, at, member);
     }
+    has_somebody
 }
 
 fn roll_in_step(

@@ -62,6 +62,12 @@ impl Roster {
         self.presence[member.0 as usize] == Presence::Up
     }
 
+    /// Whether none of its members is up or to be started.
+    pub(super) fn is_down(&self, cast: &Cast, group: GroupIndex) -> bool {
+        let mut members = cast.members(group).map(|member| self.presence[member as usize]);
+        members.all(|presence| matches!(presence, Presence::Down | Presence::Failed))
+    }
+
     /// Whether it can't go on, and won't be up again.
     pub(super) fn has_failed(&self, member: MemberIndex) -> bool {
         self.presence[member.0 as usize] == Presence::Failed

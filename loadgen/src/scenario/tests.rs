@@ -112,6 +112,11 @@ fn what_makes_no_sense_is_refused_in_one_sentence() {
         ("", "", "churn = { rate = -1 }", "phase p: churn is to have a rate above 0"),
         ("", "", "add-partitions = { by = 0 }", "phase p: add-partitions by 0 adds none"),
         ("", "", "lasts = '1s'\nuntil = 'stable'", "phase p: it has both lasts and until"),
+        ("", "", "start = { members = 0 }", "phase p: start is for no members: leave it out"),
+        ("", "", "start = {}\nlasts = '99999999h'", "phase p: lasts = "),
+        ("", "", "start = { over = '367d' }", "phase p: start.over = "),
+        ("", "revocation-takes = '9999d'", "start = {}", "group g: revocation-takes = "),
+        ("", "commit = { every = '9999d' }", "start = {}", "group g: commit.every = "),
         ("", "", "start = {}\n[repeat]\nfrom = 'q'", "repeat: there is no phase q, only p"),
         ("", "", "start = {}\n[[phase]]\nname = 'p'", "two of phase are called p"),
         (
@@ -163,6 +168,73 @@ fn optional_groups_are_left_out_where_the_protocol_is_missing() {
     assert!(error.contains("does not offer JoinGroup, which group classic needs"), "{error}");
 }
 
+/// What a phase is to do when there can be nobody to do it.
+#[test]
+fn what_can_never_have_anybody_is_refused() {
+    let next = |phase: &str| format!("\n[[phase]]\nname = 'q'\n{phase}");
+    let nobody = |what: &str| format!("{what} has nobody: no member of its groups is up by then");
+    for (phases, expected) in [
+        ("lasts = '1s'".into(), "group g: no phase starts its members".into()),
+        ("start = {}\ncrash = {}".into(), format!("phase p: {}", nobody("crash"))),
+        (
+            format!("start = {{}}\n[[phase]]\nname = 'o'\nleave = {{}}{}", next("roll = {}")),
+            format!("phase q: {}", nobody("roll")),
+        ),
+        (
+            format!("read-offsets = {{}}{}", next("start = {}")),
+            format!("phase p: {}", nobody("read-offsets")),
+        ),
+        (
+            format!("start = {{}}{}", next("leave = {}\ncoordinator-restart = true")),
+            format!("phase q: {}", nobody("coordinator-restart")),
+        ),
+        (
+            format!("start = {{}}{}", next("leave = {}\nwork = { fetch = {} }")),
+            format!("phase q: {}", nobody("work")),
+        ),
+    ] {
+        assert_eq!(valid(&with("", "", &phases)).unwrap_err(), expected);
+    }
+    for good in [
+        format!("work = {{ fetch = {{}} }}{}", next("start = {}")),
+        format!("start = {{}}{}", next("crash = { return-after = '1s' }\nlasts = '3s'")),
+        format!("lasts = '1s'{}\n[repeat]\nfrom = 'p'", next("start = {}")),
+        // In the first round nobody is up, in the second somebody is.
+        format!("crash = {{}}{}\n[repeat]\nfrom = 'p'", next("start = {}")),
+        format!("start = {{}}{}", next("delete-groups = {}\nread-offsets = {}")),
+    ] {
+        valid(&with("", "", &good)).unwrap_or_else(|error| panic!("{good}: {error}"));
+    }
+}
+
+#[test]
+fn what_the_cluster_tells_of_its_consumer_groups_holds() {
+    let mut quick = load("quick", &Overrides::default(), &LIMITS).unwrap();
+    let seconds = |seconds| Duration::from_secs(seconds);
+    let told = |session, heartbeat| {
+        Some(ConsumerTimes {
+            session_timeout: seconds(session),
+            heartbeat_interval: seconds(heartbeat),
+        })
+    };
+    let classic = quick.scenario.groups[0].clone();
+    let times = |named: &Named| {
+        let group = &named.scenario.groups[1];
+        (group.session_timeout.0, group.heartbeat_interval.0)
+    };
+    let note = quick.heed(None).unwrap();
+    assert!(note.ends_with("the checks take group consumer's session-timeout, 45s"), "{note}");
+    assert_eq!(times(&quick), (seconds(45), seconds(5)));
+    assert_eq!(quick.heed(told(45, 15)), None);
+    assert_eq!(times(&quick), (seconds(45), seconds(15)));
+    let note = quick.heed(told(20, 3)).unwrap();
+    assert!(note.contains("a session timeout of 20s"), "{note}");
+    assert_eq!(times(&quick), (seconds(20), seconds(3)));
+    assert_eq!(quick.scenario.groups[0], classic);
+    quick.scenario.groups.truncate(1);
+    assert_eq!(quick.heed(None), None, "nobody needs to know");
+}
+
 /// Plays a scenario against a cluster that does at once what it is told, and writes down what that
 /// was: a line for each tick with orders.
 struct World {
@@ -183,10 +255,14 @@ const TICK: Duration = Duration::from_millis(100);
 
 impl World {
     fn new(text: &str, keep: bool) -> Self {
+        Self::of(valid(text).unwrap(), keep)
+    }
+
+    fn of(scenario: Scenario, keep: bool) -> Self {
         let settings =
             Settings { run: "r".into(), seed: 1, duration: Duration::from_secs(100), keep };
         Self {
-            conductor: Conductor::new(valid(text).unwrap(), settings),
+            conductor: Conductor::new(scenario, settings),
             now: Time::ZERO,
             topics: Topics::default(),
             events: Vec::new(),
@@ -284,6 +360,39 @@ impl World {
         let phases = self.conductor.phases().iter();
         phases.map(|p| (p.name.clone(), p.began, p.ended, p.problem.clone())).collect()
     }
+}
+
+/// What only shows in the run: the scenario may well be meant so.
+#[test]
+fn what_has_nobody_in_the_run_is_told() {
+    let text = with("", "", "start = {}\n[[phase]]\nname = 'q'\nstart = {}");
+    let world = World::new(&text, false).play();
+    let warning = "start has nobody: no member of its groups is down";
+    assert!(world.log.contains(&format!("(phase q: {warning})")), "{}", world.log);
+    let phases = world.conductor.phases();
+    assert_eq!(
+        (&phases[0].warnings[..], &phases[1].warnings[..]),
+        (&[][..], &[warning.into()][..])
+    );
+
+    // A group that was left out, as the cluster has no protocol for it.
+    let text = with(
+        "",
+        "[[group]]\nname = 'c'\nprotocol = 'consumer'\nmembers = 2",
+        "start = {}\n[[phase]]\nname = 'q'\ncrash = { groups = 'c', members = 1 }\n\
+         churn = { groups = 'c', rate = 1 }\nlasts = '2s'",
+    );
+    let mut scenario = valid(&text).unwrap();
+    scenario.groups.pop();
+    let world = World::of(scenario, false).play();
+    let warnings = &world.conductor.phases()[1].warnings;
+    assert_eq!(
+        warnings[..],
+        [
+            "crash has nobody: no member of its groups is up",
+            "churn has nobody: no member of its groups is up"
+        ]
+    );
 }
 
 fn story(text: &str) -> String {

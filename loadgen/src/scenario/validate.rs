@@ -1,10 +1,12 @@
 //! Whether a scenario makes sense: one clear sentence about the first thing that does not.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::cast::classic_assignors;
-use super::file::{Group, How, Load, Phase, Protocol, Scenario, Topic};
-use super::values::{Amount, Words};
+use super::file::{Group, How, Load, Phase, Protocol, Scenario, Topic, Work};
+use super::rehearsal;
+use super::values::{Amount, Span, Words};
 
 /// What a scenario may ask for at most, so that a slip of a zero does not take the machine.
 const TOPICS: u64 = 10_000;
@@ -13,6 +15,8 @@ const GROUPS: u64 = 100_000;
 const MEMBERS: u64 = 1_000_000;
 const IN_FLIGHT: u32 = 10_000;
 const RATE: f64 = 1_000_000.0;
+/// Of any duration; what is longer is a slip, and its end would be no moment that can be said.
+pub const SPAN: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Kafka takes 249 in the name of a topic, of which the prefix and a number need some.
 const NAME: usize = 100;
 
@@ -30,6 +34,7 @@ pub(super) fn validate(scenario: &Scenario, limits: &Limits) -> Result<(), Strin
         "replication is the number of replicas, or -1 for the cluster's default".into()
     })?;
     require(!scenario.duration.0.is_zero(), || "a duration of 0 leaves no time to run".into())?;
+    bounded("duration", Some(scenario.duration))?;
     names("topic", scenario.topics.iter().map(|topic| topic.name.as_str()))?;
     names("group", scenario.groups.iter().map(|group| group.name.as_str()))?;
     names("phase", scenario.phases.iter().map(|phase| phase.name.as_str()))?;
@@ -44,11 +49,17 @@ pub(super) fn validate(scenario: &Scenario, limits: &Limits) -> Result<(), Strin
         validate_phase(scenario, phase).map_err(|what| format!("phase {}: {what}", phase.name))?;
     }
     validate_repeat(scenario)?;
-    validate_totals(scenario)
+    validate_totals(scenario)?;
+    rehearsal::validate(scenario)
 }
 
 fn require(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
+}
+
+fn bounded(name: &str, span: Option<Span>) -> Result<(), String> {
+    let Some(span) = span else { return Ok(()) };
+    require(span.0 <= SPAN, || format!("{name} = {span} is too long: at most a year"))
 }
 
 fn names<'a>(kind: &str, names: impl Iterator<Item = &'a str>) -> Result<(), String> {
@@ -119,6 +130,8 @@ fn validate_timeouts(group: &Group) -> Result<(), String> {
         ("rebalance-timeout", group.rebalance_timeout),
         ("backoff", group.backoff),
     ];
+    bounded("revocation-takes", group.revocation_takes)?;
+    bounded("backoff-max", Some(group.backoff_max))?;
     for (name, span) in timeouts {
         require(!span.0.is_zero(), || format!("{name} is 0"))?;
         require(span.0.as_millis() <= i32::MAX as u128, || {
@@ -141,6 +154,7 @@ fn validate_load(name: &str, load: Option<Load>) -> Result<(), String> {
     require(load.rate.is_none() || load.every.is_none(), || {
         format!("{name} has a rate and every, which say the same")
     })?;
+    bounded(&format!("{name}.every"), load.every)?;
     let fits = |rate: f64| rate > 0.0 && rate <= RATE;
     require(load.per_second().is_none_or(fits), || {
         format!("{name} is to have more than 0 and at most {RATE} requests a second of a member")
@@ -168,15 +182,20 @@ fn validate_phase(scenario: &Scenario, phase: &Phase) -> Result<(), String> {
     require(phase.lasts.is_none() || phase.until.is_none(), || {
         "it has both lasts and until: one of them ends it".into()
     })?;
+    let manual = |group: &Group| group.protocol == Protocol::Manual;
+    require(phase.until.is_none() || !scenario.groups.iter().all(manual), || {
+        "until = \"stable\" is for groups with members, and all are manual".into()
+    })?;
+    validate_spans(phase)?;
     validate_starts_and_stops(scenario, phase)?;
     validate_roll_and_churn(scenario, phase)?;
     if let Some(work) = &phase.work {
-        groups_of(scenario, &work.groups)?;
         for (name, load) in
             [("commit", work.commit), ("fetch", work.fetch), ("heartbeat", work.heartbeat)]
         {
             validate_load(name, load)?;
         }
+        validate_work(scenario, work)?;
     }
     if let Some(add) = &phase.add_partitions {
         known(&add.topics, "topic", scenario.topics.iter().map(|topic| topic.name.as_str()))?;
@@ -188,6 +207,23 @@ fn validate_phase(scenario: &Scenario, phase: &Phase) -> Result<(), String> {
         groups_of(scenario, &of.groups)?;
     }
     require(does_something(phase), || "it does nothing and takes no time".into())
+}
+
+fn validate_spans(phase: &Phase) -> Result<(), String> {
+    let Phase { lasts, settle, limit, .. } = phase;
+    for (name, span) in [("lasts", lasts), ("settle", settle), ("limit", limit)] {
+        bounded(name, *span)?;
+    }
+    bounded("start.over", phase.start.as_ref().and_then(|start| start.over))?;
+    for (name, stop) in [("leave", &phase.leave), ("close", &phase.close), ("crash", &phase.crash)]
+    {
+        bounded(&format!("{name}.over"), stop.as_ref().and_then(|stop| stop.over))?;
+        let returns = stop.as_ref().and_then(|stop| stop.return_after);
+        bounded(&format!("{name}.return-after"), returns)?;
+    }
+    bounded("roll.down", phase.roll.as_ref().map(|roll| roll.down))?;
+    bounded("roll.every", phase.roll.as_ref().and_then(|roll| roll.every))?;
+    bounded("churn.down", phase.churn.as_ref().map(|churn| churn.down))
 }
 
 fn does_something(phase: &Phase) -> bool {
@@ -219,6 +255,7 @@ fn validate_starts_and_stops(scenario: &Scenario, phase: &Phase) -> Result<(), S
 }
 
 fn enough(group: &Group, members: Amount, what: &str) -> Result<(), String> {
+    require(members.of(group.members) > 0, || format!("{what} is for no members: leave it out"))?;
     require(members.of(group.members) <= group.members, || {
         format!("{what} is for {members} members, and group {} has {}", group.name, group.members)
     })
@@ -254,6 +291,14 @@ fn validate_roll_and_churn(scenario: &Scenario, phase: &Phase) -> Result<(), Str
         }
     }
     Ok(())
+}
+
+fn validate_work(scenario: &Scenario, work: &Work) -> Result<(), String> {
+    let manual = |group: &&Group| group.protocol == Protocol::Manual;
+    let groups = groups_of(scenario, &work.groups)?;
+    require(work.heartbeat.is_none() || !groups.iter().all(manual), || {
+        "manual groups have no membership to keep alive with heartbeat".into()
+    })
 }
 
 fn validate_repeat(scenario: &Scenario) -> Result<(), String> {

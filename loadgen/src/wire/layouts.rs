@@ -36,6 +36,7 @@ pub(super) fn layout(api_key: i16) -> Option<&'static Layout> {
         18 => &API_VERSIONS,
         19 => &CREATE_TOPICS,
         20 => &DELETE_TOPICS,
+        32 => &DESCRIBE_CONFIGS,
         36 => &SASL_AUTHENTICATE,
         37 => &CREATE_PARTITIONS,
         42 => &DELETE_GROUPS,
@@ -205,6 +206,30 @@ static DELETE_TOPICS: Layout = Layout {
     fields: &[
         since(1, I32), // throttle time
         all(Array(&[all(String), since(6, UUID), all(I16), since(5, String)])),
+    ],
+    tagged: &[],
+};
+
+static DESCRIBE_CONFIGS: Layout = Layout {
+    flexible_from: 4,
+    fields: &[
+        all(I32), // throttle time
+        all(Array(&[
+            all(I16),      // error
+            all(String),   // message
+            all(Fixed(1)), // resource type
+            all(String),   // resource
+            all(Array(&[
+                all(String),   // name
+                all(String),   // value
+                all(BOOL),     // read only
+                all(Fixed(1)), // source
+                all(BOOL),     // sensitive
+                all(Array(&[all(String), all(String), all(Fixed(1))])),
+                since(3, Fixed(1)), // type
+                since(3, String),   // documentation
+            ])),
+        ])),
     ],
     tagged: &[],
 };

@@ -32,6 +32,29 @@ fn a_refused_connection() {
     called_with(&["--bootstrap", &closed]).assert_refused(&[&closed, "refused"]);
 }
 
+/// As a proxy does whose server is gone, or a broker that has enough connections.
+#[test]
+fn a_server_that_takes_connections_and_closes_them() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    called_with(&["--bootstrap", &address])
+        .assert_refused(&[&address, "closed it without an answer"]);
+}
+
+#[test]
+fn one_file_for_two_results() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("result");
+    let file = file.to_str().unwrap();
+    called_with(&["--json", file, "--html", file]).assert_refused(&["--json", "--html", file]);
+    called_with(&["--csv", file, "--history", file]).assert_refused(&["--csv", "--history"]);
+    let scenario = write(&directory, &scenario("range", "", ""));
+    let scenario = scenario.to_str().unwrap();
+    called_with(&[scenario, "--json", scenario]).assert_refused(&["the scenario", "--json"]);
+    called_with(&["compare", file, scenario, "--html", file]).assert_refused(&["--html", file]);
+}
+
 fn with_password() -> Config {
     Config { password: Some(("alice", "secret")), ..Config::default() }
 }
@@ -94,6 +117,8 @@ fn a_scenario_that_makes_no_sense() {
         ("protocol = \"classic\"", "protocol = \"clasic\"", "clasic"),
         ("until = \"stable\"", "until = \"later\"", "later"),
         ("start = {}", "start = { groups = \"h\" }", "h"),
+        ("limit = \"30s\"", "limit = \"99999999h\"", "phase formation: limit"),
+        ("start = {}", "start = {}\ncrash = {}", "crash has nobody"),
         ("[[topic]]", "[[topic]", "unclosed"),
     ] {
         let bad = good.replacen(from, to, 1);

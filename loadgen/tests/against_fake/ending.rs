@@ -1,36 +1,100 @@
 //! How a run ends, and what is there afterwards.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use kafka_protocol::messages::ApiKey;
 
 use tempfile::TempDir;
 
-use crate::fake::{Bug, Config, Fake};
+use crate::fake::{Bug, Config, Fake, Nonsense};
 use crate::run::{PROGRAM, outcome, play_with, program, scenario, write};
 
 const STEADY: &str = "[[phase]]\nname = \"steady\"\nlasts = \"60s\"\n";
 
+/// What SIGINT says of a process that it ended.
+const INTERRUPTED: Option<i32> = Some(130);
+
+/// A run that is under way.
+struct Running {
+    child: Child,
+    told: std::io::Lines<BufReader<ChildStderr>>,
+}
+
+impl Running {
+    fn start(fake: &Fake, directory: &TempDir, options: &[&str]) -> Self {
+        let file = write(directory, &scenario("range", "", STEADY));
+        let mut command = Command::new(PROGRAM);
+        command.arg(file).args(["--bootstrap", &fake.bootstrap()]).args(options);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let told = BufReader::new(child.stderr.take().unwrap()).lines();
+        Self { child, told }
+    }
+
+    /// Goes on as soon as a line with this was told.
+    fn wait_for(&mut self, word: &str) {
+        let mut lines = self.told.by_ref().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains(word)), "never told: {word}");
+    }
+
+    fn interrupt(&self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    }
+
+    /// Its status and what it wrote, when it has ended.
+    fn end(mut self) -> (Option<i32>, String) {
+        self.told.for_each(drop);
+        let mut summary = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut summary).unwrap();
+        (self.child.wait().unwrap().code(), summary)
+    }
+}
+
 /// Ctrl-C in the middle: members leave, topics and groups are deleted, the summary is shown.
 #[test]
 fn an_interrupted_run_winds_down() {
-    let fake = Fake::start(Config::default());
-    let directory = TempDir::new().unwrap();
-    let file = write(&directory, &scenario("range", "", STEADY));
-    let mut command = Command::new(PROGRAM);
-    command.arg(file).args(["--bootstrap", &fake.bootstrap()]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert!(lines.any(|line| line.contains("6 stable")), "the group never was stable");
+    let (fake, directory) = (Fake::start(Config::default()), TempDir::new().unwrap());
+    let mut run = Running::start(&fake, &directory, &[]);
+    run.wait_for("6 stable");
     assert!(!fake.names().is_empty());
-
-    let pid = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-    lines.for_each(drop);
-    let mut summary = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut summary).unwrap();
-    assert!(child.wait().unwrap().success(), "{summary}");
+    run.interrupt();
+    let (status, summary) = run.end();
+    assert_eq!(status, INTERRUPTED, "{summary}");
     assert!(summary.contains("interrupted") && summary.contains("0 violations"), "{summary}");
     assert!(fake.names().is_empty(), "{:?} are left", fake.names());
+}
+
+/// What was broken before counts for more than who ended the run.
+#[test]
+fn an_interrupted_run_that_broke_a_threshold_says_so() {
+    let (fake, directory) = (Fake::start(Config::default()), TempDir::new().unwrap());
+    let mut run = Running::start(&fake, &directory, &["--threshold", "rebalance.max < 1us"]);
+    run.wait_for("6 stable");
+    run.interrupt();
+    let (status, summary) = run.end();
+    assert_eq!(status, Some(1), "{summary}");
+}
+
+/// Members whose goodbyes are not answered take half a minute to leave: who asks twice does not
+/// wait for them.
+#[test]
+fn a_second_interrupt_ends_at_once() {
+    let fake = Fake::start(Config::hostile(ApiKey::LeaveGroup, Nonsense::NeverAnswers));
+    let directory = TempDir::new().unwrap();
+    let mut run = Running::start(&fake, &directory, &[]);
+    run.wait_for("6 stable");
+    run.interrupt();
+    run.wait_for("Ctrl-C again ends at once");
+    let asked = Instant::now();
+    run.interrupt();
+    run.wait_for("its names begin with muster-load-");
+    let (status, summary) = run.end();
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    assert_eq!(status, INTERRUPTED, "{summary}");
+    assert!(summary.contains("interrupted"), "{summary}");
+    assert!(!fake.names().is_empty(), "nothing was deleted");
 }
 
 #[test]
@@ -67,5 +131,24 @@ fn a_history_is_checked_again() {
         assert_eq!(checked.status, Some(status), "{checked}");
         let told = checked.output.contains("evicted-early");
         assert_eq!(told, bug.is_some(), "{checked}");
+    }
+}
+
+/// What the broker says of its sessions counts, and what the scenario says if it says nothing.
+#[test]
+fn the_session_timeout_of_consumer_groups_is_the_brokers() {
+    let says_nothing = Config { without: &[ApiKey::DescribeConfigs], ..Config::default() };
+    let refuses = Config { refuses: Some((ApiKey::DescribeConfigs, 31)), ..Config::default() };
+    for (config, expected) in [(Config::default(), 7_000), (says_nothing, 1_000), (refuses, 1_000)]
+    {
+        let config = Config { session_timeout: Duration::from_secs(7), ..config };
+        let directory = TempDir::new().unwrap();
+        let history = directory.path().join("history.jsonl");
+        let options = ["--history", history.to_str().unwrap(), "--duration", "1s"];
+        let played = play_with(config, &scenario("consumer", "", ""), &options);
+        let history = std::fs::read_to_string(&history).unwrap();
+        let session = format!("\"session_timeout_ms\":{expected},");
+        assert!(history.contains(&session), "no {session}: {played}");
+        assert_eq!(played.errors.contains("does not tell"), expected == 1_000, "{played}");
     }
 }

@@ -6,13 +6,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use kafka_protocol::messages::api_versions_response::ApiVersion;
+use kafka_protocol::messages::describe_configs_response::{
+    DescribeConfigsResourceResult, DescribeConfigsResult,
+};
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
 use kafka_protocol::messages::{
     ApiKey, ApiVersionsRequest, ApiVersionsResponse, BrokerId, ConsumerGroupHeartbeatRequest,
     CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest,
-    FindCoordinatorRequest, FindCoordinatorResponse, HeartbeatRequest, JoinGroupRequest,
-    LeaveGroupRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
-    SaslAuthenticateRequest, SaslHandshakeRequest, SyncGroupRequest,
+    DescribeConfigsRequest, DescribeConfigsResponse, FindCoordinatorRequest,
+    FindCoordinatorResponse, HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest,
+    MetadataRequest, OffsetCommitRequest, OffsetFetchRequest, SaslAuthenticateRequest,
+    SaslHandshakeRequest, SyncGroupRequest,
 };
 use kafka_protocol::protocol::{Message, Request, StrBytes};
 
@@ -97,6 +101,7 @@ impl Broker {
             _ if !known => {}
             ApiKey::Metadata => self.metadata(call.parse(to)?),
             ApiKey::FindCoordinator => self.find_coordinator(call.parse(to)?),
+            ApiKey::DescribeConfigs => self.describe_configs(call.parse(to)?),
             ApiKey::CreateTopics => self.create_topics(call.parse(to)?),
             ApiKey::CreatePartitions => self.create_partitions(call.parse(to)?),
             ApiKey::DeleteTopics => self.delete_topics(call.parse(to)?),
@@ -143,6 +148,7 @@ impl Broker {
             api::<OffsetCommitRequest>(7),
             api::<OffsetFetchRequest>(8),
             api::<DeleteGroupsRequest>(0),
+            api::<DescribeConfigsRequest>(1),
             api::<SaslHandshakeRequest>(1),
             api::<SaslAuthenticateRequest>(1),
         ];
@@ -164,6 +170,32 @@ impl Broker {
         };
         let coordinators = request.coordinator_keys.iter().map(here).collect();
         reply.send(FindCoordinatorResponse::default().with_coordinators(coordinators));
+    }
+
+    /// Of itself, what is asked for and known.
+    fn describe_configs(
+        &self,
+        (request, reply): (DescribeConfigsRequest, Reply<DescribeConfigsRequest>),
+    ) {
+        let own = [
+            ("group.consumer.session.timeout.ms", self.config.session_timeout),
+            ("group.consumer.heartbeat.interval.ms", self.config.heartbeat_interval),
+        ];
+        let described = request.resources.into_iter().map(|resource| {
+            let keys = resource.configuration_keys.unwrap_or_default();
+            let asked = own.iter().filter(|(name, _)| keys.iter().any(|key| key.as_str() == *name));
+            let configs = asked.map(|(name, value)| {
+                DescribeConfigsResourceResult::default()
+                    .with_name(StrBytes::from_static_str(name))
+                    .with_value(Some(value.as_millis().to_string().into()))
+            });
+            DescribeConfigsResult::default()
+                .with_error_code(self.refusal(ApiKey::DescribeConfigs))
+                .with_resource_type(resource.resource_type)
+                .with_resource_name(resource.resource_name)
+                .with_configs(configs.collect())
+        });
+        reply.send(DescribeConfigsResponse::default().with_results(described.collect()));
     }
 
     pub(super) fn host(&self) -> StrBytes {

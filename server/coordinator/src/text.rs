@@ -6,6 +6,9 @@ use muster_codec::{Bytes, Str};
 pub(crate) type Text = Arc<str>;
 pub(crate) type Blob = Arc<[u8]>;
 
+/// What a text takes beside its characters: a reference to it, its counts.
+pub(crate) const TEXT_BYTES: usize = 32;
+
 /// A copy for an output, which outlives the borrow of the state.
 pub(crate) fn owned(text: &str) -> Str<'static> {
     Str::Owned(text.into())

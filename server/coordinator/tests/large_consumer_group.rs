@@ -71,6 +71,36 @@ fn an_assignment_that_takes_long_goes_in_slices() {
     assert_eq!(shard.members[0].owned(), 400_000, "who was there when it began");
 }
 
+#[test]
+fn a_group_whose_members_say_too_much_serves_those_it_has() {
+    let mut shard = Shard::new(1);
+    let name = |list: usize, at: usize| format!("{list}-{at}-{}", "x".repeat(240)).into();
+    let many = |list: usize| (0..3_500).map(|at| name(list, at)).collect();
+    let joining = |shard: &Shard, who, list| ConsumerGroupHeartbeatRequest {
+        rebalance_timeout_ms: 60_000,
+        subscribed_topic_names: Some(many(list)),
+        topic_partitions: Some(Vec::new()),
+        ..shard.request(who)
+    };
+    for who in 0..100 {
+        let request = joining(&shard, who, 0);
+        assert_eq!(shard.send(who, request), 0, "a list that all share counts once");
+    }
+    let full = (100..200).find(|who| {
+        let request = joining(&shard, *who, *who);
+        shard.send(*who, request) != 0
+    });
+    let full = full.unwrap();
+    assert!((150..170).contains(&full), "64 MiB hold some sixty lists; {full} found it full");
+    for who in 0..full {
+        let beat = ConsumerGroupHeartbeatRequest {
+            topic_partitions: Some(shard.members[who].owned.clone()),
+            ..shard.request(who)
+        };
+        assert_eq!(shard.send(who, beat), 0, "member {who} says nothing new");
+    }
+}
+
 #[derive(Default)]
 struct Member {
     epoch: i32,
@@ -108,12 +138,13 @@ impl Shard {
             topic_partitions: Some(Vec::new()),
             ..self.request(who)
         };
-        self.send(who, request);
+        assert_eq!(self.send(who, request), 0);
     }
 
     fn beat(&mut self, who: usize, reports: bool) {
         let topic_partitions = reports.then(|| self.members[who].owned.clone());
-        self.send(who, ConsumerGroupHeartbeatRequest { topic_partitions, ..self.request(who) });
+        let request = ConsumerGroupHeartbeatRequest { topic_partitions, ..self.request(who) };
+        assert_eq!(self.send(who, request), 0);
     }
 
     fn request(&self, who: usize) -> ConsumerGroupHeartbeatRequest<'static> {
@@ -125,7 +156,8 @@ impl Shard {
         }
     }
 
-    fn send(&mut self, who: usize, request: ConsumerGroupHeartbeatRequest<'static>) {
+    /// Gives the error.
+    fn send(&mut self, who: usize, request: ConsumerGroupHeartbeatRequest<'static>) -> i16 {
         let caller = Caller {
             request: RequestId { connection: 0, sequence: 0 },
             api_version: 1,
@@ -136,8 +168,12 @@ impl Shard {
         let Response::ConsumerGroupHeartbeat(response) = &output.answers[0].response else {
             panic!("{output:?}");
         };
-        self.members[who].learn(response);
+        let error = response.error_code;
+        if error == 0 {
+            self.members[who].learn(response);
+        }
         self.replay(&output.records);
+        error
     }
 
     /// How many rounds of heartbeats, a second apart, until one writes nothing.
@@ -177,7 +213,6 @@ impl Shard {
 
 impl Member {
     fn learn(&mut self, response: &ConsumerGroupHeartbeatResponse<'_>) {
-        assert_eq!(response.error_code, 0, "{response:?}");
         self.epoch = response.member_epoch;
         if let Some(assignment) = &response.assignment {
             self.owned.clone_from(&assignment.topic_partitions);

@@ -149,7 +149,7 @@ fn what_is_wrong_with_a_server_is_said_in_a_sentence() {
     });
     let is_silent = server(|mut stream| drop(stream.read_to_end(&mut Vec::new())));
     let cases = [
-        (closes.as_str(), "does this listener expect TLS?"),
+        (closes.as_str(), "closed it without an answer: is this a Kafka listener"),
         (&speaks_tls, "it speaks TLS: turn TLS on"),
         (&speaks_http, "is not Kafka's protocol"),
         (&is_silent, "no answer within 300ms"),

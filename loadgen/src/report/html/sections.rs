@@ -324,9 +324,11 @@ fn failed(report: &Report) -> String {
 }
 
 fn phases(report: &Report) -> String {
-    let problems = report.phases.iter().filter_map(|phase| {
-        let problem = escape(phase.problem.as_ref()?);
-        Some(format!("<dt>{}</dt><dd class=\"warm\">{problem}</dd>", escape(&phase.name)))
+    let problems = report.phases.iter().flat_map(|phase| {
+        phase.problem.iter().chain(&phase.warnings).map(|problem| {
+            let (name, problem) = (escape(&phase.name), escape(problem));
+            format!("<dt>{name}</dt><dd class=\"warm\">{problem}</dd>")
+        })
     });
     let problems: String = problems.collect();
     if problems.is_empty() {

@@ -174,8 +174,8 @@ impl ConsumerGroup {
         waits: bool,
     ) -> Result<Subscribed<'m>, Refusal> {
         let Found { before, replaces } = found;
-        self.refuse_if_large(&after.profile)?;
         if after.profile != before.profile {
+            self.refuse_if_large(&after.profile)?;
             draft.push(records::member_metadata(&self.id, member_id, &after));
         }
         let names_changed = after.profile.topics != before.profile.topics;

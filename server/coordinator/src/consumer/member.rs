@@ -1,9 +1,10 @@
 //! A member of a consumer group: what it says of itself, and where it stands.
 
+use crate::modern::names::{self, Names};
 use crate::modern::owned::{Owned, OwnedPartition, TopicPartitions, owned};
 use crate::modern::reconcile::Current;
 use crate::modern::state::MemberState;
-use crate::text::{Blob, Text, owned as text};
+use crate::text::{Blob, TEXT_BYTES, Text, owned as text};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use muster_codec::messages::ConsumerGroupHeartbeatRequest;
@@ -12,9 +13,6 @@ use muster_codec::records::{
     ConsumerGroupMemberMetadataValue, ConsumerGroupOwnedTopicPartitions, MaybeClassic,
 };
 use muster_codec::{Bytes, Str};
-
-/// What a text takes beside its characters: a reference to it, its counts.
-const TEXT_BYTES: usize = 32;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Member {
@@ -30,8 +28,7 @@ pub(crate) struct Profile {
     pub(crate) rack_id: Option<Text>,
     pub(crate) client_id: Text,
     pub(crate) client_host: Text,
-    /// In order, each once.
-    pub(crate) topics: Arc<[Text]>,
+    pub(crate) topics: Names,
     /// Empty, or None in old records, if there is none.
     pub(crate) regex: Option<Text>,
     /// -1 if it is not known.
@@ -87,11 +84,16 @@ impl Profile {
 
     /// How much memory it takes, roughly.
     pub(crate) fn bytes(&self) -> usize {
+        self.own_bytes() + names::bytes(&self.topics)
+    }
+
+    /// As [`Self::bytes`], but for the names of topics, which members share.
+    pub(crate) fn own_bytes(&self) -> usize {
         let optional = [&self.instance_id, &self.rack_id, &self.regex, &self.assignor];
         let optional = optional.into_iter().flatten().chain([&self.client_id, &self.client_host]);
         let protocols = self.classic.iter().flat_map(|classic| &classic.protocols);
         let protocols: usize = protocols.map(|(name, data)| name.len() + data.len()).sum();
-        let texts: usize = optional.chain(&*self.topics).map(|text| TEXT_BYTES + text.len()).sum();
+        let texts: usize = optional.map(|text| TEXT_BYTES + text.len()).sum();
         texts + protocols
     }
 
@@ -267,7 +269,7 @@ fn shared(text: &str, before: &Text) -> Text {
 }
 
 /// In order, each once.
-pub(crate) fn sorted(names: &[Str<'_>]) -> Arc<[Text]> {
+pub(crate) fn sorted(names: &[Str<'_>]) -> Names {
     let mut sorted: Vec<&str> = names.iter().map(|it| &**it).collect();
     sorted.sort_unstable();
     sorted.dedup();

@@ -32,6 +32,7 @@ pub(crate) mod validate;
 
 use crate::assignors::SubscriptionType;
 use crate::context::Topics;
+use crate::modern::names::NameLists;
 use crate::modern::owners::Owners;
 use crate::modern::roster::Roster;
 use crate::modern::subscriptions::Subscriptions;
@@ -98,7 +99,9 @@ pub(crate) struct ConsumerGroup {
     roster: Roster<Member>,
     target: Target,
     // What follows is counted of the members.
+    /// Of what the members say of themselves, but for the names of topics.
     profile_bytes: usize,
+    names: NameLists,
     static_members: HashMap<Text, Text>,
     owners: Owners,
     subscriptions: Subscriptions,
@@ -126,6 +129,7 @@ impl ConsumerGroup {
             roster: Roster::default(),
             target: Target::default(),
             profile_bytes: 0,
+            names: NameLists::default(),
             static_members: HashMap::new(),
             owners: Owners::default(),
             subscriptions: Subscriptions::default(),

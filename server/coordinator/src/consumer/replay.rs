@@ -94,7 +94,8 @@ impl ConsumerGroup {
         let Some(value) = value else { return self.remove_member(timers, member_id) };
         let number = self.roster.take_seat(member_id);
         let before = self.roster.lift(number);
-        let profile = Profile::from_record(value, before.as_ref().map(|it| &it.profile));
+        let mut profile = Profile::from_record(value, before.as_ref().map(|it| &it.profile));
+        profile.topics = self.names.shared(profile.topics);
         if let Some(before) = &before {
             self.uncount_profile(member_id, &before.profile);
         }
@@ -126,8 +127,9 @@ impl ConsumerGroup {
         let is_new = before.is_none();
         let Some(member) = before.or_else(|| value.map(|_| Member::default())) else { return };
         let current = value.map_or_else(|| left(&member.current), current_from_record);
-        if !is_new {
-            self.uncount_current(&member.current);
+        match is_new {
+            true => self.count_profile(number, &member.profile),
+            false => self.uncount_current(&member.current),
         }
         self.count_current(&current);
         self.roster.put(number, Member { current, ..member });
@@ -207,7 +209,8 @@ impl ConsumerGroup {
     }
 
     fn count_profile(&mut self, number: u32, profile: &Profile) {
-        self.profile_bytes += profile.bytes();
+        self.profile_bytes += profile.own_bytes();
+        self.names.add(&profile.topics);
         self.subscriptions.add_named(&profile.topics);
         if let Some(regex) = profile.regex() {
             self.regexes.add_member(regex);
@@ -227,7 +230,8 @@ impl ConsumerGroup {
     }
 
     fn uncount_profile(&mut self, member_id: &str, profile: &Profile) {
-        self.profile_bytes -= profile.bytes();
+        self.profile_bytes -= profile.own_bytes();
+        self.names.remove(&profile.topics);
         self.subscriptions.remove_named(&profile.topics);
         if let Some(regex) = profile.regex() {
             self.regexes.remove_member(regex);

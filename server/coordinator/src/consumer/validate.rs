@@ -83,9 +83,9 @@ impl ConsumerGroup {
     /// # Errors
     /// UNKNOWN_SERVER_ERROR if the member says more of itself than we keep.
     pub(super) fn refuse_if_large(&self, profile: &Profile) -> Result<(), Refusal> {
-        let bytes = profile.bytes();
-        let is_large = bytes > MEMBER_PROFILE_BYTES_MAX
-            || self.profile_bytes + bytes > GROUP_PROTOCOLS_BYTES_MAX;
+        let added = profile.own_bytes() + self.names.bytes_added_by(&profile.topics);
+        let is_large = profile.bytes() > MEMBER_PROFILE_BYTES_MAX
+            || self.profile_bytes + self.names.bytes() + added > GROUP_PROTOCOLS_BYTES_MAX;
         match is_large {
             true => refuse(ErrorCode::UnknownServerError, "The member says too much of itself."),
             false => Ok(()),

@@ -6,6 +6,7 @@
 //! partition is given only once its former owner released it; the answer tells the member what it
 //! may own now.
 
+pub(crate) mod names;
 pub(crate) mod owned;
 pub(crate) mod owners;
 pub(crate) mod reconcile;

@@ -1,13 +1,13 @@
 // kafkajs behind the adapter protocol (protocol.py says what the arguments, verbs and events are).
 'use strict';
 
-const readline = require('readline');
 const { CompressionCodecs, CompressionTypes, Kafka, Partitioners, logLevel } = require('kafkajs');
+const {
+  bootstrap, topic, group, option, sessionMs, main, chunks, valueOf, emitRecords, emitAcked, emit,
+} = require('./protocol');
 
 CompressionCodecs[CompressionTypes.Snappy] = require('kafkajs-snappy');
 
-const CHUNK = 100;
-const PADDING = 'x'.repeat(100);
 const ASSIGNORS = { roundrobin: require('kafkajs').PartitionAssigners.roundRobin };
 const COMPRESSIONS = {
   none: CompressionTypes.None,
@@ -15,7 +15,6 @@ const COMPRESSIONS = {
   snappy: CompressionTypes.Snappy,
 };
 
-const [mode, bootstrap, topic, group, option, sessionMs] = process.argv.slice(2);
 const kafka = new Kafka({
   brokers: [bootstrap],
   logLevel: logLevel.ERROR,
@@ -35,9 +34,7 @@ const verbs = {
 
   async produce(first, count) {
     producer ??= await connectedProducer();
-    for (let start = first; start < first + count; start += CHUNK) {
-      await produceChunk(start, Math.min(start + CHUNK, first + count));
-    }
+    for (const ids of chunks(first, count)) await produceChunk(ids);
     emit('produced', {});
   },
 
@@ -67,7 +64,7 @@ const verbs = {
       consumer.run({
         autoCommit: false,
         eachBatch: async ({ batch }) => {
-          emitRecords('log', batch);
+          emitBatch('log', batch);
           if (Number(batch.lastOffset()) + 1 >= open.get(batch.partition)) {
             open.delete(batch.partition);
           }
@@ -79,15 +76,6 @@ const verbs = {
     emit('dumped', {});
   },
 };
-
-async function control() {
-  emit('ready', {});
-  for await (const line of readline.createInterface({ input: process.stdin })) {
-    const [verb, ...numbers] = line.split(' ');
-    await verbs[verb](...numbers.map(Number));
-  }
-  if (producer) await producer.disconnect();
-}
 
 async function connectedProducer() {
   const created = kafka.producer({
@@ -104,29 +92,21 @@ async function connectedProducer() {
   return created;
 }
 
-// kafkajs answers with the first offset of each partition's batch; ids are in it in order sent.
-async function produceChunk(start, end) {
-  const messages = [];
-  for (let id = start; id < end; id++) messages.push({ key: `${id}`, value: valueOf(id) });
+async function produceChunk(ids) {
+  const messages = ids.map((id) => ({ key: `${id}`, value: valueOf(id) }));
   try {
     const batches = await producer.send({ topic, messages, compression: COMPRESSIONS[option] });
-    const next = new Map(batches.map((b) => [b.partition, Number(b.baseOffset)]));
-    const records = messages.map(({ key }) => {
-      const partition = partitionOf.get(key);
-      const offset = next.get(partition);
-      next.set(partition, offset + 1);
-      return [Number(key), partition, offset];
-    });
-    emit('acked', { records });
+    const sent = messages.map(({ key }) => ({ key, partition: partitionOf.get(key) }));
+    emitAcked(sent, batches.map((b) => [b.partition, Number(b.baseOffset)]));
   } catch (error) {
-    emit('failed', { id: start, error: `${error}` });
+    emit('failed', { id: ids[0], error: `${error}` });
   }
 }
 
-async function consume() {
+async function consume(leaving) {
   const consumer = kafka.consumer({
     groupId: group,
-    sessionTimeout: Number(sessionMs),
+    sessionTimeout: sessionMs,
     heartbeatInterval: 500,
     maxWaitTimeInMs: 200,
     partitionAssigners: [ASSIGNORS[option]],
@@ -136,10 +116,8 @@ async function consume() {
   await consumer.subscribe({ topics: [topic], fromBeginning: true });
   const eachBatch = ({ batch }) => consumeBatch(consumer, batch);
   await consumer.run({ autoCommit: false, eachBatch });
-  await new Promise((resolve) => readline.createInterface({ input: process.stdin })
-    .once('line', resolve).once('close', resolve));
+  await leaving;
   await consumer.disconnect();
-  emit('left', {});
 }
 
 function reportAssignments(consumer) {
@@ -157,7 +135,7 @@ function reportAssignments(consumer) {
 }
 
 async function consumeBatch(consumer, batch) {
-  emitRecords('records', batch);
+  emitBatch('records', batch);
   const offset = Number(batch.lastOffset()) + 1;
   try {
     await consumer.commitOffsets([{ topic, partition: batch.partition, offset: `${offset}` }]);
@@ -187,27 +165,8 @@ async function withAdmin(ask) {
   }
 }
 
-function valueOf(id) {
-  return `${id} ${PADDING}`;
+function emitBatch(event, { partition, messages }) {
+  emitRecords(event, messages.map((message) => ({ ...message, partition })));
 }
 
-function emitRecords(event, { partition, messages }) {
-  const records = messages.map(({ key, value, offset }) => {
-    const id = Number(key.toString());
-    if (value.toString() !== valueOf(id)) throw new Error(`record ${id} came back as ${value}`);
-    return [id, partition, Number(offset)];
-  });
-  emit(event, { records });
-}
-
-function emit(event, fields) {
-  process.stdout.write(`${JSON.stringify({ event, ...fields })}\n`);
-}
-
-(mode === 'consume' ? consume() : control()).then(
-  () => process.exit(0),
-  (error) => {
-    console.error(error);
-    process.exit(1);
-  },
-);
+main({ consume, verbs, close: () => producer?.disconnect() });

@@ -2,19 +2,18 @@
 // events are).
 'use strict';
 
-const readline = require('readline');
 const {
   Admin, Consumer, MessagesStreamFallbackModes, MessagesStreamModes, Producer, stringDeserializers,
   stringSerializers,
 } = require('@platformatic/kafka');
+const {
+  bootstrap, topic, group, option, sessionMs, main, chunks, valueOf, emitRecords, emitAcked, emit,
+} = require('./protocol');
 
-const CHUNK = 100;
-const PADDING = 'x'.repeat(100);
 const SERVER_SIDE = 'consumer-';
 const LOOK_MS = 20;
 const RETRY_MS = 200;
 
-const [mode, bootstrap, topic, group, option, sessionMs] = process.argv.slice(2);
 const common = { clientId: 'adapter', bootstrapBrokers: [bootstrap] };
 let producer = null;
 let partitions = null;
@@ -31,9 +30,7 @@ const verbs = {
       ...common, serializers: stringSerializers, compression: option, retries: 60,
     });
     partitions ??= await partitionsOf();
-    for (let start = first; start < first + count; start += CHUNK) {
-      await produceChunk(start, Math.min(start + CHUNK, first + count));
-    }
+    for (const ids of chunks(first, count)) await produceChunk(ids);
     emit('produced', {});
   },
 
@@ -78,33 +75,14 @@ const verbs = {
   },
 };
 
-async function control() {
-  emit('ready', {});
-  for await (const line of readline.createInterface({ input: process.stdin })) {
-    const [verb, ...numbers] = line.split(' ');
-    await verbs[verb](...numbers.map(Number));
-  }
-  if (producer) await producer.close();
-}
-
-// The answer has the first offset of each partition's batch; ids are in it in the order sent.
-async function produceChunk(start, end) {
-  const messages = [];
-  for (let id = start; id < end; id++) {
-    const partition = partitions[id % partitions.length];
-    messages.push({ topic, partition, key: `${id}`, value: valueOf(id) });
-  }
+async function produceChunk(ids) {
+  const messages = ids.map((id) => (
+    { topic, partition: partitions[id % partitions.length], key: `${id}`, value: valueOf(id) }));
   try {
     const { offsets } = await producer.send({ messages });
-    const next = new Map(offsets.map((o) => [o.partition, Number(o.offset)]));
-    const records = messages.map(({ key, partition }) => {
-      const offset = next.get(partition);
-      next.set(partition, offset + 1);
-      return [Number(key), partition, offset];
-    });
-    emit('acked', { records });
+    emitAcked(messages, offsets.map(({ partition, offset }) => [partition, Number(offset)]));
   } catch (error) {
-    emit('failed', { id: start, error: `${error}` });
+    emit('failed', { id: ids[0], error: `${error}` });
   }
 }
 
@@ -115,10 +93,9 @@ async function partitionsOf() {
 
 // The client does not find back into its group by itself after all that can happen to it (README.md
 // has what was seen), so that on any trouble this begins anew with another Consumer.
-async function consume() {
+async function consume(leave) {
   let isLeaving = false;
-  const leaving = new Promise((resolve) => readline.createInterface({ input: process.stdin })
-    .once('line', resolve).once('close', resolve)).then(() => { isLeaving = true; });
+  const leaving = leave.then(() => { isLeaving = true; });
   const member = { consumer: null };
   reportAssignments(member);
   while (!isLeaving) {
@@ -129,13 +106,12 @@ async function consume() {
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }
   }
-  emit('left', {});
 }
 
 async function consumeUntil(leaving, member) {
   const assignment = option.startsWith(SERVER_SIDE)
     ? { groupProtocol: 'consumer', groupRemoteAssignor: option.slice(SERVER_SIDE.length) }
-    : { sessionTimeout: Number(sessionMs), heartbeatInterval: 500 };
+    : { sessionTimeout: sessionMs, heartbeatInterval: 500 };
   const consumer = new Consumer({
     ...common, ...assignment, groupId: group, deserializers: stringDeserializers,
   });
@@ -232,32 +208,9 @@ async function withClient(Kind, config, ask) {
   }
 }
 
-function valueOf(id) {
-  return `${id} ${PADDING}`;
-}
-
 // As the other clients print a state: "Stable".
 function words(state) {
   return state.charAt(0).toUpperCase() + state.slice(1).toLowerCase();
 }
 
-function emitRecords(event, messages) {
-  const records = messages.map(({ key, value, partition, offset }) => {
-    const id = Number(key);
-    if (value !== valueOf(id)) throw new Error(`record ${id} came back as ${value}`);
-    return [id, partition, Number(offset)];
-  });
-  emit(event, { records });
-}
-
-function emit(event, fields) {
-  process.stdout.write(`${JSON.stringify({ event, ...fields })}\n`);
-}
-
-(mode === 'consume' ? consume() : control()).then(
-  () => process.exit(0),
-  (error) => {
-    console.error(error);
-    process.exit(1);
-  },
-);
+main({ consume, verbs, close: () => producer?.close() });

@@ -12,6 +12,7 @@ ADAPTERS = Path(__file__).resolve().parent.parent / "adapters"
 ALL_COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 #: The server's own (KIP-848), by the names under which adapters know them.
 SERVER_SIDE = ("consumer-uniform", "consumer-range")
+UPGRADE = "-to-"  # between the two assignors of a group that changes its protocol
 FOUR_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
@@ -39,6 +40,15 @@ class Client:
         return LAUNCHERS[self.kind](cache, self.adapter)
 
 
+def parts(assignor):
+    """The assignor alone; of an upgrade, that of the classic members and that of the others."""
+    return assignor.split(UPGRADE)
+
+
+def protocols_of(assignor):
+    return {"consumer" if part in SERVER_SIDE else "classic" for part in parts(assignor)}
+
+
 CLIENTS = {
     client.name: client
     for client in (
@@ -46,12 +56,14 @@ CLIENTS = {
             "java",
             "java",
             "Client",
-            FOUR_ASSIGNORS + ("default",) + SERVER_SIDE,
+            FOUR_ASSIGNORS + ("default",) + SERVER_SIDE
+            + ("default-to-consumer-uniform", "cooperative-sticky-to-consumer-range"),
             idempotent=True,
             protocols=(("default", "range"),),
         ),
         Client("confluent-kafka", "python", "confluent_client.py",
-               ("range", "roundrobin", "cooperative-sticky") + SERVER_SIDE),
+               ("range", "roundrobin", "cooperative-sticky") + SERVER_SIDE
+               + ("roundrobin-to-consumer-range",)),
         Client("kafka-python", "python", "kafka_python_client.py", FOUR_ASSIGNORS,
                idempotent=True),
         Client("aiokafka", "python", "aiokafka_client.py", ("range", "roundrobin", "sticky")),
@@ -69,7 +81,9 @@ CLIENTS = {
             "platformatic_client.js",
             ("roundrobin",) + SERVER_SIDE,
         ),
-        Client("franz-go", "go", "franz", FOUR_ASSIGNORS + SERVER_SIDE, idempotent=True),
+        Client("franz-go", "go", "franz",
+               FOUR_ASSIGNORS + SERVER_SIDE + ("cooperative-sticky-to-consumer-uniform",),
+               idempotent=True),
     )
 }
 

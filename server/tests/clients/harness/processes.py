@@ -57,6 +57,7 @@ class Clock:
         self.changed = threading.Condition()
         self.deadline = time.monotonic() + seconds
         self.adapters = []
+        self.told = []  # by whom and what, of all adapters, in the order in which it came
 
     def until(self, condition, what, seconds=30):
         """Waits for a condition on the adapters' events; fails if an adapter ends unasked."""
@@ -182,6 +183,7 @@ class Adapter:
 
     def _take(self, event):
         self.events.append(event)
+        self.clock.told.append((self, event))
         match event["event"]:
             case "assigned":
                 self.partitions |= set(event["partitions"])

@@ -85,8 +85,8 @@ class Spawned:
                 time.sleep(0.05)
 
     def crash(self):
-        """kill -9. The kernel may hold the listeners of an io_uring a moment longer than the process;
-        who connected then would take the dead server for the next one."""
+        """kill -9. The kernel may hold the listeners of an io_uring a moment longer than the
+        process; who connected then would take the dead server for the next one."""
         kill(self.process)
         deadline = time.monotonic() + START_SECONDS
         while any(_accepts(port) for port in self.ports()):

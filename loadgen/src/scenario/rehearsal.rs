@@ -1,0 +1,127 @@
+//! Plays a scenario's phases through with nothing but the numbers of members that can be up, to find
+//! what can never have anybody to do it: a slip that a run would pass over in silence.
+
+use std::collections::BTreeMap;
+
+use super::file::{Group, Phase, Scenario, Start, Stopping};
+use super::values::Words;
+
+/// # Errors
+/// One sentence about the first thing that never has anybody to do it.
+pub(super) fn validate(scenario: &Scenario) -> Result<(), String> {
+    let phases = &scenario.phases;
+    if let Some(group) = scenario.groups.iter().find(|group| !is_started(group, phases)) {
+        return Err(format!("group {}: no phase starts its members", group.name));
+    }
+    let mut stage = Stage { scenario, up: BTreeMap::new(), seen: BTreeMap::new() };
+    let repeat = scenario.repeat.as_ref();
+    let from = repeat.and_then(|repeat| phases.iter().position(|phase| phase.name == repeat.from));
+    // What has nobody in the second round has nobody in the third either.
+    for first in [Some(0), from].into_iter().flatten() {
+        for (at, phase) in phases.iter().enumerate().skip(first) {
+            stage.play(at, phase);
+        }
+    }
+    match stage.seen.iter().find(|(_, has_somebody)| !**has_somebody) {
+        None => Ok(()),
+        Some(((at, what), _)) => Err(format!(
+            "phase {}: {what} has nobody: no member of its groups is up by then",
+            phases[*at].name
+        )),
+    }
+}
+
+fn is_started(group: &Group, phases: &[Phase]) -> bool {
+    let mut starts = phases.iter().filter_map(|phase| phase.start.as_ref());
+    starts.any(|start| means(&start.groups, group))
+}
+
+fn means(groups: &Words, group: &Group) -> bool {
+    groups.0.is_empty() || groups.0.contains(&group.name)
+}
+
+struct Stage<'a> {
+    scenario: &'a Scenario,
+    /// How many members of each kind of group are up, at most. Not there before its first start.
+    up: BTreeMap<&'a str, u32>,
+    /// Whether what a phase does, by its number and name, has somebody in any round.
+    seen: BTreeMap<(usize, &'static str), bool>,
+}
+
+impl<'a> Stage<'a> {
+    /// In the order in which a phase begins: what it starts it does not stop.
+    fn play(&mut self, at: usize, phase: &'a Phase) {
+        let stops = [("leave", &phase.leave), ("close", &phase.close), ("crash", &phase.crash)];
+        for (what, stopping) in stops {
+            if let Some(stopping) = stopping {
+                self.see(at, what, self.are_up(&stopping.groups));
+                self.stop(what, stopping);
+            }
+        }
+        if let Some(roll) = &phase.roll {
+            self.see(at, "roll", self.are_up(&roll.groups));
+        }
+        if let Some(of) = &phase.read_offsets {
+            self.see(at, "read-offsets", self.were_up(&of.groups));
+        }
+        if let Some(of) = &phase.delete_groups {
+            self.see(at, "delete-groups", self.were_up(&of.groups));
+            self.change(&of.groups, |_, up| *up = 0);
+        }
+        if let Some(start) = &phase.start {
+            self.start(start);
+        }
+        if let Some(churn) = &phase.churn {
+            self.see(at, "churn", self.are_up(&churn.groups));
+        }
+        if let Some(work) = &phase.work {
+            self.see(at, "work", self.are_up(&work.groups) || self.start_later(at, &work.groups));
+        }
+        if phase.coordinator_restart {
+            self.see(at, "coordinator-restart", self.are_up(&Words::default()));
+        }
+    }
+
+    fn see(&mut self, at: usize, what: &'static str, has_somebody: bool) {
+        *self.seen.entry((at, what)).or_default() |= has_somebody;
+    }
+
+    fn start(&mut self, start: &Start) {
+        self.change(&start.groups, |group, up| {
+            *up = up.saturating_add(start.members.of(group.members)).min(group.members);
+        });
+    }
+
+    /// Those that come back stay, and so may those that are to close: some may not be able to.
+    fn stop(&mut self, what: &str, stopping: &Stopping) {
+        if stopping.return_after.is_none() && what != "close" {
+            self.change(&stopping.groups, |group, up| {
+                *up = up.saturating_sub(stopping.members.of(group.members));
+            });
+        }
+    }
+
+    fn change(&mut self, groups: &Words, change: impl Fn(&Group, &mut u32)) {
+        for group in self.scenario.groups.iter().filter(|group| means(groups, group)) {
+            change(group, self.up.entry(&group.name).or_default());
+        }
+    }
+
+    fn are_up(&self, groups: &Words) -> bool {
+        self.groups(groups).any(|group| self.up.get(&*group.name).is_some_and(|up| *up > 0))
+    }
+
+    fn were_up(&self, groups: &Words) -> bool {
+        self.groups(groups).any(|group| self.up.contains_key(&*group.name))
+    }
+
+    fn start_later(&self, at: usize, groups: &Words) -> bool {
+        let later = &self.scenario.phases[at + 1..];
+        let mut groups = self.groups(groups);
+        self.scenario.repeat.is_some() || groups.any(|group| is_started(group, later))
+    }
+
+    fn groups(&self, groups: &Words) -> impl Iterator<Item = &'a Group> {
+        self.scenario.groups.iter().filter(move |group| means(groups, group))
+    }
+}

@@ -1,0 +1,85 @@
+//! The lists of topic names that the members of a group subscribe to: mostly one for all, which is
+//! kept once.
+
+use crate::text::{TEXT_BYTES, Text};
+use alloc::sync::Arc;
+use hashbrown::HashMap;
+
+/// Names of topics, in order, each once.
+pub(crate) type Names = Arc<[Text]>;
+
+/// Each list with the number of its members.
+#[derive(Debug, Default)]
+pub(crate) struct NameLists {
+    lists: HashMap<Names, usize>,
+    bytes: usize,
+}
+
+impl NameLists {
+    /// How much memory they take, roughly: each list counts once.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How much memory a list would add.
+    pub(crate) fn bytes_added_by(&self, names: &Names) -> usize {
+        if self.lists.contains_key(names) { 0 } else { bytes(names) }
+    }
+
+    /// The same list, as other members have it.
+    pub(crate) fn shared(&self, names: Names) -> Names {
+        self.lists.get_key_value(&names).map_or(names, |(known, _)| known.clone())
+    }
+
+    pub(crate) fn add(&mut self, names: &Names) {
+        let members = self.lists.entry(names.clone()).or_default();
+        *members += 1;
+        if *members == 1 {
+            self.bytes += bytes(names);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, names: &Names) {
+        let Some(members) = self.lists.get_mut(names) else { return };
+        *members -= 1;
+        if *members == 0 {
+            self.lists.remove(names);
+            self.bytes -= bytes(names);
+        }
+    }
+}
+
+/// How much memory a list takes, roughly.
+pub(crate) fn bytes(names: &[Text]) -> usize {
+    names.iter().map(|name| TEXT_BYTES + name.len()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Names {
+        text.split(' ').map(Text::from).collect()
+    }
+
+    #[test]
+    fn a_list_is_kept_once_and_as_long_as_somebody_has_it() {
+        let mut lists = NameLists::default();
+        let first = lists.shared(names("a b"));
+        assert_eq!(lists.bytes_added_by(&first), 2 * TEXT_BYTES + 2);
+        lists.add(&first);
+        let second = lists.shared(names("a b"));
+        assert!(Arc::ptr_eq(&first, &second));
+        assert_eq!(lists.bytes_added_by(&second), 0);
+        lists.add(&second);
+        lists.add(&lists.shared(names("a")));
+        assert_eq!(lists.bytes(), 3 * TEXT_BYTES + 3);
+        lists.remove(&first);
+        assert_eq!(lists.bytes(), 3 * TEXT_BYTES + 3);
+        lists.remove(&second);
+        assert_eq!(
+            (lists.bytes(), lists.bytes_added_by(&first)),
+            (TEXT_BYTES + 1, 2 * TEXT_BYTES + 2)
+        );
+    }
+}
