@@ -24,10 +24,11 @@ const ROUNDS: i64 = 6;
 #[test]
 fn a_start_with_a_snapshot_is_a_start_without() {
     let directory = tempfile::tempdir().unwrap();
-    let mut server = filled(directory.path());
+    let mut server = covered(filled(directory.path()), directory.path());
     let before = everything(&server);
     server.kill();
     server = server.restart();
+    server.says("40 of 40 groups in the cold");
     assert_eq!(listed(&server), (0..GROUPS).map(group).collect(), "they are not touched yet");
     assert_eq!(everything(&server), before);
     server.kill();
@@ -80,7 +81,7 @@ fn a_snapshot_that_is_damaged_is_left_aside() {
 #[test]
 fn a_damaged_group_ends_the_process_and_the_next_start_reads_the_log() {
     let directory = tempfile::tempdir().unwrap();
-    let mut server = filled(directory.path());
+    let mut server = covered(filled(directory.path()), directory.path());
     let before = everything(&server);
     server.kill();
     let path = snapshot(directory.path());
@@ -108,6 +109,15 @@ fn filled(data: &Path) -> Server {
             commit(&mut client, number, round, &metadata);
         }
     }
+    server.says("a snapshot of");
+    server
+}
+
+/// The server with a snapshot behind which nothing is left to replay: a start without one makes one.
+fn covered(mut server: Server, data: &Path) -> Server {
+    server.kill();
+    fs::remove_file(snapshot(data)).unwrap();
+    server = server.restart();
     server.says("a snapshot of");
     server
 }

@@ -129,7 +129,7 @@ fn it_gets_its_name_when_the_log_is_as_durable() {
 fn nothing_is_left_of_one_that_was_given_up() {
     let (mut disk, mut writer, mut ops) = (Disk::default(), writer(), Vec::new());
     writer.begin(&mut ops);
-    writer.body().extend([7; 600_000]);
+    writer.body().extend(vec![7; 600_000]);
     assert_eq!(writer.poll(0, &mut ops), None);
     writer.give_up(&mut ops);
     assert!(!writer.is_idle(), "a write is under way");
