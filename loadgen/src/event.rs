@@ -42,6 +42,8 @@ pub enum EventKind {
     /// was looked up anew, until it has answered something else: while it loads the group, it may
     /// answer them without knowing it.
     Alive { sent: Time, epoch: i32 },
+    /// Such a heartbeat that does not count was answered: the coordinator is there again.
+    Reached,
     /// The coordinator gave it these, in addition to what it owns. From now on it owns them.
     Assigned { epoch: i32, partitions: Arc<[Partition]> },
     /// A classic group's member was told that a rebalance runs, or a consumer group's to give up

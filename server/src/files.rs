@@ -14,7 +14,7 @@ pub struct Files {
     /// What all paths are relative to.
     data: PathBuf,
     open: HashMap<FileId, OpenFile>,
-    writing: HashMap<u64, Vec<u8>>,
+    writing: HashMap<u64, Writing>,
     reading: HashMap<u64, Wanted>,
     spare: Vec<AlignedBuf>,
 }
@@ -22,7 +22,14 @@ pub struct Files {
 #[derive(Debug)]
 struct OpenFile {
     file: File,
-    durability: Durability,
+    mode: OpenMode,
+}
+
+/// A write under way: the log's own buffer, and how the file was opened.
+#[derive(Debug)]
+struct Writing {
+    buffer: Vec<u8>,
+    mode: OpenMode,
 }
 
 /// The part of an aligned read that was asked for.
@@ -94,13 +101,20 @@ impl Files {
         result: io::Result<()>,
         mut aligned: AlignedBuf,
     ) -> Result<Option<FileDone>, ReactorError> {
-        result.map_err(|error| failed("write to a log in", &self.data, &error))?;
         aligned.clear();
         if self.spare.len() < SPARE_BUFFERS_MAX && aligned.capacity() <= SPARE_BUFFER_BYTES_MAX {
             self.spare.push(aligned);
         }
-        let buffer = self.writing.remove(&token);
-        Ok(buffer.map(|buffer| FileDone::Written { token: FileToken(token), buffer }))
+        let writing = self.writing.remove(&token);
+        let mode = writing.as_ref().map(|writing| writing.mode);
+        let token = FileToken(token);
+        match result {
+            Ok(()) => Ok(writing.map(|it| FileDone::Written { token, buffer: it.buffer })),
+            Err(error) if mode == Some(OpenMode::Aside) && is_no_space(&error) => {
+                Ok(Some(FileDone::NoSpace { token }))
+            }
+            Err(error) => Err(failed("write to a log in", &self.data, &error)),
+        }
     }
 
     /// A read ended; None if nobody asked for it.
@@ -154,8 +168,13 @@ impl Files {
         let mut aligned = self.spare.pop().unwrap_or_default();
         aligned.extend_from_slice(&data);
         let open = self.file(file)?;
-        ring.write(&open.file, offset, aligned, open.durability, token.0);
-        self.writing.insert(token.0, data);
+        let mode = open.mode;
+        let durability = match mode {
+            OpenMode::Durable | OpenMode::Aside => Durability::Durable,
+            OpenMode::Cached => Durability::Cached,
+        };
+        ring.write(&open.file, offset, aligned, durability, token.0);
+        self.writing.insert(token.0, Writing { buffer: data, mode });
         Ok(())
     }
 
@@ -199,20 +218,27 @@ fn open(path: &Path, mode: OpenMode) -> io::Result<OpenFile> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;
     }
-    let (file, durability) = match mode {
-        OpenMode::Durable => (File::open_direct(path)?, Durability::Durable),
-        OpenMode::Cached => (File::open_buffered(path)?, Durability::Cached),
+    let file = match mode {
+        OpenMode::Durable | OpenMode::Aside => File::open_direct(path)?,
+        OpenMode::Cached => File::open_buffered(path)?,
     };
     if mode == OpenMode::Durable && !existed {
         sync_directory(path)?;
     }
-    Ok(OpenFile { file, durability })
+    Ok(OpenFile { file, mode })
 }
 
 /// Makes the name of a file durable.
 fn sync_directory(path: &Path) -> io::Result<()> {
     let Some(directory) = path.parent() else { return Ok(()) };
     std::fs::File::open(directory)?.sync_all()
+}
+
+/// The disk, the quota, or what the process may write to one file is used up. (A write that the
+/// kernel ends early found no room, too.)
+fn is_no_space(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull, WriteZero};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge | WriteZero)
 }
 
 fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {

@@ -76,7 +76,10 @@ impl OfflineLog {
             FileOp::Rename { from, to } => {
                 fs::rename(data.join(from), data.join(to)).map(|()| None)?
             }
-            FileOp::RemoveFile { path } => fs::remove_file(data.join(path)).map(|()| None)?,
+            FileOp::RemoveFile { path } => match fs::remove_file(data.join(path)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => None,
+            },
             FileOp::RemoveDir { path } => fs::remove_dir_all(data.join(path)).map(|()| None)?,
         })
     }

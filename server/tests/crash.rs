@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use support::{Client, Server, create_topic};
+use support::{Client, Random, Server, create_topic, variable};
 
 const WORKERS: usize = 8;
 const SHARDS: u16 = 2;
@@ -38,7 +38,7 @@ fn what_was_acknowledged_is_there_after_kill_9() {
     let kills: u64 = variable("MUSTER_KILLS", 3);
     let seed = variable("MUSTER_SEED", u64::from(std::process::id()));
     println!("MUSTER_SEED={seed} MUSTER_KILLS={kills}");
-    let mut random = seed;
+    let mut random = Random(seed);
     let directory = tempfile::tempdir().unwrap();
     let mut server =
         Server::start(directory.path(), SHARDS, &["group.initial.rebalance.delay.ms=0"]);
@@ -47,7 +47,7 @@ fn what_was_acknowledged_is_there_after_kill_9() {
     for kill in 0..kills {
         let stop = Arc::new(AtomicBool::new(false));
         let threads = start_workers(&server, &workers, &stop);
-        std::thread::sleep(Duration::from_millis(next(&mut random) % 150));
+        std::thread::sleep(Duration::from_millis(random.next() % 150));
         server.kill();
         stop.store(true, Ordering::Relaxed);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -60,18 +60,6 @@ fn what_was_acknowledged_is_there_after_kill_9() {
     let (commits, records) = (total(|it| &it.committed), total(|it| &it.produced));
     println!("{commits} acknowledged commits and {records} records survived {kills} kills");
     assert!(commits > 0 && records > 0, "the load was served");
-}
-
-fn variable(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap())
-}
-
-/// xorshift64
-fn next(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
 }
 
 fn start_workers(

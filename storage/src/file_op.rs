@@ -18,6 +18,9 @@ pub enum OpenMode {
     /// (O_DIRECT and O_DSYNC where the file system has them). If opening creates the file, its
     /// directory is synced too.
     Durable,
+    /// As `Durable`, for a file on which nothing depends yet: a write that finds no space is
+    /// answered with [`FileDone::NoSpace`] and does not end the process.
+    Aside,
     /// Writes go to the page cache, as Kafka's do.
     Cached,
 }
@@ -63,10 +66,13 @@ pub enum FileOp {
         file: FileId,
         len: u64,
     },
+    /// Replaces the file at `to`, if there is one, durably and at once; whoever has that one open
+    /// still reads it.
     Rename {
         from: PathBuf,
         to: PathBuf,
     },
+    /// That the file is not there is no error. After a loss of power it may be there again.
     RemoveFile {
         path: PathBuf,
     },
@@ -83,6 +89,10 @@ pub enum FileDone {
     Written {
         token: FileToken,
         buffer: Vec<u8>,
+    },
+    /// The disk is full; what of it was written is not known. Only of files opened `Aside`.
+    NoSpace {
+        token: FileToken,
     },
     Read {
         token: FileToken,
@@ -102,6 +112,7 @@ impl FileDone {
     /// The token of the operation that ended.
     pub fn token(&self) -> FileToken {
         let (Self::Written { token, .. }
+        | Self::NoSpace { token }
         | Self::Read { token, .. }
         | Self::ReadFailed { token, .. }
         | Self::Synced { token }) = self;

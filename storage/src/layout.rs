@@ -4,11 +4,15 @@ use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::Batch;
 use muster_codec::wire::{DecodeError, Reader, Result};
 
+/// Of segments as they are written at first, and of blocks.
 pub const FORMAT_VERSION: u16 = 1;
+/// Of segments that compaction wrote.
+pub const COMPACTED_VERSION: u16 = 2;
 
 /// "MSEG"
 pub const SEGMENT_MAGIC: u32 = 0x4d53_4547;
 pub const SEGMENT_HEADER_BYTES: usize = 40;
+pub const COMPACTED_HEADER_BYTES: usize = 76;
 
 /// "MBLK"
 pub const BLOCK_MAGIC: u32 = 0x4d42_4c4b;
@@ -26,7 +30,11 @@ pub const CLUSTER_PARTITION: i32 = -1;
 const CRC_AT: usize = 8;
 const CRC_FROM: usize = 12;
 
-/// The first block of a segment. It is written last, when the segment is filled with zeros.
+/// The flag of a segment in a file that was another's before.
+const RECYCLED: u32 = 1;
+
+/// The first block of a segment. It is written last: when the segment is filled with zeros, when
+/// the file is to have its next life, when all blocks of a compacted segment are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentHeader {
     pub block_bytes: u32,
@@ -35,48 +43,110 @@ pub struct SegmentHeader {
     pub sequence: u64,
     /// Drawn at random when the log was created, so that no client can make up a block.
     pub log_id: u64,
+    /// Whether blocks of another segment stand where none of this one were written yet, and not
+    /// zeros.
+    pub is_recycled: bool,
+    pub compacted: Option<Compacted>,
+}
+
+/// What a compacted segment stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compacted {
+    /// The last of the sequence numbers that it took the place of; its own is the first.
+    pub last_sequence: u64,
+    /// The positions of all operations that those segments held, whether anything of them is left
+    /// or not.
+    pub first_position: u64,
+    pub last_position: u64,
+    /// No tombstone that was ever dropped from those positions had a higher one; 0 if none was
+    /// dropped. State of an earlier position than this cannot be brought up to date by the log.
+    pub dropped_position: u64,
+    /// Where in the file the blocks begin whose keys no pass has looked at; `segment_bytes` if
+    /// there are none.
+    pub dirty_from: u32,
 }
 
 impl SegmentHeader {
     /// Writes the header at the front of `block`.
     pub fn write(&self, block: &mut [u8]) {
-        assert!(block.len() >= SEGMENT_HEADER_BYTES);
+        let version = self.compacted.map_or(FORMAT_VERSION, |_| COMPACTED_VERSION);
+        let len = header_bytes(version);
+        assert!(block.len() >= len);
+        let flags = if self.is_recycled { RECYCLED } else { 0 };
         put(block, 0, SEGMENT_MAGIC.to_be_bytes());
-        put(block, 4, FORMAT_VERSION.to_be_bytes());
+        put(block, 4, version.to_be_bytes());
+        put(block, 6, [0; 2]);
         put(block, 12, self.block_bytes.to_be_bytes());
-        put(block, 16, [0; 4]);
+        put(block, 16, flags.to_be_bytes());
         put(block, 20, self.segment_bytes.to_be_bytes());
         put(block, 24, self.sequence.to_be_bytes());
         put(block, 32, self.log_id.to_be_bytes());
-        put_crc(&mut block[..SEGMENT_HEADER_BYTES]);
+        if let Some(compacted) = &self.compacted {
+            compacted.write(block);
+        }
+        put_crc(&mut block[..len]);
     }
 
-    /// Reads the header of a segment, and its format version.
+    /// Reads the header of a segment, and its format version. Of a version that is not known the
+    /// fields mean nothing.
     ///
     /// # Errors
     /// Bytes that are not a header.
     pub fn read(bytes: &[u8]) -> Result<(Self, u16)> {
-        let header = bytes.get(..SEGMENT_HEADER_BYTES).ok_or(DecodeError::UnexpectedEnd)?;
-        let mut reader = Reader::new(header);
+        let mut reader = Reader::new(bytes);
         let magic = reader.array().map(u32::from_be_bytes)?;
         let version = reader.array().map(u16::from_be_bytes)?;
         let _reserved = reader.i16()?;
         let crc = reader.array().map(u32::from_be_bytes)?;
-        if magic != SEGMENT_MAGIC || crc != crc32c::crc32c(&header[CRC_FROM..]) {
+        let len = header_bytes(version);
+        let header = bytes.get(..len).ok_or(DecodeError::UnexpectedEnd)?;
+        let is_known = (FORMAT_VERSION..=COMPACTED_VERSION).contains(&version);
+        let is_whole = !is_known || crc == crc32c::crc32c(&header[CRC_FROM..]);
+        if magic != SEGMENT_MAGIC || !is_whole {
             return Err(DecodeError::InvalidBatch("not the header of a segment"));
         }
         let block_bytes = reader.array().map(u32::from_be_bytes)?;
-        let _reserved = reader.i32()?;
-        Ok((
-            Self {
-                block_bytes,
-                segment_bytes: reader.array().map(u32::from_be_bytes)?,
-                sequence: reader.array().map(u64::from_be_bytes)?,
-                log_id: reader.array().map(u64::from_be_bytes)?,
-            },
-            version,
-        ))
+        let flags = reader.array().map(u32::from_be_bytes)?;
+        let segment_bytes = reader.array().map(u32::from_be_bytes)?;
+        let sequence = reader.array().map(u64::from_be_bytes)?;
+        let log_id = reader.array().map(u64::from_be_bytes)?;
+        let compacted = match version {
+            COMPACTED_VERSION => Some(Compacted::read(&mut reader)?),
+            _ => None,
+        };
+        let is_recycled = flags & RECYCLED != 0;
+        let header = Self { block_bytes, segment_bytes, sequence, log_id, is_recycled, compacted };
+        Ok((header, version))
     }
+
+    /// The last of the sequence numbers that the segment stands for.
+    pub fn last_sequence(&self) -> u64 {
+        self.compacted.map_or(self.sequence, |compacted| compacted.last_sequence)
+    }
+}
+
+impl Compacted {
+    fn write(&self, block: &mut [u8]) {
+        put(block, 40, self.last_sequence.to_be_bytes());
+        put(block, 48, self.first_position.to_be_bytes());
+        put(block, 56, self.last_position.to_be_bytes());
+        put(block, 64, self.dropped_position.to_be_bytes());
+        put(block, 72, self.dirty_from.to_be_bytes());
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            last_sequence: reader.array().map(u64::from_be_bytes)?,
+            first_position: reader.array().map(u64::from_be_bytes)?,
+            last_position: reader.array().map(u64::from_be_bytes)?,
+            dropped_position: reader.array().map(u64::from_be_bytes)?,
+            dirty_from: reader.array().map(u32::from_be_bytes)?,
+        })
+    }
+}
+
+fn header_bytes(version: u16) -> usize {
+    if version == COMPACTED_VERSION { COMPACTED_HEADER_BYTES } else { SEGMENT_HEADER_BYTES }
 }
 
 /// What a block says of itself; the batches follow it.
@@ -95,6 +165,11 @@ pub struct BlockHeader {
 }
 
 impl BlockHeader {
+    /// The position of the last operation.
+    pub fn last_position(&self) -> u64 {
+        self.first_position.saturating_add(u64::from(self.operations)).saturating_sub(1)
+    }
+
     /// Writes the header at the front of `block`, which holds the batches already.
     pub fn write(&self, block: &mut [u8]) {
         assert!(self.length as usize >= BLOCK_HEADER_BYTES);
@@ -139,6 +214,15 @@ pub struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
+    /// How long the block at the front of `bytes` says that it is, without its padding. The block
+    /// need not be whole.
+    ///
+    /// # Errors
+    /// Bytes that are not the header of a block.
+    pub fn claimed_len(bytes: &[u8]) -> Result<usize> {
+        Ok(BlockHeader::read(bytes)?.0.length as usize)
+    }
+
     /// The block at the front of `bytes`.
     ///
     /// # Errors

@@ -20,7 +20,10 @@
 //! Reads are planned: a plan pushes one [`FileOp::Read`] with a token of the caller's, and finds
 //! the wanted batches in the bytes that come back.
 //!
-//! A write that fails ends the process; no log is told of it.
+//! A write that fails ends the process, and no log is told of it; but for a full disk where a file
+//! is written that nothing depends on yet.
+//!
+//! A [`ShardLog`] is compacted by its own `poll`, if its config says so.
 
 #![forbid(unsafe_code)]
 
@@ -41,5 +44,6 @@ pub use partition_log::{
 };
 pub use progress::Progress;
 pub use shard_log::{
-    AppendError, Corruption, LogConfig, ReadPlan, Recovered, RecoveredBatch, Recovery, ShardLog,
+    AppendError, CompactionConfig, CompactionNews, Corruption, KnownSegments, LogConfig, ReadPlan,
+    Recovered, RecoveredBatch, Recovery, SegmentWalk, ShardLog,
 };

@@ -29,6 +29,26 @@ pub const ZERO_CHUNK_BYTES: usize = 256 << 10;
 /// How much of a snapshot one write takes.
 pub const SNAPSHOT_CHUNK_BYTES: usize = 256 << 10;
 
+/// Files of retired segments that are kept to be used again.
+pub const SPARE_SEGMENTS_MAX: usize = 4;
+
+/// What compaction reads or writes at once, so that a flush never waits long behind it.
+pub const COMPACTION_IO_BYTES: u32 = 256 << 10;
+
+/// What compaction does in one turn of the loop at most, which is about 200 us of work: so many
+/// records, and so many bytes. (One block is handled in one turn, however long it is.)
+pub const COMPACTION_SLICE_RECORDS: usize = 1_000;
+pub const COMPACTION_SLICE_BYTES: usize = 256 << 10;
+
+/// Between two slices of compaction a millisecond passes, or the log grows by this.
+pub const COMPACTION_SLICE_GROWTH_BYTES: u64 = 32 << 10;
+
+/// How long the blocks of a compacted segment are, if no batch alone is longer.
+pub const COMPACTED_BLOCK_BYTES: usize = SHARD_INDEX_SPAN_BYTES as usize;
+
+/// The least memory in which compaction finds the newest records.
+pub const COMPACTION_MAP_BYTES_MIN: usize = 1 << 20;
+
 /// How many bytes of a shard's log one index entry of a partition stands for.
 pub const SHARD_INDEX_SPAN_BYTES: u32 = 64 << 10;
 
@@ -63,6 +83,7 @@ const _: () = assert!(SEGMENT_BYTES_MIN.is_multiple_of(BLOCK_BYTES_MAX));
 const _: () = assert!(SEGMENT_BYTES_MAX.is_multiple_of(BLOCK_BYTES_MAX));
 const _: () = assert!(SNAPSHOT_CHUNK_BYTES.is_multiple_of(BLOCK_BYTES_MAX as usize));
 const _: () = assert!(ZERO_CHUNK_BYTES.is_multiple_of(BLOCK_BYTES_MAX as usize));
+const _: () = assert!(COMPACTION_IO_BYTES.is_multiple_of(BLOCK_BYTES_MAX));
 const _: () = assert!(BLOCK_BYTES_MAX.is_multiple_of(BLOCK_BYTES_MIN));
 const _: () = assert!(SHARD_INDEX_SPAN_BYTES <= SHARD_READ_BYTES_MAX);
 const _: () = assert!(SHARD_LOG_FILES_MAX >= 3);

@@ -4,10 +4,12 @@
 
 mod common;
 
-use common::{Disk, recover, settle, small_config, values};
+use common::{
+    Disk, Found, compact, compacting_config, records, recover, settle, small_config, values,
+};
 use muster_storage::layout::{
-    BLOCK_HEADER_BYTES, BLOCK_MAGIC, CLUSTER_PARTITION, FORMAT_VERSION, PARTITION_BYTES,
-    SEGMENT_HEADER_BYTES, SEGMENT_MAGIC,
+    BLOCK_HEADER_BYTES, BLOCK_MAGIC, CLUSTER_PARTITION, COMPACTED_HEADER_BYTES, COMPACTED_VERSION,
+    FORMAT_VERSION, PARTITION_BYTES, SEGMENT_HEADER_BYTES, SEGMENT_MAGIC,
 };
 use muster_storage::limits::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, OPEN_BYTES_MAX, OPERATION_BYTES_MAX,
@@ -23,8 +25,10 @@ const FORMAT: &str = include_str!("../FORMAT.md");
 
 #[test]
 fn the_numbers_in_the_document_are_those_of_the_code() {
-    let constants: [(&str, u64); 21] = [
+    let constants: [(&str, u64); 23] = [
         ("FORMAT_VERSION", FORMAT_VERSION.into()),
+        ("COMPACTED_VERSION", COMPACTED_VERSION.into()),
+        ("COMPACTED_HEADER_BYTES", COMPACTED_HEADER_BYTES as u64),
         ("SEGMENT_MAGIC", SEGMENT_MAGIC.into()),
         ("SEGMENT_HEADER_BYTES", SEGMENT_HEADER_BYTES as u64),
         ("BLOCK_MAGIC", BLOCK_MAGIC.into()),
@@ -66,7 +70,7 @@ fn every_recovery_case_of_the_code_has_its_row_and_its_test() {
     let tests = include_str!("recovery.rs");
     let letter = |line: &str| line.strip_suffix(',').filter(|name| name.len() == 1)?.chars().next();
     let cases: Vec<char> = code.lines().filter_map(|line| letter(line.trim())).collect();
-    assert_eq!(cases, ('A'..='M').collect::<Vec<_>>());
+    assert_eq!(cases, ('A'..='Q').collect::<Vec<_>>());
     for case in cases {
         assert!(FORMAT.contains(&format!("\n| {case} | ")), "no row {case}");
         assert!(
@@ -99,6 +103,53 @@ fn the_bytes_of_a_segment_do_not_change_unnoticed() {
         std::fs::write(path, golden()).unwrap();
     }
     assert!(std::fs::read(path).unwrap() == golden(), "the format of segments has changed");
+}
+
+/// A compacted segment, all of it: a tombstone, a batch that lost a record, one that lost all.
+fn golden_compacted() -> Vec<u8> {
+    let mut disk = Disk::default();
+    let config = compacting_config();
+    let mut log = ShardLog::new(config.clone(), Recovered::default());
+    let mut now = 10_000;
+    let a = (&b"a"[..], Some(&b"1"[..]));
+    log.append(CLUSTER_PARTITION, now, [a]).unwrap();
+    log.append(7, now, [a, (b"b", Some(b"2"))]).unwrap();
+    log.append(7, now, [(&b"c"[..], None)]).unwrap();
+    settle(&mut log, &mut disk, now);
+    log.append(7, now, [a]).unwrap();
+    log.append(8, now, [a, a]).unwrap();
+    while !disk.live.contains_key(&config.dir.join("00000000000000000003.log")) {
+        log.append(9, now, [(&b"key"[..], Some(&[0; 3_000][..]))]).unwrap();
+        settle(&mut log, &mut disk, now);
+    }
+    compact(&mut log, &mut disk, &mut now);
+    disk.live.pop_first().unwrap().1
+}
+
+#[test]
+fn the_bytes_of_a_compacted_segment_do_not_change_unnoticed() {
+    let path = "tests/data/golden-compacted.bin";
+    if std::env::var_os("MUSTER_GOLDEN").is_some_and(|what| what == "write") {
+        std::fs::write(path, golden_compacted()).unwrap();
+    }
+    assert!(std::fs::read(path).unwrap() == golden_compacted(), "the format has changed");
+}
+
+#[test]
+fn yesterdays_compacted_segment_is_still_read() {
+    let mut disk = Disk::default();
+    let segment = std::fs::read("tests/data/golden-compacted.bin").unwrap();
+    disk.live.insert(small_config().dir.join("00000000000000000001.log"), segment);
+    let (_, replayed) = recover(&disk, &small_config().dir).unwrap();
+    let found = records(&replayed);
+    let text = |((partition, offset), it): (&(i32, i64), &Found)| {
+        let value = it.value.as_ref().map_or("-".into(), |value| String::from_utf8_lossy(value));
+        format!("{partition}@{offset} {}={value} {}", it.key[0] as char, it.timestamp)
+    };
+    let texts: Vec<_> = found.iter().take(5).map(text).collect();
+    let left = ["-1@0 a=1 10000", "7@1 b=2 10000", "7@2 c=- 10000", "7@3 a=1 10000"];
+    assert_eq!(texts[..4], left);
+    assert_eq!(texts[4], "8@1 a=1 10000");
 }
 
 #[test]

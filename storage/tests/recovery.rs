@@ -4,8 +4,8 @@
 
 mod common;
 
-use common::{Disk, Replayed, recover, settle, small_config, values};
-use muster_storage::layout::{Block, BlockHeader, SegmentHeader};
+use common::{Disk, Replayed, compact, compacting_config, recover, settle, small_config, values};
+use muster_storage::layout::{Block, BlockHeader, Compacted, SegmentHeader};
 use muster_storage::shard_log::recovery::{Case, segment_file_name};
 use muster_storage::{Corruption, Recovered, ShardLog};
 use std::path::PathBuf;
@@ -238,6 +238,8 @@ fn case_l_not_what_this_log_wrote() {
         segment_bytes: 32 << 10,
         sequence: 2,
         log_id: small_config().log_id,
+        is_recycled: false,
+        compacted: None,
     };
     let impossible = [
         SegmentHeader { log_id: 1, ..header },
@@ -245,6 +247,7 @@ fn case_l_not_what_this_log_wrote() {
         SegmentHeader { block_bytes: 700, ..header },
         SegmentHeader { segment_bytes: 1 << 20, ..header },
         SegmentHeader { segment_bytes: 0, ..header },
+        SegmentHeader { segment_bytes: (32 << 10) - 100, ..header },
     ];
     for header in impossible {
         let mut story = Story::new();
@@ -252,7 +255,7 @@ fn case_l_not_what_this_log_wrote() {
         story.refuses(Case::L, 2);
     }
     let mut newer = Story::new();
-    newer.segment(1)[5] = 2;
+    newer.segment(1)[5] = 3;
     newer.refuses(Case::L, 1);
     let mut short = Story::new();
     short.segment(1).truncate(10_000);
@@ -297,6 +300,117 @@ impl Story {
         };
         header.write(block);
     }
+}
+
+impl Story {
+    /// Of twenty operations; all segments but the active one were compacted to one, and the files
+    /// of others are spare.
+    fn compacted() -> Self {
+        let mut story = Self::new();
+        story.disk.close_all();
+        let (mut log, _) = common::open(&story.disk, compacting_config());
+        let mut now = 0;
+        for value in 6..=20 {
+            log.append(i32::from(value % 2), 1_000, [(&[value][..], Some(&[value; 4_000][..]))])
+                .unwrap();
+            compact(&mut log, &mut story.disk, &mut now);
+        }
+        story
+    }
+
+    fn rewrite_compacted(&mut self, change: impl FnOnce(&mut SegmentHeader, &mut Compacted)) {
+        let (mut header, _) = SegmentHeader::read(self.segment(1)).unwrap();
+        let mut compacted = header.compacted.unwrap();
+        change(&mut header, &mut compacted);
+        header.compacted = Some(compacted);
+        header.write(self.segment(1));
+    }
+
+    fn last_sequence(&self) -> u64 {
+        let (header, _) = SegmentHeader::read(&self.disk.live[&path(1)]).unwrap();
+        header.compacted.unwrap().last_sequence
+    }
+}
+
+#[test]
+fn case_n_a_compacted_segment_has_gaps() {
+    let story = Story::compacted();
+    let (recovered, replayed) = story.recover().unwrap();
+    assert_eq!(recovered.position(), 20);
+    assert_eq!(recovered.ends()[0], Case::N);
+    assert_eq!(firsts(&replayed), (5..=20).collect::<Vec<_>>(), "1 to 5 had the same key");
+    assert!(story.last_sequence() > 1);
+}
+
+#[test]
+fn case_o_a_segment_that_another_stands_for() {
+    let whole = Story::compacted();
+    let left = (2..=whole.last_sequence()).find(|it| whole.disk.live.contains_key(&path(*it)));
+    let (left, expected) = (left.unwrap(), firsts(&whole.recover().unwrap().1));
+    let opens = |story: &Story| {
+        let (recovered, replayed) = story.recover().unwrap();
+        assert_eq!((recovered.position(), firsts(&replayed)), (20, expected.clone()));
+    };
+    opens(&whole);
+    let mut garbage = Story::compacted();
+    garbage.segment(left).fill(7);
+    opens(&garbage);
+    let mut empty = Story::compacted();
+    empty.segment(left).clear();
+    opens(&empty);
+    empty.disk.close_all();
+    let (mut log, _) = common::open(&empty.disk, small_config());
+    settle(&mut log, &mut empty.disk, 0);
+    assert!(!empty.disk.live.contains_key(&path(left)), "it is of no use, and is removed");
+    let mut older = Story::compacted();
+    let bytes = older.segment(1).clone();
+    *older.segment(left) = bytes;
+    let (mut header, _) = SegmentHeader::read(older.segment(left)).unwrap();
+    header.sequence = left;
+    header.write(older.segment(left));
+    opens(&older);
+}
+
+#[test]
+fn case_p_two_segments_stand_for_a_third() {
+    let mut story = Story::compacted();
+    let last = story.last_sequence();
+    let left = (2..=last).find(|it| story.disk.live.contains_key(&path(*it))).unwrap();
+    let (mut header, _) = SegmentHeader::read(story.segment(1)).unwrap();
+    let compacted = header.compacted.unwrap();
+    header.sequence = left;
+    header.compacted = Some(Compacted { last_sequence: last + 1, ..compacted });
+    header.write(story.segment(left));
+    story.refuses(Case::P, left);
+}
+
+#[test]
+fn case_q_a_compacted_segment_that_is_not_what_its_header_says() {
+    for at in [BLOCK, BLOCK + 30, BLOCK + 5_000, 20_000] {
+        let mut story = Story::compacted();
+        story.segment(1)[at] ^= 1;
+        story.refuses(Case::Q, 1);
+    }
+    let refuses = |case, change: fn(&mut SegmentHeader, &mut Compacted)| {
+        let mut story = Story::compacted();
+        story.rewrite_compacted(change);
+        story.refuses(case, 1);
+    };
+    refuses(Case::Q, |_, compacted| compacted.last_sequence = 0);
+    refuses(Case::Q, |_, compacted| compacted.last_position = 3);
+    refuses(Case::Q, |_, compacted| compacted.last_position = u64::MAX);
+    refuses(Case::Q, |_, compacted| compacted.dirty_from = 0);
+    refuses(Case::Q, |_, compacted| compacted.dirty_from = u32::MAX);
+    refuses(Case::Q, |header, compacted| {
+        header.segment_bytes -= 512;
+        compacted.dirty_from -= 512;
+    });
+    refuses(Case::G, |_, compacted| compacted.first_position = 2);
+    refuses(Case::L, |header, _| header.segment_bytes += 512);
+    refuses(Case::Q, |header, _| header.log_id = 9);
+    let mut story = Story::compacted();
+    story.segment(1)[20] ^= 1;
+    assert_eq!(story.recover().unwrap_err().case, Case::I);
 }
 
 #[test]

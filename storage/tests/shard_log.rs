@@ -49,6 +49,7 @@ fn fetch(log: &mut ShardLog, disk: &mut Disk, partition: i32, offset: i64, max: 
     let [FileDone::Read { token: FileToken(1), data }] = done.as_slice() else {
         panic!("{done:?}")
     };
+    log.end_read(&plan);
     let mut batches = Vec::new();
     plan.extract(data, &mut batches).unwrap();
     batches

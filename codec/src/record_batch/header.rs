@@ -1,10 +1,11 @@
 //! The 61 bytes before the records, and the checks on a batch as a whole.
 
-use super::{MAGIC, NO_PRODUCER_ID, NO_SEQUENCE};
+use super::{MAGIC, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP};
 use crate::limits::RECORD_BATCH_HEADER_BYTES;
 use crate::wire::{DecodeError, Reader, Result};
 
 const LEADER_EPOCH_AT: usize = 12;
+const MAGIC_AT: usize = 16;
 const CRC_AT: usize = 17;
 /// The checksum covers everything from the attributes on.
 pub(super) const ATTRIBUTES_AT: usize = 21;
@@ -17,6 +18,8 @@ const COMPRESSION_MASK: i16 = 0x07;
 const LOG_APPEND_TIME_BIT: i16 = 0x08;
 const TRANSACTIONAL_BIT: i16 = 0x10;
 const CONTROL_BIT: i16 = 0x20;
+/// The base timestamp is the batch's delete horizon (KIP-534).
+const DELETE_HORIZON_BIT: i16 = 0x40;
 
 /// How the records of a batch are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,6 +170,47 @@ impl BatchHeader {
 
     pub fn has_producer_id(&self) -> bool {
         self.producer_id > NO_PRODUCER_ID
+    }
+
+    /// From when on compaction may drop the tombstones of the batch, in ms since the epoch; None
+    /// until it met them for the first time (KIP-534, `DefaultRecordBatch.deleteHorizonMs`).
+    pub fn delete_horizon(&self) -> Option<i64> {
+        (self.attributes & DELETE_HORIZON_BIT != 0).then_some(self.base_timestamp)
+    }
+
+    /// Makes `horizon` the delete horizon. It takes the place of the base timestamp: the records
+    /// are to be written anew, with their times relative to it.
+    pub fn set_delete_horizon(&mut self, horizon: i64) {
+        self.attributes |= DELETE_HORIZON_BIT;
+        self.base_timestamp = horizon;
+    }
+
+    /// Takes all records out; the offsets stay (`DefaultRecordBatch.writeEmptyHeader`).
+    pub fn clear_records(&mut self) {
+        self.attributes &= !DELETE_HORIZON_BIT & !COMPRESSION_MASK;
+        self.base_timestamp = NO_TIMESTAMP;
+        self.records_count = 0;
+    }
+
+    /// Completes a batch whose records stand behind the place of the header: writes the header
+    /// there. Length and checksum are those of `batch`, whatever these fields say.
+    ///
+    /// # Panics
+    /// If `batch` is shorter than a header.
+    pub fn write(&self, batch: &mut [u8]) {
+        put(batch, 0, self.base_offset.to_be_bytes());
+        put(batch, 8, ((batch.len() - LENGTH_OVERHEAD) as i32).to_be_bytes());
+        set_partition_leader_epoch(batch, self.partition_leader_epoch);
+        put(batch, MAGIC_AT, MAGIC.to_be_bytes());
+        put(batch, ATTRIBUTES_AT, self.attributes.to_be_bytes());
+        put(batch, 23, self.last_offset_delta.to_be_bytes());
+        put(batch, 27, self.base_timestamp.to_be_bytes());
+        put(batch, MAX_TIMESTAMP_AT, self.max_timestamp.to_be_bytes());
+        put(batch, 43, self.producer_id.to_be_bytes());
+        put(batch, 51, self.producer_epoch.to_be_bytes());
+        put(batch, 53, self.base_sequence.to_be_bytes());
+        put(batch, 57, self.records_count.to_be_bytes());
+        set_checksum(batch);
     }
 }
 

@@ -89,7 +89,7 @@ impl GroupState {
             }
             EventKind::Joining => self.joining(event, found),
             EventKind::Joined { epoch, .. } => self.joined(event, *epoch, found),
-            EventKind::Epoch { .. } => {}
+            EventKind::Epoch { .. } | EventKind::Reached => {}
             EventKind::Assigned { epoch, partitions } => {
                 self.synced(index, at, *epoch);
                 self.owners.assigned(event, *epoch, partitions, &mut self.members);

@@ -200,7 +200,7 @@ fn no_kafka(error: &CallError) -> String {
         CallError::Malformed(Malformed::Length(length))
             if matches!(length.to_be_bytes(), [0x15 | 0x16, 3, ..]) =>
         {
-            "it speaks TLS: turn TLS on".into()
+            "it speaks TLS: turn TLS on (--tls)".into()
         }
         error if error.is_hang_up() => {
             "it took the connection and closed it without an answer: is this a Kafka listener, and \

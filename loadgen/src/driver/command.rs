@@ -108,6 +108,11 @@ pub enum Task {
         topics: Vec<(StrBytes, u32)>,
         replication: i16,
     },
+    /// Waits until a group of this name has a coordinator: a cluster that never had one makes the
+    /// topic for it first, which may take a while and is no rebalance.
+    AwaitCoordinator {
+        id: StrBytes,
+    },
     DeleteTopics {
         topics: Vec<StrBytes>,
     },
@@ -206,6 +211,7 @@ impl RoundTrip {
 pub enum TaskOutcome {
     /// The topics asked for, with the indices that members will use, added to those known before.
     Topics(Arc<Topics>),
+    Found,
     Deleted,
     Read,
 }

@@ -184,7 +184,8 @@ fn no_tls(host: &str, port: u16, error: &io::Error) -> String {
             "what it answers is not TLS: is this a plaintext listener?".to_owned()
         }
         _ if text.contains("UnknownIssuer") => {
-            "nobody who is trusted vouches for its certificate: name its authority".to_owned()
+            "nobody who is trusted vouches for its certificate: name its authority (--tls-ca)"
+                .to_owned()
         }
         _ => format!("the TLS handshake failed: {text}"),
     };

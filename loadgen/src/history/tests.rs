@@ -197,6 +197,7 @@ fn every_kind() -> Vec<Event> {
         EventKind::Fetched { sent, offsets },
         EventKind::Refused { api: 9, error: 16 },
         EventKind::Disconnected,
+        EventKind::Reached,
         EventKind::GroupDeleted { sent },
         EventKind::PartitionsGrew { partitions: 7 },
         EventKind::RepeatDiffered { api: 1, first: "a".into(), second: "b".into() },

@@ -58,6 +58,7 @@ impl Counts {
             | EventKind::Joined { .. }
             | EventKind::Epoch { .. }
             | EventKind::Alive { .. }
+            | EventKind::Reached
             | EventKind::Assigned { .. }
             | EventKind::MustRebalance { .. }
             | EventKind::Lost { .. }

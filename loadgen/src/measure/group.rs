@@ -193,10 +193,12 @@ impl GroupMeasure {
     pub(super) fn observe(&mut self, event: &Event, shared: &mut Shared<'_>) {
         self.advance(event.at, shared);
         // The common case, at 100,000s a second: nothing changes.
-        if let EventKind::Alive { epoch, .. } = event.kind
-            && epoch <= self.epoch
-            && self.cut_off == 0
-        {
+        let changes_nothing = match event.kind {
+            EventKind::Alive { epoch, .. } => epoch <= self.epoch,
+            EventKind::Reached => true,
+            _ => false,
+        };
+        if changes_nothing && self.cut_off == 0 {
             return;
         }
         self.account(event.at);
@@ -273,7 +275,8 @@ impl GroupMeasure {
             EventKind::PartitionsGrew { partitions } => self.group.partitions = *partitions,
             EventKind::GroupDeleted { .. } => self.start_over(),
             EventKind::Disconnected => self.cut_off(index),
-            EventKind::CommitSent { .. }
+            EventKind::Reached
+            | EventKind::CommitSent { .. }
             | EventKind::CommitAnswered { .. }
             | EventKind::CommitUnknown { .. }
             | EventKind::Fetched { .. }
@@ -525,6 +528,7 @@ fn is_answer(kind: &EventKind) -> bool {
             | EventKind::Epoch { .. }
             | EventKind::Settled { .. }
             | EventKind::MustRebalance { .. }
+            | EventKind::Reached
             | EventKind::CommitAnswered { .. }
             | EventKind::Fetched { .. }
     )

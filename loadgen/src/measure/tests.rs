@@ -263,9 +263,9 @@ fn a_lost_connection_unsettles_until_the_member_is_answered_again() {
     observe(&mut measure, [(1000, 0, EventKind::Disconnected), (1001, 1, EventKind::Disconnected)]);
     assert_eq!(stable_since(&measure), None);
     measure.trigger(GROUP, "coordinator restarted", ms(1000));
-    observe(&mut measure, [(1060, 1, alive.clone())]);
+    observe(&mut measure, [(1060, 1, alive)]);
     assert_eq!(stable_since(&measure), None, "the other one is still cut off");
-    observe(&mut measure, [(1400, 0, EventKind::Disconnected), (1500, 0, alive)]);
+    observe(&mut measure, [(1400, 0, EventKind::Disconnected), (1500, 0, EventKind::Reached)]);
     assert_eq!(stable_since(&measure), Some(ms(1500)));
     measure.close_rebalance(GROUP);
     let found = measure.finish(ms(2000)).rebalances;
@@ -397,6 +397,7 @@ fn any_event() -> impl Strategy<Value = (u64, u32, EventKind)> {
         (0..3_u32).prop_map(|id| EventKind::CommitAnswered { id, refused: Arc::from([]) }),
         (0..3_u32).prop_map(|id| EventKind::CommitUnknown { id }),
         Just(EventKind::Disconnected),
+        Just(EventKind::Reached),
         (0..100_u64).prop_map(|at| EventKind::GroupDeleted { sent: ms(at) }),
         (0..6_u32).prop_map(|partitions| EventKind::PartitionsGrew { partitions }),
     ];

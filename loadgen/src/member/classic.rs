@@ -322,9 +322,8 @@ impl Classic {
 
     fn alive(&mut self, sent: Time, core: &Core, turn: &mut Turn<'_, '_>) {
         self.heard = turn.now();
-        if core.lookup.is_confirmed() {
-            core.emit(turn, EventKind::Alive { sent, epoch: self.generation });
-        }
+        let alive = EventKind::Alive { sent, epoch: self.generation };
+        core.emit(turn, if core.lookup.is_confirmed() { alive } else { EventKind::Reached });
     }
 
     /// Has an assignment in a generation, and is not joining another one.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::model::{Latency, Rebalance};
-use super::text::named;
+use super::text::{millis, named};
 
 /// With more kinds of groups than these, all groups are told together.
 const ROLES: usize = 6;
@@ -19,6 +19,15 @@ pub(super) struct Kind {
     pub(super) took: Latency,
     pub(super) unsettled: u64,
     pub(super) moved: u64,
+}
+
+impl Kind {
+    /// p50, p90, p99 and the longest; dashes if none of them settled.
+    pub(super) fn times(&self) -> [String; 4] {
+        let Latency { p50, p90, p99, max, .. } = self.took;
+        [p50, p90, p99, max]
+            .map(|took| if self.took.count == 0 { "–".into() } else { millis(took) })
+    }
 }
 
 /// In the order in which the kinds first began.

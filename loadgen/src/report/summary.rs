@@ -118,16 +118,17 @@ fn rebalance_kinds(rebalances: &[Rebalance], width: usize) -> String {
         ["set off by", "rebalances", "groups", "p50", "p90", "p99", "max", "not settled", "moved"];
     let mut table = table(&head, 1);
     let kinds = by_kind(rebalances);
-    for Kind { name, count: rebalances, groups, took, unsettled, moved } in kinds.iter().take(LIST)
-    {
+    for kind in kinds.iter().take(LIST) {
+        let Kind { name, count: rebalances, groups, unsettled, moved, .. } = kind;
+        let [p50, p90, p99, max] = kind.times();
         table.add_row([
             shortened(&plain(name), 24),
             count(*rebalances),
             count(*groups),
-            millis(took.p50),
-            millis(took.p90),
-            millis(took.p99),
-            millis(took.max),
+            p50,
+            p90,
+            p99,
+            max,
             count(*unsettled),
             count(*moved),
         ]);
@@ -146,7 +147,7 @@ fn times(report: &Report, width: usize) -> String {
     for (name, latency) in rows.into_iter().chain(round_trips).filter(|(_, l)| l.count > 0) {
         table.add_row(time_row(name, latency));
     }
-    trimmed(table, &["p90", "mean", "p99.9"], width)
+    trimmed(table, &["p90", "mean", "p99.9", "count"], width)
 }
 
 fn time_row(name: &str, latency: &Latency) -> [String; 8] {
@@ -380,5 +381,7 @@ fn trimmed(mut table: Table, spare: &[&str], width: usize) -> String {
 fn natural_width(table: &Table) -> usize {
     let widths = table.column_max_content_widths();
     let columns = table.column_iter().zip(widths).filter(|(column, _)| !column.is_hidden());
-    columns.map(|(column, width)| usize::from(width + column.padding_width())).sum()
+    // A space between two of them.
+    let each = columns.map(|(column, width)| usize::from(width + column.padding_width()) + 1);
+    each.sum::<usize>().saturating_sub(1)
 }

@@ -78,6 +78,37 @@ fn the_summary_fits_the_terminal_and_no_foreign_text_steers_it() {
     }
 }
 
+/// A time of 0 would be the best of all.
+#[test]
+fn rebalances_that_never_settled_have_no_time() {
+    let mut report = many_groups();
+    for rebalance in &mut report.rebalances {
+        rebalance.took = rebalance.took.filter(|_| rebalance.trigger == "formation");
+    }
+    let shown = summary::render(&report, Paint::PLAIN, 100);
+    let crashed = shown.lines().find(|line| line.starts_with(" crashed")).unwrap();
+    let words: Vec<&str> = crashed.split_whitespace().collect();
+    assert_eq!(words, ["crashed", "3,000", "3,000", "–", "–", "–", "–", "3,000", "6,000"]);
+}
+
+/// What is too wide goes as a whole: a column of broken words and numbers reads badly.
+#[test]
+fn times_of_minutes_stay_in_one_line() {
+    let mut slow = sample::report_slower(1.0, "slow");
+    for latency in slow.latencies.values_mut().chain([&mut slow.pauses]) {
+        for time in [&mut latency.mean, &mut latency.p50, &mut latency.p90, &mut latency.p99] {
+            *time = 122_000.0;
+        }
+        (latency.p999, latency.max) = (122_000.0, 122_000.0);
+    }
+    for width in [60, 80, 100] {
+        let shown = summary::render(&slow, Paint::PLAIN, width);
+        let row = |line: &&str| line.starts_with(" pause of a member ");
+        let pause = shown.lines().find(row).unwrap_or_else(|| panic!("{shown}"));
+        assert!(pause.ends_with("2 min 02 s"), "{shown}");
+    }
+}
+
 #[test]
 fn runs_side_by_side_have_ratios_to_the_first() {
     let shown = compare::render(&two_runs(), Paint::PLAIN);

@@ -121,7 +121,7 @@ pub struct Conductor {
 
 /// Which part of the run it is.
 enum Part {
-    Making(Tasks),
+    Making { tasks: Tasks, topics: Option<Arc<Topics>> },
     Playing { stage: Box<Stage>, number: usize, round: u32, running: Box<Running>, began: Time },
     Ending { stage: Box<Stage>, wind_down: WindDown },
     Over,
@@ -144,10 +144,11 @@ impl Conductor {
         let mut tasks = Tasks::default();
         let topics = topic_names(&scenario, &settings.run);
         tasks.ask(Task::EnsureTopics { topics, replication: scenario.replication });
+        tasks.ask(Task::AwaitCoordinator { id: format!("{PREFIX}{}", settings.run).into() });
         Self {
             scenario: Arc::new(scenario),
             settings,
-            part: Part::Making(tasks),
+            part: Part::Making { tasks, topics: None },
             phases: Vec::new(),
             interrupted: false,
             failed: None,
@@ -156,7 +157,7 @@ impl Conductor {
 
     pub fn tick(&mut self, now: Time, status: &Status<'_>, orders: &mut Orders) {
         self.part = match std::mem::replace(&mut self.part, Part::Over) {
-            Part::Making(tasks) => self.make(tasks, now, status, orders),
+            Part::Making { tasks, topics } => self.make(tasks, topics, now, status, orders),
             Part::Playing { mut stage, number, round, running, began } => {
                 stage.hear(now, status);
                 let part = self.play(stage, number, round, running, began, now, status);
@@ -164,9 +165,13 @@ impl Conductor {
             }
             Part::Ending { mut stage, mut wind_down } => {
                 stage.hear(now, status);
-                let over = wind_down.tick(now, &mut stage);
-                let part = Part::Ending { stage, wind_down }.give(now, orders);
-                if over { Part::Over } else { part }
+                if wind_down.tick(now, &mut stage) {
+                    stage.give(now, orders);
+                    self.phases.extend(wind_down.told(now));
+                    Part::Over
+                } else {
+                    Part::Ending { stage, wind_down }.give(now, orders)
+                }
             }
             Part::Over => Part::Over,
         };
@@ -201,7 +206,7 @@ impl Conductor {
         format!("{PREFIX}{}-", self.settings.run)
     }
 
-    /// Those that ended.
+    /// Those that ended, and the wind-down if something went wrong with it.
     pub fn phases(&self) -> &[model::Phase] {
         &self.phases
     }
@@ -210,7 +215,7 @@ impl Conductor {
     pub fn cast(&self) -> Option<&Cast> {
         match &self.part {
             Part::Playing { stage, .. } | Part::Ending { stage, .. } => Some(&stage.cast),
-            Part::Making(_) | Part::Over => None,
+            Part::Making { .. } | Part::Over => None,
         }
     }
 
@@ -218,7 +223,7 @@ impl Conductor {
     pub fn topics(&self) -> Option<&Topics> {
         match &self.part {
             Part::Playing { stage, .. } | Part::Ending { stage, .. } => Some(&stage.topics),
-            Part::Making(_) | Part::Over => None,
+            Part::Making { .. } | Part::Over => None,
         }
     }
 
@@ -232,7 +237,7 @@ impl Conductor {
             planned: None,
         };
         match &self.part {
-            Part::Making(_) => at("making topics", 0, Time::ZERO),
+            Part::Making { .. } => at("making topics", 0, Time::ZERO),
             Part::Playing { number, round, running, .. } => Place {
                 planned: running.table.lasts.map(|lasts| lasts.0),
                 ..at(&in_round(&running.table.name, *round), *number as u32 + 1, running.began)
@@ -245,20 +250,33 @@ impl Conductor {
     fn make(
         &mut self,
         mut tasks: Tasks,
+        mut topics: Option<Arc<Topics>>,
         now: Time,
         status: &Status<'_>,
         orders: &mut Orders,
     ) -> Part {
         tasks.tell(&mut orders.commands);
-        let Some((id, result)) = status.done.first() else { return Part::Making(tasks) };
-        let made = match tasks.done(*id, result) {
-            Some((_, TaskOutcome::Topics(topics))) => self.stage(tasks, topics),
-            Some((_, TaskOutcome::Deleted | TaskOutcome::Read)) | None => {
-                Err(tasks.take_failures().join("; "))
+        let mut refused = false;
+        for (id, result) in status.done {
+            let makes_topics = matches!(tasks.get(*id), Some(Task::EnsureTopics { .. }));
+            match tasks.done(*id, result) {
+                Some((_, TaskOutcome::Topics(made))) => topics = Some(made),
+                Some(_) => {}
+                None => refused |= makes_topics,
             }
+        }
+        if tasks.are_left() && !refused {
+            return Part::Making { tasks, topics };
+        }
+        let failures = tasks.take_failures();
+        let made = match topics {
+            Some(topics) => self.stage(tasks, topics),
+            None => Err(failures.join("; ")),
         };
         match made {
             Ok(mut stage) => {
+                // Without a coordinator members may still find one: they ask again and again.
+                orders.notes.extend(failures);
                 orders.commands.push(Command::Topics(stage.topics.clone()));
                 let first = self.scenario.phases[0].clone();
                 let running = Box::new(Running::begin(first, now, &mut stage));

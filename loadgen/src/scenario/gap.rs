@@ -23,6 +23,7 @@ impl Gap {
         match event.kind {
             EventKind::Disconnected => self.broke(event, orders),
             EventKind::Alive { .. }
+            | EventKind::Reached
             | EventKind::Joined { .. }
             | EventKind::Fetched { .. }
             | EventKind::CommitAnswered { .. }

@@ -433,7 +433,7 @@ fn stop_batch(roll: &Roll, group: GroupIndex, batch: &[MemberIndex], at: Time, s
 
 /// One member of these groups, in one of the ways that it can take.
 fn stop_by_lot(churn: &Churn, groups: &[GroupIndex], at: Time, stage: &mut Stage) {
-    let group = groups[stage.random.usize(..groups.len())];
+    let group = group_by_lot(groups, stage);
     let up = stage.roster.up(&stage.cast, group);
     if up.is_empty() {
         return;
@@ -447,6 +447,21 @@ fn stop_by_lot(churn: &Churn, groups: &[GroupIndex], at: Time, stage: &mut Stage
     let how = ways[stage.random.usize(..ways.len())].stop();
     stage.announce(at, group, Cause::of_stop(how, 1));
     stage.roster.stop(at, member, how, Some(churn.down.0));
+}
+
+/// Each as likely as it has members, so that all members are equally likely.
+fn group_by_lot(groups: &[GroupIndex], stage: &mut Stage) -> GroupIndex {
+    let size = |group: &GroupIndex| stage.cast.members(*group).len();
+    let members: usize = groups.iter().map(size).sum();
+    let mut lot = stage.random.usize(..members);
+    let drawn = groups.iter().find(|group| match lot.checked_sub(size(group)) {
+        Some(rest) => {
+            lot = rest;
+            false
+        }
+        None => true,
+    });
+    *drawn.unwrap_or(&groups[0])
 }
 
 fn begin_growth(add: &AddPartitions, now: Time, stage: &mut Stage) {

@@ -174,7 +174,7 @@ impl Roster {
             match act {
                 Act::Start { member, again } => {
                     let Some(group) = cast.group_of(member) else { continue };
-                    if again {
+                    if again && cast.has_members(group) {
                         returned.entry(group).or_insert((at, 0)).1 += 1;
                     }
                     let workload = self.workloads[group.0 as usize];

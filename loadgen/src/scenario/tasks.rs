@@ -38,6 +38,11 @@ impl Tasks {
         }
     }
 
+    /// One that is under way.
+    pub(super) fn get(&self, id: u64) -> Option<&Task> {
+        self.under_way.get(&id)
+    }
+
     /// Takes in the end of one, and gives what it was with what came of it, unless it failed.
     pub(super) fn done(
         &mut self,

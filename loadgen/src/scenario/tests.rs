@@ -249,6 +249,8 @@ struct World {
     log: String,
     starts: u32,
     refuse_topics: bool,
+    refuse_reading: bool,
+    refuse_deletion: bool,
 }
 
 const TICK: Duration = Duration::from_millis(100);
@@ -272,6 +274,8 @@ impl World {
             log: String::new(),
             starts: 0,
             refuse_topics: false,
+            refuse_reading: false,
+            refuse_deletion: false,
         }
     }
 
@@ -344,11 +348,20 @@ impl World {
                 }
                 (word, Ok(TaskOutcome::Topics(Arc::new(self.topics.clone()))))
             }
+            Task::AwaitCoordinator { id } => {
+                (format!("coordinator of {}", id.as_str()), Ok(TaskOutcome::Found))
+            }
+            Task::DeleteTopics { .. } if self.refuse_deletion => {
+                ("delete".into(), Err(TaskError("no permission to delete".into())))
+            }
             Task::DeleteTopics { topics } => {
                 (format!("delete {} topics", topics.len()), Ok(TaskOutcome::Deleted))
             }
             Task::DeleteGroup { id, .. } => {
                 (format!("delete {}", id.as_str()), Ok(TaskOutcome::Deleted))
+            }
+            Task::ReadOffsets { .. } if self.refuse_reading => {
+                ("read".into(), Err(TaskError("no permission to read".into())))
             }
             Task::ReadOffsets { group, partitions, .. } => {
                 (format!("read {} of {}", partitions.len(), group.0), Ok(TaskOutcome::Read))
@@ -360,6 +373,26 @@ impl World {
         let phases = self.conductor.phases().iter();
         phases.map(|p| (p.name.clone(), p.began, p.ended, p.problem.clone())).collect()
     }
+}
+
+/// Ten groups of five and one of fifty have the same share of what happens by chance, and clients
+/// without membership have no rebalances.
+#[test]
+fn churn_is_for_every_member_alike() {
+    let text = with(
+        "",
+        "count = 10\n[[group]]\nname = 'large'\nprotocol = 'classic'\nmembers = 50\n\
+         [[group]]\nname = 'manual'\nprotocol = 'manual'",
+        "start = {}\n[[phase]]\nname = 'q'\nlasts = '60s'\nchurn = { rate = 10, down = '1s' }",
+    );
+    let log = story(&text);
+    let (small, large): (Vec<_>, Vec<_>) = log
+        .match_indices(" left>")
+        .map(|(at, _)| &log[at - 5..at])
+        .partition(|it| !it.contains("10:"));
+    let share = large.len() as f64 / (small.len() + large.len()) as f64;
+    assert!((0.4..0.6).contains(&share), "{share} of {}", small.len() + large.len());
+    assert!(!log.contains("<11: "), "{log}");
 }
 
 /// What only shows in the run: the scenario may well be meant so.
@@ -409,7 +442,7 @@ fn a_group_forms_loses_a_member_and_is_cleared_away() {
     );
     assert_eq!(
         story(&text),
-        "0.0 ensure muster-load-r-a:4\n\
+        "0.0 ensure muster-load-r-a:4, coordinator of muster-load-r\n\
          0.1 <0: formation>, topics 1, start 0, start 1\n\
          1.6 <0: 1 crashed>, crash 0\n\
          2.5 <0: 1 returned>, start 0\n\
@@ -519,8 +552,9 @@ fn the_gap_of_a_restart_is_from_the_first_break_to_the_last_answer() {
     tell(&mut world, 1_510_000, 1, EventKind::Disconnected);
     world.tick();
     let alive = EventKind::Alive { sent: Time::ZERO, epoch: 1 };
-    tell(&mut world, 1_900_000, 1, alive.clone());
-    tell(&mut world, 2_000_000, 0, alive);
+    tell(&mut world, 1_900_000, 1, alive);
+    // All that a member without partitions ever hears.
+    tell(&mut world, 2_000_000, 0, EventKind::Reached);
     let world = world.play();
     assert!(world.log.contains("<0: coordinator restarted>"), "{}", world.log);
     assert!(world.log.contains("were answered again after 0.500 s"), "{}", world.log);
@@ -585,6 +619,19 @@ fn a_cluster_that_makes_no_topics_ends_the_run() {
     world.refuse_topics = true;
     let world = world.play();
     assert_eq!(world.conductor.failed(), Some("no permission to make topics"));
+}
+
+/// What could not be checked is a problem, what could not be cleared away a warning.
+#[test]
+fn a_wind_down_that_goes_wrong_is_told() {
+    let world = || World::new(&with("", "", "start = {}"), false);
+    let good = world().play();
+    assert_eq!(good.conductor.phases().len(), 1);
+    let bad = World { refuse_reading: true, refuse_deletion: true, ..world() }.play();
+    let last = &bad.conductor.phases()[1];
+    assert_eq!(last.name, "wind-down");
+    assert_eq!(last.problem.as_deref(), Some("no permission to read"));
+    assert_eq!(last.warnings, ["no permission to delete"]);
 }
 
 #[test]

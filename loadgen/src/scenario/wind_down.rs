@@ -7,6 +7,7 @@ use super::cast::topic_names;
 use super::conductor::{Cause, Stage};
 use crate::driver::command::Task;
 use crate::plan::GroupIndex;
+use crate::report::model;
 use crate::time::Time;
 
 /// How long members have to leave.
@@ -17,6 +18,10 @@ const TOPICS_AT_ONCE: usize = 500;
 pub(super) struct WindDown {
     step: Step,
     began: Time,
+    /// Why not all was checked: members did not leave, offsets were not read back.
+    problem: Option<String>,
+    /// What is left behind, and why.
+    warnings: Vec<String>,
 }
 
 enum Step {
@@ -38,11 +43,23 @@ impl WindDown {
                 stage.announce(now, group, Cause::WindDown);
             }
         }
-        Self { step: Step::Leaving, began: now }
+        Self { step: Step::Leaving, began: now, problem: None, warnings: Vec::new() }
     }
 
     pub(super) fn began(&self) -> Time {
         self.began
+    }
+
+    /// What the report says of it; nothing if all went well.
+    pub(super) fn told(self, now: Time) -> Option<model::Phase> {
+        let Self { began, problem, warnings, .. } = self;
+        (problem.is_some() || !warnings.is_empty()).then(|| model::Phase {
+            name: "wind-down".into(),
+            began: began.seconds(),
+            ended: now.seconds(),
+            problem,
+            warnings,
+        })
     }
 
     pub(super) fn step(&self) -> &'static str {
@@ -57,7 +74,7 @@ impl WindDown {
     /// Whether it is over.
     pub(super) fn tick(&mut self, now: Time, stage: &mut Stage) -> bool {
         for failure in stage.tasks.take_failures() {
-            stage.orders.notes.push(failure);
+            self.went_wrong(failure, stage);
         }
         if stage.tasks.are_left() || self.is_leaving(now, stage) {
             return false;
@@ -85,7 +102,17 @@ impl WindDown {
         false
     }
 
-    fn is_leaving(&self, now: Time, stage: &mut Stage) -> bool {
+    fn went_wrong(&mut self, what: String, stage: &mut Stage) {
+        stage.orders.notes.push(what.clone());
+        match self.step {
+            Step::DeletingGroups | Step::DeletingTopics => self.warnings.push(what),
+            Step::Leaving | Step::ReadingOffsets | Step::LookingAgain => {
+                self.problem.get_or_insert(what);
+            }
+        }
+    }
+
+    fn is_leaving(&mut self, now: Time, stage: &mut Stage) -> bool {
         if !matches!(self.step, Step::Leaving) || !stage.roster.is_moving() {
             return false;
         }
@@ -93,7 +120,7 @@ impl WindDown {
         if !patient {
             let left: u32 = groups(stage).into_iter().map(|g| stage.roster.alive(g)).sum();
             let waited = LEAVING.as_secs();
-            stage.orders.notes.push(format!("{left} members had not left after {waited} s"));
+            self.went_wrong(format!("{left} members had not left after {waited} s"), stage);
         }
         patient
     }

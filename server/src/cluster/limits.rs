@@ -7,7 +7,7 @@ pub const PARTITIONS_PER_REQUEST_MAX: i64 = 10_000;
 pub const PARTITIONS_PER_TOPIC_MAX: i64 = 20_000;
 
 /// Partitions of all topics that were created.
-pub const PARTITIONS_MAX: i64 = 200_000;
+pub const PARTITIONS_MAX: i64 = 300_000;
 
 /// Topics, the internal one included.
 pub const TOPICS_MAX: usize = 100_000;

@@ -157,16 +157,16 @@ broker_configs! {
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT".into(),
         Valid::Any, [obeyed];
     listeners: Vec<String> = words("PLAINTEXT://:9092"), Valid::Any, [obeyed];
-    log_cleaner_backoff_ms: i64 = 15_000, at_least(0), [dynamic];
-    log_cleaner_dedupe_buffer_size: i64 = 134_217_728, Valid::Any, [dynamic];
-    log_cleaner_delete_retention_ms: i64 = 86_400_000, at_least(0), [dynamic];
-    log_cleaner_enable: bool = true, Valid::Any, [];
+    log_cleaner_backoff_ms: i64 = 15_000, at_least(0), [obeyed dynamic];
+    log_cleaner_dedupe_buffer_size: i64 = 134_217_728, Valid::Any, [obeyed dynamic];
+    log_cleaner_delete_retention_ms: i64 = 86_400_000, at_least(0), [obeyed dynamic];
+    log_cleaner_enable: bool = true, Valid::Any, [obeyed];
     log_cleaner_io_buffer_load_factor: f64 = 0.9, Valid::Any, [dynamic];
     log_cleaner_io_buffer_size: i32 = 524_288, at_least(0), [dynamic];
-    log_cleaner_io_max_bytes_per_second: f64 = f64::MAX, Valid::Any, [dynamic];
-    log_cleaner_max_compaction_lag_ms: i64 = i64::MAX, at_least(1), [dynamic];
-    log_cleaner_min_cleanable_ratio: f64 = 0.5, Valid::Ratio, [dynamic];
-    log_cleaner_min_compaction_lag_ms: i64 = 0, at_least(0), [dynamic];
+    log_cleaner_io_max_bytes_per_second: f64 = f64::MAX, Valid::Any, [obeyed dynamic];
+    log_cleaner_max_compaction_lag_ms: i64 = i64::MAX, at_least(1), [obeyed dynamic];
+    log_cleaner_min_cleanable_ratio: f64 = 0.5, Valid::Ratio, [obeyed dynamic];
+    log_cleaner_min_compaction_lag_ms: i64 = 0, at_least(0), [obeyed dynamic];
     log_cleaner_threads: i32 = 1, at_least(0), [dynamic];
     log_cleanup_policy: CleanupPolicy = CleanupPolicy::DELETE, Valid::Any, [obeyed dynamic];
     log_dir: Vec<String> = words("data"), Valid::Any, [obeyed];

@@ -3,10 +3,12 @@
 
 use super::{Config, GroupConfig, TopicConfig, rules};
 use crate::cluster::{
-    BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE, Topic,
+    BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, OFFSETS_TOPIC, Overrides, TOPIC_RESOURCE, Topic,
 };
 use muster_coordinator::assignors::Assignor;
 use muster_coordinator::{GroupOverrides, MigrationPolicy};
+use muster_storage::CompactionConfig;
+use muster_storage::limits::COMPACTION_MAP_BYTES_MIN;
 
 impl Config {
     /// What the group coordinator obeys.
@@ -102,6 +104,26 @@ pub fn effective(config: &Config, image: &ClusterImage, topic: &Topic) -> TopicC
     let none = Overrides::new();
     let overrides = image.configs(TOPIC_RESOURCE, &topic.name).unwrap_or(&none);
     config.topic_defaults().with(overrides)
+}
+
+/// How the log of each of so many shards is compacted: as the offsets topic is to be, whose records
+/// it holds; None if not at all. `config` is that of the shard, with what was altered
+/// ([`Config::with_dynamic`]).
+pub fn compaction(config: &Config, image: &ClusterImage, shards: u32) -> Option<CompactionConfig> {
+    let none = Overrides::new();
+    let overrides = image.configs(TOPIC_RESOURCE, OFFSETS_TOPIC).unwrap_or(&none);
+    let topic = config.topic_defaults().with(overrides);
+    let share = |all: u64| all / u64::from(shards.max(1));
+    config.log_cleaner_enable.then(|| CompactionConfig {
+        min_dirty_ratio: topic.min_cleanable_dirty_ratio,
+        min_lag_ms: topic.min_compaction_lag_ms,
+        max_lag_ms: topic.max_compaction_lag_ms,
+        delete_retention_ms: topic.delete_retention_ms,
+        map_bytes: (share(config.log_cleaner_dedupe_buffer_size.max(0).unsigned_abs()) as usize)
+            .max(COMPACTION_MAP_BYTES_MIN),
+        io_bytes_per_second: share(config.log_cleaner_io_max_bytes_per_second as u64),
+        backoff_ms: config.log_cleaner_backoff_ms,
+    })
 }
 
 /// What a group has of its own, within the bounds of the broker. `config` is that of the shard, with

@@ -19,7 +19,7 @@ mod value;
 mod tests;
 
 pub use broker::Config;
-pub use derived::{effective, group_overrides};
+pub use derived::{compaction, effective, group_overrides};
 pub use describe::{Described, Describer, Source, Synonym};
 pub use group::GroupConfig;
 pub use key::{Flags, InvalidValue, Key};

@@ -19,7 +19,7 @@ derived_configs! {
         from ["compression.type"];
     compression_zstd_level: i32 = |c| c.compression_zstd_level, between(-131_072, 22), [],
         from ["compression.zstd.level"];
-    delete_retention_ms: i64 = |c| c.log_cleaner_delete_retention_ms, at_least(0), [],
+    delete_retention_ms: i64 = |c| c.log_cleaner_delete_retention_ms, at_least(0), [obeyed],
         from ["log.cleaner.delete.retention.ms"];
     file_delete_delay_ms: i64 = |c| c.log_segment_delete_delay_ms, at_least(0), [],
         from ["log.segment.delete.delay.ms"];
@@ -37,7 +37,7 @@ derived_configs! {
         from ["log.local.retention.bytes"];
     local_retention_ms: i64 = |c| c.log_local_retention_ms, at_least(-2), [],
         from ["log.local.retention.ms"];
-    max_compaction_lag_ms: i64 = |c| c.log_cleaner_max_compaction_lag_ms, at_least(1), [],
+    max_compaction_lag_ms: i64 = |c| c.log_cleaner_max_compaction_lag_ms, at_least(1), [obeyed],
         from ["log.cleaner.max.compaction.lag.ms"];
     max_message_bytes: i32 = |c| c.message_max_bytes, at_least(0), [obeyed],
         from ["message.max.bytes"];
@@ -47,9 +47,9 @@ derived_configs! {
         [obeyed], from ["log.message.timestamp.before.max.ms"];
     message_timestamp_type: TimestampType = |c| c.log_message_timestamp_type, Valid::Any, [obeyed],
         from ["log.message.timestamp.type"];
-    min_cleanable_dirty_ratio: f64 = |c| c.log_cleaner_min_cleanable_ratio, Valid::Ratio, [],
+    min_cleanable_dirty_ratio: f64 = |c| c.log_cleaner_min_cleanable_ratio, Valid::Ratio, [obeyed],
         from ["log.cleaner.min.cleanable.ratio"];
-    min_compaction_lag_ms: i64 = |c| c.log_cleaner_min_compaction_lag_ms, at_least(0), [],
+    min_compaction_lag_ms: i64 = |c| c.log_cleaner_min_compaction_lag_ms, at_least(0), [obeyed],
         from ["log.cleaner.min.compaction.lag.ms"];
     min_insync_replicas: i32 = |c| c.min_insync_replicas, at_least(1), [],
         from ["min.insync.replicas"];

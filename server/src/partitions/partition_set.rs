@@ -195,7 +195,7 @@ impl Partitions {
                 out.failed_reads.push(reason);
                 None
             }
-            FileDone::Written { .. } | FileDone::Synced { .. } => None,
+            FileDone::Written { .. } | FileDone::Synced { .. } | FileDone::NoSpace { .. } => None,
         };
         match self.io.end(token) {
             Some(Job::Fetch(part, plan)) => self.fetch_read(part, &plan, data, out),

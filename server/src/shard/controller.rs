@@ -5,6 +5,7 @@ use super::group_configs::configure;
 use super::loading::limits;
 use super::{AdminRequest, Command, Message, Shard};
 use crate::cluster::{self, Change, ClusterImage};
+use crate::config::compaction;
 use muster_codec::records::ClusterRecord;
 use muster_codec::{Reader, Request, Response};
 use muster_coordinator::{DeletedTopic, RequestId};
@@ -166,6 +167,10 @@ impl Shard {
         self.config = self.common.config.with_dynamic(&image, self.number);
         self.connections.set_limits(limits(&self.config));
         configure(&mut self.groups.coordinator, &self.config, Some(&before), &image);
+        if !before.shares_configs_with(&image) {
+            let shards = self.common.placement.shards;
+            self.groups.log.set_compaction(compaction(&self.config, &image, shards));
+        }
         self.partitions.image_changed(self.now, &self.config, &image, &mut effects);
         self.perform(effects);
     }

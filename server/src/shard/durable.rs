@@ -11,7 +11,8 @@ use muster_coordinator::limits::GROUP_RECORD_BYTES_MAX;
 use muster_coordinator::{Caller, Context, Coordinator, DeletedTopic, Ids, Output, Topics};
 use muster_storage::layout::CLUSTER_PARTITION;
 use muster_storage::limits::OPERATION_BYTES_MAX;
-use muster_storage::{AppendError, FileDone, FileOp, ShardLog};
+use muster_storage::{AppendError, CompactionNews, FileDone, FileOp, ShardLog};
+use tracing::{debug, error, warn};
 
 // The record of the largest group is one operation: its members, and the names of the group, its
 // protocol type, protocol and leader.
@@ -120,6 +121,7 @@ impl GroupLog {
     /// Starts the next flush if its time has come.
     pub(crate) fn poll(&mut self, now: i64, commands: &mut Vec<Command>) {
         self.log.poll(now, &mut self.ops);
+        self.log.take_compaction_news().iter().for_each(tell);
         commands.extend(self.ops.drain(..).map(Command::File));
     }
 
@@ -135,5 +137,21 @@ impl GroupLog {
 
     pub(crate) fn next_deadline(&self) -> Option<i64> {
         [self.coordinator.next_deadline(), self.log.next_deadline()].into_iter().flatten().min()
+    }
+}
+
+/// What compaction did is for the operator to know.
+fn tell(news: &CompactionNews) {
+    match news {
+        CompactionNews::Done { bytes_before, bytes_after } => {
+            debug!("compacted {bytes_before} bytes of the log to {bytes_after}");
+        }
+        CompactionNews::NoSpace => {
+            warn!("the disk is full: the log is not compacted now, and this is tried again later");
+        }
+        CompactionNews::Damaged { segment, reason } => error!(
+            "segment {segment} of the log is damaged: {reason}. The server goes on without \
+             compaction, but would not start again"
+        ),
     }
 }

@@ -6,7 +6,7 @@ use super::group_configs::configure;
 use super::snapshot::read_cluster;
 use super::{Common, Controller, ProducerIds, Shard, Snapshots, Stopping};
 use crate::cluster::{ClusterImage, Endpoint};
-use crate::config::Config;
+use crate::config::{Config, compaction};
 use crate::net::{Connections, Limits};
 use crate::partitions::{Effects, Identity, Partitions};
 use muster_codec::DecodeError;
@@ -18,8 +18,8 @@ use muster_storage::limits::{BLOCK_BYTES_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_M
 use muster_storage::shard_log::recovery::segment_files;
 use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, Snapshot, SnapshotHeader, SnapshotRefusal};
 use muster_storage::{
-    Corruption, FileId, FileOp, LogConfig, PartitionError, Recovered, RecoveredBatch, Recovery,
-    ShardLog,
+    Corruption, FileId, FileOp, KnownSegments, LogConfig, PartitionError, Recovered,
+    RecoveredBatch, Recovery, ShardLog,
 };
 use muster_uring::MappedFile;
 use std::collections::VecDeque;
@@ -154,6 +154,8 @@ impl From<LoadError> for Unusable {
 struct Start {
     coordinator: Coordinator,
     image: ClusterImage,
+    /// What of the log need not be read.
+    known: KnownSegments,
     snapshot: Option<SnapshotHeader>,
     recovered: Recovered,
     replayed_bytes: u64,
@@ -165,6 +167,7 @@ impl Start {
         Self {
             coordinator: Coordinator::new(common.config.coordinator()),
             image: ClusterImage::new(&common.config),
+            known: KnownSegments::default(),
             snapshot: None,
             recovered: Recovered::default(),
             replayed_bytes: 0,
@@ -204,6 +207,9 @@ impl Start {
         if self.recovered.position() < header.newest {
             return refuse(&SnapshotRefusal::LogIsShorter);
         }
+        if self.recovered.dropped_position() > header.from {
+            return refuse(&SnapshotRefusal::LogIsAhead);
+        }
         match self.coordinator.damage() {
             Some(damage) => refuse(damage),
             None => Ok(self),
@@ -220,10 +226,11 @@ fn open_snapshot(directory: &Path, common: &Common) -> Result<Option<Start>, Unu
     };
     let bytes: SnapshotBytes = Arc::new(file);
     let file = (*bytes).as_ref();
-    let Snapshot { header, groups, cluster, .. } =
+    let Snapshot { header, groups, cluster, log } =
         Snapshot::open(file).map_err(|why| unusable(&why))?;
     let mut start = Start::new(common);
     start.snapshot = Some(header);
+    start.known = KnownSegments::read(&file[log]).map_err(|error| unusable(&error))?;
     read_cluster(&file[cluster], &mut start.image).map_err(|error| unusable(&error))?;
     let opened = start.coordinator.open_snapshot(Arc::clone(&bytes), groups);
     opened.map_err(|damage| unusable(&damage))?;
@@ -232,8 +239,9 @@ fn open_snapshot(directory: &Path, common: &Common) -> Result<Option<Start>, Unu
 
 /// Replays the log behind what `start` has already.
 fn replay_log(directory: &Path, mut start: Start) -> Result<Start, LoadError> {
+    let recovery = Recovery::knowing(std::mem::take(&mut start.known));
     let mut failed = None;
-    start.recovered = read_log(directory, |batch| {
+    start.recovered = read_segments(directory, recovery, |batch| {
         failed = failed.take().or(start.replay(batch).err());
     })?;
     match failed {
@@ -248,22 +256,39 @@ fn replay_log(directory: &Path, mut start: Start) -> Result<Start, LoadError> {
 /// Files that cannot be read, or are damaged other than by a torn end.
 pub fn read_log(
     directory: &Path,
+    replay: impl FnMut(RecoveredBatch<'_>),
+) -> Result<Recovered, LoadError> {
+    read_segments(directory, Recovery::default(), replay)
+}
+
+fn read_segments(
+    directory: &Path,
+    mut recovery: Recovery,
     mut replay: impl FnMut(RecoveredBatch<'_>),
 ) -> Result<Recovered, LoadError> {
-    let mut recovery = Recovery::default();
     let failed = |path: &Path, error| LoadError::Io { path: path.to_owned(), error };
     let names = file_names(directory).map_err(|error| failed(directory, error))?;
     let mut bytes = Vec::new();
     for (sequence, name) in segment_files(names) {
         let path = directory.join(name);
         let mut file = File::open(&path).map_err(|error| failed(&path, error))?;
-        bytes.clear();
+        let len = read_head(&file, &mut bytes).map_err(|error| failed(&path, error))?;
+        if recovery.known_segment(sequence, &bytes, len) {
+            continue;
+        }
         file.read_to_end(&mut bytes).map_err(|error| failed(&path, error))?;
         recovery.segment(sequence, &bytes, &mut replay).map_err(|corruption| {
             LoadError::Corruption { directory: directory.to_owned(), corruption }
         })?;
     }
     Ok(recovery.finish())
+}
+
+/// Reads the first block of a file; gives how long the file is.
+fn read_head(file: &File, bytes: &mut Vec<u8>) -> io::Result<u64> {
+    bytes.clear();
+    file.take(u64::from(BLOCK_BYTES_MAX)).read_to_end(bytes)?;
+    Ok(file.metadata()?.len())
 }
 
 /// None if there is no such directory.
@@ -294,8 +319,9 @@ impl Loaded {
         now: i64,
     ) -> Result<(Shard, Vec<FileOp>), PartitionError> {
         let log_id = u64::from_be_bytes(*ids.next_id().0.last_chunk().unwrap_or(&[0; 8]));
-        let log = ShardLog::new(self.log_config(block_bytes, log_id), self.recovered);
+        let mut log = ShardLog::new(self.log_config(block_bytes, log_id), self.recovered);
         let config = self.common.config.with_dynamic(&image, self.number);
+        log.set_compaction(compaction(&config, &image, self.common.placement.shards));
         configure(&mut self.coordinator, &config, None, &image);
         self.coordinator.loaded(now);
         let mut partitions = Partitions::new(config.clone(), identity(&self.common, self.number));

@@ -69,19 +69,23 @@ impl Shard {
                 let Some(plan) = reads.remove(&token) else {
                     return Some(FileDone::Read { token, data });
                 };
+                self.groups.log.end_read(&plan);
                 let mut batches = Vec::new();
                 let extracted = plan.extract(&data, &mut batches);
                 self.offsets_read(token, extracted.map(|()| batches).map_err(|e| e.to_string()));
                 None
             }
             FileDone::ReadFailed { token, reason } => {
-                if reads.remove(&token).is_none() {
+                let Some(plan) = reads.remove(&token) else {
                     return Some(FileDone::ReadFailed { token, reason });
-                }
+                };
+                self.groups.log.end_read(&plan);
                 self.offsets_read(token, Err(reason));
                 None
             }
-            FileDone::Written { .. } | FileDone::Synced { .. } => Some(done),
+            FileDone::Written { .. } | FileDone::Synced { .. } | FileDone::NoSpace { .. } => {
+                Some(done)
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use muster_storage::snapshot::{
     Part, SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SnapshotHeader, SnapshotNews,
     SnapshotWriter, WriterConfig,
 };
-use muster_storage::{FileDone, FileId, FileOp, FileToken};
+use muster_storage::{FileDone, FileId, FileOp, FileToken, SegmentWalk};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tracing::{info, warn};
@@ -53,6 +53,7 @@ pub(crate) struct Snapshots {
 #[derive(Debug)]
 struct Job {
     groups: SnapshotWalk,
+    segments: SegmentWalk,
     header: SnapshotHeader,
     stage: Stage,
 }
@@ -61,6 +62,7 @@ struct Job {
 enum Stage {
     Cluster,
     Groups,
+    Segments,
 }
 
 impl Snapshots {
@@ -194,8 +196,8 @@ impl Shard {
             newest: from,
             ..Default::default()
         };
-        let groups = SnapshotWalk::new(0);
-        snapshots.job = Some(Job { groups, header, stage: Stage::Cluster });
+        let (groups, segments) = (SnapshotWalk::new(0), SegmentWalk::default());
+        snapshots.job = Some(Job { groups, segments, header, stage: Stage::Cluster });
     }
 
     /// Writes what comes next. No operation is open in the log, so what is in the slice is of the
@@ -223,13 +225,20 @@ impl Shard {
                     Ok(Some(index)) => {
                         let muster_coordinator::SnapshotPart { at, len, crc } = index;
                         job.header.groups = Part { at, len, crc };
-                        job.header.log = Part::of(writer.body_end(), &[]);
-                        return writer.finish(job.header);
+                        job.segments = SegmentWalk::new(writer.body_end(), job.header.from);
+                        job.stage = Stage::Segments;
                     }
                     Err(error) => {
                         warn!("there is no new snapshot: {error}");
                         return writer.give_up(ops);
                     }
+                }
+            }
+            Stage::Segments => {
+                let body = writer.body();
+                if let Some(log) = self.groups.log.write_segments(&mut job.segments, body) {
+                    job.header.log = log;
+                    return writer.finish(job.header);
                 }
             }
         }

@@ -5,7 +5,7 @@
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
-use muster_codec::{ApiKey, Bytes, Reader, Request, Response};
+use muster_codec::{ApiKey, Bytes, Reader, Request, Response, Uuid};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -269,6 +269,16 @@ pub fn create_topic(server: &Server, name: &str, partitions: i32) {
     }
 }
 
+/// The id of a topic, as Metadata says.
+pub fn topic_id(client: &mut Client, name: &str) -> Uuid {
+    let topic = MetadataRequestTopic { name: Some(name.to_owned().into()), ..Default::default() };
+    let request = MetadataRequest { topics: Some(vec![topic]), ..Default::default() };
+    let response = client.call(12, request.into());
+    let Response::Metadata(body) = response else { panic!("{response:?}") };
+    assert_eq!(body.topics[0].error_code, 0);
+    body.topics[0].topic_id
+}
+
 fn knows_topic(client: &mut Client, name: &str) -> bool {
     let topic = MetadataRequestTopic { name: Some(name.to_owned().into()), ..Default::default() };
     let request = MetadataRequest {
@@ -279,4 +289,21 @@ fn knows_topic(client: &mut Client, name: &str) -> bool {
     let response = client.call(9, request.into());
     let Response::Metadata(body) = response else { panic!("{response:?}") };
     body.topics[0].error_code == 0
+}
+
+/// A number from the environment.
+pub fn variable(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}
+
+/// xorshift64, from a seed that is not 0.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Sealed {
     pub(crate) first_position: u64,
     pub(crate) operations: u32,
     pub(crate) parts: Vec<Part>,
+    /// Of the latest operation.
+    pub(crate) timestamp: i64,
 }
 
 /// A partition's share in a block.
@@ -64,8 +66,9 @@ pub(crate) struct Gather {
     dirty: Vec<usize>,
     open_bytes: usize,
     operations: u32,
-    /// When the first of the open operations came.
+    /// When the first of the open operations came, and the last.
     opened_at: i64,
+    latest_at: i64,
     sealed: VecDeque<Sealed>,
     sealed_bytes: usize,
     spare: Vec<Sealed>,
@@ -93,6 +96,7 @@ impl Gather {
         if self.operations == 0 {
             self.opened_at = now;
         }
+        self.latest_at = now;
         if is_new {
             self.dirty.push(slot);
             self.open_bytes += ENTRY_HEADER_BYTES;
@@ -121,6 +125,7 @@ impl Gather {
             partition.builder.clear();
         }
         block.operations = self.operations;
+        block.timestamp = self.latest_at;
         assert_eq!(block.buffer.len(), self.open_bytes + BLOCK_HEADER_BYTES);
         self.push_sealed(block);
         self.dirty.clear();
@@ -135,6 +140,7 @@ impl Gather {
         batch: &[u8],
         next_offset: i64,
         position: u64,
+        timestamp: i64,
         block_len_max: usize,
     ) {
         assert_eq!(self.operations, 0, "an open batch would come after it");
@@ -153,6 +159,7 @@ impl Gather {
         };
         block.push(slot, batch, next_offset);
         block.operations += 1;
+        block.timestamp = block.timestamp.max(timestamp);
         assert_eq!(block.last_position(), position);
         self.push_sealed(block);
     }
@@ -181,6 +188,7 @@ impl Gather {
         let mut block = self.spare.pop().unwrap_or_default();
         assert!(block.parts.is_empty() && block.operations == 0);
         block.first_position = first_position;
+        block.timestamp = i64::MIN;
         block.buffer.clear();
         block.buffer.resize(BLOCK_HEADER_BYTES, 0);
         block

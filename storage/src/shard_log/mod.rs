@@ -4,12 +4,16 @@
 //! Operations gather in the open batches of their partitions while one block is being written;
 //! then they become the next block (group commit). See FORMAT.md for the bytes.
 
+mod compaction;
 mod gather;
+mod known;
 mod partitions;
 mod read;
 pub mod recovery;
 mod segments;
 
+pub use compaction::{ASIDE_FILE_NAME, CompactionConfig, CompactionNews};
+pub use known::{KnownSegments, SegmentWalk};
 pub use read::ReadPlan;
 pub use recovery::{Corruption, Recovered, RecoveredBatch, Recovery};
 
@@ -21,15 +25,17 @@ use crate::limits::{
 };
 use crate::open_files::{FileKey, OpenFiles};
 use crate::progress::Progress;
+use compaction::Compaction;
 use gather::{Gather, Sealed};
 use muster_codec::record_batch::{BatchHeader, WriteRecord};
 use partitions::{IndexEntry, Partitions};
 use segments::{Segments, Step};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
 /// What a shard's log is told at its start.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LogConfig {
     /// The directory of the segments, relative to the data directory.
     pub dir: PathBuf,
@@ -49,6 +55,8 @@ pub struct LogConfig {
     pub first_file_id: u32,
     /// The top byte of the tokens that belong to this log.
     pub token_tag: u8,
+    /// None if nothing is ever compacted.
+    pub compaction: Option<CompactionConfig>,
 }
 
 impl Default for LogConfig {
@@ -63,6 +71,7 @@ impl Default for LogConfig {
             open_bytes_max: OPEN_BYTES_MAX,
             first_file_id: 0,
             token_tag: 0,
+            compaction: None,
         }
     }
 }
@@ -114,6 +123,7 @@ impl std::error::Error for AppendError {}
 /// What the log's own tokens stand for; they follow the tag.
 const BLOCK_TOKEN: u64 = 0;
 const STEP_TOKEN: u64 = 1;
+const COMPACTION_TOKEN: u64 = 2;
 
 /// A shard's log. The crate's documentation says in which order to call it.
 #[derive(Debug)]
@@ -124,10 +134,12 @@ pub struct ShardLog {
     partitions: Partitions,
     gather: Gather,
     segments: Segments,
+    compaction: Compaction,
+    /// How many reads of each segment are under way.
+    readers: BTreeMap<u64, u32>,
     in_flight: Option<InFlight>,
     /// A chunk of zeros, when it is not being written.
     zeros: Vec<u8>,
-    written_bytes: u64,
 }
 
 /// The block that is being written.
@@ -145,19 +157,20 @@ impl ShardLog {
     ///
     /// # Panics
     /// If the sizes in `config` contradict each other.
-    pub fn new(mut config: LogConfig, recovered: Recovered) -> Self {
+    pub fn new(mut config: LogConfig, mut recovered: Recovered) -> Self {
         config.check();
         config.log_id = recovered.log_id.unwrap_or(config.log_id);
-        let segments = Segments::new(&config, &recovered.headers, recovered.tail);
+        let segments = Segments::new(&config, &mut recovered);
         Self {
             files: OpenFiles::new(config.first_file_id, SHARD_LOG_FILES_MAX),
             progress: Progress::opened_at(recovered.position),
             partitions: recovered.partitions,
             gather: Gather::default(),
             segments,
+            compaction: Compaction::default(),
+            readers: BTreeMap::new(),
             in_flight: None,
             zeros: Vec::new(),
-            written_bytes: 0,
             config,
         }
     }
@@ -219,23 +232,26 @@ impl ShardLog {
         let next_offset = header.next_offset();
         self.partitions[slot].next_offset = next_offset;
         let position = self.progress.accept();
-        self.gather.push_batch(slot, batch, next_offset, position, block_len_max);
+        let timestamp = header.max_timestamp;
+        self.gather.push_batch(slot, batch, next_offset, position, timestamp, block_len_max);
         Ok(position)
     }
 
     /// Asks for the file operations that are due, in order. To be called after appends, after
     /// [`ShardLog::done`], and at [`ShardLog::next_deadline`].
     pub fn poll(&mut self, now: i64, ops: &mut Vec<FileOp>) {
-        if let Some(step) = self.segments.start_step(&self.config) {
+        let readers = &self.readers;
+        let is_read = |segment| readers.contains_key(&segment);
+        if let Some(step) = self.segments.start_step(&self.config, is_read) {
             self.start_step(step, ops);
         }
-        if self.in_flight.is_some() {
-            return;
+        if self.in_flight.is_none() {
+            if self.gather.first_sealed().is_none() && self.is_due(now) {
+                self.gather.seal(&mut self.partitions, &self.progress);
+            }
+            self.submit(ops);
         }
-        if self.gather.first_sealed().is_none() && self.is_due(now) {
-            self.gather.seal(&mut self.partitions, &self.progress);
-        }
-        self.submit(ops);
+        self.poll_compaction(now, ops);
     }
 
     /// Takes the completion of an operation with one of the log's own tokens
@@ -244,6 +260,9 @@ impl ShardLog {
     /// # Panics
     /// If no such operation is under way.
     pub fn done(&mut self, done: FileDone) {
+        if done.token() == self.token(COMPACTION_TOKEN) {
+            return self.compaction_done(done);
+        }
         match done {
             FileDone::Written { token, buffer } if token == self.token(BLOCK_TOKEN) => {
                 self.block_written(buffer);
@@ -256,8 +275,8 @@ impl ShardLog {
                 assert_eq!(token, self.token(STEP_TOKEN), "a sync of someone else");
                 self.step_done();
             }
-            FileDone::Read { .. } | FileDone::ReadFailed { .. } => {
-                unreachable!("the log reads nothing for itself")
+            FileDone::Read { .. } | FileDone::ReadFailed { .. } | FileDone::NoSpace { .. } => {
+                unreachable!("only compaction reads, and only its writes may fail")
             }
         }
     }
@@ -269,10 +288,7 @@ impl ShardLog {
 
     /// When to call [`ShardLog::poll`] at the latest though nothing else happens, in ms.
     pub fn next_deadline(&self) -> Option<i64> {
-        if self.in_flight.is_some() || self.config.linger_ms <= 0 {
-            return None;
-        }
-        Some(self.gather.opened_at()?.saturating_add(i64::from(self.config.linger_ms)))
+        [self.linger_deadline(), self.compaction_deadline()].into_iter().flatten().min()
     }
 
     /// Whether too much waits for the disk: no request that could write should be taken now.
@@ -287,7 +303,7 @@ impl ShardLog {
 
     /// How many bytes of blocks the log has written since it was opened.
     pub fn written_bytes(&self) -> u64 {
-        self.written_bytes
+        self.segments.placed_bytes()
     }
 
     pub fn progress(&self) -> Progress {
@@ -335,6 +351,13 @@ impl ShardLog {
         Ok(partition.builder.len() - len)
     }
 
+    fn linger_deadline(&self) -> Option<i64> {
+        if self.in_flight.is_some() || self.config.linger_ms <= 0 {
+            return None;
+        }
+        Some(self.gather.opened_at()?.saturating_add(i64::from(self.config.linger_ms)))
+    }
+
     fn is_due(&self, now: i64) -> bool {
         let Some(opened_at) = self.gather.opened_at() else { return false };
         let linger_ms = i64::from(self.config.linger_ms);
@@ -355,7 +378,7 @@ impl ShardLog {
         let token = self.token(BLOCK_TOKEN);
         ops.push(FileOp::Write { token, file, offset: u64::from(start), data });
         self.progress.submit(block.last_position());
-        self.written_bytes += u64::from(len);
+        self.segments.placed(segment, block.last_position(), block.timestamp);
         self.in_flight = Some(InFlight { block, segment, start, end: start + len });
     }
 
@@ -369,7 +392,7 @@ impl ShardLog {
             assert!(next_offset <= partition.next_offset);
             assert!(next_offset > partition.flushed_offset);
             partition.flushed_offset = next_offset;
-            partition.index_block(IndexEntry { next_offset, segment, start, end });
+            partition.index_block(segment, IndexEntry { next_offset, start, end });
         }
         self.progress.flush(block.last_position());
         block.buffer = buffer;
@@ -378,8 +401,13 @@ impl ShardLog {
 
     fn start_step(&mut self, step: Step, ops: &mut Vec<FileOp>) {
         let token = self.token(STEP_TOKEN);
-        let (Step::Zero { segment, .. } | Step::SyncTail { segment } | Step::Header { segment }) =
-            step;
+        let (Step::Zero { segment, .. }
+        | Step::SyncTail { segment }
+        | Step::Header { segment }
+        | Step::Recycle { segment, .. }) = step;
+        if let Step::Recycle { from, .. } = step {
+            ops.push(FileOp::Rename { from: self.path(from), to: self.path(segment) });
+        }
         let file = self.file(segment, ops);
         ops.push(match step {
             Step::Zero { from, to, .. } => {
@@ -390,15 +418,21 @@ impl ShardLog {
             }
             Step::SyncTail { .. } => FileOp::Sync { token, file },
             Step::Header { .. } => {
-                FileOp::Write { token, file, offset: 0, data: self.segment_header(segment) }
+                let data = self.segment_header(segment, false);
+                FileOp::Write { token, file, offset: 0, data }
+            }
+            Step::Recycle { .. } => {
+                let data = self.segment_header(segment, true);
+                FileOp::Write { token, file, offset: 0, data }
             }
         });
     }
 
-    fn segment_header(&self, sequence: u64) -> Vec<u8> {
+    fn segment_header(&self, sequence: u64, is_recycled: bool) -> Vec<u8> {
         let LogConfig { block_bytes, segment_bytes, log_id, .. } = self.config;
-        let mut block = vec![0; block_bytes as usize];
-        SegmentHeader { block_bytes, segment_bytes, sequence, log_id }.write(&mut block);
+        let (mut block, compacted) = (vec![0; block_bytes as usize], None);
+        SegmentHeader { block_bytes, segment_bytes, sequence, log_id, is_recycled, compacted }
+            .write(&mut block);
         block
     }
 
@@ -424,8 +458,8 @@ impl ShardLog {
     }
 
     fn file(&mut self, segment: u64, ops: &mut Vec<FileOp>) -> FileId {
-        let path = || self.config.dir.join(recovery::segment_file_name(segment));
-        self.files.open(FileKey { log: 0, segment }, OpenMode::Durable, path, ops)
+        let path = self.path(segment);
+        self.files.open(FileKey { log: 0, segment }, OpenMode::Durable, || path, ops)
     }
 
     fn token(&self, kind: u64) -> FileToken {

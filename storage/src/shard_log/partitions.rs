@@ -15,7 +15,16 @@ pub(crate) struct Partition {
     pub(crate) flushed_offset: i64,
     /// The end of what recovery found.
     pub(crate) recovered_offset: i64,
-    index: Vec<IndexEntry>,
+    /// By segment, so that a segment is replaced without a look at the entries of others.
+    index: Vec<SegmentIndex>,
+}
+
+/// Where one segment has batches of a partition.
+#[derive(Debug)]
+struct SegmentIndex {
+    segment: u64,
+    /// Never empty.
+    entries: Vec<IndexEntry>,
 }
 
 /// Bytes of a segment in which the partition has batches.
@@ -23,34 +32,77 @@ pub(crate) struct Partition {
 pub(crate) struct IndexEntry {
     /// The offset after the last record in it.
     pub(crate) next_offset: i64,
-    pub(crate) segment: u64,
     /// From the start of a block to the end of a block.
     pub(crate) start: u32,
     pub(crate) end: u32,
 }
 
-impl Partition {
-    /// Notes that the block from `start` to `end` has a batch that ends before `next_offset`.
-    pub(crate) fn index_block(&mut self, entry: IndexEntry) {
-        assert!(entry.start < entry.end, "an empty block");
-        match self.index.last_mut() {
-            Some(last)
-                if last.segment == entry.segment
-                    && entry.start - last.start < SHARD_INDEX_SPAN_BYTES =>
-            {
-                assert!(last.end <= entry.start || last.end == entry.end, "blocks overlap");
-                assert!(last.next_offset <= entry.next_offset);
-                last.end = entry.end;
-                last.next_offset = entry.next_offset;
+impl IndexEntry {
+    /// Adds the next block of the segment to the entries, or to the last of them.
+    pub(crate) fn push_to(self, entries: &mut Vec<Self>) {
+        assert!(self.start < self.end, "an empty block");
+        match entries.last_mut() {
+            Some(last) if self.start - last.start < SHARD_INDEX_SPAN_BYTES => {
+                assert!(last.end <= self.start || last.end == self.end, "blocks overlap");
+                assert!(last.next_offset <= self.next_offset);
+                last.end = self.end;
+                last.next_offset = self.next_offset;
             }
-            _ => self.index.push(entry),
+            _ => entries.push(self),
+        }
+    }
+}
+
+impl SegmentIndex {
+    fn next_offset(&self) -> i64 {
+        self.entries.last().map_or(0, |entry| entry.next_offset)
+    }
+}
+
+impl Partition {
+    /// Notes that the last block of a segment has a batch of this partition.
+    pub(crate) fn index_block(&mut self, segment: u64, entry: IndexEntry) {
+        match self.index.last_mut() {
+            Some(last) if last.segment == segment => entry.push_to(&mut last.entries),
+            _ => self.index.push(SegmentIndex { segment, entries: vec![entry] }),
         }
     }
 
-    /// The entries from the one that holds `offset` on.
-    pub(crate) fn entries_from(&self, offset: i64) -> &[IndexEntry] {
-        let first = self.index.partition_point(|entry| entry.next_offset <= offset);
-        &self.index[first..]
+    /// The entries of a segment.
+    pub(crate) fn entries_in(&self, segment: u64) -> &[IndexEntry] {
+        let found = self.index.binary_search_by_key(&segment, |index| index.segment);
+        found.map_or(&[], |at| &self.index[at].entries)
+    }
+
+    /// Takes the entries of the next segment, which is not read.
+    pub(crate) fn recover_index(&mut self, segment: u64, entries: Vec<IndexEntry>) {
+        let index = SegmentIndex { segment, entries };
+        self.next_offset = index.next_offset();
+        self.recovered_offset = self.next_offset;
+        self.index.push(index);
+    }
+
+    /// The segment that holds `offset`, or the next offset that there is, and its entries from that
+    /// one on.
+    pub(crate) fn entries_from(&self, offset: i64) -> Option<(u64, &[IndexEntry])> {
+        let at = self.index.partition_point(|segment| segment.next_offset() <= offset);
+        let SegmentIndex { segment, entries } = self.index.get(at)?;
+        let first = entries.partition_point(|entry| entry.next_offset <= offset);
+        Some((*segment, &entries[first..]))
+    }
+
+    /// The offset after the last record in the segments up to `segment`; 0 if there is none.
+    pub(crate) fn next_offset_in(&self, segment: u64) -> i64 {
+        let end = self.index.partition_point(|index| index.segment <= segment);
+        self.index[..end].last().map_or(0, SegmentIndex::next_offset)
+    }
+
+    /// Puts the entries of one segment in the place of those of the segments from it up to `last`.
+    pub(crate) fn replace_index(&mut self, segment: u64, last: u64, entries: Vec<IndexEntry>) {
+        let from = self.index.partition_point(|index| index.segment < segment);
+        let to = self.index.partition_point(|index| index.segment <= last);
+        let new = (!entries.is_empty()).then_some(SegmentIndex { segment, entries });
+        self.index.splice(from..to, new);
     }
 }
 
@@ -97,7 +149,8 @@ impl Partitions {
         self.slots.iter_mut()
     }
 
-    fn slot_of(partition: i32) -> usize {
+    /// The place of a partition that is valid.
+    pub(crate) fn slot_of(partition: i32) -> usize {
         (partition - CLUSTER_PARTITION) as usize
     }
 }

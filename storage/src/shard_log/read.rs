@@ -5,7 +5,7 @@ use super::ShardLog;
 use crate::file_op::{FileOp, FileToken};
 use crate::layout::Block;
 use crate::limits::SHARD_READ_BYTES_MAX;
-use muster_codec::wire::Result;
+use muster_codec::wire::{DecodeError, Result};
 
 /// What a read was for: finds the partition's batches in the bytes that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct ReadPlan {
     partition: i32,
     offset: i64,
     max_bytes: usize,
+    log_id: u64,
+    segment: u64,
     /// The block size of the segment, and what was read before its first block.
     block_bytes: u32,
     skip: usize,
@@ -21,8 +23,11 @@ pub struct ReadPlan {
 impl ShardLog {
     /// Plans the read of a partition from `offset` on and pushes it onto `ops`; its completion has
     /// `token`, which is the caller's. [`ReadPlan::extract`] then gives the batch that holds
-    /// `offset`, and more as far as they are near and in `max_bytes`. None if `offset` is not below
-    /// the high watermark.
+    /// `offset`, and more as far as they are near and in `max_bytes`; of what compaction dropped,
+    /// the next batch that there is. None if `offset` is not below the high watermark.
+    ///
+    /// The read keeps what it reads: the file is neither removed nor used again before
+    /// [`ShardLog::end_read`].
     pub fn read_plan(
         &mut self,
         partition: i32,
@@ -36,11 +41,11 @@ impl ShardLog {
         if offset >= partition_log.flushed_offset {
             return None;
         }
-        let (first, rest) = partition_log.entries_from(offset).split_first()?;
-        let (segment, start) = (first.segment, first.start);
+        let (segment, entries) = partition_log.entries_from(offset)?;
+        let (first, rest) = entries.split_first()?;
+        let start = first.start;
         let wanted = SHARD_READ_BYTES_MAX.min(max_bytes.try_into().unwrap_or(u32::MAX));
-        let near =
-            rest.iter().take_while(|entry| entry.segment == segment && entry.end - start <= wanted);
+        let near = rest.iter().take_while(|entry| entry.end - start <= wanted);
         let end = near.last().unwrap_or(first).end;
         // Reads too are aligned to the device, which may have changed since.
         let align = self.config.block_bytes;
@@ -50,7 +55,22 @@ impl ShardLog {
         ops.push(FileOp::Read { token, file, offset: u64::from(from), len });
         let block_bytes = self.segments.block_bytes(segment);
         let skip = (start - from) as usize;
-        Some(ReadPlan { partition, offset, max_bytes, block_bytes, skip })
+        *self.readers.entry(segment).or_default() += 1;
+        let log_id = self.config.log_id;
+        Some(ReadPlan { partition, offset, max_bytes, log_id, segment, block_bytes, skip })
+    }
+
+    /// The read of a plan has ended, well or not.
+    ///
+    /// # Panics
+    /// If it ended before.
+    pub fn end_read(&mut self, plan: &ReadPlan) {
+        let readers = self.readers.get_mut(&plan.segment);
+        let Some(readers) = readers else { unreachable!("a read that was not planned") };
+        *readers -= 1;
+        if *readers == 0 {
+            self.readers.remove(&plan.segment);
+        }
     }
 }
 
@@ -64,9 +84,10 @@ impl ReadPlan {
         let start = out.len();
         let mut rest = data.get(self.skip..).unwrap_or_default();
         while !rest.is_empty() {
-            let block = match Block::read(rest) {
+            let block = match Block::read(rest).and_then(|block| self.check(block)) {
                 Ok(block) => block,
-                // Behind the last block that was wanted the read may have hit the open end.
+                // Behind the last block that was wanted the read may have hit the open end, or a
+                // block of the file's former life.
                 Err(_) if out.len() > start => break,
                 Err(error) => return Err(error),
             };
@@ -83,5 +104,13 @@ impl ReadPlan {
             rest = rest.get(block.padded_len(self.block_bytes)..).unwrap_or_default();
         }
         Ok(())
+    }
+
+    fn check<'a>(&self, block: Block<'a>) -> Result<Block<'a>> {
+        let Block { header, .. } = block;
+        if (header.log_id, header.segment) == (self.log_id, self.segment) {
+            return Ok(block);
+        }
+        Err(DecodeError::InvalidBatch("a block of another segment"))
     }
 }

@@ -5,10 +5,16 @@
 //! was acknowledged and is corruption. [`Case`] lists what may be found; the table in FORMAT.md
 //! says why each is decided as it is.
 
+use super::known::KnownSegments;
 use super::partitions::{IndexEntry, Partitions};
-use crate::layout::{Block, FORMAT_VERSION, SEGMENT_HEADER_BYTES, SegmentHeader};
+use super::segments::Segment;
+use crate::layout::{
+    Block, BlockHeader, COMPACTED_VERSION, Compacted, FORMAT_VERSION, SEGMENT_HEADER_BYTES,
+    SegmentHeader,
+};
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 use muster_codec::record_batch::Batch;
+use std::collections::BTreeMap;
 use std::fmt;
 
 const SUFFIX: &str = ".log";
@@ -58,6 +64,14 @@ pub enum Case {
     L,
     /// A whole block with batches that break their rules: refused.
     M,
+    /// A compacted segment: replayed; positions may be missing in it.
+    N,
+    /// A segment that a compacted one before it stands for: left over.
+    O,
+    /// Two segments that both stand for a third: refused.
+    P,
+    /// A compacted segment that does not hold what its header says: refused.
+    Q,
 }
 
 /// Why a log is not opened: acknowledged operations are damaged or missing.
@@ -107,8 +121,10 @@ pub struct Recovered {
     pub(crate) log_id: Option<u64>,
     pub(crate) position: u64,
     pub(crate) partitions: Partitions,
-    pub(crate) headers: Vec<SegmentHeader>,
+    pub(crate) segments: BTreeMap<u64, Segment>,
     pub(crate) tail: Option<Tail>,
+    /// Files that are no longer of the log; those that were segments as they are written at first.
+    pub(crate) leftovers: BTreeMap<u64, Option<Segment>>,
     ends: Vec<Case>,
 }
 
@@ -123,7 +139,12 @@ impl Recovered {
         self.log_id
     }
 
-    /// How each segment ended: case A, C, D, E or H. None did in a new log (case K).
+    /// See [`ShardLog::dropped_position`](super::ShardLog::dropped_position).
+    pub fn dropped_position(&self) -> u64 {
+        self.segments.values().map(|segment| segment.dropped_position).max().unwrap_or(0)
+    }
+
+    /// How each segment ended: case A, C, D, E, H or N. None did in a new log (case K).
     pub fn ends(&self) -> &[Case] {
         &self.ends
     }
@@ -133,14 +154,20 @@ impl Recovered {
         let written = self.partitions.iter().filter(|(_, partition)| partition.next_offset > 0);
         written.map(|(number, partition)| (number, partition.next_offset))
     }
+
+    /// The number of the segment that is made next.
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.segments.last_key_value().map_or(1, |(_, last)| last.last_sequence + 1)
+    }
 }
 
 /// Reads the segments of a log, in the order of [`segment_files`], each as the bytes of its file.
 #[derive(Debug, Default)]
 pub struct Recovery {
-    found: Recovered,
+    pub(super) found: Recovered,
     /// A segment without a header was found; it can only be the last.
-    unfinished: Option<u64>,
+    pub(super) unfinished: Option<u64>,
+    pub(super) known: KnownSegments,
 }
 
 impl Recovery {
@@ -157,8 +184,12 @@ impl Recovery {
         if let Some(unfinished) = self.unfinished {
             return refuse(Case::I, unfinished, 0, "its header is not valid, and segments follow");
         }
-        if sequence != self.found.headers.len() as u64 + 1 {
+        let expected = self.found.next_sequence();
+        if sequence > expected || sequence == 0 {
             return refuse(Case::J, sequence, 0, "the segment before it is missing");
+        }
+        if sequence < expected {
+            return self.leftover(sequence, bytes);
         }
         let Some(header) = self.header(sequence, bytes)? else {
             self.unfinished = Some(sequence);
@@ -166,12 +197,16 @@ impl Recovery {
             return Ok(());
         };
         self.found.log_id = Some(header.log_id);
-        self.found.headers.push(header);
-        let bytes = &bytes[..header.segment_bytes as usize];
-        let mut at = header.block_bytes as usize;
+        let SegmentHeader { block_bytes, segment_bytes, .. } = header;
+        let new = Segment::new(sequence, block_bytes, segment_bytes, self.found.position);
+        self.found.segments.insert(sequence, new);
+        let bytes = &bytes[..segment_bytes as usize];
+        if let Some(compacted) = header.compacted {
+            return self.compacted(&header, compacted, bytes, &mut replay);
+        }
+        let mut at = block_bytes as usize;
         while let Some(block) = self.next_block(&header, bytes, at)? {
-            self.replay_block(&block, &header, at, &mut replay)?;
-            at += block.padded_len(header.block_bytes);
+            at = self.replay_block(&block, &header, at, &mut replay)?;
         }
         Ok(())
     }
@@ -181,11 +216,32 @@ impl Recovery {
         self.found
     }
 
+    /// A file whose number an earlier segment stands for.
+    fn leftover(&mut self, sequence: u64, bytes: &[u8]) -> Result<(), Corruption> {
+        let header = SegmentHeader::read(bytes).ok().filter(|(it, _)| it.sequence == sequence);
+        if let Some((header, version)) = header {
+            if !is_known(version) || Some(header.log_id) != self.found.log_id {
+                return refuse(Case::L, sequence, 0, "it is not of this log, or of this format");
+            }
+            if header.last_sequence() >= self.found.next_sequence() {
+                return refuse(Case::P, sequence, 0, "another stands for a part of its segments");
+            }
+        }
+        let plain = header.filter(|(header, _)| {
+            header.compacted.is_none() && bytes.len() == header.segment_bytes as usize
+        });
+        let segment = |(it, _): (SegmentHeader, _)| {
+            Segment::new(sequence, it.block_bytes, it.segment_bytes, 0)
+        };
+        self.found.leftovers.insert(sequence, plain.map(segment));
+        Ok(())
+    }
+
     /// The header of a segment; None if the segment was never finished (case H).
     fn header(&self, sequence: u64, bytes: &[u8]) -> Result<Option<SegmentHeader>, Corruption> {
         let refuse = |case, what| refuse(case, sequence, 0, what);
         let header = match SegmentHeader::read(bytes) {
-            Ok((_, version)) if version != FORMAT_VERSION => {
+            Ok((_, version)) if !is_known(version) => {
                 return refuse(Case::L, "it has a format that this version does not know");
             }
             Ok((header, _)) if header.sequence == sequence => header,
@@ -205,6 +261,9 @@ impl Recovery {
         if !block_sizes.contains(&header.block_bytes) || !header.block_bytes.is_power_of_two() {
             return refuse(Case::L, "its block size is impossible");
         }
+        if !header.segment_bytes.is_multiple_of(header.block_bytes) {
+            return refuse(Case::L, "its size is no number of blocks");
+        }
         if bytes.len() < header.segment_bytes as usize
             || (header.segment_bytes as usize)
                 < SEGMENT_HEADER_BYTES.max(header.block_bytes as usize)
@@ -212,6 +271,58 @@ impl Recovery {
             return refuse(Case::L, "the file is shorter than its header says");
         }
         Ok(Some(header))
+    }
+
+    /// A compacted segment was whole when it got its name: blocks from its beginning to its end.
+    fn compacted(
+        &mut self,
+        header: &SegmentHeader,
+        compacted: Compacted,
+        bytes: &[u8],
+        replay: &mut impl FnMut(RecoveredBatch<'_>),
+    ) -> Result<(), Corruption> {
+        let SegmentHeader { block_bytes, segment_bytes, sequence, log_id, .. } = *header;
+        let refuse = |case, at, what: &str| refuse(case, sequence, at, what);
+        let Compacted { last_sequence, first_position, last_position, dirty_from, .. } = compacted;
+        if first_position != self.found.position + 1 {
+            let what = format!("operation {} is missing", self.found.position + 1);
+            return refuse(Case::G, 0, &what);
+        }
+        let dirty = block_bytes..=segment_bytes;
+        if last_sequence < sequence
+            || last_position < first_position - 1
+            || last_position == u64::MAX
+            || !dirty.contains(&dirty_from)
+        {
+            return refuse(Case::Q, 0, "its header says what cannot be");
+        }
+        let mut at = block_bytes as usize;
+        while at < bytes.len() {
+            let block = Block::read(&bytes[at..])
+                .ok()
+                .filter(|block| (block.header.log_id, block.header.segment) == (log_id, sequence));
+            let Some(block) = block else { return refuse(Case::Q, at, "a block is damaged") };
+            let BlockHeader { first_position, operations, .. } = block.header;
+            let room = last_position.saturating_sub(first_position);
+            if first_position <= self.found.position
+                || room < u64::from(operations.max(1)) - 1
+                || first_position > last_position
+            {
+                return refuse(Case::Q, at, "a block with positions that are not of the segment");
+            }
+            self.found.position = first_position - 1;
+            at = self.replay_block(&block, header, at, replay)?;
+        }
+        if at != bytes.len() {
+            return refuse(Case::Q, at, "the last block is cut off");
+        }
+        self.found.position = last_position;
+        self.end_at(header, at, at, Case::N);
+        let segment = self.segment_mut(sequence);
+        (segment.last_sequence, segment.last_position) = (last_sequence, last_position);
+        (segment.is_compacted, segment.dirty_from) = (true, dirty_from);
+        segment.dropped_position = compacted.dropped_position;
+        Ok(())
     }
 
     /// The block at `at`; None at the end of the segment's blocks.
@@ -228,9 +339,8 @@ impl Recovery {
                 Ok(None)
             }
             (case @ (Case::D | Case::E), _) => {
-                let used = bytes.iter().rposition(|byte| *byte != 0).map_or(at, |last| last + 1);
-                let torn_end = used.max(at).next_multiple_of(header.block_bytes as usize);
-                self.end_at(header, at, torn_end.min(bytes.len()), case);
+                let torn_end = torn_end(header, bytes, at);
+                self.end_at(header, at, torn_end, case);
                 Ok(None)
             }
             (Case::G, _) => {
@@ -242,7 +352,13 @@ impl Recovery {
     }
 
     /// Notes how the blocks of a segment end. A segment without blocks leaves the tail where it is.
-    fn end_at(&mut self, header: &SegmentHeader, end: usize, torn_end: usize, case: Case) {
+    pub(super) fn end_at(
+        &mut self,
+        header: &SegmentHeader,
+        end: usize,
+        torn_end: usize,
+        case: Case,
+    ) {
         assert!(end <= torn_end && torn_end <= header.segment_bytes as usize);
         self.found.ends.push(case);
         if end > header.block_bytes as usize || torn_end > end {
@@ -251,17 +367,20 @@ impl Recovery {
         }
     }
 
+    /// Replays the block at `at`; gives where it ends.
     fn replay_block(
         &mut self,
         block: &Block<'_>,
         header: &SegmentHeader,
         at: usize,
         replay: &mut impl FnMut(RecoveredBatch<'_>),
-    ) -> Result<(), Corruption> {
-        let refuse = |what| refuse(Case::M, header.sequence, at, what);
-        let (start, end) = (at as u32, (at + block.padded_len(header.block_bytes)) as u32);
+    ) -> Result<usize, Corruption> {
+        let SegmentHeader { sequence, block_bytes, .. } = *header;
+        let refuse = |what| refuse(Case::M, sequence, at, what);
+        let (start, end) = (at as u32, (at + block.padded_len(block_bytes)) as u32);
         let position = self.found.position + u64::from(block.header.operations);
         let mut batches = 0;
+        let mut timestamp = i64::MIN;
         for entry in block.entries() {
             let Ok((partition, batch)) = entry else { return refuse("a batch cannot be read") };
             if !Partitions::is_valid(partition) {
@@ -277,7 +396,8 @@ impl Recovery {
             }
             found.next_offset = next_offset;
             found.recovered_offset = next_offset;
-            found.index_block(IndexEntry { next_offset, segment: header.sequence, start, end });
+            found.index_block(sequence, IndexEntry { next_offset, start, end });
+            timestamp = timestamp.max(batch.header.max_timestamp);
             replay(RecoveredBatch { partition, batch, position });
             batches += 1;
         }
@@ -285,8 +405,31 @@ impl Recovery {
             return refuse("the number of batches is not what the block says");
         }
         self.found.position = position;
-        Ok(())
+        let segment = self.segment_mut(sequence);
+        (segment.end, segment.last_position) = (end, position);
+        segment.time(timestamp);
+        Ok(end as usize)
     }
+
+    fn segment_mut(&mut self, sequence: u64) -> &mut Segment {
+        let found = self.found.segments.get_mut(&sequence);
+        found.unwrap_or_else(|| unreachable!("segment {sequence} is being read"))
+    }
+}
+
+pub(super) fn is_known(version: u16) -> bool {
+    (FORMAT_VERSION..=COMPACTED_VERSION).contains(&version)
+}
+
+/// Where what is cut at `at` ends. In a file that had a life before, it is left: blocks of that
+/// life follow, which are told from those to come by their segment.
+fn torn_end(header: &SegmentHeader, bytes: &[u8], at: usize) -> usize {
+    if header.is_recycled {
+        return at;
+    }
+    let used = bytes.iter().rposition(|byte| *byte != 0).map_or(at, |last| last + 1);
+    let torn_end = used.max(at).next_multiple_of(header.block_bytes as usize);
+    torn_end.min(bytes.len())
 }
 
 /// Which case (A to G) the bytes from `at` on are; the block, in case B.

@@ -1,10 +1,67 @@
-//! Where the next block goes: the active segment, and the one that is made ready behind it.
+//! The segments of a log: where the next block goes, which one is made ready behind it, and what
+//! becomes of those that compaction took the place of.
 
 use super::LogConfig;
-use super::recovery::Tail;
-use crate::layout::SegmentHeader;
-use crate::limits::ZERO_CHUNK_BYTES;
-use std::collections::VecDeque;
+use super::recovery::{Recovered, Tail};
+use crate::limits::{SPARE_SEGMENTS_MAX, ZERO_CHUNK_BYTES};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What is known of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// The last sequence number that it stands for: its own, unless it is compacted.
+    pub(crate) last_sequence: u64,
+    pub(crate) block_bytes: u32,
+    /// The length of the file.
+    pub(crate) segment_bytes: u32,
+    pub(crate) is_compacted: bool,
+    /// Behind the last block.
+    pub(crate) end: u32,
+    /// Where the blocks begin that compaction has not looked at; `end` if there are none.
+    pub(crate) dirty_from: u32,
+    /// Of its last operation; of the last before it, if it has none.
+    pub(crate) last_position: u64,
+    /// The latest time in its first block, and in all of them. In ms.
+    pub(crate) first_timestamp: i64,
+    pub(crate) max_timestamp: i64,
+    /// See [`Compacted::dropped_position`](crate::layout::Compacted::dropped_position).
+    pub(crate) dropped_position: u64,
+}
+
+impl Segment {
+    /// One without blocks, behind `last_position`.
+    pub(crate) fn new(
+        sequence: u64,
+        block_bytes: u32,
+        segment_bytes: u32,
+        last_position: u64,
+    ) -> Self {
+        Self {
+            last_sequence: sequence,
+            block_bytes,
+            segment_bytes,
+            is_compacted: false,
+            end: block_bytes,
+            dirty_from: block_bytes,
+            last_position,
+            first_timestamp: i64::MAX,
+            max_timestamp: i64::MIN,
+            dropped_position: 0,
+        }
+    }
+
+    /// Notes the times of the next block.
+    pub(crate) fn time(&mut self, timestamp: i64) {
+        if self.first_timestamp == i64::MAX {
+            self.first_timestamp = timestamp;
+        }
+        self.max_timestamp = self.max_timestamp.max(timestamp);
+    }
+
+    pub(crate) fn has_blocks(&self) -> bool {
+        self.end > self.block_bytes
+    }
+}
 
 /// Work on files beside the blocks, one step at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,81 +72,85 @@ pub(crate) enum Step {
     SyncTail { segment: u64 },
     /// Write the header, which makes a segment of zeros a segment of the log.
     Header { segment: u64 },
-}
-
-/// A segment that takes blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Active {
-    sequence: u64,
-    end: u32,
-    segment_bytes: u32,
+    /// Make a segment of the file of another that nobody needs.
+    Recycle { from: u64, segment: u64 },
 }
 
 #[derive(Debug)]
 pub(crate) struct Segments {
-    active: Option<Active>,
+    /// By sequence number, the active one and the ready one too.
+    list: BTreeMap<u64, Segment>,
+    /// The segment that takes blocks.
+    active: Option<u64>,
     /// The segment that is ready to follow.
-    ready: Option<Active>,
+    ready: Option<u64>,
     /// The sequence number of the segment that is made ready after that.
     next_sequence: u64,
     steps: VecDeque<Step>,
     /// The front of `steps` is under way.
     is_running: bool,
     is_tail_synced: bool,
-    /// The block size of each segment, from the first on.
-    block_sizes: Vec<u32>,
+    /// Files of segments that others took the place of, to be used again.
+    spare: VecDeque<u64>,
+    /// Files of such segments to be removed.
+    retired: VecDeque<u64>,
+    /// How many bytes of blocks were given a place.
+    placed_bytes: u64,
 }
 
 impl Segments {
-    pub(crate) fn new(config: &LogConfig, headers: &[SegmentHeader], tail: Option<Tail>) -> Self {
+    pub(crate) fn new(config: &LogConfig, recovered: &mut Recovered) -> Self {
+        let next_sequence = recovered.next_sequence();
         let mut segments = Self {
+            list: std::mem::take(&mut recovered.segments),
             active: None,
             ready: None,
-            next_sequence: headers.len() as u64 + 1,
+            next_sequence,
             steps: VecDeque::new(),
             is_running: false,
             is_tail_synced: true,
-            block_sizes: headers.iter().map(|header| header.block_bytes).collect(),
+            spare: VecDeque::new(),
+            retired: VecDeque::new(),
+            placed_bytes: 0,
         };
-        if let Some(tail) = tail {
-            segments.continue_at(config, headers, tail);
+        if let Some(tail) = recovered.tail {
+            segments.continue_at(config, tail);
         }
-        segments.adopt_ready(config, headers, tail);
+        segments.adopt_ready(config);
+        for (sequence, leftover) in &recovered.leftovers {
+            segments.retire(*sequence, leftover.as_ref(), config);
+        }
         segments
     }
 
-    /// Goes on in the segment with the last block, unless the block size has changed since.
-    fn continue_at(&mut self, config: &LogConfig, headers: &[SegmentHeader], tail: Tail) {
-        let header = headers[tail.segment as usize - 1];
-        assert!(tail.end <= header.segment_bytes && tail.torn_end <= header.segment_bytes);
+    /// Goes on in the segment with the last block, unless that is compacted or the block size has
+    /// changed since.
+    fn continue_at(&mut self, config: &LogConfig, tail: Tail) {
+        let Tail { segment: sequence, end, torn_end } = tail;
+        let segment = self.list[&sequence];
+        assert!(end <= segment.segment_bytes && torn_end <= segment.segment_bytes);
         self.is_tail_synced = false;
-        if header.block_bytes == config.block_bytes {
-            let Tail { segment: sequence, end, torn_end } = tail;
-            let segment_bytes = header.segment_bytes;
-            self.active = Some(Active { sequence, end, segment_bytes });
+        if segment.block_bytes == config.block_bytes && !segment.is_compacted {
+            self.active = Some(sequence);
             if torn_end > end {
                 self.steps.push_back(Step::Zero { segment: sequence, from: end, to: torn_end });
             }
         }
-        self.steps.push_back(Step::SyncTail { segment: tail.segment });
+        self.steps.push_back(Step::SyncTail { segment: sequence });
     }
 
     /// Takes over a last segment that has no blocks yet.
-    fn adopt_ready(&mut self, config: &LogConfig, headers: &[SegmentHeader], tail: Option<Tail>) {
-        let Some(header) = headers.last() else { return };
-        if tail.is_some_and(|tail| tail.segment == header.sequence) {
+    fn adopt_ready(&mut self, config: &LogConfig) {
+        let Some((&sequence, last)) = self.list.last_key_value() else { return };
+        if self.active == Some(sequence) || last.has_blocks() || last.is_compacted {
             return;
         }
-        if header.block_bytes == config.block_bytes {
-            self.ready = Some(Active {
-                sequence: header.sequence,
-                end: header.block_bytes,
-                segment_bytes: header.segment_bytes,
-            });
+        if last.block_bytes == config.block_bytes {
+            self.ready = Some(sequence);
         } else {
             // Made for another block size: made anew.
-            self.next_sequence = header.sequence;
-            self.block_sizes.truncate(header.sequence as usize - 1);
+            self.next_sequence = sequence;
+            self.list.remove(&sequence);
         }
     }
 
@@ -99,26 +160,47 @@ impl Segments {
         if !self.is_tail_synced {
             return None;
         }
-        let has_room = |active: &Active| len <= active.segment_bytes - active.end;
-        if !self.active.as_ref().is_some_and(has_room) {
-            self.active = Some(self.ready.take()?);
+        let has_room = |segment: &Segment| len <= segment.segment_bytes - segment.end;
+        let active = self.active.and_then(|active| self.list.get(&active));
+        if !active.is_some_and(has_room) {
+            let next = self.ready.take()?;
+            let before = self.last_position_before(next);
+            self.segment_mut(next).last_position = before;
+            self.active = Some(next);
         }
-        let active = self.active.as_mut()?;
-        assert!(len <= active.segment_bytes - active.end, "a block longer than a segment");
-        let at = active.end;
-        active.end += len;
-        Some((active.sequence, at))
+        let active = self.active?;
+        let segment = self.segment_mut(active);
+        assert!(has_room(segment), "a block longer than a segment");
+        let at = segment.end;
+        segment.end += len;
+        self.placed_bytes += u64::from(len);
+        Some((active, at))
+    }
+
+    /// Notes what the last block of a segment holds.
+    pub(crate) fn placed(&mut self, segment: u64, last_position: u64, timestamp: i64) {
+        let segment = self.segment_mut(segment);
+        segment.last_position = last_position;
+        segment.time(timestamp);
+    }
+
+    /// How many bytes of blocks the log has written since it was opened.
+    pub(crate) fn placed_bytes(&self) -> u64 {
+        self.placed_bytes
     }
 
     /// The next piece of work, which is then under way. None while one is, or if there is none.
-    pub(crate) fn start_step(&mut self, config: &LogConfig) -> Option<Step> {
+    /// `is_read` tells whether a segment's file is being read.
+    pub(crate) fn start_step(
+        &mut self,
+        config: &LogConfig,
+        is_read: impl Fn(u64) -> bool,
+    ) -> Option<Step> {
         if self.is_running {
             return None;
         }
         if self.steps.is_empty() && self.ready.is_none() {
-            let segment = self.next_sequence;
-            self.steps.push_back(Step::Zero { segment, from: 0, to: config.segment_bytes });
-            self.steps.push_back(Step::Header { segment });
+            self.make_next(config, is_read);
         }
         let step = *self.steps.front()?;
         self.is_running = true;
@@ -126,8 +208,19 @@ impl Segments {
             Step::Zero { segment, from, to } => {
                 Step::Zero { segment, from, to: to.min(from + ZERO_CHUNK_BYTES as u32) }
             }
-            Step::SyncTail { .. } | Step::Header { .. } => step,
+            Step::SyncTail { .. } | Step::Header { .. } | Step::Recycle { .. } => step,
         })
+    }
+
+    fn make_next(&mut self, config: &LogConfig, is_read: impl Fn(u64) -> bool) {
+        let segment = self.next_sequence;
+        let spare = self.spare.iter().position(|spare| !is_read(*spare));
+        if let Some(from) = spare.and_then(|at| self.spare.remove(at)) {
+            self.steps.push_back(Step::Recycle { from, segment });
+        } else {
+            self.steps.push_back(Step::Zero { segment, from: 0, to: config.segment_bytes });
+            self.steps.push_back(Step::Header { segment });
+        }
     }
 
     /// The step under way is done; true if that made the tail durable.
@@ -146,7 +239,9 @@ impl Segments {
                 self.is_tail_synced = true;
                 return true;
             }
-            Some(Step::Header { segment }) => self.adopt_new(config, segment),
+            Some(Step::Header { segment } | Step::Recycle { segment, .. }) => {
+                self.adopt_new(config, segment);
+            }
             None => unreachable!("a step is under way"),
         }
         false
@@ -155,14 +250,91 @@ impl Segments {
     fn adopt_new(&mut self, config: &LogConfig, segment: u64) {
         assert!(self.ready.is_none() && segment == self.next_sequence);
         let LogConfig { block_bytes, segment_bytes, .. } = *config;
-        self.ready = Some(Active { sequence: segment, end: block_bytes, segment_bytes });
+        self.list.insert(segment, Segment::new(segment, block_bytes, segment_bytes, 0));
+        self.ready = Some(segment);
         self.next_sequence += 1;
-        self.block_sizes.push(block_bytes);
-        assert_eq!(self.block_sizes.len() as u64, segment);
     }
 
     /// The block size of a segment.
     pub(crate) fn block_bytes(&self, segment: u64) -> u32 {
-        self.block_sizes[segment as usize - 1]
+        self.list[&segment].block_bytes
+    }
+
+    /// The segments that take no more blocks, in order.
+    pub(crate) fn sealed(&self) -> impl Iterator<Item = (u64, &Segment)> {
+        self.list.range(..self.sealed_end()).map(|(sequence, segment)| (*sequence, segment))
+    }
+
+    /// The first segment that may take more blocks. The first of all, before what recovery found is
+    /// durable.
+    pub(crate) fn sealed_end(&self) -> u64 {
+        if !self.is_tail_synced {
+            return 1;
+        }
+        self.active.or(self.ready).unwrap_or(self.next_sequence)
+    }
+
+    /// The numbers of the segments between two, both included.
+    pub(crate) fn sequences(&self, first: u64, last: u64) -> impl Iterator<Item = u64> + use<> {
+        let numbers: Vec<_> = self.list.range(first..=last).map(|(number, _)| *number).collect();
+        numbers.into_iter()
+    }
+
+    /// Takes no more blocks into the active segment if its first is older than `time` and another
+    /// segment is ready.
+    pub(crate) fn seal_older_than(&mut self, time: i64) {
+        let Some(active) = self.active.filter(|_| self.ready.is_some()) else { return };
+        if self.list[&active].first_timestamp <= time {
+            self.active = None;
+        }
+    }
+
+    /// The position before the first operation of a segment.
+    pub(crate) fn last_position_before(&self, segment: u64) -> u64 {
+        self.list.range(..segment).next_back().map_or(0, |(_, before)| before.last_position)
+    }
+
+    /// The highest position of a tombstone that compaction dropped.
+    pub(crate) fn dropped_position(&self) -> u64 {
+        self.list.values().map(|segment| segment.dropped_position).max().unwrap_or(0)
+    }
+
+    /// Puts a compacted segment in the place of all that it stands for.
+    pub(crate) fn replace(&mut self, config: &LogConfig, sequence: u64, new: Segment) {
+        let replaced: Vec<_> =
+            self.list.range(sequence..=new.last_sequence).map(|(at, old)| (*at, *old)).collect();
+        assert!(self.active.is_none_or(|active| active > new.last_sequence));
+        for (old_sequence, old) in replaced {
+            self.list.remove(&old_sequence);
+            if old_sequence != sequence {
+                self.retire(old_sequence, Some(&old), config);
+            }
+        }
+        self.list.insert(sequence, new);
+    }
+
+    /// Keeps the file of a segment that is no longer one, if it can be used again and few are kept.
+    fn retire(&mut self, sequence: u64, old: Option<&Segment>, config: &LogConfig) {
+        let LogConfig { block_bytes, segment_bytes, .. } = *config;
+        let fits = |old: &Segment| {
+            let size = (old.block_bytes, old.segment_bytes);
+            !old.is_compacted && size == (block_bytes, segment_bytes)
+        };
+        if self.spare.len() < SPARE_SEGMENTS_MAX && old.is_some_and(fits) {
+            self.spare.push_back(sequence);
+        } else {
+            self.retired.push_back(sequence);
+        }
+    }
+
+    /// The next file to remove that is not being read.
+    pub(crate) fn take_retired(&mut self, is_read: impl Fn(u64) -> bool) -> Option<u64> {
+        let at = self.retired.iter().position(|retired| !is_read(*retired))?;
+        self.retired.remove(at)
+    }
+
+    fn segment_mut(&mut self, segment: u64) -> &mut Segment {
+        let found = self.list.get_mut(&segment);
+        found.unwrap_or_else(|| unreachable!("segment {segment} is not one of the log"))
     }
 }

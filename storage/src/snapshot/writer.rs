@@ -79,7 +79,7 @@ impl SnapshotWriter {
     pub fn begin(&mut self, ops: &mut Vec<FileOp>) {
         assert!(self.is_idle() && !self.is_writing, "one at a time");
         let path = self.config.dir.join(SNAPSHOT_ASIDE_FILE_NAME);
-        let (file, mode) = (self.config.file, OpenMode::Durable);
+        let (file, mode) = (self.config.file, OpenMode::Aside);
         ops.push(FileOp::RemoveFile { path: path.clone() });
         ops.push(FileOp::Open { file, path, mode });
         self.state = State::Filling;
@@ -155,6 +155,10 @@ impl SnapshotWriter {
         self.is_writing = false;
         match (done, self.state) {
             (_, State::GivenUp) => self.end_given_up(ops),
+            (FileDone::NoSpace { .. }, _) => {
+                self.give_up(ops);
+                return Some(SnapshotNews::NoSpace);
+            }
             (_, State::Heading(header)) => self.state = State::Whole(header),
             (FileDone::Written { buffer, .. }, _) => self.spare = buffer,
             _ => {}

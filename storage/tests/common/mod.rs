@@ -5,7 +5,8 @@
 use muster_codec::record_batch::Batch;
 use muster_storage::shard_log::recovery::segment_files;
 use muster_storage::{
-    Corruption, FileDone, FileId, FileOp, LogConfig, OpenMode, Recovered, Recovery, ShardLog,
+    CompactionConfig, Corruption, FileDone, FileId, FileOp, LogConfig, OpenMode, Recovered,
+    Recovery, ShardLog,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -20,6 +21,8 @@ pub struct Disk {
     open: HashMap<FileId, (PathBuf, OpenMode)>,
     /// How many writes and syncs there were.
     pub writes: usize,
+    /// No space for files on which nothing depends.
+    pub is_full: bool,
 }
 
 impl Disk {
@@ -34,6 +37,9 @@ impl Disk {
             FileOp::Close { file } => drop(self.open.remove(&file).expect("an open file")),
             FileOp::Write { token, file, offset, data } => {
                 let (path, mode) = self.open[&file].clone();
+                if self.is_full && mode == OpenMode::Aside {
+                    return Some(FileDone::NoSpace { token });
+                }
                 self.write(&path, mode, offset, &data);
                 return Some(FileDone::Written { token, buffer: data });
             }
@@ -52,12 +58,15 @@ impl Disk {
                 self.live.get_mut(path).unwrap().resize(len as usize, 0);
             }
             FileOp::Rename { from, to } => {
+                let is_open = |path| self.open.values().any(|(open, _)| open == path);
+                assert!(!is_open(&from) && !is_open(&to), "{from:?} or {to:?} is open");
                 for files in [&mut self.live, &mut self.durable] {
                     let bytes = files.remove(&from).expect("a file to rename");
                     files.insert(to.clone(), bytes);
                 }
             }
             FileOp::RemoveFile { path } => {
+                assert!(self.open.values().all(|(open, _)| *open != path), "{path:?} is open");
                 self.live.remove(&path);
                 self.durable.remove(&path);
             }
@@ -92,6 +101,11 @@ impl Disk {
         self.open.clear();
     }
 
+    /// How long all files are together.
+    pub fn bytes(&self) -> usize {
+        self.live.values().map(Vec::len).sum()
+    }
+
     /// Bytes of the files in a directory, by name.
     pub fn dir(&self, dir: &Path) -> BTreeMap<String, &[u8]> {
         let inside = self.live.iter().filter(|(path, _)| path.parent() == Some(dir));
@@ -109,7 +123,7 @@ impl Disk {
     fn write(&mut self, path: &Path, mode: OpenMode, offset: u64, data: &[u8]) {
         self.writes += 1;
         overwrite(self.live.get_mut(path).unwrap(), offset as usize, data);
-        if mode == OpenMode::Durable {
+        if mode != OpenMode::Cached {
             assert!(offset.is_multiple_of(512) && data.len().is_multiple_of(512), "not blocks");
             overwrite(self.durable.get_mut(path).unwrap(), offset as usize, data);
         }
@@ -142,6 +156,12 @@ pub fn small_config() -> LogConfig {
         token_tag: 7,
         ..LogConfig::default()
     }
+}
+
+/// One that is compacted when half of it is dirty.
+pub fn compacting_config() -> LogConfig {
+    let compaction = CompactionConfig { delete_retention_ms: 1_000, ..Default::default() };
+    LogConfig { compaction: Some(compaction), ..small_config() }
 }
 
 /// A batch that came out of recovery.
@@ -193,4 +213,68 @@ pub fn settle(log: &mut ShardLog, disk: &mut Disk, now: i64) {
             log.done(done);
         }
     }
+}
+
+/// As [`settle`], with the time going on until compaction has nothing more to do.
+pub fn compact(log: &mut ShardLog, disk: &mut Disk, now: &mut i64) {
+    for _ in 0..100_000 {
+        let mut ops = Vec::new();
+        log.poll(*now, &mut ops);
+        let is_idle = ops.is_empty();
+        for done in disk.perform_all(ops) {
+            log.done(done);
+        }
+        match log.next_deadline() {
+            Some(at) if at <= *now + 10 => *now = at.max(*now + 1),
+            _ if is_idle => return,
+            _ => {}
+        }
+    }
+    panic!("compaction comes to no end");
+}
+
+/// A record of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub key: Vec<u8>,
+    /// None for a tombstone.
+    pub value: Option<Vec<u8>>,
+    pub timestamp: i64,
+}
+
+/// All records by partition and offset; batches that break their rules are not let through.
+pub fn records(replayed: &[Replayed]) -> BTreeMap<(i32, i64), Found> {
+    let mut found = BTreeMap::new();
+    for Replayed { partition, bytes, .. } in replayed {
+        let batch = Batch::read(bytes).unwrap();
+        batch.validate().unwrap();
+        let mut max_timestamp = i64::MIN;
+        for record in batch.records().unwrap() {
+            let record = record.unwrap();
+            let timestamp = batch.timestamp(&record);
+            max_timestamp = max_timestamp.max(timestamp);
+            let key = record.key.unwrap().to_vec();
+            let value = record.value.map(<[u8]>::to_vec);
+            let at = (*partition, batch.offset(&record));
+            assert!(batch.offset(&record) <= batch.header.last_offset());
+            assert!(found.insert(at, Found { key, value, timestamp }).is_none());
+        }
+        if batch.header.records_count > 0 {
+            assert_eq!(batch.header.max_timestamp, max_timestamp);
+        }
+    }
+    found
+}
+
+/// What is left when each key has the value that was given to it last: the state that replay makes.
+pub fn state(records: &BTreeMap<(i32, i64), Found>) -> BTreeMap<(i32, Vec<u8>), Vec<u8>> {
+    let mut state = BTreeMap::new();
+    for ((partition, _), Found { key, value, .. }) in records {
+        let key = (*partition, key.clone());
+        match value {
+            Some(value) => drop(state.insert(key, value.clone())),
+            None => drop(state.remove(&key)),
+        }
+    }
+    state
 }

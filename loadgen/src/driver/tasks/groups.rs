@@ -171,7 +171,10 @@ fn committed(shared: &Shared, answer: &OffsetFetchResponse) -> Result<Vec<(Parti
 }
 
 /// A channel to the group's coordinator, as soon as there is one.
-async fn coordinator(shared: &Shared, id: &StrBytes) -> Result<Channel, String> {
+///
+/// # Errors
+/// One sentence.
+pub(super) async fn coordinator(shared: &Shared, id: &StrBytes) -> Result<Channel, String> {
     let version = version::<FindCoordinatorRequest>(shared, "FindCoordinator")?;
     let request = FindCoordinatorRequest::default();
     let request = if version < KEYS_FROM {

@@ -30,6 +30,9 @@ pub(super) async fn carry_out(shared: &Shared, task: Task) -> Result<TaskOutcome
             let wanted = topics.into_iter().collect();
             topics::ensure(shared, &wanted, replication).await.map(TaskOutcome::Topics)
         }
+        Task::AwaitCoordinator { id } => {
+            groups::coordinator(shared, &id).await.map(|_| TaskOutcome::Found)
+        }
         Task::DeleteTopics { topics } => {
             topics::delete(shared, &topics).await.map(|()| TaskOutcome::Deleted)
         }

@@ -111,10 +111,11 @@ fn kinds(rebalances: &[Rebalance]) -> String {
         "moved",
     ];
     let mut table = Table::new(&head, 1);
-    for Kind { name, count: rebalances, groups, took, unsettled, moved } in by_kind(rebalances) {
+    for kind in by_kind(rebalances) {
+        let [p50, p90, p99, max] = kind.times();
+        let Kind { name, count: rebalances, groups, unsettled, moved, .. } = kind;
         let open = count(unsettled);
         let open = if unsettled > 0 { format!("<span class=\"bad\">{open}</span>") } else { open };
-        let [p50, p90, p99, max] = [took.p50, took.p90, took.p99, took.max].map(millis);
         let cells = [escape(&name), count(rebalances), count(groups), p50, p90, p99, max, open];
         table.row(cells.into_iter().chain([count(moved)]));
     }

@@ -172,6 +172,25 @@ impl TargetAssignment {
         self.leave_subscription(gone.subscription);
     }
 
+    /// A member takes the place of another, under a new id or once more under the same, and is
+    /// promised what that was. The other is gone. Nothing happens if it is not there.
+    pub fn replace(
+        &mut self,
+        former: MemberIndex,
+        member: MemberIndex,
+        id: &str,
+        instance_id: Option<&str>,
+    ) {
+        let Some(gone) = self.take(former) else { return };
+        let promised = gone.target.unwrap_or_default();
+        self.join(member, id, instance_id);
+        // Before the other's promises end: a topic that nobody names is forgotten.
+        self.set(member, promised.clone());
+        let kept = if member == former { &promised[..] } else { &[] };
+        self.release(former, &promised, kept);
+        self.leave_subscription(gone.subscription);
+    }
+
     /// A record says that these partitions are the target of a member. Nothing happens if there is
     /// no such member.
     ///

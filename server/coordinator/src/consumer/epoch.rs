@@ -40,6 +40,17 @@ impl ConsumerGroup {
         Outlook { epoch, subscription_type }
     }
 
+    /// Whether topics changed that the group subscribes to, so far as it is known. Of a member's new
+    /// expression Kafka takes note only once that is resolved, if no such topic changed before.
+    pub(super) fn has_changed_topics(&mut self, turn: &mut Turn<'_, '_>) -> bool {
+        let hash = turn.hashes.of_group(turn.topics, self.subscriptions.names());
+        let is_unchanged = self.checked_version.is_some() && hash == self.metadata_hash;
+        if is_unchanged {
+            self.checked_version = Some(turn.topics.version());
+        }
+        !is_unchanged
+    }
+
     /// What the group subscribes to when a member does no longer what it did `before`. The topics
     /// of an expression go with its last member; those of a new one come once it is resolved.
     pub(super) fn subscriptions_after(

@@ -184,7 +184,9 @@ impl ConsumerGroup {
         let bump =
             names_changed || regex == Change::Resolved || (regex == Change::Unresolved && !waits);
         let (mut epoch, mut subscription_type) = (self.epoch, self.subscription_type());
-        if bump || self.is_outdated(turn.topics) {
+        let is_outdated = self.is_outdated(turn.topics)
+            && (regex == Change::None || self.has_changed_topics(turn));
+        if bump || is_outdated {
             let is_added = is_new && !self.has_instance(&after);
             let members = self.roster.len() + usize::from(is_added);
             let profiles = (&before.profile, &after.profile);
@@ -217,7 +219,11 @@ impl ConsumerGroup {
         let replaces = subscribed.replaces.and_then(|it| self.roster.seat_number(&it));
         let updated = Updated { number, before: &before, after: &after, is_new, replaces };
         let goal = self.update_target(turn, draft, &updated, epoch, subscribed.subscription_type);
-        if let Some(next) = self.reconciled(turn, &after, &goal, changed, reported)? {
+        let next = self.reconciled(turn, &after, &goal, changed, reported)?;
+        if replaces == Some(number) {
+            self.roster.keep_seat(number, turn.timers);
+        }
+        if let Some(next) = next {
             draft.push(records::current(&self.id, member_id, &next));
             self.watch_revocation(turn, number, &after, &next);
             after.current = next;

@@ -138,14 +138,7 @@ impl ConsumerGroup {
 
     /// Tells the assignors who subscribes to what, as far as they do not know.
     fn tell_assignors(&mut self, turn: &Turn<'_, '_>, updated: &Updated<'_>) {
-        if let Some(former) = updated.replaces {
-            let promised = self.target.assignment.of(former).to_vec();
-            self.target.assignment.leave(former);
-            self.tell_assignors_of(updated);
-            self.target.assignment.set(updated.number, promised);
-        } else {
-            self.tell_assignors_of(updated);
-        }
+        self.tell_assignors_of(updated);
         let untold = match self.target.take_untold(turn.topics) {
             Some(untold) => untold.into_iter().collect(),
             None => self.roster.iter().map(|(number, _)| number).collect::<Vec<_>>(),
@@ -174,6 +167,9 @@ impl ConsumerGroup {
     fn tell_assignors_of(&mut self, updated: &Updated<'_>) {
         let Some(seat) = self.roster.seat(updated.number) else { return };
         let instance_id = updated.after.profile.instance_id.as_deref();
+        if let Some(former) = updated.replaces {
+            self.target.assignment.replace(former, updated.number, &seat.id, instance_id);
+        }
         self.target.assignment.join(updated.number, &seat.id, instance_id);
     }
 

@@ -14,7 +14,8 @@ use hashbrown::HashSet;
 use muster_codec::ErrorCode;
 use muster_codec::consumer_protocol::{ConsumerProtocolAssignment, ConsumerProtocolSubscription};
 
-/// Makes a consumer group of a classic one that has members. Whoever waits there has to start anew.
+/// Makes a consumer group of a classic one that has members, or had until its rebalance under way.
+/// Whoever waits there has to start anew.
 ///
 /// # Errors
 /// GROUP_ID_NOT_FOUND if the group may not become one, or if what its members wrote is not what
@@ -28,10 +29,11 @@ pub(crate) fn upgrade(
     validate(turn.config, group)?;
     group.dismiss_all(turn);
     draft.push(group_tombstone(id));
-    let Some(protocol) = group.protocol().cloned() else { return unsettled() };
+    let protocol = group.protocol().cloned();
     let mut members = Vec::new();
     for member in group.moved_members() {
-        members.push(immigrant(turn, member, &protocol)?);
+        let Some(protocol) = &protocol else { return unsettled() };
+        members.push(immigrant(turn, member, protocol)?);
     }
     let mut owned = HashSet::new();
     let mut all = members.iter().flat_map(|member| {

@@ -20,6 +20,9 @@ pub(crate) struct Seat<M> {
     inserted: u64,
     /// Whether the target assignment has a record of the member.
     pub(crate) is_promised: bool,
+    /// Whether records that are yet to be replayed remove the member and bring it back: its seat
+    /// stays, with what falls due of it.
+    returns: bool,
     pub(crate) timers: MemberTimers,
 }
 
@@ -98,7 +101,14 @@ impl<M> Roster<M> {
         });
         let id = Text::from(member_id);
         let timers = MemberTimers::default();
-        let seat = Seat { id: id.clone(), member: None, inserted: 0, is_promised: false, timers };
+        let seat = Seat {
+            id: id.clone(),
+            member: None,
+            inserted: 0,
+            is_promised: false,
+            returns: false,
+            timers,
+        };
         self.seats[number as usize] = Some(Box::new(seat));
         self.by_id.insert(id, number);
         number
@@ -107,6 +117,7 @@ impl<M> Roster<M> {
     /// Puts a member into its seat; gives the one that it replaces.
     pub(crate) fn put(&mut self, number: u32, member: M) -> Option<M> {
         let seat = self.seats.get_mut(number as usize)?.as_deref_mut()?;
+        seat.returns = false;
         let before = seat.member.replace(member);
         if before.is_none() {
             self.members += 1;
@@ -134,10 +145,19 @@ impl<M> Roster<M> {
         self.lift(number)
     }
 
+    /// A member takes its own place: what was due of it is no more, and its seat stays when the
+    /// records of this call remove it first.
+    pub(crate) fn keep_seat(&mut self, number: u32, timers: &mut Timers) {
+        if let Some(seat) = self.seat_mut(number) {
+            seat.timers.cancel(timers);
+            seat.returns = true;
+        }
+    }
+
     /// Gives a seat up if nobody sits in it.
     pub(crate) fn vacate(&mut self, number: u32, timers: &mut Timers) {
         let Some(place) = self.seats.get_mut(number as usize) else { return };
-        let Some(mut seat) = place.take_if(|seat| seat.member.is_none()) else { return };
+        let Some(mut seat) = place.take_if(|it| it.member.is_none() && !it.returns) else { return };
         seat.timers.cancel(timers);
         self.by_id.remove(&seat.id);
         self.free.push(number);

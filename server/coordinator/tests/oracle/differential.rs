@@ -11,7 +11,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Seeds that one process of the generator takes.
 const SEEDS_AT_ONCE: u64 = 10;
 
-const ALL_AREAS: &str = "classic,static,offsets,consumer,regex,migration,both-static,both-offsets";
+const ALL_AREAS: &str =
+    "mixed,classic,static,offsets,consumer,regex,migration,both-static,both-offsets";
 
 /// How long a difference is made smaller.
 const MINIMISING: Duration = Duration::from_secs(60);
@@ -20,7 +21,9 @@ const MINIMISING: Duration = Duration::from_secs(60);
 pub struct Plan {
     pub oracle: PathBuf,
     pub seed: u64,
+    /// Either of the two ends it.
     pub duration: Duration,
+    pub operations: u64,
     pub areas: Vec<String>,
 }
 
@@ -35,6 +38,7 @@ impl Plan {
             oracle: std::env::var_os("MUSTER_ORACLE")?.into(),
             seed: number("MUSTER_ORACLE_SEED").unwrap_or_else(clock),
             duration: Duration::from_secs(number("MUSTER_ORACLE_SECONDS").unwrap_or(60)),
+            operations: number("MUSTER_ORACLE_OPERATIONS").unwrap_or(u64::MAX),
             areas: areas.split(',').map(str::to_owned).collect(),
         })
     }

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Random transcripts: the oracle's own generator, kept to what muster serves.
 
-  MUSTER_ORACLE=<the oracle's folder> generate.py OUT AREA:SEED...      OUT/AREA-SEED.jsonl each
+  MUSTER_ORACLE=<the oracle's folder> generate.py OUT AREA:SEED[:STEPS]...     OUT/AREA-SEED.jsonl each
 
 Nothing is transactional. In the areas classic, static and offsets every member is a classic one, and
 some groups are not of consumers; what gen.py never asks (old versions, odd groups, the same group
 twice) is asked too. In the areas consumer, regex, migration, both-static and both-offsets members are
-of the protocol that gen.py gives them.
+of the protocol that gen.py gives them. The area mixed has all of that at once: classic, consumer, static
+and regex members, groups that go from one protocol to the other and back, offsets, what administrators
+ask, configs of groups, and topics that come, grow and go.
 """
 import os
 import sys
@@ -101,12 +103,136 @@ class ClassicSim(Sim):
         self.request("LeaveGroup", {"groupId": group, "members": members}, None, self.r.choice([3, 4, 5]))
 
 
+class Consumer(gen.Consumer):
+    """A member of the consumer protocol, with more of what RE2J knows. It joins anew where its group is gone."""
+
+    DIALECT = ["o[[:lower:]]+(-eu)?", "\\Qorders\\E.*", "(?i)ORDERS.*", "\\w+", ".{5,6}", "(orders|clicks)-?\\w*", "",
+               "orders{1001}", "(?=o)rders", "[z-a]", "\\p{Klingon}", "a**", "(audit", "[[:alpha:]&&o]*"]
+
+    def answered(self, x):
+        super().answered(x)
+        if x is not None and x["errorCode"] == 69:
+            self.epoch, self.owned, self.target = 0, {}, None
+
+    def step(self):
+        if self.epoch == -2 and self.sim.chance(0.4):
+            self.epoch = 0                 # it comes back under the id that it had
+        super().step()
+
+    def some_regex(self):
+        return self.r.choice(self.DIALECT) if self.sim.chance(0.4) else super().some_regex()
+
+
+class MixedSim(ClassicSim):
+    """All kinds of groups side by side. Each client has an area of its own, as gen.py knows them."""
+
+    GROUPS = ["classic-a", "consumer-a", "regex-a", "mixed-a", "mixed-b", "simple-a"]
+    AREAS = ["consumer", "static", "regex", "migration"]
+    WEIGHTS = {"step_client": 10, "round": 0.6, "pass_time": 5, "newcomer": 1.3, "roll": 0.6, "ask_offsets": 1.5,
+               "admin": 1.5, "change_topics": 0.6, "configure": 0.25, "dump": 0.3, "fault": 0.2}
+
+    def run(self):
+        self.groups = self.GROUPS
+        self.connect = {"classic-a"} if self.chance(0.2) else set()
+        self.start()
+        weights = dict(self.WEIGHTS)
+        if self.chance(0.4):
+            weights["fault"] = 0
+        for _ in range(3):
+            self.newcomer()
+        for step in range(self.steps):
+            if step % 60 == 59:
+                self.phase = 1 - self.phase
+            kind, = self.r.choices(list(weights), weights.values())
+            getattr(self, kind)()
+        self.op({"op": "reload"})
+        self.dump()
+        self.advance(120_000)
+        self.dump()
+        return self.lines
+
+    def op(self, op):
+        if op["op"] == "new":
+            op["config"].update(self.more_configs())
+        return super().op(op)
+
+    def more_configs(self):
+        r = self.r
+        return {k: str(v) for k, v in {
+            "group.consumer.migration.policy": r.choice(["bidirectional"] * 5 + ["upgrade", "downgrade", "disabled"]),
+            "group.consumer.regex.refresh.interval.ms": r.choice([10000, 30000, 600000]),
+            "offset.metadata.max.bytes": r.choice([16, 4096]),
+            "offsets.retention.minutes": r.choice([1, 3, 10080, 10080]),
+            "offsets.retention.check.interval.ms": r.choice([10000, 60000]),
+        }.items()}
+
+    def live(self):
+        return [c for c in self.clients if not c.gone]
+
+    def newcomer(self, group=None):
+        if len(self.live()) >= 9:
+            return
+        group = group or self.r.choice(self.groups)
+        self.area = self.r.choice(self.AREAS)
+        as_classic = {"classic-a": 0.96, "consumer-a": 0.04, "regex-a": 0.1}.get(group, 0.85 if self.phase == 0 else 0.15)
+        client = (Member if self.chance(as_classic) else Consumer)(self, group)
+        client.area = self.area
+        self.clients.append(client)
+
+    def step_client(self):
+        if self.live():
+            self.step_of(self.r.choice(self.live()))
+
+    def step_of(self, client):
+        self.area = client.area
+        self.advance(self.r.randint(1, 20))    # so that no two deadlines fall on one millisecond
+        client.step()
+
+    def round(self):
+        """Everyone in turn, as clients do that live."""
+        for client in self.live():
+            self.step_of(client)
+
+    def roll(self):
+        """In a group that changes its protocol, a member of the old one makes room for one of the new."""
+        old = [c for c in self.live() if c.group.startswith("mixed") and c.member
+               and isinstance(c, gen.Classic) == (self.phase == 1)]
+        if old:
+            client = self.r.choice(old)
+            client.quit()
+            self.newcomer(client.group)
+
+    def ask_offsets(self):
+        client = self.r.choice(self.clients)
+        k = self.r.random()
+        if k < 0.3:
+            self.offset_commit(self.r.choice(self.groups))
+        elif k < 0.7:
+            client.commit()
+        else:
+            wrong = 0 if self.chance(0.8) else self.r.choice([-1, 1])
+            self.offset_fetch(client.group, client.member, client.epoch + wrong)
+
+    def dump(self):
+        self.op({"op": "dump"})
+
+    def configure(self):
+        values = {"consumer.session.timeout.ms": [45000, 50000, 60000], "consumer.heartbeat.interval.ms": [5000, 7000, 15000],
+                  "consumer.assignment.interval.ms": [0, 1000, 5000]}
+        names = self.r.sample(sorted(values), self.r.randint(0, 3))
+        configs = {name: str(self.r.choice(values[name])) for name in names}
+        self.op({"op": "group_config", "group": self.r.choice(self.groups), "configs": configs})
+
+
+SIMS = {"classic": ClassicSim, "static": ClassicSim, "offsets": ClassicSim, "mixed": MixedSim}
+
+
 def main():
     out, oracle = sys.argv[1], gen.Oracle()
     for job in sys.argv[2:]:
-        area, seed = job.split(":")
-        sim = ClassicSim if area in ("classic", "static", "offsets") else Sim
-        lines = sim(oracle, area.removeprefix("both-"), seed, STEPS).run()
+        area, seed, *steps = job.split(":")
+        sim = SIMS.get(area, Sim)(oracle, area.removeprefix("both-"), seed, int(steps[0]) if steps else STEPS)
+        lines = sim.run()
         with open(os.path.join(out, "%s-%s.jsonl" % (area, seed)), "w") as f:
             f.write("\n".join(lines) + "\n")
     oracle.close()

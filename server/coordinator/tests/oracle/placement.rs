@@ -1,5 +1,4 @@
-//! Where Kafka's placement of partitions hangs on chance: two topics whose ids share a bucket of a
-//! Java `HashMap` come in the order in which they came into it.
+//! Where what Kafka does hangs on chance: on what comes first in a Java `HashMap`.
 
 use muster_codec::Uuid;
 use serde_json::Value;
@@ -8,8 +7,61 @@ use std::collections::BTreeSet;
 /// How many buckets a `HashMap` has that was not told how large it will be.
 const BUCKETS: u32 = 16;
 
-/// Whether records of target assignments name two topics that share a bucket.
-pub fn is_chance(records: &[Value]) -> bool {
+/// What decides of an operation's records, if that is why muster's are others.
+pub fn chance(op: &Value, kafka: &[Value], muster: &[Value]) -> Option<&'static str> {
+    if share_a_bucket(kafka) {
+        return Some("placement");
+    }
+    if op["op"] == "advance" && same_members_removed(kafka, muster) {
+        return Some("equal-deadlines");
+    }
+    let without_leader = but_for_the_leader(kafka);
+    if without_leader.is_some() && without_leader == but_for_the_leader(muster) {
+        return Some("leader");
+    }
+    let body = &op["body"];
+    let has_expression = body["subscribedTopicRegex"].as_str().is_some_and(|it| !it.is_empty());
+    let has_no_names = body["subscribedTopicNames"].as_array().is_some_and(Vec::is_empty);
+    let others = |records: &[Value]| -> Vec<Value> {
+        records.iter().filter(|record| !is_assignment(record)).cloned().collect()
+    };
+    let same_but_for_assignments = others(kafka) == others(muster);
+    let may_have_no_topics = has_expression || has_no_names;
+    (may_have_no_topics && same_but_for_assignments).then_some("newcomer-without-topics")
+}
+
+/// Whether the same members are removed, two or more, and nothing else is done.
+fn same_members_removed(kafka: &[Value], muster: &[Value]) -> bool {
+    let keys = |records: &[Value]| -> Vec<String> {
+        let mut keys: Vec<_> = records.iter().map(|record| record["key"].to_string()).collect();
+        keys.sort_unstable();
+        keys
+    };
+    let removed = |record: &&Value| {
+        record["type"] == "CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT" && record["value"].is_null()
+    };
+    kafka.iter().filter(removed).count() >= 2 && keys(kafka) == keys(muster)
+}
+
+/// The records, if one makes a consumer group classic: without the leader that it names.
+fn but_for_the_leader(records: &[Value]) -> Option<Vec<Value>> {
+    let mut records = records.to_vec();
+    let was_consumer =
+        |record: &Value| record["type"] == "CONSUMER_GROUP_METADATA" && record["value"].is_null();
+    let is_converted = records.iter().any(was_consumer);
+    let leader = records.iter_mut().find_map(|record| record["value"]["data"].get_mut("leader"));
+    leader.filter(|_| is_converted)?.take();
+    Some(records)
+}
+
+fn is_assignment(record: &Value) -> bool {
+    record["type"] == "CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER"
+        || record["type"] == "CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT"
+}
+
+/// Whether records of target assignments name two topics whose ids share a bucket: these come in
+/// the order in which they came into it.
+fn share_a_bucket(records: &[Value]) -> bool {
     let of_targets =
         records.iter().filter(|it| it["type"] == "CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER");
     let topics = of_targets.flat_map(|it| it["value"]["data"]["topicPartitions"].as_array());

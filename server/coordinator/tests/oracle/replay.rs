@@ -135,7 +135,7 @@ impl Replay {
         let mut muster = subject.apply(line, asked, &kafka)?;
         muster.narrow(&self.scope, &self.pending);
         self.lose_failed_append(line, &mut kafka, &mut muster, subject);
-        self.lose_misplaced(&mut kafka, &mut muster, subject);
+        self.lose_misplaced(line, &mut kafka, &mut muster, subject);
         self.lose_fenced_late(line, &mut kafka, &mut muster, subject);
         if op == "reload" || op == "replay" {
             self.end_at_load(&mut kafka, &mut muster)?;
@@ -208,28 +208,27 @@ impl Replay {
         muster.narrow(&self.scope, &self.pending);
     }
 
-    /// Groups whose partitions Kafka gave out in an order that is chance.
+    /// Groups whose partitions Kafka gave out by chance.
     fn lose_misplaced(
         &mut self,
+        line: &Line,
         kafka: &mut Outcome,
         muster: &mut Outcome,
         subject: &mut impl Subject,
     ) {
-        let differs = |(key, records): &(&(i64, String), &Vec<Value>)| {
-            muster.records.get(*key).is_some_and(|other| other != *records)
-        };
-        let differing = kafka.records.iter().filter(differs);
-        let misplaced = differing.filter(|(_, records)| placement::is_chance(records));
-        let lost: BTreeSet<String> = misplaced.map(|((_, group), _)| group.clone()).collect();
-        if subject.muster().is_none() || lost.is_empty() {
+        if subject.muster().is_none() {
             return;
         }
-        for group in &lost {
-            if let Some(muster) = subject.muster() {
-                muster.take_back(group);
-            }
+        let mut lost = BTreeMap::new();
+        for ((at, group), records) in &kafka.records {
+            let ours = muster.records.get(&(*at, group.clone())).filter(|ours| *ours != records);
+            let chance = ours.and_then(|ours| placement::chance(&line.input, records, ours));
+            lost.extend(chance.map(|difference| (group.clone(), difference)));
         }
-        self.lose("placement", lost, subject);
+        for (group, difference) in lost {
+            subject.muster().into_iter().for_each(|muster| muster.take_back(&group));
+            self.lose(difference, [group], subject);
+        }
         kafka.narrow(&self.scope, &self.pending);
         muster.narrow(&self.scope, &self.pending);
     }

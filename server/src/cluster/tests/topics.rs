@@ -165,7 +165,7 @@ fn topics_of_one_request_are_judged_together() {
 fn a_cluster_does_not_grow_without_end() {
     let mut controller = Controller::new(&[]);
     let large = |name| CreatableTopic { num_partitions: 10_000, ..topic(name) };
-    let names: Vec<String> = (0..21).map(|n| format!("t{n}")).collect();
+    let names: Vec<String> = (0..31).map(|n| format!("t{n}")).collect();
     let (last, rest) = names.split_last().unwrap();
     rest.iter().for_each(|name| assert!(controller.create(&large(name)).is_ok()));
     assert_eq!(controller.image.partition_count(), limits::PARTITIONS_MAX);

@@ -13,6 +13,7 @@ JAVA_TOOLS = {
     "console-producer": PACKAGE + "ConsoleProducer",
     "consumer-groups": PACKAGE + "consumer.group.ConsumerGroupCommand",
     "delete-records": PACKAGE + "DeleteRecordsCommand",
+    "features": PACKAGE + "FeatureCommand",
     "get-offsets": PACKAGE + "GetOffsetShell",
     "groups": PACKAGE + "GroupsCommand",
     "topics": PACKAGE + "TopicCommand",
@@ -39,7 +40,7 @@ class Step:
 
 @dataclass(frozen=True)
 class EndBackground:
-    """Ends (SIGTERM) what the last step with `lines` left running, and waits for it."""
+    """Ends (SIGTERM) the oldest that a step with `lines` left running, and waits for it."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,125 @@ GROUPS = [
     Step("consumer-groups", "--list"),
 ]
 
+# The group that has offsets alone becomes a consumer group (KIP-848) with its first member. That
+# one commits nothing, so that its offsets are known; it reads what DELETE_RECORDS has left.
+LEFT = 25
+OWN_OFFSETS = "--group modern --command-property enable.auto.commit=false"
+MODERN = f"{OWN_OFFSETS} --command-property group.protocol=consumer"
+WORKER = f"--topic orders {MODERN} --command-property client.id=worker"
+ELDER = f"--topic stamps {OWN_OFFSETS} --command-property client.id=elder --from-beginning"
+REWIND = Step("consumer-groups", "--reset-offsets --group modern --topic orders --to-earliest "
+                                 "--execute")
+FILTERED = [
+    Step("groups", "--list --group-type consumer"),
+    Step("groups", "--list --protocol consumer"),
+    Step("groups", "--list --consumer"),
+    Step("consumer-groups", "--list"),
+    Step("consumer-groups", "--list --type consumer"),
+    Step("consumer-groups", "--list --type classic --state"),
+    Step("consumer-groups", "--list --state stable"),
+    Step("consumer-groups", "--list --state stable,empty --type consumer"),
+]
+NOTHING_FOUND = [
+    Step("groups", "--list --group-type nonsense"),
+    Step("groups", "--list --share"),
+    Step("groups", "--list --streams"),
+    Step("consumer-groups", "--list --type nonsense"),
+    Step("consumer-groups", "--list --type share"),
+    Step("consumer-groups", "--list --state nonsense"),
+    Step("consumer-groups", "--list --state reconciling,assigning"),
+]
+DESCRIBED = [
+    Step("groups", "--list"),
+    Step("consumer-groups", "--list --type --state"),
+    Step("consumer-groups", "--describe --group modern"),
+    Step("consumer-groups", "--describe --group modern --offsets --verbose"),
+    Step("consumer-groups", "--describe --group modern --members"),
+    Step("consumer-groups", "--describe --group modern --members --verbose"),
+    Step("consumer-groups", "--describe --group modern --state"),
+    Step("consumer-groups", "--describe --group modern --state --verbose"),
+]
+REFUSED = [
+    REWIND,
+    Step("consumer-groups", "--delete-offsets --group modern --topic orders"),
+    Step("consumer-groups", "--delete-offsets --group modern --topic made-by-producer"),
+    Step("consumer-groups", "--delete --group modern"),
+]
+CONSUMER_GROUPS = [
+    REWIND,
+    Step("groups", "--list"),
+    Step("console-consumer", WORKER, lines=LEFT),
+    *DESCRIBED,
+    *FILTERED,
+    *NOTHING_FOUND,
+    Step("consumer-groups", "--describe --all-groups --state"),
+    *REFUSED,
+    EndBackground(),
+    *FILTERED,
+    *DESCRIBED,
+    Step("consumer-groups", "--reset-offsets --group modern --topic orders --to-latest --dry-run"),
+    Step("consumer-groups", "--reset-offsets --group modern --topic orders:2,3 --to-offset 4 "
+                            "--execute"),
+    Step("consumer-groups", "--reset-offsets --group modern --topic orders --to-current "
+                            "--dry-run --export"),
+    Step("consumer-groups", "--reset-offsets --group modern --topic missing --to-latest --execute"),
+    Step("consumer-groups", "--reset-offsets --all-groups --all-topics --to-earliest --dry-run"),
+    Step("consumer-groups", "--describe --group modern"),
+    Step("consumer-groups", "--delete-offsets --group modern --topic orders:0,4"),
+    Step("consumer-groups", "--delete-offsets --group modern --topic missing"),
+    Step("consumer-groups", "--describe --group modern"),
+]
+# A member of each protocol; when the one of the new protocol leaves, the group is a classic one.
+MIXED_GROUP = [
+    REWIND,
+    Step("console-consumer", WORKER, lines=LEFT),
+    Step("console-consumer", ELDER, lines=3),
+    *DESCRIBED,
+    *REFUSED,
+    Step("consumer-groups", "--delete-offsets --group modern --topic stamps"),
+    EndBackground(),
+    *DESCRIBED,
+    *REFUSED,
+    EndBackground(),
+    Step("consumer-groups", "--describe --group modern --state"),
+]
+
+SET_GROUP = "--alter --entity-type groups --entity-name modern --add-config"
+GROUP_CONFIGS = [
+    Step("configs", "--describe --entity-type groups --entity-name modern"),
+    Step("configs", "--describe --entity-type groups --entity-name modern --all"),
+    Step("configs", f"{SET_GROUP} consumer.session.timeout.ms=7000,"
+                    "consumer.heartbeat.interval.ms=600"),
+    Step("configs", "--describe --entity-type groups --entity-name modern"),
+    Step("configs", "--describe --entity-type groups --entity-name modern --all"),
+    Step("configs", "--describe --entity-type groups"),
+    Step("configs", f"{SET_GROUP} consumer.session.timeout.ms=soon"),
+    Step("configs", f"{SET_GROUP} consumer.session.timeout.ms=1"),
+    Step("configs", f"{SET_GROUP} consumer.session.timeout.ms=90000"),
+    Step("configs", f"{SET_GROUP} consumer.heartbeat.interval.ms=1"),
+    Step("configs", f"{SET_GROUP} consumer.heartbeat.interval.ms=8000"),
+    Step("configs", f"{SET_GROUP} consumer.heartbeat.interval.ms="),
+    Step("configs", f"{SET_GROUP} no.such.key=1"),
+    Step("configs", f"{SET_GROUP} retention.ms=1000"),
+    Step("configs", "--alter --entity-type groups --entity-name modern "
+                    "--delete-config consumer.session.timeout.ms"),
+    Step("configs", "--alter --entity-type groups --entity-name modern "
+                    "--delete-config consumer.session.timeout.ms"),
+    Step("configs", "--alter --entity-type groups --entity-name modern "
+                    "--delete-config no.such.key"),
+    Step("configs", "--alter --entity-type groups --entity-name absent "
+                    "--add-config consumer.session.timeout.ms=8000"),
+    Step("configs", "--describe --entity-type groups --entity-name absent"),
+    Step("configs", "--describe --entity-type groups --entity-name nowhere"),
+    Step("configs", "--describe --entity-type groups"),
+    Step("groups", "--list"),
+    Step("configs", "--alter --entity-type brokers --entity-name {broker} "
+                    "--add-config group.consumer.session.timeout.ms=7000"),
+    Step("consumer-groups", "--delete --group modern"),
+    Step("configs", "--describe --entity-type groups --entity-name modern"),
+    Step("groups", "--list"),
+]
+
 FORMAT = "%t %p %o %k %s\\n"
 KCAT = [
     Step("kcat", "-L", per_broker=True),
@@ -213,7 +333,19 @@ END = [
     Step("consumer-groups", "--describe --group billing"),
     Step("topics", "--delete --topic __consumer_offsets"),
     Step("api-versions", "", per_broker=True),
+    Step("features", "describe"),
     Step("topics", "--create --topic placed --replica-assignment {broker},{broker}"),
 ]
 
-STEPS = FIRST + TOPICS + CONFIGS + RECORDS_AND_OFFSETS + GROUPS + KCAT + END
+STEPS = [
+    *FIRST,
+    *TOPICS,
+    *CONFIGS,
+    *RECORDS_AND_OFFSETS,
+    *GROUPS,
+    *CONSUMER_GROUPS,
+    *MIXED_GROUP,
+    *GROUP_CONFIGS,
+    *KCAT,
+    *END,
+]

@@ -1,4 +1,4 @@
-//! Random histories of consumer groups, and what holds in all of them.
+//! Random histories of consumer groups that start anew from the log, or from a snapshot.
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::messages::{
@@ -18,9 +18,6 @@ mod snapshots;
 const GROUP: &str = "g";
 const MEMBERS: usize = 6;
 const NAMES: [&str; 3] = ["a", "ab", "b"];
-
-/// How many rounds of heartbeats a group may take to settle, once nothing happens any more.
-const SETTLING_ROUNDS: usize = 12;
 
 /// What happens; `who` is one of a few clients.
 #[derive(Debug, Clone)]
@@ -68,15 +65,6 @@ proptest! {
     })]
 
     #[test]
-    fn the_log_holds_the_durable_state(actions in actions()) {
-        let history = History::of(&actions);
-        let durable = bytes(&history.coordinator.durable_records());
-        let replayed = |log: &[RecordBytes]| bytes(&history.replayed(log).durable_records());
-        prop_assert_eq!(&durable, &replayed(&history.log), "the log");
-        prop_assert_eq!(&durable, &replayed(&durable), "compacted");
-    }
-
-    #[test]
     fn a_start_from_a_snapshot_is_one_from_the_log(actions in actions()) {
         let from_log = History::of(&actions);
         let from_snapshot = History::starting_from(Start::Snapshot, &actions);
@@ -93,11 +81,6 @@ proptest! {
         prop_assert_eq!(before, history.replayed(&history.log).fingerprint(GROUP));
     }
 
-    #[test]
-    fn groups_settle_once_nothing_happens_any_more(actions in actions()) {
-        let mut history = History::of(&actions);
-        history.settle_down();
-    }
 }
 
 /// How a server starts anew.
@@ -308,33 +291,6 @@ impl History {
                 coordinator
             }
         };
-    }
-
-    /// Everyone who is there heartbeats, until the others are gone and the group is where it wants
-    /// to be.
-    fn settle_down(&mut self) {
-        let others_go = [5_000; 10];
-        for pause_ms in others_go.into_iter().chain([1_500; SETTLING_ROUNDS]) {
-            for who in 0..MEMBERS {
-                self.beat(who, true, false);
-                self.check_owners();
-            }
-            self.advance(pause_ms);
-        }
-        let live = (0..MEMBERS).filter(|who| self.clients[*who].is_in);
-        let live: Vec<String> = live.map(|who| format!("m{who}")).collect();
-        let others = self.recorded.keys().any(|member_id| !live.contains(member_id));
-        if live.is_empty() || others {
-            return;
-        }
-        let epochs: BTreeSet<i32> = self.recorded.values().map(|(epoch, _)| *epoch).collect();
-        assert_eq!(epochs.len(), 1, "{:?}", self.recorded);
-        for who in 0..MEMBERS {
-            let written = self.log.len();
-            self.beat(who, true, false);
-            let after = self.log[written..].iter().map(read).collect::<Vec<_>>();
-            assert!(after.is_empty(), "a settled group writes {after:?}");
-        }
     }
 
     /// No partition has two owners.

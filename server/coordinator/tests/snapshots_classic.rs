@@ -1,5 +1,4 @@
-//! Whatever clients do: the log alone gives the same durable state, generations never go back, and
-//! no request waits for ever.
+//! Whatever clients of classic groups do: a snapshot, and the log behind it, is as good as the log.
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::messages::*;
@@ -15,9 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 mod snapshots;
 
 const GROUPS: [&str; 2] = ["g", "h"];
-
-/// Longer than any request may be parked, by the timeouts that are used here.
-const FOR_EVER_MS: i64 = 1_000_000;
 
 /// What a client does; `who` is one of the members that answers told of, or a stranger.
 #[derive(Debug, Clone)]
@@ -111,22 +107,6 @@ proptest! {
     })]
 
     #[test]
-    fn the_log_holds_the_durable_state(actions in actions()) {
-        let history = History::of(&actions);
-        let durable = bytes(&history.coordinator.durable_records());
-
-        prop_assert_eq!(&durable, &bytes(&replayed(&history.log).durable_records()), "the log");
-        prop_assert_eq!(&durable, &bytes(&replayed(&durable).durable_records()), "compacted");
-    }
-
-    #[test]
-    fn the_same_history_has_the_same_outcome(actions in actions()) {
-        let (one, other) = (History::of(&actions), History::of(&actions));
-        prop_assert_eq!(one.told, other.told);
-        prop_assert_eq!(one.log, other.log);
-    }
-
-    #[test]
     fn a_start_from_a_snapshot_is_one_from_the_log(actions in actions()) {
         let from_log = History::of(&actions);
         let from_snapshot = History::starting_from(Start::Snapshot, &actions);
@@ -205,12 +185,6 @@ proptest! {
         }
     }
 
-    #[test]
-    fn no_request_waits_for_ever(actions in actions()) {
-        let mut history = History::of(&actions);
-        history.advance(FOR_EVER_MS);
-        prop_assert_eq!(history.waiting, BTreeSet::new());
-    }
 }
 
 /// How a server starts anew.

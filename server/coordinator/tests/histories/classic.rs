@@ -1,0 +1,236 @@
+//! A member by the classic protocol, in a group of whatever kind.
+
+use crate::action::TOPICS;
+use crate::client::{Fate, REBALANCE_TIMEOUT_MS, Who};
+use crate::shard::Shard;
+use crate::topics::World;
+use muster_codec::consumer_protocol::{
+    ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions,
+};
+use muster_codec::messages::{
+    HeartbeatRequest, JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse,
+    JoinGroupResponseMember, LeaveGroupRequest, MemberIdentity, SyncGroupRequest,
+    SyncGroupRequestAssignment, SyncGroupResponse,
+};
+use muster_codec::{Bytes, ErrorCode, Response, Uuid};
+use muster_coordinator::Topics;
+use std::collections::{BTreeMap, BTreeSet};
+
+const SESSION_TIMEOUT_MS: i32 = 10_000;
+
+#[derive(Default)]
+pub struct Classic {
+    /// Empty until the coordinator has given one.
+    pub member_id: String,
+    pub generation: i32,
+    pub owned: BTreeSet<(Uuid, i32)>,
+    stage: Stage,
+    /// The request that it waits for.
+    asked: Option<u64>,
+    /// Whom it leads, with their subscriptions.
+    led: Vec<JoinGroupResponseMember<'static>>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    MustJoin,
+    MustSync,
+    Stable,
+}
+
+impl Classic {
+    pub fn step(&mut self, shard: &mut Shard, who: &Who, is_lost: bool) -> Fate {
+        if self.asked.is_some_and(|asked| shard.waiting.contains(&asked)) {
+            return Fate::In;
+        }
+        if self.asked.is_some() && self.poll(shard, false) == Fate::Out {
+            return Fate::Out;
+        }
+        self.asked = Some(match self.stage {
+            Stage::MustJoin => self.join(shard, who),
+            Stage::MustSync => self.sync(shard, who, self.generation),
+            Stage::Stable => self.beat(shard, who, self.generation),
+        });
+        self.poll(shard, is_lost)
+    }
+
+    /// Waits for nothing any more, and joins at its next step.
+    pub fn must_join(&mut self) {
+        (self.stage, self.asked) = (Stage::MustJoin, None);
+    }
+
+    pub fn is_stable(&self) -> bool {
+        self.stage == Stage::Stable
+    }
+
+    /// A request of the generation before, as if it had been on its way for long.
+    pub fn stale(&self, shard: &mut Shard, who: &Who, syncs: bool) {
+        match syncs {
+            true => self.sync(shard, who, self.generation - 1),
+            false => self.beat(shard, who, self.generation - 1),
+        };
+    }
+
+    pub fn leave(&self, shard: &mut Shard, who: &Who) {
+        let member_id = self.member_id.clone().into();
+        let members = vec![MemberIdentity { member_id, ..Default::default() }];
+        let group_id = who.group.into();
+        shard.ask(5, LeaveGroupRequest { group_id, members, ..Default::default() });
+    }
+
+    /// Takes the answer if it is there. If it never will be, since the coordinator is another one,
+    /// the client joins again.
+    fn poll(&mut self, shard: &mut Shard, is_lost: bool) -> Fate {
+        let Some(asked) = self.asked.filter(|asked| !shard.waiting.contains(asked)) else {
+            return Fate::In;
+        };
+        self.asked = None;
+        match shard.answer_to(asked) {
+            None => self.stage = Stage::MustJoin,
+            Some(_) if is_lost => {}
+            Some(Response::JoinGroup(response)) => return self.joined(response),
+            Some(Response::SyncGroup(response)) => return self.synced(&response, &shard.topics),
+            Some(Response::Heartbeat(response)) => return self.obey(response.error_code),
+            other => panic!("{other:?}"),
+        }
+        Fate::In
+    }
+
+    fn join(&mut self, shard: &mut Shard, who: &Who) -> u64 {
+        if who.wish.is_eager {
+            self.owned.clear();
+        }
+        let metadata = self.subscription(who, &shard.topics);
+        let names = ["cooperative-sticky", "range"].into_iter().skip(who.wish.is_eager.into());
+        let protocols = names.map(|name| JoinGroupRequestProtocol {
+            name: name.into(),
+            metadata: Bytes::from(metadata.clone()),
+        });
+        let request = JoinGroupRequest {
+            group_id: who.group.into(),
+            session_timeout_ms: SESSION_TIMEOUT_MS,
+            rebalance_timeout_ms: REBALANCE_TIMEOUT_MS,
+            member_id: self.member_id.clone().into(),
+            group_instance_id: who.instance(),
+            protocol_type: "consumer".into(),
+            protocols: protocols.collect(),
+            reason: None,
+        };
+        shard.ask(who.wish.version, request)
+    }
+
+    fn subscription(&self, who: &Who, topics: &World) -> Vec<u8> {
+        let mut owned: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
+        for (topic_id, partition) in &self.owned {
+            if let Some(name) = topics.name(*topic_id) {
+                owned.entry(name).or_default().push(*partition);
+            }
+        }
+        let owned = owned.into_iter();
+        let owned =
+            owned.map(|(name, partitions)| TopicPartitions { topic: name.into(), partitions });
+        let mut out = Vec::new();
+        ConsumerProtocolSubscription {
+            topics: who.topics().map(Into::into).collect(),
+            owned_partitions: owned.collect(),
+            ..Default::default()
+        }
+        .write(1, &mut out);
+        out
+    }
+
+    fn sync(&self, shard: &mut Shard, who: &Who, generation_id: i32) -> u64 {
+        let request = SyncGroupRequest {
+            group_id: who.group.into(),
+            generation_id,
+            member_id: self.member_id.clone().into(),
+            group_instance_id: who.instance(),
+            assignments: assignments(&self.led, &shard.topics),
+            ..Default::default()
+        };
+        shard.ask(3, request)
+    }
+
+    fn beat(&self, shard: &mut Shard, who: &Who, generation_id: i32) -> u64 {
+        let request = HeartbeatRequest {
+            group_id: who.group.into(),
+            generation_id,
+            member_id: self.member_id.clone().into(),
+            group_instance_id: who.instance(),
+        };
+        shard.ask(3, request)
+    }
+
+    fn joined(&mut self, response: JoinGroupResponse<'static>) -> Fate {
+        let error = ErrorCode::from_code(response.error_code);
+        if matches!(error, Some(ErrorCode::None | ErrorCode::MemberIdRequired)) {
+            self.member_id = response.member_id.to_string();
+        }
+        if error != Some(ErrorCode::None) {
+            return self.obey(response.error_code);
+        }
+        self.generation = response.generation_id;
+        self.led = if response.skip_assignment { Vec::new() } else { response.members };
+        self.stage = Stage::MustSync;
+        Fate::In
+    }
+
+    fn synced(&mut self, response: &SyncGroupResponse<'_>, topics: &World) -> Fate {
+        if response.error_code != ErrorCode::None as i16 {
+            return self.obey(response.error_code);
+        }
+        self.stage = Stage::Stable;
+        self.owned.clear();
+        if !response.assignment.is_empty() {
+            let assignment = ConsumerProtocolAssignment::read(&response.assignment).unwrap();
+            for topic in assignment.assigned_partitions {
+                let id = topics.id(&topic.topic);
+                let all = topic.partitions.into_iter();
+                self.owned.extend(all.filter_map(|partition| Some((id?, partition))));
+            }
+        }
+        Fate::In
+    }
+
+    /// Does as a real client does after such an error.
+    fn obey(&mut self, error_code: i16) -> Fate {
+        match ErrorCode::from_code(error_code) {
+            Some(ErrorCode::None) => {}
+            Some(ErrorCode::MemberIdRequired | ErrorCode::RebalanceInProgress) => self.must_join(),
+            Some(ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration) => {
+                *self = Self::default();
+            }
+            _ => return Fate::Out,
+        }
+        Fate::In
+    }
+}
+
+/// The leader gives out all partitions in turn.
+fn assignments(
+    led: &[JoinGroupResponseMember<'_>],
+    topics: &World,
+) -> Vec<SyncGroupRequestAssignment<'static>> {
+    let subscriptions: Vec<_> =
+        led.iter().map(|it| ConsumerProtocolSubscription::read(&it.metadata).unwrap()).collect();
+    let mut given = vec![Vec::new(); led.len()];
+    for name in TOPICS {
+        let wants = |i: &usize| subscriptions[*i].topics.iter().any(|it| it == name);
+        let takers: Vec<usize> = (0..led.len()).filter(wants).collect();
+        for (i, taker) in takers.iter().enumerate() {
+            let all = 0..topics.partitions(name).unwrap_or(0);
+            let partitions = all.skip(i).step_by(takers.len()).collect();
+            given[*taker].push(TopicPartitions { topic: name.into(), partitions });
+        }
+    }
+    let assignments = led.iter().zip(given).map(|(member, assigned_partitions)| {
+        let mut out = Vec::new();
+        ConsumerProtocolAssignment { assigned_partitions, user_data: None }.write(0, &mut out);
+        SyncGroupRequestAssignment {
+            member_id: member.member_id.to_string().into(),
+            assignment: Bytes::from(out),
+        }
+    });
+    assignments.collect()
+}

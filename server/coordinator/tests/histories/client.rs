@@ -1,0 +1,162 @@
+//! A client: out of its group, or a member by one of the two protocols.
+
+use crate::action::{TOPICS, Wish};
+use crate::classic::Classic;
+use crate::consumer::Consumer;
+use crate::shard::Shard;
+use muster_codec::{Str, Uuid};
+use std::collections::BTreeSet;
+
+/// Both protocols' session timeouts are longer.
+pub const REBALANCE_TIMEOUT_MS: i32 = 20_000;
+
+/// What an answer makes of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    In,
+    Out,
+}
+
+pub struct Client {
+    pub who: Who,
+    pub role: Role,
+    /// It left for a while, and comes back with its next step.
+    is_away: bool,
+}
+
+/// Whoever speaks, in whatever role.
+pub struct Who {
+    pub group: &'static str,
+    pub name: String,
+    pub wish: Wish,
+}
+
+pub enum Role {
+    Out,
+    Classic(Classic),
+    Consumer(Consumer),
+}
+
+impl Client {
+    pub fn new(who: Who) -> Self {
+        Self { who, role: Role::Out, is_away: false }
+    }
+
+    /// Begins anew, as after a restart: without a word to the group about what it was before.
+    pub fn join(&mut self, shard: &mut Shard, wish: Wish) {
+        (self.who.wish, self.is_away) = (wish, false);
+        self.role = match wish.is_classic {
+            true => Role::Classic(Classic::default()),
+            false => Role::Consumer(Consumer::default()),
+        };
+        self.step(shard, true, false);
+    }
+
+    /// Does what is next. It may not say what it owns, and the answer may get lost.
+    pub fn step(&mut self, shard: &mut Shard, reports: bool, is_lost: bool) {
+        let fate = match &mut self.role {
+            Role::Out if self.is_away => return self.join(shard, self.who.wish),
+            Role::Out => return,
+            Role::Classic(classic) => classic.step(shard, &self.who, is_lost),
+            Role::Consumer(consumer) => consumer.step(shard, &self.who, reports, is_lost),
+        };
+        if fate == Fate::Out {
+            self.role = Role::Out;
+        }
+    }
+
+    pub fn rejoin(&mut self, shard: &mut Shard) {
+        if let Role::Classic(classic) = &mut self.role {
+            classic.must_join();
+        }
+        self.step(shard, true, false);
+    }
+
+    pub fn resubscribe(&mut self, shard: &mut Shard, topics: u8) {
+        if let Role::Consumer(consumer) = &mut self.role {
+            consumer.subscribes_anew();
+        }
+        (self.who.wish.topics, self.who.wish.has_regex) = (topics, false);
+        self.rejoin(shard);
+    }
+
+    pub fn stale(&self, shard: &mut Shard, syncs: bool) {
+        match &self.role {
+            Role::Out => {}
+            Role::Classic(classic) => classic.stale(shard, &self.who, syncs),
+            Role::Consumer(consumer) => consumer.stale(shard, &self.who),
+        }
+    }
+
+    pub fn leave(&mut self, shard: &mut Shard, for_a_while: bool) {
+        match std::mem::replace(&mut self.role, Role::Out) {
+            Role::Out => {}
+            Role::Classic(classic) => classic.leave(shard, &self.who),
+            Role::Consumer(consumer) => {
+                self.is_away = for_a_while && self.who.wish.is_static;
+                consumer.leave(shard, &self.who, self.is_away);
+            }
+        }
+    }
+
+    pub fn is_in(&self) -> bool {
+        !matches!(self.role, Role::Out)
+    }
+
+    /// Empty if it has none.
+    pub fn member_id(&self) -> &str {
+        match &self.role {
+            Role::Out => "",
+            Role::Classic(classic) => &classic.member_id,
+            Role::Consumer(_) => &self.who.name,
+        }
+    }
+
+    /// Generation or member epoch.
+    pub fn epoch(&self) -> i32 {
+        match &self.role {
+            Role::Out => -1,
+            Role::Classic(classic) => classic.generation,
+            Role::Consumer(consumer) => consumer.epoch,
+        }
+    }
+
+    /// It has not got through for so long that it gives up all that it owned.
+    pub fn lose_all(&mut self) {
+        match &mut self.role {
+            Role::Out => {}
+            Role::Classic(classic) => classic.owned.clear(),
+            Role::Consumer(consumer) => consumer.owned.clear(),
+        }
+    }
+
+    /// What it believes to own.
+    pub fn owned(&self) -> Option<&BTreeSet<(Uuid, i32)>> {
+        match &self.role {
+            Role::Out => None,
+            Role::Classic(classic) => Some(&classic.owned),
+            Role::Consumer(consumer) => Some(&consumer.owned),
+        }
+    }
+
+    /// Whether it has nothing to do but to heartbeat.
+    pub fn is_settled(&self) -> bool {
+        !matches!(&self.role, Role::Classic(classic) if !classic.is_stable())
+    }
+}
+
+impl Who {
+    pub fn instance(&self) -> Option<Str<'static>> {
+        self.wish.is_static.then(|| format!("instance of {}", self.name).into())
+    }
+
+    /// The topics that it wants.
+    pub fn topics(&self) -> impl Iterator<Item = &'static str> {
+        let wish = self.wish;
+        let wants = move |(bit, name): &(usize, &str)| match wish.has_regex && !wish.is_classic {
+            true => name.starts_with('a'),
+            false => wish.topics & 1 << bit != 0,
+        };
+        TOPICS.into_iter().enumerate().filter(wants).map(|(_, name)| name)
+    }
+}

@@ -1,0 +1,102 @@
+//! A member by the consumer protocol.
+
+use crate::client::{Fate, REBALANCE_TIMEOUT_MS, Who};
+use crate::shard::Shard;
+use muster_codec::messages::{
+    ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
+    ConsumerGroupHeartbeatTopicPartitions as Owned,
+};
+use muster_codec::{ErrorCode, Response, Uuid};
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Default)]
+pub struct Consumer {
+    /// 0 as long as it has to join.
+    pub epoch: i32,
+    pub owned: BTreeSet<(Uuid, i32)>,
+    subscribes_anew: bool,
+    /// An answer was lost: it says everything once more, and is told everything.
+    is_unsure: bool,
+}
+
+impl Consumer {
+    pub fn step(&mut self, shard: &mut Shard, who: &Who, reports: bool, is_lost: bool) -> Fate {
+        let request = self.request(who, reports);
+        let asked = shard.ask(1, request);
+        let answer = shard.answer_to(asked);
+        let Some(Response::ConsumerGroupHeartbeat(response)) = answer else { panic!("{answer:?}") };
+        self.is_unsure = is_lost;
+        if is_lost {
+            return Fate::In;
+        }
+        self.subscribes_anew = false;
+        self.learn(response)
+    }
+
+    /// Its next heartbeat says what it subscribes to.
+    pub fn subscribes_anew(&mut self) {
+        self.subscribes_anew = true;
+    }
+
+    /// A heartbeat that was sent before the last answer came.
+    pub fn stale(&self, shard: &mut Shard, who: &Who) {
+        if self.epoch > 1 {
+            let request = self.request(who, true);
+            let member_epoch = self.epoch - 1;
+            shard.ask(1, ConsumerGroupHeartbeatRequest { member_epoch, ..request });
+        }
+    }
+
+    pub fn leave(&self, shard: &mut Shard, who: &Who, for_a_while: bool) {
+        let member_epoch = if for_a_while { -2 } else { -1 };
+        let request = ConsumerGroupHeartbeatRequest { member_epoch, ..self.request(who, false) };
+        shard.ask(1, request);
+    }
+
+    fn request(&self, who: &Who, reports: bool) -> ConsumerGroupHeartbeatRequest<'static> {
+        let says_all = self.epoch == 0 || self.is_unsure;
+        let subscribes = says_all || self.subscribes_anew;
+        let regex = if who.wish.has_regex { "a.*" } else { "" };
+        let names = who.topics().filter(|_| !who.wish.has_regex).map(Into::into);
+        ConsumerGroupHeartbeatRequest {
+            group_id: who.group.into(),
+            member_id: who.name.clone().into(),
+            member_epoch: self.epoch,
+            instance_id: who.instance(),
+            rebalance_timeout_ms: if says_all { REBALANCE_TIMEOUT_MS } else { -1 },
+            subscribed_topic_names: subscribes.then(|| names.collect()),
+            subscribed_topic_regex: subscribes.then(|| regex.into()),
+            topic_partitions: (says_all || reports).then(|| by_topic(&self.owned)),
+            ..Default::default()
+        }
+    }
+
+    fn learn(&mut self, response: ConsumerGroupHeartbeatResponse<'_>) -> Fate {
+        match ErrorCode::from_code(response.error_code) {
+            Some(ErrorCode::None) => {}
+            Some(ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch) => {
+                *self = Self::default();
+                return Fate::In;
+            }
+            _ => return Fate::Out,
+        }
+        assert!(response.member_epoch >= self.epoch, "a member epoch goes back: {response:?}");
+        self.epoch = response.member_epoch;
+        if let Some(assignment) = response.assignment {
+            let topics = assignment.topic_partitions.into_iter();
+            let all = topics.flat_map(|topic| {
+                topic.partitions.into_iter().map(move |partition| (topic.topic_id, partition))
+            });
+            self.owned = all.collect();
+        }
+        Fate::In
+    }
+}
+
+fn by_topic(owned: &BTreeSet<(Uuid, i32)>) -> Vec<Owned> {
+    let mut topics: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
+    for (topic_id, partition) in owned {
+        topics.entry(*topic_id).or_default().push(*partition);
+    }
+    topics.into_iter().map(|(topic_id, partitions)| Owned { topic_id, partitions }).collect()
+}

@@ -1,0 +1,257 @@
+//! A history: twelve clients in three groups, and what happens to them.
+
+use crate::action::{Action, CLIENTS, Plan, TOPICS, Wish};
+use crate::client::{Client, Who};
+use crate::shard::{Shard, read};
+use muster_codec::messages::*;
+use muster_codec::records::GroupRecord;
+use muster_codec::{Response, Uuid};
+use muster_coordinator::Config;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Who is of which group: one has classic clients, one such of the consumer protocol, one has both.
+const GROUPS: [&str; 4] = ["classic", "consumer", "mixed", "mixed"];
+
+/// As long as what is left of former members may last: the longest session, and a rebalance.
+const QUIET_ROUNDS: [i64; 25] = [4_000; 25];
+
+/// Within how many heartbeats of each member a group stands still after the last change. A member
+/// of the consumer protocol gives up what it must, says so, and gets what others said so of; a
+/// classic one needs three steps (heartbeat, join, sync) for each of these, and once more in a group
+/// that becomes classic.
+const SETTLING_ROUNDS: usize = 16;
+
+/// Longer than `group.consumer.assignment.interval.ms`.
+const ROUND_MS: i64 = 1_100;
+
+pub struct History {
+    pub shard: Shard,
+    clients: Vec<Client>,
+}
+
+impl History {
+    pub fn of(plan: &Plan) -> Self {
+        let mut shard = Shard::new(config(plan));
+        shard.topics.make("a", 3);
+        shard.topics.make("b", 2);
+        let mut history = Self { shard, clients: (0..CLIENTS).map(client).collect() };
+        for action in &plan.actions {
+            history.act(action);
+            history.check_owned();
+        }
+        history
+    }
+
+    /// Everyone who is there lives on until the others are gone: each group then stands still, and
+    /// soon does so again after topics grew, and after a member went.
+    pub fn settle_down(&mut self) {
+        for pause_ms in QUIET_ROUNDS {
+            self.round();
+            self.shard.advance(pause_ms);
+            self.check_owned();
+        }
+        self.settle();
+        TOPICS.into_iter().for_each(|name| self.shard.topics.grow(name));
+        self.settle();
+        for group in GROUPS {
+            let of_group = |it: &&mut Client| it.who.group == group && it.is_in();
+            if let Some(client) = self.clients.iter_mut().find(of_group) {
+                client.leave(&mut self.shard, false);
+            }
+        }
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        let mut rounds = 0;
+        while !self.is_settled() {
+            assert!(rounds < SETTLING_ROUNDS, "not settled: {:?}", self.shard.witness.groups);
+            self.round();
+            self.shard.advance(ROUND_MS);
+            self.check_owned();
+            rounds += 1;
+        }
+        let settled = self.shard.log.len();
+        self.round();
+        let again_resolved =
+            |it: &GroupRecord<'_>| matches!(it, GroupRecord::ConsumerGroupRegularExpression(..));
+        let written = self.shard.log[settled..].iter().map(read);
+        let written: Vec<_> = written.filter(|it| !again_resolved(it)).collect();
+        assert!(written.is_empty(), "a settled group writes {written:?}");
+    }
+
+    fn round(&mut self) {
+        for who in 0..CLIENTS {
+            self.clients[who].step(&mut self.shard, true, false);
+            self.check_owned();
+        }
+    }
+
+    fn act(&mut self, action: &Action) {
+        let Self { shard, clients } = self;
+        match *action {
+            Action::Join { who, wish } => {
+                let is_classic = match clients[who].who.group {
+                    "classic" => true,
+                    "consumer" => false,
+                    _ => wish.is_classic,
+                };
+                clients[who].join(shard, Wish { is_classic, ..wish });
+            }
+            Action::Step { who, reports, is_lost } => clients[who].step(shard, reports, is_lost),
+            Action::Rejoin { who } => clients[who].rejoin(shard),
+            Action::Resubscribe { who, topics } => clients[who].resubscribe(shard, topics),
+            Action::Stale { who, syncs } => clients[who].stale(shard, syncs),
+            Action::Leave { who, for_a_while } => clients[who].leave(shard, for_a_while),
+            Action::Remove { who, other } => self.remove(who, other),
+            Action::Commit { who, topic, is_old } => self.commit(who, topic, is_old),
+            Action::CommitSimple { who, topic } => {
+                self.commit_as(clients_group(who), "", -1, topic, 9);
+            }
+            Action::DeleteOffsets { who, topic } => {
+                let partitions = vec![OffsetDeleteRequestPartition { partition_index: 0 }];
+                let name = TOPICS[topic].into();
+                let topics = vec![OffsetDeleteRequestTopic { name, partitions }];
+                let group_id = clients_group(who).into();
+                shard.ask(0, OffsetDeleteRequest { group_id, topics });
+            }
+            Action::DeleteGroup { who } => {
+                let groups_names = vec![clients_group(who).into()];
+                shard.ask(2, DeleteGroupsRequest { groups_names });
+            }
+            Action::Make { topic } => shard.topics.make(TOPICS[topic], 2),
+            Action::Grow { topic } => shard.topics.grow(TOPICS[topic]),
+            Action::Delete { topic } => shard.delete_topic(TOPICS[topic]),
+            Action::Advance { ms } => shard.advance(ms),
+            Action::Load => shard.load(),
+        }
+    }
+
+    fn remove(&mut self, who: usize, other: usize) {
+        let members = [who, other].map(|it| MemberIdentity {
+            member_id: self.clients[it].member_id().to_owned().into(),
+            ..Default::default()
+        });
+        let request = LeaveGroupRequest {
+            group_id: clients_group(who).into(),
+            members: members.into(),
+            ..Default::default()
+        };
+        self.shard.ask(5, request);
+    }
+
+    /// In the old versions a commit may say itself how long it is kept.
+    fn commit(&mut self, who: usize, topic: usize, is_old: bool) {
+        let client = &self.clients[who];
+        let (member_id, epoch) = (client.member_id().to_owned(), client.epoch());
+        self.commit_as(clients_group(who), &member_id, epoch, topic, if is_old { 4 } else { 9 });
+    }
+
+    fn commit_as(&mut self, group: &str, member_id: &str, epoch: i32, topic: usize, version: i16) {
+        let committed_offset = self.shard.now;
+        let partition = OffsetCommitRequestPartition { committed_offset, ..Default::default() };
+        let topic = OffsetCommitRequestTopic {
+            name: TOPICS[topic].into(),
+            partitions: vec![partition],
+            ..Default::default()
+        };
+        let request = OffsetCommitRequest {
+            group_id: group.to_owned().into(),
+            generation_id_or_member_epoch: epoch,
+            member_id: member_id.to_owned().into(),
+            retention_time_ms: if version == 4 { 5_000 } else { -1 },
+            topics: vec![topic],
+            ..Default::default()
+        };
+        self.shard.ask(version, request);
+    }
+
+    /// No two members of a consumer group believe to own one partition, be they of the one protocol
+    /// or the other. Who is no member any more gives all up.
+    fn check_owned(&mut self) {
+        for (id, group) in &self.shard.witness.groups {
+            let mut owners: BTreeMap<(Uuid, i32), String> = BTreeMap::new();
+            let of_group = |it: &&mut Client| it.who.group == id && it.is_in() && group.is_consumer;
+            for client in self.clients.iter_mut().filter(of_group) {
+                if !group.members.contains_key(client.member_id()) {
+                    client.lose_all();
+                }
+                for partition in client.owned().into_iter().flatten() {
+                    let other = owners.insert(*partition, client.member_id().to_owned());
+                    assert_eq!(other, None, "{} has {partition:?} too", client.member_id());
+                }
+            }
+        }
+    }
+
+    /// Whether each group that has members stands still where it wants to be.
+    fn is_settled(&mut self) -> bool {
+        let states = self.states();
+        let groups: BTreeSet<&str> = GROUPS.into_iter().collect();
+        groups.into_iter().all(|group| {
+            let of_group = |it: &&Client| it.who.group == group && it.is_in();
+            let live: Vec<&Client> = self.clients.iter().filter(of_group).collect();
+            live.is_empty()
+                || states.get(group).is_some_and(|state| state == "Stable")
+                    && live.iter().all(|client| client.is_settled())
+                    && self.is_served(group, &live)
+        })
+    }
+
+    /// Whether the members of a consumer group are these, up to date, and own all that they want.
+    fn is_served(&self, group: &str, live: &[&Client]) -> bool {
+        let group = &self.shard.witness.groups[group];
+        if !group.is_consumer {
+            return true;
+        }
+        let members: BTreeSet<&str> = group.members.keys().map(String::as_str).collect();
+        let wanted: BTreeSet<(Uuid, i32)> = live
+            .iter()
+            .flat_map(|client| client.who.topics())
+            .flat_map(|name| self.shard.topics.partitions_of(name))
+            .collect();
+        let owned: BTreeSet<(Uuid, i32)> =
+            live.iter().filter_map(|client| client.owned()).flatten().copied().collect();
+        members == live.iter().map(|client| client.member_id()).collect()
+            && group.members.values().all(|member| member.epoch == group.epoch)
+            && owned == wanted
+    }
+
+    fn states(&mut self) -> BTreeMap<String, String> {
+        let asked = self.shard.ask(5, ListGroupsRequest::default());
+        let answer = self.shard.answer_to(asked);
+        let Some(Response::ListGroups(response)) = answer else { panic!("{answer:?}") };
+        let groups = response.groups.into_iter();
+        groups.map(|it| (it.group_id.to_string(), it.group_state.to_string())).collect()
+    }
+}
+
+fn client(index: usize) -> Client {
+    let wish = Wish {
+        is_classic: false,
+        is_static: false,
+        topics: 0,
+        has_regex: false,
+        is_eager: false,
+        version: 0,
+    };
+    let who = Who { group: clients_group(index), name: format!("m{index}"), wish };
+    Client::new(who)
+}
+
+fn clients_group(who: usize) -> &'static str {
+    GROUPS[who % GROUPS.len()]
+}
+
+fn config(plan: &Plan) -> Config {
+    Config {
+        group_initial_rebalance_delay_ms: 500,
+        group_max_size: 4,
+        group_consumer_max_size: 5,
+        group_consumer_assignment_interval_ms: plan.assignment_interval_ms,
+        group_consumer_regex_refresh_interval_ms: 10_000,
+        offsets_retention_ms: 60_000,
+        offsets_retention_check_interval_ms: 10_000,
+        ..Config::default()
+    }
+}

@@ -1,0 +1,78 @@
+//! Random histories of classic groups, of consumer groups, and of groups that go from one protocol
+//! to the other: what holds in all of them. `shard.rs` and `witness.rs` look after every call.
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
+mod action;
+mod classic;
+mod client;
+mod consumer;
+mod history;
+mod shard;
+mod topics;
+mod witness;
+
+use action::{Plan, plans};
+use history::History;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use std::collections::BTreeMap;
+
+/// Longer than any request may be parked, by the timeouts that are used here.
+const FOR_EVER_MS: i64 = 1_000_000;
+
+/// How many histories must have met all that [`witness::EVENTS`] names.
+const HISTORIES: usize = 150;
+
+fn config() -> ProptestConfig {
+    ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// After every single call the log alone gives the same state ([`shard::Shard::check`]), no
+    /// partition has two owners, and no epoch goes back ([`witness::Witness`]).
+    #[test]
+    fn the_log_holds_the_durable_state(plan in plans()) {
+        let history = History::of(&plan);
+        let durable = history.shard.durable();
+        prop_assert_eq!(&durable, &history.shard.replayed(&history.shard.log), "the log");
+        prop_assert_eq!(&durable, &history.shard.replayed(&durable), "compacted");
+    }
+
+    #[test]
+    fn the_same_history_has_the_same_outcome(plan in plans()) {
+        let (one, other) = (History::of(&plan), History::of(&plan));
+        prop_assert_eq!(one.shard.told, other.shard.told);
+        prop_assert_eq!(one.shard.log, other.shard.log);
+    }
+
+    #[test]
+    fn no_request_waits_for_ever(plan in plans()) {
+        let mut history = History::of(&plan);
+        history.shard.advance(FOR_EVER_MS);
+        prop_assert!(history.shard.waiting.is_empty(), "{:?}", history.shard.waiting);
+    }
+
+    #[test]
+    fn groups_settle_in_a_bounded_number_of_heartbeats(plan in plans()) {
+        History::of(&plan).settle_down();
+    }
+}
+
+/// What is never met is not shown to hold.
+#[test]
+fn histories_meet_all_that_they_should() {
+    let mut runner = TestRunner::deterministic();
+    let mut met: BTreeMap<&str, usize> = BTreeMap::new();
+    for _ in 0..HISTORIES {
+        let plan: Plan = plans().new_tree(&mut runner).unwrap().current();
+        for (event, times) in History::of(&plan).shard.witness.met {
+            *met.entry(event).or_default() += times;
+        }
+    }
+    println!("{HISTORIES} histories met {met:?}");
+    let missed = witness::EVENTS.iter().filter(|event| !met.contains_key(*event));
+    assert_eq!(missed.collect::<Vec<_>>(), Vec::<&&str>::new(), "never met");
+}

@@ -1,0 +1,166 @@
+//! A coordinator with the duties of the server around it: the clock, the log, ids, topics. After
+//! every call it looks whether the records of the log still tell all of the durable state.
+
+use crate::topics::World;
+use crate::witness::Witness;
+use muster_codec::records::GroupRecord;
+use muster_codec::{Request, Response, Uuid};
+use muster_coordinator::{
+    Answer, Caller, Config, Context, Coordinator, DeletedTopic, Ids, Output, RequestId,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
+
+pub struct Shard {
+    config: Config,
+    coordinator: Coordinator,
+    /// Knows nothing but the records.
+    follower: Coordinator,
+    pub now: i64,
+    position: u64,
+    requests: u64,
+    ids: CountedIds,
+    pub topics: World,
+    pub log: Vec<RecordBytes>,
+    pub witness: Witness,
+    /// Requests that have no answer yet.
+    pub waiting: BTreeSet<u64>,
+    answers: BTreeMap<u64, Response<'static>>,
+    /// All that the coordinator said.
+    pub told: Vec<String>,
+}
+
+impl Shard {
+    pub fn new(config: Config) -> Self {
+        let mut coordinator = Coordinator::new(config.clone());
+        coordinator.loaded(0);
+        Self {
+            follower: Coordinator::new(config.clone()),
+            config,
+            coordinator,
+            now: 0,
+            position: 0,
+            requests: 0,
+            ids: CountedIds(0),
+            topics: World::default(),
+            log: Vec::new(),
+            witness: Witness::default(),
+            waiting: BTreeSet::new(),
+            answers: BTreeMap::new(),
+            told: Vec::new(),
+        }
+    }
+
+    /// Sends a request; gives its number, for [`Self::answer_to`].
+    pub fn ask(&mut self, api_version: i16, request: impl Into<Request<'static>>) -> u64 {
+        self.requests += 1;
+        let id = RequestId { connection: 0, sequence: self.requests };
+        self.waiting.insert(id.sequence);
+        let caller = Caller { request: id, api_version, client_id: "c", client_host: "/1.2.3.4" };
+        let output = self.with_context(|it, context| it.handle(context, caller, request.into()));
+        let waits = |answer: &Answer<'_>| answer.visible_at == self.position + 1;
+        assert!(output.records.is_empty() || output.answers.iter().all(waits), "{output:?}");
+        self.settle(output);
+        self.advance(0);
+        id.sequence
+    }
+
+    /// The answer to a request, once.
+    pub fn answer_to(&mut self, request: u64) -> Option<Response<'static>> {
+        self.answers.remove(&request)
+    }
+
+    pub fn advance(&mut self, ms: i64) {
+        let until = self.now + ms;
+        while let Some(at) = self.coordinator.next_deadline().filter(|at| *at <= until) {
+            self.now = self.now.max(at);
+            let output = self.with_context(Coordinator::expire);
+            self.settle(output);
+        }
+        self.now = until;
+    }
+
+    pub fn delete_topic(&mut self, name: &str) {
+        let Some(id) = self.topics.delete(name) else { return };
+        let deleted = [DeletedTopic { name, id }];
+        let output = self.with_context(|it, context| it.topics_deleted(context, &deleted));
+        self.settle(output);
+    }
+
+    /// The coordinator is gone, and with it all that it had not answered; another takes the log.
+    pub fn load(&mut self) {
+        self.coordinator = Coordinator::new(self.config.clone());
+        for record in &self.log {
+            self.coordinator.replay(&read(record), self.position);
+        }
+        self.coordinator.loaded(self.now);
+        self.waiting.clear();
+        self.answers.clear();
+    }
+
+    pub fn durable(&self) -> Vec<RecordBytes> {
+        bytes(&self.coordinator.durable_records())
+    }
+
+    /// What a new coordinator makes of a log.
+    pub fn replayed(&self, log: &[RecordBytes]) -> Vec<RecordBytes> {
+        let mut coordinator = Coordinator::new(self.config.clone());
+        log.iter().for_each(|record| coordinator.replay(&read(record), self.position));
+        coordinator.loaded(self.now);
+        bytes(&coordinator.durable_records())
+    }
+
+    fn settle(&mut self, output: Output<'static>) {
+        self.told.push(format!("{output:?}"));
+        self.position += u64::from(!output.records.is_empty());
+        self.witness.observe(&output.records);
+        for record in &output.records {
+            let written = bytes(std::slice::from_ref(record)).remove(0);
+            self.coordinator.replay(&read(&written), self.position);
+            self.follower.replay(&read(&written), self.position);
+            self.log.push(written);
+        }
+        for answer in output.answers {
+            let request = answer.request.sequence;
+            assert!(self.waiting.remove(&request), "one answer each: {answer:?}");
+            assert!(answer.visible_at <= self.position, "an answer that never leaves: {answer:?}");
+            self.answers.insert(request, answer.response);
+        }
+        self.check();
+    }
+
+    /// Nothing but records changes what is durable.
+    fn check(&self) {
+        assert_eq!(self.durable(), bytes(&self.follower.durable_records()), "the records tell all");
+    }
+
+    fn with_context<T>(&mut self, call: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> T) -> T {
+        let (now, position) = (self.now, self.position + 1);
+        let mut context = Context { now, position, ids: &mut self.ids, topics: &self.topics };
+        call(&mut self.coordinator, &mut context)
+    }
+}
+
+fn bytes(records: &[GroupRecord<'_>]) -> Vec<RecordBytes> {
+    let bytes = records.iter().map(|record| {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        record.write_key(&mut key);
+        let has_value = record.write_value(&mut value);
+        (key, has_value.then_some(value))
+    });
+    bytes.collect()
+}
+
+pub fn read((key, value): &RecordBytes) -> GroupRecord<'_> {
+    GroupRecord::read(key, value.as_deref()).unwrap().unwrap()
+}
+
+struct CountedIds(u128);
+
+impl Ids for CountedIds {
+    fn next_id(&mut self) -> Uuid {
+        self.0 += 1;
+        Uuid(self.0.to_be_bytes())
+    }
+}

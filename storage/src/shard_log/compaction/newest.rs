@@ -1,0 +1,139 @@
+//! Which record of a key is the newest, for as many keys as fit in the memory that there is
+//! (`SkimpyOffsetMap` of Kafka).
+
+use siphasher::sip128::{Hasher128, SipHasher13};
+use std::hash::Hasher;
+
+/// A key of a partition, hashed. The hash is keyed by the log's random number, so that no client
+/// can find two keys that it takes for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct KeyHash([u64; 2]);
+
+/// Hash and offset after the record; no offset, in a free slot.
+type Slot = [u64; 3];
+
+const FREE: Slot = [0; 3];
+
+/// Slots come to be by so many, when the first of them is needed: no call takes long.
+const CHUNK_SLOTS: usize = 2_048;
+
+/// A hash table with linear probing that never moves what it holds.
+#[derive(Debug)]
+pub(super) struct Newest {
+    hasher: SipHasher13,
+    chunks: Vec<Vec<Slot>>,
+    len: usize,
+}
+
+impl Newest {
+    /// One for at most `keys` keys, in at most `bytes` bytes.
+    pub(super) fn new(log_id: u64, keys: u64, bytes: usize) -> Self {
+        let wanted = keys.saturating_mul(4) / 3 + 1;
+        let most = bytes / (CHUNK_SLOTS * size_of::<Slot>());
+        let chunks = wanted.div_ceil(CHUNK_SLOTS as u64).min(most.max(1) as u64);
+        Self {
+            hasher: SipHasher13::new_with_keys(log_id, !log_id),
+            chunks: vec![Vec::new(); chunks as usize],
+            len: 0,
+        }
+    }
+
+    pub(super) fn hash(&self, partition: i32, key: &[u8]) -> KeyHash {
+        let mut hasher = self.hasher;
+        hasher.write(&partition.to_be_bytes());
+        hasher.write(key);
+        let hash = hasher.finish128();
+        KeyHash([hash.h1, hash.h2])
+    }
+
+    /// Notes a record; those of a partition come in the order of their offsets. False, and nothing,
+    /// if there is no room for another key.
+    pub(super) fn note(&mut self, key: KeyHash, offset: i64) -> bool {
+        let at = self.find(key);
+        let is_full = self.len >= self.slots() / 4 * 3;
+        let chunk = &mut self.chunks[at / CHUNK_SLOTS];
+        if chunk.is_empty() {
+            chunk.resize(CHUNK_SLOTS, FREE);
+        }
+        let slot = &mut chunk[at % CHUNK_SLOTS];
+        if *slot == FREE {
+            if is_full {
+                return false;
+            }
+            self.len += 1;
+        }
+        *slot = [key.0[0], key.0[1], offset.wrapping_add(1) as u64];
+        true
+    }
+
+    /// The offset of the newest record of a key; None if it is not known.
+    pub(super) fn get(&self, key: KeyHash) -> Option<i64> {
+        let slot = self.slot(self.find(key));
+        (slot != FREE).then(|| (slot[2] as i64).wrapping_sub(1))
+    }
+
+    /// The slot of a key, or the free one where it would be.
+    fn find(&self, KeyHash([high, low]): KeyHash) -> usize {
+        let slots = self.slots();
+        let mut at = ((u128::from(high) * slots as u128) >> 64) as usize;
+        loop {
+            let slot = self.slot(at);
+            if slot == FREE || (slot[0], slot[1]) == (high, low) {
+                return at;
+            }
+            at = if at + 1 == slots { 0 } else { at + 1 };
+        }
+    }
+
+    fn slot(&self, at: usize) -> Slot {
+        self.chunks[at / CHUNK_SLOTS].get(at % CHUNK_SLOTS).copied().unwrap_or(FREE)
+    }
+
+    fn slots(&self) -> usize {
+        self.chunks.len() * CHUNK_SLOTS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_offset_of_each_key_of_each_partition_is_known() {
+        let mut newest = Newest::new(7, 10_000, 1 << 20);
+        for round in 0..3i64 {
+            for key in 0..5_000u32 {
+                let hash = newest.hash((key % 3) as i32, &key.to_be_bytes());
+                assert!(newest.note(hash, round * 5_000 + i64::from(key)));
+            }
+        }
+        for key in 0..5_000u32 {
+            let hash = newest.hash((key % 3) as i32, &key.to_be_bytes());
+            assert_eq!(newest.get(hash), Some(10_000 + i64::from(key)));
+            assert_eq!(newest.get(newest.hash(9, &key.to_be_bytes())), None);
+        }
+    }
+
+    #[test]
+    fn a_full_map_takes_no_further_key_but_newer_records_of_those_it_has() {
+        let mut newest = Newest::new(7, u64::MAX, 1);
+        let mut known = 0u32;
+        while newest.note(newest.hash(0, &known.to_be_bytes()), 1) {
+            known += 1;
+        }
+        assert_eq!(known as usize, CHUNK_SLOTS / 4 * 3, "a quarter stays free");
+        for key in 0..known {
+            let hash = newest.hash(0, &key.to_be_bytes());
+            assert!(newest.note(hash, 2));
+            assert_eq!(newest.get(hash), Some(2));
+        }
+        assert_eq!(newest.get(newest.hash(0, &known.to_be_bytes())), None);
+    }
+
+    #[test]
+    fn another_log_has_other_hashes() {
+        let (one, other) = (Newest::new(1, 1, 1), Newest::new(2, 1, 1));
+        assert_ne!(one.hash(0, b"key"), other.hash(0, b"key"));
+        assert_ne!(one.hash(0, b"key"), one.hash(1, b"key"));
+    }
+}

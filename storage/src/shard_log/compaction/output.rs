@@ -1,0 +1,300 @@
+//! The segment that compaction writes: what survives, in dense blocks, batch by batch.
+
+use super::scan::RawRecord;
+use crate::layout::{BLOCK_HEADER_BYTES, BlockHeader, Compacted, PARTITION_BYTES, SegmentHeader};
+use crate::limits::{COMPACTED_BLOCK_BYTES, COMPACTION_IO_BYTES};
+use crate::shard_log::partitions::{IndexEntry, Partitions};
+use crate::shard_log::segments::Segment;
+use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
+use muster_codec::record_batch::BatchHeader;
+use muster_codec::wire::{Result, put_i8, put_varint, put_varlong, varlong_len};
+use std::collections::BTreeMap;
+
+/// What the new segment is made for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Purpose {
+    pub(super) log_id: u64,
+    pub(super) block_bytes: u32,
+    /// Of the first segment that it takes the place of.
+    pub(super) sequence: u64,
+    pub(super) first_position: u64,
+}
+
+/// What becomes of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Keep,
+    /// A tombstone that is kept, and before which no older record of its key is left in the log:
+    /// its time begins.
+    KeepClean,
+    Drop,
+    /// A tombstone whose time is over.
+    DropTombstone,
+}
+
+/// A segment that is being written.
+#[derive(Debug)]
+pub(super) struct Output {
+    purpose: Purpose,
+    /// What it will be in the list of segments; `end` is behind the last block that is complete.
+    segment: Segment,
+    /// Where the blocks begin that were not looked at, if some were not.
+    dirty_from: Option<u32>,
+    /// Complete blocks that are not handed out yet: from `handed` on.
+    pending: Vec<u8>,
+    handed: usize,
+    block: OpenBlock,
+    batch: Option<OpenBatch>,
+    /// Of each partition, by its place.
+    index: BTreeMap<usize, Vec<IndexEntry>>,
+    /// A buffer for records that are written anew.
+    spare: Vec<u8>,
+}
+
+/// The block that is being filled.
+#[derive(Debug, Default)]
+struct OpenBlock {
+    /// Room for the header, then the batches behind their partitions.
+    buffer: Vec<u8>,
+    first_position: u64,
+    last_position: u64,
+    /// Places of partitions, and the offsets after their batches.
+    parts: Vec<(usize, i64)>,
+    timestamp: i64,
+}
+
+/// The batch that is being filled.
+#[derive(Debug)]
+struct OpenBatch {
+    slot: usize,
+    header: BatchHeader,
+    /// Where in the block its entry begins.
+    start: usize,
+    kept: i32,
+    max_timestamp: i64,
+    tombstones: u32,
+    clean_tombstones: u32,
+}
+
+impl Output {
+    pub(super) fn new(purpose: Purpose) -> Self {
+        let Purpose { block_bytes, sequence, first_position, .. } = purpose;
+        let mut segment = Segment::new(sequence, block_bytes, block_bytes, first_position - 1);
+        segment.is_compacted = true;
+        Self {
+            purpose,
+            segment,
+            dirty_from: None,
+            pending: Vec::new(),
+            handed: 0,
+            block: OpenBlock::default(),
+            batch: None,
+            index: BTreeMap::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// How long the file is at least when the open block is complete.
+    pub(super) fn len(&self) -> usize {
+        self.segment.end as usize + self.block.buffer.len()
+    }
+
+    /// What follows is from a block of the old segment.
+    pub(super) fn begin_block(&mut self, header: &BlockHeader) {
+        let length = self.block.buffer.len() + header.length as usize;
+        let operations = header.last_position() - self.block.first_position + 1;
+        if length > COMPACTED_BLOCK_BYTES || operations > u64::from(u32::MAX) {
+            self.seal();
+        }
+        if self.block.parts.is_empty() {
+            self.block.first_position = header.first_position;
+            self.block.buffer.clear();
+            self.block.buffer.resize(BLOCK_HEADER_BYTES, 0);
+            self.block.timestamp = i64::MIN;
+        }
+        self.segment.last_position = header.last_position();
+    }
+
+    pub(super) fn begin_batch(&mut self, partition: i32, header: BatchHeader) {
+        let start = self.block.buffer.len();
+        let buffer = &mut self.block.buffer;
+        buffer.extend_from_slice(&partition.to_be_bytes());
+        buffer.resize(start + PARTITION_BYTES + RECORD_BATCH_HEADER_BYTES, 0);
+        self.batch = Some(OpenBatch {
+            slot: Partitions::slot_of(partition),
+            header,
+            start,
+            kept: 0,
+            max_timestamp: i64::MIN,
+            tombstones: 0,
+            clean_tombstones: 0,
+        });
+    }
+
+    /// A record of the batch, and what becomes of it.
+    pub(super) fn record(&mut self, record: &RawRecord<'_>, fate: Fate) {
+        let Some(batch) = &mut self.batch else { unreachable!("a record outside of a batch") };
+        match fate {
+            Fate::Keep | Fate::KeepClean => {
+                let timestamp = batch.header.base_timestamp.wrapping_add(record.timestamp_delta);
+                self.block.buffer.extend_from_slice(record.bytes);
+                batch.kept += 1;
+                batch.max_timestamp = batch.max_timestamp.max(timestamp);
+                batch.tombstones += u32::from(record.is_tombstone);
+                batch.clean_tombstones += u32::from(fate == Fate::KeepClean);
+            }
+            Fate::Drop => {}
+            Fate::DropTombstone => self.dropped_before(self.segment.last_position),
+        }
+    }
+
+    /// Completes the batch. One without records stays only if `is_last`: the last of its partition,
+    /// by which the partition knows its end. Tombstones whose time begins have it until `horizon`.
+    ///
+    /// # Errors
+    /// Records that were kept cannot be read: not to be seen.
+    pub(super) fn end_batch(&mut self, is_last: bool, horizon: i64) -> Result<()> {
+        let Some(batch) = self.batch.take() else { unreachable!("no batch is open") };
+        let mut header = batch.header;
+        let at = batch.start + PARTITION_BYTES;
+        if batch.kept == 0 {
+            self.block.buffer.truncate(at + RECORD_BATCH_HEADER_BYTES);
+            if !is_last {
+                self.block.buffer.truncate(batch.start);
+                return Ok(());
+            }
+            header.clear_records();
+        } else if batch.kept < header.records_count {
+            header.records_count = batch.kept;
+            header.max_timestamp = batch.max_timestamp;
+        }
+        let are_clean = batch.tombstones == batch.clean_tombstones;
+        if batch.tombstones > 0 && are_clean && header.delete_horizon().is_none() {
+            self.move_times(at + RECORD_BATCH_HEADER_BYTES, header.base_timestamp, horizon)?;
+            header.set_delete_horizon(horizon);
+        }
+        header.write(&mut self.block.buffer[at..]);
+        let block = &mut self.block;
+        block.parts.push((batch.slot, header.next_offset()));
+        block.last_position = self.segment.last_position;
+        block.timestamp = block.timestamp.max(header.max_timestamp);
+        Ok(())
+    }
+
+    /// The blocks from here on were not looked at.
+    pub(super) fn dirty_from_here(&mut self) {
+        self.seal();
+        self.dirty_from = Some(self.segment.end);
+    }
+
+    /// All of the old segments were given, the last of which stood for those up to
+    /// `last_sequence`, and for positions up to `last_position`.
+    pub(super) fn finish(&mut self, last_sequence: u64, last_position: u64) {
+        self.seal();
+        let segment = &mut self.segment;
+        (segment.last_sequence, segment.last_position) = (last_sequence, last_position);
+        segment.segment_bytes = segment.end;
+        segment.dirty_from = self.dirty_from.unwrap_or(segment.end);
+    }
+
+    /// Notes what was dropped from the old segments before.
+    pub(super) fn dropped_before(&mut self, position: u64) {
+        self.segment.dropped_position = self.segment.dropped_position.max(position);
+    }
+
+    /// The next write: where in the file, and what. None if less than a whole write is there;
+    /// with `all`, if there is nothing.
+    pub(super) fn take_write(&mut self, all: bool) -> Option<(u32, Vec<u8>)> {
+        let rest = &self.pending[self.handed..];
+        let whole = COMPACTION_IO_BYTES as usize;
+        if rest.is_empty() || (rest.len() < whole && !all) {
+            return None;
+        }
+        let data = rest[..rest.len().min(whole)].to_vec();
+        let at = self.segment.end - rest.len() as u32;
+        self.handed += data.len();
+        if self.handed == self.pending.len() {
+            self.pending.clear();
+            self.handed = 0;
+        }
+        Some((at, data))
+    }
+
+    /// The block with the header, which is to be written last.
+    pub(super) fn header(&self) -> Vec<u8> {
+        let Purpose { log_id, block_bytes, sequence, first_position } = self.purpose;
+        let segment = &self.segment;
+        assert_eq!(segment.segment_bytes, segment.end, "not finished");
+        let compacted = Compacted {
+            last_sequence: segment.last_sequence,
+            first_position,
+            last_position: segment.last_position,
+            dropped_position: segment.dropped_position,
+            dirty_from: segment.dirty_from,
+        };
+        let header = SegmentHeader {
+            block_bytes,
+            segment_bytes: segment.segment_bytes,
+            sequence,
+            log_id,
+            is_recycled: false,
+            compacted: Some(compacted),
+        };
+        let mut block = vec![0; block_bytes as usize];
+        header.write(&mut block);
+        block
+    }
+
+    /// The number of the segment, what is known of it, and where partitions have batches in it.
+    pub(super) fn into_parts(self) -> (u64, Segment, BTreeMap<usize, Vec<IndexEntry>>) {
+        (self.purpose.sequence, self.segment, self.index)
+    }
+
+    /// Completes the block, if there is anything in it.
+    fn seal(&mut self) {
+        let Purpose { log_id, block_bytes, sequence, .. } = self.purpose;
+        let block = &mut self.block;
+        if block.parts.is_empty() {
+            return;
+        }
+        let header = BlockHeader {
+            length: block.buffer.len() as u32,
+            log_id,
+            segment: sequence,
+            first_position: block.first_position,
+            operations: (block.last_position - block.first_position + 1) as u32,
+            batches: block.parts.len() as u32,
+        };
+        header.write(&mut block.buffer);
+        let padded = block.buffer.len().next_multiple_of(block_bytes as usize);
+        block.buffer.resize(padded, 0);
+        let (start, end) = (self.segment.end, self.segment.end + padded as u32);
+        for (slot, next_offset) in block.parts.drain(..) {
+            let entries = self.index.entry(slot).or_default();
+            IndexEntry { next_offset, start, end }.push_to(entries);
+        }
+        self.segment.time(block.timestamp);
+        self.segment.end = end;
+        self.pending.extend_from_slice(&block.buffer);
+        block.buffer.clear();
+    }
+
+    /// Writes the records from `from` on anew, with their times relative to another.
+    fn move_times(&mut self, from: usize, old: i64, new: i64) -> Result<()> {
+        self.spare.clear();
+        let mut rest = &self.block.buffer[from..];
+        while !rest.is_empty() {
+            let record = RawRecord::read(rest)?;
+            let delta = old.wrapping_add(record.timestamp_delta).wrapping_sub(new);
+            let out = &mut self.spare;
+            put_varint(out, (1 + varlong_len(delta) + record.rest.len()) as i32);
+            put_i8(out, record.attributes);
+            put_varlong(out, delta);
+            out.extend_from_slice(record.rest);
+            rest = &rest[record.bytes.len()..];
+        }
+        self.block.buffer.truncate(from);
+        self.block.buffer.extend_from_slice(&self.spare);
+        Ok(())
+    }
+}

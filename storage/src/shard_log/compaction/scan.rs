@@ -1,0 +1,223 @@
+//! Reads the blocks of a sealed segment, piece by piece: bytes in, records out. It can stop after
+//! each of them, for a block may hold more records than one turn has time for.
+
+use crate::layout::{BLOCK_HEADER_BYTES, Block, BlockHeader, PARTITION_BYTES};
+use crate::limits::COMPACTION_IO_BYTES;
+use crate::shard_log::segments::Segment;
+use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
+use muster_codec::record_batch::{Batch, BatchHeader, Compression};
+use muster_codec::wire::{DecodeError, Reader, Result};
+
+/// What comes next in a segment.
+#[derive(Debug)]
+pub(super) enum Item<'a> {
+    Block(BlockHeader),
+    Batch(i32, BatchHeader),
+    Record(RawRecord<'a>),
+    BatchEnd,
+    BlockEnd,
+    /// More is to be read: [`Scan::wanted`].
+    Read,
+    /// The segment has no further block.
+    End,
+}
+
+/// A record as far as compaction must know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RawRecord<'a> {
+    /// All of it, with the length before it.
+    pub(super) bytes: &'a [u8],
+    pub(super) timestamp_delta: i64,
+    pub(super) offset_delta: i32,
+    pub(super) key: Option<&'a [u8]>,
+    pub(super) is_tombstone: bool,
+    /// What stands before the time, and what follows it.
+    pub(super) attributes: i8,
+    pub(super) rest: &'a [u8],
+}
+
+impl<'a> RawRecord<'a> {
+    /// The record at the front of `bytes`.
+    ///
+    /// # Errors
+    /// Bytes that are not a record.
+    pub(super) fn read(bytes: &'a [u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes);
+        let len = length(&mut reader)?.ok_or(DecodeError::UnexpectedEnd)?;
+        let mut body = Reader::new(reader.take(len)?);
+        let attributes = body.i8()?;
+        let timestamp_delta = body.varlong()?;
+        let rest = body.rest();
+        let offset_delta = body.varint()?;
+        let key = length(&mut body)?.map(|len| body.take(len)).transpose()?;
+        let is_tombstone = body.varint()? < 0;
+        let bytes = &bytes[..bytes.len() - reader.remaining()];
+        Ok(Self { bytes, timestamp_delta, offset_delta, key, is_tombstone, attributes, rest })
+    }
+}
+
+/// A length as a varint; None if it is negative.
+fn length(reader: &mut Reader<'_>) -> Result<Option<usize>> {
+    Ok(usize::try_from(reader.varint()?).ok())
+}
+
+/// What is open while its parts are given out, by where it is in the buffer.
+#[derive(Debug)]
+struct OpenBlock {
+    /// Of the next batch.
+    next: usize,
+    end: usize,
+    padded_end: usize,
+    batch: Option<OpenBatch>,
+}
+
+#[derive(Debug)]
+struct OpenBatch {
+    /// Of the next record.
+    next: usize,
+    end: usize,
+    records_left: i32,
+}
+
+/// A segment that is being read.
+#[derive(Debug)]
+pub(super) struct Scan {
+    log_id: u64,
+    sequence: u64,
+    block_bytes: u32,
+    end: u32,
+    /// What was read and is not given out yet, and where in the file it ends.
+    buffer: Vec<u8>,
+    read_to: u32,
+    /// Where in the buffer the next block begins, or the one that is open.
+    at: usize,
+    open: Option<OpenBlock>,
+}
+
+impl Scan {
+    /// Begins with the block at `from`.
+    pub(super) fn new(log_id: u64, sequence: u64, segment: &Segment, from: u32) -> Self {
+        assert!(from.is_multiple_of(segment.block_bytes) && from <= segment.end);
+        Self {
+            log_id,
+            sequence,
+            block_bytes: segment.block_bytes,
+            end: segment.end,
+            buffer: Vec::new(),
+            read_to: from,
+            at: 0,
+            open: None,
+        }
+    }
+
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Where in the file the block begins that is open, or the next one.
+    pub(super) fn block_start(&self) -> u32 {
+        self.read_to - (self.buffer.len() - self.at) as u32
+    }
+
+    /// Where in the file the next block begins.
+    pub(super) fn block_end(&self) -> u32 {
+        let next = self.open.as_ref().map_or(self.at, |block| block.padded_end);
+        self.read_to - (self.buffer.len() - next) as u32
+    }
+
+    /// What is to be read next: offset and length.
+    pub(super) fn wanted(&self) -> (u32, u32) {
+        (self.read_to, COMPACTION_IO_BYTES.min(self.end - self.read_to))
+    }
+
+    /// Takes what was read.
+    ///
+    /// # Errors
+    /// The file has become shorter.
+    pub(super) fn took(&mut self, data: &[u8]) -> Result<()> {
+        let (_, len) = self.wanted();
+        if data.len() != len as usize {
+            return Err(DecodeError::UnexpectedEnd);
+        }
+        assert!(self.open.is_none(), "an open block is whole");
+        self.buffer.drain(..self.at);
+        self.at = 0;
+        self.buffer.extend_from_slice(data);
+        self.read_to += len;
+        Ok(())
+    }
+
+    /// The next item.
+    ///
+    /// # Errors
+    /// Bytes that are not what was written.
+    pub(super) fn next(&mut self) -> Result<Item<'_>> {
+        let Some(block) = &mut self.open else { return self.open_block() };
+        let Some(batch) = &mut block.batch else {
+            if block.next == block.end {
+                self.at = block.padded_end;
+                self.open = None;
+                return Ok(Item::BlockEnd);
+            }
+            return open_batch(block, &self.buffer);
+        };
+        if batch.records_left == 0 {
+            if batch.next != batch.end {
+                return Err(DecodeError::InvalidBatch("bytes after the last record"));
+            }
+            block.next = batch.end;
+            block.batch = None;
+            return Ok(Item::BatchEnd);
+        }
+        let record = RawRecord::read(&self.buffer[batch.next..batch.end])?;
+        batch.next += record.bytes.len();
+        batch.records_left -= 1;
+        Ok(Item::Record(record))
+    }
+
+    fn open_block(&mut self) -> Result<Item<'_>> {
+        let rest = &self.buffer[self.at..];
+        let left = rest.len() + (self.end - self.read_to) as usize;
+        if left == 0 {
+            return Ok(Item::End);
+        }
+        if rest.len() < BLOCK_HEADER_BYTES {
+            return Ok(Item::Read);
+        }
+        let padded = Block::claimed_len(rest)?.next_multiple_of(self.block_bytes as usize);
+        if padded > left {
+            return Err(DecodeError::InvalidBatch("a block that does not end"));
+        }
+        if padded > rest.len() {
+            return Ok(Item::Read);
+        }
+        let block = Block::read(rest)?;
+        if (block.header.log_id, block.header.segment) != (self.log_id, self.sequence) {
+            return Err(DecodeError::InvalidBatch("a block of another segment"));
+        }
+        self.open = Some(OpenBlock {
+            next: self.at + BLOCK_HEADER_BYTES,
+            end: self.at + block.header.length as usize,
+            padded_end: self.at + padded,
+            batch: None,
+        });
+        Ok(Item::Block(block.header))
+    }
+}
+
+fn open_batch<'a>(block: &mut OpenBlock, buffer: &[u8]) -> Result<Item<'a>> {
+    let mut reader = Reader::new(&buffer[block.next..block.end]);
+    let partition = reader.i32()?;
+    let batch = Batch::read(reader.rest())?;
+    let header = batch.header;
+    if header.compression() != Some(Compression::None) || header.records_count < 0 {
+        return Err(DecodeError::InvalidBatch("records that cannot be read"));
+    }
+    let at = block.next + PARTITION_BYTES;
+    block.batch = Some(OpenBatch {
+        next: at + RECORD_BATCH_HEADER_BYTES,
+        end: at + batch.bytes.len(),
+        records_left: header.records_count,
+    });
+    Ok(Item::Batch(partition, header))
+}

@@ -1,0 +1,156 @@
+//! The lights go out before and after every file operation of a log that is being compacted, with
+//! every part of a write on the disk or not: the state that replay makes is that of the full log.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Disk, compact, compacting_config, open, records, recover, settle, state};
+use muster_storage::{CompactionConfig, FileOp, LogConfig, Recovered, ShardLog};
+use std::collections::BTreeMap;
+
+const BLOCK: usize = 512;
+
+type State = BTreeMap<(i32, Vec<u8>), Vec<u8>>;
+
+/// A log at work, and what replay should make of it after each operation.
+struct World {
+    config: LogConfig,
+    log: ShardLog,
+    disk: Disk,
+    now: i64,
+    states: Vec<State>,
+    checks: usize,
+    rounds: u32,
+}
+
+impl World {
+    fn new(compaction: CompactionConfig) -> Self {
+        let config = LogConfig { compaction: Some(compaction), ..compacting_config() };
+        Self {
+            log: ShardLog::new(config.clone(), Recovered::default()),
+            config,
+            disk: Disk::default(),
+            now: 1_000,
+            states: vec![State::new()],
+            checks: 0,
+            rounds: 0,
+        }
+    }
+
+    /// Of one or two records: few keys, many sizes, every fifth a tombstone.
+    fn append(&mut self) {
+        self.rounds += 1;
+        let round = self.rounds as usize;
+        let partition = (round % 3) as i32 - 1;
+        let mut state = self.states.last().unwrap().clone();
+        let mut written = Vec::new();
+        for nth in 0..=round % 2 {
+            let key = format!("key {}", (round * 7 + nth * 3) % 11).into_bytes();
+            let value = vec![round as u8; (round * 379) % 1_500];
+            let value = (!(round + nth).is_multiple_of(5)).then_some(value);
+            match &value {
+                Some(value) => drop(state.insert((partition, key.clone()), value.clone())),
+                None => drop(state.remove(&(partition, key.clone()))),
+            }
+            written.push((key, value));
+        }
+        let written = written.iter().map(|(key, value)| (key.as_slice(), value.as_deref()));
+        self.log.append(partition, self.now, written).unwrap();
+        self.states.push(state);
+    }
+
+    /// One turn of the loop, with a look at every image that the disk may be left in.
+    fn turn(&mut self) {
+        let mut ops = Vec::new();
+        self.log.poll(self.now, &mut ops);
+        for op in ops {
+            self.check_images(&op);
+            if let Some(done) = self.disk.perform(op) {
+                self.log.done(done);
+            }
+        }
+        self.now += 1;
+    }
+
+    fn check_images(&mut self, op: &FileOp) {
+        let FileOp::Write { data, .. } = op else {
+            if !matches!(op, FileOp::Read { .. }) {
+                self.check(self.disk.clone());
+            }
+            return;
+        };
+        let blocks = data.len() / BLOCK;
+        // Zeros over what is not in use yet change little, however torn.
+        let is_zero = data.iter().all(|byte| *byte == 0);
+        let cuts = [0, 1, blocks / 2, blocks];
+        for cut in &cuts[..if is_zero { 1 } else { cuts.len() }] {
+            for keeps_beginning in [true, false] {
+                let mut disk = self.disk.clone();
+                disk.tear(op, BLOCK, |block| (block < *cut) == keeps_beginning);
+                self.check(disk);
+            }
+        }
+    }
+
+    fn check(&mut self, mut disk: Disk) {
+        self.checks += 1;
+        disk.crash();
+        let recovered = recover(&disk, &self.config.dir);
+        let (recovered, replayed) = recovered.unwrap_or_else(|error| panic!("{error}"));
+        let (position, progress) = (recovered.position(), self.log.progress());
+        assert!((progress.flushed()..=progress.accepted()).contains(&position), "{position}");
+        let expected = &self.states[position as usize];
+        assert!(state(&records(&replayed)) == *expected, "another state at {position}");
+        // What follows a crash is dear to try.
+        if self.checks.is_multiple_of(23) {
+            self.check_goes_on(disk, recovered, expected.clone());
+        }
+    }
+
+    /// After the crash the log goes on, compacts, and survives another.
+    fn check_goes_on(&self, mut disk: Disk, recovered: Recovered, mut expected: State) {
+        let ends: BTreeMap<i32, i64> = recovered.partitions().collect();
+        let mut log = ShardLog::new(self.config.clone(), recovered);
+        let mut now = self.now + 100;
+        for round in 0..40u8 {
+            log.append(0, now, [(&b"after"[..], Some(&[round; 1_000][..]))]).unwrap();
+            settle(&mut log, &mut disk, now);
+        }
+        compact(&mut log, &mut disk, &mut now);
+        disk.crash();
+        let (log, replayed) = open(&disk, self.config.clone());
+        expected.insert((0, b"after".to_vec()), vec![39; 1_000]);
+        assert!(state(&records(&replayed)) == expected, "another state after the crash");
+        let written = |partition| if partition == 0 { 40 } else { 0 };
+        for (partition, end) in ends {
+            assert_eq!(log.log_end_offset(partition), end + written(partition));
+        }
+    }
+}
+
+fn crash_at_every_operation(compaction: CompactionConfig, rounds: usize) {
+    let mut world = World::new(compaction);
+    for round in 0..rounds {
+        for _ in 0..round % 3 {
+            world.append();
+        }
+        world.turn();
+    }
+    println!("{} images", world.checks);
+    let files = world.disk.dir(&world.config.dir).len();
+    assert!(files < 14, "{files} files: it was compacted all the while");
+}
+
+#[test]
+fn a_compacted_log_survives_a_crash_at_every_operation() {
+    let rules = compacting_config().compaction.unwrap();
+    crash_at_every_operation(CompactionConfig { delete_retention_ms: 30, ..rules }, 260);
+}
+
+#[test]
+fn and_where_tombstones_go_at_once_and_passes_never_end() {
+    let rules = compacting_config().compaction.unwrap();
+    let rules = CompactionConfig { delete_retention_ms: 0, min_dirty_ratio: 0.0, ..rules };
+    crash_at_every_operation(rules, 160);
+}

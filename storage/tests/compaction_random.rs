@@ -1,0 +1,173 @@
+//! Random histories: what replay makes of the compacted log is what it makes of the full log.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Disk, compact, compacting_config, open, records, recover, settle, state};
+use muster_codec::record_batch::Batches;
+use muster_storage::{CompactionConfig, FileDone, FileToken, LogConfig, Recovered, ShardLog};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+#[derive(Debug, Clone)]
+enum Operation {
+    /// Records of one operation: keys, and lengths of values; no length is a tombstone.
+    Append { partition: i32, records: Vec<(u8, Option<usize>)> },
+    /// Milliseconds pass.
+    Wait(i64),
+    /// One turn; what it asks for is done.
+    Turn,
+    /// Passes until none is due.
+    Compact,
+    /// The process ends when all is flushed, wherever compaction is.
+    Crash { block_bytes: u32 },
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let value = prop_oneof![1 => Just(None), 4 => (0..1_200usize).prop_map(Some)];
+    let records = prop::collection::vec((0..12u8, value), 1..4);
+    prop_oneof![
+        30 => (-1..3, records).prop_map(|(partition, records)| {
+            Operation::Append { partition, records }
+        }),
+        20 => Just(Operation::Turn),
+        3 => (1..200i64).prop_map(Operation::Wait),
+        1 => Just(Operation::Compact),
+        1 => prop_oneof![4 => Just(512), 1 => Just(4096)]
+            .prop_map(|block_bytes| Operation::Crash { block_bytes }),
+    ]
+}
+
+/// A log that is compacted, and one with the same operations that is not.
+struct Twins {
+    config: LogConfig,
+    log: ShardLog,
+    disk: Disk,
+    full: ShardLog,
+    full_disk: Disk,
+    now: i64,
+}
+
+impl Twins {
+    fn new(compaction: CompactionConfig) -> Self {
+        let config = LogConfig { compaction: Some(compaction), ..compacting_config() };
+        let new = |config: &LogConfig| ShardLog::new(config.clone(), Recovered::default());
+        let full = LogConfig { compaction: None, ..config.clone() };
+        Self {
+            log: new(&config),
+            full: new(&full),
+            config,
+            disk: Disk::default(),
+            full_disk: Disk::default(),
+            now: 1_000,
+        }
+    }
+
+    fn run(&mut self, operation: &Operation) {
+        match operation {
+            Operation::Append { partition, records } => self.append(*partition, records),
+            Operation::Wait(ms) => self.now += ms,
+            Operation::Turn => {
+                self.now += 1;
+                let mut ops = Vec::new();
+                self.log.poll(self.now, &mut ops);
+                for done in self.disk.perform_all(ops) {
+                    self.log.done(done);
+                }
+            }
+            Operation::Compact => compact(&mut self.log, &mut self.disk, &mut self.now),
+            Operation::Crash { block_bytes } => self.crash(*block_bytes),
+        }
+    }
+
+    fn append(&mut self, partition: i32, written: &[(u8, Option<usize>)]) {
+        let of = |(key, len): &(u8, Option<usize>)| {
+            (vec![*key; 5], len.map(|len| vec![(len % 251) as u8; len]))
+        };
+        let written: Vec<_> = written.iter().map(of).collect();
+        let records = || written.iter().map(|(key, value)| (key.as_slice(), value.as_deref()));
+        if self.log.is_full() {
+            settle(&mut self.log, &mut self.disk, self.now);
+        }
+        self.log.append(partition, self.now, records()).unwrap();
+        self.full.append(partition, self.now, records()).unwrap();
+        settle(&mut self.full, &mut self.full_disk, self.now);
+    }
+
+    fn crash(&mut self, block_bytes: u32) {
+        settle(&mut self.log, &mut self.disk, self.now);
+        self.disk.crash();
+        self.config.block_bytes = block_bytes;
+        self.check();
+        self.log = open(&self.disk, self.config.clone()).0;
+    }
+
+    /// Both logs make the same state, and what is left of one stands in the other as it is.
+    fn check(&self) {
+        let (recovered, replayed) = recover(&self.disk, &self.config.dir).unwrap();
+        let (full_recovered, full_replayed) = recover(&self.full_disk, &self.config.dir).unwrap();
+        let (left, full) = (records(&replayed), records(&full_replayed));
+        assert_eq!(state(&left), state(&full));
+        left.iter().for_each(|(at, record)| assert_eq!(Some(record), full.get(at)));
+        assert_eq!(recovered.position(), full_recovered.position());
+        let ends = |recovered: &Recovered| recovered.partitions().collect::<Vec<_>>();
+        assert_eq!(ends(&recovered), ends(&full_recovered));
+    }
+
+    /// All that is left can be fetched, and nothing else.
+    fn check_fetch(&mut self) {
+        let (_, replayed) = recover(&self.disk, &self.config.dir).unwrap();
+        for partition in -1..3 {
+            let batches = replayed.iter().filter(|batch| batch.partition == partition);
+            let expected: BTreeMap<_, _> =
+                batches.map(|batch| (batch.base_offset, batch.bytes.clone())).collect();
+            assert_eq!(self.fetch(partition), expected);
+        }
+    }
+
+    fn fetch(&mut self, partition: i32) -> BTreeMap<i64, Vec<u8>> {
+        let (mut offset, mut found) = (0, BTreeMap::new());
+        while offset < self.log.high_watermark(partition) {
+            let (mut ops, token) = (Vec::new(), FileToken(0));
+            let plan = self.log.read_plan(partition, offset, 4_000, token, &mut ops).unwrap();
+            let done = self.disk.perform_all(ops);
+            self.log.end_read(&plan);
+            let [FileDone::Read { data, .. }] = done.as_slice() else { panic!("{done:?}") };
+            let mut bytes = Vec::new();
+            plan.extract(data, &mut bytes).unwrap();
+            for batch in Batches::new(&bytes) {
+                let batch = batch.unwrap();
+                offset = batch.header.next_offset();
+                found.insert(batch.header.base_offset, batch.bytes.to_vec());
+            }
+        }
+        found
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(80))]
+
+    #[test]
+    fn the_compacted_log_makes_the_state_of_the_full_log(
+        delete_retention_ms in prop_oneof![Just(0), Just(50), Just(100_000)],
+        min_dirty_ratio in prop_oneof![Just(0.0), Just(0.5)],
+        map_bytes in prop_oneof![Just(1), Just(1 << 20)],
+        operations in prop::collection::vec(operation(), 1..500),
+    ) {
+        let rules = compacting_config().compaction.unwrap();
+        let mut twins = Twins::new(CompactionConfig {
+            delete_retention_ms, min_dirty_ratio, map_bytes, ..rules
+        });
+        for operation in &operations {
+            twins.run(operation);
+        }
+        compact(&mut twins.log, &mut twins.disk, &mut twins.now);
+        twins.check();
+        twins.check_fetch();
+        twins.crash(512);
+        settle(&mut twins.log, &mut twins.disk, twins.now);
+        twins.check_fetch();
+    }
+}
