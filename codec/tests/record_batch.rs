@@ -280,3 +280,36 @@ proptest! {
         prop_assert_eq!(read, records);
     }
 }
+
+#[test]
+fn a_header_is_written_as_it_was_read() {
+    let batch = build(7, &[(5, b"a".to_vec(), None), (6, b"b".to_vec(), Some(b"1".to_vec()))]);
+    let header = BatchHeader::read(&batch).unwrap();
+    let mut written = batch.clone();
+    written[..RECORD_BATCH_HEADER_BYTES].fill(0xaa);
+    header.write(&mut written);
+    assert_eq!(written, batch);
+}
+
+#[test]
+fn a_delete_horizon_takes_the_place_of_the_base_timestamp() {
+    let batch = build(7, &[(5, b"a".to_vec(), None)]);
+    let mut header = BatchHeader::read(&batch).unwrap();
+    assert_eq!(header.delete_horizon(), None);
+    header.set_delete_horizon(90_000);
+    let mut written = batch.clone();
+    header.write(&mut written);
+    let read = validate(&written).unwrap();
+    assert_eq!((read.delete_horizon(), read.base_timestamp), (Some(90_000), 90_000));
+    assert_eq!((read.attributes, read.max_timestamp), (0x40, 5));
+
+    header.clear_records();
+    let mut empty = written[..RECORD_BATCH_HEADER_BYTES].to_vec();
+    header.write(&mut empty);
+    let batch = Batch::read(&empty).unwrap();
+    batch.validate().unwrap();
+    assert_eq!(batch.records().unwrap().count(), 0);
+    let BatchHeader { base_offset, attributes, base_timestamp, .. } = batch.header;
+    assert_eq!((base_offset, attributes, base_timestamp), (7, 0, -1));
+    assert_eq!(batch.header.next_offset(), 8, "the offsets stay");
+}

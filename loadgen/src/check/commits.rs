@@ -73,7 +73,7 @@ impl Commits {
         let (member, sent) = (event.member, event.at);
         for (partition, value) in offsets.iter() {
             let of = Source::Commit { member, id, epoch };
-            let write = Write { of, value: *value, sent, at: Time::MAX };
+            let write = Write { of, value: *value, sent, at: Time::MAX, followed_by: None };
             self.committed(*partition).register.write(write);
         }
         let (offsets, incarnation) = (offsets.clone(), facts.incarnation);
@@ -150,7 +150,7 @@ impl Commits {
     }
 
     pub(super) fn deleted(&mut self, sent: Time, at: Time) {
-        let write = Write { of: Source::Deletion, value: NO_OFFSET, sent, at };
+        let write = Write { of: Source::Deletion, value: NO_OFFSET, sent, at, followed_by: None };
         for committed in self.partitions.values_mut() {
             committed.register.write(write);
         }
@@ -273,6 +273,7 @@ impl Newest {
             value: self.offset,
             sent: self.sent,
             at: self.at,
+            followed_by: None,
         };
         let answered = EventKind::CommitAnswered { id: self.id, refused: Arc::from([]) };
         let group = facts.group.index;

@@ -6,8 +6,8 @@
 //! was sent, or never. A read may return what a write wrote unless
 //!
 //! - the write was sent after the read was answered, or
-//! - another write lies wholly between the two: sent after this one was answered, and answered
-//!   before the read was sent.
+//! - another write lies wholly between the two: sent after this one was answered (or by the same
+//!   member in that moment, as its next), and answered before the read was sent.
 //!
 //! That is linearizability of a register, read by read, and so holds for every honest coordinator.
 //! Nothing is known of offsets from before the run: as long as no write was answered before the read
@@ -28,6 +28,9 @@ pub(super) struct Write {
     pub(super) sent: Time,
     /// [`Time::MAX`] until it is answered.
     pub(super) at: Time,
+    /// The next commit of the same member that left after this one was answered: often in the same
+    /// moment, so that times alone do not tell which was first.
+    pub(super) followed_by: Option<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -64,6 +67,12 @@ impl Register {
     pub(super) fn write(&mut self, write: Write) {
         if self.writes.len() >= Self::KEPT {
             self.forget();
+        }
+        if let Source::Commit { member, id, .. } = write.of {
+            let own = self.writes.iter_mut().filter(|own| own.of.is_of(member));
+            own.filter(|own| own.at < Time::MAX).for_each(|own| {
+                own.followed_by.get_or_insert(id);
+            });
         }
         self.writes.push(write);
     }
@@ -106,7 +115,7 @@ impl Register {
         let done = self.writes.iter().filter(|write| write.at < sent);
         let last = done.max_by_key(|write| write.sent)?;
         let may_return =
-            |write: &Write| write.value == value && write.sent <= at && write.at >= last.sent;
+            |write: &Write| write.value == value && write.sent <= at && !write.is_before(last);
         (!self.writes.iter().any(may_return)).then_some(*last)
     }
 
@@ -128,12 +137,27 @@ impl Register {
 }
 
 impl Write {
+    /// Whether it was answered when the other one left.
+    fn is_before(&self, other: &Self) -> bool {
+        let follows = || match (self.of, other.of) {
+            (Source::Commit { member, .. }, Source::Commit { member: same, id, .. }) => {
+                member == same && self.followed_by == Some(id)
+            }
+            _ => false,
+        };
+        self.at < other.sent || (self.at == other.sent && follows())
+    }
+
     fn is_unanswered(&self) -> bool {
         matches!(self.of, Source::Unanswered { .. })
     }
 }
 
 impl Source {
+    fn is_of(self, by: MemberIndex) -> bool {
+        matches!(self, Self::Commit { member, .. } if member == by)
+    }
+
     fn is(self, by: MemberIndex, which: u32) -> bool {
         match self {
             Self::Commit { member, id, .. } | Self::Unanswered { member, id, .. } => {

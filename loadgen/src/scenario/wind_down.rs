@@ -18,9 +18,9 @@ const TOPICS_AT_ONCE: usize = 500;
 pub(super) struct WindDown {
     step: Step,
     began: Time,
-    /// Why not all was checked: members did not leave, offsets were not read back.
+    /// Why not all was checked: offsets were not read back.
     problem: Option<String>,
-    /// What is left behind, and why.
+    /// Who did not leave, what is left behind, and why.
     warnings: Vec<String>,
 }
 
@@ -120,7 +120,9 @@ impl WindDown {
         if !patient {
             let left: u32 = groups(stage).into_iter().map(|g| stage.roster.alive(g)).sum();
             let waited = LEAVING.as_secs();
-            self.went_wrong(format!("{left} members had not left after {waited} s"), stage);
+            let slow = format!("{left} members had not left after {waited} s");
+            stage.orders.notes.push(slow.clone());
+            self.warnings.push(slow);
         }
         patient
     }

@@ -303,6 +303,26 @@ fn a_read_returns_the_last_acknowledged_commit() {
     assert_eq!(read("60 obs read 15 : 0=-1"), NONE, "nothing was acknowledged yet");
 }
 
+/// In a closed loop the next commit leaves in the moment in which the last one was answered.
+#[test]
+fn a_commit_that_leaves_with_the_answer_to_the_last_one_follows_it() {
+    let manual = "manual session=0 rebalance=0 partitions=1
+        10 m0 commit 1 -1 : 0=5
+        20 m0 answered 1
+        20 m0 commit 2 -1 : 0=6
+        30 m0 answered 2";
+    assert_eq!(broken(&story(manual, "50 obs read 40 : 0=5")), ["commit-lost"]);
+    assert_eq!(broken(&story(manual, "50 obs read 40 : 0=6")), NONE);
+    let before_the_answer = "manual session=0 rebalance=0 partitions=1
+        10 m0 commit 1 -1 : 0=5
+        20 m0 commit 2 -1 : 0=6
+        20 m0 answered 1
+        30 m0 answered 2";
+    assert_eq!(broken(&story(before_the_answer, "50 obs read 40 : 0=5")), NONE);
+    let of_another = manual.replace("20 m0 commit 2", "20 m1 commit 2").replace("30 m0", "30 m1");
+    assert_eq!(broken(&story(&of_another, "50 obs read 40 : 0=5")), NONE);
+}
+
 #[test]
 fn a_commit_without_an_answer_may_or_may_not_be_read() {
     let manual = "manual session=0 rebalance=0 partitions=1

@@ -27,7 +27,7 @@ impl ConsumerGroup {
         let subscriptions = self.subscriptions_after(before, Some(after));
         let hash = turn.hashes.of_group(turn.topics, subscriptions.names());
         let mut epoch = self.epoch;
-        if bump || hash != self.metadata_hash {
+        if bump || hash != self.hash_meanwhile.unwrap_or(self.metadata_hash) {
             epoch = epoch.saturating_add(1);
             draft.push(records::group_epoch(&self.id, epoch, hash));
         }
@@ -40,15 +40,21 @@ impl ConsumerGroup {
         Outlook { epoch, subscription_type }
     }
 
-    /// Whether topics changed that the group subscribes to, so far as it is known. Of a member's new
-    /// expression Kafka takes note only once that is resolved, if no such topic changed before.
-    pub(super) fn has_changed_topics(&mut self, turn: &mut Turn<'_, '_>) -> bool {
-        let hash = turn.hashes.of_group(turn.topics, self.subscriptions.names());
-        let is_unchanged = self.checked_version.is_some() && hash == self.metadata_hash;
-        if is_unchanged {
+    /// A member exchanged its expression for one that is yet to be resolved. Whether topics changed
+    /// that the group subscribed to: of the exchange itself Kafka takes note only at the resolution.
+    pub(super) fn exchange(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        (before, after): (&Profile, &Profile),
+    ) -> bool {
+        let mut hash = |names: &Subscriptions| turn.hashes.of_group(turn.topics, names.names());
+        let is_changed = self.checked_version.is_none()
+            || hash(&self.subscriptions) != self.hash_meanwhile.unwrap_or(self.metadata_hash);
+        if !is_changed {
             self.checked_version = Some(turn.topics.version());
+            self.hash_meanwhile = Some(hash(&self.subscriptions_after(before, Some(after))));
         }
-        !is_unchanged
+        is_changed
     }
 
     /// What the group subscribes to when a member does no longer what it did `before`. The topics

@@ -184,8 +184,10 @@ impl ConsumerGroup {
         let bump =
             names_changed || regex == Change::Resolved || (regex == Change::Unresolved && !waits);
         let (mut epoch, mut subscription_type) = (self.epoch, self.subscription_type());
-        let is_outdated = self.is_outdated(turn.topics)
-            && (regex == Change::None || self.has_changed_topics(turn));
+        let is_outdated = match regex == Change::Unresolved && !bump {
+            true => self.exchange(turn, (&before.profile, &after.profile)),
+            false => self.is_outdated(turn.topics),
+        };
         if bump || is_outdated {
             let is_added = is_new && !self.has_instance(&after);
             let members = self.roster.len() + usize::from(is_added);

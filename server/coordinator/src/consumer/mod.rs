@@ -116,6 +116,9 @@ pub(crate) struct ConsumerGroup {
     subscription_type: Option<SubscriptionType>,
     /// The version of the topics of which the hash was last looked at; not durable.
     checked_version: Option<i64>,
+    /// The hash that the group would have as it is now. None if that is `metadata_hash`: it is
+    /// another while a member's new expression is yet to be resolved.
+    hash_meanwhile: Option<i64>,
 }
 
 impl ConsumerGroup {
@@ -140,6 +143,7 @@ impl ConsumerGroup {
             stable_at: BTreeMap::new(),
             subscription_type: None,
             checked_version: None,
+            hash_meanwhile: None,
         }
     }
 

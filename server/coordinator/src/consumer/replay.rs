@@ -59,6 +59,7 @@ impl ConsumerGroup {
     fn replay_epoch(&mut self, value: &ConsumerGroupMetadataValue) {
         self.epoch = value.epoch;
         self.metadata_hash = value.metadata_hash;
+        self.hash_meanwhile = None;
     }
 
     fn replay_target_epoch(&mut self, value: Option<&ConsumerGroupTargetAssignmentMetadataValue>) {

@@ -5,6 +5,7 @@
 mod action;
 mod classic;
 mod client;
+mod compacted;
 mod consumer;
 mod history;
 mod shard;
@@ -12,6 +13,7 @@ mod topics;
 mod witness;
 
 use action::{Plan, plans};
+use compacted::compactions;
 use history::History;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -39,6 +41,13 @@ proptest! {
         let durable = history.shard.durable();
         prop_assert_eq!(&durable, &history.shard.replayed(&history.shard.log), "the log");
         prop_assert_eq!(&durable, &history.shard.replayed(&durable), "compacted");
+    }
+
+    #[test]
+    fn a_compacted_log_gives_the_same_state(plan in plans(), compaction in compactions()) {
+        let shard = History::of(&plan).shard;
+        let left = compaction.of(&shard.log);
+        prop_assert_eq!(shard.replayed(&left), shard.replayed(&shard.log));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Where what Kafka does hangs on chance: on what comes first in a Java `HashMap`.
 
-use muster_codec::Uuid;
+use muster_codec::consumer_protocol::ConsumerProtocolAssignment;
+use muster_codec::{ApiKey, Bytes, Uuid};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -15,6 +16,10 @@ pub fn chance(op: &Value, kafka: &[Value], muster: &[Value]) -> Option<&'static 
     if op["op"] == "advance" && same_members_removed(kafka, muster) {
         return Some("equal-deadlines");
     }
+    let (kafka, muster) = (&in_one_order(kafka)[..], &in_one_order(muster)[..]);
+    if kafka == muster {
+        return Some("topic-order");
+    }
     let without_leader = but_for_the_leader(kafka);
     if without_leader.is_some() && without_leader == but_for_the_leader(muster) {
         return Some("leader");
@@ -28,6 +33,40 @@ pub fn chance(op: &Value, kafka: &[Value], muster: &[Value]) -> Option<&'static 
     let same_but_for_assignments = others(kafka) == others(muster);
     let may_have_no_topics = has_expression || has_no_names;
     (may_have_no_topics && same_but_for_assignments).then_some("newcomer-without-topics")
+}
+
+/// Whether two answers to SyncGroup give the same partitions, with the topics in another order.
+pub fn in_other_order(api: ApiKey, kafka: &Value, muster: &Value) -> bool {
+    let assignments = [kafka, muster].map(|answer| sorted_assignment(&answer["assignment"]));
+    api == ApiKey::SyncGroup
+        && kafka != muster
+        && kafka["errorCode"] == muster["errorCode"]
+        && assignments[0].is_some()
+        && assignments[0] == assignments[1]
+}
+
+/// The records with the topics of each assignment in order, and the members of a classic group too:
+/// they come ordered by their assignments.
+fn in_one_order(records: &[Value]) -> Vec<Value> {
+    let mut records = records.to_vec();
+    for record in &mut records {
+        let members = record.pointer_mut("/value/data/members").and_then(Value::as_array_mut);
+        let Some(members) = members else { continue };
+        for member in members.iter_mut() {
+            if let Some(sorted) = sorted_assignment(&member["assignment"]) {
+                member["assignment"] = Value::from(sorted);
+            }
+        }
+        members.sort_by_key(|member| member["memberId"].to_string());
+    }
+    records
+}
+
+fn sorted_assignment(bytes: &Value) -> Option<String> {
+    let bytes: Bytes<'static> = serde_json::from_value(bytes.clone()).ok()?;
+    let mut assignment = ConsumerProtocolAssignment::read(&bytes).ok()?;
+    assignment.assigned_partitions.sort_by(|a, b| a.topic.cmp(&b.topic));
+    Some(format!("{:?} {assignment:?}", bytes.get(..2)))
 }
 
 /// Whether the same members are removed, two or more, and nothing else is done.
@@ -49,7 +88,7 @@ fn but_for_the_leader(records: &[Value]) -> Option<Vec<Value>> {
     let was_consumer =
         |record: &Value| record["type"] == "CONSUMER_GROUP_METADATA" && record["value"].is_null();
     let is_converted = records.iter().any(was_consumer);
-    let leader = records.iter_mut().find_map(|record| record["value"]["data"].get_mut("leader"));
+    let leader = records.iter_mut().find_map(|record| record.pointer_mut("/value/data/leader"));
     leader.filter(|_| is_converted)?.take();
     Some(records)
 }

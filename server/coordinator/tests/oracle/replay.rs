@@ -13,6 +13,9 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// UNKNOWN_SERVER_ERROR
+const UNKNOWN: i64 = -1;
+
 /// NOT_COORDINATOR
 const MOVED: i64 = 16;
 
@@ -135,6 +138,7 @@ impl Replay {
         let mut muster = subject.apply(line, asked, &kafka)?;
         muster.narrow(&self.scope, &self.pending);
         self.lose_failed_append(line, &mut kafka, &mut muster, subject);
+        self.lose_unassignable(line, &mut kafka, &mut muster, subject);
         self.lose_misplaced(line, &mut kafka, &mut muster, subject);
         self.lose_fenced_late(line, &mut kafka, &mut muster, subject);
         if op == "reload" || op == "replay" {
@@ -195,6 +199,8 @@ impl Replay {
         let failed = muster.records.iter().filter(|(key, records)| written(key) < records.len());
         let lost: BTreeSet<String> = failed.map(|((_, group), _)| group.clone()).collect();
         self.append_fails = lost.is_empty() && kafka_records(line).next().is_none();
+        let unrecorded = self.scope.unrecorded().filter(|_| !lost.is_empty());
+        let lost: BTreeSet<String> = unrecorded.map(str::to_owned).chain(lost.clone()).collect();
         for group in &lost {
             self.report.argued.meet("failed-append");
             self.scope.lose(group, "failed-append");
@@ -206,6 +212,29 @@ impl Replay {
         self.drop_pending();
         kafka.narrow(&self.scope, &self.pending);
         muster.narrow(&self.scope, &self.pending);
+    }
+
+    /// A classic group that Kafka cannot make a consumer group of, and muster can.
+    fn lose_unassignable(
+        &mut self,
+        line: &Line,
+        kafka: &mut Outcome,
+        muster: &mut Outcome,
+        subject: &mut impl Subject,
+    ) {
+        let id = line.input["id"].as_str().unwrap_or_default();
+        let code = |outcome: &Outcome| Some(outcome.answers.get(id)?["errorCode"].clone());
+        let differs = code(kafka) == Some(json!(UNKNOWN)) && code(muster) == Some(json!(0));
+        let is_gone =
+            |record: &Value| record["type"] == "GROUP_METADATA" && record["value"].is_null();
+        let converts = muster.records.values().flatten().any(is_gone);
+        let group = line.input["body"]["groupId"].as_str().unwrap_or_default();
+        if differs && converts {
+            subject.muster().into_iter().for_each(|muster| muster.take_back(group));
+            self.lose("partition-gone", [group.to_owned()], subject);
+            kafka.narrow(&self.scope, &self.pending);
+            muster.narrow(&self.scope, &self.pending);
+        }
     }
 
     /// Groups whose partitions Kafka gave out by chance.
@@ -285,7 +314,8 @@ impl Replay {
         if op == Some("reload") {
             self.in_flight.clear();
         }
-        let metadata = |record: &&Value| record["type"] == "GROUP_METADATA";
+        let joins = line.input["api"] == "JoinGroup";
+        let metadata = |record: &&Value| joins || record["type"] == "GROUP_METADATA";
         let records = kafka_records(line).map(|(_, record)| record).filter(metadata);
         let groups = records.map(|record| group_of(record).to_owned());
         self.in_flight.extend(groups.filter(|_| self.held));
@@ -429,6 +459,9 @@ impl Replay {
         self.report.counts.answers += 1;
         match self.pending.remove(id) {
             Some(asked) if asked.answer_only => self.report.argued.meet("held-read"),
+            Some(asked) if placement::in_other_order(asked.api, kafka, muster) => {
+                self.report.argued.meet("topic-order");
+            }
             Some(asked) => same(&format!("{} {id}", asked.api.name()), kafka, muster)?,
             None => return Err(format!("request {id} is answered twice: {muster}")),
         }

@@ -58,6 +58,11 @@ impl Scope {
         makes && self.unrecorded.insert(group.to_owned())
     }
 
+    /// The groups that were made without a record, and that no reads show yet.
+    pub fn unrecorded(&self) -> impl Iterator<Item = &str> {
+        self.unrecorded.iter().map(String::as_str)
+    }
+
     /// A group leaves the comparison until the coordinator is loaded again, for an argued
     /// difference.
     pub fn lose(&mut self, group: &str, difference: &'static str) {

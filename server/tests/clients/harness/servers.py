@@ -78,11 +78,11 @@ class Spawned:
         deadline = time.monotonic() + START_SECONDS
         for port in self.ports():
             while not _accepts(port):
-                if self.process.poll() is not None:
-                    raise Failure(f"the server ended with status {self.process.returncode}")
+                self._check()
                 if time.monotonic() > deadline:
                     raise Failure(f"the server does not listen on port {port}")
                 time.sleep(0.05)
+        self._check()  # someone else may listen there
 
     def crash(self):
         """kill -9. The kernel may hold the listeners of an io_uring a moment longer than the
@@ -93,6 +93,10 @@ class Spawned:
             if time.monotonic() > deadline:
                 raise Failure("something still listens after kill -9")
             time.sleep(0.01)
+
+    def _check(self):
+        if self.process.poll() is not None:
+            raise Failure(f"the server ended with status {self.process.returncode}")
 
     def _place(self):
         controller = f"127.0.0.1:{self.port + 1}"

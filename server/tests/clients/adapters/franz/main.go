@@ -210,7 +210,7 @@ func (a *adapter) consume() {
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.Balancers(balancers[a.option]),
 		kgo.SessionTimeout(a.session),
-		kgo.HeartbeatInterval(500*time.Millisecond),
+		kgo.HeartbeatInterval(500 * time.Millisecond),
 		kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(report("assigned")),
@@ -263,7 +263,11 @@ func report(event string) func(context.Context, *kgo.Client, map[string][]int32)
 }
 
 func (a *adapter) client(options ...kgo.Opt) *kgo.Client {
-	client, err := kgo.NewClient(append(options, kgo.SeedBrokers(a.bootstrap))...)
+	logger := kgo.BasicLogger(os.Stderr, kgo.LogLevelInfo, func() string {
+		return time.Now().Format("15:04:05.000 ")
+	})
+	options = append(options, kgo.SeedBrokers(a.bootstrap), kgo.WithLogger(logger))
+	client, err := kgo.NewClient(options...)
 	check(err)
 	return client
 }

@@ -1,0 +1,33 @@
+//! What compaction of the log may leave of a history.
+
+use crate::shard::RecordBytes;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// How far a compaction came: the parts of the log, in 1/1000, in which only the newest record of
+/// each key was left, and in which tombstones were dropped after that.
+#[derive(Debug, Clone, Copy)]
+pub struct Compaction {
+    cleaned: usize,
+    dropped: usize,
+}
+
+pub fn compactions() -> impl Strategy<Value = Compaction> {
+    let part = || prop_oneof![1 => Just(1_000), 3 => 0..=1_000usize];
+    (part(), part()).prop_map(|(cleaned, dropped)| Compaction { cleaned, dropped })
+}
+
+impl Compaction {
+    /// What is left of a log.
+    pub fn of(self, log: &[RecordBytes]) -> Vec<RecordBytes> {
+        let cleaned = log.len() * self.cleaned / 1_000;
+        let dropped = cleaned * self.dropped / 1_000;
+        let keys = log[..cleaned].iter().map(|(key, _)| key);
+        let newest: BTreeMap<_, _> = keys.zip(0..).collect();
+        let survives = |at: usize, (key, value): &RecordBytes| {
+            at >= cleaned || (newest[key] == at && (value.is_some() || at >= dropped))
+        };
+        let kept = log.iter().enumerate().filter(|(at, record)| survives(*at, record));
+        kept.map(|(_, record)| record.clone()).collect()
+    }
+}
