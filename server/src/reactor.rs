@@ -57,15 +57,13 @@ pub enum ReactorError {
     Ring(std::io::Error),
     /// A file operation that must not fail did; what was being done, and why it failed.
     File(String),
-    /// The shard found that it is not what it should be.
-    Shard(String),
 }
 
 impl std::fmt::Display for ReactorError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Ring(error) => write!(f, "the io_uring is unusable: {error}"),
-            Self::File(what) | Self::Shard(what) => f.write_str(what),
+            Self::File(what) => f.write_str(what),
         }
     }
 }
@@ -245,7 +243,6 @@ impl Reactor {
             Command::File(op) => self.parts.files.perform(&mut self.parts.ring, op)?,
             Command::Mail { to, message } => self.parts.peers[to as usize].send(message),
             Command::Stopped => self.stopped = true,
-            Command::Failed { reason } => return Err(ReactorError::Shard(reason)),
         }
         Ok(())
     }

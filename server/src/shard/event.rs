@@ -53,8 +53,4 @@ pub enum Command {
     },
     /// All is durable and answered: the shard may end.
     Stopped,
-    /// The shard cannot go on: the process is to end, without sending or writing anything more.
-    Failed {
-        reason: String,
-    },
 }

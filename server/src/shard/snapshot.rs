@@ -14,7 +14,7 @@ use muster_storage::snapshot::{
 use muster_storage::{FileDone, FileId, FileOp, FileToken, SegmentWalk};
 use std::path::PathBuf;
 use std::sync::Arc;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 /// The file of a snapshot that is being written, and the token of its writes.
 const FILE: FileId = FileId((1 << 16) - 1);
@@ -88,6 +88,11 @@ impl Snapshots {
         self.writer.owns(token)
     }
 
+    /// Whether the shard must not go on.
+    pub(crate) fn is_failed(&self) -> bool {
+        self.is_failed
+    }
+
     fn is_due(&self, written: u64) -> bool {
         let growth = GROWTH_BYTES_MIN.max(self.file_bytes / 2);
         self.writer.is_idle() && self.behind + (written - self.began_at) >= growth
@@ -149,8 +154,8 @@ impl Shard {
             && self.groups.log.is_at_block_end()
     }
 
-    /// Ends the process if groups turned out to be other than they should be: nothing of this turn
-    /// is written to the log or answered. The next start replays the log.
+    /// Whether groups turned out to be other than they should be: nothing of this turn is written to
+    /// the log or answered, and the next turn is the last. The next start replays the log.
     pub(crate) fn has_failed(&mut self) -> bool {
         let damage = self.groups.coordinator.damage().map(ToString::to_string);
         if let Some(damage) = damage {
@@ -177,12 +182,12 @@ impl Shard {
         if std::mem::replace(&mut self.snapshots.is_failed, true) {
             return;
         }
+        error!("shard {}: {reason}", self.number);
         if self.snapshots.is_there {
             let dir = &self.snapshots.dir;
             let (from, to) = (dir.join(SNAPSHOT_FILE_NAME), dir.join(SNAPSHOT_DAMAGED_FILE_NAME));
             self.commands.push(Command::File(FileOp::Rename { from, to }));
         }
-        self.commands.push(Command::Failed { reason });
     }
 
     fn begin_snapshot(&mut self, written: u64, ops: &mut Vec<FileOp>) {

@@ -18,6 +18,9 @@ impl Shard {
     /// Handles one event. `now` never goes back.
     pub fn step(&mut self, now: i64, event: Event<'_>, commands: &mut Vec<Command>) {
         self.now = now;
+        if self.snapshots.is_failed() {
+            return;
+        }
         match event {
             Event::Opened { connection, host } => self.opened(connection, host),
             Event::Received { connection, data } => self.received(connection, data),
@@ -33,12 +36,14 @@ impl Shard {
     /// the latest.
     pub fn end_turn(&mut self, now: i64, commands: &mut Vec<Command>) -> Option<i64> {
         self.now = now;
+        assert!(!self.snapshots.is_failed(), "the groups of the shard are not what they should be");
         self.expire();
         self.resume_stalled();
         self.audit();
         if self.has_failed() {
+            self.sendable.clear();
             commands.append(&mut self.commands);
-            return None;
+            return Some(now);
         }
         self.groups.poll(now, &mut self.commands);
         self.snapshot_turn();
