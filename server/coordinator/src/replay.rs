@@ -117,7 +117,14 @@ fn remove_consumer(timers: &mut Timers, entry: &mut Entry) {
 }
 
 fn durable_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
-    let mut records = group_records(entry);
+    let mut records = match &entry.group {
+        Some(Group::Consumer(group)) => {
+            let mut records = Vec::new();
+            group.durable_records(&mut records);
+            records
+        }
+        _ => group_records(entry),
+    };
     records.extend(entry.offsets.iter().map(|(topic, partition, committed)| {
         let key = OffsetCommitKey {
             group: Str::Borrowed(&entry.id),
@@ -129,14 +136,15 @@ fn durable_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
     records
 }
 
-/// The records that make the group, without its offsets.
+/// The records that make the group as it is, members in the order in which they came, without its
+/// offsets.
 pub(crate) fn group_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
     let mut records = Vec::new();
     match &entry.group {
         Some(Group::Classic(group)) => {
             records.extend(group.hard().map(|hard| hard.to_record(&entry.id)));
         }
-        Some(Group::Consumer(group)) => group.durable_records(&mut records),
+        Some(Group::Consumer(group)) => group.records_by_age(&mut records),
         None => {}
     }
     records

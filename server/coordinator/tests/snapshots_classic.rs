@@ -509,13 +509,6 @@ fn stranger(group: usize, member_id: &str) -> Known {
     Known { group, member_id: member_id.to_owned(), instance: None, generation: -1 }
 }
 
-fn replayed(log: &[RecordBytes]) -> Coordinator {
-    let mut coordinator = Coordinator::new(config());
-    log.iter().for_each(|record| coordinator.replay(&read(record), 1));
-    coordinator.loaded(0);
-    coordinator
-}
-
 fn bytes(records: &[GroupRecord<'_>]) -> Vec<RecordBytes> {
     let bytes = records.iter().map(|record| {
         let (mut key, mut value) = (Vec::new(), Vec::new());
