@@ -43,8 +43,8 @@ def head(result: dict) -> str:
 write of 4 KiB with fdatasync takes {machine["flush_us_p50"]} us (median); load average before the \
 run {machine["load_average"]}.
 - Versions: {versions}.
-- Server on core {SERVER_CORE} alone, muster-load on core {CLIENT_CORE}, all checks on: a broken \
-word of a coordinator would have ended the run.
+- Server on core {SERVER_CORE} alone, muster-load on core {CLIENT_CORE}, all checks on: a cell \
+in which a coordinator broke its word would be told as failed.
 - {options["rounds"]} round(s), all servers in each, every server started anew (Kafka: then \
 {options["kafka_warmup"]} s of each workload for its compiler). Each cell is the median of the \
 rounds, with (lowest to highest).
@@ -84,6 +84,8 @@ def ratio_table(result: dict, workload: Workload) -> str:
     ]
     for size in workload.sizes:
         for ours, theirs in pairs:
+            if not select(result, workload, ours, size):
+                continue
             columns = [ratio(result, workload, size, ours, theirs, m.key) for m in metrics]
             name = f"{TITLES[ours]} / {TITLES[theirs]}"
             rows.append(f"| {size} | {name} | {' | '.join(columns)} |")

@@ -352,7 +352,8 @@ impl ShardLog {
     }
 
     fn linger_deadline(&self) -> Option<i64> {
-        if self.in_flight.is_some() || self.config.linger_ms <= 0 {
+        let waits_for_disk = self.in_flight.is_some() || self.gather.first_sealed().is_some();
+        if waits_for_disk || self.config.linger_ms <= 0 {
             return None;
         }
         Some(self.gather.opened_at()?.saturating_add(i64::from(self.config.linger_ms)))

@@ -1,4 +1,5 @@
-//! Where what Kafka does hangs on chance: on what comes first in a Java `HashMap`.
+//! Where what Kafka does hangs on chance, mostly on what comes first in a Java `HashMap`; or where it
+//! says the same in other words.
 
 use muster_codec::consumer_protocol::ConsumerProtocolAssignment;
 use muster_codec::{ApiKey, Bytes, Uuid};
@@ -8,13 +9,16 @@ use std::collections::BTreeSet;
 /// How many buckets a `HashMap` has that was not told how large it will be.
 const BUCKETS: u32 = 16;
 
-/// What decides of an operation's records, if that is why muster's are others.
+/// The argued difference between the records of an operation, if it is one of these.
 pub fn chance(op: &Value, kafka: &[Value], muster: &[Value]) -> Option<&'static str> {
     if share_a_bucket(kafka) {
         return Some("placement");
     }
     if op["op"] == "advance" && same_members_removed(kafka, muster) {
         return Some("equal-deadlines");
+    }
+    if without_repeated(kafka) == without_repeated(muster) {
+        return Some("repeated-record");
     }
     let (kafka, muster) = (&in_one_order(kafka)[..], &in_one_order(muster)[..]);
     if kafka == muster {
@@ -80,6 +84,12 @@ fn same_members_removed(kafka: &[Value], muster: &[Value]) -> bool {
         record["type"] == "CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT" && record["value"].is_null()
     };
     kafka.iter().filter(removed).count() >= 2 && keys(kafka) == keys(muster)
+}
+
+/// The records but for those that say what one before said.
+fn without_repeated(records: &[Value]) -> Vec<&Value> {
+    let is_new = |(i, record): &(usize, &Value)| !records[..*i].contains(record);
+    records.iter().enumerate().filter(is_new).map(|(_, record)| record).collect()
 }
 
 /// The records, if one makes a consumer group classic: without the leader that it names.
