@@ -6,6 +6,8 @@ mod support;
 
 use muster_codec::Response;
 use muster_codec::messages::*;
+use muster_storage::layout::SegmentHeader;
+use muster_storage::snapshot::Snapshot;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +21,7 @@ const GROUPS: usize = 40;
 const METADATA_BYTES: usize = 4096;
 
 /// Enough for one snapshot at least.
-const ROUNDS: i64 = 6;
+const ROUNDS: i64 = 2;
 
 #[test]
 fn a_start_with_a_snapshot_is_a_start_without() {
@@ -99,9 +101,69 @@ fn a_damaged_group_ends_the_process_and_the_next_start_reads_the_log() {
     assert_eq!(everything(&server), before);
 }
 
+#[test]
+fn a_snapshot_that_is_cut_short_under_the_server_ends_it_and_the_next_start_reads_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = covered(filled(directory.path()), directory.path());
+    let before = everything(&server);
+    server.kill();
+    server = server.restart();
+    server.says("40 of 40 groups in the cold");
+    let path = snapshot(directory.path());
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1 << 20).unwrap();
+    let ended = (0..GROUPS).find(|number| fetch(&mut server.client(0), *number).is_none());
+    assert!(ended.is_some(), "nothing that is gone was looked at");
+    assert_eq!(server.wait().code(), Some(1));
+    assert!(!path.exists() && path.with_extension("damaged").exists());
+    server = server.restart();
+    assert_eq!(everything(&server), before);
+}
+
+#[test]
+fn a_snapshot_is_not_used_once_the_log_has_forgotten_what_was_deleted_since() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, path) = (directory.path(), snapshot(directory.path()));
+    let rules = ["log.cleaner.delete.retention.ms=0", "log.cleaner.min.cleanable.ratio=0"];
+    let mut server = filled_by(data, &rules);
+    let old = fs::read(&path).unwrap();
+    let from = Snapshot::open(&old).unwrap().header.from;
+    delete_group(&server, 8);
+    let metadata = "m".repeat(METADATA_BYTES);
+    for round in ROUNDS + 1.. {
+        assert!(round < 100, "the deletion is never forgotten");
+        (0..4).for_each(|number| commit(&mut server.client(0), number, round, &metadata));
+        let is_outdated = dropped_position(data) > from;
+        let newest = Snapshot::open(&fs::read(&path).unwrap()).unwrap().header.from;
+        // A new one takes the place of one that is outdated, however little was written since.
+        if is_outdated && newest >= dropped_position(data) {
+            break;
+        }
+    }
+    let before = everything(&server);
+    server.kill();
+    fs::write(&path, old).unwrap();
+    server = server.restart();
+    server.says("the log no longer tells what was deleted since");
+    assert_eq!(everything(&server), before);
+    assert_eq!(before[8][0], -1);
+}
+
+/// The highest position of a deletion that compaction dropped.
+fn dropped_position(data: &Path) -> u64 {
+    let files = fs::read_dir(data.join("shards-1").join("0")).unwrap();
+    let bytes = files.filter_map(|file| fs::read(file.unwrap().path()).ok());
+    let header =
+        |bytes: Vec<u8>| Some(SegmentHeader::read(&bytes).ok()?.0.compacted?.dropped_position);
+    bytes.filter_map(header).max().unwrap_or(0)
+}
+
 /// A server with so many commits that it has made a snapshot.
 fn filled(data: &Path) -> Server {
-    let server = Server::start(data, 1, &[]);
+    filled_by(data, &[])
+}
+
+fn filled_by(data: &Path, configs: &[&str]) -> Server {
+    let server = Server::start(data, 1, configs);
     create_topic(&server, TOPIC, PARTITIONS);
     let (mut client, metadata) = (server.client(0), "m".repeat(METADATA_BYTES));
     for round in 1..=ROUNDS {

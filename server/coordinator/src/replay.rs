@@ -15,9 +15,9 @@ impl Coordinator {
     pub fn replay(&mut self, record: &GroupRecord<'_>, position: u64) {
         self.written_at = position;
         let group_id = record.group_id();
-        match record {
-            GroupRecord::OffsetCommit(..) => self.touch_offsets(group_id),
-            _ => self.touch(group_id),
+        match matches!(record, GroupRecord::OffsetCommit(..)) {
+            true => self.touch_offsets(group_id),
+            false => self.touch(group_id),
         }
         let entry = match (self.groups.get_mut(group_id), record.is_tombstone()) {
             (Some(entry), _) => entry,

@@ -16,7 +16,9 @@ use muster_coordinator::{Coordinator, Ids, SnapshotBytes};
 use muster_storage::layout::CLUSTER_PARTITION;
 use muster_storage::limits::{BLOCK_BYTES_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use muster_storage::shard_log::recovery::segment_files;
-use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, Snapshot, SnapshotHeader, SnapshotRefusal};
+use muster_storage::snapshot::{
+    SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, Snapshot, SnapshotHeader, SnapshotRefusal,
+};
 use muster_storage::{
     Corruption, FileId, FileOp, KnownSegments, LogConfig, PartitionError, Recovered,
     RecoveredBatch, Recovery, ShardLog,
@@ -85,8 +87,8 @@ pub struct Loaded {
     recovered: Recovered,
     /// Of shard 0 only.
     image: Option<Arc<ClusterImage>>,
-    /// What the snapshot takes that it began with; 0 if there was none.
-    snapshot_bytes: u64,
+    /// The snapshot that it began with, if there was one.
+    snapshot: Option<SnapshotHeader>,
     /// How much of the log came behind it.
     replayed_bytes: u64,
 }
@@ -132,7 +134,7 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
         coordinator,
         recovered,
         image: (number == 0).then(|| Arc::new(image)),
-        snapshot_bytes: start.snapshot.map_or(0, |header| header.file_bytes),
+        snapshot: start.snapshot,
         replayed_bytes: start.replayed_bytes,
     })
 }
@@ -220,7 +222,9 @@ impl Start {
 /// What a snapshot has, if there is one.
 fn open_snapshot(directory: &Path, common: &Common) -> Result<Option<Start>, Unusable> {
     let unusable = |why: &dyn fmt::Display| Unusable::Snapshot(why.to_string());
-    let file = match MappedFile::open(&directory.join(SNAPSHOT_FILE_NAME)) {
+    let path = |name| directory.join(name);
+    let (path, aside) = (path(SNAPSHOT_FILE_NAME), path(SNAPSHOT_DAMAGED_FILE_NAME));
+    let file = match MappedFile::open(&path, &aside) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(|error| unusable(&error))?,
     };
@@ -335,7 +339,7 @@ impl Loaded {
             partitions,
             controller: self.image.map(Controller::new),
             producer_ids: ProducerIds::default(),
-            snapshots: Snapshots::new(directory, self.snapshot_bytes, self.replayed_bytes, now),
+            snapshots: Snapshots::new(directory, &config, self.snapshot, self.replayed_bytes, now),
             common: self.common,
             image,
             ids,

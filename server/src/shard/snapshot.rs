@@ -23,10 +23,6 @@ const TOKEN: FileToken = FileToken(3 << 56);
 /// How much of the file one slice makes: some 100 microseconds' worth.
 const SLICE_BYTES: usize = 64 << 10;
 
-/// A snapshot is due when the log grew by this much, and by half of the last snapshot: it costs at
-/// most twice what the log does, and a start never reads much more of the log than of it.
-const GROWTH_BYTES_MIN: u64 = 64 << 20;
-
 /// A group is compared with what its records make of it this often.
 const AUDIT_INTERVAL_MS: i64 = 1_000;
 
@@ -35,6 +31,8 @@ const AUDIT_INTERVAL_MS: i64 = 1_000;
 pub(crate) struct Snapshots {
     dir: PathBuf,
     writer: SnapshotWriter,
+    /// By how much the log grows at least before there is another.
+    growth_bytes_min: u64,
     job: Option<Job>,
     /// How much was written to the log when the last one began.
     began_at: u64,
@@ -44,6 +42,8 @@ pub(crate) struct Snapshots {
     file_bytes: u64,
     /// Whether there is a file that a start would read.
     is_there: bool,
+    /// What the last one stands for; a log that has dropped deletions behind it cannot follow it.
+    from: u64,
     audited: Option<Arc<str>>,
     next_audit: i64,
     is_failed: bool,
@@ -67,17 +67,26 @@ enum Stage {
 
 impl Snapshots {
     /// `behind` is how many bytes of the log came after the snapshot that the shard started from,
-    /// which takes `file_bytes`; 0 if there is none.
-    pub(crate) fn new(dir: PathBuf, file_bytes: u64, behind: u64, now: i64) -> Self {
+    /// if it did.
+    pub(crate) fn new(
+        dir: PathBuf,
+        config: &Config,
+        snapshot: Option<SnapshotHeader>,
+        behind: u64,
+        now: i64,
+    ) -> Self {
+        let growth = config.metadata_log_max_record_bytes_between_snapshots;
         let writer = WriterConfig { dir: dir.clone(), file: FILE, token: TOKEN };
         Self {
             dir,
             writer: SnapshotWriter::new(writer),
+            growth_bytes_min: growth.unsigned_abs(),
             job: None,
             began_at: 0,
             behind,
-            file_bytes,
-            is_there: file_bytes > 0,
+            file_bytes: snapshot.map_or(0, |header| header.file_bytes),
+            is_there: snapshot.is_some(),
+            from: snapshot.map_or(0, |header| header.from),
             audited: None,
             next_audit: now.saturating_add(AUDIT_INTERVAL_MS),
             is_failed: false,
@@ -93,9 +102,14 @@ impl Snapshots {
         self.is_failed
     }
 
-    fn is_due(&self, written: u64) -> bool {
-        let growth = GROWTH_BYTES_MIN.max(self.file_bytes / 2);
-        self.writer.is_idle() && self.behind + (written - self.began_at) >= growth
+    /// A snapshot is due when the log grew by so much, and by half of the last snapshot: it costs at
+    /// most twice what the log does, and a start never reads much more of the log than of it. And
+    /// when the last one has become of no use, because compaction dropped a deletion behind it.
+    fn is_due(&self, written: u64, dropped_position: u64) -> bool {
+        let growth = self.growth_bytes_min.max(self.file_bytes / 2);
+        let has_grown = self.behind + (written - self.began_at) >= growth;
+        let is_outdated = self.is_there && dropped_position > self.from;
+        self.writer.is_idle() && (has_grown || is_outdated)
     }
 
     fn tell(&mut self, news: SnapshotNews) {
@@ -134,7 +148,7 @@ impl Shard {
         let mut ops = Vec::new();
         let written = self.groups.log.written_bytes();
         if self.groups.log.is_at_block_end() {
-            if self.snapshots.is_due(written) {
+            if self.snapshots.is_due(written, self.groups.log.dropped_position()) {
                 self.begin_snapshot(written, &mut ops);
             }
             if self.snapshots.job.is_some() && self.snapshots.writer.has_room() {
@@ -193,7 +207,7 @@ impl Shard {
     fn begin_snapshot(&mut self, written: u64, ops: &mut Vec<FileOp>) {
         let from = self.groups.log.progress().accepted();
         let snapshots = &mut self.snapshots;
-        (snapshots.began_at, snapshots.behind) = (written, 0);
+        (snapshots.began_at, snapshots.behind, snapshots.from) = (written, 0, from);
         snapshots.writer.begin(ops);
         let header = SnapshotHeader {
             log_id: self.groups.log.log_id(),

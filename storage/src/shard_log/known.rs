@@ -6,9 +6,9 @@
 
 use super::ShardLog;
 use super::partitions::{IndexEntry, Partitions};
-use super::recovery::{Case, Recovery, is_known};
+use super::recovery::{Case, Recovery};
 use super::segments::Segment;
-use crate::layout::{Compacted, SegmentHeader};
+use crate::layout::{Compacted, SegmentHeader, is_known};
 use crate::snapshot::Part;
 use muster_codec::wire::{DecodeError, Reader, Result};
 use std::collections::BTreeMap;
@@ -65,7 +65,7 @@ fn write(sequence: u64, segment: &Segment, before: u64, out: &mut Vec<u8>) {
         last_sequence,
         block_bytes,
         segment_bytes,
-        is_compacted,
+        pass,
         end,
         dirty_from,
         last_position,
@@ -73,13 +73,13 @@ fn write(sequence: u64, segment: &Segment, before: u64, out: &mut Vec<u8>) {
         max_timestamp,
         dropped_position,
     } = *segment;
-    for number in [sequence, last_sequence, before, last_position, dropped_position] {
+    for number in [sequence, last_sequence, before, last_position, dropped_position, pass] {
         out.extend(number.to_be_bytes());
     }
     for time in [first_timestamp, max_timestamp] {
         out.extend(time.to_be_bytes());
     }
-    for number in [block_bytes, segment_bytes, end, dirty_from, u32::from(is_compacted)] {
+    for number in [block_bytes, segment_bytes, end, dirty_from] {
         out.extend(number.to_be_bytes());
     }
 }
@@ -157,16 +157,16 @@ fn read_segment(len: usize, reader: &mut Reader<'_>) -> Result<(u64, Known)> {
     let mut number = || reader.array().map(u64::from_be_bytes);
     let sequence = number()?;
     let (last_sequence, before, last_position) = (number()?, number()?, number()?);
-    let dropped_position = number()?;
+    let (dropped_position, pass) = (number()?, number()?);
     let (first_timestamp, max_timestamp) = (number()? as i64, number()? as i64);
     let mut number = || reader.array().map(u32::from_be_bytes);
     let (block_bytes, segment_bytes, end) = (number()?, number()?, number()?);
-    let (dirty_from, is_compacted) = (number()?, number()? != 0);
+    let dirty_from = number()?;
     let segment = Segment {
         last_sequence,
         block_bytes,
         segment_bytes,
-        is_compacted,
+        pass,
         end,
         dirty_from,
         last_position,
@@ -195,13 +195,14 @@ fn read_entry(bytes: &[u8; ENTRY_BYTES]) -> IndexEntry {
 impl Known {
     /// Whether the header says of the segment what it said when the snapshot was made.
     fn is_of(&self, sequence: u64, header: &SegmentHeader) -> bool {
-        let Segment { last_sequence, block_bytes, segment_bytes, is_compacted, .. } = self.segment;
-        let compacted = is_compacted.then_some(Compacted {
+        let Segment { last_sequence, block_bytes, segment_bytes, pass, .. } = self.segment;
+        let compacted = self.segment.is_compacted().then_some(Compacted {
             last_sequence,
             first_position: self.before + 1,
             last_position: self.segment.last_position,
             dropped_position: self.segment.dropped_position,
             dirty_from: self.segment.dirty_from,
+            pass,
         });
         header.sequence == sequence
             && (header.block_bytes, header.segment_bytes) == (block_bytes, segment_bytes)
@@ -241,7 +242,7 @@ impl Recovery {
         self.found.log_id = Some(header.log_id);
         self.found.position = segment.last_position;
         self.found.segments.insert(sequence, segment);
-        let case = if segment.is_compacted { Case::N } else { Case::A };
+        let case = if segment.is_compacted() { Case::N } else { Case::A };
         self.end_at(&header, segment.end as usize, segment.end as usize, case);
         true
     }

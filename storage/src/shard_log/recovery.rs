@@ -8,10 +8,7 @@
 use super::known::KnownSegments;
 use super::partitions::{IndexEntry, Partitions};
 use super::segments::Segment;
-use crate::layout::{
-    Block, BlockHeader, COMPACTED_VERSION, Compacted, FORMAT_VERSION, SEGMENT_HEADER_BYTES,
-    SegmentHeader,
-};
+use crate::layout::{Block, BlockHeader, Compacted, SEGMENT_HEADER_BYTES, SegmentHeader, is_known};
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 use muster_codec::record_batch::Batch;
 use std::collections::BTreeMap;
@@ -292,6 +289,7 @@ impl Recovery {
         if last_sequence < sequence
             || last_position < first_position - 1
             || last_position == u64::MAX
+            || compacted.pass == 0
             || !dirty.contains(&dirty_from)
         {
             return refuse(Case::Q, 0, "its header says what cannot be");
@@ -320,7 +318,7 @@ impl Recovery {
         self.end_at(header, at, at, Case::N);
         let segment = self.segment_mut(sequence);
         (segment.last_sequence, segment.last_position) = (last_sequence, last_position);
-        (segment.is_compacted, segment.dirty_from) = (true, dirty_from);
+        (segment.pass, segment.dirty_from) = (compacted.pass, dirty_from);
         segment.dropped_position = compacted.dropped_position;
         Ok(())
     }
@@ -415,10 +413,6 @@ impl Recovery {
         let found = self.found.segments.get_mut(&sequence);
         found.unwrap_or_else(|| unreachable!("segment {sequence} is being read"))
     }
-}
-
-pub(super) fn is_known(version: u16) -> bool {
-    (FORMAT_VERSION..=COMPACTED_VERSION).contains(&version)
 }
 
 /// Where what is cut at `at` ends. In a file that had a life before, it is left: blocks of that

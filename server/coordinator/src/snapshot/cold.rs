@@ -298,7 +298,7 @@ impl Left {
 /// That many bits that are set.
 fn full(count: usize) -> Vec<u64> {
     let mut words = vec![u64::MAX; count / 64];
-    if count % 64 > 0 {
+    if !count.is_multiple_of(64) {
         words.push(u64::MAX >> (64 - count % 64));
     }
     words
