@@ -117,7 +117,6 @@ impl<M> Roster<M> {
     /// Puts a member into its seat; gives the one that it replaces.
     pub(crate) fn put(&mut self, number: u32, member: M) -> Option<M> {
         let seat = self.seats.get_mut(number as usize)?.as_deref_mut()?;
-        seat.returns = false;
         let before = seat.member.replace(member);
         if before.is_none() {
             self.members += 1;
@@ -126,6 +125,7 @@ impl<M> Roster<M> {
         if seat.inserted == 0 {
             self.inserted += 1;
             seat.inserted = self.inserted;
+            seat.returns = false;
         }
         before
     }
