@@ -6,12 +6,14 @@
 
 mod compaction;
 mod gather;
+mod known;
 mod partitions;
 mod read;
 pub mod recovery;
 mod segments;
 
 pub use compaction::{ASIDE_FILE_NAME, CompactionConfig, CompactionNews};
+pub use known::{KnownSegments, SegmentWalk};
 pub use read::ReadPlan;
 pub use recovery::{Corruption, Recovered, RecoveredBatch, Recovery};
 
@@ -298,6 +300,16 @@ impl ShardLog {
     /// partitions are not known.
     pub fn is_recovered(&self) -> bool {
         self.segments.is_tail_synced()
+    }
+
+    /// Whether no block is open: what was accepted ends with a block, and what comes begins one.
+    pub fn is_at_block_end(&self) -> bool {
+        self.gather.opened_at().is_none()
+    }
+
+    /// How many bytes of blocks the log has written since it was opened.
+    pub fn written_bytes(&self) -> u64 {
+        self.segments.placed_bytes()
     }
 
     pub fn progress(&self) -> Progress {

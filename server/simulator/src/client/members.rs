@@ -283,8 +283,7 @@ impl World {
     fn may_be_forgotten(&self, index: u32, reason: &str) -> bool {
         let seat = &self.members[index as usize];
         let group = seat.member.plan().group.id.as_str();
-        reason.contains("GROUP_ID_NOT_FOUND")
-            && self.judge.facts.went_since(group, seat.started_at)
+        reason.contains("GROUP_ID_NOT_FOUND") && self.judge.facts.went_since(group, seat.started_at)
     }
 
     fn send_for_member(&mut self, index: u32, outgoing: Outgoing) {

@@ -1,8 +1,8 @@
 //! What was durable at some time, as read back from the simulated disk; and what answers tell, which
 //! has to be among it when they leave.
 
-use crate::coverage::{Coverage, Seen};
 use crate::client::{each_batch, read_response};
+use crate::coverage::{Coverage, Seen};
 use crate::net::Asked;
 use crate::world::World;
 use muster_codec::header::RequestHeader;

@@ -306,7 +306,8 @@ impl World {
 fn is_same(one: &ClusterImage, other: &ClusterImage) -> bool {
     let configs = |image: &ClusterImage| {
         let of = |kind: i8| {
-            let name = move |name: &str| (kind, name.to_owned(), image.configs(kind, name).cloned());
+            let name =
+                move |name: &str| (kind, name.to_owned(), image.configs(kind, name).cloned());
             image.configured(kind).map(name).collect::<Vec<_>>()
         };
         [TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE].map(of)
