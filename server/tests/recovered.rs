@@ -66,18 +66,22 @@ fn perform(data: &Path, files: &mut HashMap<FileId, File>, op: FileOp) -> Option
 }
 
 /// The file operations that a turn asks for.
-fn turn(shard: &mut Shard) -> Vec<FileOp> {
-    let mut commands = Vec::new();
-    shard.end_turn(0, &mut commands);
-    let file = |command| if let Command::File(op) = command { Some(op) } else { None };
-    commands.into_iter().filter_map(file).collect()
+fn turn(shard: &mut Shard, commands: &mut Vec<Command>) -> Vec<FileOp> {
+    shard.end_turn(0, commands);
+    let mut ops = Vec::new();
+    while !commands.is_empty() {
+        for command in std::mem::take(commands) {
+            match command {
+                Command::File(op) => ops.push(op),
+                Command::Mail { message, .. } => shard.step(0, Event::Mail(message), commands),
+                _ => {}
+            }
+        }
+    }
+    ops
 }
 
-fn tell(shard: &mut Shard, event: Event<'_>) {
-    shard.step(0, event, &mut Vec::new());
-}
-
-fn ask(shard: &mut Shard, version: i16, request: Request<'_>) {
+fn ask(shard: &mut Shard, version: i16, request: Request<'_>) -> Vec<Command> {
     let mut frame = vec![0; 4];
     let api_key = request.api_key() as i16;
     RequestHeader { api_key, api_version: version, correlation_id: 1, client_id: None }
@@ -86,15 +90,18 @@ fn ask(shard: &mut Shard, version: i16, request: Request<'_>) {
     let length = frame.len() as u32 - 4;
     frame[..4].copy_from_slice(&length.to_be_bytes());
     let connection = ConnectionId::new(0, 1);
-    tell(shard, Event::Opened { connection, host: "/127.0.0.1".into() });
-    tell(shard, Event::Received { connection, data: &frame });
+    let mut commands = Vec::new();
+    shard.step(0, Event::Opened { connection, host: "/127.0.0.1".into() }, &mut commands);
+    shard.step(0, Event::Received { connection, data: &frame }, &mut commands);
+    commands
 }
 
-/// Turns until an answer leaves, performing all file operations that `may` lets through.
-fn answered(data: &Path, shard: &mut Shard, ops: Vec<FileOp>, may: fn(&FileOp) -> bool) -> bool {
-    let (mut files, mut ops) = (HashMap::new(), ops);
+/// Asks, and turns until the answer leaves, performing all file operations that `may` lets through.
+fn is_answered(data: &Path, version: i16, request: Request<'_>, may: fn(&FileOp) -> bool) -> bool {
+    let (mut shard, mut ops) = start(data);
+    let (mut files, mut commands) = (HashMap::new(), ask(&mut shard, version, request));
     for _ in 0..100 {
-        ops.extend(turn(shard));
+        ops.extend(turn(&mut shard, &mut commands));
         let mut sendable = Vec::new();
         shard.take_sendable(&mut sendable);
         if !sendable.is_empty() {
@@ -104,7 +111,7 @@ fn answered(data: &Path, shard: &mut Shard, ops: Vec<FileOp>, may: fn(&FileOp) -
         ops = later;
         for op in now {
             if let Some(done) = perform(data, &mut files, op) {
-                tell(shard, Event::File(done));
+                shard.step(0, Event::File(done), &mut commands);
             }
         }
     }
@@ -120,17 +127,10 @@ fn a_start_answers_nothing_before_what_it_found_is_durable() {
         replication_factor: 1,
         ..Default::default()
     }];
-    let (mut shard, ops) = start(data.path());
-    ask(&mut shard, 7, CreateTopicsRequest { topics, ..Default::default() }.into());
-    assert!(answered(data.path(), &mut shard, ops, |_| true));
-    drop(shard);
-
-    for (may, expected) in [
-        ((|op| !matches!(op, FileOp::Sync { .. })) as fn(&FileOp) -> bool, false),
-        (|_| true, true),
-    ] {
-        let (mut shard, ops) = start(data.path());
-        ask(&mut shard, 9, MetadataRequest::default().into());
-        assert_eq!(answered(data.path(), &mut shard, ops, may), expected);
-    }
+    let create = CreateTopicsRequest { topics, ..Default::default() };
+    assert!(is_answered(data.path(), 7, create.into(), |_| true));
+    let metadata = || MetadataRequest::default().into();
+    let but_syncs = |op: &FileOp| !matches!(op, FileOp::Sync { .. });
+    assert!(!is_answered(data.path(), 9, metadata(), but_syncs));
+    assert!(is_answered(data.path(), 9, metadata(), |_| true));
 }

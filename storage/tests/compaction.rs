@@ -477,7 +477,7 @@ fn other_rules_do_not_shorten_the_wait_after_a_full_disk() {
     story.roll();
     story.disk.is_full = true;
     story.compact();
-    story.log.set_compaction(story.config.compaction);
+    story.log.set_compaction(compacting_config().compaction);
     story.log.poll(story.now, &mut Vec::new());
     assert!(story.log.next_deadline().is_some_and(|at| at > story.now), "it would never sleep");
 }

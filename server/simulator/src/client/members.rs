@@ -144,7 +144,7 @@ fn protocol(subscribed: &[TopicIndex], topics: &Topics, random: &mut Random) -> 
 fn workload(random: &mut Random) -> Workload {
     let mut load = |rates: &[f64]| {
         let rate = random.pick(rates);
-        (rate > 0.0).then(|| Load { rate: Some(rate), in_flight: 1, partitions: 0 })
+        (rate > 0.0).then_some(Load { rate: Some(rate), in_flight: 1, partitions: 0 })
     };
     Workload {
         commit: load(&[0.0, 0.5, 2.0]),
