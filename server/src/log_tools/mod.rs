@@ -11,6 +11,8 @@ mod damage;
 mod decompress;
 mod describe;
 mod dump;
+mod export;
+mod import;
 mod segment_file;
 mod shard_files;
 mod verify;
@@ -18,6 +20,8 @@ mod verify;
 pub use args::LogCommand;
 
 use crate::serve::Failure;
+use crate::shard::LoadError;
+use damage::Damage;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
@@ -41,9 +45,8 @@ pub fn run(command: LogCommand) -> ExitCode {
         // Who pipes the output into `head` has seen enough.
         Err(failure) if is_broken_pipe(&failure) => ExitCode::SUCCESS,
         Err(failure) => {
-            let is_damage = failure.is::<damage::Damage>();
             eprintln!("muster log: {failure}");
-            ExitCode::from(if is_damage { 1 } else { 2 })
+            ExitCode::from(if is_damage(&failure) { 1 } else { 2 })
         }
     }
 }
@@ -56,7 +59,14 @@ pub fn carry_out(command: &LogCommand, out: &mut dyn Write) -> Result<Verdict, F
     match command {
         LogCommand::Dump(arguments) => dump::dump(arguments, out),
         LogCommand::Verify(arguments) => verify::verify(arguments, out),
+        LogCommand::Export(arguments) => export::export(arguments, out),
+        LogCommand::Import(arguments) => import::import(arguments, out),
     }
+}
+
+fn is_damage(failure: &Failure) -> bool {
+    let load = failure.downcast_ref::<LoadError>();
+    failure.is::<Damage>() || load.is_some_and(|error| !matches!(error, LoadError::Io { .. }))
 }
 
 fn is_broken_pipe(failure: &Failure) -> bool {
