@@ -106,7 +106,7 @@ impl Staging {
         self.is_finished = true;
         let parent = data.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
-        Ok(File::open(parent).and_then(|it| it.sync_all()).map_err(failed("sync", parent))?)
+        File::open(parent).and_then(|it| it.sync_all()).map_err(failed("sync", parent))
     }
 }
 

@@ -54,7 +54,7 @@ impl Topics {
         let is_internal = |name: &str| name == OFFSETS_TOPIC || is_reserved(name);
         for name in kafka.topics().into_iter().filter(|name| !is_internal(name)) {
             let partitions = kafka.partition_count(name);
-            if i64::from(partitions) > i64::from(PARTITIONS_PER_TOPIC_MAX) {
+            if i64::from(partitions) > PARTITIONS_PER_TOPIC_MAX {
                 return Err(format!("topic {name} has {partitions} partitions: too many").into());
             }
             if !arguments.partial {
