@@ -229,3 +229,43 @@ fn a_user_topic_is_checked_to_its_last_batch() {
     assert_eq!(damaged.status, 1, "{damaged:?}");
     assert!(damaged.out.contains("the checksum does not match"), "{damaged:?}");
 }
+
+#[test]
+fn a_snapshot_is_printed_and_checked_against_the_log() {
+    let data = tempfile::tempdir().unwrap();
+    let configs = ["metadata.log.max.record.bytes.between.snapshots=1"];
+    let mut server = Server::start(data.path(), 1, &configs);
+    create_topic(&server, "payments", 1);
+    let path = data.path().join("shards-1/0/snapshot");
+    let mut offset = 0;
+    let holds_group = || {
+        let bytes = fs::read(&path).unwrap_or_default();
+        bytes.windows(6).any(|bytes| bytes == b"orders")
+    };
+    while !holds_group() {
+        commit(&server, "orders", "payments", 0, offset);
+        offset += 1;
+    }
+    commit(&server, "orders", "payments", 0, offset);
+    assert!(server.stop().success());
+    let good = verify(data.path());
+    assert_eq!(good.status, 0, "{good:?}");
+    assert!(good.out.contains("shards-1/0/snapshot: ") && good.out.contains(" 1 groups, from"));
+    let dump = log("dump", data.path(), &["--json", "--group", "orders"]);
+    let of_snapshot = |line: &&str| line.contains("shards-1/0/snapshot") && line.contains("record");
+    let records: Vec<&str> = dump.out.lines().filter(of_snapshot).collect();
+    assert!(records.iter().any(|line| line.contains(r#""record":"OffsetCommit""#)), "{dump:?}");
+    let bytes = fs::read(&path).unwrap();
+    let at = bytes.windows(6).position(|bytes| bytes == b"orders").unwrap();
+    change(&path, at, b"borders");
+    let damaged = verify(data.path());
+    assert_eq!(damaged.status, 1, "{damaged:?}");
+    assert!(damaged.out.contains("DAMAGED shards-1/0/snapshot: byte 0: "), "{damaged:?}");
+    assert_eq!(log("dump", data.path(), &[]).status, 1);
+    // A file cut short, and one of another format, which is no damage.
+    fs::write(&path, "MSNP").unwrap();
+    assert_eq!(verify(data.path()).status, 1);
+    fs::write(&path, [&b"MSNP\0\x63"[..], &[0; 200]].concat()).unwrap();
+    let other = verify(data.path());
+    assert!(other.status == 0 && other.out.contains("a start replays the log"), "{other:?}");
+}

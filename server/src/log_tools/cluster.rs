@@ -4,15 +4,28 @@ use super::shard_files::ShardFiles;
 use crate::cluster::ClusterImage;
 use crate::config::Config;
 use crate::data_dir::Meta;
+use crate::placement::Placement;
 use crate::serve::Failure;
+use crate::shard::Common;
 use muster_codec::records::ClusterRecord;
 use muster_storage::layout::CLUSTER_PARTITION;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The configs of a server that would open the directory.
-pub(super) fn config(meta: &Meta) -> Result<Config, Failure> {
+fn config(meta: &Meta) -> Result<Config, Failure> {
     let partitions = format!("offsets.topic.num.partitions={}", meta.offsets_partitions);
     Ok(Config::load("", &[partitions])?)
+}
+
+/// What shards would have in common.
+pub(super) fn common(meta: &Meta) -> Result<Common, Failure> {
+    Ok(Common {
+        config: Arc::new(config(meta)?),
+        placement: Placement { shards: meta.shards, offsets_partitions: meta.offsets_partitions },
+        endpoints: Arc::new([]),
+        cluster_id: meta.cluster_id.as_str().into(),
+    })
 }
 
 /// The topics, as far as the log can be read.

@@ -9,15 +9,18 @@ mod loading;
 mod mailbox;
 mod offsets_topic;
 mod producer_ids;
+mod snapshot;
 mod step;
 
 pub use event::{Command, Event};
+pub(crate) use loading::groups_of_snapshot;
 pub use loading::{LoadError, Loaded, load, log_directory, read_log};
 pub use mailbox::{AdminRequest, Message};
 
 pub(crate) use controller::Controller;
 pub(crate) use durable::GroupLog;
 pub(crate) use producer_ids::ProducerIds;
+pub(crate) use snapshot::Snapshots;
 
 use crate::cluster::{ClusterImage, Endpoint, View};
 use crate::config::Config;
@@ -63,6 +66,7 @@ pub struct Shard {
     /// On shard 0 only.
     pub(crate) controller: Option<Controller>,
     pub(crate) producer_ids: ProducerIds,
+    pub(crate) snapshots: Snapshots,
     pub(crate) ids: Box<dyn Ids>,
     /// The time of the event that is being handled.
     pub(crate) now: i64,

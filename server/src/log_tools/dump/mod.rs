@@ -3,6 +3,7 @@
 mod partitions;
 mod printer;
 mod shards;
+mod snapshot;
 
 use super::Verdict;
 use super::args::Dump;

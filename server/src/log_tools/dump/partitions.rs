@@ -8,6 +8,7 @@ use super::super::segment_file::{Located, SegmentFile, names};
 use super::printer::{Printer, RecordLine};
 use crate::cluster::ClusterImage;
 use crate::partitions::layout::{TOPICS, parse_directory};
+use crate::partitions::recovers_torn;
 use crate::serve::Failure;
 use muster_codec::record_batch::BatchHeader;
 use muster_storage::partition_log::{START_OFFSET_FILE, partition_files, read_start_offset};
@@ -37,9 +38,11 @@ pub(super) fn dump(
         };
         let directory = topics.join(&name);
         start_offset(&directory, &partition, printer)?;
+        let may_be_torn = matches!(recovers_torn(&directory), Ok(true));
         for (_, file) in partition_files(names(&directory)?) {
             let path = Path::new(TOPICS).join(&name).join(&file);
-            segment(SegmentFile::open(directory.join(file))?, &path, &partition, printer)?;
+            let file = SegmentFile::open(directory.join(file))?;
+            segment(file, &path, &partition, may_be_torn, printer)?;
         }
     }
     Ok(())
@@ -61,6 +64,7 @@ fn segment(
     mut file: SegmentFile,
     path: &Path,
     partition: &str,
+    may_be_torn: bool,
     printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
     let fields = object([("bytes", json!(file.len())), ("partition", json!(partition))]);
@@ -70,6 +74,10 @@ fn segment(
             Ok(Some(located)) => batch(&located, path, partition, printer)?,
             Ok(None) => return Ok(()),
             Err(failure) => match failure.downcast_ref::<Damage>() {
+                Some(damage) if may_be_torn => {
+                    let text = format!("{damage}: torn, a start cuts the log here");
+                    return printer.note(&text);
+                }
                 Some(damage) => return printer.damage(path, damage.at, &damage.what),
                 None => return Err(failure),
             },
@@ -111,9 +119,9 @@ fn batch(
             Ok(record) => record,
             Err(error) => return printer.damage(path, *at, &error.to_string()),
         };
-        let (offset, timestamp) = (batch.offset(&record), batch.timestamp(&record));
+        let at = Some((batch.offset(&record), batch.timestamp(&record)));
         let (key, value) = (bytes(record.key), bytes(record.value));
-        let line = RecordLine { place: place.clone(), offset, timestamp, name: None, key, value };
+        let line = RecordLine { place: place.clone(), at, name: None, key, value };
         printer.record(line, 2)?;
     }
     Ok(())

@@ -23,8 +23,8 @@ pub(super) struct Printer<'o> {
 /// A record, and where it is.
 pub(super) struct RecordLine<'a> {
     pub(super) place: Map<String, Value>,
-    pub(super) offset: i64,
-    pub(super) timestamp: i64,
+    /// Offset and timestamp of one in a log.
+    pub(super) at: Option<(i64, i64)>,
     pub(super) name: Option<&'a str>,
     pub(super) key: Value,
     pub(super) value: Value,
@@ -95,11 +95,13 @@ impl<'o> Printer<'o> {
     }
 
     pub(super) fn record(&mut self, line: RecordLine<'_>, depth: usize) -> Result<(), Failure> {
-        let RecordLine { place, offset, timestamp, name, key, value } = line;
+        let RecordLine { place, at, name, key, value } = line;
         for waiting in self.waiting.iter_mut().flat_map(|waiting| waiting.drain(..)) {
             writeln!(self.out, "{waiting}")?;
         }
-        let mut text = format!("offset {offset}, time {timestamp}: ");
+        let mut text = at.map_or(String::new(), |(offset, timestamp)| {
+            format!("offset {offset}, time {timestamp}: ")
+        });
         text.extend(name.map(|name| format!("{name} ")));
         text += &key.to_string();
         if !self.keys_only {
@@ -107,7 +109,9 @@ impl<'o> Printer<'o> {
             text += &if value.is_null() { "<DELETE>".to_owned() } else { value.to_string() };
         }
         let mut fields = place;
-        fields.extend(object([("offset", json!(offset)), ("timestamp", json!(timestamp))]));
+        if let Some((offset, timestamp)) = at {
+            fields.extend(object([("offset", json!(offset)), ("timestamp", json!(timestamp))]));
+        }
         fields.extend(name.map(|name| ("record".to_owned(), json!(name))));
         fields.insert("key".to_owned(), key);
         if !self.keys_only {

@@ -4,6 +4,7 @@ use super::super::args::Dump;
 use super::super::describe::{self, Described, object};
 use super::super::shard_files::{End, Piece, SegmentBytes, ShardFiles};
 use super::printer::{Printer, RecordLine};
+use super::snapshot;
 use crate::data_dir::Meta;
 use crate::serve::Failure;
 use muster_codec::record_batch::Batch;
@@ -30,7 +31,12 @@ pub(super) fn dump(
             let text = format!("{} went away meanwhile: it was compacted", path.display());
             printer.borrow_mut().note(&text)
         },
-    )
+    )?;
+    if arguments.from == 0 {
+        let printer = printer.into_inner();
+        snapshot::dump(&files.directory, &files.name, meta, arguments, printer)?;
+    }
+    Ok(())
 }
 
 struct Segment<'a> {
@@ -164,8 +170,8 @@ impl Segment<'_> {
                 continue;
             }
             let (offset, timestamp) = (batch.offset(&record), batch.timestamp(&record));
-            let (place, name) = (place.clone(), Some(&*name));
-            printer.record(RecordLine { place, offset, timestamp, name, key, value }, 3)?;
+            let (place, at_record, name) = (place.clone(), Some((offset, timestamp)), Some(&*name));
+            printer.record(RecordLine { place, at: at_record, name, key, value }, 3)?;
             if let Some(error) = error {
                 let what = format!("the record at offset {offset} cannot be read: {error}");
                 printer.damage(&self.name, at as u64, &what)?;

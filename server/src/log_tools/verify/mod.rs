@@ -5,6 +5,7 @@
 mod partitions;
 mod report;
 mod shards;
+mod snapshot;
 
 use super::Verdict;
 use super::args::Verify;
@@ -12,7 +13,6 @@ use super::cluster;
 use super::segment_file::names;
 use crate::data_dir::DataDir;
 use crate::partitions::layout::TOPICS;
-use crate::placement::Placement;
 use crate::serve::Failure;
 use report::Report;
 use std::io::Write;
@@ -27,10 +27,9 @@ pub(super) fn verify(arguments: &Verify, out: &mut dyn Write) -> Result<Verdict,
     let (data, meta) = (&directory.path, &directory.meta);
     let mut report = Report::new(data, out);
     top_level(data, meta.shards, &mut report)?;
-    let placement = Placement { shards: meta.shards, offsets_partitions: meta.offsets_partitions };
-    let config = cluster::config(meta)?;
+    let common = cluster::common(meta)?;
     for number in 0..meta.shards {
-        shards::verify(data, placement, number, &config, &mut report)?;
+        shards::verify(data, number, &common, &mut report)?;
     }
     let image = cluster::image(data, meta)?;
     partitions::verify(data, &image, &mut report)?;

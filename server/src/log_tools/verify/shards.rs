@@ -4,10 +4,10 @@ use super::super::damage::Damage;
 use super::super::segment_file::names;
 use super::super::shard_files::{End, Piece, SegmentBytes, ShardFiles};
 use super::report::Report;
-use crate::config::Config;
+use super::snapshot;
 use crate::placement::Placement;
 use crate::serve::Failure;
-use crate::shard::{LoadError, read_log};
+use crate::shard::{Common, LoadError, read_log};
 use muster_codec::record_batch::{Batch, Record};
 use muster_codec::records::{ClusterRecord, GroupRecord};
 use muster_coordinator::Coordinator;
@@ -15,15 +15,18 @@ use muster_storage::Recovered;
 use muster_storage::layout::{Block, CLUSTER_PARTITION};
 use muster_storage::shard_log::ASIDE_FILE_NAME;
 use muster_storage::shard_log::recovery::{Corruption, segment_file_name};
+use muster_storage::snapshot::{
+    SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME,
+};
 use std::path::Path;
 
 pub(super) fn verify(
     data: &Path,
-    placement: Placement,
     number: u32,
-    config: &Config,
+    common: &Common,
     report: &mut Report<'_>,
 ) -> Result<(), Failure> {
+    let placement = common.placement;
     let files = ShardFiles::open(data, placement.shards, number)?;
     other_files(&files, report)?;
     let damages = report.damages();
@@ -38,7 +41,7 @@ pub(super) fn verify(
     let mut check = Check {
         placement,
         number,
-        coordinator: Coordinator::new(config.coordinator()),
+        coordinator: Coordinator::new(common.config.coordinator()),
         records: 0,
         unknown: 0,
         position: 0,
@@ -50,6 +53,7 @@ pub(super) fn verify(
     }
     if let Some(recovered) = recovered.filter(|_| report.damages() == damages) {
         report.checked(&files.directory, &check.summary(&files, &recovered))?;
+        snapshot::verify(&files.directory, common, &mut check.coordinator, report)?;
     }
     Ok(())
 }
@@ -89,6 +93,12 @@ fn other_files(files: &ShardFiles, report: &mut Report<'_>) -> Result<(), Failur
         let path = files.directory.join(&name);
         if name == ASIDE_FILE_NAME {
             report.note(&path, "left from a stop during compaction; a start removes it")?;
+        } else if name == SNAPSHOT_ASIDE_FILE_NAME {
+            report.note(&path, "a snapshot that was not finished; the next one writes over it")?;
+        } else if name == SNAPSHOT_DAMAGED_FILE_NAME {
+            report.note(&path, "a snapshot that a server found to be damaged, and put aside")?;
+        } else if name == SNAPSHOT_FILE_NAME {
+            continue;
         } else if !files.segments.iter().any(|(_, segment)| *segment == name) {
             report.unknown(&path)?;
         }
@@ -214,16 +224,10 @@ impl Check {
         let segments = files.segments.len();
         let (position, records) = (recovered.position(), self.records);
         let partitions = recovered.partitions().count();
-        let groups: std::collections::BTreeSet<String> = self
-            .coordinator
-            .durable_records()
-            .iter()
-            .map(|record| record.group_id().to_owned())
-            .collect();
         format!(
             "{segments} segments, {records} records in {partitions} partitions up to position \
              {position}, {} groups",
-            groups.len()
+            self.coordinator.groups()
         )
     }
 }
