@@ -46,7 +46,11 @@ pub fn reshard(
     Ok(())
 }
 
-fn new_logs(
+/// Empty logs for all shards of a data directory.
+///
+/// # Errors
+/// No file can be made in it.
+pub(crate) fn new_logs(
     data: &Path,
     placement: Placement,
     sizes: LogSizes,

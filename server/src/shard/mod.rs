@@ -15,6 +15,7 @@ mod step;
 
 pub use event::{Command, Event};
 pub use inspection::Inspection;
+pub(crate) use loading::groups_of_snapshot;
 pub use loading::{LoadError, Loaded, load, log_directory, read_log};
 pub use mailbox::{AdminRequest, Message};
 
