@@ -60,7 +60,7 @@ impl Consumer {
         let names = who.topics().filter(|_| !who.wish.has_regex).map(Into::into);
         ConsumerGroupHeartbeatRequest {
             group_id: who.group.into(),
-            member_id: who.name.clone().into(),
+            member_id: who.consumer_id().to_owned().into(),
             member_epoch: self.epoch,
             instance_id: who.instance(),
             rebalance_timeout_ms: if says_all { REBALANCE_TIMEOUT_MS } else { -1 },

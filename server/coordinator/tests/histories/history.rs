@@ -235,8 +235,7 @@ fn client(index: usize) -> Client {
         is_eager: false,
         version: 0,
     };
-    let who = Who { group: clients_group(index), name: format!("m{index}"), wish };
-    Client::new(who)
+    Client::new(Who::new(clients_group(index), index, wish))
 }
 
 fn clients_group(who: usize) -> &'static str {
