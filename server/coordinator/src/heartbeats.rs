@@ -40,6 +40,7 @@ impl Coordinator {
 
     /// A place for a group that may come to be.
     fn make_entry(&mut self, request: &ConsumerGroupHeartbeatRequest<'_>) -> Result<(), Refusal> {
+        self.touch(&request.group_id);
         if request.member_epoch != JOIN || self.groups.get(&request.group_id).is_some() {
             return Ok(());
         }

@@ -170,6 +170,13 @@ impl<M> Roster<M> {
         seats
     }
 
+    /// As [`Self::seats_by_id`], in the order in which their members came.
+    pub(crate) fn seats_by_age(&self) -> Vec<&Seat<M>> {
+        let mut seats = self.seats_by_id();
+        seats.sort_by_key(|seat| seat.inserted);
+        seats
+    }
+
     /// The members with the numbers of their seats, by number.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &M)> {
         let seats = self.seats.iter().enumerate();
