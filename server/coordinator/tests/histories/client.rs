@@ -82,8 +82,8 @@ impl Client {
         self.rejoin(shard);
     }
 
-    pub fn stale(&self, shard: &mut Shard, syncs: bool) {
-        match &self.role {
+    pub fn stale(&mut self, shard: &mut Shard, syncs: bool) {
+        match &mut self.role {
             Role::Out => {}
             Role::Classic(classic) => classic.stale(shard, &self.who, syncs),
             Role::Consumer(consumer) => consumer.stale(shard, &self.who),

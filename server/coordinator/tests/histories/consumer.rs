@@ -38,12 +38,13 @@ impl Consumer {
         self.subscribes_anew = true;
     }
 
-    /// A heartbeat that was sent before the last answer came.
-    pub fn stale(&self, shard: &mut Shard, who: &Who) {
+    /// A heartbeat that was sent before the last answer came; nobody gets the answer to this one.
+    pub fn stale(&mut self, shard: &mut Shard, who: &Who) {
         if self.epoch > 1 {
             let request = self.request(who, true);
             let member_epoch = self.epoch - 1;
             shard.ask(1, ConsumerGroupHeartbeatRequest { member_epoch, ..request });
+            self.is_unsure = true;
         }
     }
 
