@@ -344,6 +344,19 @@ impl Loaded {
         self.image.as_ref()
     }
 
+    /// Whether a snapshot was of use.
+    pub fn has_snapshot(&self) -> bool {
+        self.snapshot.is_some()
+    }
+
+    /// The durable state of all groups, which come to life for it, as the records that would make
+    /// it. For checks: None if a group of the snapshot is damaged.
+    pub fn durable_records(&mut self) -> Option<Vec<GroupRecord<'_>>> {
+        self.coordinator.touch_all();
+        let is_whole = self.coordinator.damage().is_none();
+        is_whole.then(|| self.coordinator.durable_records())
+    }
+
     /// The shard that goes on from what was loaded, and the file operations that it begins with.
     ///
     /// # Errors

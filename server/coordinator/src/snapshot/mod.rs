@@ -125,6 +125,12 @@ impl Coordinator {
         self.groups.cold.len()
     }
 
+    /// Whether a group, or its offsets alone, are still bytes: [`Self::durable_records`] has not all
+    /// of it then.
+    pub fn is_cold(&self, group_id: &str) -> bool {
+        self.groups.cold.with_offsets(group_id).is_some()
+    }
+
     /// Brings all groups to life: for checks.
     pub fn touch_all(&mut self) {
         while let Some(id) = self.groups.cold.first_id() {

@@ -7,7 +7,7 @@ mod lifecycle;
 mod turn;
 
 pub(crate) use files::OpenFile;
-pub(crate) use lifecycle::FIRST_PORT;
+pub(crate) use lifecycle::{FIRST_PORT, StartedShard};
 
 use crate::net::LinkId;
 use crate::trace::Trace;
@@ -38,6 +38,8 @@ pub(crate) struct Process {
     pub(crate) stopping: bool,
     /// Writes fail that need room.
     pub(crate) disk_is_full: bool,
+    /// A snapshot that has rotted may be among what the shards read at their start.
+    pub(crate) has_rotten_snapshot: bool,
     /// A crash sent a write astray since the last start, which may be refused for that.
     wrote_astray: bool,
 }
