@@ -205,6 +205,16 @@ fn case_h_a_recycled_file_that_was_being_made() {
 }
 
 #[test]
+fn case_h_one_was_begun_behind_a_segment_that_is_made_anew() {
+    let mut story = Story::new();
+    story.segment(2).fill(0);
+    story.disk.live.insert(path(3), vec![0; 100]);
+    story.opens(&[Case::A, Case::H], 5);
+    story.segment(3).resize(BLOCK, 0xff);
+    story.opens(&[Case::A, Case::H], 5);
+}
+
+#[test]
 fn case_i_a_header_is_missing() {
     let mut story = Story::new();
     story.segment(1)[..BLOCK].fill(0);

@@ -178,8 +178,10 @@ fn clients(random: &mut Random, length: Length) -> ClientProfile {
         churn_every: random.pick(&[100 * MS, SECOND, 10 * SECOND]),
         session_timeout,
         heartbeat_interval,
-        // Members of classic groups learn of a rebalance by their next heartbeat.
-        rebalance_timeout: 2 * heartbeat_interval
+        // Members of classic groups learn of a rebalance by their next heartbeat; and who was not
+        // told of one, for the server crashed, is held to its session alone.
+        rebalance_timeout: session_timeout
+            + 2 * heartbeat_interval
             + length.timeouts * random.pick(&[SECOND, 3 * SECOND]),
         request_timeout: length.timeouts * random.pick(&[SECOND, 3 * SECOND]),
         pause_max: random.pick(&[MS, 20 * MS, 500 * MS]),

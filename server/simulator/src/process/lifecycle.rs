@@ -84,7 +84,8 @@ impl World {
         shards: u32,
         wanted: u32,
     ) -> Result<Option<Started>, String> {
-        let rots = self.is_chaos() && self.faults.chance(self.profile.faults.rotten_snapshot_chance);
+        let rots =
+            self.is_chaos() && self.faults.chance(self.profile.faults.rotten_snapshot_chance);
         if rots {
             let rotten = self.disk.rot(SNAPSHOT_FILE_NAME, &mut self.disk_random);
             self.coverage.add(Seen::SnapshotRotten, rotten);
@@ -209,7 +210,9 @@ impl World {
         self.process.listens_at = self.queue.now() + boot;
         self.process.stopping = false;
         let mut first = Vec::new();
-        for StartedShard { shard, ops, .. } in started {
+        self.process.found.clear();
+        for StartedShard { shard, ops, records } in started {
+            self.process.found.extend(records);
             self.process.seats.push(Seat::new(shard));
             first.push(ops);
         }
