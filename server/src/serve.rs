@@ -81,10 +81,12 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         cluster_id: directory.meta.cluster_id.as_str().into(),
     };
     let shards = start(options, &common)?;
+    // Before anyone learns that the server is there to be stopped.
+    let signals = Signals::new([SIGTERM, SIGINT])?;
     for (number, endpoint) in common.endpoints.iter().enumerate() {
         info!("shard {number} listens on {}:{}", endpoint.host, endpoint.port);
     }
-    wait(shards)
+    wait(shards, signals)
 }
 
 struct RunningShard {
@@ -211,8 +213,7 @@ fn listen(ring: &mut Ring, address: SocketAddr) -> io::Result<ListenerId> {
 }
 
 /// Waits for a signal, or for all shards to end.
-fn wait(shards: Vec<RunningShard>) -> Result<(), Failure> {
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+fn wait(shards: Vec<RunningShard>, mut signals: Signals) -> Result<(), Failure> {
     let peers: Vec<Peer> = shards.iter().map(|shard| shard.peer.clone()).collect();
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         let mut asked: Option<Instant> = None;

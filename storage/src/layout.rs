@@ -7,12 +7,12 @@ use muster_codec::wire::{DecodeError, Reader, Result};
 /// Of segments as they are written at first, and of blocks.
 pub const FORMAT_VERSION: u16 = 1;
 /// Of segments that compaction wrote.
-pub const COMPACTED_VERSION: u16 = 2;
+pub const COMPACTED_VERSION: u16 = 3;
 
 /// "MSEG"
 pub const SEGMENT_MAGIC: u32 = 0x4d53_4547;
 pub const SEGMENT_HEADER_BYTES: usize = 40;
-pub const COMPACTED_HEADER_BYTES: usize = 76;
+pub const COMPACTED_HEADER_BYTES: usize = 84;
 
 /// "MBLK"
 pub const BLOCK_MAGIC: u32 = 0x4d42_4c4b;
@@ -64,6 +64,8 @@ pub struct Compacted {
     /// Where in the file the blocks begin whose keys no pass has looked at; `segment_bytes` if
     /// there are none.
     pub dirty_from: u32,
+    /// Which pass wrote it, counted from 1: it tells two from each other that stand for the same.
+    pub pass: u64,
 }
 
 impl SegmentHeader {
@@ -100,8 +102,7 @@ impl SegmentHeader {
         let crc = reader.array().map(u32::from_be_bytes)?;
         let len = header_bytes(version);
         let header = bytes.get(..len).ok_or(DecodeError::UnexpectedEnd)?;
-        let is_known = (FORMAT_VERSION..=COMPACTED_VERSION).contains(&version);
-        let is_whole = !is_known || crc == crc32c::crc32c(&header[CRC_FROM..]);
+        let is_whole = !is_known(version) || crc == crc32c::crc32c(&header[CRC_FROM..]);
         if magic != SEGMENT_MAGIC || !is_whole {
             return Err(DecodeError::InvalidBatch("not the header of a segment"));
         }
@@ -132,6 +133,7 @@ impl Compacted {
         put(block, 56, self.last_position.to_be_bytes());
         put(block, 64, self.dropped_position.to_be_bytes());
         put(block, 72, self.dirty_from.to_be_bytes());
+        put(block, 76, self.pass.to_be_bytes());
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self> {
@@ -141,8 +143,14 @@ impl Compacted {
             last_position: reader.array().map(u64::from_be_bytes)?,
             dropped_position: reader.array().map(u64::from_be_bytes)?,
             dirty_from: reader.array().map(u32::from_be_bytes)?,
+            pass: reader.array().map(u64::from_be_bytes)?,
         })
     }
+}
+
+/// Whether this version can read segments of that one.
+pub(crate) fn is_known(version: u16) -> bool {
+    matches!(version, FORMAT_VERSION | COMPACTED_VERSION)
 }
 
 fn header_bytes(version: u16) -> usize {

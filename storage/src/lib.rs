@@ -34,6 +34,7 @@ pub mod open_files;
 pub mod partition_log;
 pub mod progress;
 pub mod shard_log;
+pub mod snapshot;
 
 pub use file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};
 pub use open_files::{FileKey, OpenFiles};
@@ -43,6 +44,6 @@ pub use partition_log::{
 };
 pub use progress::Progress;
 pub use shard_log::{
-    AppendError, CompactionConfig, CompactionNews, Corruption, LogConfig, ReadPlan, Recovered,
-    RecoveredBatch, Recovery, ShardLog,
+    AppendError, CompactionConfig, CompactionNews, Corruption, KnownSegments, LogConfig, ReadPlan,
+    Recovered, RecoveredBatch, Recovery, SegmentWalk, ShardLog,
 };

@@ -26,6 +26,9 @@ pub const SEGMENT_BYTES_MAX: u32 = 1 << 30;
 /// How much of a segment is filled with zeros by one write: little, for a flush may wait behind it.
 pub const ZERO_CHUNK_BYTES: usize = 256 << 10;
 
+/// How much of a snapshot one write takes.
+pub const SNAPSHOT_CHUNK_BYTES: usize = 256 << 10;
+
 /// Files of retired segments that are kept to be used again.
 pub const SPARE_SEGMENTS_MAX: usize = 4;
 
@@ -78,6 +81,7 @@ const _: () = assert!(SEGMENT_BYTES_MIN <= SEGMENT_BYTES_DEFAULT);
 const _: () = assert!(SEGMENT_BYTES_DEFAULT <= SEGMENT_BYTES_MAX);
 const _: () = assert!(SEGMENT_BYTES_MIN.is_multiple_of(BLOCK_BYTES_MAX));
 const _: () = assert!(SEGMENT_BYTES_MAX.is_multiple_of(BLOCK_BYTES_MAX));
+const _: () = assert!(SNAPSHOT_CHUNK_BYTES.is_multiple_of(BLOCK_BYTES_MAX as usize));
 const _: () = assert!(ZERO_CHUNK_BYTES.is_multiple_of(BLOCK_BYTES_MAX as usize));
 const _: () = assert!(COMPACTION_IO_BYTES.is_multiple_of(BLOCK_BYTES_MAX));
 const _: () = assert!(BLOCK_BYTES_MAX.is_multiple_of(BLOCK_BYTES_MIN));

@@ -9,7 +9,7 @@ use common::{
     values,
 };
 use muster_codec::record_batch::{Batch, Batches};
-use muster_storage::layout::{Block, SegmentHeader};
+use muster_storage::layout::{Block, COMPACTED_VERSION, SegmentHeader};
 use muster_storage::shard_log::recovery::segment_file_name;
 use muster_storage::{
     CompactionConfig, CompactionNews, FileDone, FileOp, FileToken, LogConfig, ShardLog,
@@ -250,7 +250,7 @@ fn small_segments_become_one() {
     let bytes = &story.disk.live[&story.path(1)];
     let (header, version) = SegmentHeader::read(bytes).unwrap();
     let compacted = header.compacted.unwrap();
-    assert_eq!((version, header.sequence), (2, 1));
+    assert_eq!((version, header.sequence), (COMPACTED_VERSION, 1));
     assert!(compacted.last_sequence >= 6, "{compacted:?}");
     assert_eq!((compacted.first_position, compacted.dropped_position), (1, 0));
     assert_eq!(bytes.len(), header.segment_bytes as usize, "no longer than what is in it");
@@ -275,7 +275,7 @@ fn a_long_log_becomes_several_segments() {
     let before = state(&records(&story.replayed()));
     story.compact();
     assert_eq!(state(&records(&story.replayed())), before);
-    let is_compacted = |bytes: &Vec<u8>| SegmentHeader::read(bytes).unwrap().1 == 2;
+    let is_compacted = |bytes: &Vec<u8>| SegmentHeader::read(bytes).unwrap().1 == COMPACTED_VERSION;
     let compacted = story.disk.live.values().filter(|bytes| is_compacted(bytes));
     let sizes: Vec<_> = compacted.map(Vec::len).collect();
     assert!(sizes.len() > 3, "{sizes:?}");

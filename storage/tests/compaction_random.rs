@@ -1,12 +1,16 @@
-//! Random histories: what replay makes of the compacted log is what it makes of the full log.
+//! Random histories: what replay makes of the compacted log is what it makes of the full log; and
+//! what a snapshot knew of its segments is used only as long as it is true.
 
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
-use common::{Disk, compact, compacting_config, open, records, recover, settle, state};
+use common::{Disk, compact, compacting_config, open, records, recover, recover_by, settle, state};
 use muster_codec::record_batch::Batches;
-use muster_storage::{CompactionConfig, FileDone, FileToken, LogConfig, Recovered, ShardLog};
+use muster_storage::{
+    CompactionConfig, FileDone, FileToken, KnownSegments, LogConfig, Recovered, Recovery,
+    SegmentWalk, ShardLog,
+};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -20,6 +24,8 @@ enum Operation {
     Turn,
     /// Passes until none is due.
     Compact,
+    /// A snapshot takes down what is known of the segments.
+    Know,
     /// The process ends when all is flushed, wherever compaction is.
     Crash { block_bytes: u32 },
 }
@@ -34,6 +40,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         20 => Just(Operation::Turn),
         3 => (1..200i64).prop_map(Operation::Wait),
         1 => Just(Operation::Compact),
+        1 => Just(Operation::Know),
         1 => prop_oneof![4 => Just(512), 1 => Just(4096)]
             .prop_map(|block_bytes| Operation::Crash { block_bytes }),
     ]
@@ -47,6 +54,8 @@ struct Twins {
     full: ShardLog,
     full_disk: Disk,
     now: i64,
+    /// The part of a snapshot.
+    known: Vec<u8>,
 }
 
 impl Twins {
@@ -61,6 +70,7 @@ impl Twins {
             disk: Disk::default(),
             full_disk: Disk::default(),
             now: 1_000,
+            known: Vec::new(),
         }
     }
 
@@ -77,8 +87,15 @@ impl Twins {
                 }
             }
             Operation::Compact => compact(&mut self.log, &mut self.disk, &mut self.now),
+            Operation::Know => self.know(),
             Operation::Crash { block_bytes } => self.crash(*block_bytes),
         }
+    }
+
+    fn know(&mut self) {
+        self.known.clear();
+        let mut walk = SegmentWalk::new(0, self.log.progress().accepted());
+        while self.log.write_segments(&mut walk, &mut self.known).is_none() {}
     }
 
     fn append(&mut self, partition: i32, written: &[(u8, Option<usize>)]) {
@@ -113,6 +130,15 @@ impl Twins {
         assert_eq!(recovered.position(), full_recovered.position());
         let ends = |recovered: &Recovered| recovered.partitions().collect::<Vec<_>>();
         assert_eq!(ends(&recovered), ends(&full_recovered));
+        self.check_known(&recovered);
+    }
+
+    /// A start that reads only what a snapshot did not know finds the same places.
+    fn check_known(&self, recovered: &Recovered) {
+        let recovery = Recovery::knowing(KnownSegments::read(&self.known).unwrap());
+        let (knowing, _) = recover_by(recovery, &self.disk, &self.config.dir).unwrap();
+        let found = |it: &Recovered| format!("{it:?}").split(" ends: ").next().unwrap().to_owned();
+        assert_eq!(found(&knowing), found(recovered));
     }
 
     /// All that is left can be fetched, and nothing else.

@@ -14,10 +14,13 @@ use muster_storage::layout::{
 use muster_storage::limits::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, OPEN_BYTES_MAX, OPERATION_BYTES_MAX,
     PARTITION_INDEX_SPAN_BYTES, PARTITIONS_MAX, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MAX,
-    SEGMENT_BYTES_MIN, SHARD_INDEX_SPAN_BYTES,
+    SEGMENT_BYTES_MIN, SHARD_INDEX_SPAN_BYTES, SNAPSHOT_CHUNK_BYTES,
 };
 use muster_storage::partition_log::{
     START_OFFSET_MAGIC, START_OFFSET_SLOT_BYTES, START_OFFSET_SLOT_STRIDE, START_OFFSET_VERSION,
+};
+use muster_storage::snapshot::{
+    SNAPSHOT_BODY_AT, SNAPSHOT_HEADER_BYTES, SNAPSHOT_MAGIC, SNAPSHOT_VERSION,
 };
 use muster_storage::{Recovered, ShardLog};
 
@@ -25,7 +28,7 @@ const FORMAT: &str = include_str!("../FORMAT.md");
 
 #[test]
 fn the_numbers_in_the_document_are_those_of_the_code() {
-    let constants: [(&str, u64); 23] = [
+    let constants: [(&str, u64); 28] = [
         ("FORMAT_VERSION", FORMAT_VERSION.into()),
         ("COMPACTED_VERSION", COMPACTED_VERSION.into()),
         ("COMPACTED_HEADER_BYTES", COMPACTED_HEADER_BYTES as u64),
@@ -48,6 +51,11 @@ fn the_numbers_in_the_document_are_those_of_the_code() {
         ("START_OFFSET_VERSION", START_OFFSET_VERSION.into()),
         ("START_OFFSET_SLOT_BYTES", START_OFFSET_SLOT_BYTES as u64),
         ("START_OFFSET_SLOT_STRIDE", START_OFFSET_SLOT_STRIDE as u64),
+        ("SNAPSHOT_MAGIC", SNAPSHOT_MAGIC.into()),
+        ("SNAPSHOT_VERSION", SNAPSHOT_VERSION.into()),
+        ("SNAPSHOT_HEADER_BYTES", SNAPSHOT_HEADER_BYTES as u64),
+        ("SNAPSHOT_BODY_AT", SNAPSHOT_BODY_AT),
+        ("SNAPSHOT_CHUNK_BYTES", SNAPSHOT_CHUNK_BYTES as u64),
         ("CLUSTER_PARTITION", u64::from(CLUSTER_PARTITION.unsigned_abs())),
     ];
     for (name, value) in constants {

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Disk, Replayed, compact, compacting_config, recover, settle, small_config, values};
-use muster_storage::layout::{Block, BlockHeader, Compacted, SegmentHeader};
+use muster_storage::layout::{Block, BlockHeader, COMPACTED_VERSION, Compacted, SegmentHeader};
 use muster_storage::shard_log::recovery::{Case, segment_file_name};
 use muster_storage::{Corruption, Recovered, ShardLog};
 use std::path::PathBuf;
@@ -255,7 +255,7 @@ fn case_l_not_what_this_log_wrote() {
         story.refuses(Case::L, 2);
     }
     let mut newer = Story::new();
-    newer.segment(1)[5] = 3;
+    newer.segment(1)[5] = COMPACTED_VERSION as u8 + 1;
     newer.refuses(Case::L, 1);
     let mut short = Story::new();
     short.segment(1).truncate(10_000);

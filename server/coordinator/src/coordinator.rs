@@ -7,6 +7,7 @@ use crate::group::{Entry, Group, Groups};
 use crate::modern::topic_hashes::TopicHashes;
 use crate::offsets;
 use crate::output::{Output, RequestId};
+use crate::snapshot::SnapshotDamage;
 use crate::text::Text;
 use crate::timers::{Reason, Timer, TimerKey, Timers};
 use crate::turn::Turn;
@@ -38,6 +39,7 @@ pub struct Coordinator {
     /// The position of the last record with which a group went: who does not find a group may see
     /// what that record did.
     pub(crate) removed_at: u64,
+    pub(crate) damage: Option<SnapshotDamage>,
 }
 
 /// The search for expired offsets, every `offsets.retention.check.interval.ms`.
@@ -60,6 +62,7 @@ impl Coordinator {
             sweep: Sweep::default(),
             written_at: 0,
             removed_at: 0,
+            damage: None,
         }
     }
 
@@ -113,7 +116,8 @@ impl Coordinator {
     pub fn loaded(&mut self, now: i64) {
         let mut output = Output::default();
         let around = Around { now, position: 0, topics: &NoTopics };
-        let mut next = self.groups.id_after(None);
+        self.touch_members();
+        let mut next = self.groups.live_after(None);
         while let Some(id) = next {
             self.with(around, &mut output, &id, |turn, entry| {
                 match entry.and_then(|it| it.group.as_mut()) {
@@ -122,7 +126,7 @@ impl Coordinator {
                     None => {}
                 }
             });
-            next = self.groups.id_after(Some(&id));
+            next = self.groups.live_after(Some(&id));
         }
         debug_assert!(output.records.is_empty() && output.answers.is_empty());
         self.first_topics = None;
@@ -155,11 +159,14 @@ impl Coordinator {
         let mut output = Output::default();
         let mut next = self.groups.id_after(None);
         while let Some(id) = next {
-            self.with(context.around(), &mut output, &id, |turn, entry| {
-                if let Some(entry) = entry {
-                    offsets::delete_topics(turn, &entry.offsets, &id, topics);
-                }
-            });
+            if self.may_have_offsets_of(&id, topics) {
+                self.touch_offsets(&id);
+                self.with(context.around(), &mut output, &id, |turn, entry| {
+                    if let Some(entry) = entry {
+                        offsets::delete_topics(turn, &entry.offsets, &id, topics);
+                    }
+                });
+            }
             next = self.groups.id_after(Some(&id));
         }
         output
@@ -173,6 +180,7 @@ impl Coordinator {
         group_id: &str,
         act: impl FnOnce(&mut Turn<'_, 'r>, Option<&mut Entry>) -> R,
     ) -> R {
+        self.touch(group_id);
         let entry = self.groups.get_mut(group_id);
         let visible_at = entry.as_ref().map_or(self.removed_at, |entry| entry.written_at);
         let answered = output.answers.len();
@@ -201,6 +209,7 @@ impl Coordinator {
     /// # Errors
     /// COORDINATOR_NOT_AVAILABLE if there are too many already.
     pub(crate) fn create_if_absent(&mut self, group_id: &str, now: i64) -> Result<bool, ErrorCode> {
+        self.touch(group_id);
         let is_full = self.groups.is_full();
         let entry = match self.groups.get_mut(group_id) {
             Some(entry) if entry.group.is_some() => return Ok(false),

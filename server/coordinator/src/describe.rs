@@ -6,7 +6,7 @@
 use crate::classic::state::State;
 use crate::context::Context;
 use crate::coordinator::{Caller, Coordinator};
-use crate::group::{Entry, Group};
+use crate::group::{Group, Listed};
 use crate::limits::RESPONSE_METADATA_BYTES_MAX;
 use crate::output::Output;
 use crate::text::{owned, prefix};
@@ -32,17 +32,18 @@ impl Coordinator {
         output: &mut Output<'r>,
     ) {
         let filter = Filter::new(request);
-        let groups = self.groups.iter().filter_map(|entry| filter.listed(entry)).collect();
+        let groups = self.groups.iter().filter_map(|group| filter.listed(group)).collect();
         let response = ListGroupsResponse { groups, ..Default::default() };
         output.answer(caller.request, response, self.written_at);
     }
 
     pub(crate) fn describe_groups<'r>(
-        &self,
+        &mut self,
         caller: Caller<'r>,
         request: DescribeGroupsRequest<'r>,
         output: &mut Output<'r>,
     ) {
+        request.groups.iter().for_each(|group_id| self.touch(group_id));
         let (mut visible_at, mut described_bytes) = (0, 0);
         let describe = |group_id: Str<'r>| {
             let entry = self.groups.get(&group_id);
@@ -66,12 +67,13 @@ impl Coordinator {
     }
 
     pub(crate) fn describe_consumer_groups<'r>(
-        &self,
+        &mut self,
         context: &Context<'_>,
         caller: Caller<'r>,
         request: ConsumerGroupDescribeRequest<'r>,
         output: &mut Output<'r>,
     ) {
+        request.group_ids.iter().for_each(|group_id| self.touch(group_id));
         let (mut visible_at, mut described_bytes) = (0, 0);
         let assignors = &self.config.group_consumer_assignors;
         let describe = |group_id: Str<'r>| {
@@ -133,13 +135,21 @@ impl Filter {
         Self { states: lower(&request.states_filter), types: lower(&request.types_filter) }
     }
 
-    fn listed(&self, entry: &Entry) -> Option<ListedGroup<'static>> {
-        let group = entry.group.as_ref()?;
-        let (state, kind) = (group.state_name(), group.type_name());
+    fn listed(&self, group: Listed<'_>) -> Option<ListedGroup<'static>> {
+        let (group_id, state, kind, protocol_type) = match group {
+            Listed::Live(entry) => {
+                let group = entry.group.as_ref()?;
+                (&*entry.id, group.state_name(), group.type_name(), group.protocol_type())
+            }
+            // Groups with members are brought to life when they are loaded.
+            Listed::Cold(group) => {
+                (group.id, State::Empty.name(), group.entry.kind.type_name()?, group.protocol_type)
+            }
+        };
         let wanted = allows(&self.states, state) && allows(&self.types, kind);
         wanted.then(|| ListedGroup {
-            group_id: owned(&entry.id),
-            protocol_type: owned(group.protocol_type()),
+            group_id: owned(group_id),
+            protocol_type: owned(protocol_type),
             group_state: Str::Borrowed(state),
             group_type: Str::Borrowed(kind),
         })

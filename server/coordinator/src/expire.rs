@@ -60,6 +60,10 @@ impl Coordinator {
         for _ in 0..EXPIRE_TIMERS_MAX {
             swept = self.groups.id_after(swept.as_ref());
             let Some(id) = &swept else { break };
+            if !self.may_expire(id, context.now) {
+                continue;
+            }
+            self.touch_offsets(id);
             self.with(context.around(), output, id, sweep_group);
             if output.records.len() >= EXPIRE_RECORDS_MAX {
                 break;

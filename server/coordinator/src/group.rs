@@ -4,6 +4,7 @@ use crate::classic::ClassicGroup;
 use crate::consumer::ConsumerGroup;
 use crate::limits::GROUPS_MAX;
 use crate::offsets::{Offsets, RetentionBase};
+use crate::snapshot::{Cold, ColdGroup, Kind, SnapshotDamage};
 use crate::text::Text;
 use crate::timers::Timers;
 use alloc::boxed::Box;
@@ -32,35 +33,76 @@ pub(crate) struct Entry {
     pub(crate) written_at: u64,
 }
 
+/// Most are alive; those of a snapshot that nothing touched yet are in the cold.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     entries: HashMap<Text, Box<Entry>>,
     /// For everything that goes through all groups.
     ids: BTreeSet<Text>,
+    pub(crate) cold: Cold,
+}
+
+/// A group as it is found without bringing it to life.
+#[derive(Debug)]
+pub(crate) enum Listed<'g> {
+    Live(&'g Entry),
+    Cold(ColdGroup<'g>),
+}
+
+impl Entry {
+    /// One without a group.
+    pub(crate) fn new(id: Text) -> Self {
+        Self { id, group: None, successor: None, offsets: Offsets::default(), written_at: 0 }
+    }
+
+    fn is_vacant(&self) -> bool {
+        self.group.is_none() && self.successor.is_none() && self.offsets.is_empty()
+    }
 }
 
 impl Groups {
+    /// A group that is alive; see [`crate::Coordinator::touch`].
     pub(crate) fn get(&self, group_id: &str) -> Option<&Entry> {
+        debug_assert!(self.cold.get(group_id).is_none(), "{group_id} is in the cold");
         self.entries.get(group_id).map(|entry| &**entry)
     }
 
+    /// As [`Self::get`].
     pub(crate) fn get_mut(&mut self, group_id: &str) -> Option<&mut Entry> {
+        debug_assert!(self.cold.get(group_id).is_none(), "{group_id} is in the cold");
         self.entries.get_mut(group_id).map(|entry| &mut **entry)
+    }
+
+    /// A group, alive or not.
+    pub(crate) fn listed(&self, group_id: &str) -> Option<Listed<'_>> {
+        let live = self.entries.get(group_id).map(|entry| Listed::Live(entry));
+        live.or_else(|| self.cold.get(group_id).map(Listed::Cold))
+    }
+
+    /// Brings a group to life if it is in the cold, but not its offsets.
+    ///
+    /// # Errors
+    /// What is in the cold is damaged. There is no such group any more.
+    pub(crate) fn thaw(
+        &mut self,
+        timers: &mut Timers,
+        group_id: &str,
+    ) -> Result<(), SnapshotDamage> {
+        if self.cold.len() == 0 || self.entries.contains_key(group_id) {
+            return Ok(());
+        }
+        if let Some(entry) = self.cold.take(group_id, timers)? {
+            self.ids.insert(entry.id.clone());
+            self.entries.insert(entry.id.clone(), Box::new(entry));
+        }
+        Ok(())
     }
 
     /// Makes the entry of a group that has none.
     pub(crate) fn insert(&mut self, group_id: &str) -> &mut Entry {
         let id = Text::from(group_id);
         self.ids.insert(id.clone());
-        self.entries.entry(id.clone()).or_insert_with(|| {
-            Box::new(Entry {
-                id,
-                group: None,
-                successor: None,
-                offsets: Offsets::default(),
-                written_at: 0,
-            })
-        })
+        self.entries.entry(id.clone()).or_insert_with(|| Box::new(Entry::new(id)))
     }
 
     pub(crate) fn remove(&mut self, group_id: &str) {
@@ -70,27 +112,80 @@ impl Groups {
 
     /// Removes the entry of a group that did not come to be.
     pub(crate) fn remove_if_vacant(&mut self, group_id: &str) {
-        let is_vacant = |entry: &Entry| {
-            entry.group.is_none() && entry.successor.is_none() && entry.offsets.is_empty()
-        };
-        if self.get(group_id).is_some_and(is_vacant) {
+        if self.get(group_id).is_some_and(Entry::is_vacant) {
             self.remove(group_id);
         }
     }
 
+    /// How many there are, alive or not.
+    pub(crate) fn len(&self) -> usize {
+        self.ids.len() + self.cold.len()
+    }
+
     pub(crate) fn is_full(&self) -> bool {
-        self.ids.len() >= GROUPS_MAX
+        self.len() >= GROUPS_MAX
+    }
+
+    /// Brings the offsets of a group that is alive to life.
+    ///
+    /// # Errors
+    /// They are damaged.
+    pub(crate) fn thaw_offsets(&mut self, group_id: &str) -> Result<(), SnapshotDamage> {
+        if self.cold.is_gone() {
+            return Ok(());
+        }
+        let entry = self.entries.get_mut(group_id).filter(|entry| entry.offsets.is_cold());
+        if let Some(entry) = entry {
+            entry.offsets = Offsets::default();
+            entry.offsets = self.cold.take_offsets(group_id)?;
+        }
+        Ok(())
     }
 
     /// All of them, by id.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.ids.iter().filter_map(|id| self.get(id))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Listed<'_>> {
+        let (mut live, mut cold) = (self.live().peekable(), self.cold.iter().peekable());
+        core::iter::from_fn(move || match (live.peek(), cold.peek()) {
+            (Some(entry), Some(group)) if *entry.id < *group.id => live.next().map(Listed::Live),
+            (_, Some(_)) => cold.next().map(Listed::Cold),
+            (_, None) => live.next().map(Listed::Live),
+        })
+    }
+
+    /// Those that are alive, by id.
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Entry> {
+        self.ids.iter().filter_map(|id| self.entries.get(id)).map(|entry| &**entry)
     }
 
     /// The id that comes after `id`; the first if that is None.
     pub(crate) fn id_after(&self, id: Option<&Text>) -> Option<Text> {
-        let from = id.map_or(Bound::Unbounded, Bound::Excluded);
-        self.ids.range::<Text, _>((from, Bound::Unbounded)).next().cloned()
+        let live = self.live_range(id.map(|id| &**id)).next();
+        match (live, self.cold.id_after(id.map(|id| &**id))) {
+            (Some(live), Some(cold)) if **live < *cold => Some(live.clone()),
+            (_, Some(cold)) => Some(Text::from(cold)),
+            (live, None) => live.cloned(),
+        }
+    }
+
+    /// As [`Self::id_after`], of those that are alive.
+    pub(crate) fn live_after(&self, id: Option<&str>) -> Option<Text> {
+        self.live_range(id).next().cloned()
+    }
+
+    fn live_range(&self, after: Option<&str>) -> impl Iterator<Item = &Text> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.ids.range::<str, _>((from, Bound::Unbounded))
+    }
+}
+
+impl Kind {
+    /// As [`Group::type_name`].
+    pub(crate) fn type_name(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Classic => Some("classic"),
+            Self::Consumer => Some("consumer"),
+        }
     }
 }
 
@@ -104,6 +199,32 @@ impl Group {
         match self {
             Self::Classic(_) => "classic",
             Self::Consumer(_) => "consumer",
+        }
+    }
+
+    /// How many members are in it.
+    pub(crate) fn members(&self) -> usize {
+        match self {
+            Self::Classic(group) => group.hard().map_or(0, |hard| hard.members.len()),
+            Self::Consumer(group) => group.members(),
+        }
+    }
+
+    /// When the state began that its record tells of, if it has such a one.
+    pub(crate) fn recorded_at(&self) -> Option<i64> {
+        match self {
+            Self::Classic(group) => group.hard().map(|hard| hard.state_timestamp),
+            Self::Consumer(_) => None,
+        }
+        .filter(|at| *at != -1)
+    }
+
+    /// A hash of what is counted of the members rather than recorded, where that is kept up with
+    /// each record.
+    pub(crate) fn count_hash(&self) -> u64 {
+        match self {
+            Self::Classic(_) => 0,
+            Self::Consumer(group) => group.count_hash(),
         }
     }
 

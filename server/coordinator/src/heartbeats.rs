@@ -33,11 +33,14 @@ impl Coordinator {
             let response = valid.and_then(|()| serve(turn, entry, caller, &request));
             turn.answer(caller.request, response.unwrap_or_else(refused));
         });
-        self.groups.remove_if_vacant(&request.group_id);
+        if request.member_epoch == JOIN {
+            self.groups.remove_if_vacant(&request.group_id);
+        }
     }
 
     /// A place for a group that may come to be.
     fn make_entry(&mut self, request: &ConsumerGroupHeartbeatRequest<'_>) -> Result<(), Refusal> {
+        self.touch(&request.group_id);
         if request.member_epoch != JOIN || self.groups.get(&request.group_id).is_some() {
             return Ok(());
         }

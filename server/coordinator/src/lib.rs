@@ -20,7 +20,8 @@
 //!   after [`Coordinator::new`] and whenever they change.
 //!
 //! A coordinator begins with the records of its log, then [`Coordinator::loaded`], once, also if
-//! the log is empty. Before that it serves no requests.
+//! the log is empty. Before that it serves no requests. It may begin with a [`snapshot`] instead,
+//! which saves it all but the end of the log.
 //!
 //! **What is seen is durable**: [`Context::position`] is the place in the caller's log that the
 //! records of this call will have. Each response says with [`Answer::visible_at`] which position
@@ -59,6 +60,7 @@ pub mod output;
 pub mod regex;
 mod replay;
 mod requests;
+pub mod snapshot;
 mod text;
 mod timers;
 mod turn;
@@ -67,4 +69,5 @@ pub use config::{Config, GroupOverrides, MigrationPolicy};
 pub use context::{Context, DeletedTopic, Ids, NoTopics, Topics};
 pub use coordinator::{Caller, Coordinator};
 pub use output::{Answer, Output, RequestId};
+pub use snapshot::{Divergence, SnapshotBytes, SnapshotDamage, SnapshotPart, SnapshotWalk};
 pub use timers::Reason;

@@ -15,6 +15,10 @@ impl Coordinator {
     pub fn replay(&mut self, record: &GroupRecord<'_>, position: u64) {
         self.written_at = position;
         let group_id = record.group_id();
+        match matches!(record, GroupRecord::OffsetCommit(..)) {
+            true => self.touch_offsets(group_id),
+            false => self.touch(group_id),
+        }
         let entry = match (self.groups.get_mut(group_id), record.is_tombstone()) {
             (Some(entry), _) => entry,
             (None, false) => self.groups.insert(group_id),
@@ -29,13 +33,13 @@ impl Coordinator {
     }
 
     /// The durable state as the records that would make it, by group: what is left of the log when
-    /// it is compacted.
+    /// it is compacted. Groups in the cold are left out; see [`Self::touch_all`].
     pub fn durable_records(&self) -> Vec<GroupRecord<'_>> {
-        self.groups.iter().flat_map(durable_records).collect()
+        self.groups.live().flat_map(durable_records).collect()
     }
 }
 
-fn replay_in(entry: &mut Entry, timers: &mut Timers, record: &GroupRecord<'_>) {
+pub(crate) fn replay_in(entry: &mut Entry, timers: &mut Timers, record: &GroupRecord<'_>) {
     match record {
         GroupRecord::OffsetCommit(key, Some(value)) => offset_committed(entry, key, value),
         GroupRecord::OffsetCommit(key, None) => entry.offsets.replay(key, None),
@@ -113,14 +117,14 @@ fn remove_consumer(timers: &mut Timers, entry: &mut Entry) {
 }
 
 fn durable_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
-    let mut records = Vec::new();
-    match &entry.group {
-        Some(Group::Classic(group)) => {
-            records.extend(group.hard().map(|hard| hard.to_record(&entry.id)));
+    let mut records = match &entry.group {
+        Some(Group::Consumer(group)) => {
+            let mut records = Vec::new();
+            group.durable_records(&mut records);
+            records
         }
-        Some(Group::Consumer(group)) => group.durable_records(&mut records),
-        None => {}
-    }
+        _ => group_records(entry),
+    };
     records.extend(entry.offsets.iter().map(|(topic, partition, committed)| {
         let key = OffsetCommitKey {
             group: Str::Borrowed(&entry.id),
@@ -129,5 +133,19 @@ fn durable_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
         };
         GroupRecord::OffsetCommit(key, Some(committed.to_record()))
     }));
+    records
+}
+
+/// The records that make the group as it is, members in the order in which they came, without its
+/// offsets.
+pub(crate) fn group_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
+    let mut records = Vec::new();
+    match &entry.group {
+        Some(Group::Classic(group)) => {
+            records.extend(group.hard().map(|hard| hard.to_record(&entry.id)));
+        }
+        Some(Group::Consumer(group)) => group.records_by_age(&mut records),
+        None => {}
+    }
     records
 }

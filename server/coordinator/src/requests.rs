@@ -140,6 +140,7 @@ impl Coordinator {
     ) {
         let version = caller.api_version;
         let group_id = request.group_id.clone();
+        self.touch_offsets(&group_id);
         let is_member = request.generation_id_or_member_epoch >= 0;
         let created = if offsets::names_only_unknown_ids(context.topics, version, &request) {
             Err(ErrorCode::UnknownTopicId)
@@ -172,6 +173,8 @@ impl Coordinator {
         request: OffsetFetchRequest<'r>,
         output: &mut Output<'r>,
     ) {
+        self.touch_offsets(&request.group_id);
+        request.groups.iter().for_each(|group| self.touch_offsets(&group.group_id));
         let (mut visible_at, mut room) = (0, RESPONSE_METADATA_BYTES_MAX);
         let mut fetch = |group: OffsetFetchRequestGroup<'r>| {
             let entry = self.groups.get(&group.group_id);
@@ -203,6 +206,7 @@ impl Coordinator {
         output: &mut Output<'r>,
     ) {
         let group_id = request.group_id.clone();
+        self.touch_offsets(&group_id);
         self.with(context.around(), output, &group_id, |turn, entry| {
             let accepted = match entry {
                 _ if group_id.is_empty() => Err(ErrorCode::InvalidGroupId),
@@ -238,6 +242,7 @@ impl Coordinator {
         let results: Vec<_> = group_ids
             .into_iter()
             .map(|group_id| {
+                self.touch_offsets(&group_id);
                 let error = self.with(context.around(), output, &group_id, |turn, entry| {
                     let deleted = delete_group(turn, entry);
                     visible_at = turn.visible_at.max(visible_at);

@@ -3,7 +3,7 @@
 use crate::config::Config;
 use muster_codec::Uuid;
 use muster_codec::records::{
-    ClusterRecord, ConfigKey, ConfigValue, ProducerIdsValue, TopicKey, TopicValue,
+    ClusterRecord, ConfigKey, ConfigValue, ProducerIdsKey, ProducerIdsValue, TopicKey, TopicValue,
 };
 use muster_coordinator::Topics;
 use std::collections::{BTreeMap, HashMap};
@@ -140,6 +140,34 @@ impl ClusterImage {
         self.next_producer_id
     }
 
+    /// The records that make this image of a new one ([`Self::new`]).
+    pub fn records(&self, config: &Config) -> Vec<ClusterRecord<'static>> {
+        let topics = self.topics().map(|topic| {
+            let value =
+                TopicValue { name: topic.name.to_string().into(), partitions: topic.partitions };
+            ClusterRecord::Topic(TopicKey { topic_id: topic.id }, Some(value))
+        });
+        let mut records: Vec<_> = topics.collect();
+        let new = Self::new(config);
+        for (resource_type, resources) in &*self.configs {
+            for (resource, overrides) in resources {
+                let before = new.configs(*resource_type, resource);
+                records.extend(config_records(*resource_type, resource, before, overrides));
+            }
+        }
+        let all =
+            new.configs.iter().flat_map(|(of_type, all)| all.iter().map(move |it| (of_type, it)));
+        for (resource_type, (resource, before)) in all {
+            if self.configs(*resource_type, resource).is_none() {
+                let none = Overrides::new();
+                records.extend(config_records(*resource_type, resource, Some(&**before), &none));
+            }
+        }
+        let value = ProducerIdsValue { next_producer_id: self.next_producer_id };
+        records.push(ClusterRecord::ProducerIds(ProducerIdsKey {}, Some(value)));
+        records
+    }
+
     /// The one way in which an image changes.
     pub fn apply(&mut self, record: &ClusterRecord<'_>) {
         match record {
@@ -203,6 +231,28 @@ impl ClusterImage {
     fn resources(&mut self, resource_type: i8) -> &mut ResourceConfigs {
         Arc::make_mut(&mut self.configs).entry(resource_type).or_default()
     }
+}
+
+/// What makes the configs of a resource of those that it has without any record.
+fn config_records(
+    resource_type: i8,
+    resource: &str,
+    before: Option<&Overrides>,
+    after: &Overrides,
+) -> Vec<ClusterRecord<'static>> {
+    let key = |name: &String| ConfigKey {
+        resource_type,
+        resource_name: resource.to_owned().into(),
+        name: name.clone().into(),
+    };
+    let before = before.into_iter().flatten();
+    let (kept, gone): (Vec<_>, Vec<_>) = before.partition(|(name, _)| after.contains_key(*name));
+    let is_new = |(name, value): &(&String, &String)| !kept.contains(&(*name, *value));
+    let set = after.iter().filter(is_new).map(|(name, value)| {
+        ClusterRecord::Config(key(name), Some(ConfigValue { value: value.clone().into() }))
+    });
+    let removed = gone.iter().map(|(name, _)| ClusterRecord::Config(key(name), None));
+    removed.chain(set).collect()
 }
 
 fn created_partitions(topic: &Topic) -> i64 {

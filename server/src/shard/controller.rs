@@ -42,6 +42,11 @@ impl Controller {
         }
     }
 
+    /// The image with all changes that the log has taken.
+    pub(crate) fn accepted(&self) -> &ClusterImage {
+        &self.accepted
+    }
+
     /// The image, if changes became durable since the last call.
     fn publish(&mut self, flushed: u64) -> Option<Arc<ClusterImage>> {
         let mut changed = false;

@@ -1,9 +1,10 @@
-//! Start-up: a shard's log is read and replayed, and the shard goes on from there. Blocks; nothing
-//! is served yet.
+//! Start-up: a shard's log is read and replayed, behind a snapshot if there is one, and the shard
+//! goes on from there. Blocks; nothing is served yet.
 
 use super::durable::{self, GroupLog};
 use super::group_configs::configure;
-use super::{Common, Controller, ProducerIds, Shard, Stopping};
+use super::snapshot::read_cluster;
+use super::{Common, Controller, ProducerIds, Shard, Snapshots, Stopping};
 use crate::cluster::{ClusterImage, Endpoint};
 use crate::config::{Config, compaction};
 use crate::net::{Connections, Limits};
@@ -11,20 +12,25 @@ use crate::partitions::{Effects, Identity, Partitions};
 use muster_codec::DecodeError;
 use muster_codec::messages::NodeEndpoint;
 use muster_codec::records::{ClusterRecord, GroupRecord};
-use muster_coordinator::{Coordinator, Ids};
+use muster_coordinator::{Coordinator, Ids, SnapshotBytes};
 use muster_storage::layout::CLUSTER_PARTITION;
 use muster_storage::limits::{BLOCK_BYTES_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use muster_storage::shard_log::recovery::segment_files;
-use muster_storage::{
-    Corruption, FileId, FileOp, LogConfig, PartitionError, Recovered, RecoveredBatch, Recovery,
-    ShardLog,
+use muster_storage::snapshot::{
+    SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, Snapshot, SnapshotHeader, SnapshotRefusal,
 };
+use muster_storage::{
+    Corruption, FileId, FileOp, KnownSegments, LogConfig, PartitionError, Recovered,
+    RecoveredBatch, Recovery, ShardLog,
+};
+use muster_uring::MappedFile;
 use std::collections::VecDeque;
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tracing::info;
+use tracing::{info, warn};
 
 /// File ids from here on belong to the partitions; those below to the shard's log.
 const FIRST_PARTITION_FILE: FileId = FileId(1 << 16);
@@ -81,6 +87,10 @@ pub struct Loaded {
     recovered: Recovered,
     /// Of shard 0 only.
     image: Option<Arc<ClusterImage>>,
+    /// The snapshot that it began with, if there was one.
+    snapshot: Option<SnapshotHeader>,
+    /// How much of the log came behind it.
+    replayed_bytes: u64,
 }
 
 /// The directory of a shard's log, relative to the data directory. It is named by the number of
@@ -89,25 +99,159 @@ pub fn log_directory(shards: u32, number: u32) -> PathBuf {
     PathBuf::from(format!("shards-{shards}")).join(number.to_string())
 }
 
-/// Reads and replays the log of shard `number`.
+/// Reads and replays the log of shard `number`, from where its snapshot ends. A snapshot that is of
+/// no use costs a line in the server's log, and the time to replay all of the shard's.
 ///
 /// # Errors
 /// What keeps the shard from starting.
 pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadError> {
     let directory = data.join(log_directory(common.placement.shards, number));
-    let mut coordinator = Coordinator::new(common.config.coordinator());
-    let mut image = ClusterImage::new(&common.config);
-    let mut failed = None;
-    let recovered = read_log(&directory, |batch| {
-        let replayed = replay(batch, &mut coordinator, &mut image);
-        failed = failed.or(replayed.err());
-    })?;
-    if let Some(error) = failed {
-        return Err(LoadError::Record { directory, error });
+    let snapshot = open_snapshot(&directory, common).and_then(|start| match start {
+        Some(start) => replay_log(&directory, start)?.checked().map(Some),
+        None => Ok(None),
+    });
+    let start = match snapshot {
+        Ok(Some(start)) => start,
+        Ok(None) => replay_log(&directory, Start::new(common))?,
+        Err(Unusable::Snapshot(why)) => {
+            let path = directory.join(SNAPSHOT_FILE_NAME);
+            warn!("{} is not used, the log is replayed: {why}", path.display());
+            replay_log(&directory, Start::new(common))?
+        }
+        Err(Unusable::Log(error)) => return Err(error),
+    };
+    let Start { coordinator, image, recovered, .. } = start;
+    info!(
+        "shard {number} is at operation {}: {} of {} groups in the cold, {} bytes replayed",
+        recovered.position(),
+        coordinator.cold_groups(),
+        coordinator.groups(),
+        start.replayed_bytes,
+    );
+    Ok(Loaded {
+        number,
+        common: common.clone(),
+        coordinator,
+        recovered,
+        image: (number == 0).then(|| Arc::new(image)),
+        snapshot: start.snapshot,
+        replayed_bytes: start.replayed_bytes,
+    })
+}
+
+/// Why a start with a snapshot came to nothing.
+enum Unusable {
+    /// The start is to be tried without it.
+    Snapshot(String),
+    Log(LoadError),
+}
+
+impl From<LoadError> for Unusable {
+    fn from(error: LoadError) -> Self {
+        Self::Log(error)
     }
-    info!("shard {number} replayed {} operations", recovered.position());
-    let image = (number == 0).then(|| Arc::new(image));
-    Ok(Loaded { number, common: common.clone(), coordinator, recovered, image })
+}
+
+/// The state of a shard while its log is read.
+struct Start {
+    coordinator: Coordinator,
+    image: ClusterImage,
+    /// What of the log need not be read.
+    known: KnownSegments,
+    snapshot: Option<SnapshotHeader>,
+    recovered: Recovered,
+    replayed_bytes: u64,
+}
+
+impl Start {
+    /// One from nothing.
+    fn new(common: &Common) -> Self {
+        Self {
+            coordinator: Coordinator::new(common.config.coordinator()),
+            image: ClusterImage::new(&common.config),
+            known: KnownSegments::default(),
+            snapshot: None,
+            recovered: Recovered::default(),
+            replayed_bytes: 0,
+        }
+    }
+
+    /// Applies a batch, unless all of it is in the snapshot.
+    fn replay(&mut self, batch: RecoveredBatch<'_>) -> Result<(), DecodeError> {
+        let RecoveredBatch { partition, batch, position } = batch;
+        if self.snapshot.is_some_and(|header| position <= header.from) {
+            return Ok(());
+        }
+        self.replayed_bytes += batch.bytes.len() as u64;
+        for record in batch.records()? {
+            let record = record?;
+            let Some(key) = record.key else { continue };
+            if partition == CLUSTER_PARTITION {
+                if let Some(record) = ClusterRecord::read(key, record.value)? {
+                    self.image.apply(&record);
+                }
+            } else if let Some(record) = GroupRecord::read(key, record.value)? {
+                self.coordinator.replay_found(&record, position);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether snapshot and log belong together, now that all of it is read; groups with members
+    /// come to life.
+    fn checked(mut self) -> Result<Self, Unusable> {
+        let Some(header) = self.snapshot else { return Ok(self) };
+        self.coordinator.touch_members();
+        let refuse = |why: &dyn fmt::Display| Err(Unusable::Snapshot(why.to_string()));
+        if self.recovered.log_id() != Some(header.log_id) {
+            return refuse(&SnapshotRefusal::OtherLog);
+        }
+        if self.recovered.position() < header.newest {
+            return refuse(&SnapshotRefusal::LogIsShorter);
+        }
+        if self.recovered.dropped_position() > header.from {
+            return refuse(&SnapshotRefusal::LogIsAhead);
+        }
+        match self.coordinator.damage() {
+            Some(damage) => refuse(damage),
+            None => Ok(self),
+        }
+    }
+}
+
+/// What a snapshot has, if there is one.
+fn open_snapshot(directory: &Path, common: &Common) -> Result<Option<Start>, Unusable> {
+    let unusable = |why: &dyn fmt::Display| Unusable::Snapshot(why.to_string());
+    let path = |name| directory.join(name);
+    let (path, aside) = (path(SNAPSHOT_FILE_NAME), path(SNAPSHOT_DAMAGED_FILE_NAME));
+    let file = match MappedFile::open(&path, &aside) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(|error| unusable(&error))?,
+    };
+    let bytes: SnapshotBytes = Arc::new(file);
+    let file = (*bytes).as_ref();
+    let Snapshot { header, groups, cluster, log } =
+        Snapshot::open(file).map_err(|why| unusable(&why))?;
+    let mut start = Start::new(common);
+    start.snapshot = Some(header);
+    start.known = KnownSegments::read(&file[log]).map_err(|error| unusable(&error))?;
+    read_cluster(&file[cluster], &mut start.image).map_err(|error| unusable(&error))?;
+    let opened = start.coordinator.open_snapshot(Arc::clone(&bytes), groups);
+    opened.map_err(|damage| unusable(&damage))?;
+    Ok(Some(start))
+}
+
+/// Replays the log behind what `start` has already.
+fn replay_log(directory: &Path, mut start: Start) -> Result<Start, LoadError> {
+    let recovery = Recovery::knowing(std::mem::take(&mut start.known));
+    let mut failed = None;
+    start.recovered = read_segments(directory, recovery, |batch| {
+        failed = failed.take().or(start.replay(batch).err());
+    })?;
+    match failed {
+        Some(error) => Err(LoadError::Record { directory: directory.to_owned(), error }),
+        None => Ok(start),
+    }
 }
 
 /// Reads the segments of a log in order, giving each batch to `replay`.
@@ -116,19 +260,39 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
 /// Files that cannot be read, or are damaged other than by a torn end.
 pub fn read_log(
     directory: &Path,
+    replay: impl FnMut(RecoveredBatch<'_>),
+) -> Result<Recovered, LoadError> {
+    read_segments(directory, Recovery::default(), replay)
+}
+
+fn read_segments(
+    directory: &Path,
+    mut recovery: Recovery,
     mut replay: impl FnMut(RecoveredBatch<'_>),
 ) -> Result<Recovered, LoadError> {
     let failed = |path: &Path, error| LoadError::Io { path: path.to_owned(), error };
     let names = file_names(directory).map_err(|error| failed(directory, error))?;
-    let mut recovery = Recovery::default();
+    let mut bytes = Vec::new();
     for (sequence, name) in segment_files(names) {
         let path = directory.join(name);
-        let bytes = std::fs::read(&path).map_err(|error| failed(&path, error))?;
+        let mut file = File::open(&path).map_err(|error| failed(&path, error))?;
+        let len = read_head(&file, &mut bytes).map_err(|error| failed(&path, error))?;
+        if recovery.known_segment(sequence, &bytes, len) {
+            continue;
+        }
+        file.read_to_end(&mut bytes).map_err(|error| failed(&path, error))?;
         recovery.segment(sequence, &bytes, &mut replay).map_err(|corruption| {
             LoadError::Corruption { directory: directory.to_owned(), corruption }
         })?;
     }
     Ok(recovery.finish())
+}
+
+/// Reads the first block of a file; gives how long the file is.
+fn read_head(file: &File, bytes: &mut Vec<u8>) -> io::Result<u64> {
+    bytes.clear();
+    file.take(u64::from(BLOCK_BYTES_MAX)).read_to_end(bytes)?;
+    Ok(file.metadata()?.len())
 }
 
 /// None if there is no such directory.
@@ -138,25 +302,6 @@ fn file_names(directory: &Path) -> io::Result<Vec<String>> {
         entries => entries?,
     };
     entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
-}
-
-fn replay(
-    batch: RecoveredBatch<'_>,
-    coordinator: &mut Coordinator,
-    image: &mut ClusterImage,
-) -> Result<(), DecodeError> {
-    for record in batch.batch.records()? {
-        let record = record?;
-        let Some(key) = record.key else { continue };
-        if batch.partition == CLUSTER_PARTITION {
-            if let Some(record) = ClusterRecord::read(key, record.value)? {
-                image.apply(&record);
-            }
-        } else if let Some(record) = GroupRecord::read(key, record.value)? {
-            coordinator.replay(&record, 0);
-        }
-    }
-    Ok(())
 }
 
 impl Loaded {
@@ -186,6 +331,7 @@ impl Loaded {
         let mut partitions = Partitions::new(config.clone(), identity(&self.common, self.number));
         let mut effects = Effects::default();
         partitions.open(now, data, &image, &mut effects)?;
+        let directory = log_directory(self.common.placement.shards, self.number);
         let mut shard = Shard {
             number: self.number,
             connections: Connections::new(limits(&config)),
@@ -193,6 +339,7 @@ impl Loaded {
             partitions,
             controller: self.image.map(Controller::new),
             producer_ids: ProducerIds::default(),
+            snapshots: Snapshots::new(directory, &config, self.snapshot, self.replayed_bytes, now),
             common: self.common,
             image,
             ids,

@@ -9,6 +9,7 @@ mod loading;
 mod mailbox;
 mod offsets_topic;
 mod producer_ids;
+mod snapshot;
 mod step;
 
 pub use event::{Command, Event};
@@ -18,6 +19,7 @@ pub use mailbox::{AdminRequest, Message};
 pub(crate) use controller::Controller;
 pub(crate) use durable::GroupLog;
 pub(crate) use producer_ids::ProducerIds;
+pub(crate) use snapshot::Snapshots;
 
 use crate::cluster::{ClusterImage, Endpoint, View};
 use crate::config::Config;
@@ -63,6 +65,7 @@ pub struct Shard {
     /// On shard 0 only.
     pub(crate) controller: Option<Controller>,
     pub(crate) producer_ids: ProducerIds,
+    pub(crate) snapshots: Snapshots,
     pub(crate) ids: Box<dyn Ids>,
     /// The time of the event that is being handled.
     pub(crate) now: i64,

@@ -18,6 +18,9 @@ impl Shard {
     /// Handles one event. `now` never goes back.
     pub fn step(&mut self, now: i64, event: Event<'_>, commands: &mut Vec<Command>) {
         self.now = now;
+        if self.snapshots.is_failed() {
+            return;
+        }
         match event {
             Event::Opened { connection, host } => self.opened(connection, host),
             Event::Received { connection, data } => self.received(connection, data),
@@ -33,9 +36,17 @@ impl Shard {
     /// the latest.
     pub fn end_turn(&mut self, now: i64, commands: &mut Vec<Command>) -> Option<i64> {
         self.now = now;
+        assert!(!self.snapshots.is_failed(), "the groups of the shard are not what they should be");
         self.expire();
         self.resume_stalled();
+        self.audit();
+        if self.has_failed() {
+            self.sendable.clear();
+            commands.append(&mut self.commands);
+            return Some(now);
+        }
         self.groups.poll(now, &mut self.commands);
+        self.snapshot_turn();
         self.advance_stop();
         commands.append(&mut self.commands);
         self.next_deadline()
@@ -183,6 +194,8 @@ impl Shard {
             self.connections.flushed(flushed);
             self.publish(flushed);
             self.tell_ends();
+        } else if self.snapshots.owns(done.token()) {
+            self.snapshot_done(done);
         } else if let Some(done) = self.take_offsets_read(done) {
             let mut effects = Effects::default();
             self.partitions.file_done(done, &mut effects);
@@ -256,6 +269,7 @@ impl Shard {
             self.groups.next_deadline(),
             self.partitions.next_deadline(),
             (!self.connections.is_empty()).then_some(self.next_idle_sweep),
+            self.has_snapshot_slice().then_some(self.now),
         ]
         .into_iter()
         .flatten()

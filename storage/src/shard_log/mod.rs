@@ -6,12 +6,14 @@
 
 mod compaction;
 mod gather;
+mod known;
 mod partitions;
 mod read;
 pub mod recovery;
 mod segments;
 
 pub use compaction::{ASIDE_FILE_NAME, CompactionConfig, CompactionNews};
+pub use known::{KnownSegments, SegmentWalk};
 pub use read::ReadPlan;
 pub use recovery::{Corruption, Recovered, RecoveredBatch, Recovery};
 
@@ -292,6 +294,16 @@ impl ShardLog {
     /// Whether too much waits for the disk: no request that could write should be taken now.
     pub fn is_full(&self) -> bool {
         self.gather.bytes() >= self.config.open_bytes_max
+    }
+
+    /// Whether no block is open: what was accepted ends with a block, and what comes begins one.
+    pub fn is_at_block_end(&self) -> bool {
+        self.gather.opened_at().is_none()
+    }
+
+    /// How many bytes of blocks the log has written since it was opened.
+    pub fn written_bytes(&self) -> u64 {
+        self.segments.placed_bytes()
     }
 
     pub fn progress(&self) -> Progress {

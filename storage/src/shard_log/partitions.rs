@@ -68,6 +68,20 @@ impl Partition {
         }
     }
 
+    /// The entries of a segment.
+    pub(crate) fn entries_in(&self, segment: u64) -> &[IndexEntry] {
+        let found = self.index.binary_search_by_key(&segment, |index| index.segment);
+        found.map_or(&[], |at| &self.index[at].entries)
+    }
+
+    /// Takes the entries of the next segment, which is not read.
+    pub(crate) fn recover_index(&mut self, segment: u64, entries: Vec<IndexEntry>) {
+        let index = SegmentIndex { segment, entries };
+        self.next_offset = index.next_offset();
+        self.recovered_offset = self.next_offset;
+        self.index.push(index);
+    }
+
     /// The segment that holds `offset`, or the next offset that there is, and its entries from that
     /// one on.
     pub(crate) fn entries_from(&self, offset: i64) -> Option<(u64, &[IndexEntry])> {

@@ -5,12 +5,10 @@
 //! was acknowledged and is corruption. [`Case`] lists what may be found; the table in FORMAT.md
 //! says why each is decided as it is.
 
+use super::known::KnownSegments;
 use super::partitions::{IndexEntry, Partitions};
 use super::segments::Segment;
-use crate::layout::{
-    Block, BlockHeader, COMPACTED_VERSION, Compacted, FORMAT_VERSION, SEGMENT_HEADER_BYTES,
-    SegmentHeader,
-};
+use crate::layout::{Block, BlockHeader, Compacted, SEGMENT_HEADER_BYTES, SegmentHeader, is_known};
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 use muster_codec::record_batch::Batch;
 use std::collections::BTreeMap;
@@ -100,6 +98,8 @@ pub struct RecoveredBatch<'a> {
     pub partition: i32,
     /// Its header has the base offset in the partition.
     pub batch: Batch<'a>,
+    /// That of the last operation in its block.
+    pub position: u64,
 }
 
 /// Where the log ends.
@@ -131,6 +131,16 @@ impl Recovered {
         self.position
     }
 
+    /// The number that tells this log's blocks from all others; None of a new log.
+    pub fn log_id(&self) -> Option<u64> {
+        self.log_id
+    }
+
+    /// See [`ShardLog::dropped_position`](super::ShardLog::dropped_position).
+    pub fn dropped_position(&self) -> u64 {
+        self.segments.values().map(|segment| segment.dropped_position).max().unwrap_or(0)
+    }
+
     /// How each segment ended: case A, C, D, E, H or N. None did in a new log (case K).
     pub fn ends(&self) -> &[Case] {
         &self.ends
@@ -151,9 +161,10 @@ impl Recovered {
 /// Reads the segments of a log, in the order of [`segment_files`], each as the bytes of its file.
 #[derive(Debug, Default)]
 pub struct Recovery {
-    found: Recovered,
+    pub(super) found: Recovered,
     /// A segment without a header was found; it can only be the last.
-    unfinished: Option<u64>,
+    pub(super) unfinished: Option<u64>,
+    pub(super) known: KnownSegments,
 }
 
 impl Recovery {
@@ -278,6 +289,7 @@ impl Recovery {
         if last_sequence < sequence
             || last_position < first_position - 1
             || last_position == u64::MAX
+            || compacted.pass == 0
             || !dirty.contains(&dirty_from)
         {
             return refuse(Case::Q, 0, "its header says what cannot be");
@@ -306,7 +318,7 @@ impl Recovery {
         self.end_at(header, at, at, Case::N);
         let segment = self.segment_mut(sequence);
         (segment.last_sequence, segment.last_position) = (last_sequence, last_position);
-        (segment.is_compacted, segment.dirty_from) = (true, dirty_from);
+        (segment.pass, segment.dirty_from) = (compacted.pass, dirty_from);
         segment.dropped_position = compacted.dropped_position;
         Ok(())
     }
@@ -338,7 +350,13 @@ impl Recovery {
     }
 
     /// Notes how the blocks of a segment end. A segment without blocks leaves the tail where it is.
-    fn end_at(&mut self, header: &SegmentHeader, end: usize, torn_end: usize, case: Case) {
+    pub(super) fn end_at(
+        &mut self,
+        header: &SegmentHeader,
+        end: usize,
+        torn_end: usize,
+        case: Case,
+    ) {
         assert!(end <= torn_end && torn_end <= header.segment_bytes as usize);
         self.found.ends.push(case);
         if end > header.block_bytes as usize || torn_end > end {
@@ -358,6 +376,7 @@ impl Recovery {
         let SegmentHeader { sequence, block_bytes, .. } = *header;
         let refuse = |what| refuse(Case::M, sequence, at, what);
         let (start, end) = (at as u32, (at + block.padded_len(block_bytes)) as u32);
+        let position = self.found.position + u64::from(block.header.operations);
         let mut batches = 0;
         let mut timestamp = i64::MIN;
         for entry in block.entries() {
@@ -377,14 +396,13 @@ impl Recovery {
             found.recovered_offset = next_offset;
             found.index_block(sequence, IndexEntry { next_offset, start, end });
             timestamp = timestamp.max(batch.header.max_timestamp);
-            replay(RecoveredBatch { partition, batch });
+            replay(RecoveredBatch { partition, batch, position });
             batches += 1;
         }
         if batches != block.header.batches || block.header.operations == 0 {
             return refuse("the number of batches is not what the block says");
         }
-        self.found.position += u64::from(block.header.operations);
-        let position = self.found.position;
+        self.found.position = position;
         let segment = self.segment_mut(sequence);
         (segment.end, segment.last_position) = (end, position);
         segment.time(timestamp);
@@ -395,10 +413,6 @@ impl Recovery {
         let found = self.found.segments.get_mut(&sequence);
         found.unwrap_or_else(|| unreachable!("segment {sequence} is being read"))
     }
-}
-
-fn is_known(version: u16) -> bool {
-    (FORMAT_VERSION..=COMPACTED_VERSION).contains(&version)
 }
 
 /// Where what is cut at `at` ends. In a file that had a life before, it is left: blocks of that

@@ -14,7 +14,8 @@ pub(crate) struct Segment {
     pub(crate) block_bytes: u32,
     /// The length of the file.
     pub(crate) segment_bytes: u32,
-    pub(crate) is_compacted: bool,
+    /// The pass of compaction that wrote it; 0 if none did.
+    pub(crate) pass: u64,
     /// Behind the last block.
     pub(crate) end: u32,
     /// Where the blocks begin that compaction has not looked at; `end` if there are none.
@@ -40,7 +41,7 @@ impl Segment {
             last_sequence: sequence,
             block_bytes,
             segment_bytes,
-            is_compacted: false,
+            pass: 0,
             end: block_bytes,
             dirty_from: block_bytes,
             last_position,
@@ -56,6 +57,10 @@ impl Segment {
             self.first_timestamp = timestamp;
         }
         self.max_timestamp = self.max_timestamp.max(timestamp);
+    }
+
+    pub(crate) fn is_compacted(&self) -> bool {
+        self.pass > 0
     }
 
     pub(crate) fn has_blocks(&self) -> bool {
@@ -130,7 +135,7 @@ impl Segments {
         let segment = self.list[&sequence];
         assert!(end <= segment.segment_bytes && torn_end <= segment.segment_bytes);
         self.is_tail_synced = false;
-        if segment.block_bytes == config.block_bytes && !segment.is_compacted {
+        if segment.block_bytes == config.block_bytes && !segment.is_compacted() {
             self.active = Some(sequence);
             if torn_end > end {
                 self.steps.push_back(Step::Zero { segment: sequence, from: end, to: torn_end });
@@ -142,7 +147,7 @@ impl Segments {
     /// Takes over a last segment that has no blocks yet.
     fn adopt_ready(&mut self, config: &LogConfig) {
         let Some((&sequence, last)) = self.list.last_key_value() else { return };
-        if self.active == Some(sequence) || last.has_blocks() || last.is_compacted {
+        if self.active == Some(sequence) || last.has_blocks() || last.is_compacted() {
             return;
         }
         if last.block_bytes == config.block_bytes {
@@ -299,6 +304,12 @@ impl Segments {
         self.list.values().map(|segment| segment.dropped_position).max().unwrap_or(0)
     }
 
+    /// The newest pass of compaction that any segment is of. It never goes back: only a later pass
+    /// takes the place of one.
+    pub(crate) fn last_pass(&self) -> u64 {
+        self.list.values().map(|segment| segment.pass).max().unwrap_or(0)
+    }
+
     /// Puts a compacted segment in the place of all that it stands for.
     pub(crate) fn replace(&mut self, config: &LogConfig, sequence: u64, new: Segment) {
         let replaced: Vec<_> =
@@ -318,7 +329,7 @@ impl Segments {
         let LogConfig { block_bytes, segment_bytes, .. } = *config;
         let fits = |old: &Segment| {
             let size = (old.block_bytes, old.segment_bytes);
-            !old.is_compacted && size == (block_bytes, segment_bytes)
+            !old.is_compacted() && size == (block_bytes, segment_bytes)
         };
         if self.spare.len() < SPARE_SEGMENTS_MAX && old.is_some_and(fits) {
             self.spare.push_back(sequence);

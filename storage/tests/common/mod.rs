@@ -181,10 +181,21 @@ pub fn values(bytes: &[u8]) -> Vec<Vec<u8>> {
 }
 
 pub fn recover(disk: &Disk, dir: &Path) -> Result<(Recovered, Vec<Replayed>), Corruption> {
+    recover_by(Recovery::default(), disk, dir)
+}
+
+/// As [`recover`], by one that may know some of the segments.
+pub fn recover_by(
+    mut recovery: Recovery,
+    disk: &Disk,
+    dir: &Path,
+) -> Result<(Recovered, Vec<Replayed>), Corruption> {
     let files = disk.dir(dir);
-    let mut recovery = Recovery::default();
     let mut replayed = Vec::new();
     for (sequence, name) in segment_files(files.keys().cloned()) {
+        if recovery.known_segment(sequence, files[&name], files[&name].len() as u64) {
+            continue;
+        }
         recovery.segment(sequence, files[&name], |found| {
             replayed.push(Replayed {
                 partition: found.partition,

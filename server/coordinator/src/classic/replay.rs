@@ -30,9 +30,14 @@ impl ClassicGroup {
         self.cancel_timers(timers);
     }
 
+    /// All its records are replayed: what follows from them alone.
+    pub(crate) fn restored(&mut self) {
+        self.subscribed_topics = self.subscriptions_topics();
+    }
+
     /// The log is read: sessions start now, and a group that has become too large rebalances.
     pub(crate) fn loaded(&mut self, turn: &mut Turn<'_, '_>) {
-        self.subscribed_topics = self.subscriptions_topics();
+        self.restored();
         for member_id in self.roster.ids() {
             self.restart_session(turn, &member_id);
         }

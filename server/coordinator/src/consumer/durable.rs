@@ -1,14 +1,25 @@
 //! A consumer group as the records that would make it: what is left of it in a compacted log.
 
+use super::member::Member;
 use super::{ConsumerGroup, Draft, records};
+use crate::modern::roster::Seat;
 use crate::modern::target::INITIAL_EPOCH;
 use crate::text::owned;
 use muster_codec::records::{ConsumerGroupKey, ConsumerGroupPartitionMetadataValue, GroupRecord};
 
 impl ConsumerGroup {
     pub(crate) fn durable_records(&self, out: &mut Draft<'_>) {
-        let seats = self.roster.seats_by_id();
-        for seat in &seats {
+        self.records_by(&self.roster.seats_by_id(), out);
+    }
+
+    /// The same in the order in which members came: in that order sessions begin and end, of those
+    /// that do so together.
+    pub(crate) fn records_by_age(&self, out: &mut Draft<'_>) {
+        self.records_by(&self.roster.seats_by_age(), out);
+    }
+
+    fn records_by(&self, seats: &[&Seat<Member>], out: &mut Draft<'_>) {
+        for seat in seats {
             if let Some(member) = &seat.member {
                 out.push(records::member_metadata(&self.id, &seat.id, member));
             }
@@ -27,7 +38,7 @@ impl ConsumerGroup {
             let (epoch, timestamp) = (self.target.epoch, self.target.timestamp);
             out.push(records::target_metadata(&self.id, epoch, timestamp));
         }
-        for seat in &seats {
+        for seat in seats {
             if let Some(member) = &seat.member {
                 out.push(records::current(&self.id, &seat.id, &member.current));
             }

@@ -39,6 +39,7 @@ use crate::modern::subscriptions::Subscriptions;
 use crate::modern::target::Target;
 use crate::text::Text;
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use member::{Member, Profile};
@@ -161,6 +162,21 @@ impl ConsumerGroup {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.roster.is_empty()
+    }
+
+    pub(crate) fn members(&self) -> usize {
+        self.roster.len()
+    }
+
+    /// A hash of what is counted of the members, with each record that is replayed.
+    pub(crate) fn count_hash(&self) -> u64 {
+        let Self { profile_bytes, assignors, classic_members, classic_protocols, .. } = self;
+        let counts = (profile_bytes, assignors, classic_members, classic_protocols);
+        let Self { stable_at, subscriptions, .. } = self;
+        let static_members = self.static_members.len();
+        xxhash_rust::xxh3::xxh3_64(
+            format!("{counts:?} {stable_at:?} {subscriptions:?} {static_members}").as_bytes(),
+        )
     }
 
     pub(crate) fn is_subscribed_to(&self, topic: &str) -> bool {

@@ -117,7 +117,6 @@ impl<M> Roster<M> {
     /// Puts a member into its seat; gives the one that it replaces.
     pub(crate) fn put(&mut self, number: u32, member: M) -> Option<M> {
         let seat = self.seats.get_mut(number as usize)?.as_deref_mut()?;
-        seat.returns = false;
         let before = seat.member.replace(member);
         if before.is_none() {
             self.members += 1;
@@ -126,6 +125,7 @@ impl<M> Roster<M> {
         if seat.inserted == 0 {
             self.inserted += 1;
             seat.inserted = self.inserted;
+            seat.returns = false;
         }
         before
     }
@@ -167,6 +167,13 @@ impl<M> Roster<M> {
     pub(crate) fn seats_by_id(&self) -> Vec<&Seat<M>> {
         let mut seats: Vec<_> = self.seats.iter().flatten().map(|seat| &**seat).collect();
         seats.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        seats
+    }
+
+    /// As [`Self::seats_by_id`], in the order in which their members came.
+    pub(crate) fn seats_by_age(&self) -> Vec<&Seat<M>> {
+        let mut seats = self.seats_by_id();
+        seats.sort_by_key(|seat| seat.inserted);
         seats
     }
 

@@ -132,6 +132,9 @@ impl<'r> Commit<'_, '_, 'r> {
             topic: topic.clone(),
             partition: partition.partition_index,
         };
+        // A record with an expiry of its own is of a version that knows no ids of topics. What is
+        // replayed now has to be what the log will say.
+        let topic_id = if self.expire_timestamp == -1 { topic_id } else { Uuid::ZERO };
         let value = OffsetCommitValue {
             offset: partition.committed_offset,
             leader_epoch: partition.committed_leader_epoch,

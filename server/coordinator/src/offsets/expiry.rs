@@ -12,6 +12,50 @@ pub(crate) enum RetentionBase {
     Empty { since: i64 },
 }
 
+/// When the sweep has something to do with a group, as far as can be said without its offsets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Expiry {
+    /// The first time that a commit asked for.
+    pub(crate) at: i64,
+    /// From when the retention of the others counts; `i64::MIN` if there are no offsets at all.
+    pub(crate) since: i64,
+}
+
+impl Expiry {
+    const NEVER: Self = Self { at: i64::MAX, since: i64::MAX };
+
+    /// The base may be another when the sweep comes by: then it counts from when the group was
+    /// `recorded`, or from a later time, when it has lost its members.
+    pub(crate) fn of(
+        offsets: &Offsets,
+        base: Option<RetentionBase>,
+        recorded: Option<i64>,
+    ) -> Self {
+        let (base, recorded) =
+            (base.unwrap_or(RetentionBase::Commit), recorded.unwrap_or(i64::MAX));
+        if offsets.is_empty() {
+            return Self { at: i64::MAX, since: i64::MIN };
+        }
+        offsets.iter().fold(Self::NEVER, |first, (_, _, committed)| {
+            match (committed.expire_timestamp, base) {
+                (-1, RetentionBase::Commit) => Self {
+                    since: first.since.min(committed.commit_timestamp).min(recorded),
+                    ..first
+                },
+                (-1, RetentionBase::Empty { since }) => {
+                    Self { since: since.min(recorded), ..first }
+                }
+                (at, _) => Self { at: first.at.min(at), ..first },
+            }
+        })
+    }
+
+    /// Whether the sweep has to look.
+    pub(crate) fn is_due(self, now: i64, retention_ms: i64) -> bool {
+        now >= self.at || now.saturating_sub(self.since) >= retention_ms
+    }
+}
+
 /// Tombstones for what is expired; true if nothing is left.
 pub(crate) fn expire(
     turn: &mut Turn<'_, '_>,

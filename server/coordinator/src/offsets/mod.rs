@@ -7,7 +7,7 @@ mod fetch;
 
 pub(crate) use commit::{TOPIC_IDS_FROM, commit, is_metadata_too_large, names_only_unknown_ids};
 pub(crate) use delete::{delete, delete_all, delete_topics};
-pub(crate) use expiry::{RetentionBase, expire};
+pub(crate) use expiry::{Expiry, RetentionBase, expire};
 pub(crate) use fetch::fetch;
 
 use crate::text::{Text, owned};
@@ -37,14 +37,31 @@ pub(crate) struct Committed {
 pub(crate) struct Offsets {
     topics: HashMap<Text, BTreeMap<i32, Committed>>,
     len: usize,
+    /// They are still in a snapshot: who looks at them has to bring them to life first.
+    is_cold: bool,
 }
 
 impl Offsets {
+    /// Some that are still in a snapshot.
+    pub(crate) fn cold() -> Self {
+        Self { is_cold: true, ..Self::default() }
+    }
+
+    pub(crate) fn is_cold(&self) -> bool {
+        self.is_cold
+    }
+
+    /// How many there are; 0 of those in the cold.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len == 0 && !self.is_cold
     }
 
     pub(crate) fn get(&self, topic: &str, partition: i32) -> Option<&Committed> {
+        debug_assert!(!self.is_cold, "they are in the cold");
         self.topics.get(topic)?.get(&partition)
     }
 
@@ -54,6 +71,7 @@ impl Offsets {
         key: &OffsetCommitKey<'_>,
         value: Option<&OffsetCommitValue<'_>>,
     ) {
+        debug_assert!(!self.is_cold, "they are in the cold");
         match value {
             Some(value) => self.put(&key.topic, key.partition, Committed::from_record(value)),
             None => self.remove(&key.topic, key.partition),
@@ -70,9 +88,16 @@ impl Offsets {
     /// The partitions of each topic, by topic.
     #[expect(clippy::disallowed_methods, reason = "sorted before anyone sees it")]
     pub(crate) fn by_topic(&self) -> Vec<(&Text, &BTreeMap<i32, Committed>)> {
+        debug_assert!(!self.is_cold, "they are in the cold");
         let mut topics: Vec<_> = self.topics.iter().collect();
         topics.sort_unstable_by_key(|(topic, _)| *topic);
         topics
+    }
+
+    /// Puts in all partitions of a topic; false if it has some already.
+    pub(crate) fn put_topic(&mut self, topic: &str, partitions: BTreeMap<i32, Committed>) -> bool {
+        self.len += partitions.len();
+        self.topics.insert(Text::from(topic), partitions).is_none()
     }
 
     fn put(&mut self, topic: &str, partition: i32, committed: Committed) {

@@ -19,6 +19,11 @@ ASSIGNORS = {
     "cooperative-sticky": CooperativeStickyAssignor,
 }
 
+# kafka-python 3.0.12 loses a rebalance that a leader began because a topic changed, if the time of a
+# poll is up between its assignment and the answer to its SyncGroup: it holds itself for joined, and
+# never sends a heartbeat again. A poll that has just begun does not end there.
+POLL_MS = 2000
+
 
 class KafkaPython:
     def __init__(self, bootstrap, topic, group, option, session_ms):
@@ -109,7 +114,7 @@ class KafkaPython:
         )
         consumer.subscribe([self.topic], listener=Listener())
         while not leaving.is_set():
-            batches = consumer.poll(timeout_ms=200)
+            batches = consumer.poll(timeout_ms=POLL_MS)
             for records in batches.values():
                 emit_records("records", records)
             commit(consumer, batches)

@@ -238,6 +238,7 @@ impl ShardLog {
         let rules = Rules {
             log_id: self.config.log_id,
             block_bytes: self.config.block_bytes,
+            pass: self.segments.last_pass() + 1,
             merged_bytes_max: (2 * segment_bytes).min(SEGMENT_BYTES_MAX as usize),
             map_bytes: config.map_bytes,
             now,

@@ -18,6 +18,8 @@ pub(super) struct Purpose {
     /// Of the first segment that it takes the place of.
     pub(super) sequence: u64,
     pub(super) first_position: u64,
+    /// The pass that writes it.
+    pub(super) pass: u64,
 }
 
 /// What becomes of a record.
@@ -78,9 +80,9 @@ struct OpenBatch {
 
 impl Output {
     pub(super) fn new(purpose: Purpose) -> Self {
-        let Purpose { block_bytes, sequence, first_position, .. } = purpose;
+        let Purpose { block_bytes, sequence, first_position, pass, .. } = purpose;
         let mut segment = Segment::new(sequence, block_bytes, block_bytes, first_position - 1);
-        segment.is_compacted = true;
+        segment.pass = pass;
         Self {
             purpose,
             segment,
@@ -222,7 +224,7 @@ impl Output {
 
     /// The block with the header, which is to be written last.
     pub(super) fn header(&self) -> Vec<u8> {
-        let Purpose { log_id, block_bytes, sequence, first_position } = self.purpose;
+        let Purpose { log_id, block_bytes, sequence, first_position, pass } = self.purpose;
         let segment = &self.segment;
         assert_eq!(segment.segment_bytes, segment.end, "not finished");
         let compacted = Compacted {
@@ -231,6 +233,7 @@ impl Output {
             last_position: segment.last_position,
             dropped_position: segment.dropped_position,
             dirty_from: segment.dirty_from,
+            pass,
         };
         let header = SegmentHeader {
             block_bytes,

@@ -22,6 +22,8 @@ pub(super) struct Source {
 pub(super) struct Rules {
     pub(super) log_id: u64,
     pub(super) block_bytes: u32,
+    /// The number of this pass.
+    pub(super) pass: u64,
     /// How long a segment may get that is made of several.
     pub(super) merged_bytes_max: usize,
     pub(super) map_bytes: usize,
@@ -206,9 +208,9 @@ impl Pass {
 
     /// Begins a new segment with source `at`.
     fn begin_output(&mut self, at: usize) {
-        let Rules { log_id, block_bytes, .. } = self.rules;
+        let Rules { log_id, block_bytes, pass, .. } = self.rules;
         let (sequence, first_position) = (self.sources[at].sequence, self.first_position);
-        let purpose = Purpose { log_id, block_bytes, sequence, first_position };
+        let purpose = Purpose { log_id, block_bytes, sequence, first_position, pass };
         self.output = Some(Box::new(Output::new(purpose)));
         self.scan_source(at, false);
     }

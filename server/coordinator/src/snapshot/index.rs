@@ -1,0 +1,111 @@
+//! The index of a snapshot: a number of groups, an entry of fixed size for each by id, and then
+//! their names. FORMAT.md has the bytes. It is read in place: a look reads one entry.
+
+use crate::offsets::Expiry;
+use alloc::vec::Vec;
+
+/// Before the entries: how many there are.
+pub(super) const COUNT_BYTES: usize = 8;
+pub(super) const ENTRY_BYTES: usize = 88;
+
+/// What a group is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Offsets without a group.
+    None,
+    Classic,
+    Consumer,
+}
+
+/// Where a section is in the file, and its CRC-32C.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Section {
+    pub(super) at: u64,
+    pub(super) len: u32,
+    pub(super) crc: u32,
+}
+
+/// What the index holds of a group beside its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IndexEntry {
+    /// Where the id is among the names; the protocol type follows it.
+    pub(super) name_at: u64,
+    pub(super) id_len: u16,
+    pub(super) protocol_type_len: u16,
+    pub(crate) members: u32,
+    pub(super) group: Section,
+    pub(super) offsets: Section,
+    /// All records of the group up to here are in it.
+    pub(crate) position: u64,
+    pub(crate) topics: TopicSet,
+    pub(crate) expiry: Expiry,
+    pub(crate) kind: Kind,
+}
+
+/// A set of topics that may say yes to one that is not in it: a bit of 64 for each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct TopicSet(pub(super) u64);
+
+impl TopicSet {
+    pub(super) fn insert(&mut self, topic: &str) {
+        self.0 |= Self::bit(topic);
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn may_have(self, topic: &str) -> bool {
+        self.0 & Self::bit(topic) != 0
+    }
+
+    fn bit(topic: &str) -> u64 {
+        1 << (xxhash_rust::xxh3::xxh3_64(topic.as_bytes()) & 63)
+    }
+}
+
+impl IndexEntry {
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend(self.name_at.to_be_bytes());
+        out.extend(self.id_len.to_be_bytes());
+        out.extend(self.protocol_type_len.to_be_bytes());
+        out.extend(self.members.to_be_bytes());
+        for section in [self.group, self.offsets] {
+            out.extend(section.at.to_be_bytes());
+            out.extend(section.len.to_be_bytes());
+            out.extend(section.crc.to_be_bytes());
+        }
+        out.extend(self.position.to_be_bytes());
+        out.extend(self.topics.0.to_be_bytes());
+        out.extend(self.expiry.at.to_be_bytes());
+        out.extend(self.expiry.since.to_be_bytes());
+        out.extend((self.kind as u64).to_be_bytes());
+        debug_assert_eq!(out.len() - start, ENTRY_BYTES);
+    }
+
+    /// None if the bytes are not those of an entry.
+    pub(super) fn read(bytes: &[u8; ENTRY_BYTES]) -> Option<Self> {
+        let u64_at = |at: usize| bytes[at..].first_chunk().copied().map_or(0, u64::from_be_bytes);
+        let u32_at = |at: usize| bytes[at..].first_chunk().copied().map_or(0, u32::from_be_bytes);
+        let u16_at = |at: usize| bytes[at..].first_chunk().copied().map_or(0, u16::from_be_bytes);
+        let section = |at| Section { at: u64_at(at), len: u32_at(at + 8), crc: u32_at(at + 12) };
+        Some(Self {
+            name_at: u64_at(0),
+            id_len: u16_at(8),
+            protocol_type_len: u16_at(10),
+            members: u32_at(12),
+            group: section(16),
+            offsets: section(32),
+            position: u64_at(48),
+            topics: TopicSet(u64_at(56)),
+            expiry: Expiry { at: u64_at(64) as i64, since: u64_at(72) as i64 },
+            kind: match u64_at(80) {
+                0 => Kind::None,
+                1 => Kind::Classic,
+                2 => Kind::Consumer,
+                _ => return None,
+            },
+        })
+    }
+}

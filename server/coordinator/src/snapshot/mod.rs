@@ -1,0 +1,246 @@
+//! Groups as bytes: what a snapshot holds of them, and how they come back.
+//!
+//! A snapshot is a cache of the log. [`SnapshotWalk`] goes through all groups by id, some at a time
+//! while the shard serves, and writes two sections for each: the records that make the group, and
+//! its offsets. So each group stands for the position at which the walk came by. An index tells
+//! where the sections are, and enough of each group that most questions need no section: who looks
+//! for it, lists it, or asks whether anything of it expires.
+//!
+//! A coordinator that [opens a snapshot](Coordinator::open_snapshot) has its groups in the *cold*:
+//! they stay bytes until something touches them, and then come to life for good; its offsets, of which
+//! there may be many, only when they are touched themselves. Sections are made
+//! with rkyv of types that mirror the state ([`image`]); they are checked, by checksum and
+//! structure, when they are read. The index is a table of our own ([`index`]), because rkyv would
+//! check all of it with each look.
+
+mod cold;
+mod image;
+mod index;
+mod walk;
+
+pub use walk::{SnapshotPart, SnapshotWalk};
+
+pub(crate) use cold::{Cold, ColdGroup};
+pub(crate) use index::Kind;
+
+use index::TopicSet;
+
+use crate::context::DeletedTopic;
+use crate::coordinator::Coordinator;
+use crate::group::{Entry, Group};
+use crate::offsets::Offsets;
+use crate::replay::group_records;
+use crate::text::Text;
+use crate::timers::Timers;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+use muster_codec::records::GroupRecord;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Members and offsets of a group that is audited: about a millisecond's worth.
+const AUDIT_ITEMS_MAX: usize = 1_000;
+
+/// The bytes of a snapshot's file, mapped or read.
+pub type SnapshotBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// A snapshot holds what it should not: it is to be dropped, and the log to be replayed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotDamage {
+    /// None if the index is damaged.
+    pub group_id: Option<Text>,
+    pub what: &'static str,
+}
+
+impl fmt::Display for SnapshotDamage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.group_id {
+            Some(group_id) => write!(f, "of group {group_id:?}: {}", self.what),
+            None => f.write_str(self.what),
+        }
+    }
+}
+
+impl core::error::Error for SnapshotDamage {}
+
+/// A group is not what its records make of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Divergence {
+    pub group_id: Text,
+    /// The fingerprints of the group, and of one that is made anew.
+    pub live: u64,
+    pub replayed: u64,
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group_id, live, replayed } = self;
+        write!(f, "group {group_id:?} is {live:016x}, but its records make {replayed:016x}")
+    }
+}
+
+impl Coordinator {
+    /// Begins with the groups of a snapshot, in the place of none. `index` is where
+    /// [`SnapshotPart`] was put in `bytes`; its checksum is the caller's to check. The records of
+    /// the log follow, by [`Self::replay_found`], and then [`Self::loaded`].
+    ///
+    /// # Errors
+    /// An index that contradicts itself or the file. Nothing has changed then.
+    pub fn open_snapshot(
+        &mut self,
+        bytes: SnapshotBytes,
+        index: Range<usize>,
+    ) -> Result<(), SnapshotDamage> {
+        debug_assert_eq!(self.written_at, 0, "before all records");
+        self.groups.cold = Cold::open(bytes, index)?;
+        Ok(())
+    }
+
+    /// Applies a record of the log behind a snapshot, unless the group is of a later position
+    /// already. `position` is that of the last operation in the record's block: the parts of a
+    /// block are never on both sides of a group's position, unless compaction has made the block
+    /// anew, and then its records are those that the group was made from.
+    pub fn replay_found(&mut self, record: &GroupRecord<'_>, position: u64) {
+        match self.groups.cold.holds(record.group_id(), position) {
+            true => self.written_at = self.written_at.max(position),
+            false => self.replay(record, position),
+        }
+    }
+
+    /// What was found wrong with the snapshot when a group was to come to life. From then on no
+    /// answer or record of this coordinator may be used.
+    pub fn damage(&self) -> Option<&SnapshotDamage> {
+        self.damage.as_ref()
+    }
+
+    /// How many groups there are.
+    pub fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// How many of them are still bytes.
+    pub fn cold_groups(&self) -> usize {
+        self.groups.cold.len()
+    }
+
+    /// Brings all groups to life: for checks.
+    pub fn touch_all(&mut self) {
+        while let Some(id) = self.groups.cold.first_id() {
+            self.touch_offsets(&id);
+        }
+    }
+
+    /// A hash of what is durable of a group; None if nothing is. Equal states have equal ones,
+    /// whether they come from the log, from a snapshot or from both.
+    pub fn fingerprint(&mut self, group_id: &str) -> Option<u64> {
+        self.touch_offsets(group_id);
+        let entry = self.groups.get(group_id)?;
+        let is_void = entry.offsets.is_empty() && group_records(entry).is_empty();
+        (!is_void).then(|| imprint(entry))
+    }
+
+    /// Makes a group anew from its image and compares: the group that comes after `id`, and what
+    /// was found. None behind the last.
+    ///
+    /// # Errors
+    /// The live group is not what its records make of it.
+    pub fn audit_after(&mut self, id: Option<&str>) -> Option<(Text, Result<(), Divergence>)> {
+        let id = self.groups.live_after(id)?;
+        let audited = self.audit(&id);
+        Some((id, audited))
+    }
+
+    fn audit(&self, id: &Text) -> Result<(), Divergence> {
+        let Some(entry) = self.groups.get(id).filter(|entry| is_small(entry)) else {
+            return Ok(());
+        };
+        let (live, replayed) = (audited(entry), made_anew(entry).as_ref().map_or(0, audited));
+        match live == replayed {
+            true => Ok(()),
+            false => Err(Divergence { group_id: id.clone(), live, replayed }),
+        }
+    }
+
+    /// Brings a group to life if it is in the cold, but not its offsets.
+    pub(crate) fn touch(&mut self, group_id: &str) {
+        if let Err(damage) = self.groups.thaw(&mut self.timers, group_id) {
+            self.damage.get_or_insert(damage);
+        }
+    }
+
+    /// Brings a group and its offsets to life.
+    pub(crate) fn touch_offsets(&mut self, group_id: &str) {
+        self.touch(group_id);
+        if let Err(damage) = self.groups.thaw_offsets(group_id) {
+            self.damage.get_or_insert(damage);
+        }
+    }
+
+    /// Brings the groups with members to life: [`Self::loaded`] has their sessions start.
+    pub fn touch_members(&mut self) {
+        let with_members = self.groups.cold.iter().filter(|group| group.entry.members > 0);
+        let ids: Vec<Text> = with_members.map(|group| Text::from(group.id)).collect();
+        ids.iter().for_each(|id| self.touch(id));
+    }
+
+    /// Whether the sweep has to look at a group.
+    pub(crate) fn may_expire(&self, group_id: &str, now: i64) -> bool {
+        let retention_ms = self.config.offsets_retention_ms;
+        let cold = self.groups.cold.with_offsets(group_id);
+        cold.is_none_or(|group| group.entry.expiry.is_due(now, retention_ms))
+    }
+
+    /// Whether a group may have offsets of one of these topics.
+    pub(crate) fn may_have_offsets_of(&self, group_id: &str, topics: &[DeletedTopic<'_>]) -> bool {
+        let cold = self.groups.cold.with_offsets(group_id);
+        let may_have = |set: TopicSet| topics.iter().any(|topic| set.may_have(topic.name));
+        cold.is_none_or(|group| may_have(group.entry.topics))
+    }
+}
+
+/// Whether an audit takes no longer than other work does.
+fn is_small(entry: &Entry) -> bool {
+    let members = entry.group.as_ref().map_or(0, Group::members);
+    members + entry.offsets.len() <= AUDIT_ITEMS_MAX
+}
+
+/// A hash of what is durable of a group. The order in which members came is left out: it is another
+/// in a log that was compacted.
+fn imprint(entry: &Entry) -> u64 {
+    let mut records: Vec<_> = group_records(entry).iter().map(record_bytes).collect();
+    records.sort_unstable();
+    let mut bytes = records.concat();
+    if !entry.offsets.is_cold() {
+        for (topic, partition, committed) in entry.offsets.iter() {
+            bytes.extend(format!("{topic} {partition} {committed:?}\n").into_bytes());
+        }
+    }
+    xxh3_64(&bytes)
+}
+
+fn record_bytes(record: &GroupRecord<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    record.write_key(&mut bytes);
+    record.write_value(&mut bytes);
+    bytes
+}
+
+/// The group that the image of one makes.
+fn made_anew(entry: &Entry) -> Option<Entry> {
+    let (mut group, mut offsets) = (Vec::new(), Vec::new());
+    image::write_group(entry, &mut group).ok()?;
+    let kind = image::kind(entry.group.as_ref());
+    let anew = image::read_group(&entry.id, kind, &group, &mut Timers::default()).ok()?;
+    if entry.offsets.is_cold() {
+        return Some(Entry { offsets: Offsets::cold(), ..anew });
+    }
+    image::write_offsets(&entry.offsets, &mut offsets).ok()?;
+    Some(Entry { offsets: image::read_offsets(&offsets).ok()?, ..anew })
+}
+
+/// A hash of what is durable of a group, and of what is counted of it.
+fn audited(entry: &Entry) -> u64 {
+    imprint(entry) ^ entry.group.as_ref().map_or(0, Group::count_hash)
+}

@@ -1,0 +1,78 @@
+//! A snapshot in memory, as the server makes one in a file.
+#![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
+
+use muster_codec::records::GroupRecord;
+use muster_coordinator::{Config, Coordinator, SnapshotDamage, SnapshotPart, SnapshotWalk};
+use std::sync::Arc;
+
+/// Where the first section stands: something else is before it.
+const BODY_AT: usize = 16;
+
+/// A whole file.
+#[derive(Debug, Clone)]
+pub struct File {
+    pub bytes: Vec<u8>,
+    pub index: SnapshotPart,
+}
+
+/// A file that is being written, a few bytes at a time.
+#[derive(Debug)]
+pub struct Writing {
+    walk: SnapshotWalk,
+    bytes: Vec<u8>,
+    /// All up to here is in it.
+    pub from: u64,
+}
+
+impl Writing {
+    pub fn begin(from: u64) -> Self {
+        Self { walk: SnapshotWalk::new(BODY_AT as u64), bytes: vec![0; BODY_AT], from }
+    }
+
+    /// Writes on; the file once it is whole.
+    pub fn write(
+        &mut self,
+        coordinator: &mut Coordinator,
+        position: u64,
+        bytes: usize,
+    ) -> Result<Option<File>, SnapshotDamage> {
+        let index = coordinator.write_snapshot(&mut self.walk, position, bytes, &mut self.bytes)?;
+        Ok(index.map(|index| File { bytes: std::mem::take(&mut self.bytes), index }))
+    }
+}
+
+/// A snapshot of all groups as they are.
+pub fn snapshot(coordinator: &mut Coordinator, position: u64) -> File {
+    let mut writing = Writing::begin(position);
+    loop {
+        if let Some(file) = writing.write(coordinator, position, 100).unwrap() {
+            return file;
+        }
+    }
+}
+
+/// A coordinator with the groups of a file in the cold; none if the index is damaged.
+pub fn open(config: Config, file: &File) -> Option<Coordinator> {
+    let SnapshotPart { at, len, crc } = file.index;
+    let index = at as usize..(at + len) as usize;
+    if crc32c::crc32c(file.bytes.get(index.clone())?) != crc {
+        return None;
+    }
+    let mut coordinator = Coordinator::new(config);
+    coordinator.open_snapshot(Arc::new(file.bytes.clone()), index).ok()?;
+    Some(coordinator)
+}
+
+/// What is durable of all groups, as bytes.
+pub fn durable(coordinator: &mut Coordinator) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+    coordinator.touch_all();
+    let records = coordinator.durable_records();
+    records.iter().map(bytes).collect()
+}
+
+pub fn bytes(record: &GroupRecord<'_>) -> (Vec<u8>, Option<Vec<u8>>) {
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    record.write_key(&mut key);
+    let has_value = record.write_value(&mut value);
+    (key, has_value.then_some(value))
+}

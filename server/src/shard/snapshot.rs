@@ -1,0 +1,300 @@
+//! Snapshots of a shard while it serves: when one begins, and its slices. The coordinator knows what
+//! a group is as bytes, the log what it needs of its segments, and the writer how a file comes to be.
+
+use super::{Command, Shard};
+use crate::cluster::ClusterImage;
+use crate::config::Config;
+use muster_codec::records::ClusterRecord;
+use muster_codec::{DecodeError, Reader};
+use muster_coordinator::SnapshotWalk;
+use muster_storage::snapshot::{
+    Part, SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SnapshotHeader, SnapshotNews,
+    SnapshotWriter, WriterConfig,
+};
+use muster_storage::{FileDone, FileId, FileOp, FileToken, SegmentWalk};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tracing::{error, info, warn};
+
+/// The file of a snapshot that is being written, and the token of its writes.
+const FILE: FileId = FileId((1 << 16) - 1);
+const TOKEN: FileToken = FileToken(3 << 56);
+
+/// How much of the file one slice makes: some 100 microseconds' worth.
+const SLICE_BYTES: usize = 64 << 10;
+
+/// A group is compared with what its records make of it this often.
+const AUDIT_INTERVAL_MS: i64 = 1_000;
+
+/// The snapshots of a shard.
+#[derive(Debug)]
+pub(crate) struct Snapshots {
+    dir: PathBuf,
+    writer: SnapshotWriter,
+    /// By how much the log grows at least before there is another.
+    growth_bytes_min: u64,
+    job: Option<Job>,
+    /// How much was written to the log when the last one began.
+    began_at: u64,
+    /// How much of the log a start from the last one had to replay beside that.
+    behind: u64,
+    /// What the last one takes.
+    file_bytes: u64,
+    /// Whether there is a file that a start would read.
+    is_there: bool,
+    /// What the last one stands for; a log that has dropped deletions behind it cannot follow it.
+    from: u64,
+    audited: Option<Arc<str>>,
+    next_audit: i64,
+    is_failed: bool,
+}
+
+/// A snapshot on its way.
+#[derive(Debug)]
+struct Job {
+    groups: SnapshotWalk,
+    segments: SegmentWalk,
+    header: SnapshotHeader,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Cluster,
+    Groups,
+    Segments,
+}
+
+impl Snapshots {
+    /// `behind` is how many bytes of the log came after the snapshot that the shard started from,
+    /// if it did.
+    pub(crate) fn new(
+        dir: PathBuf,
+        config: &Config,
+        snapshot: Option<SnapshotHeader>,
+        behind: u64,
+        now: i64,
+    ) -> Self {
+        let growth = config.metadata_log_max_record_bytes_between_snapshots;
+        let writer = WriterConfig { dir: dir.clone(), file: FILE, token: TOKEN };
+        Self {
+            dir,
+            writer: SnapshotWriter::new(writer),
+            growth_bytes_min: growth.unsigned_abs(),
+            job: None,
+            began_at: 0,
+            behind,
+            file_bytes: snapshot.map_or(0, |header| header.file_bytes),
+            is_there: snapshot.is_some(),
+            from: snapshot.map_or(0, |header| header.from),
+            audited: None,
+            next_audit: now.saturating_add(AUDIT_INTERVAL_MS),
+            is_failed: false,
+        }
+    }
+
+    pub(crate) fn owns(&self, token: FileToken) -> bool {
+        self.writer.owns(token)
+    }
+
+    /// Whether the shard must not go on.
+    pub(crate) fn is_failed(&self) -> bool {
+        self.is_failed
+    }
+
+    /// A snapshot is due when the log grew by so much, and by half of the last snapshot: it costs at
+    /// most twice what the log does, and a start never reads much more of the log than of it. And
+    /// when the last one has become of no use, because compaction dropped a deletion behind it.
+    fn is_due(&self, written: u64, dropped_position: u64) -> bool {
+        let growth = self.growth_bytes_min.max(self.file_bytes / 2);
+        let has_grown = self.behind + (written - self.began_at) >= growth;
+        let is_outdated = self.is_there && dropped_position > self.from;
+        self.writer.is_idle() && (has_grown || is_outdated)
+    }
+
+    fn tell(&mut self, news: SnapshotNews) {
+        match news {
+            SnapshotNews::Written(header) => {
+                self.file_bytes = header.file_bytes;
+                self.is_there = true;
+                info!(
+                    "a snapshot of {} bytes stands for operation {}",
+                    self.file_bytes, header.from
+                );
+            }
+            SnapshotNews::NoSpace => {
+                warn!(
+                    "the disk is full: there is no new snapshot, and the next start takes longer"
+                );
+            }
+        }
+    }
+}
+
+impl Shard {
+    /// Takes the completion of a snapshot's write.
+    pub(crate) fn snapshot_done(&mut self, done: FileDone) {
+        let mut ops = Vec::new();
+        if let Some(news) = self.snapshots.writer.done(done, &mut ops) {
+            self.snapshots.job = None;
+            self.snapshots.tell(news);
+        }
+        self.commands.extend(ops.into_iter().map(Command::File));
+    }
+
+    /// Ends a turn: begins a snapshot if one is due, and writes a slice of the one under way. To be
+    /// called behind the log's own poll, when a block has just ended more often than not.
+    pub(crate) fn snapshot_turn(&mut self) {
+        let mut ops = Vec::new();
+        let written = self.groups.log.written_bytes();
+        if self.groups.log.is_at_block_end() {
+            if self.snapshots.is_due(written, self.groups.log.dropped_position()) {
+                self.begin_snapshot(written, &mut ops);
+            }
+            if self.snapshots.job.is_some() && self.snapshots.writer.has_room() {
+                self.write_slice(&mut ops);
+            }
+        }
+        if let Some(news) = self.snapshots.writer.poll(self.groups.flushed(), &mut ops) {
+            self.snapshots.tell(news);
+        }
+        self.commands.extend(ops.into_iter().map(Command::File));
+    }
+
+    /// Whether there is a slice to be written at once.
+    pub(crate) fn has_snapshot_slice(&self) -> bool {
+        self.snapshots.job.is_some()
+            && self.snapshots.writer.has_room()
+            && self.groups.log.is_at_block_end()
+    }
+
+    /// Whether groups turned out to be other than they should be: nothing of this turn is written to
+    /// the log or answered, and the next turn is the last. The next start replays the log.
+    pub(crate) fn has_failed(&mut self) -> bool {
+        let damage = self.groups.coordinator.damage().map(ToString::to_string);
+        if let Some(damage) = damage {
+            self.fail(format!("the snapshot is damaged: {damage}; the next start goes without it"));
+        }
+        self.snapshots.is_failed
+    }
+
+    /// Compares one group with what its records make of it, now and then.
+    pub(crate) fn audit(&mut self) {
+        if self.now < self.snapshots.next_audit {
+            return;
+        }
+        self.snapshots.next_audit = self.now.saturating_add(AUDIT_INTERVAL_MS);
+        let audited = self.groups.coordinator.audit_after(self.snapshots.audited.as_deref());
+        let (id, found) = audited.map_or((None, Ok(())), |(id, found)| (Some(id), found));
+        self.snapshots.audited = id;
+        if let Err(divergence) = found {
+            self.fail(format!("{divergence}; the next start takes all from the log"));
+        }
+    }
+
+    fn fail(&mut self, reason: String) {
+        if std::mem::replace(&mut self.snapshots.is_failed, true) {
+            return;
+        }
+        error!("shard {}: {reason}", self.number);
+        if self.snapshots.is_there {
+            let dir = &self.snapshots.dir;
+            let (from, to) = (dir.join(SNAPSHOT_FILE_NAME), dir.join(SNAPSHOT_DAMAGED_FILE_NAME));
+            self.commands.push(Command::File(FileOp::Rename { from, to }));
+        }
+    }
+
+    fn begin_snapshot(&mut self, written: u64, ops: &mut Vec<FileOp>) {
+        let from = self.groups.log.progress().accepted();
+        let snapshots = &mut self.snapshots;
+        (snapshots.began_at, snapshots.behind, snapshots.from) = (written, 0, from);
+        snapshots.writer.begin(ops);
+        let header = SnapshotHeader {
+            log_id: self.groups.log.log_id(),
+            from,
+            newest: from,
+            ..Default::default()
+        };
+        let (groups, segments) = (SnapshotWalk::new(0), SegmentWalk::default());
+        snapshots.job = Some(Job { groups, segments, header, stage: Stage::Cluster });
+    }
+
+    /// Writes what comes next. No operation is open in the log, so what is in the slice is of the
+    /// last position of a block.
+    fn write_slice(&mut self, ops: &mut Vec<FileOp>) {
+        let Some(mut job) = self.snapshots.job.take() else { return };
+        let position = self.groups.log.progress().accepted();
+        let writer = &mut self.snapshots.writer;
+        match job.stage {
+            Stage::Cluster => {
+                let mut records = Vec::new();
+                if let Some(controller) = &self.controller {
+                    write_cluster(controller.accepted(), &self.common.config, &mut records);
+                }
+                job.header.cluster = Part::of(writer.body_end(), &records);
+                writer.body().extend(records);
+                job.groups = SnapshotWalk::new(writer.body_end());
+                job.stage = Stage::Groups;
+            }
+            Stage::Groups => {
+                let (coordinator, body) = (&mut self.groups.coordinator, writer.body());
+                job.header.newest = position;
+                match coordinator.write_snapshot(&mut job.groups, position, SLICE_BYTES, body) {
+                    Ok(None) => {}
+                    Ok(Some(index)) => {
+                        let muster_coordinator::SnapshotPart { at, len, crc } = index;
+                        job.header.groups = Part { at, len, crc };
+                        job.segments = SegmentWalk::new(writer.body_end(), job.header.from);
+                        job.stage = Stage::Segments;
+                    }
+                    Err(error) => {
+                        warn!("there is no new snapshot: {error}");
+                        return writer.give_up(ops);
+                    }
+                }
+            }
+            Stage::Segments => {
+                let body = writer.body();
+                if let Some(log) = self.groups.log.write_segments(&mut job.segments, body) {
+                    job.header.log = log;
+                    return writer.finish(job.header);
+                }
+            }
+        }
+        self.snapshots.job = Some(job);
+    }
+}
+
+/// Appends the records that make an image: a key and a value each, with their lengths; the length of
+/// no value is -1.
+fn write_cluster(image: &ClusterImage, config: &Config, out: &mut Vec<u8>) {
+    for record in image.records(config) {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        record.write_key(&mut key);
+        let has_value = record.write_value(&mut value);
+        out.extend((key.len() as i32).to_be_bytes());
+        out.extend(key);
+        out.extend(if has_value { value.len() as i32 } else { -1 }.to_be_bytes());
+        out.extend(value);
+    }
+}
+
+/// Applies the records of [`write_cluster`].
+///
+/// # Errors
+/// Bytes that are none.
+pub(super) fn read_cluster(bytes: &[u8], image: &mut ClusterImage) -> Result<(), DecodeError> {
+    let mut reader = Reader::new(bytes);
+    while !reader.rest().is_empty() {
+        let key_len = usize::try_from(reader.i32()?).map_err(|_| DecodeError::UnexpectedEnd)?;
+        let key = reader.take(key_len)?;
+        let value = match usize::try_from(reader.i32()?) {
+            Ok(len) => Some(reader.take(len)?),
+            Err(_) => None,
+        };
+        if let Some(record) = ClusterRecord::read(key, value)? {
+            image.apply(&record);
+        }
+    }
+    Ok(())
+}

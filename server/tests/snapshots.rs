@@ -1,0 +1,251 @@
+//! Snapshots on a real disk: a start with one is a start without, and no damage to one does harm.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use muster_codec::Response;
+use muster_codec::messages::*;
+use muster_storage::layout::SegmentHeader;
+use muster_storage::snapshot::Snapshot;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use support::{Client, Server, create_topic};
+
+const TOPIC: &str = "snapshots";
+const PARTITIONS: i32 = 100;
+const GROUPS: usize = 40;
+
+/// As long as Kafka's default allows: the log grows fast, and snapshots come soon.
+const METADATA_BYTES: usize = 4096;
+
+/// Enough for one snapshot at least.
+const ROUNDS: i64 = 2;
+
+#[test]
+fn a_start_with_a_snapshot_is_a_start_without() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = covered(filled(directory.path()), directory.path());
+    let before = everything(&server);
+    server.kill();
+    server = server.restart();
+    server.says("40 of 40 groups in the cold");
+    assert_eq!(listed(&server), (0..GROUPS).map(group).collect(), "they are not touched yet");
+    assert_eq!(everything(&server), before);
+    server.kill();
+    fs::remove_file(snapshot(directory.path())).unwrap();
+    server = server.restart();
+    server.says("0 of 40 groups in the cold");
+    assert_eq!(everything(&server), before);
+}
+
+#[test]
+fn groups_go_on_from_a_snapshot() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = filled(directory.path());
+    server.kill();
+    server = server.restart();
+    commit(&mut server.client(0), 7, 1_000, "");
+    delete_group(&server, 8);
+    let before = everything(&server);
+    server.kill();
+    server = server.restart();
+    assert_eq!(everything(&server), before, "the records behind the snapshot count");
+    assert_eq!((before[7][0], before[8][0]), (1_000, -1));
+}
+
+#[test]
+fn a_snapshot_that_is_damaged_is_left_aside() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = filled(directory.path());
+    let before = everything(&server);
+    server.kill();
+    let path = snapshot(directory.path());
+    let whole = fs::read(&path).unwrap();
+    let cut = |len: usize| whole[..len].to_vec();
+    let flipped = |at: usize| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        bytes
+    };
+    let last = whole.iter().rposition(|byte| *byte != 0).unwrap();
+    for damaged in [cut(0), cut(100), cut(whole.len() / 2), flipped(5), flipped(30), flipped(last)]
+    {
+        fs::write(&path, damaged).unwrap();
+        server = server.restart();
+        server.says("is not used, the log is replayed");
+        assert_eq!(everything(&server), before);
+        server.kill();
+    }
+}
+
+#[test]
+fn a_damaged_group_ends_the_process_and_the_next_start_reads_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = covered(filled(directory.path()), directory.path());
+    let before = everything(&server);
+    server.kill();
+    let path = snapshot(directory.path());
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    server = server.restart();
+    let ended = (0..GROUPS).find(|number| fetch(&mut server.client(0), *number).is_none());
+    assert!(ended.is_some(), "no group was damaged");
+    assert!(!server.wait().success());
+    server.says("the snapshot is damaged");
+    assert!(!path.exists() && path.with_extension("damaged").exists());
+    server = server.restart();
+    assert_eq!(everything(&server), before);
+}
+
+#[test]
+fn a_snapshot_that_is_cut_short_under_the_server_ends_it_and_the_next_start_reads_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = covered(filled(directory.path()), directory.path());
+    let before = everything(&server);
+    server.kill();
+    server = server.restart();
+    server.says("40 of 40 groups in the cold");
+    let path = snapshot(directory.path());
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1 << 20).unwrap();
+    let ended = (0..GROUPS).find(|number| fetch(&mut server.client(0), *number).is_none());
+    assert!(ended.is_some(), "nothing that is gone was looked at");
+    assert_eq!(server.wait().code(), Some(1));
+    assert!(!path.exists() && path.with_extension("damaged").exists());
+    server = server.restart();
+    assert_eq!(everything(&server), before);
+}
+
+#[test]
+fn a_snapshot_is_not_used_once_the_log_has_forgotten_what_was_deleted_since() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, path) = (directory.path(), snapshot(directory.path()));
+    let rules = ["log.cleaner.delete.retention.ms=0", "log.cleaner.min.cleanable.ratio=0"];
+    let mut server = filled_by(data, &rules);
+    let old = fs::read(&path).unwrap();
+    let from = Snapshot::open(&old).unwrap().header.from;
+    delete_group(&server, 8);
+    let metadata = "m".repeat(METADATA_BYTES);
+    for round in ROUNDS + 1.. {
+        assert!(round < 100, "the deletion is never forgotten");
+        (0..4).for_each(|number| commit(&mut server.client(0), number, round, &metadata));
+        let is_outdated = dropped_position(data) > from;
+        let newest = Snapshot::open(&fs::read(&path).unwrap()).unwrap().header.from;
+        // A new one takes the place of one that is outdated, however little was written since.
+        if is_outdated && newest >= dropped_position(data) {
+            break;
+        }
+    }
+    let before = everything(&server);
+    server.kill();
+    fs::write(&path, old).unwrap();
+    server = server.restart();
+    server.says("the log no longer tells what was deleted since");
+    assert_eq!(everything(&server), before);
+    assert_eq!(before[8][0], -1);
+}
+
+/// The highest position of a deletion that compaction dropped.
+fn dropped_position(data: &Path) -> u64 {
+    let files = fs::read_dir(data.join("shards-1").join("0")).unwrap();
+    let bytes = files.filter_map(|file| fs::read(file.unwrap().path()).ok());
+    let header =
+        |bytes: Vec<u8>| Some(SegmentHeader::read(&bytes).ok()?.0.compacted?.dropped_position);
+    bytes.filter_map(header).max().unwrap_or(0)
+}
+
+/// A server with so many commits that it has made a snapshot.
+fn filled(data: &Path) -> Server {
+    filled_by(data, &[])
+}
+
+fn filled_by(data: &Path, configs: &[&str]) -> Server {
+    let server = Server::start(data, 1, configs);
+    create_topic(&server, TOPIC, PARTITIONS);
+    let (mut client, metadata) = (server.client(0), "m".repeat(METADATA_BYTES));
+    for round in 1..=ROUNDS {
+        for number in 0..GROUPS {
+            commit(&mut client, number, round, &metadata);
+        }
+    }
+    server.says("a snapshot of");
+    server
+}
+
+/// The server with a snapshot behind which nothing is left to replay: a start without one makes one.
+fn covered(mut server: Server, data: &Path) -> Server {
+    server.kill();
+    fs::remove_file(snapshot(data)).unwrap();
+    server = server.restart();
+    server.says("a snapshot of");
+    server
+}
+
+fn snapshot(data: &Path) -> PathBuf {
+    data.join("shards-1").join("0").join("snapshot")
+}
+
+fn group(number: usize) -> String {
+    format!("group-{number:02}")
+}
+
+fn commit(client: &mut Client, number: usize, round: i64, metadata: &str) {
+    let partition = |partition_index: i32| OffsetCommitRequestPartition {
+        partition_index,
+        committed_offset: round + i64::from(partition_index),
+        committed_metadata: Some(metadata.to_owned().into()),
+        ..Default::default()
+    };
+    let topic = OffsetCommitRequestTopic {
+        name: TOPIC.into(),
+        partitions: (0..PARTITIONS).map(partition).collect(),
+        ..Default::default()
+    };
+    let request = OffsetCommitRequest {
+        group_id: group(number).into(),
+        generation_id_or_member_epoch: -1,
+        topics: vec![topic],
+        ..Default::default()
+    };
+    let Response::OffsetCommit(body) = client.call(9, request.into()) else { panic!() };
+    assert!(body.topics[0].partitions.iter().all(|partition| partition.error_code == 0));
+}
+
+fn delete_group(server: &Server, number: usize) {
+    let request = DeleteGroupsRequest { groups_names: vec![group(number).into()] };
+    let Response::DeleteGroups(body) = server.client(0).call(2, request.into()) else { panic!() };
+    assert_eq!(body.results[0].error_code, 0);
+}
+
+/// The offsets of all groups.
+fn everything(server: &Server) -> Vec<Vec<i64>> {
+    let mut client = server.client(0);
+    (0..GROUPS).map(|number| fetch(&mut client, number).unwrap()).collect()
+}
+
+/// None if the server ends.
+fn fetch(client: &mut Client, number: usize) -> Option<Vec<i64>> {
+    let topic = OffsetFetchRequestTopics {
+        name: TOPIC.into(),
+        partition_indexes: (0..PARTITIONS).collect(),
+        ..Default::default()
+    };
+    let group = OffsetFetchRequestGroup {
+        group_id: group(number).into(),
+        topics: Some(vec![topic]),
+        ..Default::default()
+    };
+    let request = OffsetFetchRequest { groups: vec![group], ..Default::default() };
+    let Response::OffsetFetch(body) = client.try_call(9, request.into())? else { panic!() };
+    let partitions = &body.groups[0].topics[0].partitions;
+    Some(partitions.iter().map(|partition| partition.committed_offset).collect())
+}
+
+fn listed(server: &Server) -> BTreeSet<String> {
+    let response = server.client(0).call(4, ListGroupsRequest::default().into());
+    let Response::ListGroups(body) = response else { panic!("{response:?}") };
+    body.groups.iter().map(|group| group.group_id.to_string()).collect()
+}

@@ -1,0 +1,212 @@
+//! A file that is read as if it were memory, and what happens when it no longer can be.
+
+use memmap2::Mmap;
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
+use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+/// How many files can be mapped at a time; any shard may have one.
+const MAPS_MAX: usize = 1024;
+
+/// What the handler of SIGBUS looks at: it may neither allocate nor wait for a lock.
+static MAPS: [Slot; MAPS_MAX] = [const { Slot::empty() }; MAPS_MAX];
+
+/// The bytes of a file, which the kernel reads when they are looked at.
+///
+/// The file is not to be changed while it is mapped: files that are mapped get their names when they
+/// are whole, and others take their place by name. One that somebody cuts short all the same, or
+/// that the device cannot read, ends the process when what is gone is looked at: with a message on
+/// stderr, status 1, and the file under another name, so that the next start goes without it.
+#[derive(Debug)]
+pub struct MappedFile {
+    map: Mmap,
+    slot: &'static Slot,
+}
+
+impl MappedFile {
+    /// `aside` is the name that the file gets if it turns out that it cannot be read.
+    ///
+    /// # Errors
+    /// The file is not there, is empty, or cannot be mapped.
+    pub fn open(path: &Path, aside: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        if file.metadata()?.len() == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        handle_signal()?;
+        let names = Names::new(path, aside)?;
+        // SAFETY: nobody who keeps to the rule above writes to the file. Who does not may change
+        // bytes, of which each is valid, or cut the file, which the handler is for.
+        let map = unsafe { Mmap::map(&file)? };
+        let slot = Slot::take(&map, names).ok_or(io::ErrorKind::QuotaExceeded)?;
+        Ok(Self { map, slot })
+    }
+}
+
+impl AsRef<[u8]> for MappedFile {
+    fn as_ref(&self) -> &[u8] {
+        &self.map
+    }
+}
+
+impl Drop for MappedFile {
+    fn drop(&mut self) {
+        self.slot.give_back();
+    }
+}
+
+/// A map that is there, or room for one. It is taken by whoever sets `names`.
+#[derive(Debug)]
+struct Slot {
+    names: AtomicPtr<Names>,
+    /// The addresses, `start` set last; both 0 if there is no map.
+    start: AtomicUsize,
+    end: AtomicUsize,
+}
+
+impl Slot {
+    const fn empty() -> Self {
+        Self {
+            names: AtomicPtr::new(ptr::null_mut()),
+            start: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
+        }
+    }
+
+    fn take(map: &Mmap, names: Names) -> Option<&'static Self> {
+        let names = Box::into_raw(Box::new(names));
+        let is_taken = |slot: &&Self| {
+            let (order, nobody) = (Ordering::AcqRel, ptr::null_mut());
+            slot.names.compare_exchange(nobody, names, order, Ordering::Relaxed).is_ok()
+        };
+        let Some(slot) = MAPS.iter().find(is_taken) else {
+            // SAFETY: it was made here, and nobody else has it.
+            drop(unsafe { Box::from_raw(names) });
+            return None;
+        };
+        let start = map.as_ptr().addr();
+        slot.end.store(start + map.len(), Ordering::Release);
+        slot.start.store(start, Ordering::Release);
+        Some(slot)
+    }
+
+    fn give_back(&self) {
+        self.start.store(0, Ordering::Release);
+        self.end.store(0, Ordering::Release);
+        let names = self.names.swap(ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: it came from a box. The handler has it only while someone looks at the map, which
+        // whoever drops the map has to himself.
+        drop(unsafe { Box::from_raw(names) });
+    }
+
+    fn has(&self, address: usize) -> bool {
+        let start = self.start.load(Ordering::Acquire);
+        start != 0 && (start..self.end.load(Ordering::Acquire)).contains(&address)
+    }
+}
+
+/// What there is to be done, ready beforehand.
+#[derive(Debug)]
+struct Names {
+    path: CString,
+    aside: CString,
+    message: String,
+}
+
+impl Names {
+    fn new(path: &Path, aside: &Path) -> io::Result<Self> {
+        let message = format!(
+            "{} can no longer be read: it is now {}, and the next start goes without it\n",
+            path.display(),
+            aside.display()
+        );
+        let text = |path: &Path| CString::new(path.as_os_str().as_bytes());
+        Ok(Self { path: text(path)?, aside: text(aside)?, message })
+    }
+}
+
+/// Has SIGBUS handled from now on.
+fn handle_signal() -> io::Result<()> {
+    static ONCE: Once = Once::new();
+    let mut installed = 0;
+    ONCE.call_once(|| {
+        // SAFETY: the action is whole, and its handler does only what a handler may.
+        installed = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_bus_error as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            libc::sigemptyset(&raw mut action.sa_mask);
+            libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut())
+        };
+    });
+    if installed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+extern "C" fn on_bus_error(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel gives the handler a whole one.
+    let address = unsafe { (*info).si_addr() }.addr();
+    if let Some(slot) = MAPS.iter().find(|slot| slot.has(address)) {
+        let names = slot.names.load(Ordering::Acquire);
+        // SAFETY: they stay as long as the map, which is being looked at. The calls are such that a
+        // handler may make; if they fail, there is nothing more to be done about it.
+        unsafe {
+            let Names { path, aside, message } = &*names;
+            libc::rename(path.as_ptr(), aside.as_ptr());
+            libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), message.len());
+            libc::_exit(1);
+        }
+    }
+    // It has nothing to do with files: the signal comes again, and ends the process.
+    // SAFETY: a handler may do that.
+    unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    const FILE: &str = "MUSTER_TEST_MAPPED_FILE";
+
+    #[test]
+    fn a_map_is_what_is_in_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, aside) = (directory.path().join("file"), directory.path().join("aside"));
+        for round in 0..=MAPS_MAX {
+            std::fs::write(&path, round.to_string()).unwrap();
+            let map = MappedFile::open(&path, &aside).unwrap();
+            assert_eq!(map.as_ref(), round.to_string().as_bytes());
+        }
+        std::fs::write(&path, "").unwrap();
+        assert!(MappedFile::open(&path, &aside).is_err());
+    }
+
+    /// The part of the process that ends.
+    #[test]
+    fn reads_what_is_gone() {
+        let Some(path) = std::env::var_os(FILE) else { return };
+        let path = Path::new(&path);
+        let map = MappedFile::open(path, &path.with_extension("aside")).unwrap();
+        std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(4096).unwrap();
+        assert_eq!(map.as_ref()[0], 7);
+        assert_eq!(map.as_ref()[5000], 7, "this is not reached");
+    }
+
+    #[test]
+    fn a_file_that_is_cut_short_ends_the_process_and_is_put_aside() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, [7; 8192]).unwrap();
+        let mut process = Command::new(std::env::current_exe().unwrap());
+        let process = process.args(["--exact", "map::tests::reads_what_is_gone"]);
+        let output = process.env(FILE, &path).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("can no longer be read"));
+        assert!(!path.exists() && path.with_extension("aside").exists());
+    }
+}

@@ -1,0 +1,249 @@
+//! What a snapshot keeps of the segments that take no more blocks, so that a start with it reads
+//! their headers alone. FORMAT.md has the bytes.
+//!
+//! Compaction may have put others in their place since: a segment is known only if its header says
+//! what it said then, and is read as a whole otherwise.
+
+use super::ShardLog;
+use super::partitions::{IndexEntry, Partitions};
+use super::recovery::{Case, Recovery};
+use super::segments::Segment;
+use crate::layout::{Compacted, SegmentHeader, is_known};
+use crate::snapshot::Part;
+use muster_codec::wire::{DecodeError, Reader, Result};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// How far the segments are written to a snapshot.
+#[derive(Debug, Default)]
+pub struct SegmentWalk {
+    part: Part,
+    /// Only segments up to this position: later ones are to be replayed anyway.
+    to: u64,
+    /// The last one that was written.
+    after: u64,
+}
+
+impl SegmentWalk {
+    /// A walk whose first byte comes at `at` in the file, of what is up to the position `to`.
+    pub fn new(at: u64, to: u64) -> Self {
+        Self { part: Part { at, len: 0, crc: 0 }, to, after: 0 }
+    }
+}
+
+impl ShardLog {
+    /// Appends what is to be known of the next segment; gives the part once there are no more.
+    pub fn write_segments(&self, walk: &mut SegmentWalk, out: &mut Vec<u8>) -> Option<Part> {
+        let is_next = |(sequence, segment): &(u64, &Segment)| {
+            *sequence > walk.after && segment.last_position <= walk.to && segment.has_blocks()
+        };
+        let Some((sequence, segment)) = self.segments.sealed().find(is_next) else {
+            return Some(walk.part);
+        };
+        let start = out.len();
+        write(sequence, segment, self.segments.last_position_before(sequence), out);
+        let count_at = out.len();
+        out.extend(0u32.to_be_bytes());
+        let mut count = 0u32;
+        for (number, partition) in self.partitions.iter() {
+            let entries = partition.entries_in(sequence);
+            if !entries.is_empty() {
+                write_entries(number, entries, out);
+                count += 1;
+            }
+        }
+        out[count_at..count_at + 4].copy_from_slice(&count.to_be_bytes());
+        walk.after = sequence;
+        walk.part.len += (out.len() - start) as u64;
+        walk.part.crc = crc32c::crc32c_append(walk.part.crc, &out[start..]);
+        None
+    }
+}
+
+fn write(sequence: u64, segment: &Segment, before: u64, out: &mut Vec<u8>) {
+    let Segment {
+        last_sequence,
+        block_bytes,
+        segment_bytes,
+        pass,
+        end,
+        dirty_from,
+        last_position,
+        first_timestamp,
+        max_timestamp,
+        dropped_position,
+    } = *segment;
+    for number in [sequence, last_sequence, before, last_position, dropped_position, pass] {
+        out.extend(number.to_be_bytes());
+    }
+    for time in [first_timestamp, max_timestamp] {
+        out.extend(time.to_be_bytes());
+    }
+    for number in [block_bytes, segment_bytes, end, dirty_from] {
+        out.extend(number.to_be_bytes());
+    }
+}
+
+fn write_entries(partition: i32, entries: &[IndexEntry], out: &mut Vec<u8>) {
+    out.extend(partition.to_be_bytes());
+    out.extend((entries.len() as u32).to_be_bytes());
+    for IndexEntry { next_offset, start, end } in entries {
+        out.extend(next_offset.to_be_bytes());
+        out.extend(start.to_be_bytes());
+        out.extend(end.to_be_bytes());
+    }
+}
+
+const ENTRY_BYTES: usize = 16;
+
+/// The segments that a snapshot knows.
+#[derive(Debug, Default)]
+pub struct KnownSegments {
+    bytes: Vec<u8>,
+    segments: BTreeMap<u64, Known>,
+}
+
+/// One segment.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) segment: Segment,
+    /// The position before its first operation.
+    pub(super) before: u64,
+    /// Where the entries of its partitions are.
+    partitions: Vec<(i32, Range<usize>)>,
+}
+
+impl KnownSegments {
+    /// Reads the part of a snapshot.
+    ///
+    /// # Errors
+    /// Bytes that are none.
+    pub fn read(bytes: &[u8]) -> Result<Self> {
+        let mut known = Self { bytes: bytes.to_vec(), segments: BTreeMap::new() };
+        let mut reader = Reader::new(bytes);
+        while reader.remaining() > 0 {
+            let (sequence, segment) = read_segment(bytes.len(), &mut reader)?;
+            known.segments.insert(sequence, segment);
+        }
+        Ok(known)
+    }
+
+    pub(super) fn get(&self, sequence: u64) -> Option<&Known> {
+        self.segments.get(&sequence)
+    }
+
+    /// The entries of a segment by partition; None if they contradict it or each other, or what
+    /// `partitions` has of the segments before.
+    pub(super) fn entries(
+        &self,
+        known: &Known,
+        partitions: &Partitions,
+    ) -> Option<Vec<(i32, Vec<IndexEntry>)>> {
+        let read = |(partition, range): &(i32, Range<usize>)| {
+            let (entries, _) = self.bytes.get(range.clone())?.as_chunks::<ENTRY_BYTES>();
+            let entries: Vec<_> = entries.iter().map(read_entry).collect();
+            let before = partitions.get(*partition).map_or(0, |it| it.next_offset);
+            let is_valid = entries.first()?.next_offset >= before
+                && entries.is_sorted_by(|a, b| a.next_offset <= b.next_offset && a.end <= b.start)
+                && entries.iter().all(|it| it.start < it.end && it.end <= known.segment.end)
+                && Partitions::is_valid(*partition);
+            is_valid.then_some((*partition, entries))
+        };
+        known.partitions.iter().map(read).collect()
+    }
+}
+
+fn read_segment(len: usize, reader: &mut Reader<'_>) -> Result<(u64, Known)> {
+    let mut number = || reader.array().map(u64::from_be_bytes);
+    let sequence = number()?;
+    let (last_sequence, before, last_position) = (number()?, number()?, number()?);
+    let (dropped_position, pass) = (number()?, number()?);
+    let (first_timestamp, max_timestamp) = (number()? as i64, number()? as i64);
+    let mut number = || reader.array().map(u32::from_be_bytes);
+    let (block_bytes, segment_bytes, end) = (number()?, number()?, number()?);
+    let dirty_from = number()?;
+    let segment = Segment {
+        last_sequence,
+        block_bytes,
+        segment_bytes,
+        pass,
+        end,
+        dirty_from,
+        last_position,
+        first_timestamp,
+        max_timestamp,
+        dropped_position,
+    };
+    let mut partitions = Vec::new();
+    for _ in 0..number()? {
+        let partition = reader.i32()?;
+        let count = reader.array().map(u32::from_be_bytes)? as usize;
+        let start = len - reader.remaining();
+        let bytes = count.checked_mul(ENTRY_BYTES).ok_or(DecodeError::UnexpectedEnd)?;
+        reader.take(bytes)?;
+        partitions.push((partition, start..start + bytes));
+    }
+    Ok((sequence, Known { segment, before, partitions }))
+}
+
+fn read_entry(bytes: &[u8; ENTRY_BYTES]) -> IndexEntry {
+    let u32_at = |at: usize| bytes[at..].first_chunk().copied().map_or(0, u32::from_be_bytes);
+    let next_offset = bytes.first_chunk().copied().map_or(0, i64::from_be_bytes);
+    IndexEntry { next_offset, start: u32_at(8), end: u32_at(12) }
+}
+
+impl Known {
+    /// Whether the header says of the segment what it said when the snapshot was made.
+    fn is_of(&self, sequence: u64, header: &SegmentHeader) -> bool {
+        let Segment { last_sequence, block_bytes, segment_bytes, pass, .. } = self.segment;
+        let compacted = self.segment.is_compacted().then_some(Compacted {
+            last_sequence,
+            first_position: self.before + 1,
+            last_position: self.segment.last_position,
+            dropped_position: self.segment.dropped_position,
+            dirty_from: self.segment.dirty_from,
+            pass,
+        });
+        header.sequence == sequence
+            && (header.block_bytes, header.segment_bytes) == (block_bytes, segment_bytes)
+            && header.compacted == compacted
+            && header.last_sequence() == last_sequence
+            && (block_bytes..=segment_bytes).contains(&self.segment.end)
+    }
+}
+
+impl Recovery {
+    /// One that need not read the segments that a snapshot knows.
+    pub fn knowing(known: KnownSegments) -> Self {
+        Self { known, ..Self::default() }
+    }
+
+    /// Takes the next segment by the header at the front of its file, which is `file_bytes` long;
+    /// false if it is to be read as a whole, by [`Recovery::segment`].
+    pub fn known_segment(&mut self, sequence: u64, head: &[u8], file_bytes: u64) -> bool {
+        let Some(known) = self.known.get(sequence) else { return false };
+        let Ok((header, version)) = SegmentHeader::read(head) else { return false };
+        let is_next = self.unfinished.is_none()
+            && sequence == self.found.next_sequence()
+            && known.before == self.found.position
+            && self.found.log_id.is_none_or(|log_id| log_id == header.log_id);
+        let is_whole = file_bytes >= u64::from(known.segment.segment_bytes);
+        if !is_next || !is_whole || !is_known(version) || !known.is_of(sequence, &header) {
+            return false;
+        }
+        let segment = known.segment;
+        let Some(entries) = self.known.entries(known, &self.found.partitions) else {
+            return false;
+        };
+        for (partition, entries) in entries {
+            let slot = self.found.partitions.slot(partition);
+            self.found.partitions[slot].recover_index(sequence, entries);
+        }
+        self.found.log_id = Some(header.log_id);
+        self.found.position = segment.last_position;
+        self.found.segments.insert(sequence, segment);
+        let case = if segment.is_compacted() { Case::N } else { Case::A };
+        self.end_at(&header, segment.end as usize, segment.end as usize, case);
+        true
+    }
+}

@@ -1,0 +1,269 @@
+//! Snapshots: a cache of the state at a position of a shard's log, in one file beside it. FORMAT.md
+//! has the bytes.
+//!
+//! The file is made of parts that mean nothing here: the sections of the groups, an index of them,
+//! the cluster's records, and what the log would otherwise have to read all its segments for. The
+//! header tells where they are, and what they are worth: which log they are of, from which position
+//! on that log is to be replayed, and how far it must reach at least.
+//!
+//! [`Snapshot::open`] checks the header and each part but the sections; [`SnapshotWriter`] writes a
+//! file aside and gives it its name once it is whole.
+
+mod writer;
+
+pub use writer::{SnapshotNews, SnapshotWriter, WriterConfig};
+
+use crate::limits::BLOCK_BYTES_MAX;
+use muster_codec::wire::Reader;
+use std::fmt;
+use std::ops::Range;
+
+/// The name of the file in the directory of the log, while it is written, and when it is found to
+/// be damaged.
+pub const SNAPSHOT_FILE_NAME: &str = "snapshot";
+pub const SNAPSHOT_ASIDE_FILE_NAME: &str = "snapshot.new";
+pub const SNAPSHOT_DAMAGED_FILE_NAME: &str = "snapshot.damaged";
+
+/// "MSNP"
+pub const SNAPSHOT_MAGIC: u32 = 0x4d53_4e50;
+/// Of the file as a whole, the parts included: another is not read.
+pub const SNAPSHOT_VERSION: u16 = 1;
+pub const SNAPSHOT_HEADER_BYTES: usize = 120;
+
+/// Where the first section begins: the header has a block of its own, for it is written last.
+pub const SNAPSHOT_BODY_AT: u64 = BLOCK_BYTES_MAX as u64;
+
+const CRC_AT: usize = 8;
+const CRC_FROM: usize = 12;
+const PARTS_AT: usize = 48;
+const PART_BYTES: usize = 24;
+
+const _: () = assert!(PARTS_AT + 3 * PART_BYTES == SNAPSHOT_HEADER_BYTES);
+const _: () = assert!(SNAPSHOT_HEADER_BYTES as u64 <= SNAPSHOT_BODY_AT);
+
+/// A piece of the file with a checksum of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Part {
+    pub at: u64,
+    pub len: u64,
+    /// CRC-32C.
+    pub crc: u32,
+}
+
+impl Part {
+    /// That of bytes that stand at `at`.
+    pub fn of(at: u64, bytes: &[u8]) -> Self {
+        Self { at, len: bytes.len() as u64, crc: crc32c::crc32c(bytes) }
+    }
+}
+
+/// What the header says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SnapshotHeader {
+    pub log_id: u64,
+    /// Everything up to this position is in the snapshot; it may hold groups of later ones.
+    pub from: u64,
+    /// The latest position that anything in it is of: a log that ends before it has lost records.
+    pub newest: u64,
+    pub file_bytes: u64,
+    /// The index of the groups' sections.
+    pub groups: Part,
+    /// The cluster's records.
+    pub cluster: Part,
+    /// What is known of the log's segments.
+    pub log: Part,
+}
+
+/// Why a snapshot is of no use; the log is replayed instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SnapshotRefusal {
+    NotASnapshot,
+    Version(u16),
+    /// It is of another log.
+    OtherLog,
+    /// The file is shorter than its header says.
+    CutOff,
+    /// A part is not what its checksum says.
+    Damaged(&'static str),
+    /// The log ends before what the snapshot holds.
+    LogIsShorter,
+    /// Compaction has dropped deletions that the snapshot has not seen.
+    LogIsAhead,
+}
+
+impl fmt::Display for SnapshotRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotASnapshot => f.write_str("it is none"),
+            Self::Version(version) => {
+                write!(f, "its format is {version}, and this version knows {SNAPSHOT_VERSION}")
+            }
+            Self::OtherLog => f.write_str("it is of another log"),
+            Self::CutOff => f.write_str("the file is shorter than it was"),
+            Self::Damaged(what) => write!(f, "it is damaged: {what}"),
+            Self::LogIsShorter => f.write_str("the log ends before it"),
+            Self::LogIsAhead => f.write_str("the log no longer tells what was deleted since"),
+        }
+    }
+}
+
+impl std::error::Error for SnapshotRefusal {}
+
+impl SnapshotHeader {
+    /// The header as the first bytes of a file.
+    pub fn to_bytes(&self) -> [u8; SNAPSHOT_HEADER_BYTES] {
+        let mut bytes = [0; SNAPSHOT_HEADER_BYTES];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(0, &SNAPSHOT_MAGIC.to_be_bytes());
+        put(4, &SNAPSHOT_VERSION.to_be_bytes());
+        put(16, &self.log_id.to_be_bytes());
+        put(24, &self.from.to_be_bytes());
+        put(32, &self.newest.to_be_bytes());
+        put(40, &self.file_bytes.to_be_bytes());
+        for (number, part) in [self.groups, self.cluster, self.log].iter().enumerate() {
+            let at = PARTS_AT + number * PART_BYTES;
+            put(at, &part.at.to_be_bytes());
+            put(at + 8, &part.len.to_be_bytes());
+            put(at + 16, &part.crc.to_be_bytes());
+        }
+        let crc = crc32c::crc32c(&bytes[CRC_FROM..]);
+        bytes[CRC_AT..CRC_FROM].copy_from_slice(&crc.to_be_bytes());
+        bytes
+    }
+
+    /// # Errors
+    /// Bytes that are no header of this version.
+    fn read(bytes: &[u8]) -> Result<Self, SnapshotRefusal> {
+        let header = bytes.get(..SNAPSHOT_HEADER_BYTES).ok_or(SnapshotRefusal::NotASnapshot)?;
+        let mut reader = Reader::new(header);
+        let mut fields = || -> muster_codec::wire::Result<_> {
+            let magic = reader.array().map(u32::from_be_bytes)?;
+            let version = reader.array().map(u16::from_be_bytes)?;
+            let _reserved = reader.i16()?;
+            let crc = reader.array().map(u32::from_be_bytes)?;
+            let _reserved = reader.i32()?;
+            let mut number = || reader.array().map(u64::from_be_bytes);
+            let header = Self {
+                log_id: number()?,
+                from: number()?,
+                newest: number()?,
+                file_bytes: number()?,
+                groups: read_part(&mut reader)?,
+                cluster: read_part(&mut reader)?,
+                log: read_part(&mut reader)?,
+            };
+            Ok((magic, version, crc, header))
+        };
+        let fields = fields().map_err(|_| SnapshotRefusal::NotASnapshot)?;
+        let (magic, version, crc, found) = fields;
+        if magic != SNAPSHOT_MAGIC {
+            return Err(SnapshotRefusal::NotASnapshot);
+        }
+        if version != SNAPSHOT_VERSION {
+            return Err(SnapshotRefusal::Version(version));
+        }
+        if crc != crc32c::crc32c(&header[CRC_FROM..]) {
+            return Err(SnapshotRefusal::Damaged("the header"));
+        }
+        Ok(found)
+    }
+}
+
+fn read_part(reader: &mut Reader<'_>) -> muster_codec::wire::Result<Part> {
+    let part = Part {
+        at: reader.array().map(u64::from_be_bytes)?,
+        len: reader.array().map(u64::from_be_bytes)?,
+        crc: reader.array().map(u32::from_be_bytes)?,
+    };
+    let _reserved = reader.i32()?;
+    Ok(part)
+}
+
+/// A snapshot that is what it says it is, but for its sections: who reads one checks it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    pub header: SnapshotHeader,
+    /// Where the parts are.
+    pub groups: Range<usize>,
+    pub cluster: Range<usize>,
+    pub log: Range<usize>,
+}
+
+impl Snapshot {
+    /// Checks the bytes of a file.
+    ///
+    /// # Errors
+    /// Why they are of no use.
+    pub fn open(bytes: &[u8]) -> Result<Self, SnapshotRefusal> {
+        let header = SnapshotHeader::read(bytes)?;
+        if (bytes.len() as u64) < header.file_bytes {
+            return Err(SnapshotRefusal::CutOff);
+        }
+        Ok(Self {
+            groups: checked(bytes, header.groups, "the index of the groups")?,
+            cluster: checked(bytes, header.cluster, "the cluster's records")?,
+            log: checked(bytes, header.log, "the index of the log")?,
+            header,
+        })
+    }
+}
+
+fn checked(bytes: &[u8], part: Part, what: &'static str) -> Result<Range<usize>, SnapshotRefusal> {
+    let range = || {
+        let from = usize::try_from(part.at).ok()?;
+        let to = from.checked_add(usize::try_from(part.len).ok()?)?;
+        Some((from..to, bytes.get(from..to)?))
+    };
+    match range() {
+        Some((range, bytes)) if crc32c::crc32c(bytes) == part.crc => Ok(range),
+        _ => Err(SnapshotRefusal::Damaged(what)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file() -> Vec<u8> {
+        let mut bytes = vec![7; SNAPSHOT_BODY_AT as usize + 300];
+        let part = |at: u64| Part::of(at, &bytes[at as usize..at as usize + 100]);
+        let header = SnapshotHeader {
+            log_id: 1,
+            from: 2,
+            newest: 3,
+            file_bytes: bytes.len() as u64,
+            groups: part(SNAPSHOT_BODY_AT),
+            cluster: part(SNAPSHOT_BODY_AT + 100),
+            log: part(SNAPSHOT_BODY_AT + 200),
+        };
+        bytes[..SNAPSHOT_HEADER_BYTES].copy_from_slice(&header.to_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_header_is_read_as_it_was_written() {
+        let opened = Snapshot::open(&file()).unwrap();
+        assert_eq!((opened.header.log_id, opened.header.from, opened.header.newest), (1, 2, 3));
+        assert_eq!(opened.log, 4296..4396);
+    }
+
+    #[test]
+    fn no_byte_of_the_header_or_of_a_part_can_change() {
+        let whole = file();
+        let reserved = [6, 7];
+        let header = (0..SNAPSHOT_HEADER_BYTES).filter(|at| !reserved.contains(at));
+        for at in header.chain(SNAPSHOT_BODY_AT as usize..whole.len()) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            assert!(Snapshot::open(&bytes).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_is_refused() {
+        let whole = file();
+        assert_eq!(Snapshot::open(&whole[..whole.len() - 1]), Err(SnapshotRefusal::CutOff));
+        assert_eq!(Snapshot::open(&whole[..100]), Err(SnapshotRefusal::NotASnapshot));
+        assert_eq!(Snapshot::open(&[]), Err(SnapshotRefusal::NotASnapshot));
+    }
+}

@@ -1,0 +1,211 @@
+//! Writes a snapshot's file aside, and gives it its name once it is whole and the log is as durable
+//! as what it holds.
+
+use super::{SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_BODY_AT, SNAPSHOT_FILE_NAME, SnapshotHeader};
+use crate::file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};
+use crate::limits::{BLOCK_BYTES_MAX, SNAPSHOT_CHUNK_BYTES};
+use std::path::PathBuf;
+
+/// What a writer is told at its start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriterConfig {
+    /// The directory of the log, relative to the data directory.
+    pub dir: PathBuf,
+    pub file: FileId,
+    /// The token of its writes.
+    pub token: FileToken,
+}
+
+/// What became of a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SnapshotNews {
+    /// It is in place.
+    Written(SnapshotHeader),
+    /// The disk is full; nothing is left of it.
+    NoSpace,
+}
+
+/// Writes one snapshot at a time, and one chunk of it: a flush of the log never waits for more.
+#[derive(Debug)]
+pub struct SnapshotWriter {
+    config: WriterConfig,
+    state: State,
+    /// What is to be written next: from `taken` on, at `at` in the file.
+    buffer: Vec<u8>,
+    taken: usize,
+    at: u64,
+    is_writing: bool,
+    /// A buffer to be used again.
+    spare: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Idle,
+    /// The body is on its way.
+    Filling,
+    /// The body is known to its end.
+    Ending(SnapshotHeader),
+    /// The header is being written.
+    Heading(SnapshotHeader),
+    /// All is written; the log is to be as durable.
+    Whole(SnapshotHeader),
+    /// It came to nothing; the last write is to end.
+    GivenUp,
+}
+
+impl SnapshotWriter {
+    pub fn new(config: WriterConfig) -> Self {
+        Self {
+            config,
+            state: State::Idle,
+            buffer: Vec::new(),
+            taken: 0,
+            at: 0,
+            is_writing: false,
+            spare: Vec::new(),
+        }
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.state == State::Idle
+    }
+
+    /// Begins a file. Its body is to be appended to [`Self::body`] as long as [`Self::has_room`],
+    /// and starts at [`SNAPSHOT_BODY_AT`].
+    ///
+    /// # Panics
+    /// If one is being written.
+    pub fn begin(&mut self, ops: &mut Vec<FileOp>) {
+        assert!(self.is_idle() && !self.is_writing, "one at a time");
+        let path = self.config.dir.join(SNAPSHOT_ASIDE_FILE_NAME);
+        let (file, mode) = (self.config.file, OpenMode::Aside);
+        ops.push(FileOp::RemoveFile { path: path.clone() });
+        ops.push(FileOp::Open { file, path, mode });
+        self.state = State::Filling;
+        self.at = SNAPSHOT_BODY_AT;
+    }
+
+    /// Whether more of the body may come now.
+    pub fn has_room(&self) -> bool {
+        self.state == State::Filling && self.waiting() < SNAPSHOT_CHUNK_BYTES
+    }
+
+    /// Where the body is appended to.
+    pub fn body(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
+    /// The place in the file of the next byte that is appended.
+    pub fn body_end(&self) -> u64 {
+        self.at + self.waiting() as u64
+    }
+
+    /// The body is whole; `header` needs no `file_bytes`.
+    pub fn finish(&mut self, header: SnapshotHeader) {
+        assert_eq!(self.state, State::Filling);
+        self.state = State::Ending(SnapshotHeader { file_bytes: self.body_end(), ..header });
+    }
+
+    /// The snapshot is not to be.
+    pub fn give_up(&mut self, ops: &mut Vec<FileOp>) {
+        if self.is_idle() || self.state == State::GivenUp {
+            return;
+        }
+        (self.buffer, self.taken) = (Vec::new(), 0);
+        self.state = State::GivenUp;
+        self.end_given_up(ops);
+    }
+
+    /// Asks for what is due; `flushed` is what of the log is durable. To be called after each call
+    /// of the others, and when the log was flushed.
+    pub fn poll(&mut self, flushed: u64, ops: &mut Vec<FileOp>) -> Option<SnapshotNews> {
+        if self.is_writing {
+            return None;
+        }
+        match self.state {
+            State::Filling if self.waiting() >= SNAPSHOT_CHUNK_BYTES => self.write_chunk(ops),
+            State::Ending(_) if self.waiting() > 0 => self.write_chunk(ops),
+            State::Ending(header) => {
+                let mut data = header.to_bytes().to_vec();
+                data.resize(BLOCK_BYTES_MAX as usize, 0);
+                self.write(0, data, ops);
+                self.state = State::Heading(header);
+            }
+            State::Whole(header) if flushed >= header.newest => {
+                ops.push(FileOp::Close { file: self.config.file });
+                let from = self.config.dir.join(SNAPSHOT_ASIDE_FILE_NAME);
+                ops.push(FileOp::Rename { from, to: self.config.dir.join(SNAPSHOT_FILE_NAME) });
+                self.reset();
+                return Some(SnapshotNews::Written(header));
+            }
+            State::Idle | State::Filling | State::Heading(_) | State::Whole(_) | State::GivenUp => {
+            }
+        }
+        None
+    }
+
+    pub fn owns(&self, token: FileToken) -> bool {
+        token == self.config.token
+    }
+
+    /// Takes the completion of a write of its own. [`Self::poll`] is to follow.
+    pub fn done(&mut self, done: FileDone, ops: &mut Vec<FileOp>) -> Option<SnapshotNews> {
+        assert!(self.is_writing && self.owns(done.token()), "a write of someone else");
+        self.is_writing = false;
+        match (done, self.state) {
+            (_, State::GivenUp) => self.end_given_up(ops),
+            (FileDone::NoSpace { .. }, _) => {
+                self.give_up(ops);
+                return Some(SnapshotNews::NoSpace);
+            }
+            (_, State::Heading(header)) => self.state = State::Whole(header),
+            (FileDone::Written { buffer, .. }, _) => self.spare = buffer,
+            _ => {}
+        }
+        None
+    }
+
+    fn waiting(&self) -> usize {
+        self.buffer.len() - self.taken
+    }
+
+    /// Writes the next chunk, in whole blocks; the last is filled up with zeros.
+    fn write_chunk(&mut self, ops: &mut Vec<FileOp>) {
+        let mut data = std::mem::take(&mut self.spare);
+        data.clear();
+        let len = self.waiting().min(SNAPSHOT_CHUNK_BYTES);
+        data.extend_from_slice(&self.buffer[self.taken..self.taken + len]);
+        self.taken += len;
+        // One group may be much longer than a chunk: what is left of it is moved now and then only.
+        if self.taken > self.buffer.len() / 2 {
+            self.buffer.drain(..self.taken);
+            self.taken = 0;
+        }
+        data.resize(len.next_multiple_of(BLOCK_BYTES_MAX as usize), 0);
+        let at = self.at;
+        self.at += len as u64;
+        self.write(at, data, ops);
+    }
+
+    fn write(&mut self, offset: u64, data: Vec<u8>, ops: &mut Vec<FileOp>) {
+        let WriterConfig { file, token, .. } = self.config;
+        self.is_writing = true;
+        ops.push(FileOp::Write { token, file, offset, data });
+    }
+
+    fn end_given_up(&mut self, ops: &mut Vec<FileOp>) {
+        if self.is_writing {
+            return;
+        }
+        ops.push(FileOp::Close { file: self.config.file });
+        let path = self.config.dir.join(SNAPSHOT_ASIDE_FILE_NAME);
+        ops.push(FileOp::RemoveFile { path });
+        self.reset();
+    }
+
+    fn reset(&mut self) {
+        self.state = State::Idle;
+        (self.buffer, self.taken, self.spare) = (Vec::new(), 0, Vec::new());
+    }
+}

@@ -1,0 +1,105 @@
+//! What a snapshot knows of segments is used only as long as it is true.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Disk, Replayed, compact, compacting_config, open, recover, recover_by, settle};
+use muster_storage::layout::{Compacted, SegmentHeader};
+use muster_storage::{KnownSegments, Recovered, Recovery, SegmentWalk, ShardLog};
+
+struct Story {
+    log: ShardLog,
+    disk: Disk,
+    now: i64,
+}
+
+impl Story {
+    /// Commits of many keys, and of one small key in a partition of its own, compacted.
+    fn compacted() -> Self {
+        let disk = Disk::default();
+        let log = open(&disk, compacting_config()).0;
+        let mut story = Self { log, disk, now: 1_000_000 };
+        settle(&mut story.log, &mut story.disk, story.now);
+        story.put(5, "small", 1);
+        (0..120).for_each(|key| story.put(0, &format!("key {key}"), 700));
+        story.roll();
+        story
+    }
+
+    fn put(&mut self, partition: i32, key: &str, len: usize) {
+        let record = [(key.as_bytes(), Some(vec![7; len]))];
+        let record = record.iter().map(|(key, value)| (*key, value.as_deref()));
+        self.log.append(partition, self.now, record).unwrap();
+        settle(&mut self.log, &mut self.disk, self.now);
+    }
+
+    /// Fills segments with records of no matter, and compacts what is before them.
+    fn roll(&mut self) {
+        (0..30).for_each(|_| self.put(9, "filler", 3_000));
+        compact(&mut self.log, &mut self.disk, &mut self.now);
+    }
+
+    /// What a snapshot takes down.
+    fn know(&self) -> Vec<u8> {
+        let mut walk = SegmentWalk::new(0, self.log.progress().accepted());
+        let mut known = Vec::new();
+        while self.log.write_segments(&mut walk, &mut known).is_none() {}
+        known
+    }
+
+    fn first_header(&self) -> SegmentHeader {
+        SegmentHeader::read(self.disk.live.values().next().unwrap()).unwrap().0
+    }
+
+    /// What a start with that finds, which is what one without finds; and what both read.
+    fn start(&self, known: &[u8]) -> [Vec<Replayed>; 2] {
+        let knowing = Recovery::knowing(KnownSegments::read(known).unwrap());
+        let dir = compacting_config().dir;
+        let (recovered, read) = recover_by(knowing, &self.disk, &dir).unwrap();
+        let (all, read_all) = recover(&self.disk, &dir).unwrap();
+        assert_eq!(found(&recovered), found(&all));
+        [read, read_all]
+    }
+}
+
+/// All that recovery found, but for how the segments end.
+fn found(recovered: &Recovered) -> String {
+    format!("{recovered:?}").split(" ends: ").next().unwrap().to_owned()
+}
+
+#[test]
+fn what_is_known_is_not_read() {
+    let story = Story::compacted();
+    let [read, read_all] = story.start(&story.know());
+    assert!(!read.iter().any(|batch| batch.partition == 0));
+    assert!(read_all.iter().any(|batch| batch.partition == 0));
+}
+
+/// The second pass drops the only record of a partition, and no header tells but for the pass.
+#[test]
+fn a_segment_that_another_pass_wrote_is_read() {
+    let mut story = Story::compacted();
+    let (known, before) = (story.know(), story.first_header());
+    story.put(5, "small", 1);
+    story.roll();
+    let after = story.first_header();
+    let as_before = Compacted { pass: before.compacted.unwrap().pass, ..after.compacted.unwrap() };
+    assert_ne!(after, before);
+    assert_eq!(SegmentHeader { compacted: Some(as_before), ..after }, before);
+    story.start(&known);
+}
+
+#[test]
+fn passes_are_counted_over_restarts() {
+    let mut story = Story::compacted();
+    let mut last = 0;
+    for _ in 0..3 {
+        story.disk.crash();
+        story.log = open(&story.disk, compacting_config()).0;
+        (0..3).for_each(|_| story.roll());
+        let Compacted { pass, .. } = story.first_header().compacted.unwrap();
+        assert!(pass > last, "{pass} behind {last}");
+        last = pass;
+    }
+}
