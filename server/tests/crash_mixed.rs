@@ -8,7 +8,7 @@
 mod support;
 
 use std::time::{Duration, Instant};
-use support::mixed::{CONFIGS, Mixed, compactions_under_way};
+use support::mixed::{CONFIGS, Interrupted, Mixed};
 use support::{Random, Server, variable};
 
 const SHARDS: u16 = 2;
@@ -23,19 +23,18 @@ fn nothing_that_was_acknowledged_is_lost_by_kill_9_under_mixed_load() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::start(directory.path(), SHARDS, CONFIGS);
     let mut mixed = Mixed::new(&server, &mut random);
-    let mut in_compaction = 0;
+    let mut interrupted = Interrupted::default();
     for kill in 0..kills {
         let running = mixed.start(&server);
         std::thread::sleep(Duration::from_millis(random.next() % 400));
         server.kill();
         mixed = running.stop();
-        in_compaction += usize::from(compactions_under_way(directory.path(), SHARDS) > 0);
+        interrupted.look(directory.path(), SHARDS);
         server = server.restart();
         mixed.check(&server, kill);
     }
     println!(
-        "survived {kills} kills in {} s, {in_compaction} of them while a compacted segment was \
-         written: {}",
+        "survived {kills} kills in {} s, {interrupted:?}: {}",
         started.elapsed().as_secs(),
         mixed.told()
     );

@@ -9,7 +9,7 @@
 mod support;
 
 use std::time::{Duration, Instant};
-use support::mixed::{CONFIGS, Mixed, compactions_under_way};
+use support::mixed::{CONFIGS, Interrupted, Mixed};
 use support::power::PowerSupply;
 use support::{Random, Server, variable};
 
@@ -31,7 +31,8 @@ fn nothing_that_was_acknowledged_is_lost_with_the_power() {
     let configs = [CONFIGS, &["log.flush.interval.messages=1"]].concat();
     let mut server = Server::start(&power.path().join("data"), SHARDS, &configs);
     let mut mixed = Mixed::new(&server, &mut random);
-    let (mut unflushed, mut lost, mut in_compaction) = (0, 0, 0);
+    let (mut unflushed, mut lost) = (0, 0);
+    let mut interrupted = Interrupted::default();
     for loss in 0..losses {
         let running = mixed.start(&server);
         std::thread::sleep(Duration::from_millis(random.next() % 1_000));
@@ -40,17 +41,15 @@ fn nothing_that_was_acknowledged_is_lost_with_the_power() {
         mixed = running.stop();
         (unflushed, lost) = (unflushed + sectors, lost + gone);
         power.restore();
-        let data = power.path().join("data");
-        in_compaction += usize::from(compactions_under_way(&data, SHARDS) > 0);
+        interrupted.look(&power.path().join("data"), SHARDS);
         server = server.restart();
         mixed.check(&server, loss);
     }
     println!(
-        "survived {losses} losses of power in {} s, {in_compaction} of them while a compacted \
-         segment was written, and of {unflushed} sectors {lost}: {}",
+        "survived {losses} losses of power in {} s, and of {unflushed} sectors that of {lost}, \
+         {interrupted:?}: {}",
         started.elapsed().as_secs(),
         mixed.told()
     );
     assert!(losses < 2 || unflushed > 0, "no power was lost that mattered");
-    drop(server);
 }

@@ -36,10 +36,7 @@ impl Known {
 }
 
 /// A request in a version that has all that it says, most of the time.
-pub(crate) fn ask(
-    u: &mut Unstructured<'_>,
-    known: &Known,
-) -> Result<(i16, Request<'static>)> {
+pub(crate) fn ask(u: &mut Unstructured<'_>, known: &Known) -> Result<(i16, Request<'static>)> {
     let request: Request<'static> = match u.int_in_range(0..=11)? {
         0 => join(u, known)?.into(),
         1 => sync(u, known)?.into(),
@@ -50,7 +47,9 @@ pub(crate) fn ask(
         6 => delete_offsets(u)?.into(),
         7 => DeleteGroupsRequest { groups_names: vec![group(u)?, group(u)?] }.into(),
         8 => DescribeGroupsRequest { groups: vec![group(u)?], ..Default::default() }.into(),
-        9 => ConsumerGroupDescribeRequest { group_ids: vec![group(u)?], ..Default::default() }.into(),
+        9 => {
+            ConsumerGroupDescribeRequest { group_ids: vec![group(u)?], ..Default::default() }.into()
+        }
         10 => ListGroupsRequest::default().into(),
         _ => consumer_heartbeat(u, known)?.into(),
     };
@@ -142,7 +141,8 @@ fn sync(u: &mut Unstructured<'_>, known: &Known) -> Result<SyncGroupRequest<'sta
             bytes.extend(<Vec<u8>>::arbitrary(u)?);
         } else {
             let assigned_partitions = vec![embedded(u)?];
-            ConsumerProtocolAssignment { assigned_partitions, user_data: None }.write(1, &mut bytes);
+            ConsumerProtocolAssignment { assigned_partitions, user_data: None }
+                .write(1, &mut bytes);
         }
         Ok(SyncGroupRequestAssignment { member_id: member(u, known)?, assignment: bytes.into() })
     };

@@ -14,7 +14,8 @@ pub fn run(input: &[u8]) {
 fn read(text: &str) {
     if let Ok(config) = Config::load(text, &[]) {
         // What is to be derived from any valid config.
-        let _ = (config.coordinator(), config.topic_defaults(), config.set_without_effect().count());
+        let _ =
+            (config.coordinator(), config.topic_defaults(), config.set_without_effect().count());
     }
     let broker = Config::default();
     for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {

@@ -16,7 +16,8 @@ macro_rules! body {
             let (Some(api), version) = (ApiKey::from_key((*key).into()), (*version).into()) else {
                 return;
             };
-            let read = within(granted(body), || $message::read(api, version, &mut Reader::new(body)));
+            let read =
+                within(granted(body), || $message::read(api, version, &mut Reader::new(body)));
             let Ok(message) = read else { return };
             let mut written = Vec::new();
             message.write(version, &mut written).unwrap();

@@ -82,15 +82,41 @@ fn go_on(base: &Base, mut disk: Disk, recovered: Recovered, replayed: &[Replayed
 /// Something that happens to files. Places in a file are in blocks; those of a byte, in bytes.
 #[derive(Debug, Arbitrary)]
 enum Edit {
-    Byte { file: u8, at: u16, byte: u8 },
-    Zeros { file: u8, block: u8, count: u8 },
+    Byte {
+        file: u8,
+        at: u16,
+        byte: u8,
+    },
+    Zeros {
+        file: u8,
+        block: u8,
+        count: u8,
+    },
     /// A write that went astray, or came back from the past.
-    CopyBlock { from: u8, from_block: u8, to: u8, to_block: u8 },
-    Length { file: u8, blocks: u8 },
-    Remove { file: u8 },
-    Renumber { file: u8, sequence: u8 },
+    CopyBlock {
+        from: u8,
+        from_block: u8,
+        to: u8,
+        to_block: u8,
+    },
+    Length {
+        file: u8,
+        blocks: u8,
+    },
+    Remove {
+        file: u8,
+    },
+    Renumber {
+        file: u8,
+        sequence: u8,
+    },
     /// A field of the block at this place, and its checksum made right: no disk does that.
-    Forge { file: u8, block: u8, at: u8, byte: u8 },
+    Forge {
+        file: u8,
+        block: u8,
+        at: u8,
+        byte: u8,
+    },
 }
 
 impl Edit {
@@ -109,7 +135,8 @@ impl Edit {
                 bytes[start..end].fill(0);
             }
             Self::CopyBlock { from, from_block, to, to_block } => {
-                let from = bytes(disk, from).and_then(|it| block(it, from_block)).map(|it| it.to_vec());
+                let from =
+                    bytes(disk, from).and_then(|it| block(it, from_block)).map(|it| it.to_vec());
                 let to = bytes(disk, to).and_then(|it| block(it, to_block));
                 from.zip(to).into_iter().for_each(|(from, to)| to.copy_from_slice(&from));
             }
@@ -219,7 +246,10 @@ mod tests {
     fn the_logs_have_what_they_are_for() {
         let compacted = |base: &Base| {
             let mut files = base.disk.live.values();
-            files.any(|it| muster_storage::layout::SegmentHeader::read(it).is_ok_and(|(it, _)| it.compacted.is_some()))
+            files.any(|it| {
+                muster_storage::layout::SegmentHeader::read(it)
+                    .is_ok_and(|(it, _)| it.compacted.is_some())
+            })
         };
         assert!(BASES[..2].iter().all(|base| !compacted(base)));
         assert!(BASES[2..].iter().all(compacted));

@@ -67,7 +67,9 @@ impl Run {
             3 => self.world.end(slot),
             4 => self.raw_body(slot, u)?,
             5 => self.produce(slot, u)?,
-            6 => self.ask(slot, 7, create_topic(u.choose(&TOPICS)?, u.int_in_range(-1..=3)?).into()),
+            6 => {
+                self.ask(slot, 7, create_topic(u.choose(&TOPICS)?, u.int_in_range(-1..=3)?).into())
+            }
             7 => self.ask(slot, 5, delete_topic(u.choose(&TOPICS)?).into()),
             8 => self.ask(slot, 12, fetch(u)?.into()),
             9 => self.garbage(slot, u)?,
@@ -212,7 +214,8 @@ fn fetch(u: &mut Unstructured<'_>) -> Result<FetchRequest<'static>> {
         ..Default::default()
     };
     let topic = if u.ratio(1, 3)? { "__consumer_offsets" } else { *u.choose(&TOPICS)? };
-    let topic = FetchTopic { topic: topic.into(), partitions: vec![partition], ..Default::default() };
+    let topic =
+        FetchTopic { topic: topic.into(), partitions: vec![partition], ..Default::default() };
     Ok(FetchRequest {
         max_bytes: u.int_in_range(0..=100_000)?,
         max_wait_ms: u.int_in_range(0..=500)?,

@@ -92,8 +92,7 @@ impl Admin {
         let name = self.any_topic();
         self.topics.begin(&name, None);
         let topic_names = vec![name.into()];
-        let request =
-            DeleteTopicsRequest { topic_names, timeout_ms: 10_000, ..Default::default() };
+        let request = DeleteTopicsRequest { topic_names, timeout_ms: 10_000, ..Default::default() };
         let response = client.try_call(5, request.into())?;
         let Response::DeleteTopics(body) = response else { panic!("{response:?}") };
         assert_eq!(body.responses[0].error_code, 0);
@@ -109,11 +108,8 @@ impl Admin {
         let mut fact = self.topics.get(&name)?.clone();
         fact.partitions += 1;
         self.topics.begin(&name, Some(fact.clone()));
-        let topic = CreatePartitionsTopic {
-            name: name.into(),
-            count: fact.partitions,
-            assignments: None,
-        };
+        let topic =
+            CreatePartitionsTopic { name: name.into(), count: fact.partitions, assignments: None };
         let topics = vec![topic];
         let request = CreatePartitionsRequest { topics, timeout_ms: 10_000, validate_only: false };
         let response = client.try_call(3, request.into())?;
@@ -129,7 +125,7 @@ impl Admin {
         }
         let name = self.any_topic();
         let mut fact = self.topics.get(&name)?.clone();
-        let is_set = self.random.next() % 3 > 0;
+        let is_set = !self.random.next().is_multiple_of(3);
         let value = (is_set).then(|| (1_000_000 + self.random.next() % 1_000_000).to_string());
         fact.retention = value.clone();
         self.topics.begin(&name, Some(fact));

@@ -55,7 +55,8 @@ impl<F: Clone + PartialEq + Debug> Facts<F> {
         if self.known.get(name) == found.as_ref() {
             return;
         }
-        let is_doubted = self.doubted.as_ref().is_some_and(|it| *it == (name.to_owned(), found.clone()));
+        let is_doubted =
+            self.doubted.as_ref().is_some_and(|it| *it == (name.to_owned(), found.clone()));
         assert!(is_doubted, "{name}: {found:?}, where {:?} is known", self.known.get(name));
         self.acknowledged();
     }

@@ -7,6 +7,8 @@ use super::bulk::Bulk;
 use super::consumers::{self, Group, Member, settle};
 use super::workers::{self, WORKERS, Worker, start_workers};
 use super::{Random, Server, create_topic, topic_id};
+use muster_storage::shard_log::ASIDE_FILE_NAME;
+use muster_storage::snapshot::SNAPSHOT_ASIDE_FILE_NAME;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +20,7 @@ const BULKS: usize = 3;
 const BULK_TOPIC: &str = "bulk";
 const BULK_PARTITIONS: i32 = 16;
 
-/// Segments as small as may be, compacted as soon as there is anything to compact.
+/// Segments as small as may be, compacted as soon as there is anything to compact; snapshots often.
 pub const CONFIGS: &[&str] = &[
     "group.initial.rebalance.delay.ms=0",
     "group.consumer.assignment.interval.ms=0",
@@ -26,6 +28,7 @@ pub const CONFIGS: &[&str] = &[
     "offsets.topic.segment.bytes=16777216",
     "log.cleaner.min.cleanable.ratio=0.01",
     "log.cleaner.backoff.ms=1",
+    "metadata.log.max.record.bytes.between.snapshots=1000000",
 ];
 
 pub struct Mixed {
@@ -137,15 +140,28 @@ fn start_admin(server: &Server, mut admin: Admin, stop: &Arc<AtomicBool>) -> Joi
     let coordinators = server.coordinators();
     std::thread::spawn(move || {
         let coordinator = |group: &str| coordinators.connect(group);
-        while !stop.load(Ordering::Relaxed)
-            && admin.change(&mut controller, coordinator).is_some()
-        {}
+        while !stop.load(Ordering::Relaxed) && admin.change(&mut controller, coordinator).is_some()
+        {
+        }
         admin
     })
 }
 
-/// How many files of compactions that are under way there are in a data directory.
-pub fn compactions_under_way(data: &Path, shards: u16) -> usize {
-    let shard = |number| data.join(format!("shards-{shards}/{number}/compacted.new"));
-    (0..shards).filter(|number| shard(*number).exists()).count()
+/// How often the server went away while it wrote a file aside.
+#[derive(Debug, Default)]
+pub struct Interrupted {
+    pub compactions: usize,
+    pub snapshots: usize,
+}
+
+impl Interrupted {
+    /// Looks what a server that is gone left behind in its data directory.
+    pub fn look(&mut self, data: &Path, shards: u16) {
+        let exists = |number: &u16, file: &str| {
+            data.join(format!("shards-{shards}/{number}")).join(file).exists()
+        };
+        let count = |file| (0..shards).filter(|number| exists(number, file)).count();
+        self.compactions += count(ASIDE_FILE_NAME);
+        self.snapshots += count(SNAPSHOT_ASIDE_FILE_NAME);
+    }
 }
