@@ -25,6 +25,7 @@ fn main() {
     seeds.regexes();
     seeds.configs();
     seeds.segments();
+    seeds.snapshots();
     println!("{} seeds", seeds.count);
 }
 
@@ -87,6 +88,7 @@ impl Seeds {
             self.write("records", &[&[1, key_len][..], &key, &value].concat());
             log.extend([&[key_len, value_len][..], &key, &value].concat());
         }
+        self.write("snapshot_groups", &[&[0, 0][..], &log].concat());
         self.write("replay", &log);
     }
 
@@ -122,6 +124,11 @@ impl Seeds {
         for line in text.lines() {
             self.write("config", line.as_bytes());
         }
+    }
+
+    /// A file of the length of a header.
+    fn snapshots(&mut self) {
+        self.write("snapshot_file", &[1; 200]);
     }
 
     /// The segments of a small log.

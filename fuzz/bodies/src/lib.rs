@@ -23,6 +23,7 @@ pub mod recovery;
 pub mod regex;
 pub mod replay;
 pub mod shard;
+pub mod snapshot;
 mod world;
 
 /// A target: its name, and what it does with an input.
@@ -44,4 +45,6 @@ pub const TARGETS: &[Target] = &[
     ("requests", messages::requests),
     ("responses", messages::responses),
     ("shard", shard::run),
+    ("snapshot_file", snapshot::file),
+    ("snapshot_groups", snapshot::groups),
 ];

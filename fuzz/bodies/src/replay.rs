@@ -11,7 +11,7 @@ const GRANTED_PER_BYTE: usize = 1024;
 const GRANTED_BYTES: usize = 1 << 20;
 
 /// How long groups go on after the load, call by call.
-const EXPIRIES: usize = 64;
+const EXPIRIES: u64 = 64;
 
 pub fn run(input: &[u8]) {
     let records: Vec<_> = split(input).filter_map(read).collect();
@@ -20,7 +20,7 @@ pub fn run(input: &[u8]) {
 }
 
 /// Key and value; a value of length 255 is none.
-fn split(mut input: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+pub(crate) fn split(mut input: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
     std::iter::from_fn(move || {
         let ([key_len, value_len], rest) = input.split_first_chunk()?;
         let (key, rest) = rest.split_at_checked((*key_len).into())?;
@@ -31,7 +31,7 @@ fn split(mut input: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
     })
 }
 
-fn read<'a>((key, value): (&'a [u8], Option<&'a [u8]>)) -> Option<GroupRecord<'a>> {
+pub(crate) fn read<'a>((key, value): (&'a [u8], Option<&'a [u8]>)) -> Option<GroupRecord<'a>> {
     GroupRecord::read(key, value).ok().flatten()
 }
 
@@ -48,18 +48,16 @@ fn load(records: &[GroupRecord<'_>]) {
     assert_eq!(bytes(&other), durable, "what is left of the log when it is compacted");
     let mut now = 1_000_000;
     coordinator.loaded(now);
-    let mut position = 0;
-    for _ in 0..EXPIRIES {
+    for position in 1..=EXPIRIES {
         let Some(at) = coordinator.next_deadline() else { break };
         now = now.max(at);
-        position += 1;
         let mut context = Context { now, position, ids: &mut NoIds, topics: &NoTopics };
         let output = coordinator.expire(&mut context);
         output.records.iter().for_each(|record| coordinator.replay(record, position));
     }
 }
 
-type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
+pub(crate) type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
 
 pub(crate) fn bytes(coordinator: &Coordinator) -> Vec<RecordBytes> {
     coordinator.durable_records().iter().map(record_bytes).collect()
