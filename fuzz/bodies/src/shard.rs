@@ -37,10 +37,7 @@ pub fn run(input: &[u8]) {
         }
         run.world.settle();
         run.hear();
-        // Recovery looks at all of a segment: not each time.
-        if input.len().is_multiple_of(16) {
-            run.recover();
-        }
+        run.recover();
     });
 }
 

@@ -5,15 +5,21 @@ use muster::cluster::Endpoint;
 use muster::config::Config;
 use muster::net::ConnectionId;
 use muster::placement::Placement;
-use muster::shard::{Command, Common, Event, Shard, load};
+use muster::shard::{Command, Common, Event, LogSizes, Shard, load};
 use muster_codec::{ApiKey, Reader, Response};
-use muster_storage::limits::ZERO_CHUNK_BYTES;
 use muster_storage::{FileDone, FileId, FileOp, OpenMode};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const BLOCK_BYTES: u32 = 4096;
+
+/// Small, so that sequences come to the end of a segment, and to compaction.
+const LOG_SIZES: LogSizes = LogSizes {
+    segment_bytes: Some(256 << 10),
+    operation_bytes_max: 64 << 10,
+    open_bytes_max: 64 << 10,
+};
 
 /// So much is written to a file at the most; what would be further on a sequence never reaches.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -42,7 +48,7 @@ pub(crate) struct Connection {
 }
 
 impl World {
-    /// The first of two shards, which leads all that there is; nobody else is there.
+    /// The only shard of a server.
     pub(crate) fn new(words: &[&str]) -> Self {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let config = Config::load("", &words).unwrap();
@@ -52,6 +58,7 @@ impl World {
             placement: Placement { shards: 1, offsets_partitions },
             endpoints: Arc::new([Endpoint { host: "localhost".to_owned(), port: 9092 }]),
             cluster_id: "fuzz".into(),
+            log_sizes: LOG_SIZES,
         };
         let nothing = Path::new("no-such-directory");
         let loaded = load(nothing, &common, 0).unwrap();
@@ -278,7 +285,7 @@ impl SparseFile {
         self.len = self.len.max(end);
         // The blocks of a shard's log begin with a word that is not zero.
         let is_durable = mode != OpenMode::Cached;
-        if is_durable && data.len() == ZERO_CHUNK_BYTES && data[..8] == [0; 8] {
+        if is_durable && data[..8] == [0; 8] {
             return self.blocks.retain(|at, _| !(offset..end).contains(at));
         }
         let mut at = offset;
