@@ -12,7 +12,7 @@ use clap::Parser;
 use muster::log_tools::{LogCommand, Verdict, carry_out};
 use muster_codec::Response;
 use muster_codec::messages::*;
-use muster_codec::record_batch::Batches;
+use muster_codec::record_batch::{Batch, Batches};
 use offsets::{Offsets, commit, committed, muster_log};
 use std::collections::BTreeMap;
 use std::fs;
@@ -175,6 +175,26 @@ fn records_come_over_where_that_is_asked_for() {
     }
 }
 
+#[test]
+fn the_offsets_topic_ends_where_it_ended_from_the_first_answer_on() {
+    let parent = tempfile::tempdir().unwrap();
+    let data = parent.path().join("data");
+    import(&golden(), &data, &["--shards", "1"]).unwrap();
+    let mut server = Server::start(&data, 1, &[OFFSETS_PARTITIONS]);
+    for _ in 0..3 {
+        let partition =
+            ListOffsetsPartition { partition_index: 1, timestamp: -1, ..Default::default() };
+        let topic =
+            ListOffsetsTopic { name: "__consumer_offsets".into(), partitions: vec![partition] };
+        let request = ListOffsetsRequest { topics: vec![topic], ..Default::default() };
+        let response = server.client(0).call(5, request.into());
+        let Response::ListOffsets(body) = response else { panic!("{response:?}") };
+        assert_eq!(body.topics[0].partitions[0].offset, 19);
+        server.kill();
+        server = server.restart();
+    }
+}
+
 type Records = BTreeMap<i64, (Vec<u8>, Option<Vec<u8>>)>;
 
 /// All records of a partition, from its leader.
@@ -320,6 +340,37 @@ fn damage_anywhere_is_told_with_its_place() {
         }
         fs::write(&segment, &whole).unwrap();
     }
+}
+
+/// Whoever can compute a checksum can write anything: nothing panics, whatever it is.
+#[test]
+fn hostile_records_under_checksums_that_fit_are_read_or_refused() {
+    let kafka = golden_copy();
+    let parent = tempfile::tempdir().unwrap();
+    let data = parent.path().join("data");
+    let mut refused = 0;
+    for partition in 0..3 {
+        let segment =
+            kafka.path().join(format!("__consumer_offsets-{partition}/00000000000000000000.log"));
+        let whole = fs::read(&segment).unwrap();
+        for at in (0..whole.len()).step_by(211) {
+            let starts = batch_starts(&whole);
+            let start = *starts.iter().rev().find(|start| **start <= at).unwrap();
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0xff;
+            let end = start + Batch::read(&whole[start..]).unwrap().bytes.len();
+            let crc = crc32c::crc32c(&bytes[start + 21..end]);
+            bytes[start + 17..start + 21].copy_from_slice(&crc.to_be_bytes());
+            fs::write(&segment, &bytes).unwrap();
+            match import(kafka.path(), &data, &["--shards", "1"]) {
+                Ok(_) => fs::remove_dir_all(&data).unwrap(),
+                Err(_) => refused += 1,
+            }
+            assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+        }
+        fs::write(&segment, &whole).unwrap();
+    }
+    assert!(refused > 10, "{refused}");
 }
 
 fn batch_starts(bytes: &[u8]) -> Vec<usize> {

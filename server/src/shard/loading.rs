@@ -15,7 +15,7 @@ use muster_codec::records::{ClusterRecord, GroupRecord};
 use muster_coordinator::{Coordinator, Ids, SnapshotBytes};
 use muster_storage::layout::CLUSTER_PARTITION;
 use muster_storage::limits::{BLOCK_BYTES_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
-use muster_storage::shard_log::recovery::segment_files;
+use muster_storage::shard_log::recovery::{segment_file_name, segment_files};
 use muster_storage::snapshot::{
     SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, Snapshot, SnapshotHeader, SnapshotRefusal,
 };
@@ -352,7 +352,9 @@ impl Loaded {
         now: i64,
     ) -> Result<(Shard, Vec<FileOp>), PartitionError> {
         let log_id = u64::from_be_bytes(*ids.next_id().0.last_chunk().unwrap_or(&[0; 8]));
+        self.sync_tail(data)?;
         let mut log = ShardLog::new(self.log_config(block_bytes, log_id), self.recovered);
+        log.found_is_synced();
         let config = self.common.config.with_dynamic(&image, self.number);
         log.set_compaction(compaction(&config, &image, self.common.placement.shards));
         configure(&mut self.coordinator, &config, None, &image);
@@ -382,6 +384,14 @@ impl Loaded {
         };
         shard.open_offsets_topic();
         Ok((shard, effects.ops))
+    }
+
+    /// Before anyone is served: a fetch that came sooner would find that the partitions of
+    /// `__consumer_offsets` end at 0, and start over.
+    fn sync_tail(&self, data: &Path) -> io::Result<()> {
+        let Some(tail) = self.recovered.tail_segment() else { return Ok(()) };
+        let directory = data.join(log_directory(self.common.placement.shards, self.number));
+        File::open(directory.join(segment_file_name(tail)))?.sync_all()
     }
 
     fn log_config(&self, block_bytes: u32, log_id: u64) -> LogConfig {

@@ -175,6 +175,16 @@ impl ShardLog {
         }
     }
 
+    /// The caller has synced the last segment with blocks ([`Recovered::tail_segment`]) itself: what
+    /// recovery found is durable. Otherwise the log syncs it as it begins, and nothing counts as
+    /// flushed before.
+    pub fn found_is_synced(&mut self) {
+        self.progress.flush(self.progress.submitted());
+        for partition in self.partitions.iter_mut() {
+            partition.flushed_offset = partition.recovered_offset;
+        }
+    }
+
     /// Takes the records of one operation, which stay together: all are recovered, or none. Gives
     /// the operation's position; it is durable when [`Progress::flushed`] has reached it.
     /// `partition` is one of `__consumer_offsets`, or

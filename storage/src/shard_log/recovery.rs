@@ -141,6 +141,11 @@ impl Recovered {
         self.segments.values().map(|segment| segment.dropped_position).max().unwrap_or(0)
     }
 
+    /// The last segment with blocks: all others were synced before it began.
+    pub fn tail_segment(&self) -> Option<u64> {
+        self.tail.map(|tail| tail.segment)
+    }
+
     /// How each segment ended: case A, C, D, E, H or N. None did in a new log (case K).
     pub fn ends(&self) -> &[Case] {
         &self.ends
