@@ -134,6 +134,19 @@ fn bounds(server: &Server) -> Vec<(i64, i64)> {
     (0..4).map(|partition| (at(partition, -2), at(partition, -1))).collect()
 }
 
+/// A config of a resource, as a shard describes it.
+fn config(server: &Server, resource_type: i8, resource: &'static str, name: &str) -> String {
+    let resource = DescribeConfigsResource {
+        resource_type,
+        resource_name: resource.into(),
+        configuration_keys: Some(vec![name.to_owned().into()]),
+    };
+    let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
+    let response = server.client(0).call(4, request.into());
+    let Response::DescribeConfigs(body) = response else { panic!("{response:?}") };
+    body.results[0].configs[0].value.as_deref().unwrap_or_default().to_owned()
+}
+
 #[test]
 fn a_kafka_cluster_that_is_imported_is_served() {
     let parent = tempfile::tempdir().unwrap();
@@ -152,6 +165,8 @@ fn a_kafka_cluster_that_is_imported_is_served() {
     assert_eq!(consumer_described(&server, "consumer-alive"), ("Stable".to_owned(), 2, 1));
     assert_eq!(consumer_described(&server, "consumer-left"), ("Empty".to_owned(), 3, 0));
     assert_eq!(bounds(&server), [(8, 8); 4], "without records, but not behind the offsets");
+    assert_eq!(config(&server, 2, "orders", "retention.ms"), "864000000");
+    assert_eq!(config(&server, 32, "consumer-left", "consumer.session.timeout.ms"), "50000");
     commit(&server, "simple", "orders", 0, 9);
     assert!(server.stop().success());
     // With another number of shards, too.
@@ -292,10 +307,16 @@ fn what_is_missing_is_said() {
     let more = ["--unclean", "--partial", "--offsets-partitions", "3"];
     assert!(refused(kafka.path(), &more).contains("no topic id in it"));
     fs::remove_dir_all(path("orders-2")).unwrap();
+    fs::remove_dir_all(path("__cluster_metadata-0")).unwrap();
     let parent = tempfile::tempdir().unwrap();
     let data = parent.path().join("data");
     let more = [&more[..], &["--shards", "1"]].concat();
-    assert_eq!(import(kafka.path(), &data, &more).unwrap().0, Verdict::Good);
+    let (verdict, said) = import(kafka.path(), &data, &more).unwrap();
+    assert_eq!(verdict, Verdict::Good);
+    assert!(
+        said.contains("__cluster_metadata, which is with the controllers, is in none"),
+        "{said}"
+    );
     let error = import(kafka.path(), &data, &more).unwrap_err();
     assert!(error.contains("is not empty"), "{error}");
     assert!(refused(parent.path(), &[]).contains("not a log directory of Kafka's"));

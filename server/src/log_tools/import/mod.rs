@@ -4,6 +4,7 @@
 mod groups;
 mod kafka_dirs;
 mod kafka_partition;
+mod metadata;
 mod topics;
 mod write;
 
