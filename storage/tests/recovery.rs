@@ -112,23 +112,6 @@ fn case_b_a_whole_block_that_nobody_was_told_of_is_kept() {
 }
 
 #[test]
-fn what_was_found_is_flushed_once_it_is_synced_by_whomever() {
-    let story = Story::new();
-    let mut disk = story.disk.clone();
-    disk.close_all();
-    let (recovered, _) = story.recover().unwrap();
-    assert_eq!(recovered.tail_segment(), Some(1));
-    let mut log = ShardLog::new(small_config(), recovered);
-    assert_eq!((log.progress().flushed(), log.high_watermark(0)), (0, 0));
-    log.found_is_synced();
-    assert_eq!((log.progress().flushed(), log.high_watermark(0)), (5, 5));
-    // The log syncs it all the same before it writes; that changes nothing.
-    append(&mut log, &[6; 10]);
-    settle(&mut log, &mut disk, 0);
-    assert_eq!((log.progress().flushed(), log.high_watermark(0)), (6, 6));
-}
-
-#[test]
 fn case_c_a_block_of_the_files_former_life() {
     let mut story = Story::new();
     let stale = story.segment(1)[at(3)..at(4)].to_vec();

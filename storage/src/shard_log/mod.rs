@@ -175,16 +175,6 @@ impl ShardLog {
         }
     }
 
-    /// The caller has synced the last segment with blocks ([`Recovered::tail_segment`]) itself: what
-    /// recovery found is durable. Otherwise the log syncs it as it begins, and nothing counts as
-    /// flushed before.
-    pub fn found_is_synced(&mut self) {
-        self.progress.flush(self.progress.submitted());
-        for partition in self.partitions.iter_mut() {
-            partition.flushed_offset = partition.recovered_offset;
-        }
-    }
-
     /// Takes the records of one operation, which stay together: all are recovered, or none. Gives
     /// the operation's position; it is durable when [`Progress::flushed`] has reached it.
     /// `partition` is one of `__consumer_offsets`, or
@@ -306,6 +296,12 @@ impl ShardLog {
         self.gather.bytes() >= self.config.open_bytes_max
     }
 
+    /// Whether what recovery found is durable. Until then nothing may be told of it, and the ends of
+    /// partitions are not known.
+    pub fn is_recovered(&self) -> bool {
+        self.segments.is_tail_synced()
+    }
+
     /// Whether no block is open: what was accepted ends with a block, and what comes begins one.
     pub fn is_at_block_end(&self) -> bool {
         self.gather.opened_at().is_none()
@@ -414,6 +410,7 @@ impl ShardLog {
         let token = self.token(STEP_TOKEN);
         let (Step::Zero { segment, .. }
         | Step::SyncTail { segment }
+        | Step::SyncReady { segment }
         | Step::Header { segment }
         | Step::Recycle { segment, .. }) = step;
         if let Step::Recycle { from, .. } = step {
@@ -427,7 +424,7 @@ impl ShardLog {
                 data.resize((to - from) as usize, 0);
                 FileOp::Write { token, file, offset: u64::from(from), data }
             }
-            Step::SyncTail { .. } => FileOp::Sync { token, file },
+            Step::SyncTail { .. } | Step::SyncReady { .. } => FileOp::Sync { token, file },
             Step::Header { .. } => {
                 let data = self.segment_header(segment, false);
                 FileOp::Write { token, file, offset: 0, data }

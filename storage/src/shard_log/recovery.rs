@@ -10,6 +10,7 @@ use super::partitions::{IndexEntry, Partitions};
 use super::segments::Segment;
 use crate::layout::{Block, BlockHeader, Compacted, SEGMENT_HEADER_BYTES, SegmentHeader, is_known};
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
+use crate::planted::{self, Fault};
 use muster_codec::record_batch::Batch;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -139,11 +140,6 @@ impl Recovered {
     /// See [`ShardLog::dropped_position`](super::ShardLog::dropped_position).
     pub fn dropped_position(&self) -> u64 {
         self.segments.values().map(|segment| segment.dropped_position).max().unwrap_or(0)
-    }
-
-    /// The last segment with blocks: all others were synced before it began.
-    pub fn tail_segment(&self) -> Option<u64> {
-        self.tail.map(|tail| tail.segment)
     }
 
     /// How each segment ended: case A, C, D, E, H or N. None did in a new log (case K).
@@ -336,6 +332,14 @@ impl Recovery {
         at: usize,
     ) -> Result<Option<Block<'a>>, Corruption> {
         match classify(bytes, at, header, self.found.position + 1) {
+            (Case::B, Some(block)) if planted::is(Fault::WrongCut) => {
+                let end = at + block.padded_len(header.block_bytes);
+                if !bytes.get(end..end + 4).is_some_and(is_zero) {
+                    return Ok(Some(block));
+                }
+                self.end_at(header, at, end, Case::E);
+                Ok(None)
+            }
             (Case::B, block) => Ok(block),
             (case @ (Case::A | Case::C), _) => {
                 self.end_at(header, at, at, case);
