@@ -179,6 +179,11 @@ fn a_byte_that_changed_is_damage_with_its_place() {
     let dump = log("dump", data.path(), &[]);
     assert_eq!(dump.status, 1);
     assert!(dump.out.contains(&place) && dump.out.contains("OffsetCommit"), "the rest is there");
+    let to = tempfile::tempdir().unwrap();
+    let export = log("export", data.path(), &["--to", to.path().to_str().unwrap()]);
+    assert_eq!(export.status, 1, "{export:?}");
+    assert!(export.error.contains(&format!("is damaged at byte {}", blocks[0])), "{export:?}");
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 0, "half an export is none");
 }
 
 #[test]

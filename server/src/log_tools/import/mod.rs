@@ -4,6 +4,7 @@
 mod groups;
 mod kafka_dirs;
 mod kafka_partition;
+mod metadata;
 mod topics;
 mod write;
 
@@ -13,7 +14,6 @@ use super::verify;
 use crate::cluster::OFFSETS_TOPIC;
 use crate::placement::Placement;
 use crate::serve::Failure;
-use groups::Groups;
 use kafka_dirs::KafkaDirs;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -32,8 +32,7 @@ pub(super) fn import(arguments: &Import, out: &mut dyn Write) -> Result<Verdict,
     };
     let staging = Staging::create(&arguments.data)?;
     let topics = Topics::read(&kafka, arguments)?;
-    let groups = Groups::read(&kafka, placement)?;
-    write::write(&staging.path, &kafka, placement, &topics, &groups)?;
+    let groups = write::write(&staging.path, &kafka, placement, &topics)?;
     topics.write_partitions(&staging.path, &kafka)?;
     check(&staging.path)?;
     staging.finish(&arguments.data)?;
