@@ -212,6 +212,7 @@ fn case_h_one_was_begun_behind_a_segment_that_is_made_anew() {
         story.disk.live.insert(path(3), begun);
         let (recovered, _) = story.recover().unwrap();
         assert_eq!(recovered.ends(), [Case::A, Case::H]);
+        story.disk.close_all();
         let mut log = ShardLog::new(small_config(), recovered);
         append(&mut log, &[77; 10]);
         settle(&mut log, &mut story.disk, 0);
