@@ -11,7 +11,7 @@ use crate::net::{Connections, Limits};
 use crate::partitions::{Effects, Identity, Partitions};
 use muster_codec::DecodeError;
 use muster_codec::messages::NodeEndpoint;
-use muster_codec::records::{ClusterRecord, GroupRecord};
+use muster_codec::records::ClusterRecord;
 use muster_coordinator::{Coordinator, Ids, SnapshotBytes};
 use muster_storage::layout::CLUSTER_PARTITION;
 use muster_storage::limits::{BLOCK_BYTES_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
@@ -30,6 +30,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 use tracing::{info, warn};
 
 /// File ids from here on belong to the partitions; those below to the shard's log.
@@ -105,6 +106,7 @@ pub fn log_directory(shards: u32, number: u32) -> PathBuf {
 /// # Errors
 /// What keeps the shard from starting.
 pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadError> {
+    let began = Instant::now();
     let directory = data.join(log_directory(common.placement.shards, number));
     let snapshot = open_snapshot(&directory, common).and_then(|start| match start {
         Some(start) => replay_log(&directory, start)?.checked().map(Some),
@@ -122,11 +124,14 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
     };
     let Start { coordinator, image, recovered, .. } = start;
     info!(
-        "shard {number} is at operation {}: {} of {} groups in the cold, {} bytes replayed",
+        "shard {number} is at operation {}: {} of {} groups in the cold, {} records of {} bytes \
+         replayed, in {} ms",
         recovered.position(),
         coordinator.cold_groups(),
         coordinator.groups(),
+        start.replayed_records,
         start.replayed_bytes,
+        began.elapsed().as_millis(),
     );
     Ok(Loaded {
         number,
@@ -161,6 +166,7 @@ struct Start {
     snapshot: Option<SnapshotHeader>,
     recovered: Recovered,
     replayed_bytes: u64,
+    replayed_records: u64,
 }
 
 impl Start {
@@ -173,6 +179,7 @@ impl Start {
             snapshot: None,
             recovered: Recovered::default(),
             replayed_bytes: 0,
+            replayed_records: 0,
         }
     }
 
@@ -183,15 +190,15 @@ impl Start {
             return Ok(());
         }
         self.replayed_bytes += batch.bytes.len() as u64;
+        self.replayed_records += u64::from(batch.header.records_count.unsigned_abs());
+        if partition != CLUSTER_PARTITION {
+            return self.coordinator.replay_batch(batch.records()?, position);
+        }
         for record in batch.records()? {
             let record = record?;
             let Some(key) = record.key else { continue };
-            if partition == CLUSTER_PARTITION {
-                if let Some(record) = ClusterRecord::read(key, record.value)? {
-                    self.image.apply(&record);
-                }
-            } else if let Some(record) = GroupRecord::read(key, record.value)? {
-                self.coordinator.replay_found(&record, position);
+            if let Some(record) = ClusterRecord::read(key, record.value)? {
+                self.image.apply(&record);
             }
         }
         Ok(())

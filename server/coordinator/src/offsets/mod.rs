@@ -100,6 +100,17 @@ impl Offsets {
         self.topics.insert(Text::from(topic), partitions).is_none()
     }
 
+    /// Puts in some of a topic, in this order, and leaves none in `run`. A topic that comes whole and
+    /// in order is packed more densely, in less time.
+    pub(crate) fn put_run(&mut self, topic: &str, run: &mut Vec<(i32, Committed)>) {
+        let is_in_order = run.is_sorted_by(|(a, _), (b, _)| a < b);
+        if is_in_order && !run.is_empty() && !self.topics.contains_key(topic) {
+            self.put_topic(topic, run.drain(..).collect());
+        } else {
+            run.drain(..).for_each(|(partition, committed)| self.put(topic, partition, committed));
+        }
+    }
+
     fn put(&mut self, topic: &str, partition: i32, committed: Committed) {
         let partitions = match self.topics.get_mut(topic) {
             Some(partitions) => partitions,
@@ -118,7 +129,7 @@ impl Offsets {
 }
 
 impl Committed {
-    fn from_record(value: &OffsetCommitValue<'_>) -> Self {
+    pub(crate) fn from_record(value: &OffsetCommitValue<'_>) -> Self {
         Self {
             offset: value.offset,
             leader_epoch: value.leader_epoch,
