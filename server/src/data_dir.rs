@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 pub struct DataDir {
     pub path: PathBuf,
     pub meta: Meta,
-    /// Locked; the lock goes with the descriptor.
-    _lock: File,
+    /// Locked; the lock goes with the descriptor. None of a copy that no server ever opened.
+    _lock: Option<File>,
 }
 
 /// `meta.properties`: what the files in the directory depend on.
@@ -70,19 +70,15 @@ impl DataDir {
         new_cluster_id: Uuid,
     ) -> Result<Self, DataDirError> {
         fs::create_dir_all(path).map_err(|error| failed("create", path, error))?;
-        let lock = lock(path)?;
+        let lock = Some(lock(path)?);
         let file = meta_file(path);
-        let meta = match fs::read_to_string(&file) {
-            Ok(text) => {
-                Meta::parse(&text).map_err(|line| DataDirError::Damaged { path: file, line })?
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let cluster_id = new_cluster_id.to_string();
-                let meta = Meta { cluster_id, shards, offsets_partitions };
-                meta.write(path)?;
-                meta
-            }
-            Err(error) => return Err(failed("read", &file, error)),
+        let meta = if file.try_exists().map_err(|error| failed("read", &file, error))? {
+            Meta::read(path)?
+        } else {
+            let cluster_id = new_cluster_id.to_string();
+            let meta = Meta { cluster_id, shards, offsets_partitions };
+            meta.write(path)?;
+            meta
         };
         if meta.offsets_partitions != offsets_partitions {
             let (written, configured) = (meta.offsets_partitions, offsets_partitions);
@@ -90,9 +86,29 @@ impl DataDir {
         }
         Ok(Self { path: path.to_owned(), meta, _lock: lock })
     }
+
+    /// Opens a directory that is there to read it: nothing in it changes, and no server opens it
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// It is held by a server, or is no data directory; or the file system refuses.
+    pub fn look(path: &Path) -> Result<Self, DataDirError> {
+        let lock = lock_shared(path)?;
+        Ok(Self { path: path.to_owned(), meta: Meta::read(path)?, _lock: lock })
+    }
 }
 
 impl Meta {
+    /// Reads `meta.properties`, held by a server or not.
+    ///
+    /// # Errors
+    /// It is not there, or damaged.
+    pub fn read(directory: &Path) -> Result<Self, DataDirError> {
+        let path = meta_file(directory);
+        let text = fs::read_to_string(&path).map_err(|error| failed("read", &path, error))?;
+        Self::parse(&text).map_err(|line| DataDirError::Damaged { path, line })
+    }
+
     /// Replaces `meta.properties`, durably and at once.
     ///
     /// # Errors
@@ -157,6 +173,20 @@ fn lock(directory: &Path) -> Result<File, DataDirError> {
     }
 }
 
+/// None if there is no file to lock, which is not made.
+fn lock_shared(directory: &Path) -> Result<Option<File>, DataDirError> {
+    let path = directory.join(".lock");
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(|error| failed("open", &path, error))?,
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(Some(file)),
+        Err(fs::TryLockError::WouldBlock) => Err(DataDirError::Held { path: directory.to_owned() }),
+        Err(fs::TryLockError::Error(error)) => Err(failed("lock", &path, error)),
+    }
+}
+
 fn failed(what: &'static str, path: &Path, error: io::Error) -> DataDirError {
     DataDirError::Io { what, path: path.to_owned(), error }
 }
@@ -181,6 +211,22 @@ mod tests {
         let _first = DataDir::open(dir.path(), 1, 50, Uuid([1; 16])).unwrap();
         let error = DataDir::open(dir.path(), 1, 50, Uuid([1; 16])).unwrap_err();
         assert!(matches!(error, DataDirError::Held { .. }), "{error}");
+    }
+
+    #[test]
+    fn who_looks_keeps_servers_out_and_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(DataDir::look(dir.path()).is_err(), "not a data directory");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        let served = DataDir::open(dir.path(), 1, 50, Uuid([1; 16])).unwrap();
+        let error = DataDir::look(dir.path()).unwrap_err();
+        assert!(matches!(error, DataDirError::Held { .. }), "{error}");
+        drop(served);
+        let looks = [DataDir::look(dir.path()).unwrap(), DataDir::look(dir.path()).unwrap()];
+        let error = DataDir::open(dir.path(), 1, 50, Uuid([1; 16])).unwrap_err();
+        assert!(matches!(error, DataDirError::Held { .. }), "{error}");
+        drop(looks);
+        DataDir::open(dir.path(), 1, 50, Uuid([1; 16])).unwrap();
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod config;
 pub mod data_dir;
 mod dispatch;
 pub mod files;
+pub mod log_tools;
 pub mod net;
 mod offline;
 pub mod partitions;

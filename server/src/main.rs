@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use muster::config::{Address, Config};
+use muster::log_tools::{self, LogCommand};
 use muster::serve::{Failure, Options, serve};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -24,6 +25,11 @@ struct Cli {
 enum Command {
     /// Serve clients until SIGTERM or SIGINT.
     Serve(Serve),
+    /// Look at, check, and exchange with Kafka what is in a data directory.
+    Log {
+        #[command(subcommand)]
+        command: LogCommand,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -49,7 +55,13 @@ struct Serve {
 }
 
 fn main() -> ExitCode {
-    let Command::Serve(arguments) = Cli::parse().command;
+    match Cli::parse().command {
+        Command::Serve(arguments) => serve_until_stopped(arguments),
+        Command::Log { command } => log_tools::run(command),
+    }
+}
+
+fn serve_until_stopped(arguments: Serve) -> ExitCode {
     start_logging();
     match options(arguments).and_then(|options| serve(&options)) {
         Ok(()) => ExitCode::SUCCESS,

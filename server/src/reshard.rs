@@ -41,7 +41,11 @@ pub fn reshard(directory: &mut DataDir, placement: Placement) -> Result<(), Fail
     Ok(())
 }
 
-fn new_logs(data: &Path, placement: Placement) -> Result<Vec<OfflineLog>, Failure> {
+/// Empty logs for all shards of a data directory.
+///
+/// # Errors
+/// No file can be made in it.
+pub(crate) fn new_logs(data: &Path, placement: Placement) -> Result<Vec<OfflineLog>, Failure> {
     let mut ids = RandomIds::new()?;
     let block_bytes = block_bytes(data)?;
     let mut config = |number| LogConfig {

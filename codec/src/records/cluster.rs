@@ -47,6 +47,7 @@ const PRODUCER_IDS: Schema = Schema { record_type: 2, versions: 0..=0, flexible_
 
 /// A record of the cluster. A value of None is a tombstone.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum ClusterRecord<'a> {
     Topic(TopicKey, Option<TopicValue<'a>>),
     Config(ConfigKey<'a>, Option<ConfigValue<'a>>),

@@ -123,6 +123,7 @@ macro_rules! group_records {
         $key:ty => $value:ty, group $group:ident, writes $written:expr;)*) => {
         /// A record of a group. A value of None is a tombstone.
         #[derive(Debug, Clone, PartialEq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize))]
         pub enum GroupRecord<'a> {
             $($name($key, Option<$value>),)*
         }

@@ -8,14 +8,14 @@ use super::partition_set::PartitionId;
 use muster_codec::Uuid;
 use std::path::PathBuf;
 
-pub(super) const TOPICS: &str = "topics";
+pub(crate) const TOPICS: &str = "topics";
 
-pub(super) fn directory(id: PartitionId) -> PathBuf {
+pub(crate) fn directory(id: PartitionId) -> PathBuf {
     PathBuf::from(TOPICS).join(format!("{}-{}", id.topic, id.index))
 }
 
 /// The partition of a directory; None if the name is not one of ours.
-pub(super) fn parse_directory(name: &str) -> Option<PartitionId> {
+pub(crate) fn parse_directory(name: &str) -> Option<PartitionId> {
     let (topic, index) = name.rsplit_once('-')?;
     Some(PartitionId { topic: Uuid::parse(topic)?, index: index.parse().ok()? })
 }

@@ -38,6 +38,14 @@ pub(super) fn read(
     Ok(found)
 }
 
+/// Reads a partition as a start does: whether its end is torn.
+///
+/// # Errors
+/// What keeps a server from starting.
+pub(crate) fn recovers_torn(directory: &Path) -> Result<bool, PartitionError> {
+    Ok(read_partition(directory, 0)?.recovery.is_torn())
+}
+
 fn read_partition(directory: &Path, now: i64) -> Result<Found, PartitionError> {
     let segments = partition_files(names(directory)?);
     let mut recovery = PartitionRecovery::new(segments.len());

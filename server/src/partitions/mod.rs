@@ -13,7 +13,7 @@ mod effects;
 mod fetch;
 mod fetches;
 mod io;
-mod layout;
+pub(crate) mod layout;
 mod limits;
 mod list_offsets;
 mod load;
@@ -24,6 +24,8 @@ mod partition_set;
 mod produce;
 mod producers;
 mod reads;
+
+pub(crate) use load::recovers_torn;
 
 pub use effects::{Call, Effects, Outcome, Reply};
 pub use offsets_topic::OffsetsRead;

@@ -235,7 +235,12 @@ fn open_snapshot(directory: &Path, common: &Common) -> Result<Option<Start>, Unu
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(|error| unusable(&error))?,
     };
-    let bytes: SnapshotBytes = Arc::new(file);
+    begin_with(Arc::new(file), common).map(Some)
+}
+
+/// What a snapshot has, by the bytes of its file.
+fn begin_with(bytes: SnapshotBytes, common: &Common) -> Result<Start, Unusable> {
+    let unusable = |why: &dyn fmt::Display| Unusable::Snapshot(why.to_string());
     let file = (*bytes).as_ref();
     let Snapshot { header, groups, cluster, log } =
         Snapshot::open(file).map_err(|why| unusable(&why))?;
@@ -245,7 +250,31 @@ fn open_snapshot(directory: &Path, common: &Common) -> Result<Option<Start>, Unu
     read_cluster(&file[cluster], &mut start.image).map_err(|error| unusable(&error))?;
     let opened = start.coordinator.open_snapshot(Arc::clone(&bytes), groups);
     opened.map_err(|damage| unusable(&damage))?;
-    Ok(Some(start))
+    Ok(start)
+}
+
+/// The groups that a start would have from a snapshot and the log behind it, all of them alive.
+/// Nothing is changed.
+///
+/// # Errors
+/// Why a start would not use the snapshot, or would find it damaged later.
+pub(crate) fn groups_of_snapshot(
+    directory: &Path,
+    bytes: Vec<u8>,
+    common: &Common,
+) -> Result<Coordinator, String> {
+    let words = |unusable| match unusable {
+        Unusable::Snapshot(why) => why,
+        Unusable::Log(error) => error.to_string(),
+    };
+    let start = begin_with(Arc::new(bytes), common).map_err(words)?;
+    let start = replay_log(directory, start).map_err(|error| error.to_string())?;
+    let mut coordinator = start.checked().map_err(words)?.coordinator;
+    coordinator.touch_all();
+    match coordinator.damage() {
+        Some(damage) => Err(damage.to_string()),
+        None => Ok(coordinator),
+    }
 }
 
 /// Replays the log behind what `start` has already.

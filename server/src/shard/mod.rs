@@ -13,6 +13,7 @@ mod snapshot;
 mod step;
 
 pub use event::{Command, Event};
+pub(crate) use loading::groups_of_snapshot;
 pub use loading::{LoadError, Loaded, load, log_directory, read_log};
 pub use mailbox::{AdminRequest, Message};
 

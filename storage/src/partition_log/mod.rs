@@ -14,7 +14,7 @@ pub use read::{PartitionRead, TimestampFound, TimestampRead};
 pub use recovery::{PartitionError, PartitionRecovery, SegmentSource};
 pub use start_offset::{
     START_OFFSET_FILE, START_OFFSET_MAGIC, START_OFFSET_SLOT_BYTES, START_OFFSET_SLOT_STRIDE,
-    START_OFFSET_VERSION,
+    START_OFFSET_VERSION, new_start_offset, read_start_offset,
 };
 
 use crate::file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};

@@ -18,6 +18,23 @@ pub const START_OFFSET_SLOT_STRIDE: usize = 4096;
 const CRC_AT: usize = 8;
 const CRC_FROM: usize = 12;
 
+/// The offset in a file of that name; None if neither slot is valid.
+pub fn read_start_offset(file: &[u8]) -> Option<i64> {
+    StartOffset::read(file).map(|start| start.offset)
+}
+
+/// A new file of that name: the log of a partition without segments begins, and goes on, at this
+/// offset.
+///
+/// # Panics
+/// If the offset is negative.
+pub fn new_start_offset(offset: i64) -> Vec<u8> {
+    let (at, slot) = StartOffset::default().set(offset);
+    let mut file = vec![0; at as usize];
+    file.extend_from_slice(&slot);
+    file
+}
+
 /// The value of a slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct StartOffset {
@@ -72,6 +89,13 @@ impl StartOffset {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_new_file_holds_its_offset() {
+        for offset in [0, 1, i64::MAX] {
+            assert_eq!(read_start_offset(&new_start_offset(offset)), Some(offset));
+        }
+    }
 
     #[test]
     fn a_torn_slot_leaves_the_one_before() {

@@ -27,7 +27,9 @@ pub struct Client {
 /// Whoever speaks, in whatever role.
 pub struct Who {
     pub group: &'static str,
-    pub name: String,
+    name: String,
+    /// Where it is a static member.
+    instance: String,
     pub wish: Wish,
 }
 
@@ -80,8 +82,8 @@ impl Client {
         self.rejoin(shard);
     }
 
-    pub fn stale(&self, shard: &mut Shard, syncs: bool) {
-        match &self.role {
+    pub fn stale(&mut self, shard: &mut Shard, syncs: bool) {
+        match &mut self.role {
             Role::Out => {}
             Role::Classic(classic) => classic.stale(shard, &self.who, syncs),
             Role::Consumer(consumer) => consumer.stale(shard, &self.who),
@@ -108,7 +110,7 @@ impl Client {
         match &self.role {
             Role::Out => "",
             Role::Classic(classic) => &classic.member_id,
-            Role::Consumer(_) => &self.who.name,
+            Role::Consumer(_) => self.who.consumer_id(),
         }
     }
 
@@ -146,8 +148,18 @@ impl Client {
 }
 
 impl Who {
+    pub fn new(group: &'static str, index: usize, wish: Wish) -> Self {
+        Self { group, name: format!("m{index}"), instance: format!("instance of m{index}"), wish }
+    }
+
+    /// The id that a member of the consumer protocol gives itself. A static member never has one of a
+    /// dynamic member: Kafka gives a member that so becomes static nothing until the next epoch.
+    pub fn consumer_id(&self) -> &str {
+        if self.wish.is_static { &self.instance } else { &self.name }
+    }
+
     pub fn instance(&self) -> Option<Str<'static>> {
-        self.wish.is_static.then(|| format!("instance of {}", self.name).into())
+        self.wish.is_static.then(|| self.instance.clone().into())
     }
 
     /// The topics that it wants.

@@ -38,12 +38,13 @@ impl Consumer {
         self.subscribes_anew = true;
     }
 
-    /// A heartbeat that was sent before the last answer came.
-    pub fn stale(&self, shard: &mut Shard, who: &Who) {
+    /// A heartbeat that was sent before the last answer came; nobody gets the answer to this one.
+    pub fn stale(&mut self, shard: &mut Shard, who: &Who) {
         if self.epoch > 1 {
             let request = self.request(who, true);
             let member_epoch = self.epoch - 1;
             shard.ask(1, ConsumerGroupHeartbeatRequest { member_epoch, ..request });
+            self.is_unsure = true;
         }
     }
 
@@ -60,7 +61,7 @@ impl Consumer {
         let names = who.topics().filter(|_| !who.wish.has_regex).map(Into::into);
         ConsumerGroupHeartbeatRequest {
             group_id: who.group.into(),
-            member_id: who.name.clone().into(),
+            member_id: who.consumer_id().to_owned().into(),
             member_epoch: self.epoch,
             instance_id: who.instance(),
             rebalance_timeout_ms: if says_all { REBALANCE_TIMEOUT_MS } else { -1 },

@@ -176,6 +176,9 @@ impl History {
                 if !group.members.contains_key(client.member_id()) {
                     client.lose_all();
                 }
+                if group.was_upgraded_amid(client.epoch(), client.is_settled()) {
+                    continue;
+                }
                 for partition in client.owned().into_iter().flatten() {
                     let other = owners.insert(*partition, client.member_id().to_owned());
                     assert_eq!(other, None, "{} has {partition:?} too", client.member_id());
@@ -214,7 +217,7 @@ impl History {
             live.iter().filter_map(|client| client.owned()).flatten().copied().collect();
         members == live.iter().map(|client| client.member_id()).collect()
             && group.members.values().all(|member| member.epoch == group.epoch)
-            && owned == wanted
+            && (owned == wanted || group.has_classic_target())
     }
 
     fn states(&mut self) -> BTreeMap<String, String> {
@@ -235,8 +238,7 @@ fn client(index: usize) -> Client {
         is_eager: false,
         version: 0,
     };
-    let who = Who { group: clients_group(index), name: format!("m{index}"), wish };
-    Client::new(who)
+    Client::new(Who::new(clients_group(index), index, wish))
 }
 
 fn clients_group(who: usize) -> &'static str {

@@ -37,6 +37,8 @@ pub struct Group {
     /// The last that was seen outside of the call that wrote it; 0 once the group begins anew.
     seen_epoch: i32,
     target_epoch: i32,
+    /// The generation with which a classic group became a consumer group.
+    upgraded_at: Option<i32>,
     /// Of a consumer group.
     pub members: BTreeMap<String, Member>,
 }
@@ -137,7 +139,24 @@ impl Group {
         }
     }
 
+    /// Whether the target is still what the classic members had. Kafka, and so muster, gives those
+    /// that waited for their first assignment nothing until there is another epoch.
+    pub fn has_classic_target(&self) -> bool {
+        self.upgraded_at == Some(self.epoch)
+    }
+
+    /// Whether the group became a consumer group amid a rebalance that is not over for a client. For
+    /// Kafka, and so for muster, its members then had what the leader said of this rebalance, or
+    /// nothing: a client that keeps its partitions meanwhile may own what another was given.
+    pub fn was_upgraded_amid(&self, generation: i32, is_settled: bool) -> bool {
+        self.upgraded_at.is_some_and(|at| generation < at || (generation == at && !is_settled))
+    }
+
     fn read_epoch(&mut self, epoch: Option<i32>, before: Option<&Self>) {
+        if !self.is_consumer {
+            let generation = before.filter(|it| it.classic.is_some()).map(|it| it.epoch);
+            self.upgraded_at = epoch.filter(|it| Some(*it) == generation);
+        }
         self.is_consumer = epoch.is_some();
         match epoch {
             Some(epoch) => self.epoch = epoch,

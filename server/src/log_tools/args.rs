@@ -1,0 +1,93 @@
+//! What `muster log` can be told.
+
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// The tools for data directories.
+#[derive(Debug, Clone, Subcommand)]
+pub enum LogCommand {
+    /// Print segments, blocks and records, as far as they can be read.
+    Dump(Dump),
+    /// Check a data directory as a start would, and more, without changing anything.
+    Verify(Verify),
+    /// Write partitions as Kafka's own segment files.
+    Export(Export),
+    /// Make a data directory of the groups and topics of a Kafka cluster that has stopped.
+    Import(Import),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Dump {
+    /// The data directory.
+    #[arg(value_name = "DIR")]
+    pub data: PathBuf,
+    /// Only the log of this shard.
+    #[arg(long, value_name = "N")]
+    pub shard: Option<u32>,
+    /// Only blocks with operations from this position on.
+    #[arg(long, value_name = "POSITION", default_value_t = 0)]
+    pub from: u64,
+    /// Only blocks with operations up to this position.
+    #[arg(long, value_name = "POSITION", default_value_t = u64::MAX)]
+    pub to: u64,
+    /// Only records of this group.
+    #[arg(long, value_name = "ID")]
+    pub group: Option<String>,
+    /// Only the partitions of this user topic.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["shard", "group"])]
+    pub topic: Option<String>,
+    /// Leave the values out.
+    #[arg(long)]
+    pub keys_only: bool,
+    /// One JSON object a line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Verify {
+    /// The data directory.
+    #[arg(value_name = "DIR")]
+    pub data: PathBuf,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Export {
+    /// The data directory.
+    #[arg(value_name = "DIR")]
+    pub data: PathBuf,
+    /// Where to write a directory for each partition.
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
+    /// Which topics; can be given more than once.
+    #[arg(long = "topic", value_name = "NAME", default_value = crate::cluster::OFFSETS_TOPIC)]
+    pub topics: Vec<String>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Import {
+    /// The log directories (`log.dirs`) of the brokers, which have stopped.
+    #[arg(value_name = "KAFKA-DIR", required = true)]
+    pub kafka: Vec<PathBuf>,
+    /// The data directory to make.
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// How many shards it is written for; one for each usable core if it is not said.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub shards: Option<u32>,
+    /// Kafka's `offsets.topic.num.partitions`, if it does not follow from the directories.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=9_000))]
+    pub offsets_partitions: Option<u32>,
+    /// Bring the records of all topics over, too.
+    #[arg(long)]
+    pub with_data: bool,
+    /// Bring the records of this topic over; can be given more than once.
+    #[arg(long, value_name = "TOPIC", conflicts_with = "with_data")]
+    pub data_of: Vec<String>,
+    /// The directories do not hold all partitions, and need not.
+    #[arg(long)]
+    pub partial: bool,
+    /// Kafka was killed: leave out what is not whole at the end of a log.
+    #[arg(long)]
+    pub unclean: bool,
+}

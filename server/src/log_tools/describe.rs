@@ -1,0 +1,88 @@
+//! Records in JSON, with Kafka's names of fields, in the form in which `kafka-dump-log` has them.
+
+use muster_codec::DecodeError;
+use muster_codec::records::{ClusterRecord, GroupRecord};
+use muster_storage::layout::CLUSTER_PARTITION;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+
+/// A record of a shard's log.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Described {
+    /// What it is: `OffsetCommit`, `GroupMetadata` and so on; `Unknown` if it cannot be read.
+    pub(super) name: String,
+    pub(super) group: Option<String>,
+    pub(super) key: Value,
+    /// Null of a tombstone.
+    pub(super) value: Value,
+    /// What is wrong with it. Of a type that is not known nothing is, as in Kafka.
+    pub(super) error: Option<DecodeError>,
+}
+
+/// Describes a record of partition `partition` of a shard's log.
+pub(super) fn record(partition: i32, key: &[u8], value: Option<&[u8]>) -> Described {
+    let read = if partition == CLUSTER_PARTITION {
+        ClusterRecord::read(key, value).map(|it| it.map(|record| (fields(&record), None)))
+    } else {
+        let group = |record: &GroupRecord<'_>| Some(record.group_id().to_owned());
+        GroupRecord::read(key, value).map(|it| it.map(|record| (fields(&record), group(&record))))
+    };
+    let mut described = Described {
+        name: "Unknown".to_owned(),
+        group: None,
+        key: hex(key),
+        value: value.map_or(Value::Null, hex),
+        error: None,
+    };
+    match read {
+        Ok(Some((Some((name, key_fields, value_fields)), group))) => {
+            described.name = name;
+            described.group = group;
+            described.key = json!({ "type": number(key), "data": key_fields });
+            if let Some(value) = value {
+                described.value = json!({ "version": number(value), "data": value_fields });
+            }
+        }
+        Ok(_) => {}
+        Err(error) => described.error = Some(error),
+    }
+    described
+}
+
+/// A record's name, key and value: the one variant that is there, with both.
+fn fields(record: &impl Serialize) -> Option<(String, Value, Value)> {
+    let Ok(Value::Object(variant)) = serde_json::to_value(record) else { return None };
+    let (name, fields) = variant.into_iter().next()?;
+    let Value::Array(fields) = fields else { return None };
+    let mut fields = fields.into_iter();
+    Some((name, fields.next()?, fields.next()?))
+}
+
+/// The type that a key begins with, or the version that a value does.
+fn number(bytes: &[u8]) -> String {
+    bytes.first_chunk().map_or(-1, |bytes| i16::from_be_bytes(*bytes)).to_string()
+}
+
+fn hex(bytes: &[u8]) -> Value {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    json!({ "hex": text })
+}
+
+/// Bytes of clients: text, if they are.
+pub(super) fn bytes(bytes: Option<&[u8]>) -> Value {
+    let Some(bytes) = bytes else { return Value::Null };
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Value::String(text.to_owned()),
+        Err(_) => hex(bytes),
+    }
+}
+
+/// An object of these fields.
+pub(super) fn object<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

@@ -1,0 +1,159 @@
+//! The lines of a dump: text that is indented by segment, block and batch, or one JSON object each.
+
+use super::super::Verdict;
+use super::super::args::Dump;
+use super::super::describe::object;
+use crate::data_dir::Meta;
+use crate::serve::Failure;
+use serde_json::{Map, Value, json};
+use std::io::Write;
+use std::path::Path;
+
+/// Prints lines. Those about blocks and batches wait for a record of theirs, if records of one
+/// group alone are wanted.
+pub(super) struct Printer<'o> {
+    out: &'o mut dyn Write,
+    json: bool,
+    keys_only: bool,
+    /// Lines that wait for the next record; None if none ever does.
+    waiting: Option<Vec<String>>,
+    is_damaged: bool,
+}
+
+/// A record, and where it is.
+pub(super) struct RecordLine<'a> {
+    pub(super) place: Map<String, Value>,
+    /// Offset and timestamp of one in a log.
+    pub(super) at: Option<(i64, i64)>,
+    pub(super) name: Option<&'a str>,
+    pub(super) key: Value,
+    pub(super) value: Value,
+}
+
+impl<'o> Printer<'o> {
+    pub(super) fn new(out: &'o mut dyn Write, arguments: &Dump) -> Self {
+        Self {
+            out,
+            json: arguments.json,
+            keys_only: arguments.keys_only,
+            waiting: arguments.group.as_ref().map(|_| Vec::new()),
+            is_damaged: false,
+        }
+    }
+
+    pub(super) fn verdict(&self) -> Verdict {
+        if self.is_damaged { Verdict::Damaged } else { Verdict::Good }
+    }
+
+    pub(super) fn meta(&mut self, meta: &Meta) -> Result<(), Failure> {
+        let Meta { cluster_id, shards, offsets_partitions } = meta;
+        let text = format!(
+            "cluster {cluster_id}, {shards} shards, {offsets_partitions} partitions of \
+             __consumer_offsets"
+        );
+        let fields = object([
+            ("clusterId", json!(cluster_id)),
+            ("shards", json!(shards)),
+            ("offsetsPartitions", json!(offsets_partitions)),
+        ]);
+        self.print("meta", fields, 0, text)
+    }
+
+    /// A line about a segment and all that is in it.
+    pub(super) fn segment(
+        &mut self,
+        path: &Path,
+        mut fields: Map<String, Value>,
+        text: &str,
+    ) -> Result<(), Failure> {
+        self.waiting.iter_mut().for_each(Vec::clear);
+        fields.insert("file".to_owned(), json!(path.display().to_string()));
+        self.print("segment", fields, 0, format!("{}: {text}", path.display()))
+    }
+
+    /// A line about a block or a batch.
+    pub(super) fn part(
+        &mut self,
+        kind: &str,
+        fields: Map<String, Value>,
+        depth: usize,
+        text: String,
+    ) -> Result<(), Failure> {
+        if self.json {
+            // Records say in JSON where they are; the blocks and batches of others are not wanted.
+            return if self.waiting.is_some() { Ok(()) } else { self.print(kind, fields, 0, text) };
+        }
+        let line = indented(depth, &text);
+        match &mut self.waiting {
+            Some(waiting) => {
+                waiting.retain(|it| indent(it) < indent(&line));
+                waiting.push(line);
+                Ok(())
+            }
+            None => Ok(writeln!(self.out, "{line}")?),
+        }
+    }
+
+    pub(super) fn record(&mut self, line: RecordLine<'_>, depth: usize) -> Result<(), Failure> {
+        let RecordLine { place, at, name, key, value } = line;
+        for waiting in self.waiting.iter_mut().flat_map(|waiting| waiting.drain(..)) {
+            writeln!(self.out, "{waiting}")?;
+        }
+        let mut text = at.map_or(String::new(), |(offset, timestamp)| {
+            format!("offset {offset}, time {timestamp}: ")
+        });
+        text.extend(name.map(|name| format!("{name} ")));
+        text += &key.to_string();
+        if !self.keys_only {
+            text += " = ";
+            text += &if value.is_null() { "<DELETE>".to_owned() } else { value.to_string() };
+        }
+        let mut fields = place;
+        if let Some((offset, timestamp)) = at {
+            fields.extend(object([("offset", json!(offset)), ("timestamp", json!(timestamp))]));
+        }
+        fields.extend(name.map(|name| ("record".to_owned(), json!(name))));
+        fields.insert("key".to_owned(), key);
+        if !self.keys_only {
+            fields.insert("payload".to_owned(), value);
+        }
+        self.print("record", fields, depth, text)
+    }
+
+    /// Something that is neither good nor bad.
+    pub(super) fn note(&mut self, text: &str) -> Result<(), Failure> {
+        self.print("note", object([("what", json!(text))]), 0, format!("note: {text}"))
+    }
+
+    pub(super) fn damage(&mut self, path: &Path, at: u64, what: &str) -> Result<(), Failure> {
+        self.is_damaged = true;
+        let file = path.display().to_string();
+        let text = format!("DAMAGED {file}: byte {at}: {what}");
+        let fields = [("file", json!(file)), ("byte", json!(at)), ("what", json!(what))];
+        self.print("damage", object(fields), 0, text)
+    }
+
+    fn print(
+        &mut self,
+        kind: &str,
+        mut fields: Map<String, Value>,
+        depth: usize,
+        text: String,
+    ) -> Result<(), Failure> {
+        if self.json {
+            fields.insert("kind".to_owned(), json!(kind));
+            writeln!(self.out, "{}", Value::Object(fields))?;
+        } else {
+            writeln!(self.out, "{}", indented(depth, &text))?;
+        }
+        Ok(())
+    }
+}
+
+fn indented(depth: usize, text: &str) -> String {
+    format!("{:1$}{text}", "", 2 * depth)
+}
+
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}

@@ -1,0 +1,85 @@
+//! A snapshot: its header, and the groups in it as the records that would make them.
+
+use super::super::args::Dump;
+use super::super::cluster;
+use super::super::describe::{self, Described, object};
+use super::printer::{Printer, RecordLine};
+use crate::data_dir::Meta;
+use crate::serve::Failure;
+use muster_codec::records::GroupRecord;
+use muster_coordinator::{Coordinator, SnapshotBytes};
+use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, Snapshot, SnapshotRefusal};
+use serde_json::json;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Prints the snapshot in a shard's directory, if there is one. `name` is the directory from the
+/// data directory on.
+pub(super) fn dump(
+    directory: &Path,
+    name: &Path,
+    meta: &Meta,
+    arguments: &Dump,
+    printer: &mut Printer<'_>,
+) -> Result<(), Failure> {
+    let path = directory.join(SNAPSHOT_FILE_NAME);
+    let name = name.join(SNAPSHOT_FILE_NAME);
+    let bytes = match std::fs::read(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        read => read.map_err(|error| format!("could not read {}: {error}", path.display()))?,
+    };
+    let Snapshot { header, groups, .. } = match Snapshot::open(&bytes) {
+        Ok(snapshot) => snapshot,
+        Err(refusal @ SnapshotRefusal::Version(_)) => {
+            return printer.note(&format!("{}: {refusal}", name.display()));
+        }
+        Err(refusal) => return printer.damage(&name, 0, &refusal.to_string()),
+    };
+    let text = format!(
+        "a snapshot of {} bytes of log {:016x}: all up to position {}, groups up to {}",
+        bytes.len(),
+        header.log_id,
+        header.from,
+        header.newest
+    );
+    let fields = object([
+        ("state", json!("snapshot")),
+        ("bytes", json!(bytes.len())),
+        ("logId", json!(format!("{:016x}", header.log_id))),
+        ("from", json!(header.from)),
+        ("newest", json!(header.newest)),
+    ]);
+    printer.segment(&name, fields, &text)?;
+    let mut coordinator = Coordinator::new(cluster::common(meta)?.config.coordinator());
+    let bytes: SnapshotBytes = Arc::new(bytes);
+    if let Err(damage) = coordinator.open_snapshot(bytes, groups) {
+        return printer.damage(&name, 0, &damage.to_string());
+    }
+    coordinator.touch_all();
+    for record in coordinator.durable_records() {
+        print(&record, &name, arguments, printer)?;
+    }
+    match coordinator.damage() {
+        Some(damage) => printer.damage(&name, 0, &damage.to_string()),
+        None => Ok(()),
+    }
+}
+
+fn print(
+    record: &GroupRecord<'_>,
+    name: &Path,
+    arguments: &Dump,
+    printer: &mut Printer<'_>,
+) -> Result<(), Failure> {
+    if arguments.group.as_deref().is_some_and(|group| group != record.group_id()) {
+        return Ok(());
+    }
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    record.write_key(&mut key);
+    let value = record.write_value(&mut value).then_some(&*value);
+    let Described { name: record_name, key, value, .. } = describe::record(0, &key, value);
+    let place = object([("file", json!(name.display().to_string()))]);
+    let (at, record_name) = (None, Some(&*record_name));
+    printer.record(RecordLine { place, at, name: record_name, key, value }, 1)
+}

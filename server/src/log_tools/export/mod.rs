@@ -1,0 +1,151 @@
+//! `muster log export`: partitions as directories of Kafka's, with Kafka's own segment files. The
+//! batches are those that a fetch gives: they are Kafka's already.
+
+mod kafka_partition;
+
+use super::Verdict;
+use super::args::Export;
+use super::cluster;
+use super::damage::Damage;
+use super::segment_file::{SegmentFile, names};
+use crate::cluster::{OFFSETS_TOPIC, Topic};
+use crate::data_dir::DataDir;
+use crate::partitions::PartitionId;
+use crate::partitions::layout::directory as partition_directory;
+use crate::partitions::recovers_torn;
+use crate::serve::Failure;
+use crate::shard::{log_directory, read_log};
+use kafka_partition::KafkaPartition;
+use muster_storage::RecoveredBatch;
+use muster_storage::partition_log::{START_OFFSET_FILE, partition_files, read_start_offset};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+/// What gathers in memory before it is written.
+const BUFFERED_BYTES_MAX: usize = 64 << 20;
+
+/// Kafka's file of the offsets that partitions begin with.
+const START_OFFSETS_FILE: &str = "log-start-offset-checkpoint";
+
+/// Writes partitions to a directory in which none of them is yet.
+///
+/// # Errors
+/// No data directory, or one that is held; damage in the logs; no such topic; files that are there
+/// already or cannot be written.
+pub(super) fn export(arguments: &Export, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let directory = DataDir::look(&arguments.data)?;
+    let (data, to) = (&directory.path, &arguments.to);
+    let image = cluster::image(data, &directory.meta)?;
+    let topics = arguments.topics.iter().map(|name| {
+        image.topic(name).ok_or_else(|| Failure::from(format!("there is no topic {name}")))
+    });
+    let topics = topics.collect::<Result<Vec<_>, _>>()?;
+    fs::create_dir_all(to).map_err(|error| format!("could not make {}: {error}", to.display()))?;
+    let mut start_offsets = BTreeMap::new();
+    for topic in topics {
+        let written = match topic.is_internal() {
+            true => offsets_topic(data, directory.meta.shards, topic, to)?,
+            false => user_topic(data, topic, to)?,
+        };
+        for partition in written {
+            writeln!(out, "{partition}")?;
+            let name = (partition.topic().to_owned(), partition.index());
+            start_offsets.insert(name, partition.start_offset());
+        }
+    }
+    start_offsets.retain(|_, offset| *offset > 0);
+    if !start_offsets.is_empty() {
+        write_start_offsets(to, &start_offsets)?;
+    }
+    Ok(Verdict::Good)
+}
+
+/// All partitions of `__consumer_offsets`, from the logs of all shards.
+fn offsets_topic(
+    data: &Path,
+    shards: u32,
+    topic: &Topic,
+    to: &Path,
+) -> Result<Vec<KafkaPartition>, Failure> {
+    let directories: Vec<_> =
+        (0..shards).map(|number| data.join(log_directory(shards, number))).collect();
+    // Damage is to be found before anything is written.
+    directories.iter().try_for_each(|directory| read_log(directory, |_| {}).map(drop))?;
+    let all = (0..topic.partitions)
+        .map(|index| KafkaPartition::create(to, OFFSETS_TOPIC, index, topic.id, 0));
+    let mut all = all.collect::<Result<Vec<_>, _>>()?;
+    let (mut buffered, mut failed) = (0, None);
+    for directory in directories {
+        read_log(&directory, |batch: RecoveredBatch<'_>| {
+            let partition = usize::try_from(batch.partition).ok().and_then(|it| all.get_mut(it));
+            let Some(partition) = partition.filter(|_| failed.is_none()) else { return };
+            failed = partition.push(batch.batch.header, batch.batch.bytes).err();
+            buffered += batch.batch.bytes.len();
+            if failed.is_none() && buffered > BUFFERED_BYTES_MAX {
+                failed = all.iter_mut().try_for_each(KafkaPartition::flush).err();
+                buffered = 0;
+            }
+        })?;
+    }
+    if let Some(failure) = failed {
+        return Err(failure);
+    }
+    all.iter_mut().try_for_each(KafkaPartition::flush)?;
+    Ok(all)
+}
+
+fn user_topic(data: &Path, topic: &Topic, to: &Path) -> Result<Vec<KafkaPartition>, Failure> {
+    let partitions = (0..topic.partitions).map(|index| {
+        let directory = data.join(partition_directory(PartitionId { topic: topic.id, index }));
+        user_partition(&directory, topic, index, to)
+    });
+    partitions.collect()
+}
+
+/// The segments of one partition, up to where a start would cut them.
+fn user_partition(
+    directory: &Path,
+    topic: &Topic,
+    index: i32,
+    to: &Path,
+) -> Result<KafkaPartition, Failure> {
+    let is_torn = recovers_torn(directory)
+        .map_err(|error| format!("{} {}: {error}", topic.name, directory.display()))?;
+    let start_offset = fs::read(directory.join(START_OFFSET_FILE)).unwrap_or_default();
+    let start_offset = read_start_offset(&start_offset).unwrap_or(0);
+    let segments = partition_files(names(directory)?);
+    let first = segments.first().map_or(start_offset, |(base_offset, _)| *base_offset);
+    let mut partition = KafkaPartition::create(to, &topic.name, index, topic.id, first)?;
+    partition.begin_at(start_offset);
+    for (base_offset, name) in segments {
+        partition.begin_segment(base_offset)?;
+        let mut file = SegmentFile::open(directory.join(name))?;
+        loop {
+            match file.next() {
+                Ok(Some(located)) => partition.push(located.batch.header, located.batch.bytes)?,
+                Ok(None) => break,
+                Err(failure) if is_torn && failure.is::<Damage>() => {
+                    partition.flush()?;
+                    return Ok(partition);
+                }
+                Err(failure) => return Err(failure),
+            }
+            partition.flush_if_longer(BUFFERED_BYTES_MAX)?;
+        }
+    }
+    partition.flush()?;
+    Ok(partition)
+}
+
+/// Kafka's `OffsetCheckpointFile`.
+fn write_start_offsets(to: &Path, offsets: &BTreeMap<(String, i32), i64>) -> Result<(), Failure> {
+    let mut text = format!("0\n{}\n", offsets.len());
+    for ((topic, partition), offset) in offsets {
+        text += &format!("{topic} {partition} {offset}\n");
+    }
+    let path = to.join(START_OFFSETS_FILE);
+    let written = fs::File::create_new(&path).and_then(|mut file| file.write_all(text.as_bytes()));
+    Ok(written.map_err(|error| format!("could not write {}: {error}", path.display()))?)
+}

@@ -1,0 +1,105 @@
+//! The batches of one partition of Kafka's, from all its segments.
+
+use super::super::damage::Damage;
+use super::super::segment_file::{Located, SegmentFile, names};
+use crate::serve::Failure;
+use muster_storage::partition_log::partition_files;
+use std::path::{Path, PathBuf};
+
+/// A partition's directory.
+#[derive(Debug)]
+pub(super) struct KafkaPartition {
+    pub(super) directory: PathBuf,
+    /// By base offset.
+    pub(super) segments: Vec<(i64, String)>,
+    /// Kafka did not stop well.
+    may_be_torn: bool,
+}
+
+impl KafkaPartition {
+    /// # Errors
+    /// A directory that Kafka would change at its next start before it could be read.
+    pub(super) fn open(directory: &Path, may_be_torn: bool) -> Result<Self, Failure> {
+        let names = names(directory)?;
+        if let Some(swap) = names.iter().find(|name| name.ends_with(".swap")) {
+            let path = directory.join(swap);
+            return Err(format!(
+                "{}: a cleaning that was cut short: let Kafka start and stop once more",
+                path.display()
+            )
+            .into());
+        }
+        let segments = partition_files(names);
+        Ok(Self { directory: directory.to_owned(), segments, may_be_torn })
+    }
+
+    /// The replica with the most; the others are behind it.
+    pub(super) fn longest(replicas: &[PathBuf], may_be_torn: bool) -> Result<Self, Failure> {
+        let mut longest: Option<(i64, Self)> = None;
+        for replica in replicas {
+            let partition = Self::open(replica, may_be_torn)?;
+            let end = if replicas.len() == 1 { 0 } else { partition.end_offset()? };
+            if longest.as_ref().is_none_or(|(longest, _)| end > *longest) {
+                longest = Some((end, partition));
+            }
+        }
+        let longest = longest.map(|(_, partition)| partition);
+        longest.ok_or_else(|| "a partition without a directory".into())
+    }
+
+    /// The log end offset.
+    pub(super) fn end_offset(&self) -> Result<i64, Failure> {
+        let last = self.segments.len().saturating_sub(1);
+        let base_offset = self.segments.last().map_or(0, |(base_offset, _)| *base_offset);
+        Ok(self.read_from(last, |_, _| Ok(()))?.max(base_offset))
+    }
+
+    /// Gives every batch to `visit`, with its file. The log end offset, unless there are no batches.
+    ///
+    /// # Errors
+    /// Damage, other than a torn end that is to be expected; and what `visit` says.
+    pub(super) fn each(
+        &self,
+        visit: impl FnMut(&Path, &Located<'_>) -> Result<(), Failure>,
+    ) -> Result<i64, Failure> {
+        self.read_from(0, visit)
+    }
+
+    fn read_from(
+        &self,
+        first: usize,
+        mut visit: impl FnMut(&Path, &Located<'_>) -> Result<(), Failure>,
+    ) -> Result<i64, Failure> {
+        let mut next_offset = 0;
+        for (number, (base_offset, name)) in self.segments.iter().enumerate().skip(first) {
+            let path = self.directory.join(name);
+            if *base_offset < next_offset {
+                let what = "it begins before the segment before it ends";
+                return Err(Damage::new(&path, 0, what).into());
+            }
+            next_offset = *base_offset;
+            let mut file = SegmentFile::open(path.clone())?;
+            loop {
+                match file.next() {
+                    Ok(Some(located)) => {
+                        if located.batch.header.base_offset < *base_offset {
+                            let what = "an offset before the first of the segment";
+                            return Err(Damage::new(&path, located.at, what).into());
+                        }
+                        next_offset = located.batch.header.next_offset();
+                        visit(&path, &located)?;
+                    }
+                    Ok(None) => break,
+                    Err(failure) if self.is_torn_end(number, &failure) => return Ok(next_offset),
+                    Err(failure) => return Err(failure),
+                }
+            }
+        }
+        Ok(next_offset)
+    }
+
+    /// Kafka cuts the last segment at what is not whole, if it was killed.
+    fn is_torn_end(&self, number: usize, failure: &Failure) -> bool {
+        self.may_be_torn && number + 1 == self.segments.len() && failure.is::<Damage>()
+    }
+}

@@ -1,0 +1,138 @@
+//! `muster log import`: the groups and topics of a Kafka cluster that is stopped, as a new data
+//! directory. It is written aside and gets its name when all of it is well and durable.
+
+mod groups;
+mod kafka_dirs;
+mod kafka_partition;
+mod topics;
+mod write;
+
+use super::Verdict;
+use super::args::{Import, Verify};
+use super::verify;
+use crate::cluster::OFFSETS_TOPIC;
+use crate::placement::Placement;
+use crate::serve::Failure;
+use groups::Groups;
+use kafka_dirs::KafkaDirs;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use topics::Topics;
+
+/// Brings a cluster over.
+///
+/// # Errors
+/// What is damaged or missing in Kafka's directories; a data directory that is there already.
+pub(super) fn import(arguments: &Import, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let kafka = KafkaDirs::find(&arguments.kafka, arguments.unclean)?;
+    let placement = Placement {
+        shards: arguments.shards.unwrap_or_else(usable_cores),
+        offsets_partitions: offsets_partitions(&kafka, arguments)?,
+    };
+    let staging = Staging::create(&arguments.data)?;
+    let topics = Topics::read(&kafka, arguments)?;
+    let groups = Groups::read(&kafka, placement)?;
+    write::write(&staging.path, &kafka, placement, &topics, &groups)?;
+    topics.write_partitions(&staging.path, &kafka)?;
+    check(&staging.path)?;
+    staging.finish(&arguments.data)?;
+    for note in topics.notes().chain(groups.notes()) {
+        writeln!(out, "note: {note}")?;
+    }
+    writeln!(out, "{}: {groups}, {topics}", arguments.data.display())?;
+    let Placement { offsets_partitions, .. } = placement;
+    if offsets_partitions != 50 {
+        writeln!(out, "to be served with offsets.topic.num.partitions={offsets_partitions}")?;
+    }
+    Ok(Verdict::Good)
+}
+
+/// As many as Kafka has: the partition of each group follows from it.
+fn offsets_partitions(kafka: &KafkaDirs, arguments: &Import) -> Result<u32, Failure> {
+    let found = kafka.partition_count(OFFSETS_TOPIC);
+    let count = arguments.offsets_partitions.unwrap_or(found.max(1));
+    if found > count {
+        return Err(format!("there are {found} partitions of {OFFSETS_TOPIC}").into());
+    }
+    if !arguments.partial {
+        kafka.require_all(OFFSETS_TOPIC, count)?;
+    }
+    Ok(count)
+}
+
+/// Reads what was written as a start would, and every record.
+fn check(data: &Path) -> Result<(), Failure> {
+    let mut said = Vec::new();
+    match verify::verify(&Verify { data: data.to_owned() }, &mut said)? {
+        Verdict::Good => Ok(()),
+        Verdict::Damaged => Err(String::from_utf8_lossy(&said).into_owned().into()),
+    }
+}
+
+fn usable_cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
+}
+
+/// The directory that is written; removed unless it was finished.
+struct Staging {
+    path: PathBuf,
+    is_finished: bool,
+}
+
+impl Staging {
+    fn create(data: &Path) -> Result<Self, Failure> {
+        match fs::read_dir(data).map(|mut entries| entries.next().is_none()) {
+            Ok(true) => {}
+            Ok(false) => return Err(format!("{} is not empty", data.display()).into()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(failed("read", data)(error)),
+        }
+        let mut name = data.as_os_str().to_owned();
+        name.push(".importing");
+        let path = PathBuf::from(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(failed("make", parent))?;
+        }
+        // One that is there was left by a process that was killed, or is being written.
+        fs::create_dir(&path).map_err(failed("make", &path))?;
+        Ok(Self { path, is_finished: false })
+    }
+
+    /// Makes everything durable, and then the data directory.
+    fn finish(mut self, data: &Path) -> Result<(), Failure> {
+        sync_tree(&self.path).map_err(failed("sync", &self.path))?;
+        fs::rename(&self.path, data).map_err(failed("rename", &self.path))?;
+        self.is_finished = true;
+        let parent = data.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        File::open(parent).and_then(|it| it.sync_all()).map_err(failed("sync", parent))
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if !self.is_finished
+            && let Err(error) = fs::remove_dir_all(&self.path)
+        {
+            eprintln!("could not remove {}: {error}", self.path.display());
+        }
+    }
+}
+
+fn sync_tree(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_tree(&entry.path())?;
+        } else {
+            File::open(entry.path())?.sync_all()?;
+        }
+    }
+    File::open(directory)?.sync_all()
+}
+
+/// Says what the file system refused.
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
+    move |error| format!("could not {what} {}: {error}", path.display()).into()
+}

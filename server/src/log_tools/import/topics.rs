@@ -1,0 +1,249 @@
+//! The topics that offsets are about: the same names and ids, and the same ends of partitions; with
+//! their records only where that is asked for.
+
+use super::super::args::Import;
+use super::super::damage::Damage;
+use super::super::decompress;
+use super::super::segment_file::Located;
+use super::failed;
+use super::groups::{control_type, is_abort};
+use super::kafka_dirs::{KafkaDirs, start_offset, topic_id};
+use super::kafka_partition::KafkaPartition;
+use crate::cluster::limits::{PARTITIONS_MAX, PARTITIONS_PER_TOPIC_MAX};
+use crate::cluster::{OFFSETS_TOPIC, check_topic_name, is_reserved};
+use crate::partitions::PartitionId;
+use crate::partitions::layout::directory as partition_directory;
+use crate::random::RandomIds;
+use crate::serve::Failure;
+use muster_codec::Uuid;
+use muster_codec::record_batch::{Batch, set_partition_leader_epoch};
+use muster_codec::records::{
+    ClusterRecord, ProducerIdsKey, ProducerIdsValue, TopicKey, TopicValue,
+};
+use muster_coordinator::Ids;
+use muster_storage::partition_log::{START_OFFSET_FILE, new_start_offset};
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug)]
+pub(super) struct Topics {
+    topics: Vec<Topic>,
+    /// The largest producer id in the records that are brought over.
+    producer_id: Cell<i64>,
+}
+
+#[derive(Debug)]
+struct Topic {
+    name: String,
+    id: Uuid,
+    partitions: u32,
+    with_data: bool,
+}
+
+impl Topics {
+    /// # Errors
+    /// Partitions that are missing, ids that contradict each other.
+    pub(super) fn read(kafka: &KafkaDirs, arguments: &Import) -> Result<Self, Failure> {
+        let mut topics = Vec::new();
+        let mut ids = BTreeSet::new();
+        let mut new_ids = RandomIds::new()?;
+        let is_internal = |name: &str| name == OFFSETS_TOPIC || is_reserved(name);
+        for name in kafka.topics().into_iter().filter(|name| !is_internal(name)) {
+            let partitions = kafka.partition_count(name);
+            if i64::from(partitions) > PARTITIONS_PER_TOPIC_MAX {
+                return Err(format!("topic {name} has {partitions} partitions: too many").into());
+            }
+            if !arguments.partial {
+                kafka.require_all(name, partitions)?;
+            }
+            check_topic_name(name).map_err(|what| format!("topic {name:?}: {what}"))?;
+            let id = id_of(kafka, name)?.unwrap_or_else(|| new_ids.next_id());
+            if !ids.insert(id) {
+                return Err(format!("topic {name} has the id {id}, as another has").into());
+            }
+            let with_data = arguments.with_data || arguments.data_of.iter().any(|it| it == name);
+            topics.push(Topic { name: name.to_owned(), id, partitions, with_data });
+        }
+        let all: i64 = topics.iter().map(|topic: &Topic| i64::from(topic.partitions)).sum();
+        if all > PARTITIONS_MAX {
+            return Err(format!("{all} partitions are more than muster's {PARTITIONS_MAX}").into());
+        }
+        let unknown = |name: &&String| !topics.iter().any(|topic| topic.name == **name);
+        if let Some(unknown) = arguments.data_of.iter().find(unknown) {
+            return Err(format!("there is no topic {unknown}").into());
+        }
+        let topics = Self { topics, producer_id: Cell::new(-1) };
+        topics.find_producers(kafka)?;
+        Ok(topics)
+    }
+
+    /// Goes through the records that are brought over before anything is written.
+    fn find_producers(&self, kafka: &KafkaDirs) -> Result<(), Failure> {
+        for topic in self.topics.iter().filter(|topic| topic.with_data) {
+            for (_, replicas) in kafka.of_topic(&topic.name) {
+                let partition = KafkaPartition::longest(replicas, kafka.may_be_torn)?;
+                let mut open = BTreeSet::new();
+                partition.each(|path, located| {
+                    let header = located.batch.header;
+                    self.producer_id.set(self.producer_id.get().max(header.producer_id));
+                    transactions(path, located, &mut open)
+                })?;
+                if !open.is_empty() {
+                    let directory = partition.directory.display();
+                    return Err(
+                        format!("{directory}: a transaction has no end: {TRANSACTIONS}").into()
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the cluster's log begins with.
+    pub(super) fn records(&self) -> impl Iterator<Item = ClusterRecord<'_>> {
+        let topics = self.topics.iter().map(|topic| {
+            let name = topic.name.as_str().into();
+            let value = TopicValue { name, partitions: topic.partitions as i32 };
+            ClusterRecord::Topic(TopicKey { topic_id: topic.id }, Some(value))
+        });
+        let largest = self.producer_id.get();
+        let producers = (largest >= 0).then(|| {
+            let next_producer_id = largest.saturating_add(1);
+            ClusterRecord::ProducerIds(
+                ProducerIdsKey {},
+                Some(ProducerIdsValue { next_producer_id }),
+            )
+        });
+        topics.chain(producers)
+    }
+
+    /// Writes the partitions: without records, they begin where Kafka's end.
+    ///
+    /// # Errors
+    /// Damage in Kafka's files; the file system refuses.
+    pub(super) fn write_partitions(&self, data: &Path, kafka: &KafkaDirs) -> Result<(), Failure> {
+        for topic in &self.topics {
+            for (index, replicas) in kafka.of_topic(&topic.name) {
+                let from = KafkaPartition::longest(replicas, kafka.may_be_torn)?;
+                let to = data.join(partition_directory(PartitionId { topic: topic.id, index }));
+                fs::create_dir_all(&to).map_err(failed("make", &to))?;
+                let start = if topic.with_data {
+                    copy(&from, &to)?;
+                    start_offset(&from.directory, &topic.name, index)?
+                } else {
+                    from.end_offset()?
+                };
+                if start > 0 {
+                    let path = to.join(START_OFFSET_FILE);
+                    fs::write(&path, new_start_offset(start)).map_err(failed("write", &path))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a user of the topics should know.
+    pub(super) fn notes(&self) -> impl Iterator<Item = String> {
+        let empty = self.topics.iter().filter(|topic| !topic.with_data).count();
+        let empty = (empty > 0).then(|| {
+            format!(
+                "{empty} topics are without records, and begin where they ended in Kafka: groups \
+                 that had not read all go on with what comes"
+            )
+        });
+        let configs = (!self.topics.is_empty())
+            .then(|| "configs of topics, groups and brokers are not brought over".to_owned());
+        empty.into_iter().chain(configs)
+    }
+}
+
+impl fmt::Display for Topics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let partitions: u32 = self.topics.iter().map(|topic| topic.partitions).sum();
+        write!(f, "{} topics of {partitions} partitions", self.topics.len())
+    }
+}
+
+/// The id that all partitions of a topic say.
+fn id_of(kafka: &KafkaDirs, name: &str) -> Result<Option<Uuid>, Failure> {
+    let mut found: Option<(Uuid, &PathBuf)> = None;
+    for replica in kafka.of_topic(name).flat_map(|(_, replicas)| replicas) {
+        match (topic_id(replica)?, found) {
+            (Some(id), Some((before, path))) if id != before => {
+                let (path, other) = (path.display(), replica.display());
+                return Err(format!("{path} and {other} are of different topics").into());
+            }
+            (Some(id), None) => found = Some((id, replica)),
+            _ => {}
+        }
+    }
+    Ok(found.map(|(id, _)| id))
+}
+
+const TRANSACTIONS: &str =
+    "muster has no transactions, and could not hide its records; import the topic without records";
+
+/// Refuses what only a server with transactions can serve: records that were aborted.
+fn transactions(
+    path: &Path,
+    located: &Located<'_>,
+    open: &mut BTreeSet<i64>,
+) -> Result<(), Failure> {
+    let Located { at, batch } = located;
+    let producer = batch.header.producer_id;
+    if batch.header.is_control() {
+        let ended = end_marker(batch).map_err(|what| Damage::new(path, *at, what))?;
+        if ended == Some(true) {
+            let place = Damage::new(path, *at, "a transaction was aborted");
+            return Err(format!("{place}: {TRANSACTIONS}").into());
+        }
+        open.remove(&producer);
+    } else if batch.header.is_transactional() {
+        open.insert(producer);
+    }
+    Ok(())
+}
+
+/// Whether a control batch says that its transaction was aborted; None if it says another thing.
+fn end_marker(batch: &Batch<'_>) -> Result<Option<bool>, String> {
+    let mut buffer = Vec::new();
+    let Some(record) = decompress::records(batch, &mut buffer)?.next() else { return Ok(None) };
+    let record = record.map_err(|error| error.to_string())?;
+    Ok(is_abort(control_type(record.key.unwrap_or_default())?))
+}
+
+/// Copies the segments; all records are of leader epoch 0 here.
+fn copy(from: &KafkaPartition, to: &Path) -> Result<(), Failure> {
+    for (_, name) in &from.segments {
+        let path = to.join(name);
+        File::create_new(&path).map_err(failed("write", &path))?;
+    }
+    let mut writing: Option<(PathBuf, BufWriter<File>)> = None;
+    let mut copy = Vec::new();
+    from.each(|path, located| {
+        let path = to.join(path.file_name().unwrap_or_default());
+        if writing.as_ref().is_none_or(|(it, _)| *it != path) {
+            if let Some((path, mut done)) = writing.take() {
+                done.flush().map_err(failed("write", &path))?;
+            }
+            let opened =
+                File::options().append(true).open(&path).map_err(failed("write", &path))?;
+            writing = Some((path.clone(), BufWriter::new(opened)));
+        }
+        copy.clear();
+        copy.extend_from_slice(located.batch.bytes);
+        set_partition_leader_epoch(&mut copy, 0);
+        match &mut writing {
+            Some((_, file)) => file.write_all(&copy).map_err(failed("write", &path)),
+            None => Ok(()),
+        }
+    })?;
+    match writing {
+        Some((path, mut file)) => file.flush().map_err(failed("write", &path)),
+        None => Ok(()),
+    }
+}

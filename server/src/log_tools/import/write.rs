@@ -1,0 +1,61 @@
+//! The shard logs and the stamp of a new data directory.
+
+use super::groups::{Groups, Live};
+use super::kafka_dirs::KafkaDirs;
+use super::topics::Topics;
+use crate::clock::Clock;
+use crate::data_dir::Meta;
+use crate::offline::OfflineLog;
+use crate::placement::Placement;
+use crate::random::RandomIds;
+use crate::reshard::new_logs;
+use crate::serve::Failure;
+use muster_coordinator::Ids;
+use muster_storage::layout::CLUSTER_PARTITION;
+use std::path::Path;
+
+/// Writes what the shards' logs begin with.
+///
+/// # Errors
+/// The file system refuses; or a record is longer than the log takes.
+pub(super) fn write(
+    data: &Path,
+    kafka: &KafkaDirs,
+    placement: Placement,
+    topics: &Topics,
+    groups: &Groups,
+) -> Result<(), Failure> {
+    let mut logs = new_logs(data, placement)?;
+    let now = Clock::start().now();
+    for record in topics.records() {
+        logs[0].log.append(CLUSTER_PARTITION, now, [record])?;
+        flush_if_full(&mut logs[0])?;
+    }
+    for (partition, records) in &groups.partitions {
+        let log = &mut logs[placement.offsets_shard(*partition) as usize];
+        for live in records {
+            append(log, *partition, live)?;
+        }
+    }
+    logs.iter_mut().try_for_each(OfflineLog::flush)?;
+    let cluster_id = match &kafka.cluster_id {
+        Some(cluster_id) => cluster_id.clone(),
+        None => RandomIds::new()?.next_id().to_string(),
+    };
+    let Placement { shards, offsets_partitions } = placement;
+    Ok(Meta { cluster_id, shards, offsets_partitions }.write(data)?)
+}
+
+/// Each record is an operation of its own: the directory has no name before all are there.
+fn append(offline: &mut OfflineLog, partition: u32, live: &Live) -> Result<(), Failure> {
+    let record = (&*live.key, Some(&*live.value));
+    offline.log.append(partition as i32, live.timestamp, [record]).map_err(|error| {
+        let group = live.group_id().unwrap_or_default();
+        format!("group {group:?}: {error}")
+    })?;
+    flush_if_full(offline)
+}
+
+fn flush_if_full(offline: &mut OfflineLog) -> Result<(), Failure> {
+    if offline.log.is_full() { Ok(offline.flush()?) } else { Ok(()) }
+}

@@ -1,0 +1,75 @@
+//! `muster log`: looks into a data directory, checks it, and exchanges its logs with Kafka. All of
+//! it works on files, while no server has them open.
+//!
+//! `dump` and `verify` read only; `export` and `import` write directories of their own. The end is
+//! 0 if all is well, 1 if something is damaged (the output says where), 2 if the command cannot be
+//! carried out.
+
+mod args;
+mod cluster;
+mod damage;
+mod decompress;
+mod describe;
+mod dump;
+mod export;
+mod import;
+mod segment_file;
+mod shard_files;
+mod verify;
+
+pub use args::LogCommand;
+
+use crate::serve::Failure;
+use crate::shard::LoadError;
+use damage::Damage;
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+/// What a tool found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Good,
+    Damaged,
+}
+
+/// Carries a command out, with its output on stdout and what went wrong on stderr.
+pub fn run(command: LogCommand) -> ExitCode {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let verdict = carry_out(&command, &mut out).and_then(|verdict| {
+        out.flush()?;
+        Ok(verdict)
+    });
+    match verdict {
+        Ok(Verdict::Good) => ExitCode::SUCCESS,
+        Ok(Verdict::Damaged) => ExitCode::from(1),
+        // Who pipes the output into `head` has seen enough.
+        Err(failure) if is_broken_pipe(&failure) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("muster log: {failure}");
+            ExitCode::from(if is_damage(&failure) { 1 } else { 2 })
+        }
+    }
+}
+
+/// Carries a command out, with its output on `out`.
+///
+/// # Errors
+/// What keeps it from being carried out.
+pub fn carry_out(command: &LogCommand, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    match command {
+        LogCommand::Dump(arguments) => dump::dump(arguments, out),
+        LogCommand::Verify(arguments) => verify::verify(arguments, out),
+        LogCommand::Export(arguments) => export::export(arguments, out),
+        LogCommand::Import(arguments) => import::import(arguments, out),
+    }
+}
+
+fn is_damage(failure: &Failure) -> bool {
+    let load = failure.downcast_ref::<LoadError>();
+    failure.is::<Damage>() || load.is_some_and(|error| !matches!(error, LoadError::Io { .. }))
+}
+
+fn is_broken_pipe(failure: &Failure) -> bool {
+    let io = failure.downcast_ref::<io::Error>();
+    io.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,55 @@
+//! `muster log verify`: everything that a start would check, and what it need not: every record,
+//! every checksum, and that all is where it belongs. Nothing is changed; a server that starts
+//! meanwhile is told that the directory is held.
+
+mod partitions;
+mod report;
+mod shards;
+mod snapshot;
+
+use super::Verdict;
+use super::args::Verify;
+use super::cluster;
+use super::segment_file::names;
+use crate::data_dir::DataDir;
+use crate::partitions::layout::TOPICS;
+use crate::serve::Failure;
+use report::Report;
+use std::io::Write;
+use std::path::Path;
+
+/// Checks a data directory that no server holds.
+///
+/// # Errors
+/// No data directory, one that is held, or files that cannot be read. Damage is a verdict.
+pub(super) fn verify(arguments: &Verify, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let directory = DataDir::look(&arguments.data)?;
+    let (data, meta) = (&directory.path, &directory.meta);
+    let mut report = Report::new(data, out);
+    top_level(data, meta.shards, &mut report)?;
+    let common = cluster::common(meta)?;
+    for number in 0..meta.shards {
+        shards::verify(data, number, &common, &mut report)?;
+    }
+    let image = cluster::image(data, meta)?;
+    partitions::verify(data, &image, &mut report)?;
+    report.finish()
+}
+
+/// What lies about in the directory itself.
+fn top_level(data: &Path, shards: u32, report: &mut Report<'_>) -> Result<(), Failure> {
+    let current = format!("shards-{shards}");
+    for name in names(data)? {
+        let path = Path::new(&name);
+        if name.starts_with("shards-") && name != current {
+            report.note(path, "left from a change of the number of shards; a start removes it")?;
+        } else if name == "meta.properties.new" {
+            report.note(path, "left from a stop while meta.properties was replaced")?;
+        } else if ![current.as_str(), "meta.properties", ".lock", TOPICS].contains(&&*name)
+            && !name.starts_with(".block-size-")
+        {
+            report.unknown(path)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! The partitions of user topics: recovery's own judgement, and every batch of every segment.
+
+use super::super::damage::Damage;
+use super::super::decompress;
+use super::super::segment_file::{Located, SegmentFile, names};
+use super::report::Report;
+use crate::cluster::ClusterImage;
+use crate::partitions::layout::{TOPICS, parse_directory};
+use crate::partitions::recovers_torn;
+use crate::serve::Failure;
+use muster_codec::record_batch::Compression;
+use muster_storage::PartitionError;
+use muster_storage::partition_log::{
+    START_OFFSET_FILE, partition_files, read_start_offset, segment_file_name,
+};
+use std::path::Path;
+
+pub(super) fn verify(
+    data: &Path,
+    image: &ClusterImage,
+    report: &mut Report<'_>,
+) -> Result<(), Failure> {
+    let topics = data.join(TOPICS);
+    for name in names(&topics)? {
+        let directory = topics.join(&name);
+        let Some(id) = parse_directory(&name) else {
+            report.unknown(&directory)?;
+            continue;
+        };
+        match image.topic_by_id(id.topic) {
+            Some(topic) if (0..topic.partitions).contains(&id.index) => {
+                let partition = format!("{}-{}", topic.name, id.index);
+                verify_partition(&directory, &partition, report)?;
+            }
+            Some(_) | None => {
+                report.note(&directory, "of a topic that is gone; a start removes it")?
+            }
+        }
+    }
+    Ok(())
+}
+
+fn verify_partition(
+    directory: &Path,
+    partition: &str,
+    report: &mut Report<'_>,
+) -> Result<(), Failure> {
+    let damages = report.damages();
+    let is_torn = match recovers_torn(directory) {
+        Ok(is_torn) => is_torn,
+        Err(PartitionError::Damaged { base_offset, at, what }) => {
+            let path = directory.join(segment_file_name(base_offset));
+            report.damage(&Damage::new(&path, at, what))?;
+            return Ok(());
+        }
+        Err(PartitionError::Io(error)) => return Err(error.into()),
+    };
+    start_offset(directory, report)?;
+    let all = names(directory)?;
+    let segments = partition_files(all.clone());
+    for name in all {
+        if name != START_OFFSET_FILE && !segments.iter().any(|(_, segment)| *segment == name) {
+            report.unknown(&directory.join(name))?;
+        }
+    }
+    let (mut first, mut next) = (None, 0);
+    for (base_offset, name) in &segments {
+        let mut file = SegmentFile::open(directory.join(name))?;
+        let ended = verify_segment(&mut file, report)?;
+        first = first.or(Some(*base_offset));
+        next = next.max(file.next_offset()).max(*base_offset);
+        let Some(damage) = ended else { continue };
+        if !is_torn {
+            report.damage(&damage)?;
+            continue;
+        }
+        let what = format!(
+            "byte {}: {}. What was not yet synced can be lost with the power; a start cuts the log \
+             here",
+            damage.at, damage.what
+        );
+        report.note(&damage.path, &what)?;
+        break;
+    }
+    if report.damages() == damages {
+        let (count, first) = (segments.len(), first.unwrap_or(0));
+        let what = format!("{partition}, {count} segments, offsets {first} to {next}");
+        report.checked(directory, &what)?;
+    }
+    Ok(())
+}
+
+/// Without a valid offset the log begins with its first segment.
+fn start_offset(directory: &Path, report: &mut Report<'_>) -> Result<(), Failure> {
+    let path = directory.join(START_OFFSET_FILE);
+    match std::fs::read(&path) {
+        Ok(file) if read_start_offset(&file).is_none() => {
+            report.damage(&Damage::new(&path, 0, "it holds no offset"))
+        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Goes through all batches; what they end with, if it is not the end of the file.
+fn verify_segment(
+    file: &mut SegmentFile,
+    report: &mut Report<'_>,
+) -> Result<Option<Damage>, Failure> {
+    let path = file.path().to_owned();
+    loop {
+        match file.next() {
+            Ok(Some(located)) => verify_records(&path, &located, report)?,
+            Ok(None) => return Ok(None),
+            Err(failure) => return failure.downcast().map(|damage| Some(*damage)),
+        }
+    }
+}
+
+fn verify_records(
+    path: &Path,
+    located: &Located<'_>,
+    report: &mut Report<'_>,
+) -> Result<(), Failure> {
+    let mut buffer = Vec::new();
+    let Located { at, batch } = located;
+    let read = decompress::records(batch, &mut buffer).and_then(|records| {
+        let mut records = records.map(|record| record.map(drop));
+        records.try_for_each(|record| record.map_err(|error| error.to_string()))
+    });
+    match read {
+        Ok(()) => Ok(()),
+        // The server passes compressed records through unopened.
+        Err(what) if batch.header.compression() != Some(Compression::None) => {
+            let what = format!("byte {at}: {what}. So the producer sent it");
+            report.note(path, &what)
+        }
+        Err(what) => report.damage(&Damage::new(path, *at, what)),
+    }
+}

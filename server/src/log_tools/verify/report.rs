@@ -1,0 +1,71 @@
+//! What verify has to say: a line for each thing, and the verdict.
+
+use super::super::Verdict;
+use super::super::damage::Damage;
+use crate::serve::Failure;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// So much damage is told of; more is only counted.
+const DAMAGE_TOLD_MAX: u64 = 100;
+
+pub(super) struct Report<'o> {
+    /// What paths are told relative to.
+    data: PathBuf,
+    out: &'o mut dyn Write,
+    damages: u64,
+    notes: u64,
+}
+
+impl<'o> Report<'o> {
+    pub(super) fn new(data: &Path, out: &'o mut dyn Write) -> Self {
+        Self { data: data.to_owned(), out, damages: 0, notes: 0 }
+    }
+
+    /// A part of the directory that was gone through.
+    pub(super) fn checked(&mut self, path: &Path, what: &str) -> Result<(), Failure> {
+        let path = self.relative(path);
+        Ok(writeln!(self.out, "{}: {what}", path.display())?)
+    }
+
+    /// Something that a start copes with.
+    pub(super) fn note(&mut self, path: &Path, what: &str) -> Result<(), Failure> {
+        self.notes += 1;
+        let path = self.relative(path);
+        Ok(writeln!(self.out, "note: {}: {what}", path.display())?)
+    }
+
+    pub(super) fn unknown(&mut self, path: &Path) -> Result<(), Failure> {
+        self.note(path, "not a file of muster's; a start passes it over")
+    }
+
+    pub(super) fn damage(&mut self, damage: &Damage) -> Result<(), Failure> {
+        self.damages += 1;
+        if self.damages > DAMAGE_TOLD_MAX {
+            return Ok(());
+        }
+        let Damage { path, at, what } = damage;
+        let path = self.relative(path);
+        Ok(writeln!(self.out, "DAMAGED {}: byte {at}: {what}", path.display())?)
+    }
+
+    pub(super) fn damages(&self) -> u64 {
+        self.damages
+    }
+
+    pub(super) fn finish(self) -> Result<Verdict, Failure> {
+        if self.damages > DAMAGE_TOLD_MAX {
+            writeln!(self.out, "and {} more", self.damages - DAMAGE_TOLD_MAX)?;
+        }
+        if self.damages == 0 {
+            writeln!(self.out, "good, {} notes", self.notes)?;
+            return Ok(Verdict::Good);
+        }
+        writeln!(self.out, "damaged in {} places, {} notes", self.damages, self.notes)?;
+        Ok(Verdict::Damaged)
+    }
+
+    fn relative(&self, path: &Path) -> PathBuf {
+        path.strip_prefix(&self.data).unwrap_or(path).to_owned()
+    }
+}

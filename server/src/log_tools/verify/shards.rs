@@ -1,0 +1,233 @@
+//! A shard's log: recovery's own judgement, and then every record, with the place where it is.
+
+use super::super::damage::Damage;
+use super::super::segment_file::names;
+use super::super::shard_files::{End, Piece, SegmentBytes, ShardFiles};
+use super::report::Report;
+use super::snapshot;
+use crate::placement::Placement;
+use crate::serve::Failure;
+use crate::shard::{Common, LoadError, read_log};
+use muster_codec::record_batch::{Batch, Record};
+use muster_codec::records::{ClusterRecord, GroupRecord};
+use muster_coordinator::Coordinator;
+use muster_storage::Recovered;
+use muster_storage::layout::{Block, CLUSTER_PARTITION};
+use muster_storage::shard_log::ASIDE_FILE_NAME;
+use muster_storage::shard_log::recovery::{Corruption, segment_file_name};
+use muster_storage::snapshot::{
+    SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME,
+};
+use std::path::Path;
+
+pub(super) fn verify(
+    data: &Path,
+    number: u32,
+    common: &Common,
+    report: &mut Report<'_>,
+) -> Result<(), Failure> {
+    let placement = common.placement;
+    let files = ShardFiles::open(data, placement.shards, number)?;
+    other_files(&files, report)?;
+    let damages = report.damages();
+    let recovered = match read_log(&files.directory, |_| {}) {
+        Ok(recovered) => Some(recovered),
+        Err(LoadError::Corruption { directory, corruption }) => {
+            report.damage(&located(&files, &directory, &corruption)?)?;
+            None
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let mut check = Check {
+        placement,
+        number,
+        coordinator: Coordinator::new(common.config.coordinator()),
+        records: 0,
+        unknown: 0,
+        position: 0,
+    };
+    files.each(|segment| check.segment(segment, report), gone)?;
+    if check.unknown > 0 {
+        let what = format!("{} records of types that this version passes over", check.unknown);
+        report.note(&files.directory, &what)?;
+    }
+    if let Some(recovered) = recovered.filter(|_| report.damages() == damages) {
+        report.checked(&files.directory, &check.summary(&files, &recovered))?;
+        snapshot::verify(&files.directory, common, &mut check.coordinator, report)?;
+    }
+    Ok(())
+}
+
+/// What recovery refuses, with the last position before it.
+fn located(
+    files: &ShardFiles,
+    directory: &Path,
+    corruption: &Corruption,
+) -> Result<Damage, Failure> {
+    let Corruption { case, segment, at, what } = corruption;
+    let path = directory.join(segment_file_name(*segment));
+    let mut before = 0;
+    files.each(
+        |bytes| {
+            for piece in bytes.pieces() {
+                if let Piece::Block { at: start, block } = piece
+                    && (bytes.sequence, start) < (*segment, *at)
+                {
+                    before = before.max(block.header.last_position());
+                }
+            }
+            Ok(())
+        },
+        gone,
+    )?;
+    let what = format!("{what} (case {case:?} of FORMAT.md); the last position before is {before}");
+    Ok(Damage::new(&path, *at as u64, what))
+}
+
+fn gone(path: &Path) -> Result<(), Failure> {
+    Err(format!("{} went away while it was read", path.display()).into())
+}
+
+fn other_files(files: &ShardFiles, report: &mut Report<'_>) -> Result<(), Failure> {
+    for name in names(&files.directory)? {
+        let path = files.directory.join(&name);
+        if name == ASIDE_FILE_NAME {
+            report.note(&path, "left from a stop during compaction; a start removes it")?;
+        } else if name == SNAPSHOT_ASIDE_FILE_NAME {
+            report.note(&path, "a snapshot that was not finished; the next one writes over it")?;
+        } else if name == SNAPSHOT_DAMAGED_FILE_NAME {
+            report.note(&path, "a snapshot that a server found to be damaged, and put aside")?;
+        } else if name == SNAPSHOT_FILE_NAME {
+            continue;
+        } else if !files.segments.iter().any(|(_, segment)| *segment == name) {
+            report.unknown(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Goes through the records and brings the groups to life that they make.
+struct Check {
+    placement: Placement,
+    number: u32,
+    coordinator: Coordinator,
+    records: u64,
+    unknown: u64,
+    /// The last one seen.
+    position: u64,
+}
+
+impl Check {
+    fn segment(&mut self, segment: &SegmentBytes, report: &mut Report<'_>) -> Result<(), Failure> {
+        if let Some(by) = segment.replaced_by {
+            return report.note(&segment.path, &format!("segment {by} stands for it already"));
+        }
+        if segment.header.is_none() {
+            return report.note(&segment.path, "it was being made when the server stopped");
+        }
+        for piece in segment.pieces() {
+            match piece {
+                Piece::Block { at, block } => self.block(segment, at, &block, report)?,
+                Piece::End { at, end: End::Torn } => {
+                    let what = format!(
+                        "byte {at}: a torn block. It was being written when the server stopped, and \
+                         nobody was told that it was: a start cuts it off"
+                    );
+                    report.note(&segment.path, &what)?;
+                }
+                // What recovery says of it is told already.
+                Piece::Unreadable { .. } | Piece::End { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn block(
+        &mut self,
+        segment: &SegmentBytes,
+        at: usize,
+        block: &Block<'_>,
+        report: &mut Report<'_>,
+    ) -> Result<(), Failure> {
+        self.position = block.header.last_position();
+        for entry in block.entries() {
+            let checked = match entry {
+                Ok((partition, batch)) => self.batch(partition, &batch),
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(what) = checked {
+                let (first, last) = (block.header.first_position, self.position);
+                let what = format!("positions {first} to {last}: {what}");
+                report.damage(&Damage::new(&segment.path, at as u64, what))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn batch(&mut self, partition: i32, batch: &Batch<'_>) -> Result<(), String> {
+        let at = |what: &dyn std::fmt::Display, offset: i64| {
+            format!("partition {partition}, offset {offset}: {what}")
+        };
+        let base_offset = batch.header.base_offset;
+        batch.validate().map_err(|error| at(&error, base_offset))?;
+        self.belongs_here(partition).map_err(|what| at(&what, base_offset))?;
+        for record in batch.records().map_err(|error| at(&error, base_offset))? {
+            let record = record.map_err(|error| at(&error, base_offset))?;
+            let offset = batch.offset(&record);
+            if !(base_offset..=batch.header.last_offset()).contains(&offset) {
+                return Err(at(&"its offset is not one of its batch", base_offset));
+            }
+            self.record(partition, &record).map_err(|what| at(&what, offset))?;
+        }
+        Ok(())
+    }
+
+    fn belongs_here(&self, partition: i32) -> Result<(), &'static str> {
+        let Placement { offsets_partitions, .. } = self.placement;
+        let is_ours = match u32::try_from(partition) {
+            Ok(partition) if partition >= offsets_partitions => {
+                return Err("there is no such partition");
+            }
+            Ok(partition) => self.placement.offsets_shard(partition) == self.number,
+            Err(_) => partition == CLUSTER_PARTITION && self.number == 0,
+        };
+        is_ours.then_some(()).ok_or("the partition is another shard's")
+    }
+
+    /// Reads a record and replays it, as a start does.
+    fn record(&mut self, partition: i32, record: &Record<'_>) -> Result<(), String> {
+        self.records += 1;
+        let Some(key) = record.key else { return Err("a record without a key".to_owned()) };
+        if partition == CLUSTER_PARTITION {
+            let read = ClusterRecord::read(key, record.value);
+            let read = read.map_err(|error| error.to_string())?;
+            self.unknown += u64::from(read.is_none());
+            return Ok(());
+        }
+        let read = GroupRecord::read(key, record.value).map_err(|error| error.to_string())?;
+        let Some(read) = read else {
+            self.unknown += 1;
+            return Ok(());
+        };
+        let of_group = self.placement.group_partition(read.group_id());
+        if i64::from(of_group) != i64::from(partition) {
+            let group = read.group_id();
+            return Err(format!("the record of group {group:?}, which belongs to {of_group}"));
+        }
+        self.coordinator.replay(&read, self.position);
+        Ok(())
+    }
+
+    fn summary(&mut self, files: &ShardFiles, recovered: &Recovered) -> String {
+        // Timers begin, as at a start.
+        self.coordinator.loaded(0);
+        let segments = files.segments.len();
+        let (position, records) = (recovered.position(), self.records);
+        let partitions = recovered.partitions().count();
+        format!(
+            "{segments} segments, {records} records in {partitions} partitions up to position \
+             {position}, {} groups",
+            self.coordinator.groups()
+        )
+    }
+}

@@ -1,0 +1,56 @@
+//! A snapshot: whether a start could use it, and whether it gives the groups that the log gives.
+
+use super::super::damage::Damage;
+use super::report::Report;
+use crate::serve::Failure;
+use crate::shard::{Common, groups_of_snapshot};
+use muster_coordinator::Coordinator;
+use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, Snapshot, SnapshotRefusal};
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// `replayed` has the groups of all of the log.
+pub(super) fn verify(
+    directory: &Path,
+    common: &Common,
+    replayed: &mut Coordinator,
+    report: &mut Report<'_>,
+) -> Result<(), Failure> {
+    let path = directory.join(SNAPSHOT_FILE_NAME);
+    let bytes = match std::fs::read(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        read => read.map_err(|error| format!("could not read {}: {error}", path.display()))?,
+    };
+    let len = bytes.len();
+    let header = match Snapshot::open(&bytes) {
+        Ok(snapshot) => snapshot.header,
+        Err(refusal @ SnapshotRefusal::Version(_)) => return unused(&path, &refusal, report),
+        Err(refusal) => return report.damage(&Damage::new(&path, 0, refusal)),
+    };
+    let mut groups = match groups_of_snapshot(directory, bytes, common) {
+        Ok(groups) => groups,
+        Err(why) if why == SnapshotRefusal::LogIsAhead.to_string() => {
+            return unused(&path, &SnapshotRefusal::LogIsAhead, report);
+        }
+        Err(why) => return report.damage(&Damage::new(&path, 0, why)),
+    };
+    for group_id in ids(replayed).union(&ids(&groups)) {
+        if groups.fingerprint(group_id) != replayed.fingerprint(group_id) {
+            let what = format!("group {group_id:?} is not what the log makes of it");
+            report.damage(&Damage::new(&path, 0, what))?;
+        }
+    }
+    let what = format!("{len} bytes, {} groups, from position {}", groups.groups(), header.from);
+    report.checked(&path, &what)
+}
+
+/// A snapshot is a cache: one that is out of date is no damage.
+fn unused(path: &Path, why: &SnapshotRefusal, report: &mut Report<'_>) -> Result<(), Failure> {
+    report.note(path, &format!("a start replays the log instead: {why}"))
+}
+
+fn ids(coordinator: &Coordinator) -> BTreeSet<String> {
+    let records = coordinator.durable_records();
+    records.iter().map(|record| record.group_id().to_owned()).collect()
+}

@@ -1,0 +1,37 @@
+"""What the scripts here share: Kafka's jars, and the program that fills a cluster."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from harness.clients import install_kafka
+from harness.processes import Failure
+
+HERE = Path(__file__).resolve().parent
+
+
+def kafka_class_path():
+    """Kafka in `$MUSTER_CLIENTS_CACHE`, where the client matrix has it, too."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", "target"))
+    cache = os.environ.get("MUSTER_CLIENTS_CACHE", target / "clients")
+    return install_kafka(Path(cache).resolve())
+
+
+def fill(class_path, server, *words):
+    """Runs Fill.java against a server; its output."""
+    return java(class_path, HERE / "Fill.java", server.bootstrap, *words)
+
+
+def java(class_path, *words):
+    quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m"]
+    return output(["java", *quick, "-cp", class_path, *words])
+
+
+def output(words, status=0):
+    """What a program prints that ends with this status."""
+    words = [str(word) for word in words]
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode != status:
+        said = (done.stdout + done.stderr)[-4000:]
+        raise Failure(f"{' '.join(words)[:400]} ended with {done.returncode}:\n{said}")
+    return done.stdout

@@ -1,0 +1,77 @@
+//! Commits of groups without members, `muster log`, and what both leave: for tests of the tools.
+
+#![allow(clippy::unwrap_used, dead_code, unreachable_pub)]
+
+use crate::support::Server;
+use muster_codec::Response;
+use muster_codec::messages::*;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::process::Command;
+
+/// What one group committed: offset and metadata, by topic and partition.
+pub type Offsets = BTreeMap<(String, i32), (i64, String)>;
+
+/// Commits one offset for a group without members, acknowledged.
+pub fn commit(server: &Server, group: &str, topic: &str, partition: i32, offset: i64) {
+    let partition = OffsetCommitRequestPartition {
+        partition_index: partition,
+        committed_offset: offset,
+        committed_metadata: Some(format!("at {offset}").into()),
+        ..Default::default()
+    };
+    let topic = OffsetCommitRequestTopic {
+        name: topic.to_owned().into(),
+        partitions: vec![partition],
+        ..Default::default()
+    };
+    let request = OffsetCommitRequest {
+        group_id: group.to_owned().into(),
+        topics: vec![topic],
+        ..Default::default()
+    };
+    let response = server.coordinator(group).call(8, request.into());
+    let Response::OffsetCommit(body) = response else { panic!("{response:?}") };
+    assert_eq!(body.topics[0].partitions[0].error_code, 0);
+}
+
+/// All that a group committed.
+pub fn committed(server: &Server, group: &str) -> Offsets {
+    let wanted = OffsetFetchRequestGroup {
+        group_id: group.to_owned().into(),
+        topics: None,
+        ..Default::default()
+    };
+    let request = OffsetFetchRequest { groups: vec![wanted], ..Default::default() };
+    let response = server.coordinator(group).call(8, request.into());
+    let Response::OffsetFetch(body) = response else { panic!("{response:?}") };
+    assert_eq!(body.groups[0].error_code, 0);
+    let of_topic = |topic: &OffsetFetchResponseTopics<'_>| {
+        let name = topic.name.to_string();
+        let of_partition = |it: &OffsetFetchResponsePartitions<'_>| {
+            let metadata = it.metadata.as_deref().unwrap_or_default().to_owned();
+            ((name.clone(), it.partition_index), (it.committed_offset, metadata))
+        };
+        topic.partitions.iter().map(of_partition).collect::<Vec<_>>()
+    };
+    body.groups[0].topics.iter().flat_map(of_topic).collect()
+}
+
+/// How a tool ended, and what it printed to stdout and to stderr.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: i32,
+    pub out: String,
+    pub error: String,
+}
+
+/// Runs `muster log` with these words.
+pub fn muster_log<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Ended {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+    let output = command.arg("log").args(words).output().unwrap();
+    Ended {
+        status: output.status.code().expect("it ends by itself"),
+        out: String::from_utf8(output.stdout).unwrap(),
+        error: String::from_utf8(output.stderr).unwrap(),
+    }
+}
