@@ -6,11 +6,11 @@ use crate::data_dir::{DataDir, Meta};
 use crate::files::block_bytes;
 use crate::offline::OfflineLog;
 use crate::placement::Placement;
-use crate::random::RandomIds;
 use crate::serve::Failure;
-use crate::shard::{LoadError, log_directory, read_log};
+use crate::shard::{LoadError, LogSizes, log_directory, read_log};
 use muster_coordinator::Ids;
 use muster_storage::layout::CLUSTER_PARTITION;
+use muster_storage::limits::SEGMENT_BYTES_DEFAULT;
 use muster_storage::{AppendError, LogConfig, RecoveredBatch};
 use std::fs;
 use std::path::Path;
@@ -20,14 +20,19 @@ use tracing::info;
 ///
 /// # Errors
 /// Old logs that cannot be read, or new ones that cannot be written.
-pub fn reshard(directory: &mut DataDir, placement: Placement) -> Result<(), Failure> {
+pub fn reshard(
+    directory: &mut DataDir,
+    placement: Placement,
+    sizes: LogSizes,
+    ids: &mut dyn Ids,
+) -> Result<(), Failure> {
     let (old, new) = (directory.meta.shards, placement.shards);
     remove_all_but(&directory.path, old)?;
     if old == new {
         return Ok(());
     }
     info!("writes the logs of {old} shards anew for {new}");
-    let mut logs = new_logs(&directory.path, placement)?;
+    let mut logs = new_logs(&directory.path, placement, sizes, ids)?;
     for number in 0..old {
         copy(&directory.path, log_directory(old, number).as_path(), placement, &mut logs)?;
     }
@@ -45,13 +50,20 @@ pub fn reshard(directory: &mut DataDir, placement: Placement) -> Result<(), Fail
 ///
 /// # Errors
 /// No file can be made in it.
-pub(crate) fn new_logs(data: &Path, placement: Placement) -> Result<Vec<OfflineLog>, Failure> {
-    let mut ids = RandomIds::new()?;
+pub(crate) fn new_logs(
+    data: &Path,
+    placement: Placement,
+    sizes: LogSizes,
+    ids: &mut dyn Ids,
+) -> Result<Vec<OfflineLog>, Failure> {
     let block_bytes = block_bytes(data)?;
     let mut config = |number| LogConfig {
         dir: log_directory(placement.shards, number),
         log_id: u64::from_be_bytes(*ids.next_id().0.last_chunk().unwrap_or(&[0; 8])),
         block_bytes,
+        segment_bytes: sizes.segment_bytes.unwrap_or(SEGMENT_BYTES_DEFAULT),
+        operation_bytes_max: sizes.operation_bytes_max,
+        open_bytes_max: sizes.open_bytes_max,
         ..Default::default()
     };
     let new = |number| OfflineLog::new(data.to_owned(), config(number));

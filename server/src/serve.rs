@@ -9,7 +9,7 @@ use crate::placement::Placement;
 use crate::random::RandomIds;
 use crate::reactor::{self, Parts, Peer};
 use crate::reshard;
-use crate::shard::{Common, Message, load};
+use crate::shard::{Common, LogSizes, Message, load};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use muster_coordinator::Ids;
 use muster_uring::{ListenerId, Ring};
@@ -73,12 +73,14 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let new_id = RandomIds::new()?.next_id();
     let mut directory =
         DataDir::open(&options.data, placement.shards, placement.offsets_partitions, new_id)?;
-    reshard::reshard(&mut directory, placement)?;
+    let log_sizes = LogSizes::default();
+    reshard::reshard(&mut directory, placement, log_sizes, &mut RandomIds::new()?)?;
     let common = Common {
         config: Arc::new(options.config.clone()),
         placement,
         endpoints,
         cluster_id: directory.meta.cluster_id.as_str().into(),
+        log_sizes,
     };
     let shards = start(options, &common)?;
     // Before anyone learns that the server is there to be stopped.

@@ -32,6 +32,7 @@ pub mod layout;
 pub mod limits;
 pub mod open_files;
 pub mod partition_log;
+pub mod planted;
 pub mod progress;
 pub mod shard_log;
 pub mod snapshot;

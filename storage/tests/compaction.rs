@@ -469,6 +469,20 @@ fn a_full_disk_ends_the_pass_and_nothing_else() {
 }
 
 #[test]
+fn other_rules_do_not_shorten_the_wait_after_a_full_disk() {
+    let mut story = Story::idle();
+    for round in 0..100 {
+        story.put(0, &format!("key {round}"), &"x".repeat(700));
+    }
+    story.roll();
+    story.disk.is_full = true;
+    story.compact();
+    story.log.set_compaction(compacting_config().compaction);
+    story.log.poll(story.now, &mut Vec::new());
+    assert!(story.log.next_deadline().is_some_and(|at| at > story.now), "it would never sleep");
+}
+
+#[test]
 fn a_damaged_segment_is_told_of_and_left_alone() {
     let mut story = Story::idle();
     story.put(0, "key", "1");

@@ -6,6 +6,7 @@ mod common;
 
 use common::{Disk, open, recover, settle, small_config, values};
 use muster_storage::layout::CLUSTER_PARTITION;
+use muster_storage::shard_log::recovery::segment_file_name;
 use muster_storage::{AppendError, FileDone, FileOp, FileToken, LogConfig, Recovered, ShardLog};
 
 type Record<'a> = (&'a [u8], Option<&'a [u8]>);
@@ -262,6 +263,22 @@ fn what_recovery_found_is_not_flushed_before_it_is_synced() {
     assert_eq!((log.progress().flushed(), log.high_watermark(0)), (1, 1));
     settle(&mut log, &mut disk, 0);
     assert_eq!((log.progress().flushed(), log.high_watermark(0)), (2, 2));
+}
+
+#[test]
+fn a_segment_takes_no_block_before_its_header_is_durable() {
+    let (_, mut disk) = ready(small_config());
+    let path = small_config().dir.join(segment_file_name(1));
+    // The header was on its way when the process was killed: it is in the page cache.
+    disk.durable.get_mut(&path).unwrap().fill(0);
+    let (mut log, _) = open(&disk, small_config());
+    disk.close_all();
+    append(&mut log, 0, b"a");
+    settle(&mut log, &mut disk, 0);
+    assert_eq!(log.progress().flushed(), 1);
+    disk.crash();
+    let (_, replayed) = open(&disk, small_config());
+    assert_eq!(replayed.len(), 1);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::offsets::Committed;
 use crate::replay::has_committed;
 use alloc::vec::Vec;
 use muster_codec::DecodeError;
-use muster_codec::record_batch::Records;
+use muster_codec::record_batch::Record;
 use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 
 /// How many offsets are applied together at most.
@@ -41,7 +41,7 @@ impl Coordinator {
     /// A record that this version cannot read.
     pub fn replay_batch<'a>(
         &mut self,
-        records: Records<'a>,
+        records: impl Iterator<Item = Result<Record<'a>, DecodeError>>,
         position: u64,
     ) -> Result<(), DecodeError> {
         let mut run: Option<Run<'a>> = None;

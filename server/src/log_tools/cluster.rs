@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::data_dir::Meta;
 use crate::placement::Placement;
 use crate::serve::Failure;
-use crate::shard::Common;
+use crate::shard::{Common, LogSizes};
 use muster_codec::records::ClusterRecord;
 use muster_storage::layout::CLUSTER_PARTITION;
 use std::path::Path;
@@ -25,6 +25,7 @@ pub(super) fn common(meta: &Meta) -> Result<Common, Failure> {
         placement: Placement { shards: meta.shards, offsets_partitions: meta.offsets_partitions },
         endpoints: Arc::new([]),
         cluster_id: meta.cluster_id.as_str().into(),
+        log_sizes: LogSizes::default(),
     })
 }
 

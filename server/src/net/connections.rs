@@ -3,6 +3,7 @@
 use super::connection::{Connection, ConnectionId};
 use muster_codec::Response;
 use muster_coordinator::RequestId;
+use muster_storage::planted::{self, Fault};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -107,6 +108,18 @@ impl Connections {
         Ok(())
     }
 
+    /// Requests in flight on the connection that has most of them.
+    pub fn requests_in_flight_max(&self) -> usize {
+        self.slots.iter().flatten().map(Connection::in_flight).max().unwrap_or(0)
+    }
+
+    /// Bytes that the connection with most of them holds: input that is not handled, and answers
+    /// that the client has not taken.
+    pub fn bytes_max(&self) -> usize {
+        let bytes = |connection: &Connection| connection.input.len() + connection.unread_bytes();
+        self.slots.iter().flatten().map(bytes).max().unwrap_or(0)
+    }
+
     /// Forgets a connection and its requests; answers to them go nowhere from now on.
     pub fn close(&mut self, id: ConnectionId) -> bool {
         let slot = self.slots.get_mut(id.slot());
@@ -171,6 +184,7 @@ impl Connections {
     pub fn answer(&mut self, request: RequestId, response: &Response<'_>, visible_at: u64) {
         let id = ConnectionId(request.connection);
         let flushed = self.flushed;
+        let visible_at = if planted::is(Fault::EarlyAnswer) { 0 } else { visible_at };
         let Self { slots, spare, .. } = self;
         let slot = slots.get_mut(id.slot()).and_then(Option::as_mut);
         let Some(connection) = slot.filter(|connection| connection.id == id) else { return };

@@ -5,6 +5,7 @@ mod controller;
 mod durable;
 mod event;
 mod group_configs;
+mod inspection;
 mod loading;
 mod mailbox;
 mod offsets_topic;
@@ -13,6 +14,7 @@ mod snapshot;
 mod step;
 
 pub use event::{Command, Event};
+pub use inspection::Inspection;
 pub(crate) use loading::groups_of_snapshot;
 pub use loading::{LoadError, Loaded, load, log_directory, read_log};
 pub use mailbox::{AdminRequest, Message};
@@ -28,6 +30,7 @@ use crate::net::{ConnectionId, Connections};
 use crate::partitions::Partitions;
 use crate::placement::Placement;
 use muster_coordinator::Ids;
+use muster_storage::limits::{OPEN_BYTES_MAX, OPERATION_BYTES_MAX};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -39,6 +42,27 @@ pub struct Common {
     /// Where each shard can be reached, by its number.
     pub endpoints: Arc<[Endpoint]>,
     pub cluster_id: Arc<str>,
+    pub log_sizes: LogSizes,
+}
+
+/// How large things grow in the logs of shards. With small sizes a simulator has in a second what
+/// takes a server days.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogSizes {
+    /// None for `offsets.topic.segment.bytes`.
+    pub segment_bytes: Option<u32>,
+    pub operation_bytes_max: usize,
+    pub open_bytes_max: usize,
+}
+
+impl Default for LogSizes {
+    fn default() -> Self {
+        Self {
+            segment_bytes: None,
+            operation_bytes_max: OPERATION_BYTES_MAX,
+            open_bytes_max: OPEN_BYTES_MAX,
+        }
+    }
 }
 
 impl Common {

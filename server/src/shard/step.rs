@@ -115,14 +115,14 @@ impl Shard {
 
     /// Keeps what is not handled yet, and receives no more while the connection is stalled.
     fn keep_input(&mut self, id: ConnectionId, mut input: Vec<u8>) {
-        let (log_is_full, stalled) = (self.groups.log.is_full(), self.is_stalled(id));
+        let (log_is_closed, stalled) = (self.groups.is_closed(), self.is_stalled(id));
         let Some(connection) = self.connections.get_mut(id) else { return };
         if input.is_empty() && input.capacity() > KEPT_INPUT_BYTES_MAX {
             input = Vec::new();
         }
         connection.input = input;
         let paused = stalled && !connection.input.is_empty();
-        if paused && log_is_full && !std::mem::replace(&mut connection.waits_for_log, true) {
+        if paused && log_is_closed && !std::mem::replace(&mut connection.waits_for_log, true) {
             self.waiting_for_log.push_back(id);
         }
         if std::mem::replace(&mut connection.receive_paused, paused) != paused {
@@ -134,20 +134,20 @@ impl Shard {
     }
 
     /// Whether no further request of a connection may be handled now: too much of it is in flight,
-    /// it does not read its answers, or the log has no room.
+    /// it does not read its answers, or the log takes nothing.
     fn is_stalled(&self, id: ConnectionId) -> bool {
-        self.connections.is_stalled(id) || self.groups.log.is_full()
+        self.connections.is_stalled(id) || self.groups.is_closed()
     }
 
-    /// Goes on with the connections whose answers left, and, as far as the log has room again, with
-    /// those that waited for it, in the order in which they came to.
+    /// Goes on with the connections whose answers left, and, as far as the log takes something again,
+    /// with those that waited for it, in the order in which they came to.
     fn resume_stalled(&mut self) {
         let mut dirty = std::mem::take(&mut self.sendable);
         self.connections.take_dirty(&mut dirty);
         dirty.iter().for_each(|id| self.resume(*id));
         self.sendable = dirty;
         for _ in 0..self.waiting_for_log.len() {
-            if self.groups.log.is_full() {
+            if self.groups.is_closed() {
                 break;
             }
             let Some(id) = self.waiting_for_log.pop_front() else { break };

@@ -296,6 +296,12 @@ impl ShardLog {
         self.gather.bytes() >= self.config.open_bytes_max
     }
 
+    /// Whether what recovery found is durable. Until then nothing may be told of it, and the ends of
+    /// partitions are not known.
+    pub fn is_recovered(&self) -> bool {
+        self.segments.is_tail_synced()
+    }
+
     /// Whether no block is open: what was accepted ends with a block, and what comes begins one.
     pub fn is_at_block_end(&self) -> bool {
         self.gather.opened_at().is_none()
@@ -404,6 +410,7 @@ impl ShardLog {
         let token = self.token(STEP_TOKEN);
         let (Step::Zero { segment, .. }
         | Step::SyncTail { segment }
+        | Step::SyncReady { segment }
         | Step::Header { segment }
         | Step::Recycle { segment, .. }) = step;
         if let Step::Recycle { from, .. } = step {
@@ -417,7 +424,7 @@ impl ShardLog {
                 data.resize((to - from) as usize, 0);
                 FileOp::Write { token, file, offset: u64::from(from), data }
             }
-            Step::SyncTail { .. } => FileOp::Sync { token, file },
+            Step::SyncTail { .. } | Step::SyncReady { .. } => FileOp::Sync { token, file },
             Step::Header { .. } => {
                 let data = self.segment_header(segment, false);
                 FileOp::Write { token, file, offset: 0, data }

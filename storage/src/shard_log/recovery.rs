@@ -10,6 +10,7 @@ use super::partitions::{IndexEntry, Partitions};
 use super::segments::Segment;
 use crate::layout::{Block, BlockHeader, Compacted, SEGMENT_HEADER_BYTES, SegmentHeader, is_known};
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
+use crate::planted::{self, Fault};
 use muster_codec::record_batch::Batch;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -331,6 +332,14 @@ impl Recovery {
         at: usize,
     ) -> Result<Option<Block<'a>>, Corruption> {
         match classify(bytes, at, header, self.found.position + 1) {
+            (Case::B, Some(block)) if planted::is(Fault::WrongCut) => {
+                let end = at + block.padded_len(header.block_bytes);
+                if !bytes.get(end..end + 4).is_some_and(is_zero) {
+                    return Ok(Some(block));
+                }
+                self.end_at(header, at, end, Case::E);
+                Ok(None)
+            }
             (Case::B, block) => Ok(block),
             (case @ (Case::A | Case::C), _) => {
                 self.end_at(header, at, at, case);

@@ -75,6 +75,8 @@ pub(crate) enum Step {
     Zero { segment: u64, from: u32, to: u32 },
     /// Make what recovery found durable.
     SyncTail { segment: u64 },
+    /// Make the header of a segment without blocks durable that recovery found.
+    SyncReady { segment: u64 },
     /// Write the header, which makes a segment of zeros a segment of the log.
     Header { segment: u64 },
     /// Make a segment of the file of another that nobody needs.
@@ -144,19 +146,19 @@ impl Segments {
         self.steps.push_back(Step::SyncTail { segment: sequence });
     }
 
-    /// Takes over a last segment that has no blocks yet.
+    /// Takes over a last segment that has no blocks yet, once its header is durable: a killed
+    /// process may have left it in the page cache. One of other sizes is made anew.
     fn adopt_ready(&mut self, config: &LogConfig) {
         let Some((&sequence, last)) = self.list.last_key_value() else { return };
         if self.active == Some(sequence) || last.has_blocks() || last.is_compacted() {
             return;
         }
-        if last.block_bytes == config.block_bytes {
-            self.ready = Some(sequence);
-        } else {
-            // Made for another block size: made anew.
-            self.next_sequence = sequence;
-            self.list.remove(&sequence);
+        let sizes = (last.block_bytes, last.segment_bytes);
+        if sizes == (config.block_bytes, config.segment_bytes) {
+            self.steps.push_back(Step::SyncReady { segment: sequence });
         }
+        self.next_sequence = sequence;
+        self.list.remove(&sequence);
     }
 
     /// The segment and the position in it for a block of `len` bytes. None until a segment with
@@ -213,7 +215,10 @@ impl Segments {
             Step::Zero { segment, from, to } => {
                 Step::Zero { segment, from, to: to.min(from + ZERO_CHUNK_BYTES as u32) }
             }
-            Step::SyncTail { .. } | Step::Header { .. } | Step::Recycle { .. } => step,
+            Step::SyncTail { .. }
+            | Step::SyncReady { .. }
+            | Step::Header { .. }
+            | Step::Recycle { .. } => step,
         })
     }
 
@@ -244,9 +249,11 @@ impl Segments {
                 self.is_tail_synced = true;
                 return true;
             }
-            Some(Step::Header { segment } | Step::Recycle { segment, .. }) => {
-                self.adopt_new(config, segment);
-            }
+            Some(
+                Step::SyncReady { segment }
+                | Step::Header { segment }
+                | Step::Recycle { segment, .. },
+            ) => self.adopt_new(config, segment),
             None => unreachable!("a step is under way"),
         }
         false
@@ -258,6 +265,11 @@ impl Segments {
         self.list.insert(segment, Segment::new(segment, block_bytes, segment_bytes, 0));
         self.ready = Some(segment);
         self.next_sequence += 1;
+    }
+
+    /// Whether what recovery found is durable.
+    pub(crate) fn is_tail_synced(&self) -> bool {
+        self.is_tail_synced
     }
 
     /// The block size of a segment.

@@ -10,6 +10,7 @@ use crate::placement::Placement;
 use crate::random::RandomIds;
 use crate::reshard::new_logs;
 use crate::serve::Failure;
+use crate::shard::LogSizes;
 use muster_coordinator::Ids;
 use muster_storage::layout::CLUSTER_PARTITION;
 use std::path::Path;
@@ -25,7 +26,8 @@ pub(super) fn write(
     topics: &Topics,
     groups: &Groups,
 ) -> Result<(), Failure> {
-    let mut logs = new_logs(data, placement)?;
+    let mut ids = RandomIds::new()?;
+    let mut logs = new_logs(data, placement, LogSizes::default(), &mut ids)?;
     let now = Clock::start().now();
     for record in topics.records() {
         logs[0].log.append(CLUSTER_PARTITION, now, [record])?;
@@ -40,7 +42,7 @@ pub(super) fn write(
     logs.iter_mut().try_for_each(OfflineLog::flush)?;
     let cluster_id = match &kafka.cluster_id {
         Some(cluster_id) => cluster_id.clone(),
-        None => RandomIds::new()?.next_id().to_string(),
+        None => ids.next_id().to_string(),
     };
     let Placement { shards, offsets_partitions } = placement;
     Ok(Meta { cluster_id, shards, offsets_partitions }.write(data)?)

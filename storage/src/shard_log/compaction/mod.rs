@@ -132,7 +132,7 @@ impl ShardLog {
     /// Compacts by other rules from the next pass on; None: not at all.
     pub fn set_compaction(&mut self, config: Option<CompactionConfig>) {
         self.config.compaction = config;
-        self.compaction.look_at = 0;
+        self.compaction.look_at = self.compaction.not_before;
     }
 
     /// The position of the newest tombstone that compaction dropped, 0 if it dropped none. State of

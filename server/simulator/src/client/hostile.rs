@@ -1,0 +1,63 @@
+//! Clients that send what no client sends.
+
+use crate::coverage::Seen;
+use crate::net::Owner;
+use crate::random::Random;
+use crate::world::World;
+use muster_codec::ApiKey;
+
+#[derive(Debug)]
+pub(crate) struct Hostile;
+
+impl World {
+    /// Connects, sends something, and perhaps goes away in the middle of it.
+    pub(super) fn act_hostile(&mut self, client: u32) {
+        if !self.is_chaos() {
+            return;
+        }
+        let shard = self.client_random.below(u64::from(self.process_shards)) as u32;
+        let link = match self.clients[client as usize].link {
+            Some(link) if self.client_random.chance(0.5) => link,
+            known => {
+                known.into_iter().for_each(|link| self.hang_up(link));
+                self.network.connect(&mut self.queue, Owner::Client(client), shard)
+            }
+        };
+        self.network.link_mut(link).is_tracked = false;
+        self.clients[client as usize].link = Some(link);
+        let bytes = garbage(&mut self.client_random);
+        self.note(format_args!("client {client} sends {} bytes of garbage", bytes.len()));
+        self.coverage.saw(Seen::Garbage);
+        self.network.send(&mut self.queue, link, bytes);
+        self.arm_client(client);
+    }
+}
+
+fn garbage(random: &mut Random) -> Vec<u8> {
+    let len = random.skewed(1, 3_000) as usize;
+    let api = random.pick(ApiKey::ALL);
+    let version = random.between(0, 14) as i16;
+    match random.below(6) {
+        0 => random.bytes(len),
+        1 => (random.below(1 << 32) as u32).to_be_bytes().to_vec(),
+        2 => frame(api as i16, version, &random.bytes(len)),
+        3 => frame(random.below(1 << 16) as i16, version, &random.bytes(len)),
+        4 => {
+            let mut whole = frame(api as i16, version, &random.bytes(len));
+            whole.truncate(random.below(whole.len() as u64) as usize + 1);
+            whole
+        }
+        _ => (0..random.between(1, 1_200)).flat_map(|_| frame(18, 0, &[])).collect(),
+    }
+}
+
+/// A frame with a header of version 1, whatever the API asks for.
+fn frame(api: i16, version: i16, body: &[u8]) -> Vec<u8> {
+    let mut frame = ((10 + body.len()) as u32).to_be_bytes().to_vec();
+    frame.extend_from_slice(&api.to_be_bytes());
+    frame.extend_from_slice(&version.to_be_bytes());
+    frame.extend_from_slice(&7_i32.to_be_bytes());
+    frame.extend_from_slice(&(-1_i16).to_be_bytes());
+    frame.extend_from_slice(body);
+    frame
+}

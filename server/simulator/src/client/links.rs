@@ -1,0 +1,155 @@
+//! What clients do with connections: requests out, answers in, and all the ways in which a
+//! connection ends.
+
+use crate::coverage::Seen;
+use crate::happening::{Crash, Happening};
+use crate::net::{Asked, LinkId, Owner};
+use crate::world::World;
+use loadgen::member::Failure;
+
+/// A request that is ready to be sent.
+pub(super) struct Ready {
+    pub(super) api: i16,
+    pub(super) version: i16,
+    pub(super) token: u32,
+    pub(super) correlation: i32,
+    /// Length, header and body.
+    pub(super) frame: Vec<u8>,
+    /// After how long it is given up.
+    pub(super) patience: u64,
+}
+
+impl World {
+    /// Sends a request; the connection may break over it.
+    pub(super) fn ask(&mut self, id: LinkId, ready: Ready) {
+        let Ready { api, version, token, correlation, frame, patience } = ready;
+        let sent = self.queue.now();
+        let asked = Asked { correlation, api, version, token, sent, frame: frame[4..].to_vec() };
+        let link = self.network.link_mut(id);
+        link.asked.push_back(asked);
+        let owner = link.owner;
+        self.note(format_args!("{owner:?} asks {api} v{version} #{correlation} on {}", id.0));
+        self.network.send(&mut self.queue, id, frame);
+        self.queue.after(patience, Happening::Expired { link: id, correlation });
+        if self.network.cuts() {
+            let soon = 2 * self.network.delay();
+            self.queue.after(soon, Happening::Lost { link: id });
+        }
+    }
+
+    /// Bytes arrive at a client: answers that are whole now are handed over.
+    pub(crate) fn came(&mut self, id: LinkId) {
+        let link = self.network.link_mut(id);
+        link.received += link.to_client.pop_front().unwrap_or(0) as u64;
+        loop {
+            let link = self.network.link_mut(id);
+            let is_whole = |(end, _, _): &mut (u64, Asked, Vec<u8>)| *end <= link.received;
+            let Some((_, asked, frame)) = link.answers.pop_front_if(is_whole) else { break };
+            let owner = link.owner;
+            self.tell(owner, asked, Ok(&frame));
+        }
+        let link = self.network.link(id);
+        if link.finished && link.given.is_empty() && link.to_client.is_empty() {
+            self.lose(id);
+        }
+    }
+
+    /// A client learns that its connection is gone; the server, if it is there, does too.
+    pub(crate) fn lose(&mut self, id: LinkId) {
+        self.end_link(id, None);
+    }
+
+    /// A request has waited too long: clients close the connection.
+    pub(crate) fn expired(&mut self, id: LinkId, correlation: i32) {
+        let link = self.network.link(id);
+        let waits = |asked: &&Asked| asked.correlation == correlation;
+        let Some(asked) = link.unanswered().find(waits).filter(|_| link.client_open) else {
+            return;
+        };
+        if self.calm_since.is_some_and(|since| asked.sent > since) {
+            let (api, owner) = (asked.api, link.owner);
+            self.violate(format_args!("no answer to {owner:?}, API {api}, #{correlation}"));
+        }
+        self.coverage.saw(Seen::TimedOut);
+        self.end_link(id, Some(correlation));
+    }
+
+    /// A client closes its connection.
+    pub(super) fn hang_up(&mut self, id: LinkId) {
+        let link = self.network.link_mut(id);
+        if link.client_open {
+            link.give_up();
+            self.end_server_side(id);
+        }
+    }
+
+    fn end_link(&mut self, id: LinkId, expired: Option<i32>) {
+        let link = self.network.link_mut(id);
+        if !link.client_open {
+            return;
+        }
+        let owner = link.owner;
+        let given_up = link.give_up();
+        self.note(format_args!("{owner:?} loses link {}", id.0));
+        self.end_server_side(id);
+        self.forget_link(owner, id);
+        for asked in given_up {
+            let failure = match expired == Some(asked.correlation) {
+                true => Failure::TimedOut,
+                false => Failure::Disconnected,
+            };
+            self.tell(owner, asked, Err(failure));
+        }
+    }
+
+    fn end_server_side(&mut self, id: LinkId) {
+        // What a raw client was promised is judged by the order in which its requests can take
+        // effect, so its connections end at once.
+        let delay = match self.network.link(id).owner {
+            Owner::Member { .. } => self.network.end_delay(),
+            Owner::Client(_) => 0,
+        };
+        match delay {
+            0 => self.ended(id),
+            delay => self.queue.after(delay, Happening::Ended { link: id }),
+        }
+    }
+
+    /// The process is gone: its clients learn of it, after a power loss perhaps only by waiting.
+    pub(crate) fn lose_all(&mut self, how: Crash) {
+        let open: Vec<LinkId> =
+            self.network.links().filter(|link| link.client_open).map(|link| link.id).collect();
+        for id in open {
+            let link = self.network.link_mut(id);
+            let was_there = std::mem::take(&mut link.is_accepting);
+            (link.server, link.unsent) = (None, 0);
+            link.given.clear();
+            link.held.clear();
+            let last = link.last_to_client;
+            let silent = how == Crash::PowerLoss && self.faults.chance(0.1);
+            if was_there && !silent {
+                let at = last.max(self.queue.now() + self.network.delay());
+                self.queue.at(at, Happening::Lost { link: id });
+            }
+        }
+    }
+
+    fn tell(&mut self, owner: Owner, asked: Asked, outcome: Result<&[u8], Failure>) {
+        match owner {
+            Owner::Member { member, life } => self.tell_member(member, life, asked, outcome),
+            Owner::Client(client) => self.tell_client(client, &asked, outcome.ok()),
+        }
+    }
+
+    fn forget_link(&mut self, owner: Owner, id: LinkId) {
+        match owner {
+            Owner::Member { member, .. } => {
+                self.members[member as usize].links.retain(|(_, link)| *link != id);
+            }
+            Owner::Client(client) => {
+                let seat = &mut self.clients[client as usize];
+                seat.link = seat.link.filter(|link| *link != id);
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What happened in runs, counted: a simulator that never comes to a thing proves nothing about it.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+macro_rules! seen {
+    ($($name:ident $text:literal,)+) => {
+        /// One kind of thing that has to happen in some run.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Seen { $($name,)+ }
+
+        impl Seen {
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// What it is called in a summary.
+            pub fn text(self) -> &'static str {
+                match self { $(Self::$name => $text,)+ }
+            }
+        }
+    };
+}
+
+seen! {
+    Kill "kills",
+    PowerLoss "power losses",
+    CleanStop "clean stops",
+    CrashInRecovery "crashes in recovery",
+    CrashInCompaction "crashes in compaction",
+    CrashInFlush "crashes in a flush",
+    CrashInReshard "crashes while logs are written anew",
+    LostWrite "lost writes",
+    TornWrite "torn writes",
+    DamagedWrite "damaged writes",
+    MisdirectedWrite "misdirected writes",
+    FileBack "removed files that came back",
+    FullDisk "full disks",
+    FailedWrite "failed writes (EIO)",
+    NoSpaceWrite "failed writes (ENOSPC)",
+    NoSpaceCompaction "compactions without space",
+    FailedRead "failed reads",
+    SlowOperation "slow operations",
+    Recycled "segments recycled",
+    Compacted "compacted segments",
+    Resharded "changes of the number of shards",
+    BlockSize "changes of the block size",
+    CutConnection "broken connections",
+    HalfOpen "half-open connections",
+    SlowReader "slow readers",
+    SplitFrame "frames in pieces",
+    TimedOut "requests timed out",
+    Garbage "sends of garbage",
+    Committed "commits",
+    OffsetsExpired "offsets expired",
+    GroupDeleted "groups deleted",
+    TopicCreated "topics created",
+    TopicDeleted "topics deleted",
+    Joined "members joined",
+    Rebalanced "assignments",
+    Fenced "members fenced",
+    MemberCrash "members crashed",
+    OffsetsRead "reads of __consumer_offsets",
+    LiveCompared "live states compared",
+    StartCompared "starts compared",
+}
+
+/// How often each thing happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Coverage([u64; Seen::ALL.len()]);
+
+impl Default for Coverage {
+    fn default() -> Self {
+        Self([0; Seen::ALL.len()])
+    }
+}
+
+impl Coverage {
+    pub fn saw(&mut self, what: Seen) {
+        self.0[what as usize] += 1;
+    }
+
+    /// Of other places too.
+    pub fn add(&mut self, what: Seen, count: u64) {
+        self.0[what as usize] += count;
+    }
+
+    pub fn count(&self, what: Seen) -> u64 {
+        self.0[what as usize]
+    }
+
+    /// What never happened.
+    pub fn missing(&self) -> impl Iterator<Item = Seen> {
+        Seen::ALL.iter().copied().filter(|what| self.count(*what) == 0)
+    }
+}
+
+impl AddAssign<&Self> for Coverage {
+    fn add_assign(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, count)| *sum += count);
+    }
+}
+
+impl fmt::Display for Coverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, what) in Seen::ALL.iter().enumerate() {
+            let comma = if number == 0 { "" } else { ", " };
+            write!(f, "{comma}{} {}", self.count(*what), what.text())?;
+        }
+        Ok(())
+    }
+}

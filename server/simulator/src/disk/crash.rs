@@ -1,0 +1,170 @@
+//! What a crash leaves of writes that were under way or in the page cache.
+
+use super::Disk;
+use super::file::{Change, What};
+use crate::coverage::{Coverage, Seen};
+use crate::happening::Crash;
+use crate::random::Random;
+
+/// How often the fate of a write in a crash is one of the worse ones.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CrashFaults {
+    /// Some of its blocks are written and some are not.
+    pub(crate) torn: f64,
+    /// One of its blocks holds something else.
+    pub(crate) damaged: f64,
+    /// It is written, but elsewhere in the file, where nothing durable was.
+    pub(crate) misdirected: f64,
+    /// Writes in mode `Durable` go around the page cache.
+    pub(crate) direct: bool,
+}
+
+enum Fate {
+    Kept,
+    Lost,
+    Torn,
+    Damaged,
+    Misdirected,
+}
+
+impl Disk {
+    /// Ends all that is under way.
+    pub(crate) fn crash(
+        &mut self,
+        how: Crash,
+        faults: &CrashFaults,
+        random: &mut Random,
+        coverage: &mut Coverage,
+    ) {
+        for (path, inode) in std::mem::take(&mut self.removed) {
+            if how == Crash::PowerLoss && random.chance(0.5) {
+                self.names.entry(path).or_insert(inode);
+                coverage.saw(Seen::FileBack);
+            }
+        }
+        let named: Vec<usize> = self.names.values().map(|inode| inode.0).collect();
+        for at in named {
+            let pending = std::mem::take(&mut self.files[at].pending);
+            for change in pending {
+                match how {
+                    Crash::Kill => self.survive_kill(at, change, faults, random, coverage),
+                    Crash::PowerLoss => {
+                        self.survive_power_loss(at, change, faults, random, coverage);
+                    }
+                }
+            }
+            self.files[at].see_again();
+        }
+    }
+
+    /// What a process wrote stays, unless it was under way.
+    fn survive_kill(
+        &mut self,
+        at: usize,
+        change: Change,
+        faults: &CrashFaults,
+        random: &mut Random,
+        coverage: &mut Coverage,
+    ) {
+        if change.done {
+            return self.files[at].pending.push(change);
+        }
+        let faults = &CrashFaults { damaged: 0.0, misdirected: 0.0, ..*faults };
+        for what in self.pieces(change.what, faults, random, coverage) {
+            match faults.direct {
+                true => what.apply(&mut self.files[at].durable),
+                false => self.files[at].pending.push(Change { id: change.id, what, done: true }),
+            }
+        }
+    }
+
+    fn survive_power_loss(
+        &mut self,
+        at: usize,
+        change: Change,
+        faults: &CrashFaults,
+        random: &mut Random,
+        coverage: &mut Coverage,
+    ) {
+        let pieces = self.pieces(change.what, faults, random, coverage);
+        pieces.iter().for_each(|what| what.apply(&mut self.files[at].durable));
+    }
+
+    /// What of a change takes place.
+    fn pieces(
+        &self,
+        what: What,
+        faults: &CrashFaults,
+        random: &mut Random,
+        coverage: &mut Coverage,
+    ) -> Vec<What> {
+        let (offset, mut data) = match what {
+            What::Truncate { .. } if random.chance(0.5) => return vec![what],
+            What::Truncate { .. } => return Vec::new(),
+            What::Write { offset, data } => (offset, data),
+        };
+        let block = self.block_bytes;
+        let fate = fate(faults, random);
+        fate.seen().into_iter().for_each(|seen| coverage.saw(seen));
+        match fate {
+            Fate::Kept => vec![What::Write { offset, data }],
+            Fate::Lost => Vec::new(),
+            Fate::Torn => torn(offset, &data, block, random),
+            Fate::Damaged => {
+                let at = random.below(data.len().div_ceil(block) as u64) as usize * block;
+                let end = (at + block).min(data.len());
+                let garbage = random.bytes(end - at);
+                data[at..end].copy_from_slice(&garbage);
+                vec![What::Write { offset, data }]
+            }
+            Fate::Misdirected => {
+                let away = random.between(1, 64) * block as u64;
+                vec![What::Write { offset: offset + away, data }]
+            }
+        }
+    }
+}
+
+impl Fate {
+    fn seen(&self) -> Option<Seen> {
+        match self {
+            Self::Kept => None,
+            Self::Lost => Some(Seen::LostWrite),
+            Self::Torn => Some(Seen::TornWrite),
+            Self::Damaged => Some(Seen::DamagedWrite),
+            Self::Misdirected => Some(Seen::MisdirectedWrite),
+        }
+    }
+}
+
+fn fate(faults: &CrashFaults, random: &mut Random) -> Fate {
+    let CrashFaults { torn, damaged, misdirected, .. } = *faults;
+    if random.chance(torn) {
+        return Fate::Torn;
+    }
+    if random.chance(damaged) {
+        return Fate::Damaged;
+    }
+    if random.chance(misdirected) {
+        return Fate::Misdirected;
+    }
+    if random.chance(0.5) { Fate::Kept } else { Fate::Lost }
+}
+
+/// A beginning, an end, all but one, or any of the blocks.
+fn torn(offset: u64, data: &[u8], block: usize, random: &mut Random) -> Vec<What> {
+    let count = data.len().div_ceil(block) as u64;
+    let (kind, cut) = (random.below(4), random.below(count + 1));
+    let mut keeps = |number: u64| match kind {
+        0 => number < cut,
+        1 => number >= cut,
+        2 => number != cut,
+        _ => random.chance(0.5),
+    };
+    let kept = data.chunks(block).enumerate().filter(|(number, _)| keeps(*number as u64));
+    let write = |(number, bytes): (usize, &[u8])| What::Write {
+        offset: offset + (number * block) as u64,
+        data: bytes.to_vec(),
+    };
+    kept.map(write).collect()
+}

@@ -1,0 +1,132 @@
+//! The disk: files in memory, what of them is durable, and the operations under way.
+//!
+//! It keeps what `storage/FORMAT.md` assumes of the media, and breaks everything else: a write that
+//! was not answered yet may be lost, kept, torn in blocks, or damaged; one that went to the page
+//! cache may be lost until a sync was answered. Names are durable at once, as whoever performs the
+//! operations syncs the directories.
+
+mod crash;
+mod file;
+mod image;
+mod real;
+
+pub(crate) use crash::CrashFaults;
+pub(crate) use image::Image;
+
+use file::{File, What};
+use muster_storage::OpenMode;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A file as the disk names it; it outlives the file's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Inode(usize);
+
+#[derive(Default)]
+pub(crate) struct Disk {
+    files: Vec<File>,
+    names: BTreeMap<PathBuf, Inode>,
+    /// Removed, but not for certain: they may be there again after a loss of power.
+    removed: Vec<(PathBuf, Inode)>,
+    last_change: u64,
+    /// Bytes of blocks that are written whole.
+    pub(crate) block_bytes: usize,
+    /// Syncs that are answered and do nothing: a planted fault.
+    pub(crate) skips_syncs: bool,
+}
+
+impl Disk {
+    /// Finds or makes a file.
+    pub(crate) fn open(&mut self, path: &Path) -> Inode {
+        if let Some(inode) = self.names.get(path) {
+            return *inode;
+        }
+        // The directory is synced.
+        self.removed.clear();
+        self.files.push(File::default());
+        let inode = Inode(self.files.len() - 1);
+        self.names.insert(path.to_owned(), inode);
+        inode
+    }
+
+    /// Starts a write; the number names it.
+    pub(crate) fn write(&mut self, inode: Inode, offset: u64, data: &[u8]) -> u64 {
+        self.last_change += 1;
+        let what = What::Write { offset, data: data.to_vec() };
+        self.files[inode.0].change(self.last_change, what, false);
+        self.last_change
+    }
+
+    /// A write ends well.
+    pub(crate) fn written(&mut self, inode: Inode, write: u64, mode: OpenMode) {
+        match mode {
+            OpenMode::Durable | OpenMode::Aside => self.files[inode.0].flushed(write),
+            OpenMode::Cached => self.files[inode.0].done(write),
+        }
+    }
+
+    /// What a sync that is asked for now will cover.
+    pub(crate) fn sync_point(&self) -> u64 {
+        self.last_change
+    }
+
+    pub(crate) fn synced(&mut self, inode: Inode, point: u64) {
+        if !self.skips_syncs {
+            self.files[inode.0].synced(point);
+        }
+    }
+
+    pub(crate) fn truncate(&mut self, inode: Inode, len: u64) {
+        self.last_change += 1;
+        self.files[inode.0].change(self.last_change, What::Truncate { len }, true);
+    }
+
+    /// Up to `len` bytes; fewer at the end of the file.
+    pub(crate) fn read(&self, inode: Inode, offset: u64, len: u32) -> Vec<u8> {
+        let rest = self.files[inode.0].seen.get(offset as usize..).unwrap_or_default();
+        rest[..rest.len().min(len as usize)].to_vec()
+    }
+
+    /// What is durable of a file, from an offset on.
+    pub(crate) fn durable(&self, inode: Inode, offset: u64) -> &[u8] {
+        self.files[inode.0].durable.get(offset as usize..).unwrap_or_default()
+    }
+
+    /// How long the file is on the disk.
+    pub(crate) fn durable_len(&self, inode: Inode) -> u64 {
+        self.files[inode.0].durable.len() as u64
+    }
+
+    /// Whether a file of this name is in some directory.
+    pub(crate) fn has_file(&self, name: &str) -> bool {
+        self.names.keys().any(|path| path.ends_with(name))
+    }
+
+    /// What takes the place of another file of that name, as in POSIX.
+    pub(crate) fn rename(&mut self, from: &Path, to: &Path) {
+        if let Some(inode) = self.names.remove(from) {
+            self.removed.clear();
+            self.names.insert(to.to_owned(), inode);
+        }
+    }
+
+    pub(crate) fn remove_file(&mut self, path: &Path) {
+        if let Some(inode) = self.names.remove(path) {
+            self.removed.push((path.to_owned(), inode));
+        }
+    }
+
+    pub(crate) fn remove_dir(&mut self, path: &Path) {
+        self.names.retain(|name, _| !name.starts_with(path));
+    }
+
+    /// A hash of all names and of what is durable under them.
+    pub(crate) fn hash(&self) -> u64 {
+        let mut hash = xxhash_rust::xxh3::Xxh3::new();
+        for (path, inode) in &self.names {
+            hash.update(path.as_os_str().as_encoded_bytes());
+            hash.update(&self.files[inode.0].durable);
+        }
+        hash.digest()
+    }
+}

@@ -1,0 +1,126 @@
+//! Between the simulated disk and a directory of the real one: a server that starts reads its files
+//! with the standard library, and so with the code that production has.
+
+use super::file::File;
+use super::{Disk, Inode};
+use crate::random::Random;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Files by name.
+pub(crate) type Contents = BTreeMap<PathBuf, Vec<u8>>;
+
+impl Disk {
+    /// Writes all files, as a process that starts now sees them, under a directory.
+    ///
+    /// # Errors
+    /// The real file system refuses.
+    pub(crate) fn write_out(&self, directory: &Path) -> io::Result<()> {
+        for (name, inode) in &self.names {
+            let path = directory.join(name);
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::write(path, &self.files[inode.0].seen)?;
+        }
+        Ok(())
+    }
+
+    /// Takes over the files under a directory, all of them durable, in place of its own.
+    ///
+    /// # Errors
+    /// The real file system refuses.
+    pub(crate) fn read_in(&mut self, directory: &Path) -> io::Result<()> {
+        self.names.clear();
+        let contents = Self::contents_under(directory)?;
+        contents.into_iter().for_each(|(path, bytes)| self.put(path, bytes));
+        Ok(())
+    }
+
+    /// All files as a process sees them.
+    pub(crate) fn contents(&self) -> Contents {
+        let seen =
+            |(name, inode): (&PathBuf, &Inode)| (name.clone(), self.files[inode.0].seen.clone());
+        self.names.iter().map(seen).collect()
+    }
+
+    /// All files under a directory.
+    ///
+    /// # Errors
+    /// The real file system refuses.
+    pub(crate) fn contents_under(directory: &Path) -> io::Result<Contents> {
+        let mut contents = Contents::new();
+        let mut directories = vec![PathBuf::new()];
+        while let Some(relative) = directories.pop() {
+            for entry in fs::read_dir(directory.join(&relative))? {
+                let entry = entry?;
+                let path = relative.join(entry.file_name());
+                if entry.file_type()?.is_dir() {
+                    directories.push(path);
+                } else {
+                    contents.insert(path, fs::read(entry.path())?);
+                }
+            }
+        }
+        Ok(contents)
+    }
+
+    /// The logs were being written anew for `shards` shards, and the old ones still held: they are
+    /// all there, of the new ones some, and not all of these are whole.
+    pub(crate) fn keep_and_add_some(
+        &mut self,
+        old: Contents,
+        new: Contents,
+        shards: u32,
+        random: &mut Random,
+    ) {
+        self.names.clear();
+        old.into_iter().for_each(|(path, bytes)| self.put(path, bytes));
+        for (path, mut bytes) in new.into_iter().filter(|(path, _)| is_of(path, shards)) {
+            match random.below(4) {
+                0 => continue,
+                1 => bytes.truncate(random.below(bytes.len() as u64 + 1) as usize),
+                2 => {
+                    let from = random.below(bytes.len() as u64 + 1) as usize;
+                    bytes[from..].fill(0);
+                }
+                _ => {}
+            }
+            self.put(path, bytes);
+        }
+    }
+
+    /// The new logs hold, and of the old ones, of `shards` shards, not all are gone.
+    pub(crate) fn add_some(&mut self, old: Contents, shards: u32, random: &mut Random) {
+        for (path, bytes) in old.into_iter().filter(|(path, _)| is_of(path, shards)) {
+            if random.chance(0.5) {
+                self.put(path, bytes);
+            }
+        }
+    }
+
+    /// Whether there are logs for another number of shards.
+    pub(crate) fn has_leftovers(&self, shards: u32) -> bool {
+        self.names.keys().any(|path| is_other_log(path, shards))
+    }
+
+    /// Forgets what is not under the directory any more.
+    pub(crate) fn forget_missing(&mut self, directory: &Path) {
+        self.names.retain(|path, _| directory.join(path).exists());
+    }
+
+    fn put(&mut self, path: PathBuf, bytes: Vec<u8>) {
+        self.files.push(File::durable_from(bytes));
+        self.names.insert(path, Inode(self.files.len() - 1));
+    }
+}
+
+fn is_of(path: &Path, shards: u32) -> bool {
+    path.starts_with(format!("shards-{shards}"))
+}
+
+fn is_other_log(path: &Path, shards: u32) -> bool {
+    path.to_string_lossy().starts_with("shards-") && !is_of(path, shards)
+}

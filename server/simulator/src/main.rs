@@ -1,0 +1,216 @@
+//! `simulator`: runs seeds on all cores, and prints the first that finds a violation with the
+//! command that replays it.
+
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use simulator::coverage::{Coverage, Seen};
+use simulator::plant::Plant;
+use simulator::{Options, Outcome, run};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// Runs muster in a simulated world, from seeds.
+#[derive(Debug, Parser)]
+#[command(name = "simulator", version)]
+struct Cli {
+    /// How many seeds to run.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    start: u64,
+    /// Replays one seed, and prints all that happens in it.
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "start"])]
+    seed: Option<u64>,
+    /// More steps than that in one run are a violation.
+    #[arg(long, value_name = "N", default_value_t = 20_000_000)]
+    steps: u64,
+    /// On how many threads; all cores if it is not given.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Goes on after a violation, and lists all seeds that find one.
+    #[arg(long)]
+    keep_going: bool,
+    /// Tries a start from each state in which a crash may leave the disk, at each write.
+    #[arg(long)]
+    crash_images: bool,
+    /// Plants a fault, which is to be found: the run fails if it is not.
+    #[arg(long, value_name = "NAME", value_parser = plant)]
+    plant: Option<Plant>,
+    /// Lists the faults that can be planted.
+    #[arg(long)]
+    list_plants: bool,
+}
+
+fn plant(name: &str) -> Result<Plant, String> {
+    let names = || Plant::ALL.map(Plant::name).join(", ");
+    Plant::named(name).ok_or_else(|| format!("the faults are {}", names()))
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if cli.list_plants {
+        Plant::ALL.iter().for_each(|plant| println!("{plant}"));
+        return ExitCode::SUCCESS;
+    }
+    if let Some(Err(reason)) = cli.plant.map(Plant::put_in) {
+        eprintln!("{reason}");
+        return ExitCode::FAILURE;
+    }
+    if let Some(seed) = cli.seed {
+        let options = Options { prints: true, ..options(&cli) };
+        let outcome = run(seed, options);
+        println!("{}", summary(&outcome));
+        println!("it had {}", outcome.coverage);
+        return exit_code(&cli, u64::from(outcome.violation.is_some()));
+    }
+    let totals = run_all(&cli);
+    match totals.runs >= ENOUGH_RUNS && cli.plant.is_none() && never_came(&totals.coverage) {
+        true => ExitCode::FAILURE,
+        false => exit_code(&cli, totals.violations),
+    }
+}
+
+/// In so many runs everything happens that can.
+const ENOUGH_RUNS: u64 = 1_000;
+
+/// Tells of what never happened: of that the runs prove nothing.
+fn never_came(coverage: &Coverage) -> bool {
+    let missing: Vec<&str> = coverage.missing().map(Seen::text).collect();
+    if !missing.is_empty() {
+        println!("there were no {}", missing.join(", no "));
+    }
+    !missing.is_empty()
+}
+
+/// A planted fault is to be found, and nothing else.
+fn exit_code(cli: &Cli, violations: u64) -> ExitCode {
+    match (violations > 0) == cli.plant.is_some() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+fn options(cli: &Cli) -> Options {
+    Options { plant: cli.plant, steps_max: cli.steps, images: cli.crash_images, prints: false }
+}
+
+/// What all threads have in common.
+struct Shared {
+    next: AtomicU64,
+    end: u64,
+    stop: AtomicBool,
+    totals: Mutex<Totals>,
+    bar: ProgressBar,
+}
+
+#[derive(Debug, Default)]
+struct Totals {
+    runs: u64,
+    steps: u64,
+    micros: u64,
+    starts: u64,
+    images: u64,
+    refused: u64,
+    violations: u64,
+    coverage: Coverage,
+}
+
+fn run_all(cli: &Cli) -> Totals {
+    let style = "{bar:40} {pos}/{len} seeds, {per_sec}, {eta} left{msg}";
+    let style =
+        ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let shared = Shared {
+        next: AtomicU64::new(cli.start),
+        end: cli.start.saturating_add(cli.seeds),
+        stop: AtomicBool::new(false),
+        totals: Mutex::default(),
+        bar: ProgressBar::new(cli.seeds).with_style(style),
+    };
+    shared.bar.enable_steady_tick(Duration::from_millis(200));
+    let began = Instant::now();
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cli.threads.unwrap_or_else(cores).max(1) {
+            scope.spawn(|| work(cli, &shared));
+        }
+    });
+    shared.bar.finish_and_clear();
+    let totals = shared.totals.into_inner().unwrap_or_else(PoisonError::into_inner);
+    report(cli, &totals, began.elapsed());
+    totals
+}
+
+fn work(cli: &Cli, shared: &Shared) {
+    while !shared.stop.load(Ordering::Relaxed) {
+        let seed = shared.next.fetch_add(1, Ordering::Relaxed);
+        if seed >= shared.end {
+            break;
+        }
+        let outcome = run(seed, options(cli));
+        shared.bar.inc(1);
+        let mut totals = shared.totals.lock().unwrap_or_else(PoisonError::into_inner);
+        totals.runs += 1;
+        totals.steps += outcome.steps;
+        totals.micros += outcome.micros;
+        totals.starts += u64::from(outcome.starts);
+        totals.images += outcome.images;
+        totals.refused += u64::from(outcome.refused);
+        totals.coverage += &outcome.coverage;
+        if outcome.violation.is_some() {
+            totals.violations += 1;
+            if totals.violations == 1 || cli.keep_going {
+                shared.bar.suspend(|| tell(cli, &outcome, totals.violations == 1));
+            }
+            shared.stop.store(!cli.keep_going, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Tells of a violation: what, when, after what, and how to see it again.
+fn tell(cli: &Cli, outcome: &Outcome, in_full: bool) {
+    const LINES: usize = 40;
+    if in_full {
+        let skipped = outcome.last.len().saturating_sub(LINES);
+        outcome.last.iter().skip(skipped).for_each(|line| println!("{line}"));
+    }
+    println!("{}", summary(outcome));
+    let plant = cli.plant.map(|plant| format!(" --plant {plant}")).unwrap_or_default();
+    let images = if cli.crash_images { " --crash-images" } else { "" };
+    let features = if cfg!(feature = "planted-faults") { " --features planted-faults" } else { "" };
+    let profile = if cfg!(debug_assertions) { "" } else { " --release" };
+    println!(
+        "replay: cargo run{profile} -p simulator{features} -- --seed {}{plant}{images}",
+        outcome.seed
+    );
+}
+
+fn summary(outcome: &Outcome) -> String {
+    let Outcome { seed, violation, hash, steps, micros, starts, refused, .. } = outcome;
+    let came = match violation {
+        Some(violation) => format!("VIOLATION: {violation}"),
+        None if *refused => "refused to start after a misdirected write".to_owned(),
+        None => "no violation".to_owned(),
+    };
+    let seconds = *micros as f64 / 1e6;
+    format!("seed {seed}: {came} ({steps} steps, {seconds:.1} s, {starts} starts, {hash:016x})")
+}
+
+fn report(cli: &Cli, totals: &Totals, took: Duration) {
+    let Totals { runs, steps, micros, starts, images, refused, violations, coverage } = totals;
+    let seconds = took.as_secs_f64().max(1e-9);
+    println!(
+        "{runs} seeds from {} in {seconds:.1} s ({:.1} a second): {steps} steps, {:.1} simulated \
+         hours, {starts} starts, {images} crash images, {refused} refused after misdirected writes, {violations} \
+         violations",
+        cli.start,
+        *runs as f64 / seconds,
+        *micros as f64 / 3.6e9,
+    );
+    println!("it had {coverage}");
+}

@@ -1,0 +1,137 @@
+//! The network: connections between clients and shards, with both of their ends. Bytes of one
+//! direction of one connection arrive in order; everything else may be late, cut, or lost.
+
+mod link;
+
+pub(crate) use link::{Asked, Link, LinkId, Owner};
+
+use crate::coverage::{Coverage, Seen};
+use crate::happening::Happening;
+use crate::profile::NetworkProfile;
+use crate::queue::Queue;
+use crate::random::Random;
+
+pub(crate) struct Network {
+    links: Vec<Link>,
+    pub(crate) profile: NetworkProfile,
+    random: Random,
+    next_correlation: i32,
+    pub(crate) coverage: Coverage,
+}
+
+impl Network {
+    pub(crate) fn new(profile: NetworkProfile, random: Random) -> Self {
+        let coverage = Coverage::default();
+        Self { links: Vec::new(), profile, random, next_correlation: 0, coverage }
+    }
+
+    pub(crate) fn link(&self, id: LinkId) -> &Link {
+        &self.links[id.0 as usize]
+    }
+
+    pub(crate) fn link_mut(&mut self, id: LinkId) -> &mut Link {
+        &mut self.links[id.0 as usize]
+    }
+
+    pub(crate) fn links(&self) -> impl Iterator<Item = &Link> {
+        self.links.iter()
+    }
+
+    /// A client connects to a shard. What it sends waits until it is accepted.
+    pub(crate) fn connect(&mut self, queue: &mut Queue, owner: Owner, shard: u32) -> LinkId {
+        let id = LinkId(self.links.len() as u32);
+        let slow = self.random.chance(self.profile.slow_reader_chance);
+        self.coverage.add(Seen::SlowReader, u64::from(slow));
+        let accepted = queue.now() + self.delay();
+        self.links.push(Link::new(id, owner, shard, accepted, slow));
+        queue.at(accepted, Happening::Connect { link: id });
+        id
+    }
+
+    pub(crate) fn correlation(&mut self) -> i32 {
+        self.next_correlation += 1;
+        self.next_correlation
+    }
+
+    /// A client sends bytes; they arrive in one piece or in several.
+    pub(crate) fn send(&mut self, queue: &mut Queue, id: LinkId, bytes: Vec<u8>) {
+        let mut rest = bytes;
+        while rest.len() > 1 && self.random.chance(self.profile.split_chance) {
+            let at = self.random.between(1, rest.len() as u64 - 1) as usize;
+            let tail = rest.split_off(at);
+            self.send_piece(queue, id, rest);
+            self.coverage.saw(Seen::SplitFrame);
+            rest = tail;
+        }
+        self.send_piece(queue, id, rest);
+    }
+
+    fn send_piece(&mut self, queue: &mut Queue, id: LinkId, bytes: Vec<u8>) {
+        let at = queue.now() + self.delay();
+        let link = self.link_mut(id);
+        link.last_to_server = link.last_to_server.max(at);
+        link.to_server.push_back(bytes);
+        queue.at(link.last_to_server, Happening::ToServer { link: id });
+    }
+
+    /// The server's socket was given output: it takes it at once, or as fast as the client reads.
+    pub(crate) fn give(&mut self, queue: &mut Queue, id: LinkId, len: usize) {
+        let reads_slowly = self.link(id).reads_slowly;
+        let pause = if reads_slowly {
+            self.random.between(0, 2_000_000)
+        } else {
+            self.random.between(1, 50)
+        };
+        let link = self.link_mut(id);
+        link.unsent += len;
+        link.given.push_back(len);
+        link.last_taken = link.last_taken.max(queue.now() + pause);
+        queue.at(link.last_taken, Happening::Taken { link: id });
+    }
+
+    /// The socket took the oldest output; gives how much is left, if the server is still there.
+    pub(crate) fn taken(&mut self, queue: &mut Queue, id: LinkId) -> usize {
+        let delay = self.delay();
+        let link = self.link_mut(id);
+        let len = link.given.pop_front().unwrap_or(0);
+        link.unsent -= len;
+        link.to_client.push_back(len);
+        link.last_to_client = link.last_to_client.max(queue.now() + delay);
+        queue.at(link.last_to_client, Happening::ToClient { link: id });
+        link.unsent
+    }
+
+    /// Whether the connection breaks with this request.
+    pub(crate) fn cuts(&mut self) -> bool {
+        let cuts = self.random.chance(self.profile.cut_chance);
+        self.coverage.add(Seen::CutConnection, u64::from(cuts));
+        cuts
+    }
+
+    /// How late the server learns that a client is gone.
+    pub(crate) fn end_delay(&mut self) -> u64 {
+        match self.random.chance(self.profile.half_open_chance) {
+            true => {
+                self.coverage.saw(Seen::HalfOpen);
+                self.random.between(0, 5_000_000)
+            }
+            false => 0,
+        }
+    }
+
+    pub(crate) fn delay(&mut self) -> u64 {
+        self.random.skewed(self.profile.delay_min, self.profile.delay_max)
+    }
+
+    /// From now on all goes well.
+    pub(crate) fn calm(&mut self) {
+        self.profile = NetworkProfile {
+            delay_min: 20,
+            delay_max: 2_000,
+            split_chance: self.profile.split_chance,
+            cut_chance: 0.0,
+            slow_reader_chance: 0.0,
+            half_open_chance: 0.0,
+        };
+    }
+}

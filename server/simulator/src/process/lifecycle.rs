@@ -1,0 +1,291 @@
+//! Starts, crashes and clean stops of the process.
+
+use super::{OpenFile, Process, Seat};
+use crate::coverage::Seen;
+use crate::disk::{Disk, Image};
+use crate::happening::{Crash, Happening};
+use crate::profile::SECOND;
+use crate::random::SeededIds;
+use crate::world::{World, scratch};
+use muster::cluster::{ClusterImage, Endpoint};
+use muster::data_dir::DataDir;
+use muster::placement::Placement;
+use muster::reshard::reshard;
+use muster::shard::{Common, LoadError, Loaded, Message, Shard, load};
+use muster_codec::Uuid;
+use muster_storage::shard_log::ASIDE_FILE_NAME;
+use muster_storage::{FileOp, OpenMode};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The port of shard 0; the others follow.
+pub(crate) const FIRST_PORT: u16 = 9092;
+
+/// How long a clean stop may take.
+const STOP_MAX: u64 = 60 * SECOND;
+
+/// The shards of a start, and the operations that each begins with.
+type Started = Vec<(Shard, Vec<FileOp>)>;
+
+impl World {
+    /// Starts the process from what is on the disk.
+    pub(crate) fn start(&mut self) {
+        if self.process.is_up() {
+            return;
+        }
+        let shards = self.process_shards;
+        let wanted = self.next_shards();
+        let wrote_astray = std::mem::take(&mut self.process.wrote_astray);
+        self.process.life += 1;
+        let (life, pending) = (self.process.life, self.disk.hash());
+        self.note(format_args!("starts with {wanted} shards, life {life}, disk {pending:016x}"));
+        match self.start_from_disk(shards, wanted) {
+            Ok(Some(started)) => self.begin_life(started),
+            Ok(None) => {
+                self.note(format_args!("crashes while it writes the logs anew"));
+                self.coverage.saw(Seen::CrashInReshard);
+                let pause = self.faults.skewed(1_000, SECOND);
+                self.queue.after(pause, Happening::Start);
+            }
+            Err(reason) if wrote_astray => {
+                self.note(format_args!("refused, for a write went astray: {reason}"));
+                self.refused = true;
+            }
+            Err(reason) => self.violate(format_args!("the server does not start: {reason}")),
+        }
+    }
+
+    /// None if it was made to crash while it wrote the logs anew.
+    fn start_from_disk(&mut self, shards: u32, wanted: u32) -> Result<Option<Started>, String> {
+        let directory = tempfile::tempdir_in(scratch()).map_err(|error| error.to_string())?;
+        let started = self.start_in(directory.path(), shards, wanted).map_err(|reason| {
+            // Its name is another one each time.
+            reason.replace(&*directory.path().to_string_lossy(), "")
+        })?;
+        if started.is_some() {
+            self.process.directory = Some(directory);
+        }
+        Ok(started)
+    }
+
+    fn start_in(
+        &mut self,
+        path: &Path,
+        shards: u32,
+        wanted: u32,
+    ) -> Result<Option<Started>, String> {
+        self.disk.write_out(path).map_err(|error| error.to_string())?;
+        if self.disk.has_leftovers(shards) {
+            self.reshard_in(path, shards, shards)?;
+            self.disk.forget_missing(path);
+        }
+        let mut started = self.load_all(path, shards)?;
+        self.judge_recovered(&started);
+        if wanted != shards {
+            drop(started);
+            let before = self.disk.contents();
+            self.reshard_in(path, shards, wanted)?;
+            let crashes = self.faults.chance(0.3);
+            if crashes && self.faults.chance(0.5) {
+                let new = Disk::contents_under(path).map_err(|error| error.to_string())?;
+                self.disk.keep_and_add_some(before, new, wanted, &mut self.disk_random);
+                return Ok(None);
+            }
+            self.disk.read_in(path).map_err(|error| error.to_string())?;
+            started = self.load_all(path, wanted)?;
+            self.judge_resharded(&started);
+            self.coverage.saw(Seen::Resharded);
+            self.process_shards = wanted;
+            if crashes {
+                self.disk.add_some(before, shards, &mut self.disk_random);
+                return Ok(None);
+            }
+        }
+        Ok(Some(started))
+    }
+
+    fn load_all(&mut self, data: &Path, shards: u32) -> Result<Started, String> {
+        let common = self.common(shards);
+        let loaded: Result<Vec<Loaded>, LoadError> =
+            (0..shards).map(|number| load(data, &common, number)).collect();
+        let loaded = loaded.map_err(|error| error.to_string())?;
+        let image = loaded.first().and_then(Loaded::image).cloned();
+        let image: Arc<ClusterImage> = image.ok_or("shard 0 has no image")?;
+        let (block_bytes, now) = (self.block_bytes, self.now_ms());
+        let into_shard = |loaded: Loaded| {
+            let ids = Box::new(SeededIds(self.ids.fork()));
+            let started = loaded.into_shard(data, block_bytes, image.clone(), ids, now);
+            started.map_err(|error| error.to_string())
+        };
+        loaded.into_iter().map(into_shard).collect()
+    }
+
+    /// Starts from each state in which the disk may be left while a write is under way.
+    pub(super) fn judge_images(&mut self, file: &OpenFile, write: u64) {
+        if !self.takes_images || file.mode != OpenMode::Durable {
+            return;
+        }
+        let ids = self.ids.clone();
+        for image in self.disk.images(file.inode, write) {
+            self.images += 1;
+            if let Err(what) = self.start_from_image(&image) {
+                self.violate(format_args!("{image:?} of {}: {what}", file.path.display()));
+                break;
+            }
+        }
+        self.ids = ids;
+    }
+
+    fn start_from_image(&mut self, image: &Image) -> Result<(), String> {
+        let directory = tempfile::tempdir_in(scratch()).map_err(|error| error.to_string())?;
+        let written = self.disk.write_image(image, directory.path());
+        written.map_err(|error| error.to_string())?;
+        let started = self.load_all(directory.path(), self.process_shards)?;
+        self.judge_image(&started)
+    }
+
+    fn reshard_in(&mut self, path: &Path, shards: u32, wanted: u32) -> Result<(), String> {
+        let offsets_partitions = self.profile.offsets_partitions;
+        let cluster_id = Uuid([7; 16]);
+        let opened = DataDir::open(path, shards, offsets_partitions, cluster_id);
+        let mut directory = opened.map_err(|error| error.to_string())?;
+        let placement = Placement { shards: wanted, offsets_partitions };
+        let mut ids = SeededIds(self.ids.fork());
+        reshard(&mut directory, placement, self.profile.sizes, &mut ids)
+            .map_err(|error| error.to_string())
+    }
+
+    fn begin_life(&mut self, started: Started) {
+        let boot = self.faults.skewed(1_000, 2 * SECOND);
+        self.process.listens_at = self.queue.now() + boot;
+        self.process.stopping = false;
+        let mut first = Vec::new();
+        for (shard, ops) in started {
+            self.process.seats.push(Seat::new(shard));
+            first.push(ops);
+        }
+        for (number, ops) in first.into_iter().enumerate() {
+            ops.into_iter().for_each(|op| self.perform(number as u32, op));
+            self.wake_shard(number as u32);
+        }
+        if self.is_chaos() && self.faults.chance(self.profile.faults.crash_in_start_chance) {
+            let (life, how) = (self.process.life, self.crash_kind());
+            let soon = self.faults.skewed(0, boot + 200_000);
+            self.queue.after(soon, Happening::Crash { life, how });
+        }
+    }
+
+    pub(crate) fn common(&self, shards: u32) -> Common {
+        let endpoint =
+            |number: u32| Endpoint { host: "muster".to_owned(), port: FIRST_PORT + number as u16 };
+        Common {
+            config: self.config.clone(),
+            placement: self.placement(shards),
+            endpoints: (0..shards).map(endpoint).collect(),
+            cluster_id: "simulated".into(),
+            log_sizes: self.profile.sizes,
+        }
+    }
+
+    pub(crate) fn placement(&self, shards: u32) -> Placement {
+        Placement { shards, offsets_partitions: self.profile.offsets_partitions }
+    }
+
+    fn next_shards(&mut self) -> u32 {
+        let shards = self.process_shards;
+        match self.is_chaos() && self.faults.chance(self.profile.faults.reshard_chance) {
+            true => self.faults.between(1, 3) as u32,
+            false => shards,
+        }
+    }
+
+    pub(crate) fn crash_at(&mut self, life: u32, how: Crash) {
+        if self.process.lives(life) {
+            self.crash(how);
+        }
+    }
+
+    /// Ends the process against its will; it is started again a little later.
+    pub(crate) fn crash(&mut self, how: Crash) {
+        if !self.process.is_up() {
+            return;
+        }
+        self.note(format_args!("crashes: {how:?}"));
+        self.count_crash(how);
+        self.judge_crash();
+        self.end_process(how);
+        let pause = self.faults.skewed(1_000, 3 * SECOND);
+        self.queue.after(pause, Happening::Start);
+    }
+
+    fn count_crash(&mut self, how: Crash) {
+        let kind = if how == Crash::Kill { Seen::Kill } else { Seen::PowerLoss };
+        self.coverage.saw(kind);
+        let progress = |seat: &Seat| seat.shard.inspect().progress();
+        let seats = &self.process.seats;
+        if seats.iter().map(progress).any(|it| it.flushed() == 0 && it.accepted() > 0) {
+            self.coverage.saw(Seen::CrashInRecovery);
+        } else if seats.iter().map(progress).any(|it| it.flushed() < it.submitted()) {
+            self.coverage.saw(Seen::CrashInFlush);
+        }
+        if self.disk.has_file(ASIDE_FILE_NAME) {
+            self.coverage.saw(Seen::CrashInCompaction);
+        }
+    }
+
+    fn end_process(&mut self, how: Crash) {
+        let faults = self.profile.disk.crash;
+        let misdirected = self.coverage.count(Seen::MisdirectedWrite);
+        self.disk.crash(how, &faults, &mut self.disk_random, &mut self.coverage);
+        self.process.wrote_astray |= self.coverage.count(Seen::MisdirectedWrite) > misdirected;
+        let Process { seats, operations, directory, .. } = &mut self.process;
+        seats.clear();
+        operations.clear();
+        *directory = None;
+        let block_chance = self.profile.faults.block_size_chance;
+        if self.is_chaos() && self.faults.chance(block_chance) {
+            self.block_bytes = self.faults.pick(&[512, 4096]);
+            self.coverage.saw(Seen::BlockSize);
+        }
+        self.lose_all(how);
+    }
+
+    /// Asks all shards to end in order.
+    pub(crate) fn stop_cleanly(&mut self) {
+        if !self.process.is_up() || std::mem::replace(&mut self.process.stopping, true) {
+            return;
+        }
+        self.note(format_args!("is asked to stop"));
+        let life = self.process.life;
+        self.queue.after(STOP_MAX, Happening::StopOverdue { life });
+        for number in 0..self.process.shards() {
+            self.post(number, Message::Stop);
+        }
+    }
+
+    pub(crate) fn stop_overdue(&mut self, life: u32) {
+        if self.process.lives(life) {
+            self.violate(format_args!("a clean stop takes more than {} s", STOP_MAX / SECOND));
+        }
+    }
+
+    /// A shard has stopped in order. With the last of them the process ends.
+    pub(super) fn stopped(&mut self, number: u32) {
+        self.note(format_args!("shard {number} stopped"));
+        self.process.seats[number as usize].stopped = true;
+        if self.process.seats.iter().all(|seat| seat.stopped) {
+            self.process_ends = true;
+        }
+    }
+
+    /// The last shard has stopped, and its turn is over.
+    pub(crate) fn end_cleanly(&mut self) {
+        if std::mem::take(&mut self.process_ends) && self.process.is_up() {
+            self.coverage.saw(Seen::CleanStop);
+            self.judge_clean_stop();
+            self.end_process(Crash::Kill);
+            let pause = self.faults.skewed(1_000, 3 * SECOND);
+            self.queue.after(pause, Happening::Start);
+        }
+    }
+}

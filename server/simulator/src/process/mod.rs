@@ -1,0 +1,132 @@
+//! The server's process: its shards with their mailboxes, and a reactor that performs their commands
+//! on the simulated disk and network. It is what `muster`'s `reactor.rs`, `files.rs` and `serve.rs`
+//! are to the ring; the shards, their logs and their start-up are production's own.
+
+mod files;
+mod lifecycle;
+mod turn;
+
+pub(crate) use files::OpenFile;
+pub(crate) use lifecycle::FIRST_PORT;
+
+use crate::net::LinkId;
+use crate::trace::Trace;
+use files::Operation;
+use muster::net::ConnectionId;
+use muster::shard::{Command, Message, Shard};
+use muster_storage::{FileDone, FileId};
+use std::collections::{BTreeMap, VecDeque};
+use tempfile::TempDir;
+
+/// The simulated wall clock when a run begins, in milliseconds since the epoch.
+pub(crate) const BEGINNING_MS: i64 = 1_750_000_000_000;
+
+#[derive(Default)]
+pub(crate) struct Process {
+    /// Counts the starts.
+    pub(crate) life: u32,
+    /// The shards; none while the process is down.
+    pub(crate) seats: Vec<Seat>,
+    /// From when on connections are accepted.
+    pub(crate) listens_at: u64,
+    /// What the shards read at their start; it may be mapped while they live.
+    directory: Option<TempDir>,
+    operations: BTreeMap<u64, Operation>,
+    next_operation: u64,
+    commands: Vec<Command>,
+    /// A clean stop was asked for.
+    pub(crate) stopping: bool,
+    /// Writes fail that need room.
+    pub(crate) disk_is_full: bool,
+    /// A crash sent a write astray since the last start, which may be refused for that.
+    wrote_astray: bool,
+}
+
+/// A shard and what is around it.
+pub(crate) struct Seat {
+    pub(crate) shard: Shard,
+    inbox: VecDeque<Inbound>,
+    mail: VecDeque<Message>,
+    files: BTreeMap<FileId, OpenFile>,
+    slots: Vec<Option<(ConnectionId, LinkId)>>,
+    serial: u32,
+    /// When its next turn is.
+    turn_at: Option<u64>,
+    /// Turns one after the other that had nothing to do, though they were due.
+    idle_turns: u32,
+    stopped: bool,
+}
+
+/// What waits for a shard's next turn.
+enum Inbound {
+    Opened(LinkId),
+    Received(LinkId, Vec<u8>),
+    Sent(LinkId, usize),
+    Ended(LinkId),
+    File(FileDone),
+    Woken,
+}
+
+impl Process {
+    pub(crate) fn is_up(&self) -> bool {
+        !self.seats.is_empty()
+    }
+
+    pub(crate) fn shards(&self) -> u32 {
+        self.seats.len() as u32
+    }
+
+    fn seat(&mut self, number: u32) -> Option<&mut Seat> {
+        self.seats.get_mut(number as usize)
+    }
+
+    /// Whether what belongs to this life of the process still matters.
+    fn lives(&self, life: u32) -> bool {
+        self.is_up() && self.life == life
+    }
+}
+
+impl Seat {
+    fn new(shard: Shard) -> Self {
+        Self {
+            shard,
+            inbox: VecDeque::new(),
+            mail: VecDeque::new(),
+            files: BTreeMap::new(),
+            slots: Vec::new(),
+            serial: 0,
+            turn_at: None,
+            idle_turns: 0,
+            stopped: false,
+        }
+    }
+
+    fn link(&self, connection: ConnectionId) -> Option<LinkId> {
+        let (known, link) = (*self.slots.get(connection.slot())?)?;
+        (known == connection).then_some(link)
+    }
+
+    /// The name of a new connection: its slot is the first that is free, as the ring's is.
+    fn accept(&mut self, link: LinkId) -> ConnectionId {
+        let free = self.slots.iter().position(Option::is_none);
+        let slot = free.unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        self.serial = self.serial.wrapping_add(1);
+        let connection = ConnectionId::new(slot as u32, self.serial);
+        self.slots[slot] = Some((connection, link));
+        connection
+    }
+
+    fn forget(&mut self, connection: ConnectionId) {
+        if self.link(connection).is_some() {
+            self.slots[connection.slot()] = None;
+        }
+    }
+}
+
+/// The name of a file for a line of the trace.
+fn note_file(trace: &mut Trace, now: u64, shard: u32, what: &str, file: &OpenFile) {
+    trace.note(now, format_args!("shard {shard} {what} {}", file.path.display()));
+}

@@ -1,0 +1,281 @@
+//! One turn of a shard, in the order in which the reactor does it: events -> `step` -> commands, at
+//! last `end_turn` -> commands -> output.
+
+use super::{BEGINNING_MS, Inbound};
+use crate::happening::Happening;
+use crate::net::LinkId;
+use crate::world::World;
+use muster::net::ConnectionId;
+use muster::shard::{Command, Event, Message};
+
+/// More turns than that without anything to do, though the shard said that something was due, are a
+/// shard that spins.
+const IDLE_TURNS_MAX: u32 = 2_000;
+
+impl World {
+    pub(crate) fn now_ms(&self) -> i64 {
+        BEGINNING_MS + (self.queue.now() / 1_000) as i64
+    }
+
+    pub(crate) fn turn(&mut self, life: u32, number: u32) {
+        let (now, now_ms) = (self.queue.now(), self.now_ms());
+        if !self.process.lives(life) {
+            return;
+        }
+        let Some(seat) = self.process.seat(number) else { return };
+        if seat.turn_at != Some(now) || seat.stopped {
+            return;
+        }
+        seat.turn_at = None;
+        let inbox = std::mem::take(&mut seat.inbox);
+        let was_idle = inbox.is_empty();
+        for inbound in inbox {
+            self.deliver(number, inbound, now_ms);
+        }
+        let mut commands = std::mem::take(&mut self.process.commands);
+        let Some(seat) = self.process.seat(number) else { return };
+        let deadline = seat.shard.end_turn(now_ms, &mut commands);
+        let idle = was_idle && commands.is_empty() && deadline.is_some_and(|at| at <= now_ms);
+        seat.idle_turns = if idle { seat.idle_turns + 1 } else { 0 };
+        if seat.idle_turns > IDLE_TURNS_MAX {
+            self.violate(format_args!("shard {number} spins: what is due is never done"));
+        }
+        self.execute(number, &mut commands);
+        self.process.commands = commands;
+        self.send_output(number);
+        self.judge_shard(number);
+        self.plan_turn(number, deadline);
+    }
+
+    /// Has a shard take its turn soon: something waits for it.
+    pub(crate) fn wake_shard(&mut self, number: u32) {
+        let delay = 1 + self.faults.skewed(0, self.profile.turn_delay_max);
+        self.turn_by(number, self.queue.now() + delay);
+    }
+
+    fn plan_turn(&mut self, number: u32, deadline: Option<i64>) {
+        let now = self.queue.now();
+        let Some(seat) = self.process.seat(number) else { return };
+        if !seat.inbox.is_empty() {
+            return self.wake_shard(number);
+        }
+        if let Some(deadline) = deadline {
+            let at = u64::try_from(deadline - BEGINNING_MS).unwrap_or(0).saturating_mul(1_000);
+            self.turn_by(number, at.max(now + 20));
+        }
+    }
+
+    fn turn_by(&mut self, number: u32, at: u64) {
+        let (life, at) = (self.process.life, at.max(self.process.listens_at));
+        let Some(seat) = self.process.seat(number) else { return };
+        if !seat.stopped && seat.turn_at.is_none_or(|planned| at < planned) {
+            seat.turn_at = Some(at);
+            self.queue.at(at, Happening::Turn { life, shard: number });
+        }
+    }
+
+    fn deliver(&mut self, number: u32, inbound: Inbound, now_ms: i64) {
+        match inbound {
+            Inbound::Opened(link) => self.opened(number, link, now_ms),
+            Inbound::Received(link, data) => {
+                if let Some(connection) = self.network.link(link).server {
+                    self.step(number, now_ms, Event::Received { connection, data: &data });
+                }
+            }
+            Inbound::Sent(link, unsent) => {
+                if let Some(connection) = self.network.link(link).server {
+                    self.step(number, now_ms, Event::Sent { connection, unsent });
+                }
+            }
+            Inbound::Ended(link) => {
+                if let Some(connection) = self.network.link_mut(link).server.take() {
+                    self.process.seats[number as usize].forget(connection);
+                    self.step(number, now_ms, Event::Ended { connection });
+                }
+            }
+            Inbound::File(done) => self.step(number, now_ms, Event::File(done)),
+            Inbound::Woken => loop {
+                let seat = &mut self.process.seats[number as usize];
+                let Some(message) = seat.mail.pop_front() else { break };
+                self.step(number, now_ms, Event::Mail(message));
+            },
+        }
+    }
+
+    fn opened(&mut self, number: u32, link: LinkId, now_ms: i64) {
+        let connection = self.process.seats[number as usize].accept(link);
+        self.network.link_mut(link).server = Some(connection);
+        let host = format!("/10.0.{}.{}", link.0 / 250 % 250, link.0 % 250).into();
+        self.step(number, now_ms, Event::Opened { connection, host });
+    }
+
+    fn step(&mut self, number: u32, now_ms: i64, event: Event<'_>) {
+        let mut commands = std::mem::take(&mut self.process.commands);
+        self.process.seats[number as usize].shard.step(now_ms, event, &mut commands);
+        self.execute(number, &mut commands);
+        self.process.commands = commands;
+    }
+
+    fn execute(&mut self, number: u32, commands: &mut Vec<Command>) {
+        for command in commands.drain(..) {
+            match command {
+                Command::Close { connection, reason, last } => {
+                    self.close(number, connection, reason, &last);
+                }
+                Command::PauseReceive { connection } => self.pause(number, connection, true),
+                Command::ResumeReceive { connection } => self.pause(number, connection, false),
+                Command::File(op) => self.perform(number, op),
+                Command::Mail { to, message } => self.post(to, message),
+                Command::Stopped => self.stopped(number),
+            }
+        }
+    }
+
+    pub(crate) fn post(&mut self, to: u32, message: Message) {
+        let Some(seat) = self.process.seat(to) else { return };
+        seat.mail.push_back(message);
+        seat.inbox.push_back(Inbound::Woken);
+        self.wake_shard(to);
+    }
+
+    fn pause(&mut self, number: u32, connection: ConnectionId, paused: bool) {
+        let Some(link) = self.process.seats[number as usize].link(connection) else { return };
+        let held = {
+            let link = self.network.link_mut(link);
+            link.paused = paused;
+            if paused { Default::default() } else { std::mem::take(&mut link.held) }
+        };
+        for data in held {
+            self.process.seats[number as usize].inbox.push_back(Inbound::Received(link, data));
+        }
+    }
+
+    fn close(
+        &mut self,
+        number: u32,
+        connection: ConnectionId,
+        reason: Option<String>,
+        last: &[u8],
+    ) {
+        let seat = &mut self.process.seats[number as usize];
+        let Some(id) = seat.link(connection) else { return };
+        seat.forget(connection);
+        let reason = reason.unwrap_or_default();
+        self.note(format_args!("shard {number} closes link {}: {reason}", id.0));
+        self.leave(id, last);
+        let link = self.network.link_mut(id);
+        (link.server, link.finished) = (None, true);
+        // The end follows the last byte.
+        let nothing_left = link.given.is_empty() && link.to_client.is_empty();
+        if nothing_left {
+            let delay = self.network.delay();
+            self.queue.after(delay, Happening::Lost { link: id });
+        }
+    }
+
+    fn send_output(&mut self, number: u32) {
+        let mut sendable = Vec::new();
+        let Some(seat) = self.process.seat(number) else { return };
+        seat.shard.take_sendable(&mut sendable);
+        for connection in sendable {
+            let seat = &mut self.process.seats[number as usize];
+            let Some(link) = seat.link(connection) else { continue };
+            let Some(output) = seat.shard.output(connection) else { continue };
+            let bytes = std::mem::take(output);
+            self.leave(link, &bytes);
+        }
+    }
+
+    /// Answers leave the shard: what they tell has to be durable now.
+    fn leave(&mut self, id: LinkId, bytes: &[u8]) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let announced = rest.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes));
+            let length = announced.map_or(usize::MAX, |length| length as usize + 4);
+            if length > rest.len() {
+                return self.violate(format_args!("link {}: half an answer left", id.0));
+            }
+            self.answer_leaves(id, &rest[4..length], length);
+            rest = &rest[length..];
+        }
+        if !bytes.is_empty() {
+            self.network.give(&mut self.queue, id, bytes.len());
+        }
+    }
+
+    fn answer_leaves(&mut self, id: LinkId, frame: &[u8], length: usize) {
+        let link = self.network.link_mut(id);
+        link.sent += length as u64;
+        let Some(asked) = link.asked.pop_front() else {
+            // The client gave the connection up; the server does not know it yet.
+            if link.client_open && link.is_tracked {
+                self.violate(format_args!("link {}: an answer to no request", id.0));
+            }
+            return;
+        };
+        let end = link.sent;
+        self.judge_answer(&asked, frame);
+        self.network.link_mut(id).answers.push_back((end, asked, frame.to_vec()));
+    }
+
+    /// Something arrives at a shard's end of a connection.
+    pub(crate) fn arrive(&mut self, id: LinkId) {
+        let link = self.network.link_mut(id);
+        let Some(bytes) = link.to_server.pop_front() else { return };
+        let gone = link.server.is_none() && !link.is_accepting;
+        if gone || link.life != self.process.life || !self.process.is_up() {
+            return;
+        }
+        if link.paused {
+            return link.held.push_back(bytes);
+        }
+        let shard = link.shard;
+        self.enqueue(shard, Inbound::Received(id, bytes));
+    }
+
+    /// A client that connects is accepted, or there is nobody.
+    pub(crate) fn accept(&mut self, id: LinkId) {
+        let now = self.queue.now();
+        let (shard, life) = (self.network.link(id).shard, self.process.life);
+        let listens = now >= self.process.listens_at && !self.process.stopping;
+        let is_there = self.process.seats.get(shard as usize).is_some_and(|seat| !seat.stopped);
+        if !listens || !is_there {
+            return self.lose(id);
+        }
+        let link = self.network.link_mut(id);
+        if link.client_open {
+            (link.life, link.is_accepting) = (life, true);
+            self.enqueue(shard, Inbound::Opened(id));
+        }
+    }
+
+    /// The socket took output of a shard's.
+    pub(crate) fn taken(&mut self, id: LinkId) {
+        let unsent = self.network.taken(&mut self.queue, id);
+        let link = self.network.link(id);
+        if link.server.is_some() && link.life == self.process.life {
+            let shard = link.shard;
+            self.enqueue(shard, Inbound::Sent(id, unsent));
+        }
+    }
+
+    /// The shard learns that a client is gone.
+    pub(crate) fn ended(&mut self, id: LinkId) {
+        let link = self.network.link(id);
+        if link.life == self.process.life && self.process.is_up() {
+            let shard = link.shard;
+            self.enqueue(shard, Inbound::Ended(id));
+        }
+    }
+
+    fn enqueue(&mut self, shard: u32, inbound: Inbound) {
+        if let Some(seat) = self.process.seat(shard) {
+            seat.inbox.push_back(inbound);
+            self.wake_shard(shard);
+        }
+    }
+
+    pub(super) fn file_told(&mut self, shard: u32, done: muster_storage::FileDone) {
+        self.enqueue(shard, Inbound::File(done));
+    }
+}

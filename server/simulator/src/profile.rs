@@ -1,0 +1,257 @@
+//! What a run is like: drawn from the seed, so that runs differ not only in what happens but in what
+//! may happen ("swarm testing"). Times are microseconds.
+
+use crate::disk::CrashFaults;
+use crate::random::{Random, Salt};
+use muster::shard::LogSizes;
+
+pub(crate) const MS: u64 = 1_000;
+pub(crate) const SECOND: u64 = 1_000 * MS;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Profile {
+    pub(crate) shards: u32,
+    /// Configs of the server, as `key=value`.
+    pub(crate) configs: Vec<String>,
+    pub(crate) offsets_partitions: u32,
+    pub(crate) sizes: LogSizes,
+    pub(crate) block_bytes: u32,
+    /// How long things go wrong, and for how many steps at the most.
+    pub(crate) chaos: u64,
+    pub(crate) chaos_steps: u64,
+    pub(crate) disk: DiskProfile,
+    pub(crate) network: NetworkProfile,
+    pub(crate) faults: FaultProfile,
+    pub(crate) clients: ClientProfile,
+    /// How long a shard may take from something to do until it does it.
+    pub(crate) turn_delay_max: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct DiskProfile {
+    pub(crate) delay_min: u64,
+    pub(crate) delay_max: u64,
+    /// How often an operation takes [`DiskProfile::slow`].
+    pub(crate) slow_chance: f64,
+    pub(crate) slow: u64,
+    pub(crate) write_error_chance: f64,
+    pub(crate) read_error_chance: f64,
+    pub(crate) crash: CrashFaults,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct NetworkProfile {
+    pub(crate) delay_min: u64,
+    pub(crate) delay_max: u64,
+    /// How often what is sent is cut into pieces that arrive one by one.
+    pub(crate) split_chance: f64,
+    /// How often a connection breaks with a request.
+    pub(crate) cut_chance: f64,
+    /// How often a client reads slowly.
+    pub(crate) slow_reader_chance: f64,
+    /// How often the server learns late that a client is gone.
+    pub(crate) half_open_chance: f64,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct FaultProfile {
+    /// Time between two faults, on average.
+    pub(crate) every: u64,
+    /// How likely each kind is, relative to the others.
+    pub(crate) kill: u64,
+    pub(crate) power_loss: u64,
+    pub(crate) clean_stop: u64,
+    pub(crate) disk_full: u64,
+    /// How often a start is followed by a crash very soon.
+    pub(crate) crash_in_start_chance: f64,
+    /// How often another number of shards starts.
+    pub(crate) reshard_chance: f64,
+    /// How often the block size of the device is another one after a start.
+    pub(crate) block_size_chance: f64,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct ClientProfile {
+    pub(crate) groups: u32,
+    pub(crate) members: u32,
+    pub(crate) committers: u32,
+    pub(crate) admins: u32,
+    /// Who reads `__consumer_offsets`.
+    pub(crate) readers: u32,
+    pub(crate) hostile: u32,
+    /// Time between two members that come or go, on average.
+    pub(crate) churn_every: u64,
+    pub(crate) session_timeout: u64,
+    pub(crate) heartbeat_interval: u64,
+    pub(crate) rebalance_timeout: u64,
+    pub(crate) request_timeout: u64,
+    /// Pause of a raw client between two requests, at most.
+    pub(crate) pause_max: u64,
+}
+
+impl Profile {
+    pub(crate) fn new(seed: u64) -> Self {
+        let random = &mut Random::new(seed, Salt::Profile);
+        let length = length(random);
+        let clients = clients(random, length);
+        let offsets_partitions = random.pick(&[1, 3, 8, 50]);
+        let many = clients.members > 60;
+        Self {
+            shards: random.pick(&[1, 1, 2, 3]),
+            configs: configs(random, &clients, offsets_partitions),
+            offsets_partitions,
+            sizes: if many { LARGE } else { random.pick(&[SMALL, MEDIUM]) },
+            block_bytes: random.pick(&[512, 4096]),
+            chaos: random.between(length.chaos / 4, length.chaos),
+            chaos_steps: random.between(length.steps / 4, length.steps),
+            disk: disk(random),
+            network: network(random),
+            faults: faults(random, length),
+            clients,
+            turn_delay_max: random.pick(&[20, 200, 5 * MS]),
+        }
+    }
+
+    /// The sum of all that members may wait for, one after the other, some times over: by then all
+    /// groups have settled, if nothing else goes wrong.
+    pub(crate) fn patience(&self) -> u64 {
+        let ClientProfile { session_timeout, rebalance_timeout, request_timeout, .. } =
+            self.clients;
+        8 * (session_timeout + rebalance_timeout + request_timeout) + 60 * SECOND
+    }
+}
+
+/// Segments in which little more than the longest block has room.
+const SMALL: LogSizes = LogSizes {
+    segment_bytes: Some(128 << 10),
+    operation_bytes_max: 64 << 10,
+    open_bytes_max: 32 << 10,
+};
+const MEDIUM: LogSizes = LogSizes {
+    segment_bytes: Some(512 << 10),
+    operation_bytes_max: 256 << 10,
+    open_bytes_max: 64 << 10,
+};
+const LARGE: LogSizes = LogSizes {
+    segment_bytes: Some(4 << 20),
+    operation_bytes_max: 2 << 20,
+    open_bytes_max: 1 << 20,
+};
+
+/// Most runs are short: what goes wrong mostly does so soon, and more seeds see more.
+#[derive(Debug, Clone, Copy)]
+struct Length {
+    chaos: u64,
+    steps: u64,
+    /// All timeouts of clients are so many times as long as they may be.
+    timeouts: u64,
+    members: [u32; 4],
+}
+
+const SHORT: Length =
+    Length { chaos: 20 * SECOND, steps: 5_000, timeouts: 1, members: [0, 2, 4, 8] };
+const LONG: Length =
+    Length { chaos: 60 * SECOND, steps: 100_000, timeouts: 6, members: [0, 4, 12, 30] };
+const CROWD: Length =
+    Length { chaos: 60 * SECOND, steps: 300_000, timeouts: 6, members: [100, 300, 1_000, 2_000] };
+
+fn length(random: &mut Random) -> Length {
+    match random.below(1_000) {
+        0 => CROWD,
+        1..=20 => LONG,
+        _ => SHORT,
+    }
+}
+
+fn clients(random: &mut Random, length: Length) -> ClientProfile {
+    let session_timeout = length.timeouts * random.pick(&[SECOND, 2 * SECOND, 5 * SECOND]);
+    let heartbeat_interval = session_timeout / random.between(3, 6);
+    ClientProfile {
+        groups: random.between(1, 5) as u32,
+        members: random.pick(&length.members),
+        committers: random.between(1, 4) as u32,
+        admins: random.between(0, 2) as u32,
+        readers: random.between(0, 2) as u32,
+        hostile: random.pick(&[0, 0, 2]),
+        churn_every: random.pick(&[100 * MS, SECOND, 10 * SECOND]),
+        session_timeout,
+        heartbeat_interval,
+        // Members of classic groups learn of a rebalance by their next heartbeat.
+        rebalance_timeout: 2 * heartbeat_interval
+            + length.timeouts * random.pick(&[SECOND, 3 * SECOND]),
+        request_timeout: length.timeouts * random.pick(&[SECOND, 3 * SECOND]),
+        pause_max: random.pick(&[MS, 20 * MS, 500 * MS]),
+    }
+}
+
+fn configs(random: &mut Random, clients: &ClientProfile, offsets_partitions: u32) -> Vec<String> {
+    let session = clients.session_timeout / MS;
+    let heartbeat = clients.heartbeat_interval / MS;
+    let linger = random.pick(&["-1", "-1", "0", "5", "40"]);
+    let delay = random.pick(&[0, 100, 3_000]);
+    let interval = random.pick(&[0, 1_000]);
+    let connections_idle = random.pick(&[600_000, 20_000]);
+    let dirty_ratio = random.pick(&["0.5", "0.1", "0"]);
+    let delete_retention = random.pick(&[0, 1_000, 86_400_000]);
+    let pairs = [
+        ("log.cleaner.min.cleanable.ratio", dirty_ratio.to_owned()),
+        ("log.cleaner.delete.retention.ms", delete_retention.to_string()),
+        ("log.cleaner.backoff.ms", "100".to_owned()),
+        ("offsets.retention.check.interval.ms", "1000".to_owned()),
+        ("group.consumer.min.session.timeout.ms", "1000".to_owned()),
+        ("group.consumer.session.timeout.ms", session.to_string()),
+        ("group.consumer.min.heartbeat.interval.ms", "100".to_owned()),
+        ("group.consumer.heartbeat.interval.ms", heartbeat.to_string()),
+        ("group.consumer.assignment.interval.ms", interval.to_string()),
+        ("group.min.session.timeout.ms", "1000".to_owned()),
+        ("group.initial.rebalance.delay.ms", delay.to_string()),
+        ("group.coordinator.append.linger.ms", linger.to_owned()),
+        ("offsets.topic.num.partitions", offsets_partitions.to_string()),
+        ("connections.max.idle.ms", connections_idle.to_string()),
+        ("auto.create.topics.enable", "false".to_owned()),
+    ];
+    pairs.into_iter().map(|(key, value)| format!("{key}={value}")).collect()
+}
+
+fn disk(random: &mut Random) -> DiskProfile {
+    let errors = random.chance(0.3);
+    let worse = random.chance(0.2);
+    DiskProfile {
+        delay_min: 30,
+        delay_max: random.pick(&[300, 5 * MS, 100 * MS]),
+        slow_chance: random.pick(&[0.0, 0.001, 0.02]),
+        slow: random.pick(&[100 * MS, 3 * SECOND]),
+        write_error_chance: if errors { 0.002 } else { 0.0 },
+        read_error_chance: if errors { 0.01 } else { 0.0 },
+        crash: CrashFaults {
+            torn: random.pick(&[0.1, 0.5, 0.9]),
+            damaged: random.pick(&[0.0, 0.1]),
+            misdirected: if worse { 0.1 } else { 0.0 },
+            direct: random.chance(0.5),
+        },
+    }
+}
+
+fn network(random: &mut Random) -> NetworkProfile {
+    NetworkProfile {
+        delay_min: 20,
+        delay_max: random.pick(&[200, 10 * MS, 500 * MS]),
+        split_chance: random.pick(&[0.0, 0.1, 0.5]),
+        cut_chance: random.pick(&[0.0, 0.001, 0.02]),
+        slow_reader_chance: random.pick(&[0.0, 0.0, 0.05]),
+        half_open_chance: random.pick(&[0.0, 0.3]),
+    }
+}
+
+fn faults(random: &mut Random, length: Length) -> FaultProfile {
+    FaultProfile {
+        every: length.timeouts * random.pick(&[200 * MS, SECOND, 3 * SECOND]),
+        kill: random.between(0, 3),
+        power_loss: random.between(1, 4),
+        clean_stop: random.between(0, 2),
+        disk_full: random.below(2),
+        crash_in_start_chance: random.pick(&[0.0, 0.3]),
+        reshard_chance: random.pick(&[0.0, 0.0, 0.3]),
+        block_size_chance: random.pick(&[0.0, 0.0, 0.2]),
+    }
+}
