@@ -8,6 +8,8 @@ use proptest::prelude::*;
 
 mod snapshots;
 
+use snapshots::Writing;
+
 const GROUPS: [&str; 3] = ["a", "group", "group-with-a-longer-name"];
 const TOPICS: [&str; 2] = ["t", "topic"];
 
@@ -123,5 +125,37 @@ proptest! {
             prop_assert_eq!(one_by_one.fingerprint(group), batches.fingerprint(group));
         }
         prop_assert_eq!(snapshots::durable(&mut one_by_one), snapshots::durable(&mut batches));
+    }
+
+    #[test]
+    fn a_group_is_whole_whatever_happens_while_it_is_written(
+        pieces in prop::collection::vec(piece(), 1..60),
+        batch in 1..60usize,
+        begin in 0..20usize,
+        bytes in 1..3_000usize,
+    ) {
+        let records = records(&pieces);
+        let mut live = Coordinator::new(Config::default());
+        let mut writing = Writing::begin(begin as u64);
+        let (mut file, mut last) = (None, begin as u64);
+        for (number, records) in records.chunks(batch).enumerate() {
+            last = last.max(number as u64 + 1);
+            snapshots::replay(&mut live, records.iter().cloned(), number as u64 + 1);
+            if number >= begin && file.is_none() {
+                file = writing.write(&mut live, number as u64 + 1, bytes).unwrap();
+            }
+        }
+        while file.is_none() {
+            file = writing.write(&mut live, last, bytes).unwrap();
+        }
+        let mut rest = snapshots::open(Config::default(), &file.unwrap()).unwrap();
+        for (number, records) in records.chunks(batch).enumerate().skip(begin) {
+            snapshots::replay(&mut rest, records.iter().cloned(), number as u64 + 1);
+        }
+        for group in GROUPS {
+            prop_assert_eq!(live.fingerprint(group), rest.fingerprint(group));
+        }
+        prop_assert_eq!(snapshots::durable(&mut live), snapshots::durable(&mut rest));
+        prop_assert_eq!(rest.damage(), None);
     }
 }

@@ -14,6 +14,7 @@ use crate::text::{Text, owned};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::Bound;
 use hashbrown::HashMap;
 use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 use muster_codec::{Str, Uuid};
@@ -82,6 +83,24 @@ impl Offsets {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Text, i32, &Committed)> {
         self.by_topic().into_iter().flat_map(|(topic, partitions)| {
             partitions.iter().map(move |(partition, committed)| (topic, *partition, committed))
+        })
+    }
+
+    /// Those that come after one, by topic and partition; all if that is None.
+    pub(crate) fn after<'o>(
+        &'o self,
+        last: Option<&(Text, i32)>,
+    ) -> impl Iterator<Item = (&'o Text, i32, &'o Committed)> {
+        let mut topics = self.by_topic();
+        if let Some((topic, _)) = last {
+            topics.drain(..topics.partition_point(|(other, _)| *other < topic));
+        }
+        let first = last.map(|(topic, partition)| (topic.clone(), Bound::Excluded(*partition)));
+        topics.into_iter().flat_map(move |(topic, partitions)| {
+            let from = first.as_ref().filter(|(first, _)| first == topic);
+            let from = from.map_or(Bound::Unbounded, |(_, from)| *from);
+            let rest = partitions.range((from, Bound::Unbounded));
+            rest.map(move |(partition, committed)| (topic, *partition, committed))
         })
     }
 

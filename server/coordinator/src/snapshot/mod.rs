@@ -225,8 +225,10 @@ fn made_anew(entry: &Entry) -> Option<Entry> {
     if entry.offsets.is_cold() {
         return Some(Entry { offsets: Offsets::cold(), ..anew });
     }
-    image::write_offsets(&entry.offsets, &mut offsets).ok()?;
-    Some(Entry { offsets: image::read_offsets(&offsets).ok()?, ..anew })
+    image::write_offsets(entry.offsets.iter(), &mut offsets).ok()?;
+    let mut offsets_anew = Offsets::default();
+    image::read_offsets(&offsets, &mut offsets_anew).ok()?;
+    Some(Entry { offsets: offsets_anew, ..anew })
 }
 
 /// A hash of what is durable of a group, and of what is counted of it.
