@@ -1,9 +1,12 @@
 //! A shard's open files: performs the file operations that its logs decide.
 
+mod order;
+
 use crate::reactor::ReactorError;
 use muster_storage::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
 use muster_uring::{AlignedBuf, Durability, File, Ring};
+use order::{Place, SyncOrder};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +19,7 @@ pub struct Files {
     open: HashMap<FileId, OpenFile>,
     writing: HashMap<u64, Writing>,
     reading: HashMap<u64, Wanted>,
+    syncs: SyncOrder<(File, FileToken)>,
     spare: Vec<AlignedBuf>,
 }
 
@@ -30,6 +34,8 @@ struct OpenFile {
 struct Writing {
     buffer: Vec<u8>,
     mode: OpenMode,
+    /// None if it is durable when it is done: no sync has to wait for it.
+    place: Option<Place>,
 }
 
 /// The part of an aligned read that was asked for.
@@ -49,6 +55,7 @@ impl Files {
             open: HashMap::new(),
             writing: HashMap::new(),
             reading: HashMap::new(),
+            syncs: SyncOrder::default(),
             spare: Vec::new(),
         }
     }
@@ -67,7 +74,12 @@ impl Files {
             FileOp::Read { token, file, offset, len } => {
                 self.start_read(ring, token, file, offset, len)?;
             }
-            FileOp::Sync { token, file } => ring.sync(&self.file(file)?.file, token.0),
+            FileOp::Sync { token, file } => {
+                let sync = (self.file(file)?.file.clone(), token);
+                if let Some((file, token)) = self.syncs.sync(file, sync) {
+                    ring.sync(&file, token.0);
+                }
+            }
             FileOp::Truncate { file, len } => {
                 let truncated = self.file(file)?.file.std().set_len(len);
                 truncated.map_err(|error| failed("truncate a log", Path::new(""), &error))?;
@@ -91,12 +103,13 @@ impl Files {
         Ok(())
     }
 
-    /// A write ended; None if nobody asked for it.
+    /// A write ended; None if nobody asked for it. Starts the syncs that waited for it.
     ///
     /// # Errors
     /// The write failed: what was in the buffer may or may not be on the disk.
     pub fn written(
         &mut self,
+        ring: &mut Ring,
         token: u64,
         result: io::Result<()>,
         mut aligned: AlignedBuf,
@@ -108,6 +121,9 @@ impl Files {
         let writing = self.writing.remove(&token);
         let mode = writing.as_ref().map(|writing| writing.mode);
         let token = FileToken(token);
+        if let (Ok(()), Some(place)) = (&result, writing.as_ref().and_then(|it| it.place)) {
+            self.syncs.written(place, |(file, token)| ring.sync(&file, token.0));
+        }
         match result {
             Ok(()) => Ok(writing.map(|it| FileDone::Written { token, buffer: it.buffer })),
             Err(error) if mode == Some(OpenMode::Aside) && is_no_space(&error) => {
@@ -174,7 +190,8 @@ impl Files {
             OpenMode::Cached => Durability::Cached,
         };
         ring.write(&open.file, offset, aligned, durability, token.0);
-        self.writing.insert(token.0, Writing { buffer: data, mode });
+        let place = (mode == OpenMode::Cached).then(|| self.syncs.write(file));
+        self.writing.insert(token.0, Writing { buffer: data, mode, place });
         Ok(())
     }
 

@@ -165,7 +165,7 @@ impl Reactor {
             Ring::Ended { conn, .. } | Ring::SendFailed { conn, .. } => self.ended(shard, conn),
             Ring::Closed { .. } => {}
             Ring::Written { token, result, buf } => {
-                let done = self.parts.files.written(token, result, buf)?;
+                let done = self.parts.files.written(&mut self.parts.ring, token, result, buf)?;
                 self.file_done(shard, done);
             }
             Ring::Read { token, result, buf } => {

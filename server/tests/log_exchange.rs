@@ -12,7 +12,7 @@ use clap::Parser;
 use muster::log_tools::{LogCommand, Verdict, carry_out};
 use muster_codec::Response;
 use muster_codec::messages::*;
-use muster_codec::record_batch::Batches;
+use muster_codec::record_batch::{Batch, Batches};
 use offsets::{Offsets, commit, committed, muster_log};
 use std::collections::BTreeMap;
 use std::fs;
@@ -134,6 +134,19 @@ fn bounds(server: &Server) -> Vec<(i64, i64)> {
     (0..4).map(|partition| (at(partition, -2), at(partition, -1))).collect()
 }
 
+/// A config of a resource, as a shard describes it.
+fn config(server: &Server, resource_type: i8, resource: &'static str, name: &str) -> String {
+    let resource = DescribeConfigsResource {
+        resource_type,
+        resource_name: resource.into(),
+        configuration_keys: Some(vec![name.to_owned().into()]),
+    };
+    let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
+    let response = server.client(0).call(4, request.into());
+    let Response::DescribeConfigs(body) = response else { panic!("{response:?}") };
+    body.results[0].configs[0].value.as_deref().unwrap_or_default().to_owned()
+}
+
 #[test]
 fn a_kafka_cluster_that_is_imported_is_served() {
     let parent = tempfile::tempdir().unwrap();
@@ -152,6 +165,8 @@ fn a_kafka_cluster_that_is_imported_is_served() {
     assert_eq!(consumer_described(&server, "consumer-alive"), ("Stable".to_owned(), 2, 1));
     assert_eq!(consumer_described(&server, "consumer-left"), ("Empty".to_owned(), 3, 0));
     assert_eq!(bounds(&server), [(8, 8); 4], "without records, but not behind the offsets");
+    assert_eq!(config(&server, 2, "orders", "retention.ms"), "864000000");
+    assert_eq!(config(&server, 32, "consumer-left", "consumer.session.timeout.ms"), "50000");
     commit(&server, "simple", "orders", 0, 9);
     assert!(server.stop().success());
     // With another number of shards, too.
@@ -172,6 +187,26 @@ fn records_come_over_where_that_is_asked_for() {
         let records = fetched(&server, "orders", 2);
         assert_eq!(records.len(), 8);
         assert_eq!(records[&0], (b"key-2".to_vec(), Some(b"value-2".to_vec())));
+    }
+}
+
+#[test]
+fn the_offsets_topic_ends_where_it_ended_from_the_first_answer_on() {
+    let parent = tempfile::tempdir().unwrap();
+    let data = parent.path().join("data");
+    import(&golden(), &data, &["--shards", "1"]).unwrap();
+    let mut server = Server::start(&data, 1, &[OFFSETS_PARTITIONS]);
+    for _ in 0..3 {
+        let partition =
+            ListOffsetsPartition { partition_index: 1, timestamp: -1, ..Default::default() };
+        let topic =
+            ListOffsetsTopic { name: "__consumer_offsets".into(), partitions: vec![partition] };
+        let request = ListOffsetsRequest { topics: vec![topic], ..Default::default() };
+        let response = server.client(0).call(5, request.into());
+        let Response::ListOffsets(body) = response else { panic!("{response:?}") };
+        assert_eq!(body.topics[0].partitions[0].offset, 19);
+        server.kill();
+        server = server.restart();
     }
 }
 
@@ -272,12 +307,25 @@ fn what_is_missing_is_said() {
     let more = ["--unclean", "--partial", "--offsets-partitions", "3"];
     assert!(refused(kafka.path(), &more).contains("no topic id in it"));
     fs::remove_dir_all(path("orders-2")).unwrap();
+    fs::remove_dir_all(path("__cluster_metadata-0")).unwrap();
     let parent = tempfile::tempdir().unwrap();
     let data = parent.path().join("data");
     let more = [&more[..], &["--shards", "1"]].concat();
-    assert_eq!(import(kafka.path(), &data, &more).unwrap().0, Verdict::Good);
+    let (verdict, said) = import(kafka.path(), &data, &more).unwrap();
+    assert_eq!(verdict, Verdict::Good);
+    assert!(
+        said.contains("__cluster_metadata, which is with the controllers, is in none"),
+        "{said}"
+    );
     let error = import(kafka.path(), &data, &more).unwrap_err();
     assert!(error.contains("is not empty"), "{error}");
+    let with_slashes = parent.path().join("other//");
+    fs::create_dir_all(parent.path().join("other.importing")).unwrap();
+    let error = import(kafka.path(), &with_slashes, &more).unwrap_err();
+    assert!(error.contains("other.importing is there: remove it"), "{error}");
+    fs::remove_dir(parent.path().join("other.importing")).unwrap();
+    import(kafka.path(), &with_slashes, &more).unwrap();
+    assert!(parent.path().join("other/meta.properties").exists());
     assert!(refused(parent.path(), &[]).contains("not a log directory of Kafka's"));
 }
 
@@ -320,6 +368,37 @@ fn damage_anywhere_is_told_with_its_place() {
         }
         fs::write(&segment, &whole).unwrap();
     }
+}
+
+/// Whoever can compute a checksum can write anything: nothing panics, whatever it is.
+#[test]
+fn hostile_records_under_checksums_that_fit_are_read_or_refused() {
+    let kafka = golden_copy();
+    let parent = tempfile::tempdir().unwrap();
+    let data = parent.path().join("data");
+    let mut refused = 0;
+    for partition in 0..3 {
+        let segment =
+            kafka.path().join(format!("__consumer_offsets-{partition}/00000000000000000000.log"));
+        let whole = fs::read(&segment).unwrap();
+        for at in (0..whole.len()).step_by(211) {
+            let starts = batch_starts(&whole);
+            let start = *starts.iter().rev().find(|start| **start <= at).unwrap();
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0xff;
+            let end = start + Batch::read(&whole[start..]).unwrap().bytes.len();
+            let crc = crc32c::crc32c(&bytes[start + 21..end]);
+            bytes[start + 17..start + 21].copy_from_slice(&crc.to_be_bytes());
+            fs::write(&segment, &bytes).unwrap();
+            match import(kafka.path(), &data, &["--shards", "1"]) {
+                Ok(_) => fs::remove_dir_all(&data).unwrap(),
+                Err(_) => refused += 1,
+            }
+            assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+        }
+        fs::write(&segment, &whole).unwrap();
+    }
+    assert!(refused > 10, "{refused}");
 }
 
 fn batch_starts(bytes: &[u8]) -> Vec<usize> {

@@ -43,7 +43,7 @@ impl Refused {
 }
 
 /// The record that sets a config, or that takes it back.
-pub(super) fn config_record(
+pub(crate) fn config_record(
     resource_type: i8,
     resource_name: &str,
     name: &str,

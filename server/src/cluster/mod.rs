@@ -31,4 +31,4 @@ pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
 pub use topic_name::{check_topic_name, is_reserved};
 pub use view::{Endpoint, View, leader};
 
-pub(crate) use change::Refused;
+pub(crate) use change::{Refused, config_record};

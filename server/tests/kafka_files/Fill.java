@@ -9,6 +9,8 @@ import java.util.Properties;
 import java.util.TreeMap;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
@@ -17,6 +19,7 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -50,7 +53,9 @@ public class Fill {
     /** A topic with so many records in each partition. */
     static void topic(String name, int partitions, int records) throws Exception {
         try (var admin = admin()) {
-            admin.createTopics(List.of(new NewTopic(name, partitions, (short) 1))).all().get();
+            var configs = Map.of("retention.ms", "864000000", "cleanup.policy", "delete");
+            var topic = new NewTopic(name, partitions, (short) 1).configs(configs);
+            admin.createTopics(List.of(topic)).all().get();
         }
         try (var producer = producer(Map.of())) {
             for (int i = 0; i < records * partitions; i++) {
@@ -94,6 +99,10 @@ public class Fill {
             admin.alterConsumerGroupOffsets("shorter", offsets).all().get();
             var gone = java.util.Set.of(new TopicPartition(topic, 1));
             admin.deleteConsumerGroupOffsets("shorter", gone).all().get();
+            var group = new ConfigResource(ConfigResource.Type.GROUP, "consumer-left");
+            var timeout = new ConfigEntry("consumer.session.timeout.ms", "50000");
+            var set = new AlterConfigOp(timeout, AlterConfigOp.OpType.SET);
+            admin.incrementalAlterConfigs(Map.of(group, List.of(set))).all().get();
         }
     }
 

@@ -2,6 +2,14 @@
 
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub)]
 
+pub mod admin;
+pub mod bulk;
+pub mod consumers;
+pub mod facts;
+pub mod mixed;
+pub mod power;
+pub mod workers;
+
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
@@ -105,11 +113,27 @@ impl Server {
 
     /// The shard that coordinates a group, as FindCoordinator says.
     pub fn coordinator(&self, group: &str) -> Client {
+        self.coordinators().connect(group).expect("an answer")
+    }
+
+    pub fn coordinators(&self) -> Coordinators {
+        Coordinators { port: self.port }
+    }
+}
+
+/// Finds coordinators, also from other threads and while the server goes away.
+pub struct Coordinators {
+    port: u16,
+}
+
+impl Coordinators {
+    /// A connection to the coordinator of a group; None if the server is gone.
+    pub fn connect(&self, group: &str) -> Option<Client> {
         let request = FindCoordinatorRequest { key: group.to_owned().into(), ..Default::default() };
-        let response = self.client(0).call(3, request.into());
+        let response = Client::try_connect(self.port)?.try_call(3, request.into())?;
         let Response::FindCoordinator(body) = response else { panic!("{response:?}") };
         assert_eq!(body.error_code, 0);
-        Client::connect(body.port as u16)
+        Client::try_connect(body.port as u16)
     }
 }
 
@@ -154,11 +178,16 @@ pub struct Client {
 
 impl Client {
     pub fn connect(port: u16) -> Self {
-        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        Self::try_connect(port).expect("a connection")
+    }
+
+    /// None if nobody listens.
+    pub fn try_connect(port: u16) -> Option<Self> {
+        let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Self { stream, correlation_id: 0 }
+        Some(Self { stream, correlation_id: 0 })
     }
 
     pub fn call(&mut self, version: i16, request: Request<'_>) -> Response<'static> {

@@ -34,8 +34,14 @@ impl SegmentWalk {
 impl ShardLog {
     /// Appends what is to be known of the next segment; gives the part once there are no more.
     pub fn write_segments(&self, walk: &mut SegmentWalk, out: &mut Vec<u8>) -> Option<Part> {
+        // The last one may go on after another start, though it takes no blocks now, and its header
+        // would not tell.
+        let may_go_on = self.segments.last_with_blocks().filter(|(_, it)| !it.is_compacted());
+        let end = may_go_on.map_or(u64::MAX, |(sequence, _)| sequence);
         let is_next = |(sequence, segment): &(u64, &Segment)| {
-            *sequence > walk.after && segment.last_position <= walk.to && segment.has_blocks()
+            (walk.after + 1..end).contains(sequence)
+                && segment.last_position <= walk.to
+                && segment.has_blocks()
         };
         let Some((sequence, segment)) = self.segments.sealed().find(is_next) else {
             return Some(walk.part);

@@ -291,6 +291,12 @@ impl Segments {
         self.active.or(self.ready).unwrap_or(self.next_sequence)
     }
 
+    /// The segment in which the log goes on after another start, if it can.
+    pub(crate) fn last_with_blocks(&self) -> Option<(u64, &Segment)> {
+        let found = self.list.iter().rev().find(|(_, segment)| segment.has_blocks());
+        found.map(|(sequence, segment)| (*sequence, segment))
+    }
+
     /// The numbers of the segments between two, both included.
     pub(crate) fn sequences(&self, first: u64, last: u64) -> impl Iterator<Item = u64> + use<> {
         let numbers: Vec<_> = self.list.range(first..=last).map(|(number, _)| *number).collect();

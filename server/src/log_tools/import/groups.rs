@@ -19,10 +19,9 @@ use std::path::Path;
 const ABORT: i16 = 0;
 const COMMIT: i16 = 1;
 
-/// All groups.
+/// How much was found.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    pub(super) partitions: BTreeMap<u32, Vec<Live>>,
     groups: usize,
     records: usize,
     /// Records of share and streams groups.
@@ -34,40 +33,37 @@ pub(super) struct Groups {
 /// A record that nothing has replaced.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Live {
-    pub(super) key: Vec<u8>,
     pub(super) value: Vec<u8>,
     /// Where it stood in Kafka's partition.
     offset: i64,
     pub(super) timestamp: i64,
 }
 
-impl Live {
-    /// The group that the record is of.
-    pub(super) fn group_id(&self) -> Option<String> {
-        let record = GroupRecord::read(&self.key, None).ok().flatten()?;
-        Some(record.group_id().to_owned())
-    }
-}
-
 impl Groups {
+    /// Gives the records of one partition after the other to `take`, with their keys and in
+    /// Kafka's order.
+    ///
     /// # Errors
-    /// Damage; and records of groups that belong to another partition.
-    pub(super) fn read(kafka: &KafkaDirs, placement: Placement) -> Result<Self, Failure> {
+    /// Damage; records of groups that belong to another partition; and what `take` says.
+    pub(super) fn read(
+        kafka: &KafkaDirs,
+        placement: Placement,
+        mut take: impl FnMut(u32, &[(Vec<u8>, Live)]) -> Result<(), Failure>,
+    ) -> Result<Self, Failure> {
         let mut all = Self::default();
-        let mut names = BTreeSet::new();
         for (index, replicas) in kafka.of_topic(OFFSETS_TOPIC) {
             let mut load = Load::new(index as u32, placement);
             let partition = KafkaPartition::longest(replicas, kafka.may_be_torn)?;
             partition.each(|path, located| load.batch(path, located))?;
             all.unknown += load.unknown;
             all.open += load.pending.values().map(BTreeMap::len).sum::<usize>();
-            let mut live: Vec<Live> = load.live.into_values().collect();
-            live.sort_unstable_by_key(|live| live.offset);
+            let mut live: Vec<_> = load.live.into_iter().collect();
+            live.sort_unstable_by_key(|(_, live)| live.offset);
             all.records += live.len();
-            names.extend(live.iter().filter_map(Live::group_id));
-            all.partitions.insert(index as u32, live);
+            let groups: BTreeSet<_> = live.iter().filter_map(|(key, _)| group_id(key)).collect();
+            all.groups += groups.len();
+            take(index as u32, &live)?;
         }
-        all.groups = names.len();
         Ok(all)
     }
 
@@ -86,6 +82,12 @@ impl fmt::Display for Groups {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} groups in {} records", self.groups, self.records)
     }
+}
+
+/// The group that a key is of.
+pub(super) fn group_id(key: &[u8]) -> Option<String> {
+    let record = GroupRecord::read(key, None).ok().flatten()?;
+    Some(record.group_id().to_owned())
 }
 
 /// A partition while it is read.
@@ -177,7 +179,7 @@ impl Load {
             self.pending.values_mut().for_each(|offsets| drop(offsets.remove(&key)));
             return;
         }
-        let live = Live { key: key.clone(), value, offset, timestamp };
+        let live = Live { value, offset, timestamp };
         let target = match producer {
             Some(producer) => self.pending.entry(producer).or_default(),
             None => &mut self.live,
@@ -248,13 +250,14 @@ mod tests {
                 End(producer, marker) => load.ended(producer, marker),
             }
         }
-        let read = |live: &Live| match GroupRecord::read(&live.key, Some(&live.value)) {
+        let read = |(key, live): (&Vec<u8>, &Live)| match GroupRecord::read(key, Some(&live.value))
+        {
             Ok(Some(GroupRecord::OffsetCommit(key, Some(value)))) => {
                 (key.topic.to_string(), value.offset, value.leader_epoch)
             }
             other => panic!("{other:?}"),
         };
-        load.live.values().map(read).collect()
+        load.live.iter().map(read).collect()
     }
 
     #[test]

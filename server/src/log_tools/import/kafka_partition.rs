@@ -82,10 +82,8 @@ impl KafkaPartition {
             loop {
                 match file.next() {
                     Ok(Some(located)) => {
-                        if located.batch.header.base_offset < *base_offset {
-                            let what = "an offset before the first of the segment";
-                            return Err(Damage::new(&path, located.at, what).into());
-                        }
+                        check_place(*base_offset, &located)
+                            .map_err(|what| Damage::new(&path, located.at, what))?;
                         next_offset = located.batch.header.next_offset();
                         visit(&path, &located)?;
                     }
@@ -101,5 +99,19 @@ impl KafkaPartition {
     /// Kafka cuts the last segment at what is not whole, if it was killed.
     fn is_torn_end(&self, number: usize, failure: &Failure) -> bool {
         self.may_be_torn && number + 1 == self.segments.len() && failure.is::<Damage>()
+    }
+}
+
+/// Kafka's indexes have offsets from the segment's first on, and places in its file, in 31 bits.
+fn check_place(base_offset: i64, located: &Located<'_>) -> Result<(), &'static str> {
+    const MAX: i64 = i32::MAX as i64;
+    let Located { at, batch } = located;
+    let end = at.saturating_add(batch.bytes.len() as u64);
+    if batch.header.base_offset < base_offset {
+        Err("an offset before the first of the segment")
+    } else if batch.header.last_offset() - base_offset > MAX || end > MAX as u64 {
+        Err("a batch too far from the beginning of the segment")
+    } else {
+        Ok(())
     }
 }

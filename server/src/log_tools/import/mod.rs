@@ -4,6 +4,7 @@
 mod groups;
 mod kafka_dirs;
 mod kafka_partition;
+mod metadata;
 mod topics;
 mod write;
 
@@ -13,7 +14,6 @@ use super::verify;
 use crate::cluster::OFFSETS_TOPIC;
 use crate::placement::Placement;
 use crate::serve::Failure;
-use groups::Groups;
 use kafka_dirs::KafkaDirs;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -32,8 +32,7 @@ pub(super) fn import(arguments: &Import, out: &mut dyn Write) -> Result<Verdict,
     };
     let staging = Staging::create(&arguments.data)?;
     let topics = Topics::read(&kafka, arguments)?;
-    let groups = Groups::read(&kafka, placement)?;
-    write::write(&staging.path, &kafka, placement, &topics, &groups)?;
+    let groups = write::write(&staging.path, &kafka, placement, &topics)?;
     topics.write_partitions(&staging.path, &kafka)?;
     check(&staging.path)?;
     staging.finish(&arguments.data)?;
@@ -88,15 +87,20 @@ impl Staging {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(failed("read", data)(error)),
         }
-        let mut name = data.as_os_str().to_owned();
+        // Beside it, however many slashes the path ends with.
+        let mut name = data.components().collect::<PathBuf>().into_os_string();
         name.push(".importing");
         let path = PathBuf::from(name);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(failed("make", parent))?;
         }
-        // One that is there was left by a process that was killed, or is being written.
-        fs::create_dir(&path).map_err(failed("make", &path))?;
-        Ok(Self { path, is_finished: false })
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let path = path.display();
+                Err(format!("{path} is there: remove it if no other import writes it").into())
+            }
+            made => made.map_err(failed("make", &path)).map(|()| Self { path, is_finished: false }),
+        }
     }
 
     /// Makes everything durable, and then the data directory.

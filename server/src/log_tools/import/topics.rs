@@ -9,8 +9,10 @@ use super::failed;
 use super::groups::{control_type, is_abort};
 use super::kafka_dirs::{KafkaDirs, start_offset, topic_id};
 use super::kafka_partition::KafkaPartition;
+use super::metadata::{self, Configs, Metadata};
 use crate::cluster::limits::{PARTITIONS_MAX, PARTITIONS_PER_TOPIC_MAX};
-use crate::cluster::{OFFSETS_TOPIC, check_topic_name, is_reserved};
+use crate::cluster::{OFFSETS_TOPIC, check_topic_name, config_record, is_reserved};
+use crate::config::Config;
 use crate::partitions::PartitionId;
 use crate::partitions::layout::directory as partition_directory;
 use crate::random::RandomIds;
@@ -32,6 +34,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct Topics {
     topics: Vec<Topic>,
+    /// Of topics and groups.
+    configs: Configs,
+    notes: Vec<String>,
     /// The largest producer id in the records that are brought over.
     producer_id: Cell<i64>,
 }
@@ -76,7 +81,15 @@ impl Topics {
         if let Some(unknown) = arguments.data_of.iter().find(unknown) {
             return Err(format!("there is no topic {unknown}").into());
         }
-        let topics = Self { topics, producer_id: Cell::new(-1) };
+        let mut notes = Vec::new();
+        let found = Metadata::read(kafka)?;
+        if found.is_none() && !topics.is_empty() {
+            notes.push(NO_METADATA.to_owned());
+        }
+        let mut configs = found.unwrap_or_default();
+        let has_topic = |name: &str| topics.iter().any(|topic| topic.name == name);
+        notes.extend(metadata::retain_valid(&mut configs, &Config::default(), has_topic));
+        let topics = Self { topics, configs, notes, producer_id: Cell::new(-1) };
         topics.find_producers(kafka)?;
         Ok(topics)
     }
@@ -110,6 +123,11 @@ impl Topics {
             let value = TopicValue { name, partitions: topic.partitions as i32 };
             ClusterRecord::Topic(TopicKey { topic_id: topic.id }, Some(value))
         });
+        let configs = self.configs.iter().flat_map(|((resource_type, resource), overrides)| {
+            overrides.iter().map(|(name, value)| {
+                config_record(*resource_type, resource, name, Some(value.clone()))
+            })
+        });
         let largest = self.producer_id.get();
         let producers = (largest >= 0).then(|| {
             let next_producer_id = largest.saturating_add(1);
@@ -118,7 +136,7 @@ impl Topics {
                 Some(ProducerIdsValue { next_producer_id }),
             )
         });
-        topics.chain(producers)
+        topics.chain(configs).chain(producers)
     }
 
     /// Writes the partitions: without records, they begin where Kafka's end.
@@ -155,9 +173,7 @@ impl Topics {
                  that had not read all go on with what comes"
             )
         });
-        let configs = (!self.topics.is_empty())
-            .then(|| "configs of topics, groups and brokers are not brought over".to_owned());
-        empty.into_iter().chain(configs)
+        empty.into_iter().chain(self.notes.iter().cloned())
     }
 }
 
@@ -167,6 +183,9 @@ impl fmt::Display for Topics {
         write!(f, "{} topics of {partitions} partitions", self.topics.len())
     }
 }
+
+const NO_METADATA: &str = "the configs of topics and groups are not brought over: \
+    __cluster_metadata, which is with the controllers, is in none of the directories";
 
 /// The id that all partitions of a topic say.
 fn id_of(kafka: &KafkaDirs, name: &str) -> Result<Option<Uuid>, Failure> {

@@ -1,6 +1,6 @@
 //! The shard logs and the stamp of a new data directory.
 
-use super::groups::{Groups, Live};
+use super::groups::{Groups, Live, group_id};
 use super::kafka_dirs::KafkaDirs;
 use super::topics::Topics;
 use crate::clock::Clock;
@@ -15,17 +15,17 @@ use muster_coordinator::Ids;
 use muster_storage::layout::CLUSTER_PARTITION;
 use std::path::Path;
 
-/// Writes what the shards' logs begin with.
+/// Writes the shards' logs: the topics, and the groups as they are read, a partition of Kafka's at a
+/// time.
 ///
 /// # Errors
-/// The file system refuses; or a record is longer than the log takes.
+/// Damage in Kafka's files; the file system refuses; a record is longer than the log takes.
 pub(super) fn write(
     data: &Path,
     kafka: &KafkaDirs,
     placement: Placement,
     topics: &Topics,
-    groups: &Groups,
-) -> Result<(), Failure> {
+) -> Result<Groups, Failure> {
     let mut ids = RandomIds::new()?;
     let mut logs = new_logs(data, placement, LogSizes::default(), &mut ids)?;
     let now = Clock::start().now();
@@ -33,26 +33,30 @@ pub(super) fn write(
         logs[0].log.append(CLUSTER_PARTITION, now, [record])?;
         flush_if_full(&mut logs[0])?;
     }
-    for (partition, records) in &groups.partitions {
-        let log = &mut logs[placement.offsets_shard(*partition) as usize];
-        for live in records {
-            append(log, *partition, live)?;
-        }
-    }
+    let groups = Groups::read(kafka, placement, |partition, records| {
+        let log = &mut logs[placement.offsets_shard(partition) as usize];
+        records.iter().try_for_each(|(key, live)| append(log, partition, key, live))
+    })?;
     logs.iter_mut().try_for_each(OfflineLog::flush)?;
     let cluster_id = match &kafka.cluster_id {
         Some(cluster_id) => cluster_id.clone(),
         None => ids.next_id().to_string(),
     };
     let Placement { shards, offsets_partitions } = placement;
-    Ok(Meta { cluster_id, shards, offsets_partitions }.write(data)?)
+    Meta { cluster_id, shards, offsets_partitions }.write(data)?;
+    Ok(groups)
 }
 
 /// Each record is an operation of its own: the directory has no name before all are there.
-fn append(offline: &mut OfflineLog, partition: u32, live: &Live) -> Result<(), Failure> {
-    let record = (&*live.key, Some(&*live.value));
+fn append(
+    offline: &mut OfflineLog,
+    partition: u32,
+    key: &[u8],
+    live: &Live,
+) -> Result<(), Failure> {
+    let record = (key, Some(&*live.value));
     offline.log.append(partition as i32, live.timestamp, [record]).map_err(|error| {
-        let group = live.group_id().unwrap_or_default();
+        let group = group_id(key).unwrap_or_default();
         format!("group {group:?}: {error}")
     })?;
     flush_if_full(offline)

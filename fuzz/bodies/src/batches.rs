@@ -1,0 +1,81 @@
+//! Record batches as producers send them. Input: whether to mend length and checksum, the batches.
+//!
+//! Batches are never decompressed; so there is no decoder of compressed bytes to attack.
+
+use crate::memory::within;
+use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
+use muster_codec::record_batch::{
+    Batch, BatchBuilder, Batches, TimestampType, set_base_offset, set_max_timestamp, validate,
+};
+
+pub fn run(input: &[u8]) {
+    let Some((mend, bytes)) = input.split_first() else { return };
+    let mut bytes = bytes.to_vec();
+    if *mend != 0 {
+        mend_batch(&mut bytes);
+    }
+    within(4096, || read(&bytes));
+    if let Ok(batch) = Batch::read(&bytes) {
+        within(bytes.len() * 16 + 4096, || patch(&batch));
+    }
+}
+
+/// Gives the last batch a length and a checksum that are right.
+pub(crate) fn mend_batch(bytes: &mut [u8]) {
+    let mut batches = Batches::new(bytes);
+    while batches.by_ref().any(|batch| batch.is_ok()) {}
+    let start = batches.consumed();
+    let start = if start == bytes.len() { 0 } else { start };
+    let last = &mut bytes[start..];
+    if last.len() < RECORD_BATCH_HEADER_BYTES {
+        return;
+    }
+    let length = (last.len() - 12) as i32;
+    last[8..12].copy_from_slice(&length.to_be_bytes());
+    last[16] = 2;
+    let crc = crc32c::crc32c(&last[21..]);
+    last[17..21].copy_from_slice(&crc.to_be_bytes());
+}
+
+fn read(bytes: &[u8]) {
+    for batch in Batches::new(bytes).flatten() {
+        let header = &batch.header;
+        let _ = (batch.validate(), header.validate_from_client(), header.last_sequence());
+        let _ = (header.next_offset(), header.compression(), header.delete_horizon());
+        let Ok(records) = batch.records() else { continue };
+        let mut count = 0;
+        for record in records {
+            let Ok(record) = record else { break };
+            let _ = (batch.offset(&record), batch.timestamp(&record));
+            count += 1;
+            assert!(count <= header.records_count, "more records than the header says");
+        }
+    }
+}
+
+/// What the log does to a batch leaves one that is valid, with the same records.
+fn patch(batch: &Batch<'_>) {
+    if batch.validate().is_err() {
+        return;
+    }
+    let mut patched = batch.bytes.to_vec();
+    set_base_offset(&mut patched, 1 << 40);
+    set_max_timestamp(&mut patched, TimestampType::LogAppendTime, 77);
+    let header = validate(&patched).unwrap();
+    assert_eq!((header.base_offset, header.max_timestamp), (1 << 40, 77));
+    assert_eq!(header.timestamp_type(), TimestampType::LogAppendTime);
+    let Ok(records) = batch.records() else { return };
+    let records: Vec<_> = records.map_while(Result::ok).collect();
+    let keyed = records.iter().filter_map(|record| Some((record.key?, record.value)));
+    let keyed: Vec<_> = keyed.collect();
+    if keyed.is_empty() {
+        return;
+    }
+    let mut builder = BatchBuilder::default();
+    keyed.iter().for_each(|record| builder.append(5, record));
+    let rebuilt = builder.seal(3, -1).to_vec();
+    let rebuilt = Batch::read(&rebuilt).unwrap();
+    rebuilt.validate().unwrap();
+    let again = rebuilt.records().unwrap().map(|record| record.unwrap());
+    assert!(again.map(|record| (record.key.unwrap(), record.value)).eq(keyed));
+}

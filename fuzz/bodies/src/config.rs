@@ -1,0 +1,46 @@
+//! Configs: the file of a broker, and single values. Input: text in the form of the file.
+
+use crate::memory::within;
+use muster::config::{Config, GroupConfig, Key, TopicConfig};
+
+const GRANTED_PER_BYTE: usize = 256;
+const GRANTED_BYTES: usize = 256 << 10;
+
+pub fn run(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    within(text.len() * GRANTED_PER_BYTE + GRANTED_BYTES, || read(&text));
+}
+
+fn read(text: &str) {
+    if let Ok(config) = Config::load(text, &[]) {
+        // What is to be derived from any valid config.
+        let _ =
+            (config.coordinator(), config.topic_defaults(), config.set_without_effect().count());
+    }
+    let broker = Config::default();
+    for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
+        if let Some(key) = Config::key(name) {
+            set(key, &broker, value);
+        }
+        if let Some(key) = TopicConfig::key(name) {
+            set(key, &TopicConfig::from(&broker), value);
+        }
+        if let Some(key) = GroupConfig::key(name) {
+            set(key, &GroupConfig::from(&broker), value);
+        }
+    }
+}
+
+/// A value that is taken shows a text that is taken for the same value.
+fn set<C: Clone>(key: &Key<C>, defaults: &C, text: &str) {
+    let (mut first, mut second) = (defaults.clone(), defaults.clone());
+    if key.set(&mut first, text).is_err() {
+        return;
+    }
+    let Some(shown) = key.get(&first).text() else { return };
+    key.set(&mut second, &shown).unwrap();
+    assert_eq!(key.get(&second), key.get(&first), "{}={text:?}", key.name);
+    let normal = key.normalize(text);
+    key.set(&mut second, &normal).unwrap();
+    assert_eq!(key.get(&second), key.get(&first), "{}={text:?} made normal", key.name);
+}

@@ -1,0 +1,79 @@
+//! A log of group records as a coordinator loads it; some may be of a Kafka cluster, or of a later
+//! version. Input: records, each with the lengths of its key and its value.
+
+use crate::memory::within;
+use muster_codec::Uuid;
+use muster_codec::records::GroupRecord;
+use muster_coordinator::{Config, Context, Coordinator, Ids, NoTopics};
+
+/// A partition that is assigned takes some bytes of a record, and an entry in several tables.
+const GRANTED_PER_BYTE: usize = 1024;
+const GRANTED_BYTES: usize = 1 << 20;
+
+/// How long groups go on after the load, call by call.
+const EXPIRIES: u64 = 64;
+
+pub fn run(input: &[u8]) {
+    let records: Vec<_> = split(input).filter_map(read).collect();
+    let granted = input.len() * GRANTED_PER_BYTE + GRANTED_BYTES;
+    within(granted, || load(&records));
+}
+
+/// Key and value; a value of length 255 is none.
+pub(crate) fn split(mut input: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+    std::iter::from_fn(move || {
+        let ([key_len, value_len], rest) = input.split_first_chunk()?;
+        let (key, rest) = rest.split_at_checked((*key_len).into())?;
+        let has_value = *value_len != u8::MAX;
+        let (value, rest) = rest.split_at_checked(if has_value { *value_len } else { 0 }.into())?;
+        input = rest;
+        Some((key, has_value.then_some(value)))
+    })
+}
+
+pub(crate) fn read<'a>((key, value): (&'a [u8], Option<&'a [u8]>)) -> Option<GroupRecord<'a>> {
+    GroupRecord::read(key, value).ok().flatten()
+}
+
+/// What a coordinator writes of its state makes the same state in another.
+fn load(records: &[GroupRecord<'_>]) {
+    let mut coordinator = Coordinator::new(Config::default());
+    records.iter().for_each(|record| coordinator.replay(record, 0));
+    let durable = bytes(&coordinator);
+    let mut other = Coordinator::new(Config::default());
+    for (key, value) in &durable {
+        let record = GroupRecord::read(key, value.as_deref()).unwrap().unwrap();
+        other.replay(&record, 0);
+    }
+    assert_eq!(bytes(&other), durable, "what is left of the log when it is compacted");
+    let mut now = 1_000_000;
+    coordinator.loaded(now);
+    for position in 1..=EXPIRIES {
+        let Some(at) = coordinator.next_deadline() else { break };
+        now = now.max(at);
+        let mut context = Context { now, position, ids: &mut NoIds, topics: &NoTopics };
+        let output = coordinator.expire(&mut context);
+        output.records.iter().for_each(|record| coordinator.replay(record, position));
+    }
+}
+
+pub(crate) type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
+
+pub(crate) fn bytes(coordinator: &Coordinator) -> Vec<RecordBytes> {
+    coordinator.durable_records().iter().map(record_bytes).collect()
+}
+
+pub(crate) fn record_bytes(record: &GroupRecord<'_>) -> RecordBytes {
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    record.write_key(&mut key);
+    let has_value = record.write_value(&mut value);
+    (key, has_value.then_some(value))
+}
+
+struct NoIds;
+
+impl Ids for NoIds {
+    fn next_id(&mut self) -> Uuid {
+        Uuid([7; 16])
+    }
+}

@@ -1,0 +1,160 @@
+//! Snapshots: the file as storage sees it, and the groups in it as the coordinator does.
+
+use crate::memory::within;
+use crate::replay::{RecordBytes, bytes, read, split};
+use muster_codec::Uuid;
+use muster_coordinator::snapshot::{SnapshotPart, SnapshotWalk};
+use muster_coordinator::{Config, Context, Coordinator, Ids, NoTopics};
+use muster_storage::KnownSegments;
+use muster_storage::snapshot::{SNAPSHOT_HEADER_BYTES, Snapshot};
+use std::sync::Arc;
+
+const GRANTED_PER_BYTE: usize = 2048;
+const GRANTED_BYTES: usize = 4 << 20;
+const EXPIRIES: usize = 16;
+/// Where the first section of a walk begins.
+const BODY_AT: usize = 64;
+
+/// Any bytes as a file. Input: whether to mend the checksums of header and parts, the bytes.
+pub fn file(input: &[u8]) {
+    let Some((mend, rest)) = input.split_first() else { return };
+    let mut file = rest.to_vec();
+    if *mend != 0 {
+        mend_file(&mut file);
+    }
+    within(file.len() * 64 + GRANTED_BYTES, || {
+        if let Ok(snapshot) = Snapshot::open(&file) {
+            let _ = KnownSegments::read(&file[snapshot.log]);
+            let mut coordinator = Coordinator::new(Config::default());
+            if coordinator.open_snapshot(Arc::new(file.clone()), snapshot.groups).is_ok() {
+                go_on(&mut coordinator);
+            }
+        }
+    });
+}
+
+fn mend_file(file: &mut [u8]) {
+    const PARTS: [usize; 3] = [48, 72, 96];
+    if file.len() < SNAPSHOT_HEADER_BYTES {
+        return;
+    }
+    for part in PARTS {
+        let (at, len) = (number(file, part, 8), number(file, part + 8, 8));
+        let crc = file.get(at..at.saturating_add(len)).map_or(0, crc32c::crc32c);
+        file[part + 16..part + 20].copy_from_slice(&crc.to_be_bytes());
+    }
+    file[..6].copy_from_slice(&[0x4d, 0x53, 0x4e, 0x50, 0, 1]);
+    let crc = crc32c::crc32c(&file[12..SNAPSHOT_HEADER_BYTES]);
+    file[8..12].copy_from_slice(&crc.to_be_bytes());
+}
+
+/// Groups, written and read again. Input: whether to mend the checksums of sections, how many bytes
+/// to change and which, then records as in `replay`.
+///
+/// What must hold: nothing of a group is seen that was not in it.
+pub fn groups(input: &[u8]) {
+    let Some(([mend, changes], rest)) = input.split_first_chunk() else { return };
+    let Some((changes, log)) = rest.split_at_checked(usize::from(*changes) * 3) else { return };
+    within(input.len() * GRANTED_PER_BYTE + GRANTED_BYTES, || {
+        let mut coordinator = Coordinator::new(Config::default());
+        let records = split(log).filter_map(read);
+        records.for_each(|record| coordinator.replay(&record, 1));
+        let Some((mut file, index)) = written(&mut coordinator) else { return };
+        let durable = bytes(&coordinator);
+        assert_eq!(opened(&file, &index).map(|mut it| seen(&mut it)), Some(Some(durable.clone())));
+        change(&mut file, changes);
+        if *mend != 0 {
+            mend_sections(&mut file, &index);
+        }
+        let index_is_whole = crc32c::crc32c(&file[range(&index)]) == index.crc;
+        let Some(mut coordinator) = opened(&file, &index) else { return };
+        go_on(&mut coordinator);
+        // Whoever opens a snapshot has checked the index.
+        if index_is_whole && *mend == 0 {
+            let again = opened(&file, &index).and_then(|mut it| seen(&mut it));
+            assert!(again.is_none_or(|again| again == durable), "damage that is not seen");
+        }
+    });
+}
+
+/// The file, and where its index is; None if a group is too large for a snapshot.
+fn written(coordinator: &mut Coordinator) -> Option<(Vec<u8>, SnapshotPart)> {
+    let (mut walk, mut file) = (SnapshotWalk::new(BODY_AT as u64), vec![0; BODY_AT]);
+    loop {
+        if let Some(index) = coordinator.write_snapshot(&mut walk, 1, 1_000, &mut file).ok()? {
+            return Some((file, index));
+        }
+    }
+}
+
+fn opened(file: &[u8], index: &SnapshotPart) -> Option<Coordinator> {
+    let mut coordinator = Coordinator::new(Config::default());
+    let opened = coordinator.open_snapshot(Arc::new(file.to_vec()), range(index));
+    opened.is_ok().then_some(coordinator)
+}
+
+fn range(index: &SnapshotPart) -> std::ops::Range<usize> {
+    index.at as usize..(index.at + index.len) as usize
+}
+
+/// All that is in it; None if something is found to be damaged.
+fn seen(coordinator: &mut Coordinator) -> Option<Vec<RecordBytes>> {
+    coordinator.touch_all();
+    coordinator.damage().is_none().then(|| bytes(coordinator))
+}
+
+/// As after a load; what comes of groups that are damaged is of no matter.
+fn go_on(coordinator: &mut Coordinator) {
+    coordinator.touch_members();
+    coordinator.loaded(1_000_000);
+    for position in 2..2 + EXPIRIES as u64 {
+        let Some(now) = coordinator.next_deadline() else { break };
+        let mut context = Context { now, position, ids: &mut OneId, topics: &NoTopics };
+        let output = coordinator.expire(&mut context);
+        if coordinator.damage().is_some() {
+            return;
+        }
+        output.records.iter().for_each(|record| coordinator.replay(record, position));
+    }
+    coordinator.touch_all();
+}
+
+/// Each change is a place and what is there now.
+fn change(file: &mut [u8], changes: &[u8]) {
+    let (changes, _) = changes.as_chunks();
+    for [high, low, byte] in changes {
+        let at = usize::from(u16::from_be_bytes([*high, *low]));
+        let at = BODY_AT + at % (file.len() - BODY_AT).max(1);
+        file.get_mut(at).into_iter().for_each(|it| *it = *byte);
+    }
+}
+
+fn mend_sections(file: &mut [u8], index: &SnapshotPart) {
+    const ENTRY_BYTES: usize = 88;
+    let start = index.at as usize;
+    let count = number(file, start, 8);
+    for entry in (0..count.min(64)).map(|number| start + 8 + number * ENTRY_BYTES) {
+        for section in [entry + 16, entry + 32] {
+            if section + 16 > file.len() {
+                return;
+            }
+            let (at, len) = (number(file, section, 8), number(file, section + 8, 4));
+            let crc = file.get(at..at.saturating_add(len)).map_or(0, crc32c::crc32c);
+            file[section + 12..section + 16].copy_from_slice(&crc.to_be_bytes());
+        }
+    }
+}
+
+/// A number of so many bytes; 0 if they are not there.
+fn number(bytes: &[u8], at: usize, len: usize) -> usize {
+    let bytes = bytes.get(at..at + len).unwrap_or_default();
+    bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))
+}
+
+struct OneId;
+
+impl Ids for OneId {
+    fn next_id(&mut self) -> Uuid {
+        Uuid([7; 16])
+    }
+}

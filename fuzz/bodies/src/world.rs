@@ -1,0 +1,329 @@
+//! A shard with what a reactor gives it: connections, a disk, a clock. All in memory.
+
+use crate::coordinator::CountedIds;
+use muster::cluster::Endpoint;
+use muster::config::Config;
+use muster::net::ConnectionId;
+use muster::placement::Placement;
+use muster::shard::{Command, Common, Event, LogSizes, Shard, load};
+use muster_codec::{ApiKey, Reader, Response};
+use muster_storage::{FileDone, FileId, FileOp, OpenMode};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const BLOCK_BYTES: u32 = 4096;
+
+/// Small, so that sequences come to the end of a segment, and to compaction.
+const LOG_SIZES: LogSizes = LogSizes {
+    segment_bytes: Some(256 << 10),
+    operation_bytes_max: 64 << 10,
+    open_bytes_max: 64 << 10,
+};
+
+/// So much is written to a file at the most; what would be further on a sequence never reaches.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+
+pub(crate) struct World {
+    shard: Shard,
+    pub(crate) now: i64,
+    pub(crate) connections: BTreeMap<u32, Connection>,
+    serial: u32,
+    disk: Disk,
+    /// Asked for, and not done yet.
+    asked: VecDeque<FileOp>,
+    commands: Vec<Command>,
+    sendable: Vec<ConnectionId>,
+    deadline: Option<i64>,
+}
+
+/// The client's end.
+#[derive(Default)]
+pub(crate) struct Connection {
+    serial: u32,
+    /// What the server sent, and how the frames in it are to be read.
+    pub(crate) received: Vec<u8>,
+    pub(crate) expected: VecDeque<(ApiKey, i16, i32)>,
+    unsent: usize,
+}
+
+impl World {
+    /// The only shard of a server.
+    pub(crate) fn new(words: &[&str]) -> Self {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let config = Config::load("", &words).unwrap();
+        let offsets_partitions = config.offsets_topic_num_partitions.unsigned_abs();
+        let common = Common {
+            config: Arc::new(config),
+            placement: Placement { shards: 1, offsets_partitions },
+            endpoints: Arc::new([Endpoint { host: "localhost".to_owned(), port: 9092 }]),
+            cluster_id: "fuzz".into(),
+            log_sizes: LOG_SIZES,
+        };
+        let nothing = Path::new("no-such-directory");
+        let loaded = load(nothing, &common, 0).unwrap();
+        let image = loaded.image().unwrap().clone();
+        let ids = Box::new(CountedIds(0));
+        let (shard, ops) = loaded.into_shard(nothing, BLOCK_BYTES, image, ids, 0).unwrap();
+        let mut world = Self {
+            shard,
+            now: 0,
+            connections: BTreeMap::new(),
+            serial: 0,
+            disk: Disk::default(),
+            asked: ops.into(),
+            commands: Vec::new(),
+            sendable: Vec::new(),
+            deadline: None,
+        };
+        world.end_turn();
+        world
+    }
+
+    pub(crate) fn open(&mut self, slot: u32) {
+        if self.connections.contains_key(&slot) {
+            return;
+        }
+        self.serial += 1;
+        let connection = Connection { serial: self.serial, ..Connection::default() };
+        self.connections.insert(slot, connection);
+        let connection = ConnectionId::new(slot, self.serial);
+        self.step(Event::Opened { connection, host: "/1.2.3.4".into() });
+    }
+
+    /// The client is gone.
+    pub(crate) fn end(&mut self, slot: u32) {
+        if let Some(connection) = self.connections.remove(&slot) {
+            self.step(Event::Ended { connection: ConnectionId::new(slot, connection.serial) });
+        }
+    }
+
+    /// Bytes of a client, as they came in one piece.
+    pub(crate) fn receive(&mut self, slot: u32, data: &[u8]) {
+        let Some(connection) = self.connections.get(&slot) else { return };
+        let connection = ConnectionId::new(slot, connection.serial);
+        self.step(Event::Received { connection, data });
+    }
+
+    /// The disk does so many of the operations that it was asked for.
+    pub(crate) fn perform(&mut self, count: usize) {
+        for _ in 0..count {
+            let Some(op) = self.asked.pop_front() else { return };
+            if let Some(done) = self.disk.perform(op) {
+                self.step(Event::File(done));
+            }
+        }
+    }
+
+    /// The disk does all, until nothing more is asked for.
+    pub(crate) fn settle(&mut self) {
+        while !self.asked.is_empty() {
+            self.perform(1);
+        }
+    }
+
+    /// Time passes; deadlines are met in order.
+    pub(crate) fn advance(&mut self, ms: i64) {
+        let until = self.now + ms;
+        while let Some(at) = self.deadline.filter(|at| *at <= until) {
+            // A deadline that has passed already is met as soon as may be.
+            self.now = at.max(self.now + i64::from(at <= self.now));
+            if self.now > until {
+                break;
+            }
+            self.end_turn();
+        }
+        self.now = until;
+        self.end_turn();
+    }
+
+    /// The answers that have come in whole on a connection, read as their requests ask for.
+    pub(crate) fn answers(&mut self, slot: u32, mut see: impl FnMut(&Response<'_>)) {
+        let Some(connection) = self.connections.get_mut(&slot) else { return };
+        let mut rest = &connection.received[..];
+        while let Some((length, after)) = rest.split_first_chunk() {
+            let length = i32::from_be_bytes(*length) as usize;
+            let (body, after) = after.split_at_checked(length).expect("whole frames are sent");
+            let asked = connection.expected.pop_front().expect("one answer to each request");
+            see(&read_answer(asked, body));
+            rest = after;
+        }
+        assert!(rest.is_empty(), "whole frames are sent");
+        connection.received.clear();
+    }
+
+    /// The bytes of the files in a directory, as they are on the disk.
+    pub(crate) fn files_in(&self, directory: &Path) -> BTreeMap<String, Vec<u8>> {
+        let inside = self.disk.files.iter().filter(|(path, _)| path.parent() == Some(directory));
+        let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+        inside.map(|(path, file)| (name(path), file.bytes())).collect()
+    }
+
+    fn step(&mut self, event: Event<'_>) {
+        self.shard.step(self.now, event, &mut self.commands);
+        self.execute();
+        self.end_turn();
+    }
+
+    fn end_turn(&mut self) {
+        self.deadline = self.shard.end_turn(self.now, &mut self.commands);
+        self.execute();
+        let mut sendable = std::mem::take(&mut self.sendable);
+        self.shard.take_sendable(&mut sendable);
+        sendable.drain(..).for_each(|connection| self.send(connection));
+        self.sendable = sendable;
+    }
+
+    fn send(&mut self, id: ConnectionId) {
+        let Some(output) = self.shard.output(id) else { return };
+        let output = std::mem::take(output);
+        let Some(connection) = self.connection(id) else { return };
+        connection.received.extend_from_slice(&output);
+        connection.unsent += output.len();
+    }
+
+    /// The client has read what was sent.
+    pub(crate) fn taken(&mut self, slot: u32) {
+        let Some(connection) = self.connections.get_mut(&slot) else { return };
+        if std::mem::take(&mut connection.unsent) > 0 {
+            let connection = ConnectionId::new(slot, connection.serial);
+            self.step(Event::Sent { connection, unsent: 0 });
+        }
+    }
+
+    fn connection(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        let slot = id.slot() as u32;
+        let connection = self.connections.get_mut(&slot)?;
+        (ConnectionId::new(slot, connection.serial) == id).then_some(connection)
+    }
+
+    fn execute(&mut self) {
+        let mut commands: VecDeque<Command> = std::mem::take(&mut self.commands).into();
+        while let Some(command) = commands.pop_front() {
+            match command {
+                Command::Close { connection, .. } => {
+                    if self.connection(connection).is_some() {
+                        self.connections.remove(&(connection.slot() as u32));
+                    }
+                }
+                Command::PauseReceive { .. } | Command::ResumeReceive { .. } => {}
+                Command::File(op) => self.asked.push_back(op),
+                Command::Mail { to, message } => {
+                    assert_eq!(to, 0, "there is one shard");
+                    self.shard.step(self.now, Event::Mail(message), &mut self.commands);
+                    commands.extend(self.commands.drain(..));
+                }
+                Command::Stopped => panic!("nobody asked it to stop"),
+            }
+        }
+    }
+}
+
+fn read_answer<'a>((api, version, id): (ApiKey, i16, i32), body: &'a [u8]) -> Response<'a> {
+    let mut reader = Reader::new(body);
+    assert_eq!(reader.i32(), Ok(id), "answers come in order");
+    if api.flexible_response_header(version) {
+        assert_eq!(reader.u8(), Ok(0));
+    }
+    let response = Response::read(api, version, &mut reader);
+    response.unwrap_or_else(|error| panic!("{} v{version}: {error}", api.name()))
+}
+
+/// Files of blocks; those that hold zeros are not there.
+#[derive(Default)]
+struct Disk {
+    files: BTreeMap<PathBuf, SparseFile>,
+    open: HashMap<FileId, (PathBuf, OpenMode)>,
+}
+
+#[derive(Default)]
+struct SparseFile {
+    len: u64,
+    blocks: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Disk {
+    fn perform(&mut self, op: FileOp) -> Option<FileDone> {
+        match op {
+            FileOp::Open { file, path, mode } => {
+                self.files.entry(path.clone()).or_default();
+                assert!(self.open.insert(file, (path, mode)).is_none(), "{file:?} is open");
+            }
+            FileOp::Close { file } => drop(self.open.remove(&file).expect("an open file")),
+            FileOp::Write { token, file, offset, data } => {
+                let (file, mode) = self.file(file);
+                file.write(offset, &data, mode);
+                return Some(FileDone::Written { token, buffer: data });
+            }
+            FileOp::Read { token, file, offset, len } => {
+                let data = self.file(file).0.read(offset, len);
+                return Some(FileDone::Read { token, data });
+            }
+            FileOp::Sync { token, .. } => return Some(FileDone::Synced { token }),
+            FileOp::Truncate { file, len } => self.file(file).0.truncate(len),
+            FileOp::Rename { from, to } => {
+                let file = self.files.remove(&from).expect("a file to rename");
+                self.files.insert(to, file);
+            }
+            FileOp::RemoveFile { path } => drop(self.files.remove(&path)),
+            FileOp::RemoveDir { path } => self.files.retain(|file, _| !file.starts_with(&path)),
+        }
+        None
+    }
+
+    fn file(&mut self, id: FileId) -> (&mut SparseFile, OpenMode) {
+        let (path, mode) = &self.open[&id];
+        // Whoever has a file open may still use it when it has been removed.
+        (self.files.entry(path.clone()).or_default(), *mode)
+    }
+}
+
+impl SparseFile {
+    fn write(&mut self, offset: u64, data: &[u8], mode: OpenMode) {
+        let end = offset + data.len() as u64;
+        assert!(end <= FILE_BYTES_MAX, "a write at {offset}");
+        self.len = self.len.max(end);
+        // The blocks of a shard's log begin with a word that is not zero.
+        let is_durable = mode != OpenMode::Cached;
+        if is_durable && data[..8] == [0; 8] {
+            return self.blocks.retain(|at, _| !(offset..end).contains(at));
+        }
+        let mut at = offset;
+        let mut rest = data;
+        while !rest.is_empty() {
+            let block = at - at % u64::from(BLOCK_BYTES);
+            let from = (at - block) as usize;
+            let (part, after) = rest.split_at(rest.len().min(BLOCK_BYTES as usize - from));
+            let empty = || vec![0; BLOCK_BYTES as usize];
+            let bytes = self.blocks.entry(block).or_insert_with(empty);
+            bytes[from..from + part.len()].copy_from_slice(part);
+            (at, rest) = (at + part.len() as u64, after);
+        }
+    }
+
+    fn read(&self, offset: u64, len: u32) -> Vec<u8> {
+        let end = self.len.min(offset + u64::from(len));
+        let mut data = vec![0; end.saturating_sub(offset) as usize];
+        let first = offset - offset % u64::from(BLOCK_BYTES);
+        for (block, bytes) in self.blocks.range(first..end.max(first)) {
+            let from = offset.max(*block);
+            let until = end.min(block + u64::from(BLOCK_BYTES));
+            let part = &bytes[(from - block) as usize..(until - block) as usize];
+            data[(from - offset) as usize..(until - offset) as usize].copy_from_slice(part);
+        }
+        data
+    }
+
+    fn truncate(&mut self, len: u64) {
+        self.blocks.retain(|at, _| *at < len);
+        if let Some((at, bytes)) = self.blocks.last_key_value() {
+            let (at, kept) = (*at, (len - at).min(bytes.len() as u64) as usize);
+            self.blocks.get_mut(&at).into_iter().for_each(|bytes| bytes[kept..].fill(0));
+        }
+        self.len = len;
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.read(0, self.len as u32)
+    }
+}

@@ -1,0 +1,55 @@
+//! The power fails under load: the server is on an ext4 file system of its own, whose disk loses what
+//! it was not told to flush. What was acknowledged is there afterwards.
+//!
+//! `MUSTER_POWER_LOSSES` sets how often (2 by default), `MUSTER_SEED` the moments. Where the machine
+//! has no FUSE, no loop devices or no root, this says so and shows nothing.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::time::{Duration, Instant};
+use support::mixed::{CONFIGS, Interrupted, Mixed};
+use support::power::PowerSupply;
+use support::{Random, Server, variable};
+
+const SHARDS: u16 = 2;
+const DISK_BYTES: u64 = 2 << 30;
+
+#[test]
+fn nothing_that_was_acknowledged_is_lost_with_the_power() {
+    let losses: u64 = variable("MUSTER_POWER_LOSSES", 2);
+    let seed = variable("MUSTER_SEED", u64::from(std::process::id()));
+    let mut power = match PowerSupply::new(DISK_BYTES) {
+        Ok(power) => power,
+        Err(missing) => return eprintln!("SKIPPED, this machine cannot lose power: {missing}"),
+    };
+    println!("MUSTER_SEED={seed} MUSTER_POWER_LOSSES={losses}");
+    let mut random = Random(seed);
+    let started = Instant::now();
+    // With Kafka's defaults records of user topics are as safe as the page cache.
+    let configs = [CONFIGS, &["log.flush.interval.messages=1"]].concat();
+    let mut server = Server::start(&power.path().join("data"), SHARDS, &configs);
+    let mut mixed = Mixed::new(&server, &mut random);
+    let (mut unflushed, mut lost) = (0, 0);
+    let mut interrupted = Interrupted::default();
+    for loss in 0..losses {
+        let running = mixed.start(&server);
+        std::thread::sleep(Duration::from_millis(random.next() % 1_000));
+        let (sectors, gone) = power.cut(&mut random);
+        server.kill();
+        mixed = running.stop();
+        (unflushed, lost) = (unflushed + sectors, lost + gone);
+        power.restore();
+        interrupted.look(&power.path().join("data"), SHARDS);
+        server = server.restart();
+        mixed.check(&server, loss);
+    }
+    println!(
+        "survived {losses} losses of power in {} s, and of {unflushed} sectors that of {lost}, \
+         {interrupted:?}: {}",
+        started.elapsed().as_secs(),
+        mixed.told()
+    );
+    assert!(losses < 20 || lost > 0, "no power was lost that mattered");
+}

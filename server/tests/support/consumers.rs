@@ -1,0 +1,358 @@
+//! Members of consumer groups that join, heartbeat, commit, subscribe anew and leave, and what they
+//! were told: epochs never go back, no partition is served to two.
+
+use super::{Client, Random, Server};
+use muster_codec::messages::*;
+use muster_codec::{ErrorCode, Response, Uuid};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+
+pub const TOPICS: [&str; 2] = ["left", "right"];
+pub const PARTITIONS: i32 = 6;
+
+/// Heartbeats of each member within which a group stands still.
+const SETTLING_ROUNDS: usize = 12;
+
+/// The place of a topic in `TOPICS`, and a partition.
+type Partition = (usize, i32);
+
+/// Members heartbeat in turn until every group stands still.
+pub fn settle(server: &Server, groups: &[Arc<Group>], members: &mut [Member]) {
+    let mut clients: Vec<_> =
+        members.iter().map(|member| server.coordinator(&member.group.id)).collect();
+    for _ in 0..SETTLING_ROUNDS {
+        for (member, client) in members.iter_mut().zip(&mut clients) {
+            member.go_on(client).expect("an answer");
+        }
+        if groups.iter().all(|group| group.is_settled(server, members)) {
+            return;
+        }
+    }
+    let states: Vec<_> = groups.iter().map(|group| group.describe(server)).collect();
+    panic!("not settled: {states:#?}");
+}
+
+/// What the members of a group were told, put together.
+#[derive(Default)]
+pub struct Told {
+    owners: BTreeMap<Partition, String>,
+    /// The offset that is acknowledged as committed, and the last that was sent.
+    offsets: BTreeMap<Partition, (i64, i64)>,
+    /// The highest of all members.
+    pub epoch: i32,
+}
+
+pub struct Group {
+    id: String,
+    topics: Arc<[Uuid; TOPICS.len()]>,
+    told: Mutex<Told>,
+}
+
+impl Group {
+    pub fn new(index: usize, topics: Arc<[Uuid; TOPICS.len()]>) -> Self {
+        Self { id: format!("group-{index}"), topics, told: Mutex::default() }
+    }
+
+    pub fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap()
+    }
+
+    /// All that are acknowledged.
+    pub fn commits(&self) -> i64 {
+        self.told().offsets.values().map(|(acknowledged, _)| acknowledged).sum()
+    }
+
+    /// What was acknowledged is there; one more of each may be, whose answer did not arrive.
+    pub fn check(&self, server: &Server, members: &[Member]) {
+        self.check_offsets(server);
+        let described = self.describe(server);
+        let told = self.told();
+        if described.error_code == ErrorCode::GroupIdNotFound as i16 {
+            assert_eq!(told.epoch, 0, "{} is gone", self.id);
+            return;
+        }
+        assert_eq!(described.error_code, 0, "{described:?}");
+        assert!(described.group_epoch >= told.epoch, "{} told: {described:?}", told.epoch);
+        let mut owners = BTreeMap::new();
+        for member in &described.members {
+            for (topic_id, partition) in partitions(&member.assignment) {
+                let other = owners.insert((topic_id, partition), &member.member_id);
+                assert_eq!(other, None, "{partition} of {topic_id:?} is {}'s", member.member_id);
+            }
+        }
+        let stays = |it: &&Member| it.group.id == self.id && it.epoch > 0 && !it.is_leaving;
+        for member in members.iter().filter(stays) {
+            let own = described.members.iter().find(|it| it.member_id == member.id);
+            let epoch = own.map(|it| it.member_epoch);
+            assert!(epoch >= Some(member.epoch), "{}, {}: {epoch:?}", member.id, member.epoch);
+        }
+    }
+
+    fn check_offsets(&self, server: &Server) {
+        let of_topic = |topic: &&'static str| OffsetFetchRequestTopics {
+            name: (*topic).into(),
+            partition_indexes: (0..PARTITIONS).collect(),
+            ..Default::default()
+        };
+        let group = OffsetFetchRequestGroup {
+            group_id: self.id.clone().into(),
+            topics: Some(TOPICS.iter().map(of_topic).collect()),
+            ..Default::default()
+        };
+        let request = OffsetFetchRequest { groups: vec![group], ..Default::default() };
+        let response = server.coordinator(&self.id).call(9, request.into());
+        let Response::OffsetFetch(body) = response else { panic!("{response:?}") };
+        assert_eq!(body.groups[0].error_code, 0);
+        let mut told = self.told();
+        for (topic, fetched) in body.groups[0].topics.iter().enumerate() {
+            for partition in &fetched.partitions {
+                let offset = partition.committed_offset.max(0);
+                let key = (topic, partition.partition_index);
+                let (acknowledged, sent) = told.offsets.entry(key).or_default();
+                assert!((*acknowledged..=*sent).contains(&offset), "{acknowledged} {partition:?}");
+                (*acknowledged, *sent) = (offset, offset);
+            }
+        }
+    }
+
+    pub fn describe(&self, server: &Server) -> DescribedConsumerGroup<'static> {
+        let group_ids = vec![self.id.clone().into()];
+        let request = ConsumerGroupDescribeRequest { group_ids, ..Default::default() };
+        let response = server.coordinator(&self.id).call(1, request.into());
+        let Response::ConsumerGroupDescribe(mut body) = response else { panic!("{response:?}") };
+        body.groups.remove(0)
+    }
+
+    /// Whether its members own all that they want, in one epoch.
+    fn is_settled(&self, server: &Server, members: &[Member]) -> bool {
+        let own = members.iter().filter(|it| it.group.id == self.id);
+        let wanted: BTreeSet<usize> = own.clone().flat_map(|it| it.wanted()).collect();
+        let epochs: BTreeSet<i32> = own.map(|it| it.epoch).collect();
+        let described = self.describe(server);
+        described.group_state == "Stable"
+            && epochs == BTreeSet::from([described.group_epoch])
+            && self.told().owners.len() == wanted.len() * PARTITIONS as usize
+    }
+}
+
+fn partitions(assignment: &ConsumerGroupAssignment<'_>) -> Vec<(Uuid, i32)> {
+    let topics = assignment.topic_partitions.iter();
+    topics.flat_map(|topic| topic.partitions.iter().map(|it| (topic.topic_id, *it))).collect()
+}
+
+/// The second of a group is a static member; the third subscribes by a regular expression.
+pub struct Member {
+    group: Arc<Group>,
+    index: usize,
+    random: Random,
+    /// How often it has joined.
+    lives: u32,
+    id: String,
+    /// 0 until it is told another.
+    epoch: i32,
+    owned: BTreeSet<Partition>,
+    /// Whether it wants both topics, and whether it must still say so.
+    wants_both: bool,
+    subscribes: bool,
+    /// It does not know whether its last heartbeat arrived: it says everything once more, and is
+    /// told everything.
+    is_unsure: bool,
+    /// It said so, or must say so, and does not know whether that arrived.
+    is_leaving: bool,
+}
+
+impl Member {
+    pub fn new(group: &Arc<Group>, index: usize, seed: u64) -> Self {
+        Self {
+            group: group.clone(),
+            index,
+            random: Random(seed),
+            lives: 0,
+            id: format!("member-{index}-0"),
+            epoch: 0,
+            owned: BTreeSet::new(),
+            wants_both: true,
+            subscribes: true,
+            is_unsure: false,
+            is_leaving: false,
+        }
+    }
+
+    /// Lives on in a thread until the server is gone.
+    pub fn start(mut self, server: &Server, stop: &Arc<AtomicBool>) -> JoinHandle<Self> {
+        let mut client = server.coordinator(&self.group.id);
+        let stop = stop.clone();
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) && self.live(&mut client).is_some() {}
+            self
+        })
+    }
+
+    /// None once the server is gone.
+    fn live(&mut self, client: &mut Client) -> Option<()> {
+        self.go_on(client)?;
+        self.commit(client)?;
+        match self.random.next() % 16 {
+            0 => self.leave(client)?,
+            1 => (self.wants_both, self.subscribes) = (!self.wants_both, true),
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// Heartbeats; first it says once more that it leaves, if it does not know that this arrived.
+    fn go_on(&mut self, client: &mut Client) -> Option<()> {
+        if self.is_leaving {
+            self.leave(client)?;
+        }
+        // Of a static member that joins once more nobody knows that it is the same.
+        self.is_leaving = self.epoch == 0 && self.is_static();
+        let request = self.request();
+        self.is_unsure = true;
+        let response = self.heartbeat(client, request)?;
+        assert_eq!(response.error_code, 0, "{} in {}: {response:?}", self.id, self.epoch);
+        (self.subscribes, self.is_unsure, self.is_leaving) = (false, false, false);
+        self.learn(&response);
+        Some(())
+    }
+
+    fn heartbeat(
+        &self,
+        client: &mut Client,
+        request: ConsumerGroupHeartbeatRequest<'_>,
+    ) -> Option<ConsumerGroupHeartbeatResponse<'static>> {
+        let response = client.try_call(1, request.into())?;
+        let Response::ConsumerGroupHeartbeat(body) = response else { panic!("{response:?}") };
+        Some(body)
+    }
+
+    fn request(&self) -> ConsumerGroupHeartbeatRequest<'static> {
+        let says_all = self.epoch == 0 || self.is_unsure;
+        let subscribes = says_all || self.subscribes;
+        let has_regex = self.index == 2;
+        let names = self.wanted().filter(|_| !has_regex).map(|topic| TOPICS[topic].into());
+        let regex = TOPICS[..self.wanted().count()].join("|");
+        ConsumerGroupHeartbeatRequest {
+            group_id: self.group.id.clone().into(),
+            member_id: self.id.clone().into(),
+            member_epoch: self.epoch,
+            instance_id: self.is_static().then(|| "instance".into()),
+            rebalance_timeout_ms: if says_all { 60_000 } else { -1 },
+            subscribed_topic_names: subscribes.then(|| names.collect()),
+            subscribed_topic_regex: (subscribes && has_regex).then(|| regex.into()),
+            topic_partitions: Some(self.reported()),
+            ..Default::default()
+        }
+    }
+
+    fn reported(&self) -> Vec<ConsumerGroupHeartbeatTopicPartitions> {
+        let of = |topic| self.owned.iter().filter(move |(it, _)| *it == topic).map(|(_, it)| *it);
+        let reported = (0..TOPICS.len()).map(|topic| ConsumerGroupHeartbeatTopicPartitions {
+            topic_id: self.group.topics[topic],
+            partitions: of(topic).collect(),
+        });
+        reported.filter(|it| !it.partitions.is_empty()).collect()
+    }
+
+    /// Gives up first what it has to, then takes what nobody else may have.
+    fn learn(&mut self, response: &ConsumerGroupHeartbeatResponse<'_>) {
+        assert!(response.member_epoch >= self.epoch, "back to {}", response.member_epoch);
+        self.epoch = response.member_epoch;
+        let mut told = self.group.told();
+        told.epoch = told.epoch.max(self.epoch);
+        let Some(assignment) = &response.assignment else { return };
+        let place = |id: Uuid| self.group.topics.iter().position(|it| *it == id).unwrap();
+        let topics = assignment.topic_partitions.iter();
+        let all = topics
+            .flat_map(|topic| topic.partitions.iter().map(move |it| (place(topic.topic_id), *it)));
+        let owned: BTreeSet<Partition> = all.collect();
+        told.owners.retain(|partition, owner| *owner != self.id || owned.contains(partition));
+        for partition in owned.difference(&self.owned) {
+            let other = told.owners.insert(*partition, self.id.clone());
+            assert_eq!(other, None, "{partition:?} is served to {} too", self.id);
+        }
+        drop(told);
+        self.owned = owned;
+    }
+
+    /// Commits the next offset of all that it owns.
+    fn commit(&mut self, client: &mut Client) -> Option<()> {
+        if self.owned.is_empty() {
+            return Some(());
+        }
+        let mut topics: BTreeMap<usize, Vec<OffsetCommitRequestPartition<'_>>> = BTreeMap::new();
+        for partition in &self.owned {
+            let mut told = self.group.told();
+            let (_, sent) = told.offsets.entry(*partition).or_default();
+            *sent += 1;
+            topics.entry(partition.0).or_default().push(OffsetCommitRequestPartition {
+                partition_index: partition.1,
+                committed_offset: *sent,
+                ..Default::default()
+            });
+        }
+        let topics = topics.into_iter().map(|(topic, partitions)| OffsetCommitRequestTopic {
+            name: TOPICS[topic].into(),
+            partitions,
+            ..Default::default()
+        });
+        let request = OffsetCommitRequest {
+            group_id: self.group.id.clone().into(),
+            generation_id_or_member_epoch: self.epoch,
+            member_id: self.id.clone().into(),
+            topics: topics.collect(),
+            ..Default::default()
+        };
+        let response = client.try_call(9, request.into())?;
+        let Response::OffsetCommit(body) = response else { panic!("{response:?}") };
+        let mut refused = body.topics.iter().flat_map(|it| &it.partitions);
+        assert!(refused.all(|it| it.error_code == 0), "{} in {}: {body:?}", self.id, self.epoch);
+        let mut told = self.group.told();
+        for partition in &self.owned {
+            let (acknowledged, sent) = told.offsets.get_mut(partition).unwrap();
+            *acknowledged = *sent;
+        }
+        Some(())
+    }
+
+    /// Leaves, and is then someone new.
+    fn leave(&mut self, client: &mut Client) -> Option<()> {
+        self.group.told().owners.retain(|_, owner| *owner != self.id);
+        self.owned.clear();
+        let was_leaving = std::mem::replace(&mut self.is_leaving, true);
+        let member_epoch = if self.is_static() { -2 } else { -1 };
+        let request = ConsumerGroupHeartbeatRequest {
+            member_epoch,
+            subscribed_topic_names: None,
+            topic_partitions: None,
+            ..self.request()
+        };
+        let response = self.heartbeat(client, request)?;
+        let is_gone = [ErrorCode::UnknownMemberId, ErrorCode::FencedInstanceId]
+            .map(|error| error as i16)
+            .contains(&response.error_code);
+        assert!(response.error_code == 0 || was_leaving && is_gone, "{}: {response:?}", self.id);
+        self.lives += 1;
+        self.id = format!("member-{}-{}", self.index, self.lives);
+        (self.epoch, self.is_leaving) = (0, false);
+        Some(())
+    }
+
+    /// It heartbeats, and is told nothing new.
+    pub fn expect_no_change(&mut self, server: &Server) {
+        let mut client = server.coordinator(&self.group.id);
+        let response = self.heartbeat(&mut client, self.request()).expect("an answer");
+        assert_eq!((response.error_code, response.member_epoch), (0, self.epoch));
+        assert_eq!(response.assignment, None);
+    }
+
+    fn is_static(&self) -> bool {
+        self.index == 1
+    }
+
+    fn wanted(&self) -> std::ops::Range<usize> {
+        0..if self.wants_both { 2 } else { 1 }
+    }
+}

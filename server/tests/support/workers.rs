@@ -1,0 +1,250 @@
+//! Workers of a crash test: each is the one member of a classic group, which commits, and a producer.
+
+use super::{Client, Server};
+use muster_codec::messages::*;
+use muster_codec::record_batch::{BatchBuilder, TimestampType, set_max_timestamp};
+use muster_codec::{Bytes, Response};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::thread::JoinHandle;
+
+/// How many there may be: the topic has a partition for each.
+pub const WORKERS: usize = 8;
+pub const TOPIC: &str = "crash";
+
+/// A member of a group of its own, and a producer to a partition of its own.
+pub struct Worker {
+    index: usize,
+    member_id: String,
+    generation_id: i32,
+    producer_id: i64,
+    producer_epoch: i16,
+    /// The last offset that is acknowledged as committed, for each partition of the topic.
+    pub committed: AtomicI64,
+    /// How many records are acknowledged: their offsets and sequence numbers are those below.
+    pub produced: AtomicI64,
+}
+
+/// Both threads of each worker, until they are stopped or the server is gone.
+pub fn start_workers(
+    server: &Server,
+    workers: &[Arc<Worker>],
+    stop: &Arc<AtomicBool>,
+) -> Vec<JoinHandle<()>> {
+    let mut threads = Vec::new();
+    for worker in workers {
+        let mut coordinator = server.coordinator(&worker.group());
+        let (stop_commits, committer) = (stop.clone(), worker.clone());
+        threads.push(std::thread::spawn(move || {
+            while !stop_commits.load(Ordering::Relaxed) && committer.commit(&mut coordinator) {}
+        }));
+        let mut leader = server.client(worker.leader(server));
+        let (stop_produce, producer) = (stop.clone(), worker.clone());
+        threads.push(std::thread::spawn(move || {
+            while !stop_produce.load(Ordering::Relaxed) && producer.produce(&mut leader) {}
+        }));
+    }
+    threads
+}
+
+fn group(index: usize) -> String {
+    format!("group-{index}")
+}
+
+impl Worker {
+    /// Joins its group, and gets a producer id.
+    pub fn new(server: &Server, index: usize) -> Self {
+        let mut coordinator = server.coordinator(&group(index));
+        let (member_id, generation_id) = join(&mut coordinator, index);
+        let request = InitProducerIdRequest { transactional_id: None, ..Default::default() };
+        let response = server.client(index as u16 % server.shards).call(3, request.into());
+        let Response::InitProducerId(producer) = response else { panic!("{response:?}") };
+        assert_eq!(producer.error_code, 0);
+        Self {
+            index,
+            member_id,
+            generation_id,
+            producer_id: producer.producer_id,
+            producer_epoch: producer.producer_epoch,
+            committed: AtomicI64::new(0),
+            produced: AtomicI64::new(0),
+        }
+    }
+
+    fn group(&self) -> String {
+        group(self.index)
+    }
+
+    /// Commits the next offset for all partitions; false once the server is gone.
+    fn commit(&self, client: &mut Client) -> bool {
+        let offset = self.committed.load(Ordering::Relaxed) + 1;
+        let partition = |partition_index| OffsetCommitRequestPartition {
+            partition_index,
+            committed_offset: offset,
+            ..Default::default()
+        };
+        let topic = OffsetCommitRequestTopic {
+            name: TOPIC.into(),
+            partitions: (0..WORKERS as i32).map(partition).collect(),
+            ..Default::default()
+        };
+        let request = OffsetCommitRequest {
+            group_id: self.group().into(),
+            generation_id_or_member_epoch: self.generation_id,
+            member_id: self.member_id.clone().into(),
+            topics: vec![topic],
+            ..Default::default()
+        };
+        let Some(response) = client.try_call(9, request.into()) else { return false };
+        let Response::OffsetCommit(body) = response else { panic!("{response:?}") };
+        assert!(body.topics[0].partitions.iter().all(|partition| partition.error_code == 0));
+        self.committed.store(offset, Ordering::Relaxed);
+        true
+    }
+
+    /// Sends the next record, which may be there already if its acknowledgement was lost; false
+    /// once the server is gone.
+    fn produce(&self, client: &mut Client) -> bool {
+        let sequence = self.produced.load(Ordering::Relaxed);
+        let records = Some(Bytes::from(self.batch(sequence as i32)));
+        let partition = PartitionProduceData { index: self.index as i32, records };
+        let topic = TopicProduceData {
+            name: TOPIC.into(),
+            partition_data: vec![partition],
+            ..Default::default()
+        };
+        let request = ProduceRequest {
+            acks: -1,
+            timeout_ms: 10_000,
+            topic_data: vec![topic],
+            ..Default::default()
+        };
+        let Some(response) = client.try_call(9, request.into()) else { return false };
+        let Response::Produce(body) = response else { panic!("{response:?}") };
+        let partition = &body.responses[0].partition_responses[0];
+        assert_eq!((partition.error_code, partition.base_offset), (0, sequence), "no duplicates");
+        self.produced.store(sequence + 1, Ordering::Relaxed);
+        true
+    }
+
+    /// One record of the producer.
+    fn batch(&self, sequence: i32) -> Vec<u8> {
+        const PRODUCER_ID_AT: usize = 43;
+        let mut builder = BatchBuilder::default();
+        builder.append(0, &(&b"key"[..], Some(&b"value"[..])));
+        let mut batch = builder.seal(0, -1).to_vec();
+        let mut producer = self.producer_id.to_be_bytes().to_vec();
+        producer.extend(self.producer_epoch.to_be_bytes());
+        producer.extend(sequence.to_be_bytes());
+        batch[PRODUCER_ID_AT..][..producer.len()].copy_from_slice(&producer);
+        // Another timestamp, for the checksum to be made anew.
+        set_max_timestamp(&mut batch, TimestampType::CreateTime, 1);
+        batch
+    }
+
+    /// The shard that leads its partition, as Metadata says.
+    fn leader(&self, server: &Server) -> u16 {
+        let topic = MetadataRequestTopic { name: Some(TOPIC.into()), ..Default::default() };
+        let request = MetadataRequest { topics: Some(vec![topic]), ..Default::default() };
+        let response = server.client(0).call(9, request.into());
+        let Response::Metadata(body) = response else { panic!("{response:?}") };
+        let partitions = &body.topics[0].partitions;
+        let is_own = |p: &&MetadataResponsePartition| p.partition_index == self.index as i32;
+        partitions.iter().find(is_own).unwrap().leader_id as u16
+    }
+
+    /// What was acknowledged is there, once.
+    pub fn check(&self, server: &Server, kill: u64) {
+        let worker = format!("kill {kill}, worker {}", self.index);
+        assert_eq!(self.heartbeat(server), 0, "{worker} is still a member");
+        // One more may have been written whose acknowledgement did not arrive.
+        let acknowledged = self.committed.load(Ordering::Relaxed);
+        let committed = self.committed_offsets(server);
+        assert!(committed.iter().all(|it| *it == committed[0]), "{worker}: {committed:?}");
+        let range = acknowledged..=acknowledged + 1;
+        assert!(range.contains(&committed[0]), "{worker}: {range:?}, {committed:?}");
+        self.committed.store(committed[0], Ordering::Relaxed);
+        let acknowledged = self.produced.load(Ordering::Relaxed);
+        let (end, range) = (self.end_offset(server), acknowledged..=acknowledged + 1);
+        assert!(range.contains(&end), "{worker}: {range:?}, {end}");
+    }
+
+    fn heartbeat(&self, server: &Server) -> i16 {
+        let request = HeartbeatRequest {
+            group_id: self.group().into(),
+            generation_id: self.generation_id,
+            member_id: self.member_id.clone().into(),
+            ..Default::default()
+        };
+        let response = server.coordinator(&self.group()).call(4, request.into());
+        let Response::Heartbeat(body) = response else { panic!("{response:?}") };
+        body.error_code
+    }
+
+    /// Of each partition; 0 if nothing was committed yet.
+    fn committed_offsets(&self, server: &Server) -> Vec<i64> {
+        let topic = OffsetFetchRequestTopics {
+            name: TOPIC.into(),
+            partition_indexes: (0..WORKERS as i32).collect(),
+            ..Default::default()
+        };
+        let group = OffsetFetchRequestGroup {
+            group_id: self.group().into(),
+            topics: Some(vec![topic]),
+            ..Default::default()
+        };
+        let mut client = server.coordinator(&group.group_id);
+        let request = OffsetFetchRequest { groups: vec![group], ..Default::default() };
+        let response = client.call(9, request.into());
+        let Response::OffsetFetch(body) = response else { panic!("{response:?}") };
+        assert_eq!(body.groups[0].error_code, 0);
+        let partitions = &body.groups[0].topics[0].partitions;
+        partitions.iter().map(|partition| partition.committed_offset.max(0)).collect()
+    }
+
+    fn end_offset(&self, server: &Server) -> i64 {
+        let partition = ListOffsetsPartition {
+            partition_index: self.index as i32,
+            timestamp: -1,
+            ..Default::default()
+        };
+        let topic = ListOffsetsTopic { name: TOPIC.into(), partitions: vec![partition] };
+        let request =
+            ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..Default::default() };
+        let response = server.client(self.leader(server)).call(7, request.into());
+        let Response::ListOffsets(body) = response else { panic!("{response:?}") };
+        let partition = &body.topics[0].partitions[0];
+        assert_eq!(partition.error_code, 0);
+        partition.offset
+    }
+}
+
+/// Makes a stable group of one member; gives its id and the generation.
+fn join(coordinator: &mut Client, index: usize) -> (String, i32) {
+    let protocol = JoinGroupRequestProtocol { name: "range".into(), ..Default::default() };
+    let request = JoinGroupRequest {
+        group_id: group(index).into(),
+        session_timeout_ms: 60_000,
+        rebalance_timeout_ms: 60_000,
+        protocol_type: "test".into(),
+        protocols: vec![protocol],
+        ..Default::default()
+    };
+    let response = coordinator.call(3, request.into());
+    let Response::JoinGroup(joined) = response else { panic!("{response:?}") };
+    assert_eq!(joined.error_code, 0);
+    let (member_id, generation_id) = (joined.member_id.to_string(), joined.generation_id);
+    let assignment =
+        SyncGroupRequestAssignment { member_id: member_id.clone().into(), ..Default::default() };
+    let request = SyncGroupRequest {
+        group_id: group(index).into(),
+        generation_id,
+        member_id: member_id.clone().into(),
+        assignments: vec![assignment],
+        ..Default::default()
+    };
+    let response = coordinator.call(3, request.into());
+    let Response::SyncGroup(synced) = response else { panic!("{response:?}") };
+    assert_eq!(synced.error_code, 0);
+    (member_id, generation_id)
+}
