@@ -4,10 +4,12 @@
 
 mod common;
 
-use common::{Disk, open, recover, settle, small_config, values};
-use muster_storage::layout::CLUSTER_PARTITION;
+use common::{Disk, compact, open, recover, settle, small_config, values};
+use muster_storage::layout::{CLUSTER_PARTITION, SegmentHeader};
 use muster_storage::shard_log::recovery::segment_file_name;
-use muster_storage::{AppendError, FileDone, FileOp, FileToken, LogConfig, Recovered, ShardLog};
+use muster_storage::{
+    AppendError, CompactionConfig, FileDone, FileOp, FileToken, LogConfig, Recovered, ShardLog,
+};
 
 type Record<'a> = (&'a [u8], Option<&'a [u8]>);
 
@@ -279,6 +281,43 @@ fn a_segment_takes_no_block_before_its_header_is_durable() {
     disk.crash();
     let (_, replayed) = open(&disk, small_config());
     assert_eq!(replayed.len(), 1);
+}
+
+#[test]
+fn segments_made_ahead_stay_between_those_with_blocks() {
+    let (mut log, mut disk) = ready(small_config());
+    append(&mut log, 0, b"a");
+    settle(&mut log, &mut disk, 0);
+    // The next was taken for a block that never came to the disk, and one more was made behind it.
+    let path = |number| small_config().dir.join(segment_file_name(number));
+    let header = |sequence| {
+        let mut bytes = vec![0; small_config().segment_bytes as usize];
+        let LogConfig { block_bytes, segment_bytes, log_id, .. } = small_config();
+        let (is_recycled, compacted) = (false, None);
+        SegmentHeader { block_bytes, segment_bytes, sequence, log_id, is_recycled, compacted }
+            .write(&mut bytes);
+        bytes
+    };
+    for number in [2, 3] {
+        disk.live.insert(path(number), header(number));
+        disk.durable.insert(path(number), header(number));
+    }
+    disk.crash();
+    let config = LogConfig {
+        compaction: Some(CompactionConfig { min_dirty_ratio: 0.0, ..Default::default() }),
+        ..small_config()
+    };
+    let (mut log, _) = open(&disk, config.clone());
+    let mut now = 0;
+    for _ in 0..2_000 {
+        append(&mut log, 0, &[b'x'; 100]);
+        settle(&mut log, &mut disk, now);
+    }
+    compact(&mut log, &mut disk, &mut now);
+    let position = log.progress().flushed();
+    disk.crash();
+    let (log, _) = open(&disk, config);
+    assert_eq!(log.progress().accepted(), position);
 }
 
 #[test]

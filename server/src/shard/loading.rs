@@ -12,7 +12,7 @@ use crate::partitions::{Effects, Identity, Partitions};
 use muster_codec::DecodeError;
 use muster_codec::messages::NodeEndpoint;
 use muster_codec::record_batch::Record;
-use muster_codec::records::ClusterRecord;
+use muster_codec::records::{ClusterRecord, GroupRecord};
 use muster_coordinator::{Coordinator, Ids, SnapshotBytes};
 use muster_storage::layout::CLUSTER_PARTITION;
 use muster_storage::limits::{BLOCK_BYTES_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};

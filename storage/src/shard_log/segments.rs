@@ -172,7 +172,10 @@ impl Segments {
         if !active.is_some_and(has_room) {
             let next = self.ready.take()?;
             let before = self.last_position_before(next);
-            self.segment_mut(next).last_position = before;
+            // Others without blocks may be between: a start found them, and went on before them.
+            let is_empty = |it: &&mut Segment| !it.has_blocks() && !it.is_compacted();
+            let behind = self.list.range_mut(..=next).rev().map(|(_, segment)| segment);
+            behind.take_while(is_empty).for_each(|segment| segment.last_position = before);
             self.active = Some(next);
         }
         let active = self.active?;
@@ -314,7 +317,9 @@ impl Segments {
 
     /// The position before the first operation of a segment.
     pub(crate) fn last_position_before(&self, segment: u64) -> u64 {
-        self.list.range(..segment).next_back().map_or(0, |(_, before)| before.last_position)
+        let before = self.list.range(..segment).rev().map(|(_, before)| before);
+        let mut written = before.filter(|it| it.has_blocks() || it.is_compacted());
+        written.next().map_or(0, |segment| segment.last_position)
     }
 
     /// The highest position of a tombstone that compaction dropped.
