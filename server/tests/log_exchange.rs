@@ -319,6 +319,13 @@ fn what_is_missing_is_said() {
     );
     let error = import(kafka.path(), &data, &more).unwrap_err();
     assert!(error.contains("is not empty"), "{error}");
+    let with_slashes = parent.path().join("other//");
+    fs::create_dir_all(parent.path().join("other.importing")).unwrap();
+    let error = import(kafka.path(), &with_slashes, &more).unwrap_err();
+    assert!(error.contains("other.importing is there: remove it"), "{error}");
+    fs::remove_dir(parent.path().join("other.importing")).unwrap();
+    import(kafka.path(), &with_slashes, &more).unwrap();
+    assert!(parent.path().join("other/meta.properties").exists());
     assert!(refused(parent.path(), &[]).contains("not a log directory of Kafka's"));
 }
 

@@ -153,6 +153,33 @@ fn a_directory_that_is_served_is_not_verified_but_can_be_dumped() {
 }
 
 #[test]
+fn a_directory_is_good_after_kill_9_at_any_moment() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Server::start(data.path(), 1, &[]);
+    create_topic(&server, "payments", 1);
+    for round in 0..4 {
+        std::thread::scope(|scope| {
+            let (port, server) = (server.port, &mut server);
+            for worker in 0..3 {
+                scope.spawn(move || commit_until_it_ends(port, &format!("group-{worker}")));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20 + 13 * round));
+            server.kill();
+        });
+        let good = verify(data.path());
+        assert_eq!(good.status, 0, "{good:?}");
+        server = server.restart();
+    }
+}
+
+/// Commits as fast as answers come, until the server is gone.
+fn commit_until_it_ends(port: u16, group: &str) {
+    let mut client = support::Client::connect(port);
+    let request = offsets::commit_request(group, "payments", 0, 1);
+    while client.try_call(8, request.clone().into()).is_some() {}
+}
+
+#[test]
 fn what_is_no_data_directory_is_refused_and_not_made_one() {
     let data = tempfile::tempdir().unwrap();
     for words in [["verify"], ["dump"]] {

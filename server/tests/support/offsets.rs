@@ -14,6 +14,18 @@ pub type Offsets = BTreeMap<(String, i32), (i64, String)>;
 
 /// Commits one offset for a group without members, acknowledged.
 pub fn commit(server: &Server, group: &str, topic: &str, partition: i32, offset: i64) {
+    let request = commit_request(group, topic, partition, offset);
+    let response = server.coordinator(group).call(8, request.into());
+    let Response::OffsetCommit(body) = response else { panic!("{response:?}") };
+    assert_eq!(body.topics[0].partitions[0].error_code, 0);
+}
+
+pub fn commit_request(
+    group: &str,
+    topic: &str,
+    partition: i32,
+    offset: i64,
+) -> OffsetCommitRequest<'static> {
     let partition = OffsetCommitRequestPartition {
         partition_index: partition,
         committed_offset: offset,
@@ -25,14 +37,11 @@ pub fn commit(server: &Server, group: &str, topic: &str, partition: i32, offset:
         partitions: vec![partition],
         ..Default::default()
     };
-    let request = OffsetCommitRequest {
+    OffsetCommitRequest {
         group_id: group.to_owned().into(),
         topics: vec![topic],
         ..Default::default()
-    };
-    let response = server.coordinator(group).call(8, request.into());
-    let Response::OffsetCommit(body) = response else { panic!("{response:?}") };
-    assert_eq!(body.topics[0].partitions[0].error_code, 0);
+    }
 }
 
 /// All that a group committed.

@@ -154,8 +154,8 @@ impl Group {
 
     fn read_epoch(&mut self, epoch: Option<i32>, before: Option<&Self>) {
         if !self.is_consumer {
-            let generation = before.filter(|it| it.classic.is_some()).map(|it| it.epoch);
-            self.upgraded_at = epoch.filter(|it| Some(*it) == generation);
+            let has_classic = self.members.values().any(|it| it.is_classic);
+            self.upgraded_at = epoch.filter(|_| has_classic);
         }
         self.is_consumer = epoch.is_some();
         match epoch {

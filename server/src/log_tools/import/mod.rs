@@ -87,15 +87,20 @@ impl Staging {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(failed("read", data)(error)),
         }
-        let mut name = data.as_os_str().to_owned();
+        // Beside it, however many slashes the path ends with.
+        let mut name = data.components().collect::<PathBuf>().into_os_string();
         name.push(".importing");
         let path = PathBuf::from(name);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(failed("make", parent))?;
         }
-        // One that is there was left by a process that was killed, or is being written.
-        fs::create_dir(&path).map_err(failed("make", &path))?;
-        Ok(Self { path, is_finished: false })
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let path = path.display();
+                Err(format!("{path} is there: remove it if no other import writes it").into())
+            }
+            made => made.map_err(failed("make", &path)).map(|()| Self { path, is_finished: false }),
+        }
     }
 
     /// Makes everything durable, and then the data directory.
