@@ -59,6 +59,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, array_bytes: array_bytes_max(bytes.len()) }
     }
@@ -87,22 +88,27 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
+    #[inline]
     pub fn u8(&mut self) -> Result<u8> {
         Ok(self.array::<1>()?[0])
     }
 
+    #[inline]
     pub fn i8(&mut self) -> Result<i8> {
         self.array().map(i8::from_be_bytes)
     }
 
+    #[inline]
     pub fn i16(&mut self) -> Result<i16> {
         self.array().map(i16::from_be_bytes)
     }
 
+    #[inline]
     pub fn i32(&mut self) -> Result<i32> {
         self.array().map(i32::from_be_bytes)
     }
 
+    #[inline]
     pub fn i64(&mut self) -> Result<i64> {
         self.array().map(i64::from_be_bytes)
     }
@@ -132,6 +138,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A zigzag varint of 64 bits, as in records.
+    #[inline]
     pub fn varlong(&mut self) -> Result<i64> {
         let mut value = 0u64;
         for shift in (0..70).step_by(7) {
@@ -145,6 +152,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A zigzag varint of 32 bits, as in records.
+    #[inline]
     pub fn varint(&mut self) -> Result<i32> {
         let value = self.uvarint()?;
         Ok((value >> 1) as i32 ^ -((value & 1) as i32))
@@ -159,6 +167,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A length of 16 bits; negative is null.
+    #[inline]
     pub fn i16_length(&mut self) -> Result<Option<usize>> {
         let length = self.i16()?;
         self.checked_length(i64::from(length))

@@ -148,6 +148,20 @@ fn a_snapshot_is_not_used_once_the_log_has_forgotten_what_was_deleted_since() {
     assert_eq!(before[8][0], -1);
 }
 
+#[test]
+fn a_quiet_server_makes_a_snapshot_of_what_little_it_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let rules = ["metadata.log.max.snapshot.interval.ms=200"];
+    let mut server = Server::start(directory.path(), 1, &rules);
+    create_topic(&server, TOPIC, PARTITIONS);
+    commit(&mut server.client(0), 3, 7, "");
+    server.says("stands for operation 2");
+    server.kill();
+    server = server.restart();
+    server.says("1 of 1 groups in the cold, 0 records");
+    assert_eq!(fetch(&mut server.client(0), 3).unwrap()[0], 7);
+}
+
 /// The highest position of a deletion that compaction dropped.
 fn dropped_position(data: &Path) -> u64 {
     let files = fs::read_dir(data.join("shards-1").join("0")).unwrap();

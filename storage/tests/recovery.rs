@@ -205,6 +205,23 @@ fn case_h_a_recycled_file_that_was_being_made() {
 }
 
 #[test]
+fn case_h_one_was_begun_behind_a_segment_that_is_made_anew() {
+    for begun in [vec![], vec![0; 100], vec![0xff; BLOCK]] {
+        let mut story = Story::new();
+        story.segment(2).fill(0);
+        story.disk.live.insert(path(3), begun);
+        let (recovered, _) = story.recover().unwrap();
+        assert_eq!(recovered.ends(), [Case::A, Case::H]);
+        story.disk.close_all();
+        let mut log = ShardLog::new(small_config(), recovered);
+        append(&mut log, &[77; 10]);
+        settle(&mut log, &mut story.disk, 0);
+        let (_, replayed) = story.recover().unwrap();
+        assert_eq!(firsts(&replayed), [1, 2, 3, 4, 5, 77]);
+    }
+}
+
+#[test]
 fn case_i_a_header_is_missing() {
     let mut story = Story::new();
     story.segment(1)[..BLOCK].fill(0);

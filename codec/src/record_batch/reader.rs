@@ -109,6 +109,7 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
+    #[inline]
     fn read(reader: &mut Reader<'a>) -> Result<Self> {
         let length = usize::try_from(reader.varint()?)
             .map_err(|_| DecodeError::InvalidBatch("a record of negative length"))?;
@@ -155,6 +156,7 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
+    #[inline]
     fn read_next(&mut self) -> Option<Result<Record<'a>>> {
         if self.left > 0 {
             self.left -= 1;
@@ -168,6 +170,7 @@ impl<'a> Records<'a> {
 impl<'a> Iterator for Records<'a> {
     type Item = Result<Record<'a>>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed {
             return None;
@@ -179,6 +182,7 @@ impl<'a> Iterator for Records<'a> {
 }
 
 /// Bytes of a varint length; null if that is negative (`DefaultRecord.readFrom`).
+#[inline]
 fn nullable_bytes<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>> {
     match usize::try_from(reader.varint()?) {
         Ok(length) => reader.take(length).map(Some),
@@ -186,6 +190,7 @@ fn nullable_bytes<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>> {
     }
 }
 
+#[inline]
 fn skip_headers(reader: &mut Reader<'_>) -> Result<()> {
     let count = reader.varint()?;
     // A header takes two bytes at least, so a count that lies runs into the end at once.

@@ -11,7 +11,7 @@ use super::{
 use crate::declare::message;
 use crate::field::Field;
 use crate::types::{Bytes, Str, Uuid};
-use crate::wire::{Reader, Result};
+use crate::wire::{DecodeError, Reader, Result};
 use std::ops::RangeInclusive;
 
 message! {
@@ -58,6 +58,63 @@ message! {
         assignment: Bytes<'a>, 0..;
     }
 }
+
+impl OffsetCommitKey<'_> {
+    /// A key as all that is before its partition, and the partition: keys that begin alike are of one
+    /// group and topic. None of bytes that are not such a key, and no more.
+    pub fn split(key: &[u8]) -> Option<(&[u8], i32)> {
+        let (beginning, partition) = key.split_last_chunk()?;
+        let mut reader = Reader::new(beginning);
+        let is_offset_commit = reader.i16().ok()? == OFFSET_COMMIT;
+        for _name in ["group", "topic"] {
+            let length = reader.i16_length().ok()??;
+            reader.take(length).ok()?;
+        }
+        let is_whole = is_offset_commit && reader.remaining() == 0;
+        is_whole.then_some((beginning, i32::from_be_bytes(*partition)))
+    }
+}
+
+impl<'a> OffsetCommitValue<'a> {
+    /// Reads the value of a record whose key is known.
+    ///
+    /// # Errors
+    /// As [`GroupRecord::read`].
+    #[inline]
+    pub fn read_value(value: &'a [u8]) -> Result<Self> {
+        if let Some(value) = Self::read_plain(value) {
+            return Ok(value);
+        }
+        let read = OFFSET_COMMIT_SCHEMA.read_value(Some(value))?;
+        read.ok_or(DecodeError::UnexpectedNull)
+    }
+
+    /// Reads what nearly all values are, of which a start reads millions: version 4, without metadata
+    /// and with a topic id, so that all fields have their places.
+    #[inline]
+    fn read_plain(value: &'a [u8]) -> Option<Self> {
+        let value: &[u8; PLAIN_VALUE_BYTES] = value.try_into().ok()?;
+        let (version, rest) = value.split_first_chunk::<2>()?;
+        let (offset, rest) = rest.split_first_chunk()?;
+        let (leader_epoch, rest) = rest.split_first_chunk()?;
+        let (metadata_length, rest) = rest.split_first_chunk::<1>()?;
+        let (commit_timestamp, rest) = rest.split_first_chunk()?;
+        let (one_tag_of_16_bytes, topic_id) = rest.split_first_chunk::<3>()?;
+        let is_plain =
+            *version == [0, 4] && *metadata_length == [1] && *one_tag_of_16_bytes == [1, 0, 16];
+        is_plain.then_some(Self {
+            offset: i64::from_be_bytes(*offset),
+            leader_epoch: i32::from_be_bytes(*leader_epoch),
+            metadata: Str::Borrowed(""),
+            commit_timestamp: i64::from_be_bytes(*commit_timestamp),
+            expire_timestamp: -1,
+            topic_id: Uuid(topic_id.try_into().ok()?),
+        })
+    }
+}
+
+/// See [`OffsetCommitValue::read_value`].
+const PLAIN_VALUE_BYTES: usize = 2 + 8 + 4 + 1 + 8 + 3 + 16;
 
 /// The table of the types of records: type number, versions that are read and the first flexible
 /// one of them, what is in key and value, and the version that is written.
@@ -132,8 +189,10 @@ macro_rules! group_records {
     };
 }
 
-/// The type of offsets committed before Kafka 0.9.
+/// The type of offsets committed before Kafka 0.9, and of those since.
 const LEGACY_OFFSET_COMMIT: i16 = 0;
+const OFFSET_COMMIT: i16 = 1;
+const OFFSET_COMMIT_SCHEMA: Schema = schema(OFFSET_COMMIT, 0..=4, 4);
 
 group_records! {
     OffsetCommit = 1, 0..=4, flexible 4, OffsetCommitKey<'a> => OffsetCommitValue<'a>,
@@ -164,4 +223,58 @@ group_records! {
 
 const fn schema(record_type: i16, versions: RangeInclusive<i16>, flexible_from: i16) -> Schema {
     Schema { record_type, versions, flexible_from }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(metadata: &'static str, expire_timestamp: i64, topic_id: u8) -> Vec<u8> {
+        let value = OffsetCommitValue {
+            offset: 0x0102_0304_0506_0708,
+            leader_epoch: 0x1112_1314,
+            metadata: metadata.into(),
+            commit_timestamp: 0x2122_2324_2526_2728,
+            expire_timestamp,
+            topic_id: Uuid([topic_id; 16]),
+        };
+        let mut bytes = Vec::new();
+        GroupRecord::OffsetCommit(OffsetCommitKey::default(), Some(value)).write_value(&mut bytes);
+        bytes
+    }
+
+    const KEY_BYTES: [u8; 12] = [0, 1, 0, 1, b'g', 0, 1, b't', 0, 0, 0, 7];
+
+    fn read_as_record(value: &[u8]) -> Option<OffsetCommitValue<'_>> {
+        match GroupRecord::read(&KEY_BYTES, Some(value)) {
+            Ok(Some(GroupRecord::OffsetCommit(_, value))) => value,
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn plain_values_are_read_as_all_others() {
+        assert_eq!(value("", -1, 9).len(), PLAIN_VALUE_BYTES);
+        for bytes in [value("", -1, 9), value("", -1, 0), value("m", -1, 9), value("", 5, 9)] {
+            for (at, change) in (0..bytes.len()).flat_map(|at| (0..=255u8).map(move |it| (at, it)))
+            {
+                let mut bytes = bytes.clone();
+                bytes[at] ^= change;
+                let read = OffsetCommitValue::read_value(&bytes);
+                assert_eq!(read.ok(), read_as_record(&bytes), "byte {at} ^ {change}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_is_split_before_its_partition() {
+        let key = [0, 1, 0, 1, b'g', 0, 2, b't', b'o', 0, 0, 1, 7];
+        assert_eq!(OffsetCommitKey::split(&key), Some((&key[..9], 263)));
+        for end in 0..key.len() {
+            assert_eq!(OffsetCommitKey::split(&key[..end]), None);
+        }
+        let longer = [&key[..], &[0]].concat();
+        assert_eq!(OffsetCommitKey::split(&longer), None);
+        assert_eq!(OffsetCommitKey::split(&[&[0, 2], &key[2..]].concat()), None);
+    }
 }

@@ -5,12 +5,13 @@ use crate::config::{Config, GroupConfigs, GroupOverrides};
 use crate::context::{Around, Context, DeletedTopic, NoTopics};
 use crate::group::{Entry, Group, Groups};
 use crate::modern::topic_hashes::TopicHashes;
-use crate::offsets;
+use crate::offsets::{self, Committed};
 use crate::output::{Output, RequestId};
 use crate::snapshot::SnapshotDamage;
 use crate::text::Text;
 use crate::timers::{Reason, Timer, TimerKey, Timers};
 use crate::turn::Turn;
+use alloc::vec::Vec;
 use muster_codec::{ErrorCode, Request};
 
 /// Who sent a request, and in which version.
@@ -40,6 +41,8 @@ pub struct Coordinator {
     /// what that record did.
     pub(crate) removed_at: u64,
     pub(crate) damage: Option<SnapshotDamage>,
+    /// Room for the offsets that a start applies together; empty otherwise.
+    pub(crate) run: Vec<(i32, Committed)>,
 }
 
 /// The search for expired offsets, every `offsets.retention.check.interval.ms`.
@@ -63,6 +66,7 @@ impl Coordinator {
             written_at: 0,
             removed_at: 0,
             damage: None,
+            run: Vec::new(),
         }
     }
 

@@ -105,6 +105,14 @@ impl Groups {
         self.entries.entry(id.clone()).or_insert_with(|| Box::new(Entry::new(id)))
     }
 
+    /// The entry of a group that is not in the cold; a new one if it has none.
+    pub(crate) fn get_or_insert(&mut self, group_id: &str) -> &mut Entry {
+        if !self.entries.contains_key(group_id) {
+            self.insert(group_id);
+        }
+        self.get_mut(group_id).unwrap_or_else(|| unreachable!("{group_id} has an entry"))
+    }
+
     pub(crate) fn remove(&mut self, group_id: &str) {
         self.entries.remove(group_id);
         self.ids.remove(group_id);

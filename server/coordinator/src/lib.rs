@@ -57,6 +57,7 @@ mod migration;
 mod modern;
 mod offsets;
 pub mod output;
+mod recovery;
 pub mod regex;
 mod replay;
 mod requests;

@@ -83,13 +83,17 @@ fn consumer_group<'e>(
     }
 }
 
-/// Who commits without being a member makes a group of it: a simple one.
 fn offset_committed(entry: &mut Entry, key: &OffsetCommitKey<'_>, value: &OffsetCommitValue<'_>) {
+    has_committed(entry, value.commit_timestamp);
+    entry.offsets.replay(key, Some(value));
+}
+
+/// Who commits without being a member makes a group of it: a simple one.
+pub(crate) fn has_committed(entry: &mut Entry, commit_timestamp: i64) {
     if entry.group.is_none() {
-        let group = ClassicGroup::new(entry.id.clone(), value.commit_timestamp);
+        let group = ClassicGroup::new(entry.id.clone(), commit_timestamp);
         entry.group = Some(Group::Classic(group));
     }
-    entry.offsets.replay(key, Some(value));
 }
 
 fn group_recorded(timers: &mut Timers, entry: &mut Entry, value: &GroupMetadataValue<'_>) {

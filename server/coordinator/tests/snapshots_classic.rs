@@ -125,10 +125,12 @@ proptest! {
         for end in newest..=history.position {
             let mut whole = Coordinator::new(config());
             let mut rest = snapshots::open(config(), &file).unwrap();
-            for (position, record) in history.records_to(end) {
-                whole.replay(&read(record), position);
+            let records: Vec<_> = history.records_to(end).collect();
+            for block in records.chunk_by(|(a, _), (b, _)| a == b) {
+                let (position, records) = (block[0].0, block.iter().map(|(_, it)| read(it)));
+                records.clone().for_each(|record| whole.replay(&record, position));
                 if position > from {
-                    rest.replay_found(&read(record), position);
+                    snapshots::replay(&mut rest, records, position);
                 }
             }
             prop_assert_eq!(snapshots::durable(&mut whole), snapshots::durable(&mut rest));

@@ -62,6 +62,8 @@ pub(crate) struct FaultProfile {
     pub(crate) power_loss: u64,
     pub(crate) clean_stop: u64,
     pub(crate) disk_full: u64,
+    /// How often a snapshot has rotted when a start reads it.
+    pub(crate) rotten_snapshot_chance: f64,
     /// How often a start is followed by a crash very soon.
     pub(crate) crash_in_start_chance: f64,
     /// How often another number of shards starts.
@@ -176,8 +178,10 @@ fn clients(random: &mut Random, length: Length) -> ClientProfile {
         churn_every: random.pick(&[100 * MS, SECOND, 10 * SECOND]),
         session_timeout,
         heartbeat_interval,
-        // Members of classic groups learn of a rebalance by their next heartbeat.
-        rebalance_timeout: 2 * heartbeat_interval
+        // Members of classic groups learn of a rebalance by their next heartbeat; and who was not
+        // told of one, for the server crashed, is held to its session alone.
+        rebalance_timeout: session_timeout
+            + 2 * heartbeat_interval
             + length.timeouts * random.pick(&[SECOND, 3 * SECOND]),
         request_timeout: length.timeouts * random.pick(&[SECOND, 3 * SECOND]),
         pause_max: random.pick(&[MS, 20 * MS, 500 * MS]),
@@ -193,7 +197,9 @@ fn configs(random: &mut Random, clients: &ClientProfile, offsets_partitions: u32
     let connections_idle = random.pick(&[600_000, 20_000]);
     let dirty_ratio = random.pick(&["0.5", "0.1", "0"]);
     let delete_retention = random.pick(&[0, 1_000, 86_400_000]);
+    let snapshots = random.pick(&["2000", "20000", "20971520"]);
     let pairs = [
+        ("metadata.log.max.record.bytes.between.snapshots", snapshots.to_owned()),
         ("log.cleaner.min.cleanable.ratio", dirty_ratio.to_owned()),
         ("log.cleaner.delete.retention.ms", delete_retention.to_string()),
         ("log.cleaner.backoff.ms", "100".to_owned()),
@@ -250,6 +256,7 @@ fn faults(random: &mut Random, length: Length) -> FaultProfile {
         power_loss: random.between(1, 4),
         clean_stop: random.between(0, 2),
         disk_full: random.below(2),
+        rotten_snapshot_chance: random.pick(&[0.0, 0.2]),
         crash_in_start_chance: random.pick(&[0.0, 0.3]),
         reshard_chance: random.pick(&[0.0, 0.0, 0.3]),
         block_size_chance: random.pick(&[0.0, 0.0, 0.2]),

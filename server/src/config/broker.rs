@@ -206,7 +206,7 @@ broker_configs! {
     max_request_partition_size_limit: i32 = 2_000, at_least(1), [obeyed];
     message_max_bytes: i32 = 1_048_588, at_least(0), [obeyed dynamic];
     metadata_log_max_record_bytes_between_snapshots: i64 = 20_971_520, at_least(1), [obeyed];
-    metadata_log_max_snapshot_interval_ms: i64 = 3_600_000, at_least(0), [];
+    metadata_log_max_snapshot_interval_ms: i64 = 3_600_000, at_least(0), [obeyed];
     metadata_log_segment_bytes: i32 = 1_073_741_824, at_least(8_388_608), [];
     metadata_log_segment_ms: i64 = 604_800_000, Valid::Any, [];
     metadata_max_idle_interval_ms: i32 = 500, at_least(0), [];

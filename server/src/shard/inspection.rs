@@ -23,9 +23,20 @@ impl<'s> Inspection<'s> {
         self.0.groups.log.progress()
     }
 
-    /// The durable state of its groups, as the records that would make it.
+    /// The durable state of its groups, as the records that would make it; without what
+    /// [is cold](Self::is_cold).
     pub fn durable_records(self) -> Vec<GroupRecord<'s>> {
         self.0.groups.coordinator.durable_records()
+    }
+
+    /// Whether a group, or its offsets, are bytes of a snapshot that nothing has touched yet.
+    pub fn is_cold(self, group_id: &str) -> bool {
+        self.0.groups.coordinator.is_cold(group_id)
+    }
+
+    /// Whether the shard found that its groups are not what they should be, and must end.
+    pub fn is_failed(self) -> bool {
+        self.0.snapshots.is_failed()
     }
 
     /// The cluster as the shard knows it.

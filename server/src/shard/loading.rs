@@ -11,7 +11,8 @@ use crate::net::{Connections, Limits};
 use crate::partitions::{Effects, Identity, Partitions};
 use muster_codec::DecodeError;
 use muster_codec::messages::NodeEndpoint;
-use muster_codec::records::{ClusterRecord, GroupRecord};
+use muster_codec::record_batch::Record;
+use muster_codec::records::ClusterRecord;
 use muster_coordinator::{Coordinator, Ids, SnapshotBytes};
 use muster_storage::layout::CLUSTER_PARTITION;
 use muster_storage::limits::{BLOCK_BYTES_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
@@ -31,6 +32,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 use tracing::{info, warn};
 
 /// File ids from here on belong to the partitions; those below to the shard's log.
@@ -106,6 +108,7 @@ pub fn log_directory(shards: u32, number: u32) -> PathBuf {
 /// # Errors
 /// What keeps the shard from starting.
 pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadError> {
+    let began = Instant::now();
     let directory = data.join(log_directory(common.placement.shards, number));
     let snapshot = open_snapshot(&directory, common).and_then(|start| match start {
         Some(start) => replay_log(&directory, start)?.checked().map(Some),
@@ -123,11 +126,14 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
     };
     let Start { coordinator, image, recovered, .. } = start;
     info!(
-        "shard {number} is at operation {}: {} of {} groups in the cold, {} bytes replayed",
+        "shard {number} is at operation {}: {} of {} groups in the cold, {} records of {} bytes \
+         replayed, in {} ms",
         recovered.position(),
         coordinator.cold_groups(),
         coordinator.groups(),
+        start.replayed_records,
         start.replayed_bytes,
+        began.elapsed().as_millis(),
     );
     Ok(Loaded {
         number,
@@ -162,6 +168,7 @@ struct Start {
     snapshot: Option<SnapshotHeader>,
     recovered: Recovered,
     replayed_bytes: u64,
+    replayed_records: u64,
 }
 
 impl Start {
@@ -174,6 +181,7 @@ impl Start {
             snapshot: None,
             recovered: Recovered::default(),
             replayed_bytes: 0,
+            replayed_records: 0,
         }
     }
 
@@ -184,19 +192,16 @@ impl Start {
             return Ok(());
         }
         self.replayed_bytes += batch.bytes.len() as u64;
-        for record in batch.records()? {
+        self.replayed_records += u64::from(batch.header.records_count.unsigned_abs());
+        let records = batch.records()?.filter(|record| !is_lost(record));
+        if partition != CLUSTER_PARTITION {
+            return self.coordinator.replay_batch(records, position);
+        }
+        for record in records {
             let record = record?;
             let Some(key) = record.key else { continue };
-            let is_tombstone = record.value.is_none();
-            if planted::is(Fault::LostTombstone) && is_tombstone && key.len() % 4 == 1 {
-                continue;
-            }
-            if partition == CLUSTER_PARTITION {
-                if let Some(record) = ClusterRecord::read(key, record.value)? {
-                    self.image.apply(&record);
-                }
-            } else if let Some(record) = GroupRecord::read(key, record.value)? {
-                self.coordinator.replay_found(&record, position);
+            if let Some(record) = ClusterRecord::read(key, record.value)? {
+                self.image.apply(&record);
             }
         }
         Ok(())
@@ -222,6 +227,14 @@ impl Start {
             None => Ok(self),
         }
     }
+}
+
+/// See [`Fault::LostTombstone`].
+fn is_lost(record: &Result<Record<'_>, DecodeError>) -> bool {
+    let is_such = |record: &Record<'_>| {
+        record.value.is_none() && record.key.is_some_and(|key| key.len() % 4 == 1)
+    };
+    planted::is(Fault::LostTombstone) && record.as_ref().is_ok_and(is_such)
 }
 
 /// What a snapshot has, if there is one.
@@ -342,6 +355,19 @@ impl Loaded {
     /// The cluster that shard 0's log told of; None on other shards.
     pub fn image(&self) -> Option<&Arc<ClusterImage>> {
         self.image.as_ref()
+    }
+
+    /// Whether a snapshot was of use.
+    pub fn has_snapshot(&self) -> bool {
+        self.snapshot.is_some()
+    }
+
+    /// The durable state of all groups, which come to life for it, as the records that would make
+    /// it. For checks: None if a group of the snapshot is damaged.
+    pub fn durable_records(&mut self) -> Option<Vec<GroupRecord<'_>>> {
+        self.coordinator.touch_all();
+        let is_whole = self.coordinator.damage().is_none();
+        is_whole.then(|| self.coordinator.durable_records())
     }
 
     /// The shard that goes on from what was loaded, and the file operations that it begins with.

@@ -33,8 +33,11 @@ pub(crate) struct Snapshots {
     writer: SnapshotWriter,
     /// By how much the log grows at least before there is another.
     growth_bytes_min: u64,
+    /// After how long there is another if the log has grown at all; 0 for never.
+    interval_ms: i64,
     job: Option<Job>,
-    /// How much was written to the log when the last one began.
+    /// When the last one began, and how much was written to the log then.
+    began_ms: i64,
     began_at: u64,
     /// How much of the log a start from the last one had to replay beside that.
     behind: u64,
@@ -81,7 +84,9 @@ impl Snapshots {
             dir,
             writer: SnapshotWriter::new(writer),
             growth_bytes_min: growth.unsigned_abs(),
+            interval_ms: config.metadata_log_max_snapshot_interval_ms,
             job: None,
+            began_ms: now,
             began_at: 0,
             behind,
             file_bytes: snapshot.map_or(0, |header| header.file_bytes),
@@ -102,14 +107,27 @@ impl Snapshots {
         self.is_failed
     }
 
-    /// A snapshot is due when the log grew by so much, and by half of the last snapshot: it costs at
-    /// most twice what the log does, and a start never reads much more of the log than of it. And
-    /// when the last one has become of no use, because compaction dropped a deletion behind it.
-    fn is_due(&self, written: u64, dropped_position: u64) -> bool {
-        let growth = self.growth_bytes_min.max(self.file_bytes / 2);
-        let has_grown = self.behind + (written - self.began_at) >= growth;
+    /// A snapshot is due when the log grew by so much, and by a quarter of the last snapshot: all of
+    /// them cost at most four times what the log does, and a start has little of it to replay. And
+    /// when the last one is old, or has become of no use because compaction dropped a deletion
+    /// behind it.
+    fn is_due(&self, now: i64, written: u64, dropped_position: u64) -> bool {
+        let growth = self.growth_bytes_min.max(self.file_bytes / 4);
+        let has_grown = self.unsaved(written) >= growth;
+        let is_old = self.deadline(written).is_some_and(|at| at <= now);
         let is_outdated = self.is_there && dropped_position > self.from;
-        self.writer.is_idle() && (has_grown || is_outdated)
+        self.writer.is_idle() && (has_grown || is_old || is_outdated)
+    }
+
+    /// When one is due even if nothing happens.
+    fn deadline(&self, written: u64) -> Option<i64> {
+        let is_wanted = self.interval_ms > 0 && self.writer.is_idle() && self.unsaved(written) > 0;
+        is_wanted.then(|| self.began_ms.saturating_add(self.interval_ms))
+    }
+
+    /// How much of the log is not in the last one.
+    fn unsaved(&self, written: u64) -> u64 {
+        self.behind + (written - self.began_at)
     }
 
     fn tell(&mut self, news: SnapshotNews) {
@@ -148,7 +166,8 @@ impl Shard {
         let mut ops = Vec::new();
         let written = self.groups.log.written_bytes();
         if self.groups.log.is_at_block_end() {
-            if self.snapshots.is_due(written, self.groups.log.dropped_position()) {
+            let dropped_position = self.groups.log.dropped_position();
+            if self.snapshots.is_due(self.now, written, dropped_position) {
                 self.begin_snapshot(written, &mut ops);
             }
             if self.snapshots.job.is_some() && self.snapshots.writer.has_room() {
@@ -161,11 +180,17 @@ impl Shard {
         self.commands.extend(ops.into_iter().map(Command::File));
     }
 
-    /// Whether there is a slice to be written at once.
-    pub(crate) fn has_snapshot_slice(&self) -> bool {
-        self.snapshots.job.is_some()
-            && self.snapshots.writer.has_room()
-            && self.groups.log.is_at_block_end()
+    /// When there is something to be done for a snapshot though nothing happens: at once, if it is a
+    /// slice.
+    pub(crate) fn snapshot_deadline(&self) -> Option<i64> {
+        let Snapshots { job, writer, .. } = &self.snapshots;
+        if !self.groups.log.is_at_block_end() {
+            return None;
+        }
+        match job {
+            Some(_) => writer.has_room().then_some(self.now),
+            None => self.snapshots.deadline(self.groups.log.written_bytes()),
+        }
     }
 
     /// Whether groups turned out to be other than they should be: nothing of this turn is written to
@@ -207,7 +232,8 @@ impl Shard {
     fn begin_snapshot(&mut self, written: u64, ops: &mut Vec<FileOp>) {
         let from = self.groups.log.progress().accepted();
         let snapshots = &mut self.snapshots;
-        (snapshots.began_at, snapshots.behind, snapshots.from) = (written, 0, from);
+        (snapshots.began_ms, snapshots.began_at) = (self.now, written);
+        (snapshots.behind, snapshots.from) = (0, from);
         snapshots.writer.begin(ops);
         let header = SnapshotHeader {
             log_id: self.groups.log.log_id(),

@@ -269,7 +269,7 @@ impl Shard {
             self.groups.next_deadline(),
             self.partitions.next_deadline(),
             (!self.connections.is_empty()).then_some(self.next_idle_sweep),
-            self.has_snapshot_slice().then_some(self.now),
+            self.snapshot_deadline(),
         ]
         .into_iter()
         .flatten()

@@ -50,7 +50,7 @@ pub enum Case {
     F,
     /// A block that does not continue the positions: refused.
     G,
-    /// The last segment has no header and no blocks: made anew.
+    /// The last segments have no header and no blocks: made anew.
     H,
     /// A segment without a header has blocks, or segments after it: refused.
     I,
@@ -163,7 +163,7 @@ impl Recovered {
 #[derive(Debug, Default)]
 pub struct Recovery {
     pub(super) found: Recovered,
-    /// A segment without a header was found; it can only be the last.
+    /// A segment without a header was found; only such can follow.
     pub(super) unfinished: Option<u64>,
     pub(super) known: KnownSegments,
 }
@@ -180,7 +180,11 @@ impl Recovery {
         mut replay: impl FnMut(RecoveredBatch<'_>),
     ) -> Result<(), Corruption> {
         if let Some(unfinished) = self.unfinished {
-            return refuse(Case::I, unfinished, 0, "its header is not valid, and segments follow");
+            // One that was begun behind it, before it was to be made anew itself, holds nothing.
+            return match self.header(sequence, bytes) {
+                Ok(None) => Ok(()),
+                _ => refuse(Case::I, unfinished, 0, "its header is not valid, and segments follow"),
+            };
         }
         let expected = self.found.next_sequence();
         if sequence > expected || sequence == 0 {

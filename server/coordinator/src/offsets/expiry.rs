@@ -22,32 +22,32 @@ pub(crate) struct Expiry {
 }
 
 impl Expiry {
-    const NEVER: Self = Self { at: i64::MAX, since: i64::MAX };
+    pub(crate) const NEVER: Self = Self { at: i64::MAX, since: i64::MAX };
 
-    /// The base may be another when the sweep comes by: then it counts from when the group was
-    /// `recorded`, or from a later time, when it has lost its members.
-    pub(crate) fn of(
-        offsets: &Offsets,
+    /// Of no offsets at all.
+    pub(crate) const OF_NONE: Self = Self { at: i64::MAX, since: i64::MIN };
+
+    /// Of some offsets. The base may be another when the sweep comes by: then it counts from when the
+    /// group was `recorded`, or from a later time, when it has lost its members.
+    pub(crate) fn of<'o>(
+        offsets: impl Iterator<Item = &'o Committed>,
         base: Option<RetentionBase>,
         recorded: Option<i64>,
     ) -> Self {
         let (base, recorded) =
             (base.unwrap_or(RetentionBase::Commit), recorded.unwrap_or(i64::MAX));
-        if offsets.is_empty() {
-            return Self { at: i64::MAX, since: i64::MIN };
-        }
-        offsets.iter().fold(Self::NEVER, |first, (_, _, committed)| {
-            match (committed.expire_timestamp, base) {
-                (-1, RetentionBase::Commit) => Self {
-                    since: first.since.min(committed.commit_timestamp).min(recorded),
-                    ..first
-                },
-                (-1, RetentionBase::Empty { since }) => {
-                    Self { since: since.min(recorded), ..first }
-                }
-                (at, _) => Self { at: first.at.min(at), ..first },
+        offsets.fold(Self::NEVER, |first, committed| match (committed.expire_timestamp, base) {
+            (-1, RetentionBase::Commit) => {
+                Self { since: first.since.min(committed.commit_timestamp).min(recorded), ..first }
             }
+            (-1, RetentionBase::Empty { since }) => Self { since: since.min(recorded), ..first },
+            (at, _) => Self { at: first.at.min(at), ..first },
         })
+    }
+
+    /// Of these offsets and others.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { at: self.at.min(other.at), since: self.since.min(other.since) }
     }
 
     /// Whether the sweep has to look.

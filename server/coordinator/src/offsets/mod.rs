@@ -14,6 +14,7 @@ use crate::text::{Text, owned};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::Bound;
 use hashbrown::HashMap;
 use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 use muster_codec::{Str, Uuid};
@@ -85,6 +86,24 @@ impl Offsets {
         })
     }
 
+    /// Those that come after one, by topic and partition; all if that is None.
+    pub(crate) fn after<'o>(
+        &'o self,
+        last: Option<&(Text, i32)>,
+    ) -> impl Iterator<Item = (&'o Text, i32, &'o Committed)> {
+        let mut topics = self.by_topic();
+        if let Some((topic, _)) = last {
+            topics.drain(..topics.partition_point(|(other, _)| *other < topic));
+        }
+        let first = last.map(|(topic, partition)| (topic.clone(), Bound::Excluded(*partition)));
+        topics.into_iter().flat_map(move |(topic, partitions)| {
+            let from = first.as_ref().filter(|(first, _)| first == topic);
+            let from = from.map_or(Bound::Unbounded, |(_, from)| *from);
+            let rest = partitions.range((from, Bound::Unbounded));
+            rest.map(move |(partition, committed)| (topic, *partition, committed))
+        })
+    }
+
     /// The partitions of each topic, by topic.
     #[expect(clippy::disallowed_methods, reason = "sorted before anyone sees it")]
     pub(crate) fn by_topic(&self) -> Vec<(&Text, &BTreeMap<i32, Committed>)> {
@@ -98,6 +117,17 @@ impl Offsets {
     pub(crate) fn put_topic(&mut self, topic: &str, partitions: BTreeMap<i32, Committed>) -> bool {
         self.len += partitions.len();
         self.topics.insert(Text::from(topic), partitions).is_none()
+    }
+
+    /// Puts in some of a topic, in this order, and leaves none in `run`. A topic that comes whole and
+    /// in order is packed more densely, in less time.
+    pub(crate) fn put_run(&mut self, topic: &str, run: &mut Vec<(i32, Committed)>) {
+        let is_in_order = run.is_sorted_by(|(a, _), (b, _)| a < b);
+        if is_in_order && !run.is_empty() && !self.topics.contains_key(topic) {
+            self.put_topic(topic, run.drain(..).collect());
+        } else {
+            run.drain(..).for_each(|(partition, committed)| self.put(topic, partition, committed));
+        }
     }
 
     fn put(&mut self, topic: &str, partition: i32, committed: Committed) {
@@ -118,7 +148,7 @@ impl Offsets {
 }
 
 impl Committed {
-    fn from_record(value: &OffsetCommitValue<'_>) -> Self {
+    pub(crate) fn from_record(value: &OffsetCommitValue<'_>) -> Self {
         Self {
             offset: value.offset,
             leader_epoch: value.leader_epoch,

@@ -1,7 +1,7 @@
 //! Groups of a snapshot that nothing has touched yet: they are looked up in its index, in place.
 
 use super::image::{self, section_bytes};
-use super::index::{COUNT_BYTES, ENTRY_BYTES, IndexEntry, Kind};
+use super::index::{COUNT_BYTES, ENTRY_BYTES, IndexEntry, Kind, Section};
 use super::{SnapshotBytes, SnapshotDamage};
 use crate::group::Entry;
 use crate::limits::GROUPS_MAX;
@@ -125,12 +125,28 @@ impl Cold {
         section_bytes(self.file(), group.entry.group).map_err(|what| group.damaged(what))
     }
 
-    /// The bytes of the section with a group's offsets.
+    /// The bytes of one of the sections with a group's offsets; None behind the last.
     ///
     /// # Errors
     /// They are damaged.
-    pub(super) fn offsets(&self, group: &ColdGroup<'_>) -> Result<&[u8], SnapshotDamage> {
-        section_bytes(self.file(), group.entry.offsets).map_err(|what| group.damaged(what))
+    pub(super) fn offsets(
+        &self,
+        group: &ColdGroup<'_>,
+        part: usize,
+    ) -> Result<Option<&[u8]>, SnapshotDamage> {
+        let bytes = |section| {
+            section_bytes(self.file(), section).map(Some).map_err(|what| group.damaged(what))
+        };
+        let IndexEntry { offsets, parts, .. } = group.entry;
+        if parts == 0 {
+            return if part == 0 { bytes(offsets) } else { Ok(None) };
+        }
+        let (table, _) = bytes(offsets)?.unwrap_or_default().as_chunks();
+        match table.get(part) {
+            Some(section) => bytes(Section::read(section)),
+            None if part as u64 == u64::from(parts) => Ok(None),
+            None => Err(group.damaged("a part of its offsets is missing")),
+        }
     }
 
     /// Takes a group out of the cold, but not its offsets; None if it is not there.
@@ -169,8 +185,11 @@ impl Cold {
         let Some(number) = number else { return Ok(Offsets::default()) };
         self.offsets_left.remove(number);
         let Some(group) = self.group(number) else { return Ok(Offsets::default()) };
-        let offsets = image::read_offsets(self.offsets(&group)?);
-        let offsets = offsets.map_err(|what| group.damaged(what))?;
+        let (mut offsets, mut part) = (Offsets::default(), 0);
+        while let Some(bytes) = self.offsets(&group, part)? {
+            image::read_offsets(bytes, &mut offsets).map_err(|what| group.damaged(what))?;
+            part += 1;
+        }
         self.close_if_gone();
         Ok(offsets)
     }
@@ -190,7 +209,7 @@ impl Cold {
             }
             before = Some(group.id);
             let IndexEntry { group: records, offsets, members, kind, .. } = group.entry;
-            let in_file = |it: super::index::Section| {
+            let in_file = |it: Section| {
                 it.at.checked_add(u64::from(it.len)).is_some_and(|end| end <= file_len)
             };
             if !in_file(records) || !in_file(offsets) || (kind == Kind::None && members > 0) {

@@ -8,7 +8,6 @@ use crate::offsets::{Committed, Offsets};
 use crate::replay::{group_records, replay_in};
 use crate::text::Text;
 use crate::timers::Timers;
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
@@ -71,12 +70,12 @@ pub(super) fn write_group(entry: &Entry, out: &mut Vec<u8>) -> Result<Section, T
     section(out, start)
 }
 
-/// As [`write_group`], of its offsets; and their topics.
+/// As [`write_group`], of some of its offsets, in order; and their topics.
 ///
 /// # Errors
 /// As [`write_group`].
-pub(super) fn write_offsets(
-    offsets: &Offsets,
+pub(super) fn write_offsets<'o>(
+    offsets: impl Iterator<Item = (&'o Text, i32, &'o Committed)>,
     out: &mut Vec<u8>,
 ) -> Result<(Section, TopicSet), TooLong> {
     let mut topics = TopicSet::default();
@@ -129,23 +128,22 @@ pub(super) fn read_group(
     Ok(entry)
 }
 
-/// Makes the offsets that a section has.
+/// Puts the offsets that a section has with others.
 ///
 /// # Errors
 /// Bytes that are not those of offsets.
-pub(super) fn read_offsets(bytes: &[u8]) -> Result<Offsets, &'static str> {
+pub(super) fn read_offsets(bytes: &[u8], offsets: &mut Offsets) -> Result<(), &'static str> {
     let image = access::<ArchivedOffsetsImage, Failure>(bytes);
     let image = image.map_err(|_| "its offsets are no archive")?;
-    let mut offsets = Offsets::default();
+    let mut run = Vec::new();
     for topic in image.topics.iter() {
-        let partitions = topic.partitions.iter();
-        let partitions = partitions.map(|it| (it.partition.to_native(), committed(it)));
-        let partitions: BTreeMap<i32, Committed> = partitions.collect();
-        if partitions.is_empty() || !offsets.put_topic(&topic.name, partitions) {
-            return Err("a topic without offsets, or twice");
+        run.extend(topic.partitions.iter().map(|it| (it.partition.to_native(), committed(it))));
+        if run.is_empty() {
+            return Err("a topic without offsets");
         }
+        offsets.put_run(&topic.name, &mut run);
     }
-    Ok(offsets)
+    Ok(())
 }
 
 /// The bytes of a section, which are what its checksum says.
@@ -162,7 +160,7 @@ pub(super) fn section_bytes(file: &[u8], section: Section) -> Result<&[u8], &'st
     }
 }
 
-fn section(out: &[u8], start: usize) -> Result<Section, TooLong> {
+pub(super) fn section(out: &[u8], start: usize) -> Result<Section, TooLong> {
     let bytes = &out[start..];
     let len = u32::try_from(bytes.len()).map_err(|_| TooLong)?;
     Ok(Section { at: start as u64, len, crc: crc32c::crc32c(bytes) })
@@ -183,17 +181,24 @@ fn group_image(entry: &Entry) -> Result<GroupImage, TooLong> {
     Ok(GroupImage { records })
 }
 
-fn offsets_image(offsets: &Offsets, names: &mut TopicSet) -> Result<OffsetsImage, TooLong> {
+fn offsets_image<'o>(
+    offsets: impl Iterator<Item = (&'o Text, i32, &'o Committed)>,
+    names: &mut TopicSet,
+) -> Result<OffsetsImage, TooLong> {
     let mut room = SECTION_BYTES_MAX;
-    let mut topics = Vec::new();
-    for (topic, partitions) in offsets.by_topic() {
-        names.insert(topic);
-        let metadata: usize = partitions.values().map(|it| it.metadata.len()).sum();
-        let fixed = size_of::<ArchivedTopicImage>() + topic.len();
-        let len = fixed + partitions.len() * size_of::<ArchivedCommittedImage>() + metadata;
+    let mut topics: Vec<TopicImage> = Vec::new();
+    for (topic, partition, committed) in offsets {
+        let is_of_last = topics.last().is_some_and(|last| *last.name == **topic);
+        let mut len = size_of::<ArchivedCommittedImage>() + committed.metadata.len();
+        if !is_of_last {
+            names.insert(topic);
+            len += size_of::<ArchivedTopicImage>() + topic.len();
+            topics.push(TopicImage { name: String::from(&**topic), partitions: Vec::new() });
+        }
         room = room.checked_sub(len).ok_or(TooLong)?;
-        let partitions = partitions.iter().map(|(number, it)| committed_image(*number, it));
-        topics.push(TopicImage { name: String::from(&**topic), partitions: partitions.collect() });
+        if let Some(last) = topics.last_mut() {
+            last.partitions.push(committed_image(partition, committed));
+        }
     }
     Ok(OffsetsImage { topics })
 }

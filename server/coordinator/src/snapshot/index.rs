@@ -8,6 +8,9 @@ use alloc::vec::Vec;
 pub(super) const COUNT_BYTES: usize = 8;
 pub(super) const ENTRY_BYTES: usize = 88;
 
+/// A place in an entry, or in a table of parts.
+pub(super) const SECTION_BYTES: usize = 16;
+
 /// What a group is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -18,11 +21,25 @@ pub(crate) enum Kind {
 }
 
 /// Where a section is in the file, and its CRC-32C.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Section {
     pub(super) at: u64,
     pub(super) len: u32,
     pub(super) crc: u32,
+}
+
+impl Section {
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.extend(self.at.to_be_bytes());
+        out.extend(self.len.to_be_bytes());
+        out.extend(self.crc.to_be_bytes());
+    }
+
+    pub(super) fn read(bytes: &[u8; SECTION_BYTES]) -> Self {
+        let u32_at = |at: usize| bytes[at..].first_chunk().copied().map_or(0, u32::from_be_bytes);
+        let at = bytes.first_chunk().copied().map_or(0, u64::from_be_bytes);
+        Self { at, len: u32_at(8), crc: u32_at(12) }
+    }
 }
 
 /// What the index holds of a group beside its name.
@@ -40,6 +57,8 @@ pub(crate) struct IndexEntry {
     pub(crate) topics: TopicSet,
     pub(crate) expiry: Expiry,
     pub(crate) kind: Kind,
+    /// How many parts the offsets are in, of which `offsets` is a table then; 0 if it is all of them.
+    pub(super) parts: u32,
 }
 
 /// A set of topics that may say yes to one that is not in it: a bit of 64 for each.
@@ -49,6 +68,11 @@ pub(crate) struct TopicSet(pub(super) u64);
 impl TopicSet {
     pub(super) fn insert(&mut self, topic: &str) {
         self.0 |= Self::bit(topic);
+    }
+
+    /// The topics of both.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 
     pub(super) fn is_empty(self) -> bool {
@@ -71,16 +95,14 @@ impl IndexEntry {
         out.extend(self.id_len.to_be_bytes());
         out.extend(self.protocol_type_len.to_be_bytes());
         out.extend(self.members.to_be_bytes());
-        for section in [self.group, self.offsets] {
-            out.extend(section.at.to_be_bytes());
-            out.extend(section.len.to_be_bytes());
-            out.extend(section.crc.to_be_bytes());
-        }
+        self.group.write(out);
+        self.offsets.write(out);
         out.extend(self.position.to_be_bytes());
         out.extend(self.topics.0.to_be_bytes());
         out.extend(self.expiry.at.to_be_bytes());
         out.extend(self.expiry.since.to_be_bytes());
-        out.extend((self.kind as u64).to_be_bytes());
+        out.extend(self.parts.to_be_bytes());
+        out.extend((self.kind as u32).to_be_bytes());
         debug_assert_eq!(out.len() - start, ENTRY_BYTES);
     }
 
@@ -89,7 +111,8 @@ impl IndexEntry {
         let u64_at = |at: usize| bytes[at..].first_chunk().copied().map_or(0, u64::from_be_bytes);
         let u32_at = |at: usize| bytes[at..].first_chunk().copied().map_or(0, u32::from_be_bytes);
         let u16_at = |at: usize| bytes[at..].first_chunk().copied().map_or(0, u16::from_be_bytes);
-        let section = |at| Section { at: u64_at(at), len: u32_at(at + 8), crc: u32_at(at + 12) };
+        let section =
+            |at: usize| bytes[at..].first_chunk().map_or(Section::default(), Section::read);
         Some(Self {
             name_at: u64_at(0),
             id_len: u16_at(8),
@@ -100,7 +123,8 @@ impl IndexEntry {
             position: u64_at(48),
             topics: TopicSet(u64_at(56)),
             expiry: Expiry { at: u64_at(64) as i64, since: u64_at(72) as i64 },
-            kind: match u64_at(80) {
+            parts: u32_at(80),
+            kind: match u32_at(84) {
                 0 => Kind::None,
                 1 => Kind::Classic,
                 2 => Kind::Consumer,

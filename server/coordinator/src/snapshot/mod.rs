@@ -84,7 +84,7 @@ impl fmt::Display for Divergence {
 impl Coordinator {
     /// Begins with the groups of a snapshot, in the place of none. `index` is where
     /// [`SnapshotPart`] was put in `bytes`; its checksum is the caller's to check. The records of
-    /// the log follow, by [`Self::replay_found`], and then [`Self::loaded`].
+    /// the log follow, by [`Self::replay_batch`], and then [`Self::loaded`].
     ///
     /// # Errors
     /// An index that contradicts itself or the file. Nothing has changed then.
@@ -96,17 +96,6 @@ impl Coordinator {
         debug_assert_eq!(self.written_at, 0, "before all records");
         self.groups.cold = Cold::open(bytes, index)?;
         Ok(())
-    }
-
-    /// Applies a record of the log behind a snapshot, unless the group is of a later position
-    /// already. `position` is that of the last operation in the record's block: the parts of a
-    /// block are never on both sides of a group's position, unless compaction has made the block
-    /// anew, and then its records are those that the group was made from.
-    pub fn replay_found(&mut self, record: &GroupRecord<'_>, position: u64) {
-        match self.groups.cold.holds(record.group_id(), position) {
-            true => self.written_at = self.written_at.max(position),
-            false => self.replay(record, position),
-        }
     }
 
     /// What was found wrong with the snapshot when a group was to come to life. From then on no
@@ -123,6 +112,12 @@ impl Coordinator {
     /// How many of them are still bytes.
     pub fn cold_groups(&self) -> usize {
         self.groups.cold.len()
+    }
+
+    /// Whether a group, or its offsets alone, are still bytes: [`Self::durable_records`] has not all
+    /// of it then.
+    pub fn is_cold(&self, group_id: &str) -> bool {
+        self.groups.cold.with_offsets(group_id).is_some()
     }
 
     /// Brings all groups to life: for checks.
@@ -236,11 +231,39 @@ fn made_anew(entry: &Entry) -> Option<Entry> {
     if entry.offsets.is_cold() {
         return Some(Entry { offsets: Offsets::cold(), ..anew });
     }
-    image::write_offsets(&entry.offsets, &mut offsets).ok()?;
-    Some(Entry { offsets: image::read_offsets(&offsets).ok()?, ..anew })
+    image::write_offsets(entry.offsets.iter(), &mut offsets).ok()?;
+    let mut offsets_anew = Offsets::default();
+    image::read_offsets(&offsets, &mut offsets_anew).ok()?;
+    Some(Entry { offsets: offsets_anew, ..anew })
 }
 
 /// A hash of what is durable of a group, and of what is counted of it.
 fn audited(entry: &Entry) -> u64 {
-    imprint(entry) ^ entry.group.as_ref().map_or(0, Group::count_hash)
+    let counted = entry.group.as_ref().map_or(0, Group::count_hash);
+    imprint(entry) ^ counted ^ (entry.offsets.len() as u64).rotate_left(32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use muster_codec::records::{OffsetCommitKey, OffsetCommitValue};
+
+    #[test]
+    fn a_group_that_is_other_than_its_records_is_noticed() {
+        let mut coordinator = Coordinator::new(Config::default());
+        for group in ["a", "b", "c"] {
+            let key = OffsetCommitKey { group: group.into(), topic: "t".into(), partition: 3 };
+            let value = OffsetCommitValue { offset: 7, ..Default::default() };
+            coordinator.replay(&GroupRecord::OffsetCommit(key, Some(value)), 1);
+        }
+        let entry = coordinator.groups.get_mut("b").unwrap();
+        let again = entry.offsets.by_topic()[0].1.clone();
+        assert!(!entry.offsets.put_topic("t", again), "what is there is counted twice");
+        assert_eq!(coordinator.audit_after(None), Some(("a".into(), Ok(()))));
+        let (id, found) = coordinator.audit_after(Some("a")).unwrap();
+        assert_eq!((&*id, &*found.unwrap_err().group_id), ("b", "b"));
+        assert_eq!(coordinator.audit_after(Some("b")), Some(("c".into(), Ok(()))));
+        assert_eq!(coordinator.audit_after(Some("c")), None);
+    }
 }

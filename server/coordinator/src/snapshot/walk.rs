@@ -1,11 +1,12 @@
 //! The walk through all groups that writes a snapshot, in slices.
 
-use super::index::{COUNT_BYTES, ENTRY_BYTES, IndexEntry, Section};
+use super::index::{COUNT_BYTES, ENTRY_BYTES, IndexEntry, Section, TopicSet};
 use super::{Cold, ColdGroup, SnapshotDamage, image};
 use crate::coordinator::Coordinator;
 use crate::group::{Entry, Group, Listed};
-use crate::offsets::Expiry;
+use crate::offsets::{Expiry, RetentionBase};
 use crate::text::Text;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// A part of a snapshot's file with a checksum of its own (CRC-32C).
@@ -16,6 +17,9 @@ pub struct SnapshotPart {
     pub crc: u32,
 }
 
+/// What an offset takes in the file, more or less: so many make a part of a group's offsets.
+const OFFSET_BYTES: usize = 64;
+
 /// How far the writing of a snapshot came. Sections come first, then the index of all of them.
 #[derive(Debug)]
 pub struct SnapshotWalk {
@@ -23,6 +27,8 @@ pub struct SnapshotWalk {
     at: u64,
     /// The last group that was written.
     after: Option<Text>,
+    /// The group that is being written.
+    begun: Option<Begun>,
     is_through: bool,
     entries: Vec<u8>,
     names: Vec<u8>,
@@ -31,12 +37,38 @@ pub struct SnapshotWalk {
     index: SnapshotPart,
 }
 
+/// A group of which some is written.
+#[derive(Debug)]
+struct Begun {
+    id: Text,
+    protocol_type: String,
+    /// The state of the group, and so its position, is that of its beginning. Offsets that are
+    /// written later may be newer; the records behind that position are applied to all of them.
+    entry: IndexEntry,
+    /// What the retention of its offsets counts from.
+    base: Option<RetentionBase>,
+    recorded: Option<i64>,
+    /// The parts of its offsets so far.
+    parts: Vec<Section>,
+    rest: Rest,
+}
+
+/// Which offsets are left to be written.
+#[derive(Debug)]
+enum Rest {
+    /// Those after this one.
+    Live(Option<(Text, i32)>),
+    /// Those that an old snapshot has, from the next part on.
+    Cold,
+}
+
 impl SnapshotWalk {
     /// A walk whose first byte comes at `at` in the file.
     pub fn new(at: u64) -> Self {
         Self {
             at,
             after: None,
+            begun: None,
             is_through: false,
             entries: [0; COUNT_BYTES].into(),
             names: Vec::new(),
@@ -45,22 +77,25 @@ impl SnapshotWalk {
         }
     }
 
-    /// Adds the sections of a group that `out` ends with, from `start` on.
-    fn add(&mut self, start: usize, out: &[u8], id: &str, protocol_type: &str, entry: IndexEntry) {
-        let base = self.at;
-        let place = |section: Section| Section { at: base + section.at - start as u64, ..section };
-        self.at += (out.len() - start) as u64;
+    /// Adds a section that was appended to `out`, where it begins at `section.at`; gives it with its
+    /// place in the file.
+    fn place(&mut self, section: Section) -> Section {
+        let placed = Section { at: self.at, ..section };
+        self.at += u64::from(section.len);
+        placed
+    }
+
+    /// Adds a group, all of which is written, to the index.
+    fn add(&mut self, begun: &Begun) {
         let entry = IndexEntry {
             name_at: self.names.len() as u64,
-            id_len: id.len() as u16,
-            protocol_type_len: protocol_type.len() as u16,
-            group: place(entry.group),
-            offsets: place(entry.offsets),
-            ..entry
+            id_len: begun.id.len() as u16,
+            protocol_type_len: begun.protocol_type.len() as u16,
+            ..begun.entry
         };
         entry.write(&mut self.entries);
-        self.names.extend(id.as_bytes());
-        self.names.extend(protocol_type.as_bytes());
+        self.names.extend(begun.id.as_bytes());
+        self.names.extend(begun.protocol_type.as_bytes());
     }
 
     /// All groups are written: the index is as long as it gets.
@@ -94,7 +129,7 @@ impl Coordinator {
     /// that of the last record, and the last of its block in the log. Gives the index once it is
     /// written, which is the end.
     ///
-    /// A group is written as a whole, however large it is.
+    /// The offsets of a group are written in parts of about `bytes`, the rest of it as a whole.
     ///
     /// # Errors
     /// A group that is still in the cold is damaged, or one has become too large for a section: no
@@ -108,96 +143,188 @@ impl Coordinator {
     ) -> Result<Option<SnapshotPart>, SnapshotDamage> {
         let start = out.len();
         while !walk.is_through && out.len() - start < bytes {
-            let Some(id) = self.groups.id_after(walk.after.as_ref()) else {
+            let id = match &walk.begun {
+                Some(begun) => Some(begun.id.clone()),
+                None => self.groups.id_after(walk.after.as_ref()),
+            };
+            let Some(id) = id else {
                 walk.through();
                 break;
             };
-            let cold = &self.groups.cold;
-            let written = match self.groups.listed(&id) {
-                Some(Listed::Live(entry)) => write_live(walk, cold, entry, position, out),
-                Some(Listed::Cold(group)) => copy_cold(walk, cold, &group, position, out),
-                None => Ok(()),
-            };
-            if let Err(damage) = written {
+            if let Err(damage) = self.write_on(walk, &id, position, bytes, out) {
                 if self.groups.cold.with_offsets(&id).is_some() {
                     self.damage.get_or_insert_with(|| damage.clone());
                 }
                 return Err(damage);
             }
-            walk.after = Some(id);
         }
         let is_done = walk.is_through && walk.give(bytes.max(1), out);
         Ok(is_done.then_some(walk.index))
     }
+
+    /// Begins a group, or writes the next part of its offsets.
+    fn write_on(
+        &self,
+        walk: &mut SnapshotWalk,
+        id: &Text,
+        position: u64,
+        bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), SnapshotDamage> {
+        let listed = self.groups.listed(id);
+        let has_cold = match &listed {
+            Some(Listed::Live(entry)) => entry.offsets.is_cold(),
+            Some(Listed::Cold(_)) => true,
+            None => false,
+        };
+        let begun = walk.begun.take();
+        // What was copied of offsets that have come to life meanwhile is of no use.
+        let begun = begun.filter(|begun| has_cold || matches!(begun.rest, Rest::Live(_)));
+        let begun = match (begun, &listed) {
+            (Some(begun), _) => Some(begun),
+            (None, Some(Listed::Live(entry))) => begin_live(walk, entry, position, out)?,
+            (None, Some(Listed::Cold(group))) => {
+                Some(begin_cold(walk, &self.groups.cold, group, position, out)?)
+            }
+            (None, None) => None,
+        };
+        let Some(mut begun) = begun else {
+            walk.after = Some(id.clone());
+            return Ok(());
+        };
+        let is_whole = match (&begun.rest, &listed) {
+            (Rest::Cold, _) => copy_part(walk, &self.groups.cold, &mut begun, out)?,
+            (Rest::Live(_), Some(Listed::Live(entry))) => {
+                write_part(walk, entry, &mut begun, bytes.div_ceil(OFFSET_BYTES), out)?
+            }
+            // The group was deleted meanwhile: the records that did it follow.
+            (Rest::Live(_), _) => true,
+        };
+        match is_whole {
+            true => finish(walk, begun, out),
+            false => walk.begun = Some(begun),
+        }
+        Ok(())
+    }
 }
 
-fn write_live(
+/// Writes the records of a group; None of one that did not come to be.
+fn begin_live(
     walk: &mut SnapshotWalk,
-    cold: &Cold,
     entry: &Entry,
     position: u64,
     out: &mut Vec<u8>,
-) -> Result<(), SnapshotDamage> {
+) -> Result<Option<Begun>, SnapshotDamage> {
     if entry.group.is_none() && entry.offsets.is_empty() {
-        // A group that did not come to be.
-        return Ok(());
+        return Ok(None);
     }
-    let start = out.len();
-    let too_long = |_| SnapshotDamage {
-        group_id: Some(entry.id.clone()),
-        what: "it has more than a section can hold",
-    };
-    let records = image::write_group(entry, out).map_err(too_long)?;
-    let base = entry.group.as_ref().and_then(Group::retention_base);
-    let recorded = entry.group.as_ref().and_then(Group::recorded_at);
-    let (offsets, topics, expiry) = match cold.with_offsets(&entry.id) {
-        Some(group) if entry.offsets.is_cold() => {
-            let IndexEntry { offsets, topics, expiry, .. } = group.entry;
-            let at = out.len() as u64;
-            out.extend_from_slice(cold.offsets(&group)?);
-            (Section { at, ..offsets }, topics, expiry)
-        }
-        _ => {
-            let (offsets, topics) = image::write_offsets(&entry.offsets, out).map_err(too_long)?;
-            (offsets, topics, Expiry::of(&entry.offsets, base, recorded))
-        }
-    };
+    let records = image::write_group(entry, out).map_err(|_| too_long(&entry.id))?;
+    let group = entry.group.as_ref();
     let index = IndexEntry {
         name_at: 0,
         id_len: 0,
         protocol_type_len: 0,
-        members: entry.group.as_ref().map_or(0, Group::members) as u32,
-        group: records,
-        offsets,
+        members: group.map_or(0, Group::members) as u32,
+        group: walk.place(records),
+        offsets: Section::default(),
         position,
-        topics,
-        expiry,
-        kind: image::kind(entry.group.as_ref()),
+        topics: TopicSet::default(),
+        expiry: if entry.offsets.is_empty() { Expiry::OF_NONE } else { Expiry::NEVER },
+        kind: image::kind(group),
+        parts: 0,
     };
-    let protocol_type = entry.group.as_ref().map_or("", Group::protocol_type);
-    walk.add(start, out, &entry.id, protocol_type, index);
-    Ok(())
+    Ok(Some(Begun {
+        id: entry.id.clone(),
+        protocol_type: group.map_or("", Group::protocol_type).into(),
+        entry: index,
+        base: group.and_then(Group::retention_base),
+        recorded: group.and_then(Group::recorded_at),
+        parts: Vec::new(),
+        rest: if entry.offsets.is_cold() { Rest::Cold } else { Rest::Live(None) },
+    }))
 }
 
 /// No record of the group came since the old snapshot was opened: its bytes are of this position
 /// too.
-fn copy_cold(
+fn begin_cold(
     walk: &mut SnapshotWalk,
     cold: &Cold,
     group: &ColdGroup<'_>,
     position: u64,
     out: &mut Vec<u8>,
-) -> Result<(), SnapshotDamage> {
-    let start = out.len();
+) -> Result<Begun, SnapshotDamage> {
     out.extend_from_slice(cold.records(group)?);
-    let offsets_at = out.len();
-    out.extend_from_slice(cold.offsets(group)?);
-    let entry = IndexEntry {
-        group: Section { at: start as u64, ..group.entry.group },
-        offsets: Section { at: offsets_at as u64, ..group.entry.offsets },
-        position,
-        ..group.entry
+    let records = walk.place(group.entry.group);
+    Ok(Begun {
+        id: Text::from(group.id),
+        protocol_type: group.protocol_type.into(),
+        entry: IndexEntry { group: records, position, parts: 0, ..group.entry },
+        base: None,
+        recorded: None,
+        parts: Vec::new(),
+        rest: Rest::Cold,
+    })
+}
+
+/// Copies the next part of the offsets that an old snapshot has; true if that was the last.
+fn copy_part(
+    walk: &mut SnapshotWalk,
+    cold: &Cold,
+    begun: &mut Begun,
+    out: &mut Vec<u8>,
+) -> Result<bool, SnapshotDamage> {
+    let Some(group) = cold.with_offsets(&begun.id) else { return Ok(true) };
+    (begun.entry.topics, begun.entry.expiry) = (group.entry.topics, group.entry.expiry);
+    let Some(part) = cold.offsets(&group, begun.parts.len())? else { return Ok(true) };
+    let start = out.len();
+    out.extend_from_slice(part);
+    let section = image::section(out, start).map_err(|_| too_long(&begun.id))?;
+    begun.parts.push(walk.place(section));
+    Ok(false)
+}
+
+/// Writes so many more offsets; true if those were the last.
+fn write_part(
+    walk: &mut SnapshotWalk,
+    entry: &Entry,
+    begun: &mut Begun,
+    offsets_max: usize,
+    out: &mut Vec<u8>,
+) -> Result<bool, SnapshotDamage> {
+    let Rest::Live(last) = &begun.rest else { return Ok(true) };
+    let part: Vec<_> = entry.offsets.after(last.as_ref()).take(offsets_max.max(1)).collect();
+    let is_last = part.len() < offsets_max.max(1);
+    if part.is_empty() && !begun.parts.is_empty() {
+        return Ok(true);
+    }
+    let written = image::write_offsets(part.iter().copied(), out);
+    let (section, topics) = written.map_err(|_| too_long(&entry.id))?;
+    begun.parts.push(walk.place(section));
+    let expiry = Expiry::of(part.iter().map(|(.., it)| *it), begun.base, begun.recorded);
+    begun.entry.topics = begun.entry.topics.and(topics);
+    begun.entry.expiry = begun.entry.expiry.and(expiry);
+    let last = part.last().map(|(topic, partition, _)| ((*topic).clone(), *partition));
+    begun.rest = Rest::Live(last);
+    Ok(is_last)
+}
+
+/// All offsets of a group are written: several parts get a table.
+fn finish(walk: &mut SnapshotWalk, mut begun: Begun, out: &mut Vec<u8>) {
+    begun.entry.offsets = match begun.parts.as_slice() {
+        [one] => *one,
+        parts => {
+            begun.entry.parts = parts.len() as u32;
+            let start = out.len();
+            parts.iter().for_each(|part| part.write(out));
+            let bytes = &out[start..];
+            let crc = crc32c::crc32c(bytes);
+            walk.place(Section { at: 0, len: bytes.len() as u32, crc })
+        }
     };
-    walk.add(start, out, group.id, group.protocol_type, entry);
-    Ok(())
+    walk.add(&begun);
+    walk.after = Some(begun.id);
+}
+
+fn too_long(id: &Text) -> SnapshotDamage {
+    SnapshotDamage { group_id: Some(id.clone()), what: "it has more than a section can hold" }
 }

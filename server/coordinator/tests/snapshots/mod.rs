@@ -1,6 +1,7 @@
 //! A snapshot in memory, as the server makes one in a file.
 #![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
 
+use muster_codec::record_batch::{Batch, BatchBuilder};
 use muster_codec::records::GroupRecord;
 use muster_coordinator::{Config, Coordinator, SnapshotDamage, SnapshotPart, SnapshotWalk};
 use std::sync::Arc;
@@ -68,6 +69,18 @@ pub fn durable(coordinator: &mut Coordinator) -> Vec<(Vec<u8>, Option<Vec<u8>>)>
     coordinator.touch_all();
     let records = coordinator.durable_records();
     records.iter().map(bytes).collect()
+}
+
+/// Replays records as a batch of the log.
+pub fn replay<'r>(
+    coordinator: &mut Coordinator,
+    records: impl IntoIterator<Item = GroupRecord<'r>>,
+    position: u64,
+) {
+    let mut batch = BatchBuilder::default();
+    records.into_iter().for_each(|record| batch.append(0, &record));
+    let batch = Batch::read(batch.seal(0, 0)).unwrap();
+    coordinator.replay_batch(batch.records().unwrap(), position).unwrap();
 }
 
 pub fn bytes(record: &GroupRecord<'_>) -> (Vec<u8>, Option<Vec<u8>>) {

@@ -13,6 +13,7 @@ mod real;
 pub(crate) use crash::CrashFaults;
 pub(crate) use image::Image;
 
+use crate::random::Random;
 use file::{File, What};
 use muster_storage::OpenMode;
 use std::collections::BTreeMap;
@@ -100,6 +101,21 @@ impl Disk {
     /// Whether a file of this name is in some directory.
     pub(crate) fn has_file(&self, name: &str) -> bool {
         self.names.keys().any(|path| path.ends_with(name))
+    }
+
+    /// Some bytes of the files with this name are others now; gives how many files that are.
+    pub(crate) fn rot(&mut self, name: &str, random: &mut Random) -> u64 {
+        let mut rotten = 0;
+        for inode in self.names.iter().filter(|(path, _)| path.ends_with(name)).map(|it| *it.1) {
+            let file = &mut self.files[inode.0];
+            let at = random.below(file.durable.len() as u64) as usize;
+            if let Some(byte) = file.durable.get_mut(at) {
+                *byte ^= 1 << random.below(8);
+                rotten += 1;
+            }
+            file.see_again();
+        }
+        rotten
     }
 
     /// What takes the place of another file of that name, as in POSIX.

@@ -14,7 +14,7 @@ mod shadow;
 
 pub(crate) use facts::Facts;
 pub(crate) use owners::Owners;
-pub(crate) use shadow::Shadow;
+pub(crate) use shadow::{RecordBytes, Shadow, bytes_of};
 
 use crate::client::{Raw, member_group};
 use crate::coverage::{Coverage, Seen};

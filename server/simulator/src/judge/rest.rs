@@ -18,12 +18,12 @@ impl World {
     /// Lays the books of all raw clients against what the shards hold.
     pub(crate) fn judge_rest(&mut self) {
         let mut committed = BTreeMap::new();
-        for seat in &self.process.seats {
-            for record in seat.shard.inspect().durable_records() {
-                if let GroupRecord::OffsetCommit(key, Some(value)) = record {
-                    let place = (key.group.into_owned(), key.topic.into_owned(), key.partition);
-                    committed.insert(place, value.offset);
-                }
+        for (key, value) in &self.process.found {
+            if let Ok(Some(GroupRecord::OffsetCommit(key, Some(value)))) =
+                GroupRecord::read(key, value.as_deref())
+            {
+                let place = (key.group.into_owned(), key.topic.into_owned(), key.partition);
+                committed.insert(place, value.offset);
             }
         }
         let wrong = self.clients.iter().find_map(|seat| match &seat.raw {

@@ -3,19 +3,19 @@
 
 use super::Facts;
 use crate::coverage::Seen;
-use crate::process::OpenFile;
+use crate::process::{OpenFile, StartedShard};
 use crate::world::World;
 use muster::cluster::{BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, TOPIC_RESOURCE};
 use muster::config::Config;
-use muster::shard::Shard;
 use muster_codec::DecodeError;
 use muster_codec::records::{ClusterRecord, GroupRecord};
 use muster_coordinator::Coordinator;
+use muster_storage::OpenMode;
 use muster_storage::layout::{BLOCK_MAGIC, Block, CLUSTER_PARTITION};
-use muster_storage::{FileOp, OpenMode};
+use std::collections::BTreeSet;
 
 /// A record as its log has it.
-type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
+pub(crate) type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
 
 pub(crate) struct Shadow {
     coordinator: Coordinator,
@@ -76,8 +76,13 @@ impl Shadow {
     }
 
     /// Whether what a start found is what was flushed, perhaps with the block that was on its way.
-    fn is_found(&self, number: usize, shard: &Shard, config: &Config) -> Result<(), String> {
-        let found = shard.inspect().progress().accepted();
+    fn is_found(
+        &self,
+        number: usize,
+        started: &StartedShard,
+        config: &Config,
+    ) -> Result<(), String> {
+        let found = started.shard.inspect().progress().accepted();
         if found < self.flushed {
             return Err(format!("operations up to {} were flushed", self.flushed));
         }
@@ -91,11 +96,10 @@ impl Shadow {
         if found != with.position {
             return Err(format!("the log had come to {}", with.position));
         }
-        let recovered = bytes_of(&shard.inspect().durable_records());
-        if let Some(what) = difference(&with.records(), &recovered) {
+        if let Some(what) = difference(&with.records(), &started.records) {
             return Err(format!("what is recovered is not what was written: {what}"));
         }
-        let same_image = number != 0 || is_same(&with.image, shard.inspect().image());
+        let same_image = number != 0 || is_same(&with.image, started.shard.inspect().image());
         if same_image { Ok(()) } else { Err("the cluster is another".to_owned()) }
     }
 
@@ -135,7 +139,7 @@ fn learn(facts: &mut Facts, bytes: &[u8], now: u64) -> Result<(), DecodeError> {
     })
 }
 
-fn bytes_of(records: &[GroupRecord<'_>]) -> Vec<RecordBytes> {
+pub(crate) fn bytes_of(records: &[GroupRecord<'_>]) -> Vec<RecordBytes> {
     let bytes = |record: &GroupRecord<'_>| {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         record.write_key(&mut key);
@@ -200,8 +204,16 @@ impl World {
     pub(super) fn judge_live_state(&mut self, number: u32) {
         self.coverage.saw(Seen::LiveCompared);
         let shard = self.process.seats[number as usize].shard.inspect();
-        let live = bytes_of(&shard.durable_records());
-        let log = self.judge.shadows[number as usize].records();
+        let live = shard.durable_records();
+        let shadow = &self.judge.shadows[number as usize].coordinator;
+        let mut log = shadow.durable_records();
+        let alive: BTreeSet<&str> = live.iter().map(GroupRecord::group_id).collect();
+        log.retain(|record| {
+            let is_offset = matches!(record, GroupRecord::OffsetCommit(..));
+            let group = record.group_id();
+            !shard.is_cold(group) || alive.contains(group) && !is_offset
+        });
+        let (log, live) = (bytes_of(&log), bytes_of(&live));
         if let Some(what) = difference(&log, &live) {
             self.violate(format_args!("shard {number}: replay(log) is not the live state: {what}"));
         }
@@ -210,8 +222,9 @@ impl World {
     /// The process is about to end against its will.
     pub(crate) fn judge_crash(&mut self) {
         for number in 0..self.process.shards() {
-            let progress = self.process.seats[number as usize].shard.inspect().progress();
-            if progress.accepted() == progress.flushed() {
+            let shard = self.process.seats[number as usize].shard.inspect();
+            let progress = shard.progress();
+            if progress.accepted() == progress.flushed() && !shard.is_failed() {
                 self.judge_live_state(number);
             }
         }
@@ -230,23 +243,28 @@ impl World {
     }
 
     /// What a start found: nothing is missing that was flushed, nothing is half there.
-    pub(crate) fn judge_recovered(&mut self, started: &[(Shard, Vec<FileOp>)]) {
+    pub(crate) fn judge_recovered(&mut self, started: &[StartedShard]) {
         self.judge_restarted();
         while self.judge.shadows.len() < started.len() {
             self.judge.shadows.push(Shadow::new(&self.config));
         }
         self.coverage.saw(Seen::StartCompared);
-        for (number, (shard, _)) in started.iter().enumerate() {
-            let found = shard.inspect().progress().accepted();
-            if let Err(what) = self.judge_found(number, shard, found) {
+        for (number, started) in started.iter().enumerate() {
+            let found = started.shard.inspect().progress().accepted();
+            if let Err(what) = self.judge_found(number, started, found) {
                 return self
                     .violate(format_args!("shard {number}, found position {found}: {what}"));
             }
         }
     }
 
-    fn judge_found(&mut self, number: usize, shard: &Shard, found: u64) -> Result<(), String> {
-        self.judge.shadows[number].is_found(number, shard, &self.config)?;
+    fn judge_found(
+        &mut self,
+        number: usize,
+        started: &StartedShard,
+        found: u64,
+    ) -> Result<(), String> {
+        self.judge.shadows[number].is_found(number, started, &self.config)?;
         let shadow = &mut self.judge.shadows[number];
         let block = shadow.in_flight.take().or(shadow.unsynced.take());
         shadow.unsynced = block.filter(|_| found > shadow.position);
@@ -254,17 +272,17 @@ impl World {
     }
 
     /// As [`World::judge_recovered`], of a start that is not: it changes nothing.
-    pub(crate) fn judge_image(&self, started: &[(Shard, Vec<FileOp>)]) -> Result<(), String> {
-        for (number, (shard, _)) in started.iter().enumerate() {
+    pub(crate) fn judge_image(&self, started: &[StartedShard]) -> Result<(), String> {
+        for (number, started) in started.iter().enumerate() {
             let shadow = self.judge.shadows.get(number).ok_or("a shard that was not there")?;
-            let found = shadow.is_found(number, shard, &self.config);
+            let found = shadow.is_found(number, started, &self.config);
             found.map_err(|what| format!("shard {number}: {what}"))?;
         }
         Ok(())
     }
 
     /// The logs were written anew for another number of shards: together they hold what they held.
-    pub(crate) fn judge_resharded(&mut self, started: &[(Shard, Vec<FileOp>)]) {
+    pub(crate) fn judge_resharded(&mut self, started: &[StartedShard]) {
         let now = self.queue.now();
         for shadow in &mut self.judge.shadows {
             // What was copied is synced before the old logs go.
@@ -277,7 +295,7 @@ impl World {
         let mut before: Vec<_> = self.judge.shadows.iter().flat_map(Shadow::records).collect();
         let mut after = Vec::new();
         let mut shadows = Vec::new();
-        for (shard, _) in started {
+        for StartedShard { shard, .. } in started {
             let shard = shard.inspect();
             let mut shadow = Shadow::new(&self.config);
             shard.durable_records().iter().for_each(|it| shadow.coordinator.replay(it, 0));

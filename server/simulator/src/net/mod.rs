@@ -125,6 +125,7 @@ impl Network {
 
     /// From now on all goes well.
     pub(crate) fn calm(&mut self) {
+        self.links.iter_mut().for_each(|link| link.reads_slowly = false);
         self.profile = NetworkProfile {
             delay_min: 20,
             delay_max: 2_000,

@@ -7,6 +7,7 @@ use crate::disk::Inode;
 use crate::happening::{Crash, Happening};
 use crate::world::World;
 use muster_storage::shard_log::ASIDE_FILE_NAME;
+use muster_storage::snapshot::{SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_FILE_NAME};
 use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
 use std::path::{Path, PathBuf};
 
@@ -96,8 +97,12 @@ impl World {
 
     fn rename(&mut self, shard: u32, from: &Path, to: &Path) {
         self.note(format_args!("shard {shard} renames {} {}", from.display(), to.display()));
-        let is_compacted = from.ends_with(ASIDE_FILE_NAME);
-        self.coverage.saw(if is_compacted { Seen::Compacted } else { Seen::Recycled });
+        self.coverage.saw(match () {
+            () if from.ends_with(ASIDE_FILE_NAME) => Seen::Compacted,
+            () if to.ends_with(SNAPSHOT_FILE_NAME) => Seen::Snapshot,
+            () if from.ends_with(SNAPSHOT_FILE_NAME) => Seen::SnapshotFailed,
+            () => Seen::Recycled,
+        });
         self.disk.rename(from, to);
         for seat in &mut self.process.seats {
             let renamed = seat.files.values_mut().filter(|file| file.path == from);
@@ -154,7 +159,9 @@ impl World {
             if operation.file.mode != OpenMode::Aside || !self.process.disk_is_full {
                 return self.write_failed(&operation);
             }
-            self.coverage.saw(Seen::NoSpaceCompaction);
+            let is_snapshot = operation.file.path.ends_with(SNAPSHOT_ASIDE_FILE_NAME);
+            let seen = if is_snapshot { Seen::NoSpaceSnapshot } else { Seen::NoSpaceCompaction };
+            self.coverage.saw(seen);
             let done = FileDone::NoSpace { token: operation.token };
             return self.file_told(operation.shard, done);
         }

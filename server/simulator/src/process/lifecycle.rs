@@ -4,6 +4,7 @@ use super::{OpenFile, Process, Seat};
 use crate::coverage::Seen;
 use crate::disk::{Disk, Image};
 use crate::happening::{Crash, Happening};
+use crate::judge::{RecordBytes, bytes_of};
 use crate::profile::SECOND;
 use crate::random::SeededIds;
 use crate::world::{World, scratch};
@@ -11,9 +12,12 @@ use muster::cluster::{ClusterImage, Endpoint};
 use muster::data_dir::DataDir;
 use muster::placement::Placement;
 use muster::reshard::reshard;
-use muster::shard::{Common, LoadError, Loaded, Message, Shard, load};
+use muster::shard::{Common, LoadError, Loaded, Message, Shard, load, log_directory};
 use muster_codec::Uuid;
 use muster_storage::shard_log::ASIDE_FILE_NAME;
+use muster_storage::snapshot::{
+    SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME,
+};
 use muster_storage::{FileOp, OpenMode};
 use std::path::Path;
 use std::sync::Arc;
@@ -24,8 +28,14 @@ pub(crate) const FIRST_PORT: u16 = 9092;
 /// How long a clean stop may take.
 const STOP_MAX: u64 = 60 * SECOND;
 
-/// The shards of a start, and the operations that each begins with.
-type Started = Vec<(Shard, Vec<FileOp>)>;
+/// A shard of a start, the operations that it begins with, and all that is durable of its groups.
+pub(crate) struct StartedShard {
+    pub(crate) shard: Shard,
+    ops: Vec<FileOp>,
+    pub(crate) records: Vec<RecordBytes>,
+}
+
+type Started = Vec<StartedShard>;
 
 impl World {
     /// Starts the process from what is on the disk.
@@ -74,6 +84,13 @@ impl World {
         shards: u32,
         wanted: u32,
     ) -> Result<Option<Started>, String> {
+        let rots =
+            self.is_chaos() && self.faults.chance(self.profile.faults.rotten_snapshot_chance);
+        if rots {
+            let rotten = self.disk.rot(SNAPSHOT_FILE_NAME, &mut self.disk_random);
+            self.coverage.add(Seen::SnapshotRotten, rotten);
+            self.process.has_rotten_snapshot |= rotten > 0;
+        }
         self.disk.write_out(path).map_err(|error| error.to_string())?;
         if self.disk.has_leftovers(shards) {
             self.reshard_in(path, shards, shards)?;
@@ -108,16 +125,49 @@ impl World {
         let common = self.common(shards);
         let loaded: Result<Vec<Loaded>, LoadError> =
             (0..shards).map(|number| load(data, &common, number)).collect();
-        let loaded = loaded.map_err(|error| error.to_string())?;
+        let mut loaded = loaded.map_err(|error| error.to_string())?;
+        let mut records = Vec::new();
+        for (number, loaded) in loaded.iter().enumerate() {
+            records.push(self.records_in(data, &common, number as u32, loaded)?);
+        }
         let image = loaded.first().and_then(Loaded::image).cloned();
         let image: Arc<ClusterImage> = image.ok_or("shard 0 has no image")?;
         let (block_bytes, now) = (self.block_bytes, self.now_ms());
-        let into_shard = |loaded: Loaded| {
+        let into_shard = |(loaded, records): (Loaded, _)| {
             let ids = Box::new(SeededIds(self.ids.fork()));
             let started = loaded.into_shard(data, block_bytes, image.clone(), ids, now);
-            started.map_err(|error| error.to_string())
+            let started = started.map_err(|error| error.to_string());
+            started.map(|(shard, ops)| StartedShard { shard, ops, records })
         };
-        loaded.into_iter().map(into_shard).collect()
+        loaded.drain(..).zip(records).map(into_shard).collect()
+    }
+
+    /// All that a start would come to know of its groups, of which it leaves most in its snapshot.
+    fn records_in(
+        &mut self,
+        data: &Path,
+        common: &Common,
+        number: u32,
+        loaded: &Loaded,
+    ) -> Result<Vec<RecordBytes>, String> {
+        let directory = data.join(log_directory(common.placement.shards, number));
+        let path = directory.join(SNAPSHOT_FILE_NAME);
+        self.coverage.add(Seen::SnapshotStart, u64::from(loaded.has_snapshot()));
+        let is_refused = path.exists() && !loaded.has_snapshot();
+        self.coverage.add(Seen::SnapshotRefused, u64::from(is_refused));
+        let again = || load(data, common, number).map_err(|error| error.to_string());
+        if let Some(records) = again()?.durable_records() {
+            return Ok(bytes_of(&records));
+        }
+        if !self.process.has_rotten_snapshot {
+            return Err("a group of the snapshot is damaged".to_owned());
+        }
+        // The snapshot is judged by what the log has; the shard finds the damage when it comes to it.
+        let aside = directory.join(SNAPSHOT_DAMAGED_FILE_NAME);
+        std::fs::rename(&path, &aside).map_err(|error| error.to_string())?;
+        let mut without = again()?;
+        std::fs::rename(&aside, &path).map_err(|error| error.to_string())?;
+        Ok(without.durable_records().map(|records| bytes_of(&records)).unwrap_or_default())
     }
 
     /// Starts from each state in which the disk may be left while a write is under way.
@@ -160,7 +210,9 @@ impl World {
         self.process.listens_at = self.queue.now() + boot;
         self.process.stopping = false;
         let mut first = Vec::new();
-        for (shard, ops) in started {
+        self.process.found.clear();
+        for StartedShard { shard, ops, records } in started {
+            self.process.found.extend(records);
             self.process.seats.push(Seat::new(shard));
             first.push(ops);
         }
@@ -228,6 +280,9 @@ impl World {
         } else if seats.iter().map(progress).any(|it| it.flushed() < it.submitted()) {
             self.coverage.saw(Seen::CrashInFlush);
         }
+        if self.disk.has_file(SNAPSHOT_ASIDE_FILE_NAME) {
+            self.coverage.saw(Seen::CrashInSnapshot);
+        }
         if self.disk.has_file(ASIDE_FILE_NAME) {
             self.coverage.saw(Seen::CrashInCompaction);
         }
@@ -260,6 +315,15 @@ impl World {
         self.queue.after(STOP_MAX, Happening::StopOverdue { life });
         for number in 0..self.process.shards() {
             self.post(number, Message::Stop);
+        }
+    }
+
+    /// A shard has found that its groups are not what they should be: for a snapshot that has
+    /// rotted it ends, and the next start goes without that.
+    pub(super) fn shard_failed(&mut self, number: u32) {
+        match self.process.has_rotten_snapshot {
+            true => self.crash(Crash::Kill),
+            false => self.violate(format_args!("shard {number} is not what its log makes")),
         }
     }
 

@@ -7,8 +7,9 @@ mod lifecycle;
 mod turn;
 
 pub(crate) use files::OpenFile;
-pub(crate) use lifecycle::FIRST_PORT;
+pub(crate) use lifecycle::{FIRST_PORT, StartedShard};
 
+use crate::judge::RecordBytes;
 use crate::net::LinkId;
 use crate::trace::Trace;
 use files::Operation;
@@ -38,6 +39,10 @@ pub(crate) struct Process {
     pub(crate) stopping: bool,
     /// Writes fail that need room.
     pub(crate) disk_is_full: bool,
+    /// All that the last start found of groups.
+    pub(crate) found: Vec<RecordBytes>,
+    /// A snapshot that has rotted may be among what the shards read at their start.
+    pub(crate) has_rotten_snapshot: bool,
     /// A crash sent a write astray since the last start, which may be refused for that.
     wrote_astray: bool,
 }

@@ -42,6 +42,9 @@ impl World {
         }
         self.execute(number, &mut commands);
         self.process.commands = commands;
+        if self.process.seats[number as usize].shard.inspect().is_failed() {
+            return self.shard_failed(number);
+        }
         self.send_output(number);
         self.judge_shard(number);
         self.plan_turn(number, deadline);
