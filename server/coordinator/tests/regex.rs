@@ -56,6 +56,8 @@ fn what_re2j_refuses_is_refused_in_its_words() {
     refused("a)", "regexp/syntax: internal error");
     refused("[a", "missing closing ]");
     refused("[b-a]", "invalid character class range");
+    refused("[[:]", "invalid character class range");
+    refused("[[:]a:]]", "invalid character class range");
     refused("\\p{Klingon}", "invalid character class range");
     refused("a\\", "trailing backslash at end of expression");
     refused("(?P<n>a)(?P<n>b)", "duplicate capture group name");

@@ -86,6 +86,11 @@ impl Server {
         self.wait()
     }
 
+    /// How the process ended, if it has.
+    pub fn status(&mut self) -> Option<ExitStatus> {
+        self.process.try_wait().unwrap()
+    }
+
     /// Waits for the process to end by itself.
     pub fn wait(&mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;

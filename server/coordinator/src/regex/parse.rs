@@ -319,11 +319,12 @@ impl<'e> Parser<'e> {
         Ok(self.range(first, last))
     }
 
-    /// `[:name:]` or `[:^name:]`, of which `name` is all between the brackets.
+    /// `[:name:]` or `[:^name:]`, of which `name` is all up to `:]`. In `[:]` the colon is of both
+    /// ends, and it is no name either.
     fn posix_item(&mut self, name: &'e str) -> Result<AsciiSet, RegexError> {
         self.cursor.skip(name);
         self.cursor.skip(":]");
-        let name = &name["[:".len()..];
+        let name = name.strip_prefix("[:").ok_or(RegexError::InvalidClassRange)?;
         let (name, is_negated) = match name.strip_prefix('^') {
             Some(name) => (name, true),
             None => (name, false),

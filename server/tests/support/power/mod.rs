@@ -29,7 +29,8 @@ impl PowerSupply {
         [&fuse, &mount_point].iter().for_each(|path| std::fs::create_dir(path).unwrap());
         let disk = Disk::mount(&fuse, bytes).map_err(|error| format!("no FUSE here: {error}"))?;
         let volume = Volume::attach(disk.path(), &mount_point)?;
-        run("mkfs.ext4", &["-q", "-b", "4096", &volume.device])?;
+        // Nothing is kept back for root, so that what is full is full.
+        run("mkfs.ext4", &["-q", "-b", "4096", "-m", "0", &volume.device])?;
         volume.mount()?;
         Ok(Self { volume: Some(volume), disk, mount_point, _directory: directory })
     }

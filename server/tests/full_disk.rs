@@ -1,0 +1,84 @@
+//! A file system that fills up under load, while segments, compacted segments and snapshots are
+//! written: the server ends with a message, or does without what it wanted to write; with room again
+//! it has all that was acknowledged.
+//!
+//! `MUSTER_FULL_DISKS` sets how often (3 by default), `MUSTER_SEED` how full. Where the machine cannot
+//! mount file systems, this says so and shows nothing.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use support::mixed::{CONFIGS, Interrupted, Mixed};
+use support::power::PowerSupply;
+use support::{Random, Server, variable};
+
+const SHARDS: u16 = 2;
+const DISK_BYTES: u64 = 512 << 20;
+
+/// What is left free at the most: a part of a segment.
+const FREE_BYTES_MAX: u64 = 2 << 20;
+
+/// How long a server may go on for which there is enough room, before it is killed.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+#[test]
+fn nothing_that_was_acknowledged_is_lost_on_a_full_disk() {
+    let rounds: u64 = variable("MUSTER_FULL_DISKS", 3);
+    let seed = variable("MUSTER_SEED", u64::from(std::process::id()));
+    let volume = match PowerSupply::new(DISK_BYTES) {
+        Ok(volume) => volume,
+        Err(missing) => return eprintln!("SKIPPED, this machine mounts nothing: {missing}"),
+    };
+    println!("MUSTER_SEED={seed} MUSTER_FULL_DISKS={rounds}");
+    let mut random = Random(seed);
+    let (data, filler) = (volume.path().join("data"), volume.path().join("filler"));
+    let mut server = Server::start(&data, SHARDS, CONFIGS);
+    let mut mixed = Mixed::new(&server, &mut random);
+    let (mut ended, mut interrupted) = (0, Interrupted::default());
+    for round in 0..rounds {
+        let running = mixed.start(&server);
+        std::thread::sleep(Duration::from_millis(random.next() % 300));
+        fill(volume.path(), &filler, random.next() % FREE_BYTES_MAX);
+        ended += u64::from(ends_by_itself(&mut server));
+        mixed = running.stop();
+        interrupted.look(&data, SHARDS);
+        std::fs::remove_file(&filler).unwrap();
+        server = server.restart();
+        mixed.check(&server, round);
+    }
+    println!(
+        "survived {rounds} full disks, of which {ended} ended the server, {interrupted:?}: {}",
+        mixed.told()
+    );
+    assert!(rounds < 3 || ended > 0, "no disk was full");
+}
+
+/// Leaves so much of the file system free, about.
+fn fill(volume: &Path, filler: &Path, free: u64) {
+    let output = Command::new("df").args(["--output=avail", "-B1"]).arg(volume).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let available: u64 = text.lines().last().unwrap().trim().parse().unwrap();
+    let length = available.saturating_sub(free).max(1).to_string();
+    // What the server takes meanwhile may make it too long: as much as there is, then.
+    let _ = Command::new("fallocate").args(["-l", &length]).arg(filler).output().unwrap();
+    assert!(filler.exists());
+}
+
+/// Kills the server if it goes on for too long. One that ends does so with a message.
+fn ends_by_itself(server: &mut Server) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        if let Some(status) = server.status() {
+            assert_eq!(status.code(), Some(1));
+            server.says("could not");
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    server.kill();
+    false
+}
