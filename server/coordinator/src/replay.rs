@@ -33,7 +33,7 @@ impl Coordinator {
     }
 
     /// The durable state as the records that would make it, by group: what is left of the log when
-    /// it is compacted. Groups in the cold are left out; see [`Self::touch_all`].
+    /// it is compacted. What is in the cold is left out; see [`Self::touch_all`].
     pub fn durable_records(&self) -> Vec<GroupRecord<'_>> {
         self.groups.live().flat_map(durable_records).collect()
     }
@@ -129,6 +129,9 @@ fn durable_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
         }
         _ => group_records(entry),
     };
+    if entry.offsets.is_cold() {
+        return records;
+    }
     records.extend(entry.offsets.iter().map(|(topic, partition, committed)| {
         let key = OffsetCommitKey {
             group: Str::Borrowed(&entry.id),
