@@ -212,6 +212,11 @@ impl Consumer {
         }
     }
 
+    /// The coordinator may have told a new assignment, which it tells once.
+    pub(super) fn extra_failed(&mut self) {
+        self.full = true;
+    }
+
     fn left(
         &mut self,
         outcome: Result<Response, Failure>,

@@ -348,6 +348,7 @@ impl Member {
                 Ok(_) => Ok(()),
                 Err(_) => {
                     self.offsets.heartbeat_failed(&self.core, turn);
+                    self.role.extra_failed();
                     self.core.broke(turn);
                     Ok(())
                 }

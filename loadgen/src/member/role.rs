@@ -179,6 +179,13 @@ impl Role {
         }
     }
 
+    /// An extra heartbeat came to nothing, or its answer did.
+    pub(super) fn extra_failed(&mut self) {
+        if let Self::Consumer(consumer) = self {
+            consumer.extra_failed();
+        }
+    }
+
     /// A commit under the identity that the member still has was refused. Members of classic groups
     /// act on it; those of consumer groups wait for what the next heartbeat says.
     pub(super) fn commit_refused(

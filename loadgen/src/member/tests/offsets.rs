@@ -280,6 +280,21 @@ fn what_fences_a_member_is_told_once_though_two_answers_say_so() {
 }
 
 #[test]
+fn a_member_whose_extra_heartbeat_was_lost_says_all_the_next_time() {
+    let mut story = consumer::settled(consumer::plan());
+    with_heartbeats(&mut story);
+    story.fail(Failure::Disconnected);
+    story.until(at(60_000));
+    story.find(9092);
+    let requests = story.requests();
+    let says_all = |request: &&Request| match request {
+        Request::ConsumerGroupHeartbeat(beat) => beat.rebalance_timeout_ms != -1,
+        _ => false,
+    };
+    assert_eq!(requests.iter().filter(|it| says_all(it)).count(), 1, "{requests:?}");
+}
+
+#[test]
 fn an_error_of_a_commit_means_nothing_while_the_member_joins() {
     let group = group(classic(&[ClassicAssignor::CooperativeSticky]));
     let mut story = classic::settled(group, "cooperative-sticky");
