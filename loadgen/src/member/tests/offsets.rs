@@ -284,6 +284,7 @@ fn a_member_whose_extra_heartbeat_was_lost_says_all_the_next_time() {
     let mut story = consumer::settled(consumer::plan());
     with_heartbeats(&mut story);
     story.fail(Failure::Disconnected);
+    story.until(at(60_000));
     story.find(9092);
     story.until(at(60_000));
     let requests = story.requests();
