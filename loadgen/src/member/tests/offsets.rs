@@ -286,6 +286,9 @@ fn a_member_whose_extra_heartbeat_was_lost_says_all_the_next_time() {
     story.fail(Failure::Disconnected);
     story.until(at(60_000));
     story.find(9092);
+    story.call(|member, context, output| {
+        member.set_workload(Workload::default(), context, output);
+    });
     story.until(at(60_000));
     let requests = story.requests();
     let says_all = |request: &&Request| match request {
