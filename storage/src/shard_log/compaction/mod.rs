@@ -91,6 +91,8 @@ pub(super) struct Compaction {
     not_before: i64,
     pace: Pace,
     news: Option<CompactionNews>,
+    /// How many segments were put in the place of others.
+    swaps: u64,
 }
 
 /// How fast compaction may go on: it has a small share of the time, and more of it the faster the
@@ -120,6 +122,17 @@ impl Pace {
 
     fn next(&self) -> i64 {
         self.paid_at.max(self.sliced_at.saturating_add(1))
+    }
+}
+
+impl Compaction {
+    /// When the pass under way began.
+    pub(super) fn pass_began(&self) -> Option<i64> {
+        self.pass.as_ref().map(Pass::began)
+    }
+
+    pub(super) fn swaps(&self) -> u64 {
+        self.swaps
     }
 }
 
@@ -298,6 +311,7 @@ impl ShardLog {
             partition.replace_index(sequence, last_sequence, entries);
         }
         self.segments.replace(&self.config, sequence, segment);
+        self.compaction.swaps += 1;
     }
 
     /// No segment is compacted any more: what was read is not what was written.
