@@ -212,6 +212,9 @@ impl Shard {
 
     /// When to go on with the check though nothing happens.
     pub(crate) fn log_check_deadline(&self) -> Option<i64> {
+        if self.log_check.found.is_some() {
+            return Some(self.now);
+        }
         (!self.log_check_waits()).then_some(self.log_check.next_at)
     }
 
