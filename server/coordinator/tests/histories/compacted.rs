@@ -17,6 +17,14 @@ pub fn compactions() -> impl Strategy<Value = Compaction> {
     (part(), part()).prop_map(|(cleaned, dropped)| Compaction { cleaned, dropped })
 }
 
+/// What a reader finds who has come to `read` when all of the log is compacted.
+pub fn read_beside(log: &[RecordBytes], read: usize) -> Vec<RecordBytes> {
+    let newest: BTreeMap<_, _> = log.iter().map(|(key, _)| key).zip(0..).collect();
+    let found = |at: usize, key: &Vec<u8>| at < read || newest[key] == at;
+    let found = log.iter().enumerate().filter(|(at, (key, _))| found(*at, key));
+    found.map(|(_, record)| record.clone()).collect()
+}
+
 impl Compaction {
     /// What is left of a log.
     pub fn of(self, log: &[RecordBytes]) -> Vec<RecordBytes> {
