@@ -334,8 +334,7 @@ impl Shard {
     /// Looks at the next live groups, each of which is at the end of a block now.
     fn look(&mut self, round: &mut Round) {
         let log = &self.groups.log;
-        let (offset, position) =
-            (log.log_end_offset(round.partition), log.progress().accepted());
+        let (offset, position) = (log.log_end_offset(round.partition), log.progress().accepted());
         let looks = Cell::new(0);
         let mut items = 0;
         while items < ITEMS_MAX && looks.get() < LOOKS_MAX {

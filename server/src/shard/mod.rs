@@ -120,7 +120,8 @@ pub struct Left {
 impl Shard {
     /// It is given up, with all that it took and did not answer.
     pub fn leave(self) -> Left {
-        let mut commands: Vec<_> = self.controller.into_iter().flat_map(Controller::leave).collect();
+        let mut commands: Vec<_> =
+            self.controller.into_iter().flat_map(Controller::leave).collect();
         if self.stopping != Stopping::No {
             commands.push(Command::Mail { to: self.number, message: Message::Stop });
         }

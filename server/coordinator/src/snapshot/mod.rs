@@ -16,6 +16,7 @@
 mod cold;
 mod image;
 mod index;
+mod pieces;
 mod walk;
 
 pub use walk::{SnapshotPart, SnapshotWalk};
@@ -339,7 +340,9 @@ fn made_anew(entry: &Entry) -> Option<Entry> {
 /// A hash of what is durable of a group, and of what is counted of it.
 fn audited(entry: &Entry) -> u64 {
     let counted = entry.group.as_ref().map_or(0, Group::count_hash);
-    imprint(entry, &entry.offsets).unwrap_or(0) ^ counted ^ (entry.offsets.len() as u64).rotate_left(32)
+    imprint(entry, &entry.offsets).unwrap_or(0)
+        ^ counted
+        ^ (entry.offsets.len() as u64).rotate_left(32)
 }
 
 #[cfg(test)]

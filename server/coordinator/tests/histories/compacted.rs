@@ -1,6 +1,6 @@
 //! What compaction of the log may leave of a history.
 
-use crate::shard::RecordBytes;
+use crate::common::RecordBytes;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

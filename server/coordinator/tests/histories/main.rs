@@ -5,11 +5,12 @@
 mod action;
 mod classic;
 mod client;
+#[path = "../common/mod.rs"]
+mod common;
 mod compacted;
 mod consumer;
 mod history;
 mod shard;
-mod topics;
 mod witness;
 
 use action::{Plan, plans};
