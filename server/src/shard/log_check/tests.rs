@@ -38,7 +38,7 @@ fn nothing_is_found_where_nothing_is_wrong() {
         let mut random = Random(seed);
         let mut compared = 0;
         for _ in 0..5 {
-            for _ in 0..1_000 {
+            for _ in 0..600 {
                 world.change(&mut random);
                 world.pass(random.below(3) as i64);
             }
