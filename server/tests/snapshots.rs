@@ -103,11 +103,9 @@ fn a_shard_with_a_damaged_group_is_loaded_again_from_its_log() {
 #[test]
 fn a_snapshot_that_says_what_the_log_does_not_is_found_out() {
     let directory = tempfile::tempdir().unwrap();
-    let mut server = filled(directory.path());
+    let server = filled(directory.path());
     commit(&mut server.client(0), 0, TELLING, "");
-    server = covered(server, directory.path());
-    let before = everything(&server);
-    server.kill();
+    let (mut server, before) = killed(server, directory.path());
     let path = snapshot(directory.path());
     fs::write(&path, forged(fs::read(&path).unwrap())).unwrap();
     server = server.restart();
@@ -229,7 +227,10 @@ fn filled_by(data: &Path, configs: &[&str]) -> Server {
 /// A server that was killed, with a snapshot behind which nothing is left to replay; and all that
 /// it holds.
 fn covered(data: &Path) -> (Server, Vec<Vec<i64>>) {
-    let mut server = filled(data);
+    killed(filled(data), data)
+}
+
+fn killed(mut server: Server, data: &Path) -> (Server, Vec<Vec<i64>>) {
     server.kill();
     // A start without a snapshot makes one.
     fs::remove_file(snapshot(data)).unwrap();
