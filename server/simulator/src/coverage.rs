@@ -67,6 +67,7 @@ seen! {
     MemberCrash "members crashed",
     OffsetsRead "reads of __consumer_offsets",
     LiveCompared "live states compared",
+    LogChecked "groups that shards held against their logs",
     StartCompared "starts compared",
 }
 
