@@ -1,6 +1,9 @@
 //! A shard's open files: performs the file operations that its logs decide.
 
+mod freeing;
 mod order;
+
+pub use freeing::Freeing;
 
 use crate::directories;
 use crate::reactor::ReactorError;
@@ -17,6 +20,7 @@ use std::path::{Path, PathBuf};
 pub struct Files {
     /// What all paths are relative to.
     data: PathBuf,
+    freeing: Freeing,
     open: HashMap<FileId, OpenFile>,
     writing: HashMap<u64, Writing>,
     reading: HashMap<u64, Wanted>,
@@ -50,9 +54,10 @@ const SPARE_BUFFERS_MAX: usize = 8;
 const SPARE_BUFFER_BYTES_MAX: usize = 1 << 20;
 
 impl Files {
-    pub fn new(data: PathBuf) -> Self {
+    pub fn new(data: PathBuf, freeing: Freeing) -> Self {
         Self {
             data,
+            freeing,
             open: HashMap::new(),
             writing: HashMap::new(),
             reading: HashMap::new(),
@@ -87,19 +92,15 @@ impl Files {
             }
             FileOp::Rename { from, to } => {
                 let (from, to) = (self.data.join(from), self.data.join(to));
+                let replaced = self.freeing.hold(&to);
                 let renamed =
                     std::fs::rename(&from, &to).and_then(|()| directories::sync_name(&to));
                 renamed.map_err(|error| failed("rename", &from, &error))?;
+                self.freeing.free(replaced);
             }
-            FileOp::RemoveFile { path } => {
-                let path = self.data.join(path);
-                absent_is_fine(std::fs::remove_file(&path))
-                    .map_err(|error| failed("remove", &path, &error))?;
-            }
+            FileOp::RemoveFile { path } => self.remove(&path, |path| std::fs::remove_file(path))?,
             FileOp::RemoveDir { path } => {
-                let path = self.data.join(path);
-                absent_is_fine(std::fs::remove_dir_all(&path))
-                    .map_err(|error| failed("remove", &path, &error))?;
+                self.remove(&path, |path| std::fs::remove_dir_all(path))?
             }
         }
         Ok(())
@@ -212,6 +213,18 @@ impl Files {
         let wanted = Wanted { skip: (offset - start) as usize, len: len as usize };
         ring.read(&open.file, start, (end - start) as usize, AlignedBuf::default(), token.0);
         self.reading.insert(token.0, wanted);
+        Ok(())
+    }
+
+    fn remove(
+        &self,
+        path: &Path,
+        remove: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> Result<(), ReactorError> {
+        let path = self.data.join(path);
+        let removed = self.freeing.hold(&path);
+        absent_is_fine(remove(&path)).map_err(|error| failed("remove", &path, &error))?;
+        self.freeing.free(removed);
         Ok(())
     }
 

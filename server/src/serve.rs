@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::cluster::{ClusterImage, Endpoint};
 use crate::config::Config;
 use crate::data_dir::DataDir;
-use crate::files::{Files, block_bytes};
+use crate::files::{Files, Freeing, block_bytes};
 use crate::placement::Placement;
 use crate::random::RandomIds;
 use crate::reactor::{self, Parts, Peer};
@@ -102,6 +102,7 @@ struct Start {
     options: Options,
     common: Common,
     mailbox: Receiver<Message>,
+    freeing: Freeing,
     /// Takes this shard's way to be reached, or why it could not start.
     ready: Sender<Result<(u32, muster_uring::Waker), Failure>>,
     peers: Receiver<Vec<Peer>>,
@@ -117,6 +118,8 @@ fn start(options: &Options, common: &Common) -> Result<Vec<RunningShard>, Failur
     let peer_lists: Vec<_> = (0..count).map(|_| bounded(1)).collect();
     let image_lists: Vec<_> = (0..count).map(|_| bounded(1)).collect();
     let images: Vec<_> = image_lists.iter().map(|(sender, _)| sender.clone()).collect();
+    // Begun here, it may run on any core.
+    let freeing = Freeing::start()?;
     let mut threads = Vec::new();
     for number in 0..count {
         let start = Start {
@@ -124,6 +127,7 @@ fn start(options: &Options, common: &Common) -> Result<Vec<RunningShard>, Failur
             options: options.clone(),
             common: common.clone(),
             mailbox: mailboxes[number].1.clone(),
+            freeing: freeing.clone(),
             ready: ready.clone(),
             peers: peer_lists[number].1.clone(),
             images: images.clone(),
@@ -176,7 +180,7 @@ fn run(start: Start) {
 fn prepare(start: Start) -> Result<(crate::shard::Shard, Parts), Failure> {
     pin(start.number);
     let clock = Clock::start();
-    let mut files = Files::new(start.options.data.clone());
+    let mut files = Files::new(start.options.data.clone(), start.freeing);
     let mut ring = Ring::new(muster_uring::Config::default())?;
     let ids = Box::new(RandomIds::new()?);
     let loaded = load(&start.options.data, &start.common, start.number)?;

@@ -9,12 +9,13 @@ use muster_codec::messages::*;
 use muster_codec::{ApiKey, Request, Response};
 use std::thread;
 use std::time::{Duration, Instant};
+use support::offsets::commit_request;
 use support::{Client, Server, create_topic, produce};
 
 /// More than the log takes before it is full, from each of so many clients.
 const CLIENTS: usize = 16;
 const COMMITS: usize = 60;
-const PARTITIONS: i32 = 50;
+const PARTITIONS: usize = 50;
 
 fn server() -> (tempfile::TempDir, Server) {
     let directory = tempfile::tempdir().unwrap();
@@ -24,22 +25,8 @@ fn server() -> (tempfile::TempDir, Server) {
 }
 
 fn large_commit(group: usize) -> Request<'static> {
-    let partition = OffsetCommitRequestPartition {
-        committed_offset: 1,
-        committed_metadata: Some("m".repeat(4_000).into()),
-        ..Default::default()
-    };
-    let topic = OffsetCommitRequestTopic {
-        name: "t".into(),
-        partitions: vec![partition; PARTITIONS as usize],
-        ..Default::default()
-    };
-    OffsetCommitRequest {
-        group_id: format!("group-{group}").into(),
-        topics: vec![topic],
-        ..Default::default()
-    }
-    .into()
+    let partitions = std::iter::repeat_n(0, PARTITIONS);
+    commit_request(&format!("group-{group}"), "t", partitions, 1, &"m".repeat(4_000)).into()
 }
 
 #[test]

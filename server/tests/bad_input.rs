@@ -10,6 +10,7 @@ use muster_codec::{ErrorCode, Request, Response};
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
+use support::offsets::commit_request;
 use support::{Client, Server, frame};
 
 fn server(configs: &[&str]) -> (tempfile::TempDir, Server) {
@@ -44,22 +45,8 @@ fn heartbeat(group: &str) -> HeartbeatRequest<'static> {
     }
 }
 
-fn commit(group: &str, metadata: &str) -> OffsetCommitRequest<'static> {
-    let partition = OffsetCommitRequestPartition {
-        committed_offset: 1,
-        committed_metadata: Some(metadata.to_owned().into()),
-        ..Default::default()
-    };
-    let topic = OffsetCommitRequestTopic {
-        name: "t".into(),
-        partitions: vec![partition],
-        ..Default::default()
-    };
-    OffsetCommitRequest {
-        group_id: group.to_owned().into(),
-        topics: vec![topic],
-        ..Default::default()
-    }
+fn commit(group: &str, metadata: &str) -> Request<'static> {
+    commit_request(group, "t", [0], 1, metadata).into()
 }
 
 #[test]
@@ -180,8 +167,8 @@ fn ids_and_metadata_that_are_no_good_get_the_protocols_errors() {
     assert_eq!(error(client.call(9, JoinGroupRequest::default().into())), invalid);
     let long = "m".repeat(5_000);
     let too_large = ErrorCode::OffsetMetadataTooLarge.code();
-    assert_eq!(error(client.call(9, commit("g", &long).into())), too_large);
-    assert_eq!(error(client.call(9, commit("", "").into())), 0, "an empty group may commit");
+    assert_eq!(error(client.call(9, commit("g", &long))), too_large);
+    assert_eq!(error(client.call(9, commit("", ""))), 0, "an empty group may commit");
 }
 
 #[test]

@@ -16,8 +16,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::{Duration, Instant};
-use support::{Client, Server, create_topic};
+use std::time::Instant;
+use support::offsets::commit_request;
+use support::{Client, PATIENCE, Random, Server, create_topic, variable};
 
 const WORKERS: usize = 4;
 const TOPIC: &str = "orders";
@@ -37,7 +38,7 @@ fn endless_commits_take_little_disk_and_survive_kill_9() {
     let kills: u64 = variable("MUSTER_KILLS", 3);
     let seed = variable("MUSTER_SEED", u64::from(std::process::id()));
     println!("MUSTER_SEED={seed} MUSTER_KILLS={kills}");
-    let mut random = seed;
+    let mut random = Random(seed);
     let directory = tempfile::tempdir().unwrap();
     let partitions = format!("offsets.topic.num.partitions={OFFSETS_PARTITIONS}");
     let configs = ["offsets.topic.segment.bytes=16777216", &partitions];
@@ -54,8 +55,8 @@ fn endless_commits_take_little_disk_and_survive_kill_9() {
                 std::thread::spawn(move || commit_until(client, worker, &committed, &stop))
             })
             .collect();
-        let until = bytes(&committed) + WRITTEN_BYTES + (next(&mut random) % (16 << 20)) as i64;
-        let patience = Instant::now() + Duration::from_secs(120);
+        let until = bytes(&committed) + WRITTEN_BYTES + (random.next() % (16 << 20)) as i64;
+        let patience = Instant::now() + PATIENCE;
         while bytes(&committed) < until {
             assert!(Instant::now() < patience, "{} bytes", bytes(&committed));
             most = most.max(disk_bytes(directory.path()));
@@ -75,18 +76,6 @@ fn endless_commits_take_little_disk_and_survive_kill_9() {
     assert!(header.compacted.is_some(), "nothing was compacted");
     assert!(most <= DISK_BYTES_MAX, "{most} bytes on the disk");
     assert!(kills < 3 || written > DISK_BYTES_MAX as i64, "{written} bytes show nothing");
-}
-
-fn variable(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap())
-}
-
-/// xorshift64
-fn next(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
 }
 
 /// What the acknowledged commits take in the log at least.
@@ -121,20 +110,7 @@ fn group(worker: usize) -> String {
 }
 
 fn commit(worker: usize, offset: i64) -> Request<'static> {
-    let partition = |partition_index| OffsetCommitRequestPartition {
-        partition_index,
-        committed_offset: offset,
-        committed_metadata: Some("m".repeat(METADATA_BYTES).into()),
-        ..Default::default()
-    };
-    let partitions = (0..PARTITIONS).map(partition).collect();
-    let topic = OffsetCommitRequestTopic { name: TOPIC.into(), partitions, ..Default::default() };
-    OffsetCommitRequest {
-        group_id: group(worker).into(),
-        topics: vec![topic],
-        ..Default::default()
-    }
-    .into()
+    commit_request(&group(worker), TOPIC, 0..PARTITIONS, offset, &"m".repeat(METADATA_BYTES)).into()
 }
 
 /// The last acknowledged commit is there, for all partitions, or one that was on its way.

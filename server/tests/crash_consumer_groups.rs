@@ -10,7 +10,7 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use support::consumers::{Group, Member, PARTITIONS, TOPICS, settle};
+use support::consumers::{Group, LONG_SESSIONS, Member, PARTITIONS, TOPICS, settle};
 use support::{Random, Server, create_topic, topic_id, variable};
 
 const SHARDS: u16 = 2;
@@ -25,7 +25,8 @@ fn members_go_on_with_their_epochs_after_kill_9() {
     let mut random = Random(seed);
     let directory = tempfile::tempdir().unwrap();
     let at_once = ["group.consumer.assignment.interval.ms=0"];
-    let mut server = Server::start(directory.path(), SHARDS, &at_once);
+    let configs = [&at_once[..], &LONG_SESSIONS].concat();
+    let mut server = Server::start(directory.path(), SHARDS, &configs);
     TOPICS.iter().for_each(|topic| create_topic(&server, topic, PARTITIONS));
     let topics = Arc::new(TOPICS.map(|topic| topic_id(&mut server.client(0), topic)));
     let groups: Vec<_> = (0..GROUPS).map(|i| Arc::new(Group::new(i, topics.clone()))).collect();

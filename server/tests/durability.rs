@@ -7,21 +7,11 @@ mod support;
 
 use muster_codec::messages::*;
 use muster_codec::{Request, Response};
+use support::offsets::commit_request;
 use support::{Client, Server, command, create_topic, free_ports};
 
 fn commit(group: &str, offset: i64) -> Request<'static> {
-    let partition = OffsetCommitRequestPartition { committed_offset: offset, ..Default::default() };
-    let topic = OffsetCommitRequestTopic {
-        name: "orders".into(),
-        partitions: vec![partition],
-        ..Default::default()
-    };
-    OffsetCommitRequest {
-        group_id: group.to_owned().into(),
-        topics: vec![topic],
-        ..Default::default()
-    }
-    .into()
+    commit_request(group, "orders", [0], offset, "").into()
 }
 
 fn expect_committed(response: Response<'_>) {

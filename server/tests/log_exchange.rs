@@ -4,8 +4,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "support/offsets.rs"]
-mod offsets;
 mod support;
 
 use clap::Parser;
@@ -13,11 +11,11 @@ use muster::log_tools::{LogCommand, Verdict, carry_out};
 use muster_codec::Response;
 use muster_codec::messages::*;
 use muster_codec::record_batch::{Batch, Batches};
-use offsets::{Offsets, commit, committed, muster_log};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use support::Server;
+use support::offsets::{Offsets, commit, committed, muster_log};
 
 const OFFSETS_PARTITIONS: &str = "offsets.topic.num.partitions=3";
 
@@ -368,6 +366,22 @@ fn damage_anywhere_is_told_with_its_place() {
         }
         fs::write(&segment, &whole).unwrap();
     }
+}
+
+#[test]
+fn a_dry_run_says_what_an_import_says_and_writes_nothing() {
+    let kafka = golden_copy();
+    for more in [&["--shards", "1"][..], &["--shards", "1", "--with-data"]] {
+        let parent = tempfile::tempdir().unwrap();
+        let data = parent.path().join("data");
+        let said = import(kafka.path(), &data, &[more, &["--dry-run"]].concat()).unwrap();
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+        assert_eq!(said, import(kafka.path(), &data, more).unwrap());
+    }
+    let segment = kafka.path().join("orders-3/00000000000000000000.log");
+    let bytes = fs::read(&segment).unwrap();
+    fs::write(&segment, &bytes[..bytes.len() - 1]).unwrap();
+    assert!(refused(kafka.path(), &["--dry-run"]).contains("the file ends within a batch"));
 }
 
 /// Whoever can compute a checksum can write anything: nothing panics, whatever it is.

@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "support/offsets.rs"]
-mod offsets;
 mod support;
 
 use muster_storage::layout::Block;
-use offsets::{Ended, commit, muster_log};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
+use support::offsets::{Ended, commit, commit_request, muster_log};
 use support::{Server, create_topic, produce};
 
 const GROUPS: [&str; 3] = ["orders", "bills", "mails"];
@@ -175,7 +173,7 @@ fn a_directory_is_good_after_kill_9_at_any_moment() {
 /// Commits as fast as answers come, until the server is gone.
 fn commit_until_it_ends(port: u16, group: &str) {
     let mut client = support::Client::connect(port);
-    let request = offsets::commit_request(group, "payments", 0, 1);
+    let request = commit_request(group, "payments", [0], 1, "");
     while client.try_call(8, request.clone().into()).is_some() {}
 }
 

@@ -26,11 +26,7 @@ const ROUNDS: i64 = 2;
 #[test]
 fn a_start_with_a_snapshot_is_a_start_without() {
     let directory = tempfile::tempdir().unwrap();
-    let mut server = covered(filled(directory.path()), directory.path());
-    let before = everything(&server);
-    server.kill();
-    server = server.restart();
-    server.says("40 of 40 groups in the cold");
+    let (mut server, before) = cold(directory.path());
     assert_eq!(listed(&server), (0..GROUPS).map(group).collect(), "they are not touched yet");
     assert_eq!(everything(&server), before);
     server.kill();
@@ -83,9 +79,7 @@ fn a_snapshot_that_is_damaged_is_left_aside() {
 #[test]
 fn a_damaged_group_ends_the_process_and_the_next_start_reads_the_log() {
     let directory = tempfile::tempdir().unwrap();
-    let mut server = covered(filled(directory.path()), directory.path());
-    let before = everything(&server);
-    server.kill();
+    let (mut server, before) = covered(directory.path());
     let path = snapshot(directory.path());
     let mut bytes = fs::read(&path).unwrap();
     let middle = bytes.len() / 2;
@@ -104,11 +98,7 @@ fn a_damaged_group_ends_the_process_and_the_next_start_reads_the_log() {
 #[test]
 fn a_snapshot_that_is_cut_short_under_the_server_ends_it_and_the_next_start_reads_the_log() {
     let directory = tempfile::tempdir().unwrap();
-    let mut server = covered(filled(directory.path()), directory.path());
-    let before = everything(&server);
-    server.kill();
-    server = server.restart();
-    server.says("40 of 40 groups in the cold");
+    let (mut server, before) = cold(directory.path());
     let path = snapshot(directory.path());
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1 << 20).unwrap();
     let ended = (0..GROUPS).find(|number| fetch(&mut server.client(0), *number).is_none());
@@ -189,13 +179,26 @@ fn filled_by(data: &Path, configs: &[&str]) -> Server {
     server
 }
 
-/// The server with a snapshot behind which nothing is left to replay: a start without one makes one.
-fn covered(mut server: Server, data: &Path) -> Server {
+/// A server that was killed, with a snapshot behind which nothing is left to replay; and all that
+/// it holds.
+fn covered(data: &Path) -> (Server, Vec<Vec<i64>>) {
+    let mut server = filled(data);
     server.kill();
+    // A start without a snapshot makes one.
     fs::remove_file(snapshot(data)).unwrap();
     server = server.restart();
     server.says("a snapshot of");
-    server
+    let all = everything(&server);
+    server.kill();
+    (server, all)
+}
+
+/// As [`covered`], started once more: all its groups are in the cold.
+fn cold(data: &Path) -> (Server, Vec<Vec<i64>>) {
+    let (server, all) = covered(data);
+    let server = server.restart();
+    server.says("40 of 40 groups in the cold");
+    (server, all)
 }
 
 fn snapshot(data: &Path) -> PathBuf {

@@ -8,6 +8,7 @@ mod support;
 use muster_codec::Response;
 use muster_codec::messages::*;
 use std::process::Command;
+use support::offsets::commit_request;
 use support::{Client, Server, create_topic, produce};
 
 /// Acknowledged before the limit comes: about 2 MB.
@@ -24,18 +25,8 @@ const LIMITS: [usize; 2] = [64 << 10, 5 << 20];
 type Act = fn(&mut Client, i64) -> Option<i64>;
 
 fn commit(client: &mut Client, offset: i64) -> Option<i64> {
-    let partition = OffsetCommitRequestPartition {
-        committed_offset: offset,
-        committed_metadata: Some("m".repeat(BYTES / 25).into()),
-        ..Default::default()
-    };
-    let topic = OffsetCommitRequestTopic {
-        name: "t".into(),
-        partitions: vec![partition; 25],
-        ..Default::default()
-    };
-    let request =
-        OffsetCommitRequest { group_id: "g".into(), topics: vec![topic], ..Default::default() };
+    let metadata = "m".repeat(BYTES / 25);
+    let request = commit_request("g", "t", std::iter::repeat_n(0, 25), offset, &metadata);
     let Response::OffsetCommit(body) = client.try_call(8, request.into())? else { panic!() };
     assert!(body.topics[0].partitions.iter().all(|partition| partition.error_code == 0));
     Some(offset)

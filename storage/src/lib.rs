@@ -31,6 +31,8 @@ pub mod file_op;
 pub mod layout;
 pub mod limits;
 pub mod open_files;
+mod outbox;
+mod pace;
 pub mod partition_log;
 pub mod planted;
 pub mod progress;
@@ -39,6 +41,7 @@ pub mod snapshot;
 
 pub use file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};
 pub use open_files::{FileKey, OpenFiles};
+pub use pace::Pace;
 pub use partition_log::{
     Appended, PartitionError, PartitionLog, PartitionPlace, PartitionRead, PartitionRecovery,
     SegmentSource, TimestampFound, TimestampRead, TopicConfig,

@@ -40,8 +40,8 @@ pub const COMPACTION_IO_BYTES: u32 = 256 << 10;
 pub const COMPACTION_SLICE_RECORDS: usize = 1_000;
 pub const COMPACTION_SLICE_BYTES: usize = 256 << 10;
 
-/// Between two slices of compaction a millisecond passes, or the log grows by this.
-pub const COMPACTION_SLICE_GROWTH_BYTES: u64 = 32 << 10;
+/// Between two slices of compaction, or of a snapshot, a millisecond passes, or the log grows by this.
+pub const SLICE_GROWTH_BYTES: u64 = 32 << 10;
 
 /// How long the blocks of a compacted segment are, if no batch alone is longer.
 pub const COMPACTED_BLOCK_BYTES: usize = SHARD_INDEX_SPAN_BYTES as usize;

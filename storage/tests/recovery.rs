@@ -244,6 +244,21 @@ fn case_j_a_file_is_missing() {
 }
 
 #[test]
+fn case_j_a_file_is_missing_behind_a_segment_that_is_made_anew() {
+    for begun in [vec![], vec![0; 100], vec![0; 32 << 10]] {
+        let mut story = Story::new();
+        story.segment(2).fill(0);
+        story.disk.live.insert(path(4), begun.clone());
+        story.refuses(Case::J, 4);
+        let mut story = Story::new();
+        story.segment(2).fill(0);
+        story.disk.live.insert(path(3), begun.clone());
+        story.disk.live.insert(path(5), begun);
+        story.refuses(Case::J, 5);
+    }
+}
+
+#[test]
 fn case_k_nothing() {
     Story { disk: Disk::default() }.opens(&[], 0);
 }

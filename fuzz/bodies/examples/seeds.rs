@@ -10,7 +10,8 @@ use disk::{Disk, compacting_config, settle};
 use flate2::read::GzDecoder;
 use muster_codec::ApiKey;
 use muster_codec::header::RequestHeader;
-use muster_codec::record_batch::BatchBuilder;
+use muster_codec::record_batch::{BatchBuilder, Batches};
+use muster_fuzz_bodies::import::{FILES, MENDS, PARTIAL, WITH_DATA, WRITES};
 use muster_storage::{Recovered, ShardLog};
 use std::fs::{self, File};
 use std::io::Read;
@@ -26,6 +27,7 @@ fn main() {
     seeds.configs();
     seeds.segments();
     seeds.snapshots();
+    seeds.imports();
     println!("{} seeds", seeds.count);
 }
 
@@ -147,6 +149,34 @@ impl Seeds {
         }
         self.write("recovery", &seed);
     }
+}
+
+impl Seeds {
+    /// What Kafka itself wrote: groups of all kinds, in every compression, and its controllers' log.
+    fn imports(&mut self) {
+        let mut all = vec![WITH_DATA | PARTIAL | WRITES];
+        for (place, name) in (0u8..).zip(FILES) {
+            let Some(name) = name.strip_prefix("a/") else { continue };
+            let Ok(bytes) = fs::read(repository("server/tests/data/kafka").join(name)) else {
+                continue;
+            };
+            let batches = match name.ends_with(".log") {
+                true => Batches::new(&bytes).map(|batch| batch.unwrap().bytes).collect(),
+                false => vec![&bytes[..]],
+            };
+            for batch in batches {
+                self.write("import", &[&[MENDS | PARTIAL][..], &file(place, batch)].concat());
+            }
+            if bytes.len() < 1_400 {
+                all.extend(file(place, &bytes));
+            }
+        }
+        self.write("import", &all);
+    }
+}
+
+fn file(place: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[place][..], &(bytes.len() as u16).to_be_bytes(), bytes].concat()
 }
 
 fn repository(path: &str) -> PathBuf {

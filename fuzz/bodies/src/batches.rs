@@ -8,6 +8,9 @@ use muster_codec::record_batch::{
     Batch, BatchBuilder, Batches, TimestampType, set_base_offset, set_max_timestamp, validate,
 };
 
+/// What the length of a batch does not count: the base offset, and itself.
+const LENGTH_END: usize = 12;
+
 pub fn run(input: &[u8]) {
     let Some((mend, bytes)) = input.split_first() else { return };
     let mut bytes = bytes.to_vec();
@@ -27,14 +30,30 @@ pub(crate) fn mend_batch(bytes: &mut [u8]) {
     let start = batches.consumed();
     let start = if start == bytes.len() { 0 } else { start };
     let last = &mut bytes[start..];
-    if last.len() < RECORD_BATCH_HEADER_BYTES {
-        return;
+    if last.len() >= RECORD_BATCH_HEADER_BYTES {
+        seal(last);
     }
-    let length = (last.len() - 12) as i32;
-    last[8..12].copy_from_slice(&length.to_be_bytes());
-    last[16] = 2;
-    let crc = crc32c::crc32c(&last[21..]);
-    last[17..21].copy_from_slice(&crc.to_be_bytes());
+}
+
+/// Gives each batch a checksum that is right, and all the rest to one whose length cannot be.
+pub(crate) fn mend_each(mut rest: &mut [u8]) {
+    while rest.len() >= RECORD_BATCH_HEADER_BYTES {
+        let claimed = [rest[8], rest[9], rest[10], rest[11]];
+        let len = (u32::from_be_bytes(claimed) as usize).saturating_add(LENGTH_END);
+        let is_possible = (RECORD_BATCH_HEADER_BYTES..=rest.len()).contains(&len);
+        let (batch, behind) = rest.split_at_mut(if is_possible { len } else { rest.len() });
+        seal(batch);
+        rest = behind;
+    }
+}
+
+/// Makes one batch of it: length, version of the format, checksum.
+fn seal(batch: &mut [u8]) {
+    let length = (batch.len() - LENGTH_END) as i32;
+    batch[8..LENGTH_END].copy_from_slice(&length.to_be_bytes());
+    batch[16] = 2;
+    let crc = crc32c::crc32c(&batch[21..]);
+    batch[17..21].copy_from_slice(&crc.to_be_bytes());
 }
 
 fn read(bytes: &[u8]) {

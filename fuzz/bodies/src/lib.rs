@@ -15,6 +15,7 @@ pub mod config;
 pub mod consumer_protocol;
 pub mod coordinator;
 pub mod frames;
+pub mod import;
 mod memory;
 pub mod messages;
 pub mod partition_recovery;
@@ -36,6 +37,7 @@ pub const TARGETS: &[Target] = &[
     ("consumer_protocol", consumer_protocol::run),
     ("coordinator", coordinator::run),
     ("frames", frames::run),
+    ("import", import::run),
     ("partition_recovery", partition_recovery::run),
     ("records", records::run),
     ("recovery", recovery::raw),

@@ -106,7 +106,6 @@ enum Edit {
     Remove {
         file: u8,
     },
-    /// No disk does this either.
     Renumber {
         file: u8,
         sequence: u8,
@@ -153,7 +152,6 @@ impl Edit {
                 let Some(path) = path(disk, file) else { return false };
                 let bytes = disk.live.remove(&path).unwrap();
                 disk.live.insert(config.dir.join(segment_file_name(sequence.into())), bytes);
-                return true;
             }
             Self::Forge { file, block: at_block, at, byte } => {
                 let Some(rest) = bytes(disk, file).and_then(|it| from_block(it, at_block)) else {

@@ -90,4 +90,7 @@ pub struct Import {
     /// Kafka was killed: leave out what is not whole at the end of a log.
     #[arg(long)]
     pub unclean: bool,
+    /// Read and check all that would be brought over, and write nothing.
+    #[arg(long)]
+    pub dry_run: bool,
 }

@@ -17,7 +17,7 @@ mod segment_file;
 mod shard_files;
 mod verify;
 
-pub use args::LogCommand;
+pub use args::{Import, LogCommand};
 
 use crate::serve::Failure;
 use crate::shard::LoadError;

@@ -11,7 +11,7 @@ use muster_storage::snapshot::{
     Part, SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SnapshotHeader, SnapshotNews,
     SnapshotWriter, WriterConfig,
 };
-use muster_storage::{FileDone, FileId, FileOp, FileToken, SegmentWalk};
+use muster_storage::{FileDone, FileId, FileOp, FileToken, Pace, SegmentWalk};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tracing::{error, info, warn};
@@ -36,6 +36,7 @@ pub(crate) struct Snapshots {
     /// After how long there is another if the log has grown at all; 0 for never.
     interval_ms: i64,
     job: Option<Job>,
+    pace: Pace,
     /// When the last one began, and how much was written to the log then.
     began_ms: i64,
     began_at: u64,
@@ -86,6 +87,7 @@ impl Snapshots {
             growth_bytes_min: growth.unsigned_abs(),
             interval_ms: config.metadata_log_max_snapshot_interval_ms,
             job: None,
+            pace: Pace::default(),
             began_ms: now,
             began_at: 0,
             behind,
@@ -170,7 +172,9 @@ impl Shard {
             if self.snapshots.is_due(self.now, written, dropped_position) {
                 self.begin_snapshot(written, &mut ops);
             }
-            if self.snapshots.job.is_some() && self.snapshots.writer.has_room() {
+            let Snapshots { job, writer, pace, .. } = &mut self.snapshots;
+            if job.is_some() && writer.has_room() && pace.allows(self.now, written) {
+                pace.sliced(self.now, written);
                 self.write_slice(&mut ops);
             }
         }
@@ -180,15 +184,14 @@ impl Shard {
         self.commands.extend(ops.into_iter().map(Command::File));
     }
 
-    /// When there is something to be done for a snapshot though nothing happens: at once, if it is a
-    /// slice.
+    /// When there is something to be done for a snapshot though nothing happens.
     pub(crate) fn snapshot_deadline(&self) -> Option<i64> {
-        let Snapshots { job, writer, .. } = &self.snapshots;
+        let Snapshots { job, writer, pace, .. } = &self.snapshots;
         if !self.groups.log.is_at_block_end() {
             return None;
         }
         match job {
-            Some(_) => writer.has_room().then_some(self.now),
+            Some(_) => writer.has_room().then(|| pace.next()),
             None => self.snapshots.deadline(self.groups.log.written_bytes()),
         }
     }

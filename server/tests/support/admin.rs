@@ -2,6 +2,7 @@
 //! committed offsets.
 
 use super::facts::Facts;
+use super::offsets::commit_request;
 use super::workers::TOPIC;
 use super::{Client, Random, Server};
 use muster_codec::messages::*;
@@ -167,7 +168,8 @@ impl Admin {
             let offset = self.groups.get(&group).map_or(1, |offset| offset + 1);
             let mut client = coordinator(&group)?;
             self.groups.begin(&group, Some(offset));
-            let response = client.try_call(8, commit(&group, offset).into())?;
+            let response =
+                client.try_call(8, commit_request(&group, TOPIC, [0], offset, "").into())?;
             let Response::OffsetCommit(body) = response else { panic!("{response:?}") };
             assert_eq!(body.topics[0].partitions[0].error_code, 0);
         }
@@ -178,20 +180,6 @@ impl Admin {
     fn any_topic(&mut self) -> String {
         let names = self.topics.names();
         names[self.random.next() as usize % names.len()].clone()
-    }
-}
-
-fn commit(group: &str, committed_offset: i64) -> OffsetCommitRequest<'static> {
-    let partition = OffsetCommitRequestPartition { committed_offset, ..Default::default() };
-    let topic = OffsetCommitRequestTopic {
-        name: TOPIC.into(),
-        partitions: vec![partition],
-        ..Default::default()
-    };
-    OffsetCommitRequest {
-        group_id: group.to_owned().into(),
-        topics: vec![topic],
-        ..Default::default()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Commits that are long: a few of them fill a segment, so that the log is always being compacted.
 
+use super::offsets::commit_request;
 use super::{Client, Server};
 use muster_codec::messages::*;
 use muster_codec::{Request, Response};
@@ -63,17 +64,8 @@ impl Bulk {
         self.committed = found;
     }
 
-    fn request(&self, committed_offset: i64) -> Request<'static> {
-        let partition = |partition_index| OffsetCommitRequestPartition {
-            partition_index,
-            committed_offset,
-            committed_metadata: Some("m".repeat(METADATA_BYTES).into()),
-            ..Default::default()
-        };
-        let partitions = (0..PARTITIONS).map(partition).collect();
-        let topic =
-            OffsetCommitRequestTopic { name: self.topic.into(), partitions, ..Default::default() };
-        let group_id = self.group().into();
-        OffsetCommitRequest { group_id, topics: vec![topic], ..Default::default() }.into()
+    fn request(&self, offset: i64) -> Request<'static> {
+        let metadata = "m".repeat(METADATA_BYTES);
+        commit_request(&self.group(), self.topic, 0..PARTITIONS, offset, &metadata).into()
     }
 }

@@ -12,6 +12,10 @@ use std::thread::JoinHandle;
 pub const TOPICS: [&str; 2] = ["left", "right"];
 pub const PARTITIONS: i32 = 6;
 
+/// No member is late only because the disk stalls.
+pub const LONG_SESSIONS: [&str; 2] =
+    ["group.consumer.max.session.timeout.ms=600000", "group.consumer.session.timeout.ms=600000"];
+
 /// Heartbeats of each member within which a group stands still.
 const SETTLING_ROUNDS: usize = 12;
 
@@ -239,7 +243,7 @@ impl Member {
             member_id: self.id.clone().into(),
             member_epoch: self.epoch,
             instance_id: self.is_static().then(|| "instance".into()),
-            rebalance_timeout_ms: if says_all { 60_000 } else { -1 },
+            rebalance_timeout_ms: if says_all { 600_000 } else { -1 },
             subscribed_topic_names: subscribes.then(|| names.collect()),
             subscribed_topic_regex: (subscribes && has_regex).then(|| regex.into()),
             topic_partitions: Some(self.reported()),

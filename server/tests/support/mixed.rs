@@ -4,7 +4,7 @@
 
 use super::admin::Admin;
 use super::bulk::Bulk;
-use super::consumers::{self, Group, Member, settle};
+use super::consumers::{self, Group, LONG_SESSIONS, Member, settle};
 use super::workers::{self, WORKERS, Worker, start_workers};
 use super::{Random, Server, create_topic, topic_id};
 use muster_storage::shard_log::ASIDE_FILE_NAME;
@@ -24,6 +24,8 @@ const BULK_PARTITIONS: i32 = 16;
 pub const CONFIGS: &[&str] = &[
     "group.initial.rebalance.delay.ms=0",
     "group.consumer.assignment.interval.ms=0",
+    LONG_SESSIONS[0],
+    LONG_SESSIONS[1],
     "offsets.topic.num.partitions=6",
     "offsets.topic.segment.bytes=16777216",
     "log.cleaner.min.cleanable.ratio=0.01",

@@ -7,6 +7,7 @@ pub mod bulk;
 pub mod consumers;
 pub mod facts;
 pub mod mixed;
+pub mod offsets;
 pub mod power;
 pub mod workers;
 
@@ -22,7 +23,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+/// After so long something hangs. No measure of speed: a disk may stall for a minute.
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A running `muster serve` on free ports of 127.0.0.1; killed when dropped.
 pub struct Server {
@@ -63,10 +65,12 @@ impl Server {
                 written.lock().unwrap().push_str(&(line + "\n"));
             }
         });
+        // From here on whoever panics ends the process too.
+        let server = Self { process, port, shards, data, configs, log };
         for _ in 0..shards {
             readiness.recv_timeout(PATIENCE).expect("the server listens");
         }
-        Self { process, port, shards, data, configs, log }
+        server
     }
 
     pub fn pid(&self) -> u32 {
@@ -126,6 +130,13 @@ impl Server {
     }
 }
 
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
 /// Finds coordinators, also from other threads and while the server goes away.
 pub struct Coordinators {
     port: u16,
@@ -139,13 +150,6 @@ impl Coordinators {
         let Response::FindCoordinator(body) = response else { panic!("{response:?}") };
         assert_eq!(body.error_code, 0);
         Client::try_connect(body.port as u16)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

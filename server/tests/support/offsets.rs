@@ -1,8 +1,6 @@
-//! Commits of groups without members, `muster log`, and what both leave: for tests of the tools.
+//! Commits of groups without members, `muster log`, and what both leave.
 
-#![allow(clippy::unwrap_used, dead_code, unreachable_pub)]
-
-use crate::support::Server;
+use super::Server;
 use muster_codec::Response;
 use muster_codec::messages::*;
 use std::collections::BTreeMap;
@@ -14,27 +12,29 @@ pub type Offsets = BTreeMap<(String, i32), (i64, String)>;
 
 /// Commits one offset for a group without members, acknowledged.
 pub fn commit(server: &Server, group: &str, topic: &str, partition: i32, offset: i64) {
-    let request = commit_request(group, topic, partition, offset);
+    let request = commit_request(group, topic, [partition], offset, &format!("at {offset}"));
     let response = server.coordinator(group).call(8, request.into());
     let Response::OffsetCommit(body) = response else { panic!("{response:?}") };
     assert_eq!(body.topics[0].partitions[0].error_code, 0);
 }
 
+/// The same offset for partitions of one topic.
 pub fn commit_request(
     group: &str,
     topic: &str,
-    partition: i32,
+    partitions: impl IntoIterator<Item = i32>,
     offset: i64,
+    metadata: &str,
 ) -> OffsetCommitRequest<'static> {
-    let partition = OffsetCommitRequestPartition {
-        partition_index: partition,
+    let partition = |partition_index| OffsetCommitRequestPartition {
+        partition_index,
         committed_offset: offset,
-        committed_metadata: Some(format!("at {offset}").into()),
+        committed_metadata: Some(metadata.to_owned().into()),
         ..Default::default()
     };
     let topic = OffsetCommitRequestTopic {
         name: topic.to_owned().into(),
-        partitions: vec![partition],
+        partitions: partitions.into_iter().map(partition).collect(),
         ..Default::default()
     };
     OffsetCommitRequest {

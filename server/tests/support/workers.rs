@@ -224,8 +224,9 @@ fn join(coordinator: &mut Client, index: usize) -> (String, i32) {
     let protocol = JoinGroupRequestProtocol { name: "range".into(), ..Default::default() };
     let request = JoinGroupRequest {
         group_id: group(index).into(),
-        session_timeout_ms: 60_000,
-        rebalance_timeout_ms: 60_000,
+        // Nobody is late only because the disk stalls.
+        session_timeout_ms: 600_000,
+        rebalance_timeout_ms: 600_000,
         protocol_type: "test".into(),
         protocols: vec![protocol],
         ..Default::default()

@@ -68,6 +68,23 @@ impl File {
     }
 }
 
+/// From the kernel's `fcntl.h`; the C library's bindings do not have it.
+const F_SETSIG: libc::c_int = 10;
+
+/// Whether nobody else has the file open or mapped, as far as the file system can tell: false if it
+/// cannot. `file` must be open for writing.
+pub fn is_open_only_here(file: &StdFile) -> bool {
+    let fd = file.as_raw_fd();
+    // Who opens it between the two calls is made to wait for the second, and this process is told:
+    // by a signal that does nothing.
+    // SAFETY: all three take a descriptor, which is open, and a number.
+    unsafe {
+        libc::fcntl(fd, F_SETSIG, libc::SIGURG) == 0
+            && libc::fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK) == 0
+            && libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK) == 0
+    }
+}
+
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);

@@ -52,7 +52,7 @@ pub use buffers::RecvBuf;
 pub use config::{CONNECTIONS_LIMIT, Config};
 pub use connection::ConnId;
 pub use event::Event;
-pub use file::File;
+pub use file::{File, is_open_only_here};
 pub use map::MappedFile;
 pub use probe::{OpenFiles, SetupError, probe, raise_open_files};
 pub use ring::Ring;

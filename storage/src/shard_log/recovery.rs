@@ -163,9 +163,16 @@ impl Recovered {
 #[derive(Debug, Default)]
 pub struct Recovery {
     pub(super) found: Recovered,
-    /// A segment without a header was found; only such can follow.
-    pub(super) unfinished: Option<u64>,
+    /// Only such can follow.
+    pub(super) unfinished: Option<Unfinished>,
     pub(super) known: KnownSegments,
+}
+
+/// The segments without a header at the end of the log.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unfinished {
+    first: u64,
+    last: u64,
 }
 
 impl Recovery {
@@ -179,22 +186,24 @@ impl Recovery {
         bytes: &[u8],
         mut replay: impl FnMut(RecoveredBatch<'_>),
     ) -> Result<(), Corruption> {
-        if let Some(unfinished) = self.unfinished {
-            // One that was begun behind it, before it was to be made anew itself, holds nothing.
-            return match self.header(sequence, bytes) {
-                Ok(None) => Ok(()),
-                _ => refuse(Case::I, unfinished, 0, "its header is not valid, and segments follow"),
-            };
-        }
-        let expected = self.found.next_sequence();
+        let expected = self.next_sequence();
         if sequence > expected || sequence == 0 {
             return refuse(Case::J, sequence, 0, "the segment before it is missing");
+        }
+        if let Some(Unfinished { first, .. }) = self.unfinished {
+            // One that was begun behind it, before it was to be made anew itself, holds nothing.
+            let Ok(None) = self.header(sequence, bytes) else {
+                let what = "its header is not valid, and segments follow";
+                return refuse(Case::I, first, 0, what);
+            };
+            self.unfinished = Some(Unfinished { first, last: sequence });
+            return Ok(());
         }
         if sequence < expected {
             return self.leftover(sequence, bytes);
         }
         let Some(header) = self.header(sequence, bytes)? else {
-            self.unfinished = Some(sequence);
+            self.unfinished = Some(Unfinished { first: sequence, last: sequence });
             self.found.ends.push(Case::H);
             return Ok(());
         };
@@ -216,6 +225,11 @@ impl Recovery {
     /// All segments were taken.
     pub fn finish(self) -> Recovered {
         self.found
+    }
+
+    /// The number that follows those of the segments that were taken.
+    fn next_sequence(&self) -> u64 {
+        self.unfinished.map_or_else(|| self.found.next_sequence(), |it| it.last.saturating_add(1))
     }
 
     /// A file whose number an earlier segment stands for.

@@ -4,6 +4,7 @@
 use super::{SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_BODY_AT, SNAPSHOT_FILE_NAME, SnapshotHeader};
 use crate::file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};
 use crate::limits::{BLOCK_BYTES_MAX, SNAPSHOT_CHUNK_BYTES};
+use crate::outbox::Outbox;
 use std::path::PathBuf;
 
 /// What a writer is told at its start.
@@ -30,9 +31,8 @@ pub enum SnapshotNews {
 pub struct SnapshotWriter {
     config: WriterConfig,
     state: State,
-    /// What is to be written next: from `taken` on, at `at` in the file.
-    buffer: Vec<u8>,
-    taken: usize,
+    /// What is to be written next, at `at` in the file.
+    waiting: Outbox,
     at: u64,
     is_writing: bool,
     /// A buffer to be used again.
@@ -59,8 +59,7 @@ impl SnapshotWriter {
         Self {
             config,
             state: State::Idle,
-            buffer: Vec::new(),
-            taken: 0,
+            waiting: Outbox::default(),
             at: 0,
             is_writing: false,
             spare: Vec::new(),
@@ -88,17 +87,17 @@ impl SnapshotWriter {
 
     /// Whether more of the body may come now.
     pub fn has_room(&self) -> bool {
-        self.state == State::Filling && self.waiting() < SNAPSHOT_CHUNK_BYTES
+        self.state == State::Filling && self.waiting.len() < SNAPSHOT_CHUNK_BYTES
     }
 
     /// Where the body is appended to.
     pub fn body(&mut self) -> &mut Vec<u8> {
-        &mut self.buffer
+        self.waiting.end()
     }
 
     /// The place in the file of the next byte that is appended.
     pub fn body_end(&self) -> u64 {
-        self.at + self.waiting() as u64
+        self.at + self.waiting.len() as u64
     }
 
     /// The body is whole; `header` needs no `file_bytes`.
@@ -112,7 +111,7 @@ impl SnapshotWriter {
         if self.is_idle() || self.state == State::GivenUp {
             return;
         }
-        (self.buffer, self.taken) = (Vec::new(), 0);
+        self.waiting = Outbox::default();
         self.state = State::GivenUp;
         self.end_given_up(ops);
     }
@@ -124,8 +123,8 @@ impl SnapshotWriter {
             return None;
         }
         match self.state {
-            State::Filling if self.waiting() >= SNAPSHOT_CHUNK_BYTES => self.write_chunk(ops),
-            State::Ending(_) if self.waiting() > 0 => self.write_chunk(ops),
+            State::Filling if self.waiting.len() >= SNAPSHOT_CHUNK_BYTES => self.write_chunk(ops),
+            State::Ending(_) if self.waiting.len() > 0 => self.write_chunk(ops),
             State::Ending(header) => {
                 let mut data = header.to_bytes().to_vec();
                 data.resize(BLOCK_BYTES_MAX as usize, 0);
@@ -166,22 +165,12 @@ impl SnapshotWriter {
         None
     }
 
-    fn waiting(&self) -> usize {
-        self.buffer.len() - self.taken
-    }
-
     /// Writes the next chunk, in whole blocks; the last is filled up with zeros.
     fn write_chunk(&mut self, ops: &mut Vec<FileOp>) {
         let mut data = std::mem::take(&mut self.spare);
         data.clear();
-        let len = self.waiting().min(SNAPSHOT_CHUNK_BYTES);
-        data.extend_from_slice(&self.buffer[self.taken..self.taken + len]);
-        self.taken += len;
-        // One group may be much longer than a chunk: what is left of it is moved now and then only.
-        if self.taken > self.buffer.len() / 2 {
-            self.buffer.drain(..self.taken);
-            self.taken = 0;
-        }
+        self.waiting.take(SNAPSHOT_CHUNK_BYTES, &mut data);
+        let len = data.len();
         data.resize(len.next_multiple_of(BLOCK_BYTES_MAX as usize), 0);
         let at = self.at;
         self.at += len as u64;
@@ -206,6 +195,6 @@ impl SnapshotWriter {
 
     fn reset(&mut self) {
         self.state = State::Idle;
-        (self.buffer, self.taken, self.spare) = (Vec::new(), 0, Vec::new());
+        (self.waiting, self.spare) = (Outbox::default(), Vec::new());
     }
 }

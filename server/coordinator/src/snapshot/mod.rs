@@ -16,6 +16,7 @@
 mod cold;
 mod image;
 mod index;
+mod pieces;
 mod walk;
 
 pub use walk::{SnapshotPart, SnapshotWalk};

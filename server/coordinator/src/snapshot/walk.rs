@@ -1,6 +1,7 @@
 //! The walk through all groups that writes a snapshot, in slices.
 
 use super::index::{COUNT_BYTES, ENTRY_BYTES, IndexEntry, Section, TopicSet};
+use super::pieces::Pieces;
 use super::{Cold, ColdGroup, SnapshotDamage, image};
 use crate::coordinator::Coordinator;
 use crate::group::{Entry, Group, Listed};
@@ -30,8 +31,9 @@ pub struct SnapshotWalk {
     /// The group that is being written.
     begun: Option<Begun>,
     is_through: bool,
-    entries: Vec<u8>,
-    names: Vec<u8>,
+    /// The two halves of the index.
+    entries: Pieces,
+    names: Pieces,
     /// How much of the index was given out.
     given: usize,
     index: SnapshotPart,
@@ -65,13 +67,15 @@ enum Rest {
 impl SnapshotWalk {
     /// A walk whose first byte comes at `at` in the file.
     pub fn new(at: u64) -> Self {
+        let mut entries = Pieces::default();
+        entries.extend(&[0; COUNT_BYTES]);
         Self {
             at,
             after: None,
             begun: None,
             is_through: false,
-            entries: [0; COUNT_BYTES].into(),
-            names: Vec::new(),
+            entries,
+            names: Pieces::default(),
             given: 0,
             index: SnapshotPart::default(),
         }
@@ -93,7 +97,9 @@ impl SnapshotWalk {
             protocol_type_len: begun.protocol_type.len() as u16,
             ..begun.entry
         };
-        entry.write(&mut self.entries);
+        let mut bytes = Vec::with_capacity(ENTRY_BYTES);
+        entry.write(&mut bytes);
+        self.entries.extend(&bytes);
         self.names.extend(begun.id.as_bytes());
         self.names.extend(begun.protocol_type.as_bytes());
     }
@@ -102,20 +108,17 @@ impl SnapshotWalk {
     fn through(&mut self) {
         self.is_through = true;
         let count = (self.entries.len() - COUNT_BYTES) / ENTRY_BYTES;
-        self.entries[..COUNT_BYTES].copy_from_slice(&(count as u64).to_be_bytes());
+        self.entries.begin_with(&(count as u64).to_be_bytes());
         self.index.at = self.at;
         self.index.len = (self.entries.len() + self.names.len()) as u64;
     }
 
-    /// Gives out the next `bytes` of the index; true if those were the last.
+    /// Gives out the next `bytes` of the index, or fewer; true if those were the last.
     fn give(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
         let entries = self.entries.len();
-        let slice = match self.given < entries {
-            true => &self.entries[self.given..entries.min(self.given + bytes)],
-            false => {
-                let from = self.given - entries;
-                &self.names[from..self.names.len().min(from + bytes)]
-            }
+        let slice = match self.given.checked_sub(entries) {
+            None => self.entries.from(self.given, bytes),
+            Some(from) => self.names.from(from, bytes),
         };
         out.extend_from_slice(slice);
         self.index.crc = crc32c::crc32c_append(self.index.crc, slice);

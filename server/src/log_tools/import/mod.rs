@@ -14,6 +14,7 @@ use super::verify;
 use crate::cluster::OFFSETS_TOPIC;
 use crate::placement::Placement;
 use crate::serve::Failure;
+use groups::Groups;
 use kafka_dirs::KafkaDirs;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -30,12 +31,15 @@ pub(super) fn import(arguments: &Import, out: &mut dyn Write) -> Result<Verdict,
         shards: arguments.shards.unwrap_or_else(usable_cores),
         offsets_partitions: offsets_partitions(&kafka, arguments)?,
     };
-    let staging = Staging::create(&arguments.data)?;
+    let staging = match arguments.dry_run {
+        true => None,
+        false => Some(Staging::create(&arguments.data)?),
+    };
     let topics = Topics::read(&kafka, arguments)?;
-    let groups = write::write(&staging.path, &kafka, placement, &topics)?;
-    topics.write_partitions(&staging.path, &kafka)?;
-    check(&staging.path)?;
-    staging.finish(&arguments.data)?;
+    let groups = match staging {
+        Some(staging) => bring_over(&kafka, placement, &topics, staging, &arguments.data)?,
+        None => read(&kafka, placement, &topics)?,
+    };
     for note in topics.notes().chain(groups.notes()) {
         writeln!(out, "note: {note}")?;
     }
@@ -45,6 +49,27 @@ pub(super) fn import(arguments: &Import, out: &mut dyn Write) -> Result<Verdict,
         writeln!(out, "to be served with offsets.topic.num.partitions={offsets_partitions}")?;
     }
     Ok(Verdict::Good)
+}
+
+/// Writes the data directory.
+fn bring_over(
+    kafka: &KafkaDirs,
+    placement: Placement,
+    topics: &Topics,
+    staging: Staging,
+    data: &Path,
+) -> Result<Groups, Failure> {
+    let groups = write::write(&staging.path, kafka, placement, topics)?;
+    topics.write_partitions(&staging.path, kafka)?;
+    check(&staging.path)?;
+    staging.finish(data)?;
+    Ok(groups)
+}
+
+/// Reads what would be brought over.
+fn read(kafka: &KafkaDirs, placement: Placement, topics: &Topics) -> Result<Groups, Failure> {
+    topics.each_partition(kafka, |_| Ok(()))?;
+    Groups::read(kafka, placement, |_, _| Ok(()))
 }
 
 /// As many as Kafka has: the partition of each group follows from it.

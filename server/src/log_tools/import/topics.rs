@@ -49,6 +49,15 @@ struct Topic {
     with_data: bool,
 }
 
+/// A partition that is brought over.
+pub(super) struct Partition {
+    id: PartitionId,
+    from: KafkaPartition,
+    /// Its log start offset.
+    start: i64,
+    with_data: bool,
+}
+
 impl Topics {
     /// # Errors
     /// Partitions that are missing, ids that contradict each other.
@@ -144,21 +153,38 @@ impl Topics {
     /// # Errors
     /// Damage in Kafka's files; the file system refuses.
     pub(super) fn write_partitions(&self, data: &Path, kafka: &KafkaDirs) -> Result<(), Failure> {
-        for topic in &self.topics {
-            for (index, replicas) in kafka.of_topic(&topic.name) {
+        self.each_partition(kafka, |Partition { id, from, start, with_data }| {
+            let to = data.join(partition_directory(*id));
+            fs::create_dir_all(&to).map_err(failed("make", &to))?;
+            if *with_data {
+                copy(from, &to)?;
+            }
+            if *start > 0 {
+                let path = to.join(START_OFFSET_FILE);
+                fs::write(&path, new_start_offset(*start)).map_err(failed("write", &path))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Gives each partition to `visit`, as it will be.
+    ///
+    /// # Errors
+    /// Damage in Kafka's files; and what `visit` says.
+    pub(super) fn each_partition(
+        &self,
+        kafka: &KafkaDirs,
+        mut visit: impl FnMut(&Partition) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        for Topic { name, id, with_data, .. } in &self.topics {
+            for (index, replicas) in kafka.of_topic(name) {
                 let from = KafkaPartition::longest(replicas, kafka.may_be_torn)?;
-                let to = data.join(partition_directory(PartitionId { topic: topic.id, index }));
-                fs::create_dir_all(&to).map_err(failed("make", &to))?;
-                let start = if topic.with_data {
-                    copy(&from, &to)?;
-                    start_offset(&from.directory, &topic.name, index)?
-                } else {
-                    from.end_offset()?
+                let start = match with_data {
+                    true => start_offset(&from.directory, name, index)?,
+                    false => from.end_offset()?,
                 };
-                if start > 0 {
-                    let path = to.join(START_OFFSET_FILE);
-                    fs::write(&path, new_start_offset(start)).map_err(failed("write", &path))?;
-                }
+                let id = PartitionId { topic: *id, index };
+                visit(&Partition { id, from, start, with_data: *with_data })?;
             }
         }
         Ok(())

@@ -3,13 +3,11 @@
 
 mod disk;
 
-use super::Random;
+use super::{PATIENCE, Random};
 pub use disk::Disk;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A mounted file system whose power can fail.
 pub struct PowerSupply {
@@ -92,13 +90,19 @@ impl Drop for Volume {
             let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
             mounts.contains(&*text(&self.mount_point))
         };
+        let mut unmounted = Ok(());
         while is_mounted() && Instant::now() < deadline {
-            let _ = run("umount", &[&text(&self.mount_point)]);
+            unmounted = run("umount", &[&text(&self.mount_point)]).map(drop);
             std::thread::sleep(Duration::from_millis(10));
         }
-        let detached = run("losetup", &["--detach", &self.device]);
+        if is_mounted() {
+            // Someone holds it: it goes when they do.
+            let _ = run("umount", &["--lazy", &text(&self.mount_point)]);
+        }
+        let detached = run("losetup", &["--detach", &self.device]).map(drop);
         // A panic that is under way has said more.
-        assert!(detached.is_ok() || std::thread::panicking(), "{detached:?}");
+        let is_clean = unmounted.is_ok() && detached.is_ok();
+        assert!(is_clean || std::thread::panicking(), "{unmounted:?}, {detached:?}");
     }
 }
 

@@ -15,8 +15,9 @@ use super::ShardLog;
 use super::recovery::segment_file_name;
 use super::segments::Segment;
 use crate::file_op::{FileDone, FileId, FileOp, OpenMode};
-use crate::limits::{COMPACTION_SLICE_GROWTH_BYTES, SEGMENT_BYTES_MAX};
+use crate::limits::SEGMENT_BYTES_MAX;
 use crate::open_files::FileKey;
+use crate::pace::Pace;
 use output::Output;
 use pass::{Pass, Rules, Source, Work};
 use std::path::PathBuf;
@@ -91,36 +92,6 @@ pub(super) struct Compaction {
     not_before: i64,
     pace: Pace,
     news: Option<CompactionNews>,
-}
-
-/// How fast compaction may go on: it has a small share of the time, and more of it the faster the
-/// log grows, so that it keeps up.
-#[derive(Debug, Default)]
-struct Pace {
-    sliced_at: i64,
-    grown_to: u64,
-    /// When the last operation is paid for, in ms.
-    paid_at: i64,
-}
-
-impl Pace {
-    fn allows(&self, now: i64, grown: u64) -> bool {
-        let has_grown = grown - self.grown_to >= COMPACTION_SLICE_GROWTH_BYTES;
-        now >= self.paid_at && (now != self.sliced_at || has_grown)
-    }
-
-    fn sliced(&mut self, now: i64, grown: u64) {
-        (self.sliced_at, self.grown_to) = (now, grown);
-    }
-
-    fn pay(&mut self, now: i64, bytes: usize, bytes_per_second: u64) {
-        let ms = (bytes as u64).saturating_mul(1_000) / bytes_per_second.max(1);
-        self.paid_at = now.saturating_add_unsigned(ms);
-    }
-
-    fn next(&self) -> i64 {
-        self.paid_at.max(self.sliced_at.saturating_add(1))
-    }
 }
 
 impl ShardLog {

@@ -16,6 +16,17 @@ const FREE: Slot = [0; 3];
 
 /// Slots come to be by so many, when the first of them is needed: no call takes long.
 const CHUNK_SLOTS: usize = 2_048;
+pub(super) const CHUNK_BYTES: usize = CHUNK_SLOTS * size_of::<Slot>();
+
+/// What became of a record that was to be noted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Noted {
+    InPlace,
+    /// [`CHUNK_BYTES`] had to be had for it, which takes a while.
+    InNewMemory,
+    /// There is no room for another key.
+    No,
+}
 
 /// A hash table with linear probing that never moves what it holds.
 #[derive(Debug)]
@@ -29,7 +40,7 @@ impl Newest {
     /// One for at most `keys` keys, in at most `bytes` bytes.
     pub(super) fn new(log_id: u64, keys: u64, bytes: usize) -> Self {
         let wanted = keys.saturating_mul(4) / 3 + 1;
-        let most = bytes / (CHUNK_SLOTS * size_of::<Slot>());
+        let most = bytes / CHUNK_BYTES;
         let chunks = wanted.div_ceil(CHUNK_SLOTS as u64).min(most.max(1) as u64);
         Self {
             hasher: SipHasher13::new_with_keys(log_id, !log_id),
@@ -46,24 +57,29 @@ impl Newest {
         KeyHash([hash.h1, hash.h2])
     }
 
-    /// Notes a record; those of a partition come in the order of their offsets. False, and nothing,
-    /// if there is no room for another key.
-    pub(super) fn note(&mut self, key: KeyHash, offset: i64) -> bool {
+    /// Notes a record; those of a partition come in the order of their offsets.
+    pub(super) fn note(&mut self, key: KeyHash, offset: i64) -> Noted {
         let at = self.find(key);
         let is_full = self.len >= self.slots() / 4 * 3;
         let chunk = &mut self.chunks[at / CHUNK_SLOTS];
-        if chunk.is_empty() {
-            chunk.resize(CHUNK_SLOTS, FREE);
-        }
+        let noted = if chunk.is_empty() { Noted::InNewMemory } else { Noted::InPlace };
+        chunk.resize(CHUNK_SLOTS, FREE);
         let slot = &mut chunk[at % CHUNK_SLOTS];
         if *slot == FREE {
             if is_full {
-                return false;
+                return Noted::No;
             }
             self.len += 1;
         }
         *slot = [key.0[0], key.0[1], offset.wrapping_add(1) as u64];
-        true
+        noted
+    }
+
+    /// Gives back the memory of `bytes`, and all that was noted in it; true when none is left.
+    pub(super) fn forget(&mut self, bytes: usize) -> bool {
+        let left = self.chunks.len().saturating_sub((bytes / CHUNK_BYTES).max(1));
+        self.chunks.truncate(left);
+        left == 0
     }
 
     /// The offset of the newest record of a key; None if it is not known.
@@ -104,7 +120,7 @@ mod tests {
         for round in 0..3i64 {
             for key in 0..5_000u32 {
                 let hash = newest.hash((key % 3) as i32, &key.to_be_bytes());
-                assert!(newest.note(hash, round * 5_000 + i64::from(key)));
+                assert_ne!(newest.note(hash, round * 5_000 + i64::from(key)), Noted::No);
             }
         }
         for key in 0..5_000u32 {
@@ -118,13 +134,13 @@ mod tests {
     fn a_full_map_takes_no_further_key_but_newer_records_of_those_it_has() {
         let mut newest = Newest::new(7, u64::MAX, 1);
         let mut known = 0u32;
-        while newest.note(newest.hash(0, &known.to_be_bytes()), 1) {
+        while newest.note(newest.hash(0, &known.to_be_bytes()), 1) != Noted::No {
             known += 1;
         }
         assert_eq!(known as usize, CHUNK_SLOTS / 4 * 3, "a quarter stays free");
         for key in 0..known {
             let hash = newest.hash(0, &key.to_be_bytes());
-            assert!(newest.note(hash, 2));
+            assert_eq!(newest.note(hash, 2), Noted::InPlace);
             assert_eq!(newest.get(hash), Some(2));
         }
         assert_eq!(newest.get(newest.hash(0, &known.to_be_bytes())), None);

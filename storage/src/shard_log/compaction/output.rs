@@ -3,6 +3,7 @@
 use super::scan::RawRecord;
 use crate::layout::{BLOCK_HEADER_BYTES, BlockHeader, Compacted, PARTITION_BYTES, SegmentHeader};
 use crate::limits::{COMPACTED_BLOCK_BYTES, COMPACTION_IO_BYTES};
+use crate::outbox::Outbox;
 use crate::shard_log::partitions::{IndexEntry, Partitions};
 use crate::shard_log::segments::Segment;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
@@ -42,9 +43,8 @@ pub(super) struct Output {
     segment: Segment,
     /// Where the blocks begin that were not looked at, if some were not.
     dirty_from: Option<u32>,
-    /// Complete blocks that are not handed out yet: from `handed` on.
-    pending: Vec<u8>,
-    handed: usize,
+    /// Complete blocks that are not handed out yet.
+    pending: Outbox,
     block: OpenBlock,
     batch: Option<OpenBatch>,
     /// Of each partition, by its place.
@@ -87,8 +87,7 @@ impl Output {
             purpose,
             segment,
             dirty_from: None,
-            pending: Vec::new(),
-            handed: 0,
+            pending: Outbox::default(),
             block: OpenBlock::default(),
             batch: None,
             index: BTreeMap::new(),
@@ -207,19 +206,13 @@ impl Output {
     /// The next write: where in the file, and what. None if less than a whole write is there;
     /// with `all`, if there is nothing.
     pub(super) fn take_write(&mut self, all: bool) -> Option<(u32, Vec<u8>)> {
-        let rest = &self.pending[self.handed..];
-        let whole = COMPACTION_IO_BYTES as usize;
-        if rest.is_empty() || (rest.len() < whole && !all) {
+        let (waiting, whole) = (self.pending.len(), COMPACTION_IO_BYTES as usize);
+        if waiting == 0 || (waiting < whole && !all) {
             return None;
         }
-        let data = rest[..rest.len().min(whole)].to_vec();
-        let at = self.segment.end - rest.len() as u32;
-        self.handed += data.len();
-        if self.handed == self.pending.len() {
-            self.pending.clear();
-            self.handed = 0;
-        }
-        Some((at, data))
+        let mut data = Vec::with_capacity(waiting.min(whole));
+        self.pending.take(whole, &mut data);
+        Some((self.segment.end - waiting as u32, data))
     }
 
     /// The block with the header, which is to be written last.
@@ -278,7 +271,7 @@ impl Output {
         }
         self.segment.time(block.timestamp);
         self.segment.end = end;
-        self.pending.extend_from_slice(&block.buffer);
+        self.pending.end().extend_from_slice(&block.buffer);
         block.buffer.clear();
     }
 

@@ -1,7 +1,7 @@
 //! One pass over the sealed segments: find the newest records of the dirty part, then write the
 //! segments anew from the beginning of the log (`Cleaner.doClean` of Kafka).
 
-use super::newest::Newest;
+use super::newest::{CHUNK_BYTES, Newest, Noted};
 use super::output::{Fate, Output, Purpose};
 use super::scan::{Item, RawRecord, Scan};
 use crate::limits::{COMPACTION_SLICE_BYTES, COMPACTION_SLICE_RECORDS};
@@ -58,6 +58,8 @@ enum Stage {
     Finish,
     /// The header of the new segment is being written.
     Name,
+    /// Gives memory back.
+    Forget,
 }
 
 /// How much may still be done in this turn.
@@ -133,6 +135,7 @@ impl Pass {
                 Stage::Rewrite => self.rewrite(&mut slice, partitions)?,
                 Stage::Finish => Some(self.finish()),
                 Stage::Name => return Ok(self.named()),
+                Stage::Forget => return Ok(self.forget()),
             };
             if let Some(work) = work {
                 return Ok(work);
@@ -166,9 +169,13 @@ impl Pass {
                     let Some((partition, header)) = &self.batch else { continue };
                     let Some(key) = record.key else { continue };
                     let key = self.newest.hash(*partition, key);
-                    if !self.newest.note(key, offset_of(header, &record)) {
-                        self.map_is_full();
-                        return Ok(None);
+                    match self.newest.note(key, offset_of(header, &record)) {
+                        Noted::InPlace => {}
+                        Noted::InNewMemory => slice.bytes = slice.bytes.saturating_sub(CHUNK_BYTES),
+                        Noted::No => {
+                            self.map_is_full();
+                            return Ok(None);
+                        }
                     }
                 }
                 Item::Read => return Ok(Some(self.read())),
@@ -219,7 +226,7 @@ impl Pass {
         let Source { sequence, segment } = self.sources[at];
         let from = if only_dirty { segment.dirty_from } else { segment.block_bytes };
         self.at = at;
-        self.scan = Scan::new(self.rules.log_id, sequence, &segment, from);
+        self.scan.go_on_with(sequence, &segment, from);
         if let Some(output) = &mut self.output {
             output.dropped_before(segment.dropped_position);
         }
@@ -305,12 +312,22 @@ impl Pass {
 
     /// The header is durable.
     fn named(&mut self) -> Work {
-        let Some(output) = self.output.take() else { return Work::End };
+        let Some(output) = self.output.take() else { unreachable!("nothing was written") };
         if self.at + 1 < self.sources.len() {
             self.stage = Stage::Rewrite;
             self.begin_output(self.at + 1);
+        } else {
+            self.stage = Stage::Forget;
         }
         Work::Swap(output)
+    }
+
+    /// What was noted may be a hundred megabytes: too much to be given back at once.
+    fn forget(&mut self) -> Work {
+        match self.newest.forget(COMPACTION_SLICE_BYTES) {
+            true => Work::End,
+            false => Work::Pause,
+        }
     }
 }
 

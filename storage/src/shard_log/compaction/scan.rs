@@ -110,6 +110,13 @@ impl Scan {
         }
     }
 
+    /// As [`Self::new`], in the memory of this one.
+    pub(super) fn go_on_with(&mut self, sequence: u64, segment: &Segment, from: u32) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        *self = Self { buffer, ..Self::new(self.log_id, sequence, segment, from) };
+    }
+
     pub(super) fn sequence(&self) -> u64 {
         self.sequence
     }
