@@ -25,6 +25,8 @@ pub struct Files {
     writing: HashMap<u64, Writing>,
     reading: HashMap<u64, Wanted>,
     syncs: SyncOrder<(File, FileToken)>,
+    /// Syncs that were asked for and have not ended.
+    syncing: usize,
     spare: Vec<AlignedBuf>,
 }
 
@@ -62,6 +64,7 @@ impl Files {
             writing: HashMap::new(),
             reading: HashMap::new(),
             syncs: SyncOrder::default(),
+            syncing: 0,
             spare: Vec::new(),
         }
     }
@@ -82,6 +85,7 @@ impl Files {
             }
             FileOp::Sync { token, file } => {
                 let sync = (self.file(file)?.file.clone(), token);
+                self.syncing += 1;
                 if let Some((file, token)) = self.syncs.sync(file, sync) {
                     ring.sync(&file, token.0);
                 }
@@ -163,7 +167,20 @@ impl Files {
         result: io::Result<()>,
     ) -> Result<Option<FileDone>, ReactorError> {
         result.map_err(|error| failed("sync a log in", &self.data, &error))?;
+        self.syncing -= 1;
         Ok(Some(FileDone::Synced { token: FileToken(token) }))
+    }
+
+    /// Whether anything that was asked for has not ended yet.
+    pub fn is_busy(&self) -> bool {
+        !self.writing.is_empty() || !self.reading.is_empty() || self.syncing > 0
+    }
+
+    /// Closes all files. Nothing is under way.
+    pub fn close_all(&mut self) {
+        assert!(!self.is_busy(), "something is under way");
+        self.open.clear();
+        self.syncs = SyncOrder::default();
     }
 
     fn open_file(&mut self, id: FileId, path: &Path, mode: OpenMode) -> Result<(), ReactorError> {

@@ -39,16 +39,13 @@ pub struct Parts {
     pub clock: Clock,
 }
 
-/// Runs a shard until it has stopped.
-///
-/// # Errors
-/// A ring that is unusable, or a failed write: the process is to end with it.
-pub fn run(mut shard: Shard, parts: Parts) -> Result<(), ReactorError> {
-    let mut reactor = Reactor::new(parts);
-    while !reactor.stopped {
-        reactor.turn(&mut shard)?;
-    }
-    reactor.finish()
+/// Why a shard runs no longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It was asked to, and all that it took is durable and answered.
+    Stopped,
+    /// Its groups are not what they should be: it is to be loaded again from its log.
+    Failed,
 }
 
 /// Why a shard cannot go on.
@@ -76,7 +73,8 @@ const FINISH_PATIENCE_MS: i64 = 3_000;
 /// Output up to this size is copied behind what is queued already; larger is handed over whole.
 const COPIED_OUTPUT_BYTES_MAX: usize = 4096;
 
-struct Reactor {
+/// What runs a shard.
+pub struct Reactor {
     parts: Parts,
     /// The ring's names of open connections, by slot.
     connections: Vec<Option<(ConnectionId, ConnId)>>,
@@ -92,7 +90,7 @@ struct Reactor {
 }
 
 impl Reactor {
-    fn new(parts: Parts) -> Self {
+    pub fn new(parts: Parts) -> Self {
         let now = parts.clock.now();
         Self {
             parts,
@@ -106,10 +104,76 @@ impl Reactor {
         }
     }
 
+    /// Runs a shard until it has stopped, or failed.
+    ///
+    /// # Errors
+    /// A ring that is unusable, or a failed write: the process is to end with it.
+    pub fn run(&mut self, shard: &mut Shard) -> Result<End, ReactorError> {
+        while !self.stopped {
+            self.turn(shard)?;
+            if shard.inspect().is_failed() {
+                return Ok(End::Failed);
+            }
+        }
+        self.finish()?;
+        Ok(End::Stopped)
+    }
+
+    /// The shard is gone: closes all connections, and waits until no file is read or written. What
+    /// other shards have sent meanwhile is kept for the next one.
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub fn clear(&mut self) -> Result<(), ReactorError> {
+        let Parts { ring, files, .. } = &mut self.parts;
+        let open = self.connections.drain(..).flatten().map(|(_, conn)| conn);
+        open.chain(self.finishing.drain(..).map(|(_, conn)| conn)).for_each(|it| ring.close(it));
+        while files.is_busy() {
+            ring.turn(None).map_err(ReactorError::Ring)?;
+            while let Some(event) = ring.next_event() {
+                use muster_uring::Event as Ring;
+                match event {
+                    Ring::Accepted { conn, .. } => ring.close(conn),
+                    Ring::Written { token, result, buf } => {
+                        files.written(ring, token, result, buf)?;
+                    }
+                    Ring::Read { token, result, buf } => drop(files.read(token, result, buf)),
+                    Ring::Synced { token, result } => drop(files.synced(token, result)?),
+                    Ring::AcceptFailed { .. }
+                    | Ring::Received { .. }
+                    | Ring::Sent { .. }
+                    | Ring::Ended { .. }
+                    | Ring::SendFailed { .. }
+                    | Ring::Closed { .. }
+                    | Ring::Woken => {}
+                }
+            }
+        }
+        files.close_all();
+        self.dirty.clear();
+        ring.waker().wake();
+        Ok(())
+    }
+
+    /// Performs what a shard begins with, or leaves behind.
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub fn perform_all(&mut self, commands: Vec<Command>) -> Result<(), ReactorError> {
+        commands.into_iter().try_for_each(|command| self.perform(command))
+    }
+
+    pub fn now(&self) -> i64 {
+        self.parts.clock.now()
+    }
+
     fn turn(&mut self, shard: &mut Shard) -> Result<(), ReactorError> {
         let now = self.parts.clock.now();
         let deadline = earlier(shard.end_turn(now, &mut self.commands), self.close_finished(now));
         self.execute()?;
+        if shard.inspect().is_failed() {
+            return Ok(());
+        }
         self.send_output(shard);
         if self.stopped {
             return Ok(());

@@ -7,9 +7,9 @@ use crate::data_dir::DataDir;
 use crate::files::{Files, Freeing, block_bytes};
 use crate::placement::Placement;
 use crate::random::RandomIds;
-use crate::reactor::{self, Parts, Peer};
+use crate::reactor::{End, Parts, Peer, Reactor};
 use crate::reshard;
-use crate::shard::{Common, LogSizes, Message, load};
+use crate::shard::{Command, Common, Left, LogSizes, Message, Shard, load};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use muster_coordinator::Ids;
 use muster_uring::{ListenerId, Ring};
@@ -159,6 +159,7 @@ fn start(options: &Options, common: &Common) -> Result<Vec<RunningShard>, Failur
 fn run(start: Start) {
     let number = start.number;
     let ready = start.ready.clone();
+    let home = Home { number, data: start.options.data.clone(), common: start.common.clone() };
     match prepare(start) {
         Err(failure) => {
             // The starting thread may be gone because another shard failed before.
@@ -166,7 +167,8 @@ fn run(start: Start) {
         }
         Ok((shard, parts)) => {
             drop(ready);
-            let failure = match catch_unwind(AssertUnwindSafe(|| reactor::run(shard, parts))) {
+            let run = || run_shard(shard, parts, &home);
+            let failure = match catch_unwind(AssertUnwindSafe(run)) {
                 Ok(Ok(())) => return,
                 Ok(Err(failure)) => failure.to_string(),
                 Err(_) => "it panicked".to_owned(),
@@ -177,7 +179,44 @@ fn run(start: Start) {
     }
 }
 
-fn prepare(start: Start) -> Result<(crate::shard::Shard, Parts), Failure> {
+/// What a shard is loaded from.
+struct Home {
+    number: u32,
+    data: PathBuf,
+    common: Common,
+}
+
+/// Runs a shard until it has stopped. One that turns out not to be what its log makes of it is loaded
+/// again, while the others go on.
+fn run_shard(mut shard: Shard, parts: Parts, home: &Home) -> Result<(), Failure> {
+    let mut reactor = Reactor::new(parts);
+    while reactor.run(&mut shard)? == End::Failed {
+        let left = shard.leave();
+        reactor.clear()?;
+        shard = load_again(&mut reactor, home, left)?;
+    }
+    Ok(())
+}
+
+fn load_again(reactor: &mut Reactor, home: &Home, left: Left) -> Result<Shard, Failure> {
+    let Home { number, data, common } = home;
+    let Left { image, commands } = left;
+    let mut loaded = load(data, common, *number)?;
+    let image = loaded.image_after(&image);
+    let ids = Box::new(RandomIds::new()?);
+    let (shard, ops) =
+        loaded.into_shard(data, block_bytes(data)?, image.clone(), ids, reactor.now())?;
+    reactor.perform_all(ops.into_iter().map(Command::File).collect())?;
+    reactor.perform_all(commands)?;
+    if *number == 0 {
+        let tell = |to| Command::Mail { to, message: Message::Image(image.clone()) };
+        reactor.perform_all((0..common.placement.shards).map(tell).collect())?;
+    }
+    info!("shard {number} serves again, from its log");
+    Ok(shard)
+}
+
+fn prepare(start: Start) -> Result<(Shard, Parts), Failure> {
     pin(start.number);
     let clock = Clock::start();
     let mut files = Files::new(start.options.data.clone(), start.freeing);

@@ -20,6 +20,9 @@ const GROUPS: usize = 40;
 /// As long as Kafka's default allows: the log grows fast, and snapshots come soon.
 const METADATA_BYTES: usize = 4096;
 
+/// An offset that is nothing else.
+const TELLING: i64 = 0x0123_4567_89ab_cdef;
+
 /// Enough for one snapshot at least.
 const ROUNDS: i64 = 2;
 
@@ -77,7 +80,7 @@ fn a_snapshot_that_is_damaged_is_left_aside() {
 }
 
 #[test]
-fn a_damaged_group_ends_the_process_and_the_next_start_reads_the_log() {
+fn a_shard_with_a_damaged_group_is_loaded_again_from_its_log() {
     let directory = tempfile::tempdir().unwrap();
     let (mut server, before) = covered(directory.path());
     let path = snapshot(directory.path());
@@ -86,13 +89,36 @@ fn a_damaged_group_ends_the_process_and_the_next_start_reads_the_log() {
     bytes[middle] ^= 1;
     fs::write(&path, bytes).unwrap();
     server = server.restart();
-    let ended = (0..GROUPS).find(|number| fetch(&mut server.client(0), *number).is_none());
+    let pid = server.pid();
+    let mut client = server.client(0);
+    let ended = (0..GROUPS).find(|number| fetch(&mut client, *number).is_none());
     assert!(ended.is_some(), "no group was damaged");
-    assert!(!server.wait().success());
     server.says("the snapshot is damaged");
-    assert!(!path.exists() && path.with_extension("damaged").exists());
-    server = server.restart();
+    server.says("serves again");
+    assert!(path.with_extension("damaged").exists());
     assert_eq!(everything(&server), before);
+    assert_eq!((server.status(), server.pid()), (None, pid), "it goes on");
+}
+
+#[test]
+fn a_snapshot_that_says_what_the_log_does_not_is_found_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = filled(directory.path());
+    commit(&mut server.client(0), 0, TELLING, "");
+    let (mut server, before) = killed(server, directory.path());
+    let path = snapshot(directory.path());
+    fs::write(&path, forged(fs::read(&path).unwrap())).unwrap();
+    server = server.restart();
+    server.says("40 of 40 groups in the cold");
+    server.says("but its records make");
+    server.says("serves again");
+    assert!(path.with_extension("damaged").exists());
+    assert_eq!(everything(&server), before);
+    // It stops as any server does, and what it took since is there.
+    commit(&mut server.client(0), 5, 1_000, "");
+    assert!(server.stop().success());
+    server = server.restart();
+    assert_eq!(fetch(&mut server.client(0), 5).unwrap()[0], 1_000);
 }
 
 #[test]
@@ -101,7 +127,8 @@ fn a_snapshot_that_is_cut_short_under_the_server_ends_it_and_the_next_start_read
     let (mut server, before) = cold(directory.path());
     let path = snapshot(directory.path());
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1 << 20).unwrap();
-    let ended = (0..GROUPS).find(|number| fetch(&mut server.client(0), *number).is_none());
+    let mut client = server.client(0);
+    let ended = (0..GROUPS).find(|number| fetch(&mut client, *number).is_none());
     assert!(ended.is_some(), "nothing that is gone was looked at");
     assert_eq!(server.wait().code(), Some(1));
     assert!(!path.exists() && path.with_extension("damaged").exists());
@@ -152,6 +179,24 @@ fn a_quiet_server_makes_a_snapshot_of_what_little_it_has() {
     assert_eq!(fetch(&mut server.client(0), 3).unwrap()[0], 7);
 }
 
+/// The snapshot with another offset of the first group, and with checksums to match.
+fn forged(mut bytes: Vec<u8>) -> Vec<u8> {
+    let Snapshot { mut header, groups, .. } = Snapshot::open(&bytes).unwrap();
+    // Behind the number of groups is the entry of the first, with the place of its offsets in it.
+    let entry = groups.start + 8 + 32;
+    let at = u64::from_be_bytes(bytes[entry..entry + 8].try_into().unwrap()) as usize;
+    let len = u32::from_be_bytes(bytes[entry + 8..entry + 12].try_into().unwrap()) as usize;
+    let offset = (TELLING + 7).to_le_bytes();
+    let found = bytes[at..at + len].windows(8).position(|it| it == offset).unwrap();
+    bytes[at + found] ^= 0xff;
+    let crc = crc32c::crc32c(&bytes[at..at + len]);
+    bytes[entry + 12..entry + 16].copy_from_slice(&crc.to_be_bytes());
+    header.groups.crc = crc32c::crc32c(&bytes[groups]);
+    let header = header.to_bytes();
+    bytes[..header.len()].copy_from_slice(&header);
+    bytes
+}
+
 /// The highest position of a deletion that compaction dropped.
 fn dropped_position(data: &Path) -> u64 {
     let files = fs::read_dir(data.join("shards-1").join("0")).unwrap();
@@ -182,7 +227,10 @@ fn filled_by(data: &Path, configs: &[&str]) -> Server {
 /// A server that was killed, with a snapshot behind which nothing is left to replay; and all that
 /// it holds.
 fn covered(data: &Path) -> (Server, Vec<Vec<i64>>) {
-    let mut server = filled(data);
+    killed(filled(data), data)
+}
+
+fn killed(mut server: Server, data: &Path) -> (Server, Vec<Vec<i64>>) {
     server.kill();
     // A start without a snapshot makes one.
     fs::remove_file(snapshot(data)).unwrap();

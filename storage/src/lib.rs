@@ -49,5 +49,5 @@ pub use partition_log::{
 pub use progress::Progress;
 pub use shard_log::{
     AppendError, CompactionConfig, CompactionNews, Corruption, KnownSegments, LogConfig, ReadPlan,
-    Recovered, RecoveredBatch, Recovery, SegmentWalk, ShardLog,
+    Reading, Recovered, RecoveredBatch, Recovery, SegmentWalk, ShardLog,
 };

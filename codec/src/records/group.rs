@@ -59,6 +59,15 @@ message! {
     }
 }
 
+/// The group that the key of any coordinator record begins with; None of bytes that are not such a
+/// key. For who looks at many records and wants few.
+pub fn key_group(key: &[u8]) -> Option<&str> {
+    let mut reader = Reader::new(key);
+    let _record_type = reader.i16().ok()?;
+    let length = reader.i16_length().ok()??;
+    std::str::from_utf8(reader.take(length).ok()?).ok()
+}
+
 impl OffsetCommitKey<'_> {
     /// A key as all that is before its partition, and the partition: keys that begin alike are of one
     /// group and topic. None of bytes that are not such a key, and no more.
@@ -276,5 +285,25 @@ mod tests {
         let longer = [&key[..], &[0]].concat();
         assert_eq!(OffsetCommitKey::split(&longer), None);
         assert_eq!(OffsetCommitKey::split(&[&[0, 2], &key[2..]].concat()), None);
+    }
+
+    #[test]
+    fn every_key_begins_with_its_group() {
+        let group_id = || "größe".into();
+        let member = ConsumerGroupMemberKey { group_id: group_id(), member_id: "m".into() };
+        for record in [
+            GroupRecord::OffsetCommit(
+                OffsetCommitKey { group: group_id(), topic: "t".into(), partition: 1 },
+                None,
+            ),
+            GroupRecord::GroupMetadata(GroupMetadataKey { group: group_id() }, None),
+            GroupRecord::ConsumerGroupMetadata(ConsumerGroupKey { group_id: group_id() }, None),
+            GroupRecord::ConsumerGroupMemberMetadata(member, None),
+        ] {
+            let mut key = Vec::new();
+            record.write_key(&mut key);
+            assert_eq!(key_group(&key), Some(record.group_id()));
+            assert_eq!(key_group(&key[..4]), None);
+        }
     }
 }

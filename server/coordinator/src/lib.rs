@@ -62,6 +62,7 @@ mod recovery;
 pub mod regex;
 mod replay;
 mod requests;
+pub mod shadow;
 pub mod snapshot;
 mod text;
 mod timers;
@@ -72,5 +73,8 @@ pub use config::{Config, GroupOverrides, MigrationPolicy};
 pub use context::{Context, DeletedTopic, Ids, NoTopics, Topics};
 pub use coordinator::{Caller, Coordinator};
 pub use output::{Answer, Output, RequestId};
-pub use snapshot::{Divergence, SnapshotBytes, SnapshotDamage, SnapshotPart, SnapshotWalk};
+pub use shadow::{Sample, Shadow};
+pub use snapshot::{
+    Divergence, NextGroup, Print, SnapshotBytes, SnapshotDamage, SnapshotPart, SnapshotWalk,
+};
 pub use timers::Reason;

@@ -7,8 +7,12 @@ use muster_codec::messages::{
 };
 use muster_codec::records::GroupRecord;
 use muster_codec::{Response, Uuid};
-use muster_coordinator::{Caller, Config, Context, Coordinator, Ids, Reason, RequestId, Topics};
+use muster_coordinator::{Caller, Config, Context, Coordinator, Reason, RequestId, Topics};
 use std::time::Instant;
+
+mod common;
+
+use common::NoIds;
 
 const MEMBERS: usize = 2_000;
 const PARTITIONS: i32 = 6_000;
@@ -217,14 +221,6 @@ impl Member {
         if let Some(assignment) = &response.assignment {
             self.owned.clone_from(&assignment.topic_partitions);
         }
-    }
-}
-
-struct NoIds;
-
-impl Ids for NoIds {
-    fn next_id(&mut self) -> Uuid {
-        Uuid::ZERO
     }
 }
 

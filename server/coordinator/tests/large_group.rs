@@ -2,11 +2,15 @@
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::messages::*;
-use muster_codec::{Bytes, ErrorCode, Request, Response, Uuid};
+use muster_codec::{Bytes, ErrorCode, Request, Response};
 use muster_coordinator::{
-    Answer, Caller, Config, Context, Coordinator, Ids, NoTopics, Output, RequestId,
+    Answer, Caller, Config, Context, Coordinator, NoTopics, Output, RequestId,
 };
 use std::time::Instant;
+
+mod common;
+
+use common::CountedIds;
 
 const MEMBERS: u64 = 10_000;
 
@@ -66,7 +70,7 @@ impl Shard {
     fn new() -> Self {
         let mut coordinator = Coordinator::new(Config::default());
         coordinator.loaded(0);
-        Self { coordinator, ids: CountedIds(0), now: 0, position: 0 }
+        Self { coordinator, ids: CountedIds::default(), now: 0, position: 0 }
     }
 
     fn request(
@@ -178,14 +182,5 @@ fn commit(member_id: &str) -> OffsetCommitRequest<'static> {
             ..Default::default()
         }],
         ..Default::default()
-    }
-}
-
-struct CountedIds(u128);
-
-impl Ids for CountedIds {
-    fn next_id(&mut self) -> Uuid {
-        self.0 += 1;
-        Uuid(self.0.to_be_bytes())
     }
 }

@@ -6,6 +6,7 @@ use muster_codec::records::{OffsetCommitKey, OffsetCommitValue};
 use muster_coordinator::{Config, Coordinator};
 use proptest::prelude::*;
 
+mod common;
 mod snapshots;
 
 use snapshots::Writing;

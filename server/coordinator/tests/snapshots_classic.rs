@@ -1,16 +1,18 @@
 //! Whatever clients of classic groups do: a snapshot, and the log behind it, is as good as the log.
 #![allow(clippy::unwrap_used)]
 
+use common::{CountedIds, RecordBytes, bytes, read};
 use muster_codec::messages::*;
 use muster_codec::records::GroupRecord;
 use muster_codec::{Bytes, Request, Response, Uuid};
 use muster_coordinator::{
-    Answer, Caller, Config, Context, Coordinator, DeletedTopic, Ids, Output, RequestId, Topics,
+    Answer, Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId, Topics,
 };
 use proptest::prelude::*;
 use snapshots::{File, Writing};
 use std::collections::{BTreeMap, BTreeSet};
 
+mod common;
 mod snapshots;
 
 const GROUPS: [&str; 2] = ["g", "h"];
@@ -196,8 +198,6 @@ enum Start {
     Snapshot,
 }
 
-type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
-
 #[derive(Debug, Clone)]
 struct Known {
     group: usize,
@@ -262,7 +262,7 @@ impl History {
             start,
             now: 0,
             position: 0,
-            ids: CountedIds(0),
+            ids: CountedIds::default(),
             log: Vec::new(),
             positions: Vec::new(),
             known: Vec::new(),
@@ -511,20 +511,6 @@ fn stranger(group: usize, member_id: &str) -> Known {
     Known { group, member_id: member_id.to_owned(), instance: None, generation: -1 }
 }
 
-fn bytes(records: &[GroupRecord<'_>]) -> Vec<RecordBytes> {
-    let bytes = records.iter().map(|record| {
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        record.write_key(&mut key);
-        let has_value = record.write_value(&mut value);
-        (key, has_value.then_some(value))
-    });
-    bytes.collect()
-}
-
-fn read((key, value): &RecordBytes) -> GroupRecord<'_> {
-    GroupRecord::read(key, value.as_deref()).unwrap().unwrap()
-}
-
 fn instance(instance: Option<u8>) -> Option<std::borrow::Cow<'static, str>> {
     instance.map(|it| format!("i{it}").into())
 }
@@ -535,15 +521,6 @@ fn name(topic: u8) -> std::borrow::Cow<'static, str> {
 
 fn topic_id(topic: u8) -> Uuid {
     Uuid([topic + 1; 16])
-}
-
-struct CountedIds(u128);
-
-impl Ids for CountedIds {
-    fn next_id(&mut self) -> Uuid {
-        self.0 += 1;
-        Uuid(self.0.to_be_bytes())
-    }
 }
 
 /// Topic 2 is not known: its offsets are without an id.

@@ -1,6 +1,8 @@
 //! Random histories of consumer groups that start anew from the log, or from a snapshot.
 #![allow(clippy::unwrap_used)]
 
+use common::topics::World;
+use common::{NoIds, RecordBytes, bytes, read};
 use muster_codec::messages::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatTopicPartitions as Owned,
     JoinGroupRequest, JoinGroupRequestProtocol, LeaveGroupRequest, MemberIdentity,
@@ -8,11 +10,12 @@ use muster_codec::messages::{
 use muster_codec::records::{ConsumerGroupCurrentMemberAssignmentValue, GroupRecord};
 use muster_codec::{Bytes, Request, Response, Uuid};
 use muster_coordinator::{
-    Answer, Caller, Config, Context, Coordinator, DeletedTopic, Ids, Output, RequestId, Topics,
+    Answer, Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
+mod common;
 mod snapshots;
 
 const GROUP: &str = "g";
@@ -88,8 +91,6 @@ enum Start {
     Log,
     Snapshot,
 }
-
-type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
 
 /// A client of the consumer protocol.
 #[derive(Debug, Clone, Default)]
@@ -271,8 +272,7 @@ impl History {
     }
 
     fn delete(&mut self, name: &str) {
-        let Some(id) = self.topics.id(name) else { return };
-        self.topics.delete(name);
+        let Some(id) = self.topics.delete(name) else { return };
         let deleted = [DeletedTopic { name, id }];
         let output = self.with_context(|it, context| it.topics_deleted(context, &deleted));
         self.settle(output);
@@ -388,87 +388,4 @@ fn config() -> Config {
 fn names(mask: u8) -> Vec<std::borrow::Cow<'static, str>> {
     let named = NAMES.iter().enumerate().filter(|(bit, _)| mask & 1 << bit != 0);
     named.map(|(_, name)| (*name).into()).collect()
-}
-
-fn bytes(records: &[GroupRecord<'_>]) -> Vec<RecordBytes> {
-    let bytes = records.iter().map(|record| {
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        record.write_key(&mut key);
-        let has_value = record.write_value(&mut value);
-        (key, has_value.then_some(value))
-    });
-    bytes.collect()
-}
-
-fn read((key, value): &RecordBytes) -> GroupRecord<'_> {
-    GroupRecord::read(key, value.as_deref()).unwrap().unwrap()
-}
-
-/// Each member brings its own id.
-struct NoIds;
-
-impl Ids for NoIds {
-    fn next_id(&mut self) -> Uuid {
-        Uuid([7; 16])
-    }
-}
-
-#[derive(Default)]
-struct World {
-    topics: BTreeMap<&'static str, (Uuid, i32)>,
-    version: i64,
-    newest: i64,
-}
-
-impl World {
-    fn make(&mut self, name: &'static str, partitions: i32) {
-        self.version += 1;
-        let mut id = [1; 16];
-        id[..8].copy_from_slice(&self.version.to_be_bytes());
-        let newest = self.version;
-        self.topics.entry(name).or_insert_with(|| {
-            self.newest = newest;
-            (Uuid(id), partitions)
-        });
-    }
-
-    fn grow(&mut self, name: &str) {
-        self.version += 1;
-        if let Some((_, partitions)) = self.topics.get_mut(name) {
-            *partitions += 1;
-        }
-    }
-
-    fn delete(&mut self, name: &str) {
-        self.version += 1;
-        self.topics.remove(name);
-    }
-}
-
-impl Topics for World {
-    fn id(&self, name: &str) -> Option<Uuid> {
-        self.topics.get(name).map(|(id, _)| *id)
-    }
-
-    fn name(&self, id: Uuid) -> Option<&str> {
-        self.topics.iter().find(|(_, (it, _))| *it == id).map(|(name, _)| *name)
-    }
-
-    fn partitions(&self, name: &str) -> Option<i32> {
-        self.topics.get(name).map(|(_, partitions)| *partitions)
-    }
-
-    fn version(&self) -> i64 {
-        self.version
-    }
-
-    fn version_of_newest(&self) -> i64 {
-        self.newest
-    }
-
-    fn names_after(&self, name: Option<&str>) -> Box<dyn Iterator<Item = &str> + '_> {
-        let names: Vec<&str> =
-            self.topics.keys().copied().filter(|it| name.is_none_or(|name| *it > name)).collect();
-        Box::new(names.into_iter())
-    }
 }

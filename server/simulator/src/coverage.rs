@@ -68,6 +68,7 @@ seen! {
     MemberCrash "members crashed",
     OffsetsRead "reads of __consumer_offsets",
     LiveCompared "live states compared",
+    LogChecked "groups that shards held against their logs",
     StartCompared "starts compared",
     MemoryMeasured "looks at memory",
     LogFull "looks at a full log",

@@ -186,6 +186,13 @@ impl ClusterImage {
         self.insert(Topic { id: key.topic_id, name, partitions: value.partitions });
     }
 
+    /// Counts its changes on behind those of another, so that who has that one takes all topics of
+    /// this one for new.
+    pub(crate) fn changed_since(&mut self, before: &Self) {
+        self.topics_version = before.topics_version + 1;
+        self.newest_topic_version = self.topics_version;
+    }
+
     fn insert(&mut self, topic: Topic) {
         let name = topic.name.clone();
         if let Some(metric_name) = metric_name(&name) {

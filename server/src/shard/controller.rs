@@ -47,6 +47,14 @@ impl Controller {
         &self.accepted
     }
 
+    /// Whoever waits for an answer is told that there is none: what was asked for may have happened.
+    pub(super) fn leave(self) -> impl Iterator<Item = Command> {
+        self.answers.into_iter().map(|(_, Pending { to, mut message })| {
+            message.fail();
+            Command::Mail { to, message }
+        })
+    }
+
     /// The image, if changes became durable since the last call.
     fn publish(&mut self, flushed: u64) -> Option<Arc<ClusterImage>> {
         let mut changed = false;

@@ -40,6 +40,11 @@ impl<'s> Inspection<'s> {
         self.0.snapshots.is_failed()
     }
 
+    /// How many groups the shard has held against its log.
+    pub fn groups_checked(self) -> u64 {
+        self.0.log_check.compared()
+    }
+
     /// The cluster as the shard knows it.
     pub fn image(self) -> &'s Arc<ClusterImage> {
         &self.0.image

@@ -4,7 +4,7 @@
 use super::durable::{self, GroupLog};
 use super::group_configs::configure;
 use super::snapshot::read_cluster;
-use super::{Common, Controller, ProducerIds, Shard, Snapshots, Stopping};
+use super::{Common, Controller, LogCheck, ProducerIds, Shard, Snapshots, Stopping};
 use crate::cluster::{ClusterImage, Endpoint};
 use crate::config::{Config, compaction};
 use crate::net::{Connections, Limits};
@@ -357,6 +357,18 @@ impl Loaded {
         self.image.as_ref()
     }
 
+    /// The cluster as a shard goes on with it that is loaded again: what it had before, but on shard
+    /// 0, whose log may have come further. What that has is a change to all shards.
+    pub fn image_after(&mut self, before: &Arc<ClusterImage>) -> Arc<ClusterImage> {
+        match &mut self.image {
+            Some(image) => {
+                Arc::make_mut(image).changed_since(before);
+                image.clone()
+            }
+            None => before.clone(),
+        }
+    }
+
     /// Whether a snapshot was of use.
     pub fn has_snapshot(&self) -> bool {
         self.snapshot.is_some()
@@ -400,6 +412,7 @@ impl Loaded {
             controller: self.image.map(Controller::new),
             producer_ids: ProducerIds::default(),
             snapshots: Snapshots::new(directory, &config, self.snapshot, self.replayed_bytes, now),
+            log_check: LogCheck::new(now),
             common: self.common,
             image,
             ids,

@@ -7,6 +7,7 @@ mod event;
 mod group_configs;
 mod inspection;
 mod loading;
+mod log_check;
 mod mailbox;
 mod offsets_topic;
 mod producer_ids;
@@ -21,6 +22,7 @@ pub use mailbox::{AdminRequest, Message};
 
 pub(crate) use controller::Controller;
 pub(crate) use durable::GroupLog;
+pub(crate) use log_check::LogCheck;
 pub(crate) use producer_ids::ProducerIds;
 pub(crate) use snapshot::Snapshots;
 
@@ -91,6 +93,7 @@ pub struct Shard {
     pub(crate) controller: Option<Controller>,
     pub(crate) producer_ids: ProducerIds,
     pub(crate) snapshots: Snapshots,
+    pub(crate) log_check: LogCheck,
     pub(crate) ids: Box<dyn Ids>,
     /// The time of the event that is being handled.
     pub(crate) now: i64,
@@ -103,6 +106,27 @@ pub struct Shard {
     waiting_for_log: VecDeque<ConnectionId>,
     next_idle_sweep: i64,
     stopping: Stopping,
+}
+
+/// What is left of a shard that is to be loaded again.
+#[derive(Debug)]
+pub struct Left {
+    /// The cluster as it knew it.
+    pub image: Arc<ClusterImage>,
+    /// What is to be done once it is there again.
+    pub commands: Vec<Command>,
+}
+
+impl Shard {
+    /// It is given up, with all that it took and did not answer.
+    pub fn leave(self) -> Left {
+        let mut commands: Vec<_> =
+            self.controller.into_iter().flat_map(Controller::leave).collect();
+        if self.stopping != Stopping::No {
+            commands.push(Command::Mail { to: self.number, message: Message::Stop });
+        }
+        Left { image: self.image, commands }
+    }
 }
 
 /// How far a stop has come.

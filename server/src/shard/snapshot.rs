@@ -203,6 +203,9 @@ impl Shard {
         if let Some(damage) = damage {
             self.fail(format!("the snapshot is damaged: {damage}; the next start goes without it"));
         }
+        if let Some(found) = self.log_check.take_found() {
+            self.fail(format!("{found}; the next start takes all from it"));
+        }
         self.snapshots.is_failed
     }
 

@@ -50,6 +50,7 @@ impl Shard {
         }
         self.groups.poll(now, &mut self.commands);
         self.snapshot_turn();
+        self.log_check_turn();
         self.advance_stop();
         commands.append(&mut self.commands);
         self.next_deadline()
@@ -210,6 +211,8 @@ impl Shard {
             self.tell_ends();
         } else if self.snapshots.owns(done.token()) {
             self.snapshot_done(done);
+        } else if self.log_check.owns(done.token()) {
+            self.log_check_done(done);
         } else if let Some(done) = self.take_offsets_read(done) {
             let mut effects = Effects::default();
             self.partitions.file_done(done, &mut effects);
@@ -284,6 +287,7 @@ impl Shard {
             self.partitions.next_deadline(),
             (!self.connections.is_empty()).then_some(self.next_idle_sweep),
             self.snapshot_deadline(),
+            self.log_check_deadline(),
         ]
         .into_iter()
         .flatten()

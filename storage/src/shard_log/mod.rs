@@ -14,7 +14,7 @@ mod segments;
 
 pub use compaction::{ASIDE_FILE_NAME, CompactionConfig, CompactionNews};
 pub use known::{KnownSegments, SegmentWalk};
-pub use read::ReadPlan;
+pub use read::{ReadPlan, Reading};
 pub use recovery::{Corruption, Recovered, RecoveredBatch, Recovery};
 
 use crate::file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};

@@ -1,7 +1,7 @@
 //! How a partition of a shard's log is read, so that `__consumer_offsets` can be fetched as any
-//! other topic.
+//! other topic, and the log be held against what the shard has.
 
-use super::ShardLog;
+use super::{CompactionConfig, ShardLog};
 use crate::file_op::{FileOp, FileToken};
 use crate::layout::Block;
 use crate::limits::SHARD_READ_BYTES_MAX;
@@ -20,7 +20,39 @@ pub struct ReadPlan {
     skip: usize,
 }
 
+/// A reading of a partition from its first record on, which goes on beside compaction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reading {
+    /// A pass that began earlier has left nothing half done in what is read.
+    since: i64,
+    swaps: u64,
+    compaction: Option<CompactionConfig>,
+}
+
 impl ShardLog {
+    /// A reading begins.
+    pub fn begin_reading(&self, now: i64) -> Reading {
+        let since = self.compaction.pass_began().unwrap_or(now);
+        Reading { since, swaps: self.swaps(), compaction: self.config.compaction }
+    }
+
+    /// Whether a tombstone may be gone before the reading came to it, of a record that it has met:
+    /// it has to begin again. The time of a tombstone begins with the pass that drops the last older
+    /// record of its key, and is over `delete.retention.ms` later. So only a pass that was not over
+    /// when the reading began can have dropped what the reading had read by then.
+    pub fn may_have_missed(&self, reading: &Reading, now: i64) -> bool {
+        if self.config.compaction != reading.compaction {
+            return true;
+        }
+        let retention_ms = reading.compaction.map_or(i64::MAX, |it| it.delete_retention_ms);
+        self.swaps() != reading.swaps && now >= reading.since.saturating_add(retention_ms)
+    }
+
+    /// How many segments compaction has put in the place of others since the log was opened.
+    pub fn swaps(&self) -> u64 {
+        self.compaction.swaps()
+    }
+
     /// Plans the read of a partition from `offset` on and pushes it onto `ops`; its completion has
     /// `token`, which is the caller's. [`ReadPlan::extract`] then gives the batch that holds
     /// `offset`, and more as far as they are near and in `max_bytes`; of what compaction dropped,

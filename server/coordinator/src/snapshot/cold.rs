@@ -14,6 +14,10 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
+/// What an offset takes in a section at the least, and how many a part of them has at the most.
+const OFFSET_BYTES_MIN: usize = 56;
+const PART_OFFSETS_MAX: usize = 1_024;
+
 /// The groups that are left of a snapshot; none of no snapshot.
 #[derive(Default)]
 pub(crate) struct Cold {
@@ -36,6 +40,15 @@ pub(crate) struct ColdGroup<'a> {
 }
 
 impl ColdGroup<'_> {
+    /// How many offsets it has at the most, more or less.
+    pub(super) fn offsets_max(&self) -> usize {
+        let IndexEntry { offsets, parts, .. } = self.entry;
+        match parts {
+            0 => offsets.len as usize / OFFSET_BYTES_MIN,
+            parts => (parts as usize).saturating_mul(PART_OFFSETS_MAX),
+        }
+    }
+
     fn damaged(&self, what: &'static str) -> SnapshotDamage {
         SnapshotDamage { group_id: Some(Text::from(self.id)), what }
     }
@@ -161,19 +174,12 @@ impl Cold {
         let Some(number) = self.find(id) else { return Ok(None) };
         self.left.remove(number);
         let Some(group) = self.group(number) else { return Ok(None) };
-        let IndexEntry { kind, position, topics, .. } = group.entry;
-        let records = self.records(&group)?;
-        let entry = image::read_group(&Text::from(group.id), kind, records, timers)
-            .map_err(|what| group.damaged(what))?;
-        let offsets = match topics.is_empty() {
-            true => Offsets::default(),
-            false => {
-                self.offsets_left.insert(number);
-                Offsets::cold()
-            }
-        };
+        let entry = self.read_group(&group, timers)?;
+        if entry.offsets.is_cold() {
+            self.offsets_left.insert(number);
+        }
         self.close_if_gone();
-        Ok(Some(Entry { written_at: position, offsets, ..entry }))
+        Ok(Some(entry))
     }
 
     /// Takes the offsets of a group that was taken before.
@@ -185,12 +191,37 @@ impl Cold {
         let Some(number) = number else { return Ok(Offsets::default()) };
         self.offsets_left.remove(number);
         let Some(group) = self.group(number) else { return Ok(Offsets::default()) };
+        let offsets = self.read_offsets(&group)?;
+        self.close_if_gone();
+        Ok(offsets)
+    }
+
+    /// Makes a group of its bytes, but for its offsets.
+    ///
+    /// # Errors
+    /// They are damaged.
+    pub(super) fn read_group(
+        &self,
+        group: &ColdGroup<'_>,
+        timers: &mut Timers,
+    ) -> Result<Entry, SnapshotDamage> {
+        let IndexEntry { kind, position, topics, .. } = group.entry;
+        let entry = image::read_group(&Text::from(group.id), kind, self.records(group)?, timers)
+            .map_err(|what| group.damaged(what))?;
+        let offsets = if topics.is_empty() { Offsets::default() } else { Offsets::cold() };
+        Ok(Entry { written_at: position, offsets, ..entry })
+    }
+
+    /// Makes a group's offsets of their bytes.
+    ///
+    /// # Errors
+    /// They are damaged.
+    pub(super) fn read_offsets(&self, group: &ColdGroup<'_>) -> Result<Offsets, SnapshotDamage> {
         let (mut offsets, mut part) = (Offsets::default(), 0);
-        while let Some(bytes) = self.offsets(&group, part)? {
+        while let Some(bytes) = self.offsets(group, part)? {
             image::read_offsets(bytes, &mut offsets).map_err(|what| group.damaged(what))?;
             part += 1;
         }
-        self.close_if_gone();
         Ok(offsets)
     }
 

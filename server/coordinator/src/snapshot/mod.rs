@@ -28,12 +28,11 @@ use index::TopicSet;
 
 use crate::context::DeletedTopic;
 use crate::coordinator::Coordinator;
-use crate::group::{Entry, Group};
-use crate::offsets::Offsets;
+use crate::group::{Entry, Group, Listed};
+use crate::offsets::{Committed, Offsets};
 use crate::replay::group_records;
 use crate::text::Text;
 use crate::timers::Timers;
-use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -65,6 +64,26 @@ impl fmt::Display for SnapshotDamage {
 }
 
 impl core::error::Error for SnapshotDamage {}
+
+/// What was found of a group without bringing it to life.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Print {
+    /// As of [`Coordinator::fingerprint`].
+    pub fingerprint: Option<u64>,
+    /// Members and offsets: what it took.
+    pub items: usize,
+}
+
+type Printed = Result<Option<Print>, SnapshotDamage>;
+
+/// Where a walk through the groups has come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NextGroup {
+    Wanted(Text),
+    /// Not one that was wanted so far; the walk goes on behind this one.
+    Unwanted(Text),
+    End,
+}
 
 /// A group is not what its records make of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,8 +152,68 @@ impl Coordinator {
     pub fn fingerprint(&mut self, group_id: &str) -> Option<u64> {
         self.touch_offsets(group_id);
         let entry = self.groups.get(group_id)?;
-        let is_void = entry.offsets.is_empty() && group_records(entry).is_empty();
-        (!is_void).then(|| imprint(entry))
+        imprint(entry, &entry.offsets)
+    }
+
+    /// As [`Self::fingerprint`], but what is in the cold stays there, and the fingerprint of a group
+    /// with more than `items_max` members and offsets is not taken: None then.
+    ///
+    /// The group may turn out to be [damaged](Self::damage), and is nothing then.
+    pub fn print(&mut self, group_id: &str, items_max: usize) -> Option<Print> {
+        let printed = match self.groups.listed(group_id) {
+            Some(Listed::Live(entry)) => self.print_live(entry, items_max),
+            Some(Listed::Cold(group)) => self.print_cold(&group, items_max),
+            None => Ok(Some(Print::default())),
+        };
+        printed.unwrap_or_else(|damage| {
+            self.damage.get_or_insert(damage);
+            Some(Print::default())
+        })
+    }
+
+    fn print_live(&self, entry: &Entry, items_max: usize) -> Printed {
+        let members = entry.group.as_ref().map_or(0, Group::members);
+        let cold = self.groups.cold.with_offsets(&entry.id).filter(|_| entry.offsets.is_cold());
+        let offsets = cold.map_or(entry.offsets.len(), |group| group.offsets_max());
+        let items = members + offsets;
+        if items > items_max {
+            return Ok(None);
+        }
+        let imprint = match cold {
+            Some(group) => imprint(entry, &self.groups.cold.read_offsets(&group)?),
+            None => imprint(entry, &entry.offsets),
+        };
+        Ok(Some(Print { fingerprint: imprint, items }))
+    }
+
+    fn print_cold(&self, group: &ColdGroup<'_>, items_max: usize) -> Printed {
+        let items = group.entry.members as usize + group.offsets_max();
+        if items > items_max {
+            return Ok(None);
+        }
+        let cold = &self.groups.cold;
+        let entry = cold.read_group(group, &mut Timers::default())?;
+        let fingerprint = imprint(&entry, &cold.read_offsets(group)?);
+        Ok(Some(Print { fingerprint, items }))
+    }
+
+    /// The next group behind `after` that is wanted, of `looks` groups at the most. What is in the
+    /// cold stays there.
+    pub fn next_group(
+        &self,
+        after: Option<&Text>,
+        looks: usize,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> NextGroup {
+        let mut at = after.cloned();
+        for _ in 0..looks {
+            match self.groups.id_after(at.as_ref()) {
+                Some(id) if is_wanted(&id) => return NextGroup::Wanted(id),
+                Some(id) => at = Some(id),
+                None => return NextGroup::End,
+            }
+        }
+        at.map_or(NextGroup::End, NextGroup::Unwanted)
     }
 
     /// Makes a group anew from its image and compares: the group that comes after `id`, and what
@@ -202,18 +281,38 @@ fn is_small(entry: &Entry) -> bool {
     members + entry.offsets.len() <= AUDIT_ITEMS_MAX
 }
 
-/// A hash of what is durable of a group. The order in which members came is left out: it is another
-/// in a log that was compacted.
-fn imprint(entry: &Entry) -> u64 {
+/// A hash of what is durable of a group with these offsets; None if nothing is. The order in which
+/// members came is left out: it is another in a log that was compacted. So are offsets in the cold.
+fn imprint(entry: &Entry, offsets: &Offsets) -> Option<u64> {
     let mut records: Vec<_> = group_records(entry).iter().map(record_bytes).collect();
     records.sort_unstable();
+    if records.is_empty() && offsets.is_empty() {
+        return None;
+    }
     let mut bytes = records.concat();
-    if !entry.offsets.is_cold() {
-        for (topic, partition, committed) in entry.offsets.iter() {
-            bytes.extend(format!("{topic} {partition} {committed:?}\n").into_bytes());
+    if !offsets.is_cold() {
+        for (topic, partition, committed) in offsets.iter() {
+            write_committed(topic, partition, committed, &mut bytes);
         }
     }
-    xxh3_64(&bytes)
+    Some(xxh3_64(&bytes))
+}
+
+/// All that is kept of an offset. That is not its record, of which each version leaves something out.
+fn write_committed(topic: &str, partition: i32, committed: &Committed, out: &mut Vec<u8>) {
+    let Committed { offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id } =
+        committed;
+    for text in [topic, metadata] {
+        out.extend((text.len() as u64).to_be_bytes());
+        out.extend(text.as_bytes());
+    }
+    for number in [partition, *leader_epoch] {
+        out.extend(number.to_be_bytes());
+    }
+    for number in [offset, commit_timestamp, expire_timestamp] {
+        out.extend(number.to_be_bytes());
+    }
+    out.extend(topic_id.0);
 }
 
 fn record_bytes(record: &GroupRecord<'_>) -> Vec<u8> {
@@ -241,7 +340,9 @@ fn made_anew(entry: &Entry) -> Option<Entry> {
 /// A hash of what is durable of a group, and of what is counted of it.
 fn audited(entry: &Entry) -> u64 {
     let counted = entry.group.as_ref().map_or(0, Group::count_hash);
-    imprint(entry) ^ counted ^ (entry.offsets.len() as u64).rotate_left(32)
+    imprint(entry, &entry.offsets).unwrap_or(0)
+        ^ counted
+        ^ (entry.offsets.len() as u64).rotate_left(32)
 }
 
 #[cfg(test)]

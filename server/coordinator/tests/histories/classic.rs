@@ -2,8 +2,8 @@
 
 use crate::action::TOPICS;
 use crate::client::{Fate, REBALANCE_TIMEOUT_MS, Who};
+use crate::common::topics::World;
 use crate::shard::Shard;
-use crate::topics::World;
 use muster_codec::consumer_protocol::{
     ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions,
 };

@@ -1,6 +1,6 @@
 //! What compaction of the log may leave of a history.
 
-use crate::shard::RecordBytes;
+use crate::common::RecordBytes;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -15,6 +15,14 @@ pub struct Compaction {
 pub fn compactions() -> impl Strategy<Value = Compaction> {
     let part = || prop_oneof![1 => Just(1_000), 3 => 0..=1_000usize];
     (part(), part()).prop_map(|(cleaned, dropped)| Compaction { cleaned, dropped })
+}
+
+/// What a reader finds who has come to `read` when all of the log is compacted.
+pub fn read_beside(log: &[RecordBytes], read: usize) -> Vec<RecordBytes> {
+    let newest: BTreeMap<_, _> = log.iter().map(|(key, _)| key).zip(0..).collect();
+    let found = |at: usize, key: &Vec<u8>| at < read || newest[key] == at;
+    let found = log.iter().enumerate().filter(|(at, (key, _))| found(*at, key));
+    found.map(|(_, record)| record.clone()).collect()
 }
 
 impl Compaction {

@@ -2,7 +2,8 @@
 
 use crate::action::{Action, CLIENTS, Plan, TOPICS, Wish};
 use crate::client::{Client, Who};
-use crate::shard::{Shard, read};
+use crate::common::read;
+use crate::shard::Shard;
 use muster_codec::messages::*;
 use muster_codec::records::GroupRecord;
 use muster_codec::{Response, Uuid};

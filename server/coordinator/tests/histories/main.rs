@@ -5,15 +5,16 @@
 mod action;
 mod classic;
 mod client;
+#[path = "../common/mod.rs"]
+mod common;
 mod compacted;
 mod consumer;
 mod history;
 mod shard;
-mod topics;
 mod witness;
 
 use action::{Plan, plans};
-use compacted::compactions;
+use compacted::{compactions, read_beside};
 use history::History;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -48,6 +49,16 @@ proptest! {
         let shard = History::of(&plan).shard;
         let left = compaction.of(&shard.log);
         prop_assert_eq!(shard.replayed(&left), shard.replayed(&shard.log));
+    }
+
+    #[test]
+    fn a_log_that_is_compacted_while_it_is_read_gives_the_same_state(
+        plan in plans(),
+        read in 0..=1_000usize,
+    ) {
+        let shard = History::of(&plan).shard;
+        let found = read_beside(&shard.log, shard.log.len() * read / 1_000);
+        prop_assert_eq!(shard.replayed(&found), shard.replayed(&shard.log));
     }
 
     #[test]

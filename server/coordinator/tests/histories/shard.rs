@@ -1,16 +1,14 @@
 //! A coordinator with the duties of the server around it: the clock, the log, ids, topics. After
 //! every call it looks whether the records of the log still tell all of the durable state.
 
-use crate::topics::World;
+use crate::common::topics::World;
+use crate::common::{CountedIds, RecordBytes, bytes, read};
 use crate::witness::Witness;
-use muster_codec::records::GroupRecord;
-use muster_codec::{Request, Response, Uuid};
+use muster_codec::{Request, Response};
 use muster_coordinator::{
-    Answer, Caller, Config, Context, Coordinator, DeletedTopic, Ids, Output, RequestId,
+    Answer, Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId,
 };
 use std::collections::{BTreeMap, BTreeSet};
-
-pub type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
 
 pub struct Shard {
     config: Config,
@@ -42,7 +40,7 @@ impl Shard {
             now: 0,
             position: 0,
             requests: 0,
-            ids: CountedIds(0),
+            ids: CountedIds::default(),
             topics: World::default(),
             log: Vec::new(),
             witness: Witness::default(),
@@ -139,28 +137,5 @@ impl Shard {
         let (now, position) = (self.now, self.position + 1);
         let mut context = Context { now, position, ids: &mut self.ids, topics: &self.topics };
         call(&mut self.coordinator, &mut context)
-    }
-}
-
-fn bytes(records: &[GroupRecord<'_>]) -> Vec<RecordBytes> {
-    let bytes = records.iter().map(|record| {
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        record.write_key(&mut key);
-        let has_value = record.write_value(&mut value);
-        (key, has_value.then_some(value))
-    });
-    bytes.collect()
-}
-
-pub fn read((key, value): &RecordBytes) -> GroupRecord<'_> {
-    GroupRecord::read(key, value.as_deref()).unwrap().unwrap()
-}
-
-struct CountedIds(u128);
-
-impl Ids for CountedIds {
-    fn next_id(&mut self) -> Uuid {
-        self.0 += 1;
-        Uuid(self.0.to_be_bytes())
     }
 }

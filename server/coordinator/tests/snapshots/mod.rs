@@ -1,6 +1,7 @@
 //! A snapshot in memory, as the server makes one in a file.
 #![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
 
+use crate::common::{RecordBytes, bytes};
 use muster_codec::record_batch::{Batch, BatchBuilder};
 use muster_codec::records::GroupRecord;
 use muster_coordinator::{Config, Coordinator, SnapshotDamage, SnapshotPart, SnapshotWalk};
@@ -65,10 +66,10 @@ pub fn open(config: Config, file: &File) -> Option<Coordinator> {
 }
 
 /// What is durable of all groups, as bytes.
-pub fn durable(coordinator: &mut Coordinator) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+pub fn durable(coordinator: &mut Coordinator) -> Vec<RecordBytes> {
     coordinator.touch_all();
     let records = coordinator.durable_records();
-    records.iter().map(bytes).collect()
+    bytes(&records)
 }
 
 /// Replays records as a batch of the log.
@@ -81,11 +82,4 @@ pub fn replay<'r>(
     records.into_iter().for_each(|record| batch.append(0, &record));
     let batch = Batch::read(batch.seal(0, 0)).unwrap();
     coordinator.replay_batch(batch.records().unwrap(), position).unwrap();
-}
-
-pub fn bytes(record: &GroupRecord<'_>) -> (Vec<u8>, Option<Vec<u8>>) {
-    let (mut key, mut value) = (Vec::new(), Vec::new());
-    record.write_key(&mut key);
-    let has_value = record.write_value(&mut value);
-    (key, has_value.then_some(value))
 }

@@ -277,6 +277,8 @@ impl World {
         self.disk.crash(how, &faults, &mut self.disk_random, &mut self.coverage);
         self.process.wrote_astray |= self.coverage.count(Seen::MisdirectedWrite) > misdirected;
         let Process { seats, operations, directory, .. } = &mut self.process;
+        let checked: u64 = seats.iter().map(|it| it.shard.inspect().groups_checked()).sum();
+        self.coverage.add(Seen::LogChecked, checked);
         seats.clear();
         operations.clear();
         *directory = None;

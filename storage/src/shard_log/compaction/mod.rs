@@ -92,6 +92,19 @@ pub(super) struct Compaction {
     not_before: i64,
     pace: Pace,
     news: Option<CompactionNews>,
+    /// How many segments were put in the place of others.
+    swaps: u64,
+}
+
+impl Compaction {
+    /// When the pass under way began.
+    pub(super) fn pass_began(&self) -> Option<i64> {
+        self.pass.as_ref().map(Pass::began)
+    }
+
+    pub(super) fn swaps(&self) -> u64 {
+        self.swaps
+    }
 }
 
 impl ShardLog {
@@ -269,6 +282,7 @@ impl ShardLog {
             partition.replace_index(sequence, last_sequence, entries);
         }
         self.segments.replace(&self.config, sequence, segment);
+        self.compaction.swaps += 1;
     }
 
     /// No segment is compacted any more: what was read is not what was written.

@@ -123,6 +123,11 @@ impl Pass {
         (self.sources.iter().map(used).sum(), self.written_bytes)
     }
 
+    /// When it began.
+    pub(super) fn began(&self) -> i64 {
+        self.rules.now
+    }
+
     /// Goes on as far as this turn allows.
     ///
     /// # Errors

@@ -31,6 +31,14 @@ impl World {
         }
     }
 
+    /// Has at least so many partitions of a topic from now on.
+    pub fn grow_to(&mut self, name: &str, count: i32) {
+        if let Some((_, partitions)) = self.topics.get_mut(name) {
+            self.version += 1;
+            *partitions = count.max(*partitions);
+        }
+    }
+
     /// Gives the id, if there was such a topic.
     pub fn delete(&mut self, name: &str) -> Option<Uuid> {
         let (id, _) = self.topics.remove(name)?;

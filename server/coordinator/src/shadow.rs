@@ -1,0 +1,232 @@
+//! A shadow of some groups: what the records of the log make of them, beside the groups themselves.
+//!
+//! Who reads the log back from its beginning fills one, and holds each group in it against the live
+//! one, by [`Print`]. A shadow is bounded: when it grows too large it goes on with fewer groups.
+
+use crate::config::Config;
+use crate::coordinator::Coordinator;
+use crate::group::{Entry, Group};
+use crate::replay::group_records;
+use crate::snapshot::{NextGroup, Print};
+use crate::text::{TEXT_BYTES, Text};
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use muster_codec::DecodeError;
+use muster_codec::record_batch::Record;
+use muster_codec::records::key_group;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// What a shadow takes of memory at the most, more or less.
+pub const SHADOW_BYTES_MAX: usize = 4 << 20;
+
+/// Members and offsets of a group that is looked at: a part of a millisecond's worth.
+pub const SHADOW_GROUP_ITEMS_MAX: usize = 2_000;
+
+/// What an offset and a group take beside their texts, more or less.
+const OFFSET_BYTES: usize = 100;
+const GROUP_BYTES: usize = 500;
+
+/// Some of all groups: one of two to the power of `halvings`, others with each salt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    pub salt: u64,
+    pub halvings: u32,
+}
+
+impl Sample {
+    pub fn has(self, group_id: &str) -> bool {
+        xxh3_64_with_seed(group_id.as_bytes(), self.salt).trailing_zeros() >= self.halvings
+    }
+}
+
+/// What the log makes of a sample of the groups.
+#[derive(Debug)]
+pub struct Shadow {
+    groups: Coordinator,
+    sample: Sample,
+    /// Groups with too much to be looked at: their records are passed over.
+    left_out: BTreeSet<Text>,
+    bytes_max: usize,
+    /// What the groups took when they were weighed last, and all records since.
+    bytes: usize,
+}
+
+impl Shadow {
+    /// One that takes `bytes_max`, more or less.
+    pub fn new(config: Config, sample: Sample, bytes_max: usize) -> Self {
+        let (groups, left_out) = (Coordinator::new(config), BTreeSet::new());
+        Self { groups, sample, left_out, bytes_max, bytes: 0 }
+    }
+
+    /// Which groups are in it; fewer than at its beginning, if they were too large.
+    pub fn sample(&self) -> Sample {
+        self.sample
+    }
+
+    pub fn has(&self, group_id: &str) -> bool {
+        self.sample.has(group_id) && !self.left_out.contains(group_id)
+    }
+
+    /// Applies the records of a batch of the log, as a start does.
+    ///
+    /// # Errors
+    /// A record that cannot be read.
+    pub fn replay<'a>(
+        &mut self,
+        records: impl Iterator<Item = Result<Record<'a>, DecodeError>>,
+    ) -> Result<(), DecodeError> {
+        let (sample, left_out, bytes) = (self.sample, &self.left_out, &mut self.bytes);
+        let records = records.filter(|record| {
+            let Ok(record) = record else { return true };
+            let Some(group) = record.key.and_then(key_group) else { return false };
+            let is_in = sample.has(group) && !left_out.contains(group);
+            if is_in {
+                *bytes += OFFSET_BYTES + record.value.map_or(0, <[u8]>::len);
+            }
+            is_in
+        });
+        self.groups.replay_batch(records, 0)?;
+        if self.bytes > self.bytes_max {
+            self.weigh();
+            while self.bytes > self.bytes_max / 2 && self.sample.halvings < u64::BITS {
+                self.halve();
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Coordinator::print`], of a group that is in it.
+    pub fn print(&mut self, group_id: &str) -> Print {
+        self.groups.print(group_id, usize::MAX).unwrap_or_default()
+    }
+
+    /// The next group behind `after`.
+    pub fn next_group(&self, after: Option<&Text>) -> Option<Text> {
+        match self.groups.next_group(after, 1, |_| true) {
+            NextGroup::Wanted(id) => Some(id),
+            NextGroup::Unwanted(_) | NextGroup::End => None,
+        }
+    }
+
+    /// Goes on with half of the groups.
+    fn halve(&mut self) {
+        self.sample.halvings += 1;
+        let sample = self.sample;
+        self.retain(|entry| sample.has(&entry.id));
+        self.left_out.retain(|id| sample.has(id));
+        self.weigh();
+    }
+
+    /// Finds how much the groups take, and leaves out those that are too large.
+    fn weigh(&mut self) {
+        let is_large = |entry: &&Entry| items(entry) > SHADOW_GROUP_ITEMS_MAX;
+        self.left_out.extend(self.groups.groups.live().filter(is_large).map(|it| it.id.clone()));
+        self.retain(|entry| items(entry) <= SHADOW_GROUP_ITEMS_MAX);
+        let left_out: usize = self.left_out.iter().map(|id| id.len() + TEXT_BYTES).sum();
+        self.bytes = left_out + self.groups.groups.live().map(weight).sum::<usize>();
+    }
+
+    fn retain(&mut self, stays: impl Fn(&Entry) -> bool) {
+        let goes = |entry: &&Entry| !stays(entry);
+        let gone: Vec<Text> =
+            self.groups.groups.live().filter(goes).map(|entry| entry.id.clone()).collect();
+        for id in gone {
+            let group = self.groups.groups.get_mut(&id).and_then(|entry| entry.group.as_mut());
+            group.into_iter().for_each(|group| group.removed(&mut self.groups.timers));
+            self.groups.groups.remove(&id);
+        }
+    }
+}
+
+fn items(entry: &Entry) -> usize {
+    entry.group.as_ref().map_or(0, Group::members) + entry.offsets.len()
+}
+
+/// What a group takes, more or less.
+fn weight(entry: &Entry) -> usize {
+    let mut records = Vec::new();
+    for record in group_records(entry) {
+        record.write_value(&mut records);
+    }
+    let metadata: usize = entry.offsets.iter().map(|(.., it)| it.metadata.len()).sum();
+    GROUP_BYTES + records.len() + metadata + entry.offsets.len() * OFFSET_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use muster_codec::record_batch::{Batch, BatchBuilder};
+    use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
+
+    /// Commits offsets of as many partitions in the log of groups, and in the groups.
+    fn commit(shadow: &mut Shadow, live: &mut Coordinator, group: &str, partitions: i32) {
+        let mut batch = BatchBuilder::default();
+        for partition in 0..partitions {
+            let key = OffsetCommitKey { group: group.into(), topic: "t".into(), partition };
+            let value = OffsetCommitValue { offset: 7, ..Default::default() };
+            let record = GroupRecord::OffsetCommit(key, Some(value));
+            live.replay(&record, 1);
+            batch.append(0, &record);
+        }
+        shadow.replay(Batch::read(batch.seal(0, 0)).unwrap().records().unwrap()).unwrap();
+    }
+
+    fn shadow(halvings: u32, bytes_max: usize) -> (Shadow, Coordinator) {
+        let sample = Sample { salt: 7, halvings };
+        let shadow = Shadow::new(Config::default(), sample, bytes_max);
+        (shadow, Coordinator::new(Config::default()))
+    }
+
+    fn is_as_live(shadow: &mut Shadow, live: &mut Coordinator, group: &str) -> bool {
+        let print = live.print(group, usize::MAX).unwrap();
+        assert_eq!(print.fingerprint, live.fingerprint(group));
+        shadow.print(group).fingerprint == print.fingerprint
+    }
+
+    #[test]
+    fn a_sample_is_in_the_shadow_and_others_are_not() {
+        let (mut shadow, mut live) = shadow(2, SHADOW_BYTES_MAX);
+        let groups: Vec<_> = (0..200).map(|number| format!("g{number}")).collect();
+        groups.iter().for_each(|group| commit(&mut shadow, &mut live, group, 2));
+        let (is_in, others): (Vec<_>, Vec<_>) = groups.iter().partition(|it| shadow.has(it));
+        assert!((20..80).contains(&is_in.len()), "{} of 200", is_in.len());
+        assert!(is_in.iter().all(|group| is_as_live(&mut shadow, &mut live, group)));
+        assert!(others.iter().all(|group| shadow.print(group).fingerprint.is_none()));
+    }
+
+    #[test]
+    fn a_shadow_that_grows_too_large_goes_on_with_fewer_groups() {
+        let (mut shadow, mut live) = shadow(0, 100_000);
+        let groups: Vec<_> = (0..1_000).map(|number| format!("g{number}")).collect();
+        for group in &groups {
+            commit(&mut shadow, &mut live, group, 10);
+            assert!(shadow.bytes <= shadow.bytes_max);
+        }
+        let is_in: Vec<_> = groups.iter().filter(|group| shadow.has(group)).collect();
+        assert!((10..100).contains(&is_in.len()), "{} of 1,000", is_in.len());
+        assert!(is_in.iter().all(|group| is_as_live(&mut shadow, &mut live, group)));
+        assert_eq!(shadow.groups.groups(), is_in.len());
+    }
+
+    #[test]
+    fn the_same_key_over_and_over_takes_no_more() {
+        let (mut shadow, mut live) = shadow(0, 100_000);
+        (0..10_000).for_each(|_| commit(&mut shadow, &mut live, "hot", 1));
+        assert!(shadow.has("hot") && is_as_live(&mut shadow, &mut live, "hot"));
+        assert_eq!(shadow.sample().halvings, 0);
+    }
+
+    #[test]
+    fn a_group_that_is_too_large_is_left_out_for_good() {
+        let (mut shadow, mut live) = shadow(0, 100_000);
+        commit(&mut shadow, &mut live, "small", 10);
+        commit(&mut shadow, &mut live, "large", 3_000);
+        assert!(shadow.has("small") && !shadow.has("large"));
+        assert!(is_as_live(&mut shadow, &mut live, "small"));
+        assert_eq!(live.print("large", SHADOW_GROUP_ITEMS_MAX), None);
+        commit(&mut shadow, &mut live, "large", 1);
+        assert_eq!(shadow.next_group(Some(&"a".into())), Some("small".into()));
+        assert_eq!(shadow.print("large").fingerprint, None);
+    }
+}

@@ -1,0 +1,46 @@
+//! What tests of the coordinator have around it: records as bytes, ids, topics.
+#![allow(clippy::unwrap_used, dead_code, unreachable_pub, reason = "each test takes what it needs")]
+
+pub mod topics;
+
+use muster_codec::Uuid;
+use muster_codec::records::GroupRecord;
+use muster_coordinator::Ids;
+
+/// Key and value of a record; no value is a tombstone.
+pub type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
+
+pub fn bytes(records: &[GroupRecord<'_>]) -> Vec<RecordBytes> {
+    records.iter().map(record_bytes).collect()
+}
+
+pub fn record_bytes(record: &GroupRecord<'_>) -> RecordBytes {
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    record.write_key(&mut key);
+    let has_value = record.write_value(&mut value);
+    (key, has_value.then_some(value))
+}
+
+pub fn read((key, value): &RecordBytes) -> GroupRecord<'_> {
+    GroupRecord::read(key, value.as_deref()).unwrap().unwrap()
+}
+
+/// Random ids that are not random: the n-th is n.
+#[derive(Default)]
+pub struct CountedIds(u128);
+
+impl Ids for CountedIds {
+    fn next_id(&mut self) -> Uuid {
+        self.0 += 1;
+        Uuid(self.0.to_be_bytes())
+    }
+}
+
+/// Always the same one: for members that bring their own.
+pub struct NoIds;
+
+impl Ids for NoIds {
+    fn next_id(&mut self) -> Uuid {
+        Uuid([7; 16])
+    }
+}

@@ -1,0 +1,384 @@
+//! The running check that the groups of a shard are what its log makes of them.
+//!
+//! One partition of `__consumer_offsets` after the other is read back from the log, from its first
+//! record to its last, a slice at a time. The records of a sample of its groups are replayed to a
+//! [`Shadow`]; near the end of the log the live groups are looked at, a few in a turn, and when the
+//! shadow has come as far as the log was then, both have to be the same.
+//!
+//! Compaction goes on meanwhile. It may leave a mixture to be read, of segments before it and behind
+//! it; that replays to the same, but for tombstones that are gone ([`ShardLog::may_have_missed`]),
+//! and but for the state at an earlier place than the end: what was looked at then is looked at again.
+
+use super::{Shard, Stopping};
+use crate::placement::Placement;
+use muster_codec::DecodeError;
+use muster_codec::record_batch::Batches;
+use muster_coordinator::shadow::{SHADOW_BYTES_MAX, SHADOW_GROUP_ITEMS_MAX};
+use muster_coordinator::{Divergence, NextGroup, Print, Sample, Shadow};
+use muster_storage::{FileDone, FileOp, FileToken, ReadPlan, Reading, ShardLog};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tracing::{error, warn};
+
+#[cfg(test)]
+mod tests;
+
+/// Of all reads: one at a time is under way.
+const TOKEN: FileToken = FileToken(4 << 56);
+
+/// What one read asks for; it may be an entry of the log's index more.
+const READ_BYTES: usize = 64 << 10;
+
+/// What is read in a second at the most, or twice of what the log grows by: at its end a round has
+/// to catch up with it.
+const BYTES_PER_SECOND: u64 = 4 << 20;
+
+/// A start has other things to do first.
+const BEGIN_MS: i64 = 1_000;
+
+/// Between two rounds passes this, or as long as the last one took.
+const REST_MS: i64 = 100;
+
+/// How many groups are looked for in a turn, and members and offsets that are looked at: about 100
+/// microseconds' worth. (One group alone may have more.)
+const LOOKS_MAX: usize = 200;
+const ITEMS_MAX: usize = 300;
+
+/// The check of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct LogCheck {
+    round: Option<Round>,
+    read: Option<ReadPlan>,
+    /// Counts partitions.
+    next_partition: u32,
+    /// Of the last sample.
+    halvings: u32,
+    /// When to go on, and how much was written to the log when it was read last.
+    next_at: i64,
+    grown_to: u64,
+    found: Option<Found>,
+    /// The log cannot be read: there is nothing to compare with.
+    is_broken: bool,
+    /// Groups that were compared.
+    compared: u64,
+}
+
+/// What must not be.
+#[derive(Debug)]
+struct Found {
+    position: u64,
+    divergence: Divergence,
+}
+
+/// One partition's turn.
+#[derive(Debug)]
+struct Round {
+    partition: i32,
+    began: i64,
+    reading: Reading,
+    shadow: Shadow,
+    /// Behind the last record that the shadow has.
+    offset: i64,
+    /// Where the partition ended when it was read last.
+    read_to: i64,
+    /// How far the walk through the groups has come, and how far of that is compared.
+    walked_to: Option<Arc<str>>,
+    compared_to: Option<Arc<str>>,
+    is_walked: bool,
+    /// What was found of live groups and is not compared yet.
+    taken: VecDeque<Taken>,
+    /// When they were taken: see [`ShardLog::swaps`].
+    swaps: u64,
+}
+
+/// A live group as it was at the end of a block.
+#[derive(Debug)]
+struct Taken {
+    group_id: Arc<str>,
+    print: Print,
+    /// Of the next record of the partition then, and of the last operation of the log.
+    offset: i64,
+    position: u64,
+}
+
+impl LogCheck {
+    pub(crate) fn new(now: i64) -> Self {
+        Self { next_at: now.saturating_add(BEGIN_MS), ..Self::default() }
+    }
+
+    pub(crate) fn owns(&self, token: FileToken) -> bool {
+        token == TOKEN
+    }
+
+    /// How many groups were compared since the shard's start.
+    pub(crate) fn compared(&self) -> u64 {
+        self.compared
+    }
+
+    /// What was found, to be told once.
+    pub(crate) fn take_found(&mut self) -> Option<String> {
+        let Found { position, divergence } = self.found.take()?;
+        Some(format!("at operation {position} {divergence} in the log, which is right"))
+    }
+
+    /// Pays for a read.
+    fn pay(&mut self, now: i64, grown: u64, bytes: u64) {
+        let ms = bytes * 1_000 / BYTES_PER_SECOND;
+        (self.next_at, self.grown_to) = (now.saturating_add_unsigned(ms.max(1)), grown);
+    }
+
+    fn end_round(&mut self, now: i64, round: &Round) {
+        self.halvings = round.shadow.sample().halvings;
+        self.next_at = now.saturating_add(REST_MS.max(now - round.began));
+    }
+}
+
+impl Round {
+    /// Whether it is to look at more live groups before it reads on.
+    fn is_to_look(&self) -> bool {
+        let items: usize = self.taken.iter().map(Taken::cost).sum();
+        !self.is_walked && self.offset >= self.read_to && items < ITEMS_MAX
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_walked && self.taken.is_empty()
+    }
+
+    /// What was taken is to be taken again if the log has no state of that place any more.
+    fn check_taken(&mut self, log: &ShardLog) {
+        let is_passed = self.taken.front().is_some_and(|taken| taken.offset < self.offset);
+        if is_passed || self.swaps != log.swaps() {
+            self.swaps = log.swaps();
+            if !self.taken.is_empty() {
+                self.taken.clear();
+                self.walked_to = self.compared_to.clone();
+                self.is_walked = false;
+            }
+        }
+    }
+
+    /// Compares what was taken when the log was as far as the shadow is.
+    fn compare(&mut self, compared: &mut u64) -> Option<Found> {
+        let offset = self.offset;
+        while let Some(taken) = self.taken.pop_front_if(|taken| taken.offset == offset) {
+            let Taken { group_id, print, position, .. } = taken;
+            self.compared_to = Some(group_id.clone());
+            // The sample may have become smaller.
+            if !self.shadow.has(&group_id) {
+                continue;
+            }
+            *compared += 1;
+            let replayed = self.shadow.print(&group_id).fingerprint;
+            if print.fingerprint != replayed {
+                let [live, replayed] = [print.fingerprint, replayed].map(Option::unwrap_or_default);
+                let divergence = Divergence { group_id, live, replayed };
+                return Some(Found { position, divergence });
+            }
+        }
+        None
+    }
+}
+
+impl Taken {
+    fn cost(&self) -> usize {
+        self.print.items + 1
+    }
+}
+
+impl Shard {
+    /// Goes on with the check, if it is time. To be called at the end of a turn.
+    pub(crate) fn log_check_turn(&mut self) {
+        if self.log_check_waits() {
+            return;
+        }
+        let grown = self.groups.log.written_bytes() - self.log_check.grown_to;
+        let keeps_up = self.log_check.round.is_some() && grown >= READ_BYTES as u64 / 2;
+        if self.now < self.log_check.next_at && !keeps_up {
+            return;
+        }
+        let Some(mut round) = self.log_check.round.take().or_else(|| self.begin_round()) else {
+            self.log_check.next_at = self.now.saturating_add(REST_MS);
+            return;
+        };
+        let has_missed = self.groups.log.may_have_missed(&round.reading, self.now);
+        if has_missed || round.is_over() {
+            return self.log_check.end_round(self.now, &round);
+        }
+        round.check_taken(&self.groups.log);
+        match round.is_to_look() {
+            true => self.look(&mut round),
+            false => self.read_log(&mut round),
+        }
+        self.log_check.round = Some(round);
+    }
+
+    /// When to go on with the check though nothing happens.
+    pub(crate) fn log_check_deadline(&self) -> Option<i64> {
+        if self.log_check.found.is_some() {
+            return Some(self.now);
+        }
+        (!self.log_check_waits()).then_some(self.log_check.next_at)
+    }
+
+    /// Takes the completion of a read.
+    pub(crate) fn log_check_done(&mut self, done: FileDone) {
+        let Some(plan) = self.log_check.read.take() else { return };
+        self.groups.log.end_read(&plan);
+        let Some(mut round) = self.log_check.round.take() else { return };
+        let replayed = match done {
+            FileDone::Read { data, .. } => self.replay_read(&mut round, &plan, &data),
+            FileDone::ReadFailed { reason, .. } => {
+                warn!("shard {}: the log was not checked, a read failed: {reason}", self.number);
+                return self.log_check.end_round(self.now, &round);
+            }
+            FileDone::Written { .. } | FileDone::Synced { .. } | FileDone::NoSpace { .. } => {
+                unreachable!("the check reads only")
+            }
+        };
+        match replayed {
+            Ok(()) => self.log_check.round = Some(round),
+            Err(error) => {
+                self.log_check.is_broken = true;
+                error!(
+                    "shard {}: partition {} of the log is damaged behind offset {}: {error}. The \
+                     server goes on, but would not start again",
+                    self.number, round.partition, round.offset
+                );
+            }
+        }
+    }
+
+    /// Whether something else has to happen first: a completion, and a turn with it.
+    fn log_check_waits(&self) -> bool {
+        let LogCheck { round, read, found, is_broken, .. } = &self.log_check;
+        let log = &self.groups.log;
+        let is_off = *is_broken || found.is_some() || self.stopping != Stopping::No;
+        if is_off || read.is_some() || !log.is_recovered() {
+            return true;
+        }
+        round.as_ref().is_some_and(|round| match round.is_to_look() {
+            true => !log.is_at_block_end(),
+            false => !round.is_over() && round.offset >= log.high_watermark(round.partition),
+        })
+    }
+
+    /// Begins with the next partition that has records.
+    fn begin_round(&mut self) -> Option<Round> {
+        let Placement { shards, offsets_partitions } = self.common.placement;
+        let led = offsets_partitions.saturating_sub(self.number).div_ceil(shards);
+        let log = &self.groups.log;
+        let first = self.log_check.next_partition;
+        let next = (first..first.saturating_add(led))
+            .map(|count| (count, (self.number + count % led * shards) as i32))
+            .find(|(_, partition)| log.high_watermark(*partition) > 0);
+        let (count, partition) = next?;
+        self.log_check.next_partition = (count + 1) % led;
+        // It had to become smaller the last time, which may have been for one partition's sake.
+        let halvings = self.log_check.halvings.saturating_sub(1);
+        let sample = Sample { salt: log.log_id() ^ self.now as u64, halvings };
+        Some(Round {
+            partition,
+            began: self.now,
+            reading: log.begin_reading(self.now),
+            shadow: Shadow::new(self.config.coordinator(), sample, SHADOW_BYTES_MAX),
+            offset: 0,
+            read_to: log.high_watermark(partition),
+            walked_to: None,
+            compared_to: None,
+            is_walked: false,
+            taken: VecDeque::new(),
+            swaps: log.swaps(),
+        })
+    }
+
+    fn read_log(&mut self, round: &mut Round) {
+        let mut ops = Vec::new();
+        let log = &mut self.groups.log;
+        round.read_to = log.high_watermark(round.partition);
+        self.log_check.read =
+            log.read_plan(round.partition, round.offset, READ_BYTES, TOKEN, &mut ops);
+        let len = |op: &FileOp| if let FileOp::Read { len, .. } = op { u64::from(*len) } else { 0 };
+        self.log_check.pay(self.now, log.written_bytes(), ops.iter().map(len).sum());
+        self.commands.extend(ops.into_iter().map(super::Command::File));
+    }
+
+    /// Replays what was read, and compares on the way.
+    fn replay_read(
+        &mut self,
+        round: &mut Round,
+        plan: &ReadPlan,
+        data: &[u8],
+    ) -> Result<(), DecodeError> {
+        let mut batches = Vec::new();
+        plan.extract(data, &mut batches)?;
+        let before = round.offset;
+        for batch in Batches::new(&batches) {
+            let batch = batch?;
+            round.check_taken(&self.groups.log);
+            self.compare(round);
+            round.shadow.replay(batch.records()?)?;
+            round.offset = batch.header.next_offset();
+        }
+        self.compare(round);
+        match round.offset > before {
+            true => Ok(()),
+            false => Err(DecodeError::InvalidBatch("the batch that the index tells of")),
+        }
+    }
+
+    fn compare(&mut self, round: &mut Round) {
+        let LogCheck { found, compared, .. } = &mut self.log_check;
+        if found.is_none() {
+            *found = round.compare(compared);
+        }
+    }
+
+    /// Looks at the next live groups, each of which is at the end of a block now.
+    fn look(&mut self, round: &mut Round) {
+        let log = &self.groups.log;
+        let (offset, position) = (log.log_end_offset(round.partition), log.progress().accepted());
+        let looks = Cell::new(0);
+        let mut items = 0;
+        while items < ITEMS_MAX && looks.get() < LOOKS_MAX {
+            let Some(group_id) = self.next_group(round, &looks) else { break };
+            round.walked_to = Some(group_id.clone());
+            let print = self.groups.coordinator.print(&group_id, SHADOW_GROUP_ITEMS_MAX);
+            if let Some(print) = print {
+                let taken = Taken { group_id, print, offset, position };
+                items += taken.cost();
+                round.taken.push_back(taken);
+            }
+        }
+        self.compare(round);
+        self.log_check.next_at = self.now.saturating_add(1);
+        // If there is more to be read by now, that comes first.
+        round.read_to = self.groups.log.high_watermark(round.partition);
+    }
+
+    /// The next group of the round that is alive, or in the shadow, or both.
+    fn next_group(&self, round: &mut Round, looks: &Cell<usize>) -> Option<Arc<str>> {
+        let Round { partition, shadow, walked_to, .. } = round;
+        let is_wanted = |id: &str| {
+            looks.set(looks.get() + 1);
+            let group_partition = || self.common.placement.group_partition(id) as i32;
+            shadow.has(id) && group_partition() == *partition
+        };
+        let left = LOOKS_MAX.saturating_sub(looks.get());
+        let live = self.groups.coordinator.next_group(walked_to.as_ref(), left, is_wanted);
+        match (live, shadow.next_group(walked_to.as_ref())) {
+            (NextGroup::Wanted(live), Some(other)) => Some(live.min(other)),
+            (NextGroup::Wanted(live), None) => Some(live),
+            (NextGroup::Unwanted(live), Some(other)) if other <= live => Some(other),
+            (NextGroup::Unwanted(live), _) => {
+                *walked_to = Some(live);
+                None
+            }
+            (NextGroup::End, Some(other)) => Some(other),
+            (NextGroup::End, None) => {
+                round.is_walked = true;
+                None
+            }
+        }
+    }
+}
