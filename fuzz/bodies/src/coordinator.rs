@@ -48,7 +48,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let mut coordinator = Coordinator::new(config());
-        coordinator.loaded(0);
+        coordinator.loaded(0, &Cluster::default());
         let mut world = Self {
             coordinator,
             follower: Coordinator::new(config()),
@@ -123,7 +123,7 @@ impl World {
         for (key, value) in &self.log {
             self.coordinator.replay(&read(key, value.as_deref()), self.position);
         }
-        self.coordinator.loaded(self.now);
+        self.coordinator.loaded(self.now, &self.topics);
         self.waiting.clear();
         self.check();
     }

@@ -47,7 +47,7 @@ fn load(records: &[GroupRecord<'_>]) {
     }
     assert_eq!(bytes(&other), durable, "what is left of the log when it is compacted");
     let mut now = 1_000_000;
-    coordinator.loaded(now);
+    coordinator.loaded(now, &NoTopics);
     for position in 1..=EXPIRIES {
         let Some(at) = coordinator.next_deadline() else { break };
         now = now.max(at);

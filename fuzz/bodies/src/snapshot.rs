@@ -106,7 +106,7 @@ fn seen(coordinator: &mut Coordinator) -> Option<Vec<RecordBytes>> {
 /// As after a load; what comes of groups that are damaged is of no matter.
 fn go_on(coordinator: &mut Coordinator) {
     coordinator.touch_members();
-    coordinator.loaded(1_000_000);
+    coordinator.loaded(1_000_000, &NoTopics);
     for position in 2..2 + EXPIRIES as u64 {
         let Some(now) = coordinator.next_deadline() else { break };
         let mut context = Context { now, position, ids: &mut OneId, topics: &NoTopics };

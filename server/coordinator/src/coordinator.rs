@@ -2,7 +2,7 @@
 
 use crate::classic::ClassicGroup;
 use crate::config::{Config, GroupConfigs, GroupOverrides};
-use crate::context::{Around, Context, DeletedTopic, NoTopics};
+use crate::context::{Around, Context, DeletedTopic, Topics};
 use crate::group::{Entry, Group, Groups};
 use crate::modern::topic_hashes::TopicHashes;
 use crate::offsets::{self, Committed};
@@ -30,8 +30,8 @@ pub struct Coordinator {
     pub(crate) config: Config,
     pub(crate) group_configs: GroupConfigs,
     pub(crate) hashes: TopicHashes,
-    /// The version of the topics that the first call after the load met.
-    first_topics: Option<i64>,
+    /// The version of the topics that the load met.
+    loaded_topics: i64,
     pub(crate) groups: Groups,
     pub(crate) timers: Timers,
     pub(crate) sweep: Sweep,
@@ -59,7 +59,7 @@ impl Coordinator {
             config,
             group_configs: GroupConfigs::default(),
             hashes: TopicHashes::default(),
-            first_topics: None,
+            loaded_topics: 0,
             groups: Groups::default(),
             timers: Timers::default(),
             sweep: Sweep::default(),
@@ -117,9 +117,11 @@ impl Coordinator {
     }
 
     /// All records of the log are replayed: sessions start, at `now`, and deadlines with them.
-    pub fn loaded(&mut self, now: i64) {
+    /// Topics up to this version are known to whoever has resolved a regular expression before.
+    pub fn loaded(&mut self, now: i64, topics: &dyn Topics) {
         let mut output = Output::default();
-        let around = Around { now, position: 0, topics: &NoTopics };
+        let around = Around { now, position: 0, topics };
+        self.loaded_topics = topics.version();
         self.touch_members();
         let mut next = self.groups.live_after(None);
         while let Some(id) = next {
@@ -133,7 +135,6 @@ impl Coordinator {
             next = self.groups.live_after(Some(&id));
         }
         debug_assert!(output.records.is_empty() && output.answers.is_empty());
-        self.first_topics = None;
         // Last: of a session and a sweep that end together, Kafka looks at the session first.
         let interval_ms = self.config.offsets_retention_check_interval_ms;
         self.sweep_at(now.saturating_add(interval_ms));
@@ -188,13 +189,12 @@ impl Coordinator {
         let entry = self.groups.get_mut(group_id);
         let visible_at = entry.as_ref().map_or(self.removed_at, |entry| entry.written_at);
         let answered = output.answers.len();
-        let first_topics = *self.first_topics.get_or_insert_with(|| around.topics.version());
         let mut turn = Turn {
             now: around.now,
             config: &self.config,
             group_configs: &self.group_configs,
             topics: around.topics,
-            newest_topics: first_topics.max(around.topics.version_of_newest()),
+            newest_topics: self.loaded_topics.max(around.topics.version_of_newest()),
             hashes: &mut self.hashes,
             timers: &mut self.timers,
             output,

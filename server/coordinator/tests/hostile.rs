@@ -105,7 +105,7 @@ struct Shard {
 impl Shard {
     fn new() -> Self {
         let mut coordinator = Coordinator::new(Config::default());
-        coordinator.loaded(0);
+        coordinator.loaded(0, &NoTopics);
         Self { coordinator, position: 0 }
     }
 

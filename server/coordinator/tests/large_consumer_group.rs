@@ -129,9 +129,9 @@ struct Shard {
 impl Shard {
     fn new(partitions: i32) -> Self {
         let mut coordinator = Coordinator::new(Config::default());
-        coordinator.loaded(1);
-        let members = (0..MEMBERS).map(|_| Member::default()).collect();
         let topics = Orders(partitions);
+        coordinator.loaded(1, &topics);
+        let members = (0..MEMBERS).map(|_| Member::default()).collect();
         Self { coordinator, members, now: 1, position: 0, records: 0, topics }
     }
 

@@ -69,7 +69,7 @@ struct Shard {
 impl Shard {
     fn new() -> Self {
         let mut coordinator = Coordinator::new(Config::default());
-        coordinator.loaded(0);
+        coordinator.loaded(0, &NoTopics);
         Self { coordinator, ids: CountedIds::default(), now: 0, position: 0 }
     }
 

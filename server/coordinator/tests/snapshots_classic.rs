@@ -256,7 +256,7 @@ impl History {
 
     fn new(start: Start) -> Self {
         let mut coordinator = Coordinator::new(config());
-        coordinator.loaded(0);
+        coordinator.loaded(0, &ThreeTopics);
         Self {
             coordinator,
             start,
@@ -290,7 +290,7 @@ impl History {
                 snapshots::open(config(), &file).unwrap()
             }
         };
-        self.coordinator.loaded(self.now);
+        self.coordinator.loaded(self.now, &ThreeTopics);
         self.waiting.clear();
     }
 

@@ -123,7 +123,7 @@ impl History {
 
     fn starting_from(start: Start, actions: &[Action]) -> Self {
         let mut coordinator = Coordinator::new(config());
-        coordinator.loaded(0);
+        coordinator.loaded(0, &World::default());
         let mut history = Self {
             coordinator,
             start,
@@ -284,7 +284,7 @@ impl History {
             Start::Snapshot => {
                 let file = snapshots::snapshot(&mut self.coordinator, self.position);
                 let mut coordinator = snapshots::open(config(), &file).unwrap();
-                coordinator.loaded(self.now);
+                coordinator.loaded(self.now, &self.topics);
                 let from_log = self.replayed(&self.log).fingerprint(GROUP);
                 assert_eq!(coordinator.fingerprint(GROUP), from_log);
                 coordinator
@@ -361,7 +361,7 @@ impl History {
     fn replayed(&self, log: &[RecordBytes]) -> Coordinator {
         let mut coordinator = Coordinator::new(config());
         log.iter().for_each(|record| coordinator.replay(&read(record), self.position));
-        coordinator.loaded(self.now);
+        coordinator.loaded(self.now, &self.topics);
         coordinator
     }
 

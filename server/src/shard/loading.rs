@@ -399,7 +399,7 @@ impl Loaded {
         let config = self.common.config.with_dynamic(&image, self.number);
         log.set_compaction(compaction(&config, &image, self.common.placement.shards));
         configure(&mut self.coordinator, &config, None, &image);
-        self.coordinator.loaded(now);
+        self.coordinator.loaded(now, &*image);
         let mut partitions = Partitions::new(config.clone(), identity(&self.common, self.number));
         let mut effects = Effects::default();
         partitions.open(now, data, &image, &mut effects)?;

@@ -32,7 +32,7 @@ pub struct Shard {
 impl Shard {
     pub fn new(config: Config) -> Self {
         let mut coordinator = Coordinator::new(config.clone());
-        coordinator.loaded(0);
+        coordinator.loaded(0, &World::default());
         Self {
             follower: Coordinator::new(config.clone()),
             config,
@@ -92,7 +92,7 @@ impl Shard {
         for record in &self.log {
             self.coordinator.replay(&read(record), self.position);
         }
-        self.coordinator.loaded(self.now);
+        self.coordinator.loaded(self.now, &self.topics);
         self.waiting.clear();
         self.answers.clear();
     }
@@ -105,7 +105,7 @@ impl Shard {
     pub fn replayed(&self, log: &[RecordBytes]) -> Vec<RecordBytes> {
         let mut coordinator = Coordinator::new(self.config.clone());
         log.iter().for_each(|record| coordinator.replay(&read(record), self.position));
-        coordinator.loaded(self.now);
+        coordinator.loaded(self.now, &self.topics);
         bytes(&coordinator.durable_records())
     }
 

@@ -47,7 +47,7 @@ impl Muster {
         topics.change(op);
         let mut coordinator = Coordinator::new(config.clone());
         let now = op["now"].as_i64().unwrap_or_default();
-        coordinator.loaded(now);
+        coordinator.loaded(now, &topics);
         Self {
             config,
             coordinator,
@@ -286,7 +286,7 @@ impl Muster {
         for (position, _, bytes) in &self.log {
             self.coordinator.replay(&read(bytes)?, *position);
         }
-        self.coordinator.loaded(self.now);
+        self.coordinator.loaded(self.now, &self.topics);
         Ok(())
     }
 

@@ -237,7 +237,7 @@ impl World {
             let record = GroupRecord::read(key, value.as_deref()).unwrap().unwrap();
             coordinator.replay(&record, self.position);
         }
-        coordinator.loaded(self.now);
+        coordinator.loaded(self.now, &self.topics);
         self.coordinator = Some(coordinator);
         self.waiting.clear();
     }
@@ -252,7 +252,7 @@ impl World {
     fn coordinator(&mut self) -> &mut Coordinator {
         self.coordinator.get_or_insert_with(|| {
             let mut coordinator = Coordinator::new(self.config.clone());
-            coordinator.loaded(self.now);
+            coordinator.loaded(self.now, &self.topics);
             coordinator
         })
     }

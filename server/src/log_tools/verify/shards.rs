@@ -10,7 +10,7 @@ use crate::serve::Failure;
 use crate::shard::{Common, LoadError, read_log};
 use muster_codec::record_batch::{Batch, Record};
 use muster_codec::records::{ClusterRecord, GroupRecord};
-use muster_coordinator::Coordinator;
+use muster_coordinator::{Coordinator, NoTopics};
 use muster_storage::Recovered;
 use muster_storage::layout::{Block, CLUSTER_PARTITION};
 use muster_storage::shard_log::ASIDE_FILE_NAME;
@@ -220,7 +220,7 @@ impl Check {
 
     fn summary(&mut self, files: &ShardFiles, recovered: &Recovered) -> String {
         // Timers begin, as at a start.
-        self.coordinator.loaded(0);
+        self.coordinator.loaded(0, &NoTopics);
         let segments = files.segments.len();
         let (position, records) = (recovered.position(), self.records);
         let partitions = recovered.partitions().count();
