@@ -135,6 +135,7 @@ impl Shard {
                 false => Command::ResumeReceive { connection: id },
             });
         }
+        self.forget_gone();
     }
 
     /// Whether no further request of a connection may be handled now: too much of it is in flight,
@@ -190,7 +191,11 @@ impl Shard {
         if self.connections.close(id) {
             self.partitions.connection_closed(id.0);
         }
-        // While the log takes nothing, clients may come and go for long.
+        self.forget_gone();
+    }
+
+    /// While the log takes nothing, clients may come and go for long.
+    fn forget_gone(&mut self) {
         if self.waiting_for_log.len() > self.waiting_for_log_max() {
             let connections = &self.connections;
             self.waiting_for_log.retain(|id| connections.get(*id).is_some());

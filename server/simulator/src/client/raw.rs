@@ -79,7 +79,11 @@ impl Raw {
 impl World {
     /// Has a raw client do something after a while.
     pub(crate) fn arm_client(&mut self, client: u32) {
-        let pause = self.client_random.skewed(0, self.profile.clients.pause_max);
+        self.arm_client_after(client, 0);
+    }
+
+    fn arm_client_after(&mut self, client: u32, least: u64) {
+        let pause = least + self.client_random.skewed(0, self.profile.clients.pause_max);
         let armed = self.queue.now() + pause;
         self.clients[client as usize].armed = armed;
         self.queue.at(armed, Happening::Client { client, armed });
@@ -137,7 +141,11 @@ impl World {
         if matches!(&seat.raw, Raw::Founder(founder) if founder.is_done()) {
             return self.founded();
         }
-        self.arm_client(client);
+        // What was asked on a connection that broke may be on its way from one shard to another: until
+        // it is there, a later request could overtake it, and the book would not know of that.
+        let is_lost_change = frame.is_none() && matches!(seat.raw, Raw::Admin(_));
+        let least = if is_lost_change { 4 * self.profile.turn_delay_max } else { 0 };
+        self.arm_client_after(client, least);
     }
 
     /// The connection to a shard; that to another is closed.
