@@ -1,5 +1,6 @@
 //! The data directory: held by one process, and stamped with what its contents depend on.
 
+use crate::directories;
 use muster_codec::Uuid;
 use std::fmt;
 use std::fs::{self, File};
@@ -69,7 +70,10 @@ impl DataDir {
         offsets_partitions: u32,
         new_cluster_id: Uuid,
     ) -> Result<Self, DataDirError> {
-        fs::create_dir_all(path).map_err(|error| failed("create", path, error))?;
+        if !path.exists() {
+            let made = fs::create_dir_all(path).and_then(|()| directories::sync_name(path));
+            made.map_err(|error| failed("create", path, error))?;
+        }
         let lock = Some(lock(path)?);
         let file = meta_file(path);
         let meta = if file.try_exists().map_err(|error| failed("read", &file, error))? {

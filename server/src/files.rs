@@ -5,6 +5,7 @@ mod order;
 
 pub use freeing::Freeing;
 
+use crate::directories;
 use crate::reactor::ReactorError;
 use muster_storage::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
@@ -96,7 +97,8 @@ impl Files {
             FileOp::Rename { from, to } => {
                 let (from, to) = (self.data.join(from), self.data.join(to));
                 let replaced = self.freeing.hold(&to);
-                let renamed = std::fs::rename(&from, &to).and_then(|()| sync_directory(&to));
+                let renamed =
+                    std::fs::rename(&from, &to).and_then(|()| directories::sync_name(&to));
                 renamed.map_err(|error| failed("rename", &from, &error))?;
                 self.freeing.free(replaced);
             }
@@ -184,7 +186,7 @@ impl Files {
     fn open_file(&mut self, id: FileId, path: &Path, mode: OpenMode) -> Result<(), ReactorError> {
         let path = self.data.join(path);
         // Without it, a new file would begin a log of its own beside those that are gone.
-        let opened = std::fs::metadata(&self.data).and_then(|_| open(&path, mode));
+        let opened = std::fs::metadata(&self.data).and_then(|_| open(&self.data, &path, mode));
         let opened = opened.map_err(|error| failed("open", &path, &error))?;
         let taken = self.open.insert(id, opened);
         assert!(taken.is_none(), "{id:?} is open already");
@@ -260,7 +262,7 @@ pub fn block_bytes(directory: &Path) -> io::Result<u32> {
     Ok(block_bytes.unwrap_or(most).clamp(least, most) as u32)
 }
 
-fn open(path: &Path, mode: OpenMode) -> io::Result<OpenFile> {
+fn open(data: &Path, path: &Path, mode: OpenMode) -> io::Result<OpenFile> {
     let existed = path.exists();
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;
@@ -270,15 +272,9 @@ fn open(path: &Path, mode: OpenMode) -> io::Result<OpenFile> {
         OpenMode::Cached => File::open_buffered(path)?,
     };
     if mode == OpenMode::Durable && !existed {
-        sync_directory(path)?;
+        directories::sync_names(data, path)?;
     }
     Ok(OpenFile { file, mode })
-}
-
-/// Makes the name of a file durable.
-fn sync_directory(path: &Path) -> io::Result<()> {
-    let Some(directory) = path.parent() else { return Ok(()) };
-    std::fs::File::open(directory)?.sync_all()
 }
 
 /// The disk, the quota, or what the process may write to one file is used up. (A write that the

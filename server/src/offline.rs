@@ -1,6 +1,7 @@
 //! A log that is written with the standard library, one operation after the other: for start-up,
 //! when there is no ring yet and nobody waits.
 
+use crate::directories;
 use muster_storage::{FileDone, FileId, FileOp, LogConfig, Recovered, ShardLog};
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -47,12 +48,11 @@ impl OfflineLog {
         Ok(match op {
             FileOp::Open { file, path, .. } => {
                 let path = data.join(path);
-                if let Some(directory) = path.parent() {
-                    fs::create_dir_all(directory)?;
-                }
+                path.parent().map_or(Ok(()), fs::create_dir_all)?;
                 let mut options = File::options();
                 let opened = options.read(true).write(true).create(true).truncate(false);
-                self.files.insert(file, opened.open(path)?);
+                self.files.insert(file, opened.open(&path)?);
+                directories::sync_names(data, &path)?;
                 None
             }
             FileOp::Close { file } => {
@@ -74,7 +74,10 @@ impl OfflineLog {
             }
             FileOp::Truncate { file, len } => self.file(file)?.set_len(len).map(|()| None)?,
             FileOp::Rename { from, to } => {
-                fs::rename(data.join(from), data.join(to)).map(|()| None)?
+                let to = data.join(to);
+                fs::rename(data.join(from), &to)?;
+                directories::sync_name(&to)?;
+                None
             }
             FileOp::RemoveFile { path } => match fs::remove_file(data.join(path)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

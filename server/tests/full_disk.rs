@@ -22,6 +22,16 @@ const DISK_BYTES: u64 = 512 << 20;
 /// What is left free at the most: a part of a segment.
 const FREE_BYTES_MAX: u64 = 2 << 20;
 
+/// What there is again between two rounds, at least.
+const ROOM_BYTES: u64 = 128 << 20;
+
+/// The load itself must not fill the disk, however long a round takes.
+const RETENTION: &[&str] = &[
+    "log.segment.bytes=1048576",
+    "log.retention.bytes=4194304",
+    "log.retention.check.interval.ms=200",
+];
+
 /// How long a server may go on for which there is enough room, before it is killed.
 const PATIENCE: Duration = Duration::from_secs(4);
 
@@ -36,7 +46,7 @@ fn nothing_that_was_acknowledged_is_lost_on_a_full_disk() {
     println!("MUSTER_SEED={seed} MUSTER_FULL_DISKS={rounds}");
     let mut random = Random(seed);
     let (data, filler) = (volume.path().join("data"), volume.path().join("filler"));
-    let mut server = Server::start(&data, SHARDS, CONFIGS);
+    let mut server = Server::start(&data, SHARDS, &[CONFIGS, RETENTION].concat());
     let mut mixed = Mixed::new(&server, &mut random);
     let (mut ended, mut interrupted) = (0, Interrupted::default());
     for round in 0..rounds {
@@ -47,6 +57,7 @@ fn nothing_that_was_acknowledged_is_lost_on_a_full_disk() {
         mixed = running.stop();
         interrupted.look(&data, SHARDS);
         std::fs::remove_file(&filler).unwrap();
+        assert!(available(volume.path()) >= ROOM_BYTES, "the load has filled the disk");
         server = server.restart();
         mixed.check(&server, round);
     }
@@ -59,13 +70,16 @@ fn nothing_that_was_acknowledged_is_lost_on_a_full_disk() {
 
 /// Leaves so much of the file system free, about.
 fn fill(volume: &Path, filler: &Path, free: u64) {
-    let output = Command::new("df").args(["--output=avail", "-B1"]).arg(volume).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    let available: u64 = text.lines().last().unwrap().trim().parse().unwrap();
-    let length = available.saturating_sub(free).max(1).to_string();
+    let length = available(volume).saturating_sub(free).max(1).to_string();
     // What the server takes meanwhile may make it too long: as much as there is, then.
     let _ = Command::new("fallocate").args(["-l", &length]).arg(filler).output().unwrap();
     assert!(filler.exists());
+}
+
+fn available(volume: &Path) -> u64 {
+    let output = Command::new("df").args(["--output=avail", "-B1"]).arg(volume).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().last().unwrap().trim().parse().unwrap()
 }
 
 /// Kills the server if it goes on for too long. One that ends does so with a message.

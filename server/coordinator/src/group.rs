@@ -218,6 +218,14 @@ impl Group {
         }
     }
 
+    /// How many places for members it keeps, also for those that are about to be.
+    pub(crate) fn seats(&self) -> usize {
+        match self {
+            Self::Classic(group) => group.seats(),
+            Self::Consumer(group) => group.seats(),
+        }
+    }
+
     /// When the state began that its record tells of, if it has such a one.
     pub(crate) fn recorded_at(&self) -> Option<i64> {
         match self {

@@ -42,6 +42,7 @@
 extern crate alloc;
 
 pub mod assignors;
+pub mod census;
 mod classic;
 pub mod config;
 mod consumer;
@@ -67,6 +68,7 @@ mod text;
 mod timers;
 mod turn;
 
+pub use census::Census;
 pub use config::{Config, GroupOverrides, MigrationPolicy};
 pub use context::{Context, DeletedTopic, Ids, NoTopics, Topics};
 pub use coordinator::{Caller, Coordinator};

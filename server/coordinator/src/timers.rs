@@ -99,6 +99,11 @@ impl Timers {
         }
     }
 
+    /// How many are queued.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
     /// The next time to look at a timer, and whose. It is at most what that timer is due at.
     pub(crate) fn next(&self) -> Option<(i64, Reason)> {
         self.queue.first_key_value().map(|((at, _), key)| (*at, key.reason()))

@@ -34,6 +34,7 @@ seen! {
     DamagedWrite "damaged writes",
     MisdirectedWrite "misdirected writes",
     FileBack "removed files that came back",
+    FileLost "new files that were lost",
     FullDisk "full disks",
     FailedWrite "failed writes (EIO)",
     NoSpaceWrite "failed writes (ENOSPC)",
@@ -69,6 +70,25 @@ seen! {
     LiveCompared "live states compared",
     LogChecked "groups that shards held against their logs",
     StartCompared "starts compared",
+    MemoryMeasured "looks at memory",
+    LogFull "looks at a full log",
+    WaitedForLog "looks at connections that wait for the log",
+    Crowd "crowds that settled",
+    ImageInWrite "images in writes",
+    ImageWritten "images after writes",
+    ImageSynced "images after syncs",
+    ImageOfNames "images around changes of names and lengths",
+    ImageInRecovery "images in recovery",
+    ImageInCompaction "images in compaction",
+    ImageInSnapshot "images in snapshots",
+    ImageInReshard "images while logs are written anew",
+}
+
+impl Seen {
+    /// What comes only where crash images are tried: all from the first of them on.
+    pub fn is_of_images(self) -> bool {
+        self as usize >= Self::ImageInWrite as usize
+    }
 }
 
 /// How often each thing happened.

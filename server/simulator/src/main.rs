@@ -36,9 +36,10 @@ struct Cli {
     /// Goes on after a violation, and lists all seeds that find one.
     #[arg(long)]
     keep_going: bool,
-    /// Tries a start from each state in which a crash may leave the disk, at each write.
-    #[arg(long)]
-    crash_images: bool,
+    /// Tries a start from each state in which a crash may leave the disk, at each change of it, or at
+    /// each N-th.
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
+    crash_images: Option<u64>,
     /// Plants a fault, which is to be found: the run fails if it is not.
     #[arg(long, value_name = "NAME", value_parser = plant)]
     plant: Option<Plant>,
@@ -70,7 +71,7 @@ fn main() -> ExitCode {
         return exit_code(&cli, u64::from(outcome.violation.is_some()));
     }
     let totals = run_all(&cli);
-    match totals.runs >= ENOUGH_RUNS && cli.plant.is_none() && never_came(&totals.coverage) {
+    match totals.runs >= ENOUGH_RUNS && cli.plant.is_none() && never_came(&cli, &totals.coverage) {
         true => ExitCode::FAILURE,
         false => exit_code(&cli, totals.violations),
     }
@@ -80,8 +81,10 @@ fn main() -> ExitCode {
 const ENOUGH_RUNS: u64 = 1_000;
 
 /// Tells of what never happened: of that the runs prove nothing.
-fn never_came(coverage: &Coverage) -> bool {
-    let missing: Vec<&str> = coverage.missing().map(Seen::text).collect();
+fn never_came(cli: &Cli, coverage: &Coverage) -> bool {
+    let missing = coverage.missing();
+    let missing = missing.filter(|seen| cli.crash_images.is_some() || !seen.is_of_images());
+    let missing: Vec<&str> = missing.map(Seen::text).collect();
     if !missing.is_empty() {
         println!("there were no {}", missing.join(", no "));
     }
@@ -97,7 +100,8 @@ fn exit_code(cli: &Cli, violations: u64) -> ExitCode {
 }
 
 fn options(cli: &Cli) -> Options {
-    Options { plant: cli.plant, steps_max: cli.steps, images: cli.crash_images, prints: false }
+    let images_every = cli.crash_images.unwrap_or(0);
+    Options { plant: cli.plant, steps_max: cli.steps, images_every, prints: false }
 }
 
 /// What all threads have in common.
@@ -181,7 +185,8 @@ fn tell(cli: &Cli, outcome: &Outcome, in_full: bool) {
     }
     println!("{}", summary(outcome));
     let plant = cli.plant.map(|plant| format!(" --plant {plant}")).unwrap_or_default();
-    let images = if cli.crash_images { " --crash-images" } else { "" };
+    let images = cli.crash_images.map(|every| format!(" --crash-images {every}"));
+    let images = images.unwrap_or_default();
     let features = if cfg!(feature = "planted-faults") { " --features planted-faults" } else { "" };
     let profile = if cfg!(debug_assertions) { "" } else { " --release" };
     println!(

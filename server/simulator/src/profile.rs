@@ -94,7 +94,7 @@ pub(crate) struct ClientProfile {
 impl Profile {
     pub(crate) fn new(seed: u64) -> Self {
         let random = &mut Random::new(seed, Salt::Profile);
-        let length = length(random);
+        let length = length(seed, random);
         let clients = clients(random, length);
         let offsets_partitions = random.pick(&[1, 3, 8, 50]);
         let many = clients.members > 60;
@@ -112,6 +112,11 @@ impl Profile {
             clients,
             turn_delay_max: random.pick(&[20, 200, 5 * MS]),
         }
+    }
+
+    /// Whether there are thousands of members.
+    pub(crate) fn is_crowd(&self) -> bool {
+        self.clients.members >= CROWD.members[0]
     }
 
     /// The sum of all that members may wait for, one after the other, some times over: by then all
@@ -154,12 +159,22 @@ const SHORT: Length =
     Length { chaos: 20 * SECOND, steps: 5_000, timeouts: 1, members: [0, 2, 4, 8] };
 const LONG: Length =
     Length { chaos: 60 * SECOND, steps: 100_000, timeouts: 6, members: [0, 4, 12, 30] };
-const CROWD: Length =
-    Length { chaos: 60 * SECOND, steps: 300_000, timeouts: 6, members: [100, 300, 1_000, 2_000] };
+const MANY: Length =
+    Length { chaos: 60 * SECOND, steps: 300_000, timeouts: 6, members: [60, 100, 200, 300] };
+const CROWD: Length = Length {
+    chaos: 15 * SECOND,
+    steps: 100_000,
+    timeouts: 6,
+    members: [1_500, 1_500, 2_000, 3_000],
+};
 
-fn length(random: &mut Random) -> Length {
+/// Of so many seeds, one has a crowd: it takes seconds, others take hundredths of one.
+const CROWD_EVERY: u64 = 1_000;
+
+fn length(seed: u64, random: &mut Random) -> Length {
     match random.below(1_000) {
-        0 => CROWD,
+        _ if seed % CROWD_EVERY == CROWD_EVERY / 2 => CROWD,
+        0 => MANY,
         1..=20 => LONG,
         _ => SHORT,
     }

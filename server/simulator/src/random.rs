@@ -14,6 +14,7 @@ pub(crate) enum Salt {
     Clients,
     Faults,
     Ids,
+    Images,
 }
 
 /// A generator.

@@ -13,15 +13,16 @@ pub struct Options {
     pub plant: Option<Plant>,
     /// More steps than that are a violation.
     pub steps_max: u64,
-    /// Whether a start is tried from each state in which a crash may leave the disk at each write.
-    pub images: bool,
+    /// At each so many changes of the disk a start is tried from all the states in which a crash may
+    /// leave it; never if it is zero.
+    pub images_every: u64,
     /// Whether every line of the trace is printed.
     pub prints: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { plant: None, steps_max: 20_000_000, images: false, prints: false }
+        Self { plant: None, steps_max: 20_000_000, images_every: 0, prints: false }
     }
 }
 
@@ -69,7 +70,7 @@ pub fn run(seed: u64, options: Options) -> Outcome {
         steps: world.steps(),
         micros: world.queue.now(),
         starts: world.process.life,
-        images: world.images,
+        images: world.images.tried,
         refused: world.refused,
         coverage: world.take_coverage(),
     }

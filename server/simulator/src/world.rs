@@ -9,7 +9,7 @@ use crate::happening::{Crash, Happening};
 use crate::judge::Judge;
 use crate::net::Network;
 use crate::plant::Plant;
-use crate::process::Process;
+use crate::process::{Images, Process};
 use crate::profile::{DiskProfile, MS, Profile, SECOND};
 use crate::queue::Queue;
 use crate::random::{Random, Salt};
@@ -53,9 +53,7 @@ pub(crate) struct World {
     /// A start was refused, as it had to be.
     pub(crate) refused: bool,
     pub(crate) calm_since: Option<u64>,
-    /// Whether each write is a crash, in each of its forms.
-    pub(crate) takes_images: bool,
-    pub(crate) images: u64,
+    pub(crate) images: Images,
     phase: Phase,
     steps: u64,
     steps_max: u64,
@@ -85,6 +83,9 @@ const START_MAX: u64 = 5 * SECOND;
 
 /// Raw clients do little more once all goes well.
 const CALM_PAUSE_MAX: u64 = 2 * SECOND;
+
+/// So many members at rest in their groups are a crowd.
+const CROWD_MEMBERS: usize = 1_000;
 
 const CHECK_EVERY: u64 = 200 * MS;
 
@@ -127,8 +128,7 @@ impl World {
             violation: None,
             refused: false,
             calm_since: None,
-            takes_images: options.images,
-            images: 0,
+            images: Images::new(options.images_every, of(Salt::Images)),
             phase: Phase::Founding,
             steps: 0,
             steps_max,
@@ -205,9 +205,10 @@ impl World {
 
     fn topic_plans(&mut self) -> Vec<TopicPlan> {
         let count = self.members_random.between(1, 4);
+        let partitions_max = if self.profile.is_crowd() { 40 } else { 9 };
         let topic = |number| TopicPlan {
             name: format!("topic-{number}"),
-            partitions: self.members_random.between(1, 9) as i32,
+            partitions: self.members_random.between(1, partitions_max) as i32,
         };
         (0..count).map(topic).collect()
     }
@@ -339,12 +340,19 @@ impl World {
         match unrest {
             None if self.calm_since.is_some_and(|since| now > since) => {
                 self.note(format_args!("at rest"));
+                self.count_crowd();
                 self.phase = Phase::Resting;
             }
             Some(unrest) if now > until => {
                 self.violate(format_args!("does not settle: {unrest}"));
             }
             _ => {}
+        }
+    }
+
+    fn count_crowd(&mut self) {
+        if self.stable_members() >= CROWD_MEMBERS {
+            self.coverage.saw(Seen::Crowd);
         }
     }
 

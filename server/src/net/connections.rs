@@ -113,11 +113,19 @@ impl Connections {
         self.slots.iter().flatten().map(Connection::in_flight).max().unwrap_or(0)
     }
 
-    /// Bytes that the connection with most of them holds: input that is not handled, and answers
-    /// that the client has not taken.
-    pub fn bytes_max(&self) -> usize {
-        let bytes = |connection: &Connection| connection.input.len() + connection.unread_bytes();
-        self.slots.iter().flatten().map(bytes).max().unwrap_or(0)
+    /// Bytes of input that is not handled, on the connection with most of it.
+    pub fn input_bytes_max(&self) -> usize {
+        self.slots.iter().flatten().map(|connection| connection.input.len()).max().unwrap_or(0)
+    }
+
+    /// Bytes of answers that the client has not taken, on the connection with most of them.
+    pub fn unread_bytes_max(&self) -> usize {
+        self.slots.iter().flatten().map(Connection::unread_bytes).max().unwrap_or(0)
+    }
+
+    /// How many times some connection waits for a position to be durable.
+    pub fn waits_for_flush(&self) -> usize {
+        self.waiting.len()
     }
 
     /// Forgets a connection and its requests; answers to them go nowhere from now on.

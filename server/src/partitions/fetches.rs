@@ -79,6 +79,10 @@ impl Fetches {
         self.deadlines.first().filter(|(deadline, _)| *deadline <= now).map(|(_, id)| *id)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.deadlines.len() >= WAITING_FETCHES_MAX
     }

@@ -277,6 +277,11 @@ impl Partitions {
         }
     }
 
+    /// Fetches that are not answered yet.
+    pub fn waiting_fetches(&self) -> usize {
+        self.fetches.len()
+    }
+
     /// Whether no operation on files is under way.
     pub fn is_quiet(&self) -> bool {
         self.io.is_quiet()

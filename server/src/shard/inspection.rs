@@ -4,6 +4,7 @@ use super::Shard;
 use crate::cluster::ClusterImage;
 use crate::net::Connections;
 use muster_codec::records::GroupRecord;
+use muster_coordinator::Census;
 use muster_storage::Progress;
 use std::sync::Arc;
 
@@ -52,5 +53,30 @@ impl<'s> Inspection<'s> {
     /// Its connections, to be held against their limits.
     pub fn connections(self) -> &'s Connections {
         &self.0.connections
+    }
+
+    /// Connections that go on when the log has room again, and how many may be noted for that.
+    pub fn waits_for_log(self) -> (usize, usize) {
+        (self.0.waiting_for_log.len(), self.0.waiting_for_log_max())
+    }
+
+    /// Whether so much waits for the log that no request is handled.
+    pub fn is_log_full(self) -> bool {
+        self.0.groups.log.is_full()
+    }
+
+    /// Bytes that the log has accepted and not submitted.
+    pub fn unsubmitted_bytes(self) -> usize {
+        self.0.groups.log.unsubmitted_bytes()
+    }
+
+    /// Fetches that are not answered yet.
+    pub fn fetches(self) -> usize {
+        self.0.partitions.waiting_fetches()
+    }
+
+    /// What its coordinator keeps.
+    pub fn census(self) -> Census {
+        self.0.groups.coordinator.census()
     }
 }

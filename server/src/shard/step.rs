@@ -11,6 +11,9 @@ use tracing::error;
 /// How often idle connections are looked for, at the most.
 const IDLE_SWEEP_MS: i64 = 10_000;
 
+/// So many connections that are gone may always be among those that wait for the log.
+const WAITING_GONE_MAX: usize = 64;
+
 /// An input buffer larger than this is given back once its frame is handled.
 const KEPT_INPUT_BYTES_MAX: usize = 64 * 1024;
 
@@ -187,6 +190,17 @@ impl Shard {
         if self.connections.close(id) {
             self.partitions.connection_closed(id.0);
         }
+        // While the log takes nothing, clients may come and go for long.
+        if self.waiting_for_log.len() > self.waiting_for_log_max() {
+            let connections = &self.connections;
+            self.waiting_for_log.retain(|id| connections.get(*id).is_some());
+        }
+    }
+
+    /// How many may be noted to wait for the log: those that are gone are forgotten when they are
+    /// more than the others, so that each costs little.
+    pub(super) fn waiting_for_log_max(&self) -> usize {
+        2 * self.connections.len() + WAITING_GONE_MAX
     }
 
     fn file_done(&mut self, done: FileDone) {

@@ -296,6 +296,11 @@ impl ShardLog {
         self.gather.bytes() >= self.config.open_bytes_max
     }
 
+    /// What waits to be written, in bytes of the log.
+    pub fn unsubmitted_bytes(&self) -> usize {
+        self.gather.bytes()
+    }
+
     /// Whether what recovery found is durable. Until then nothing may be told of it, and the ends of
     /// partitions are not known.
     pub fn is_recovered(&self) -> bool {

@@ -145,7 +145,7 @@ impl Heterogeneous {
         }
         let owners = &target.topic_at(topic.index).owners;
         for (partition, slot) in topic.owners.iter_mut().enumerate() {
-            let owner = owners.get(partition).and_then(|owner| self.places.get(*owner as usize));
+            let owner = self.places.get(owners.get(partition as u32) as usize);
             let place = owner.copied().unwrap_or(NOBODY);
             if self.marked.get(place as usize) == Some(&topic.audience) {
                 *slot = place;

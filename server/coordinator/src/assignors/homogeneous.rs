@@ -7,7 +7,7 @@
 
 use super::computation::CHANGE_COST;
 use super::java_sets::{split_in_record_order, topics_in_hash_order};
-use super::{Change, MemberIndex, NOBODY, TargetAssignment, TopicIndex, TopicPartition};
+use super::{Change, MemberIndex, TargetAssignment, TopicIndex, TopicPartition};
 use alloc::vec::Vec;
 use core::mem;
 
@@ -104,7 +104,7 @@ impl Homogeneous {
         let found = target.topic_at(topic);
         let end = found.count.min(first.saturating_add(limit.try_into().unwrap_or(u32::MAX)));
         for partition in first..end {
-            let owner = found.owners.get(partition as usize).copied().unwrap_or(NOBODY);
+            let owner = found.owners.get(partition);
             match self.loads.get_mut(owner as usize) {
                 Some(load) => *load += 1,
                 None => self.free.push(TopicPartition { topic, partition }),

@@ -26,6 +26,7 @@ mod homogeneous;
 mod java_sets;
 mod levels;
 pub(crate) mod order;
+mod owners;
 mod range;
 mod target;
 

@@ -1,6 +1,7 @@
 //! The target assignment of one group, and what it is computed from: compact, and changed in place.
 
 use super::order::VisitOrder;
+use super::owners::Owners;
 use super::{MemberIndex, NOBODY, TopicIndex, TopicPartition};
 use crate::java_order::hash_code;
 use alloc::collections::BTreeMap;
@@ -40,8 +41,7 @@ pub(super) struct Topic {
     pub(super) name_hash: u32,
     /// How many partitions there are.
     pub(super) count: u32,
-    /// By partition, [`NOBODY`] where it has none; as long as some member owns partitions.
-    pub(super) owners: Vec<MemberIndex>,
+    pub(super) owners: Owners,
     /// How many subscriptions name it.
     subscriptions: u32,
     /// How often it stands in a target.
@@ -203,7 +203,9 @@ impl TargetAssignment {
         partitions.dedup();
         let before = found.target.take().unwrap_or_default();
         for at in &partitions {
-            self.topics[at.topic as usize].give(at.partition, member);
+            let topic = &mut self.topics[at.topic as usize];
+            topic.promised += 1;
+            topic.owners.give(at.partition, member, topic.promised);
         }
         self.release(member, &before, &partitions);
         if let Some(Some(found)) = self.members.get_mut(member as usize) {
@@ -218,8 +220,8 @@ impl TargetAssignment {
 
     /// Whose target a partition is in.
     pub fn owner(&self, at: TopicPartition) -> Option<MemberIndex> {
-        let owners = &self.topics.get(at.topic as usize)?.owners;
-        owners.get(at.partition as usize).copied().filter(|owner| *owner != NOBODY)
+        let owner = self.topics.get(at.topic as usize)?.owners.get(at.partition);
+        (owner != NOBODY).then_some(owner)
     }
 
     /// How many members there are.
@@ -296,7 +298,7 @@ impl TargetAssignment {
             let topic = &mut self.topics[at.topic as usize];
             topic.promised -= 1;
             if has.binary_search(at).is_err() {
-                topic.take_from(at.partition, member);
+                topic.owners.take_from(at.partition, member);
                 self.forget_if_unused(at.topic);
             }
         }
@@ -344,24 +346,6 @@ impl TargetAssignment {
             && self.topics_by_id.remove(&unused.id).is_some()
         {
             self.topics_forgotten.push(topic);
-        }
-    }
-}
-
-impl Topic {
-    fn give(&mut self, partition: u32, member: MemberIndex) {
-        self.promised += 1;
-        if self.owners.len() <= partition as usize {
-            self.owners.resize(partition as usize + 1, NOBODY);
-        }
-        self.owners[partition as usize] = member;
-    }
-
-    fn take_from(&mut self, partition: u32, member: MemberIndex) {
-        if let Some(owner) = self.owners.get_mut(partition as usize)
-            && *owner == member
-        {
-            *owner = NOBODY;
         }
     }
 }

@@ -107,6 +107,11 @@ impl ClassicGroup {
         self.state
     }
 
+    /// Members that have joined or are about to, and ids that were given out.
+    pub(crate) fn seats(&self) -> usize {
+        self.roster.len() + self.pending_joins.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.state == State::Empty
     }

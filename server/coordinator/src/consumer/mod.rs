@@ -168,6 +168,11 @@ impl ConsumerGroup {
         self.roster.len()
     }
 
+    /// Members that are in it or about to be.
+    pub(crate) fn seats(&self) -> usize {
+        self.roster.seats()
+    }
+
     /// A hash of what is counted of the members, with each record that is replayed.
     pub(crate) fn count_hash(&self) -> u64 {
         let Self { profile_bytes, assignors, classic_members, classic_protocols, .. } = self;

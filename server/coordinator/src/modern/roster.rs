@@ -65,6 +65,11 @@ impl<M> Default for Roster<M> {
 }
 
 impl<M> Roster<M> {
+    /// How many seats are taken.
+    pub(crate) fn seats(&self) -> usize {
+        self.by_id.len()
+    }
+
     /// How many members there are.
     pub(crate) fn len(&self) -> usize {
         self.members

@@ -18,7 +18,7 @@ const GROUP_KEY: &str = "consumer.session.timeout.ms";
 const SET: i8 = 0;
 const DELETE: i8 = 1;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Admin {
     number: u32,
     /// How many partitions each topic may have, if it is there.
@@ -45,6 +45,13 @@ impl Admin {
             configs: std::array::from_fn(|_| [None].into()),
             doing: Doing::Nothing,
         }
+    }
+
+    /// The book if the server ended now: what is under way may have taken effect or not.
+    pub(crate) fn interrupted(&self) -> Self {
+        let mut book = self.clone();
+        book.maybe(self.doing.clone());
+        book
     }
 
     /// Whether the cluster is one that may be.

@@ -22,7 +22,7 @@ const VERSION_WITH_RETENTION: i16 = 4;
 /// In all the metadata of one commit: with more the smallest logs could not take it.
 const METADATA_BYTES_MAX: u64 = 40_000;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Committer {
     group: String,
     /// Topics with their numbers of partitions.
@@ -73,6 +73,13 @@ impl Committer {
     /// How often an offset was gone by itself.
     pub(crate) fn expired(&self) -> u64 {
         self.expired
+    }
+
+    /// The book if the server ended now: what is under way may have taken effect or not.
+    pub(crate) fn interrupted(&self) -> Self {
+        let mut book = self.clone();
+        book.maybe(self.doing);
+        book
     }
 
     /// What came to be: all partitions have this.

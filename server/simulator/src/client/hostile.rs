@@ -37,18 +37,29 @@ fn garbage(random: &mut Random) -> Vec<u8> {
     let len = random.skewed(1, 3_000) as usize;
     let api = random.pick(ApiKey::ALL);
     let version = random.between(0, 14) as i16;
-    match random.below(6) {
+    if random.chance(BURST_CHANCE) {
+        return burst(random.between(1, 1_200) as usize);
+    }
+    match random.below(5) {
         0 => random.bytes(len),
         1 => (random.below(1 << 32) as u32).to_be_bytes().to_vec(),
         2 => frame(api as i16, version, &random.bytes(len)),
         3 => frame(random.below(1 << 16) as i16, version, &random.bytes(len)),
-        4 => {
+        _ => {
             let mut whole = frame(api as i16, version, &random.bytes(len));
             whole.truncate(random.below(whole.len() as u64) as usize + 1);
             whole
         }
-        _ => (0..random.between(1, 1_200)).flat_map(|_| frame(18, 0, &[])).collect(),
     }
+}
+
+/// How often so much is asked at once that a connection has more in flight than it may. It takes as
+/// long as all the rest together if it is not rare.
+const BURST_CHANCE: f64 = 0.02;
+
+/// So many requests for the versions of all APIs.
+fn burst(count: usize) -> Vec<u8> {
+    frame(ApiKey::ApiVersions as i16, 0, &[]).repeat(count)
 }
 
 /// A frame with a header of version 1, whatever the API asks for.

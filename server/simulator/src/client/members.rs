@@ -343,6 +343,11 @@ impl World {
         }
     }
 
+    /// Members that are at rest in their groups.
+    pub(crate) fn stable_members(&self) -> usize {
+        self.members.iter().filter(|seat| seat.member.state() == State::Stable).count()
+    }
+
     /// Members that run, and are not as they should be. One that failed was judged when it did.
     pub(crate) fn unsettled(&self) -> Vec<(u32, State)> {
         let seats = self.members.iter().enumerate();

@@ -36,11 +36,8 @@ impl Disk {
         random: &mut Random,
         coverage: &mut Coverage,
     ) {
-        for (path, inode) in std::mem::take(&mut self.removed) {
-            if how == Crash::PowerLoss && random.chance(0.5) {
-                self.names.entry(path).or_insert(inode);
-                coverage.saw(Seen::FileBack);
-            }
+        if how == Crash::PowerLoss {
+            self.forget_names(random, coverage);
         }
         let named: Vec<usize> = self.names.values().map(|inode| inode.0).collect();
         for at in named {
@@ -54,6 +51,22 @@ impl Disk {
                 }
             }
             self.files[at].see_again();
+        }
+    }
+
+    /// New names may be lost, and removed ones come back.
+    fn forget_names(&mut self, random: &mut Random, coverage: &mut Coverage) {
+        for path in std::mem::take(&mut self.created) {
+            if random.chance(0.5) {
+                self.names.remove(&path);
+                coverage.saw(Seen::FileLost);
+            }
+        }
+        for (path, inode) in std::mem::take(&mut self.removed) {
+            if random.chance(0.5) {
+                self.names.entry(path).or_insert(inode);
+                coverage.saw(Seen::FileBack);
+            }
         }
     }
 

@@ -1,88 +1,262 @@
-//! Crash images: all the states, or as many as tell something, in which the loss of power may leave
-//! the disk while one write is under way.
+//! Crash images: the states in which a loss of power may leave the files of a directory. Of each
+//! change that is not durable some, all or nothing is there, and names that are not durable are
+//! there or not. Up to eight such doubts are tried in every combination, more in a sample.
 
-use super::file::{File, What};
+use super::file::What;
 use super::{Disk, Inode};
-use std::fs;
-use std::io;
-use std::path::Path;
+use crate::random::Random;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
-/// A state of the disk: which blocks of the write are on it, and whether other writes are.
-#[derive(Debug, Clone)]
-pub(crate) struct Image {
-    inode: Inode,
-    write: u64,
-    blocks: Vec<bool>,
-    others: bool,
+/// What of the files of a directory a loss of power may leave or take.
+#[derive(Debug, Default)]
+pub(crate) struct Doubts(Vec<Doubt>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Doubt {
+    /// A change of a file's bytes; how many bytes it writes.
+    Change { inode: Inode, id: u64, len: usize },
+    /// The name of a new file.
+    Created(PathBuf),
+    /// A file that was removed.
+    Removed(PathBuf, Inode),
 }
+
+/// A state of the files: what of each doubt is there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Image(Vec<Part>);
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Nothing,
+    All,
+    /// These blocks of so many bytes.
+    Blocks(usize, Vec<bool>),
+}
+
+/// So many doubts are tried in every combination.
+const ALL_OF: usize = 8;
+
+/// So many combinations of more doubts, and so many torn forms of a write, are drawn beside those
+/// that are always tried.
+const SAMPLES: usize = 32;
+const TORN_SAMPLES: usize = 4;
 
 /// Beginnings, ends and holes of a long write are taken at so many places.
 const PLACES: usize = 6;
 
+/// In what units devices write whole.
+const TORN_BLOCKS: [usize; 2] = [512, 4096];
+
 impl Disk {
-    /// The states around a write that is under way.
-    pub(crate) fn images(&self, inode: Inode, write: u64) -> Vec<Image> {
-        let pending = &self.files[inode.0].pending;
-        let Some(change) = pending.iter().find(|change| change.id == write) else {
-            return Vec::new();
-        };
-        let What::Write { data, .. } = &change.what else { return Vec::new() };
-        let count = data.len().div_ceil(self.block_bytes);
-        let is_alone = self.files.iter().map(|file| file.pending.len()).sum::<usize>() == 1;
-        let others: &[bool] = if is_alone { &[true] } else { &[true, false] };
-        let image = |(blocks, others)| Image { inode, write, blocks, others };
-        let all = parts(count).into_iter();
-        all.flat_map(|blocks| others.iter().map(move |it| (blocks.clone(), *it)))
-            .map(image)
-            .collect()
-    }
-
-    /// Writes the files of an image under a directory.
-    ///
-    /// # Errors
-    /// The real file system refuses.
-    pub(crate) fn write_image(&self, image: &Image, directory: &Path) -> io::Result<()> {
-        for (name, inode) in &self.names {
-            let path = directory.join(name);
-            if let Some(parent) = path.parent() {
-                fs::create_dir_all(parent)?;
-            }
-            fs::write(path, self.bytes_in(image, *inode, &self.files[inode.0]))?;
+    /// What is in doubt of the files under a directory.
+    pub(crate) fn doubts(&self, directory: &Path) -> Doubts {
+        let is_here = |path: &Path| path.starts_with(directory);
+        let mut doubts = Vec::new();
+        let removed = self.removed.iter().filter(|(path, _)| is_here(path));
+        let named = self.names.iter().filter(|(path, _)| is_here(path));
+        let inodes = named.map(|(_, inode)| *inode).chain(removed.clone().map(|(_, it)| *it));
+        for inode in inodes {
+            doubts.extend(self.files[inode.0].pending.iter().map(|change| {
+                let len = match &change.what {
+                    What::Write { data, .. } => data.len(),
+                    What::Truncate { .. } => 0,
+                };
+                Doubt::Change { inode, id: change.id, len }
+            }));
         }
-        Ok(())
+        let created = self.created.iter().filter(|path| is_here(path));
+        doubts.extend(created.map(|path| Doubt::Created(path.clone())));
+        doubts.extend(removed.map(|(path, inode)| Doubt::Removed(path.clone(), *inode)));
+        Doubts(doubts)
     }
 
-    fn bytes_in(&self, image: &Image, inode: Inode, file: &File) -> Vec<u8> {
-        let mut bytes = file.durable.clone();
+    /// The files under a directory in one of the states.
+    pub(crate) fn files_in(
+        &self,
+        directory: &Path,
+        doubts: &Doubts,
+        image: &Image,
+    ) -> BTreeMap<&Path, Cow<'_, [u8]>> {
+        let is_lost = |path: &Path| {
+            let found = doubts.find(image, |it| matches!(it, Doubt::Created(new) if new == path));
+            found == Some(&Part::Nothing)
+        };
+        let is_back = |path: &Path, inode: Inode| {
+            let is_it =
+                |it: &Doubt| matches!(it, Doubt::Removed(of, at) if of == path && *at == inode);
+            doubts.find(image, is_it) == Some(&Part::All)
+        };
+        let back = self.removed.iter().filter(|(path, inode)| is_back(path, *inode));
+        let back = back.map(|(path, inode)| (path.as_path(), *inode));
+        let named = self.names.iter().filter(|(path, _)| path.starts_with(directory));
+        let named = named.map(|(path, inode)| (path.as_path(), *inode));
+        // What has the name of one that is back took its place.
+        let there: BTreeMap<_, _> = back.chain(named.filter(|(path, _)| !is_lost(path))).collect();
+        let bytes = |(path, inode)| (path, self.bytes_in(inode, doubts, image));
+        there.into_iter().map(bytes).collect()
+    }
+
+    fn bytes_in(&self, inode: Inode, doubts: &Doubts, image: &Image) -> Cow<'_, [u8]> {
+        let file = &self.files[inode.0];
+        let mut bytes = Cow::Borrowed(&file.durable[..]);
         for change in &file.pending {
-            match &change.what {
-                What::Write { offset, data }
-                    if (inode, change.id) == (image.inode, image.write) =>
-                {
-                    let blocks = data.chunks(self.block_bytes).enumerate();
-                    for (number, block) in blocks.filter(|(number, _)| image.blocks[*number]) {
-                        let offset = offset + (number * self.block_bytes) as u64;
-                        What::Write { offset, data: block.to_vec() }.apply(&mut bytes);
+            let is_it = |it: &Doubt| matches!(it, Doubt::Change { inode: of, id, .. } if (*of, *id) == (inode, change.id));
+            match (doubts.find(image, is_it), &change.what) {
+                (Some(Part::All), what) => what.apply(bytes.to_mut()),
+                (Some(Part::Blocks(block, kept)), What::Write { offset, data }) => {
+                    let blocks = data.chunks(*block).zip(kept).enumerate();
+                    for (number, (data, _)) in blocks.filter(|(_, (_, kept))| **kept) {
+                        let offset = offset + (number * block) as u64;
+                        What::Write { offset, data: data.to_vec() }.apply(bytes.to_mut());
                     }
                 }
-                what if image.others => what.apply(&mut bytes),
-                _ => {}
+                (Some(Part::Nothing | Part::Blocks(..)) | None, _) => {}
             }
         }
         bytes
     }
 }
 
-/// Which blocks of `count` are written: beginnings, ends, and all but one.
-fn parts(count: usize) -> Vec<Vec<bool>> {
-    let step = count.div_ceil(PLACES).max(1);
-    let places = || (0..=count).step_by(step);
-    let part = |keeps: &dyn Fn(usize) -> bool| (0..count).map(keeps).collect::<Vec<bool>>();
-    let beginnings = places().map(|cut| part(&|block| block < cut));
-    let ends = places().map(|cut| part(&|block| block >= cut));
-    let holes = places().map(|hole| part(&|block| block != hole));
-    let mut parts: Vec<_> = beginnings.chain(ends).chain(holes).collect();
-    parts.sort_unstable();
-    parts.dedup();
+impl Doubts {
+    /// What an image has of a doubt.
+    fn find<'i>(&self, image: &'i Image, is_it: impl Fn(&Doubt) -> bool) -> Option<&'i Part> {
+        assert_eq!(self.0.len(), image.0.len(), "an image of other doubts");
+        self.0.iter().position(is_it).map(|at| &image.0[at])
+    }
+
+    /// The states to try; `torn` is a write that may be there in parts.
+    pub(crate) fn images(&self, torn: Option<u64>, random: &mut Random) -> Vec<Image> {
+        let part = |is_there| if is_there { Part::All } else { Part::Nothing };
+        let image = |subset: Vec<bool>| Image(subset.into_iter().map(part).collect());
+        let mut images: Vec<Image> = subsets(self.0.len(), random).into_iter().map(image).collect();
+        let is_torn =
+            |doubt: &Doubt| matches!(doubt, Doubt::Change { id, .. } if Some(*id) == torn);
+        if let Some(at) = self.0.iter().position(is_torn)
+            && let Doubt::Change { len, .. } = self.0[at]
+        {
+            let drawn = (0..self.0.len()).map(|_| random.chance(0.5)).collect();
+            let others = [vec![true; self.0.len()], vec![false; self.0.len()], drawn];
+            for part in torn_parts(len, random) {
+                images.extend(others.iter().cloned().map(|others| {
+                    let mut torn = image(others);
+                    torn.0[at] = part.clone();
+                    torn
+                }));
+            }
+        }
+        images.sort_unstable();
+        images.dedup();
+        images
+    }
+
+    /// What an image is, in words.
+    pub(crate) fn tell(&self, image: &Image) -> String {
+        let doubts = self.0.iter().zip(&image.0);
+        doubts.map(|(doubt, part)| format!("{doubt:?}: {part:?}")).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// All subsets of so many things; of more than [`ALL_OF`] none, all, each one, all but each, and a
+/// sample.
+fn subsets(count: usize, random: &mut Random) -> Vec<Vec<bool>> {
+    if count <= ALL_OF {
+        let of = |bits: usize| (0..count).map(|at| bits >> at & 1 == 1).collect();
+        return (0..1 << count).map(of).collect();
+    }
+    let mut subsets = vec![vec![false; count], vec![true; count]];
+    for alone in 0..count {
+        subsets.push((0..count).map(|at| at == alone).collect());
+        subsets.push((0..count).map(|at| at != alone).collect());
+    }
+    subsets.extend((0..SAMPLES).map(|_| (0..count).map(|_| random.chance(0.5)).collect()));
+    subsets
+}
+
+/// What may be there of a write of so many bytes that is torn: beginnings, ends, all but one block,
+/// and a sample.
+fn torn_parts(len: usize, random: &mut Random) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for block in TORN_BLOCKS {
+        let count = len.div_ceil(block);
+        let step = count.div_ceil(PLACES).max(1);
+        let places = || (0..count).step_by(step);
+        let blocks = |kept: &dyn Fn(usize) -> bool| (0..count).map(kept).collect::<Vec<bool>>();
+        parts.extend(places().map(|cut| Part::Blocks(block, blocks(&|at| at < cut))));
+        parts.extend(places().map(|cut| Part::Blocks(block, blocks(&|at| at >= cut))));
+        parts.extend(places().map(|hole| Part::Blocks(block, blocks(&|at| at != hole))));
+        let drawn = |_| Part::Blocks(block, (0..count).map(|_| random.chance(0.5)).collect());
+        parts.extend((0..TORN_SAMPLES).map(drawn));
+    }
+    let is_torn = |part: &Part| matches!(part, Part::Blocks(_, kept) if kept.contains(&true) && kept.contains(&false));
+    parts.retain(is_torn);
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Salt;
+    use muster_storage::OpenMode;
+    use std::collections::BTreeSet;
+
+    const DIRECTORY: &str = "shards-1/0";
+
+    /// All states of the files, each as names and bytes.
+    fn states(disk: &Disk, torn: Option<u64>) -> BTreeSet<Vec<(String, Vec<u8>)>> {
+        let directory = Path::new(DIRECTORY);
+        let doubts = disk.doubts(directory);
+        let images = doubts.images(torn, &mut Random::new(0, Salt::Images));
+        let state = |image: &Image| {
+            let files = disk.files_in(directory, &doubts, image).into_iter();
+            let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
+            files.map(|(path, bytes)| (name(path), bytes.into_owned())).collect()
+        };
+        images.iter().map(state).collect()
+    }
+
+    fn file(name: &str) -> PathBuf {
+        Path::new(DIRECTORY).join(name)
+    }
+
+    #[test]
+    fn writes_that_are_not_durable_are_there_in_every_combination() {
+        let mut disk = Disk::default();
+        let inode = disk.open(&file("log"), OpenMode::Durable);
+        (0..3).for_each(|at| {
+            disk.write(inode, at, &[at as u8 + 1]);
+        });
+        assert_eq!(states(&disk, None).len(), 8);
+        assert!(states(&disk, None).contains(&vec![("log".to_owned(), vec![1, 0, 3])]));
+    }
+
+    #[test]
+    fn a_write_is_torn_at_the_borders_of_blocks() {
+        let mut disk = Disk::default();
+        let inode = disk.open(&file("log"), OpenMode::Durable);
+        let write = disk.write(inode, 0, &[7; 1024]);
+        let found: BTreeSet<_> =
+            states(&disk, Some(write)).into_iter().map(|files| files[0].1.clone()).collect();
+        let second = [vec![0; 512], vec![7; 512]].concat();
+        assert_eq!(found, [vec![], vec![7; 512], second, vec![7; 1024]].into());
+    }
+
+    #[test]
+    fn names_that_are_not_durable_are_there_or_not() {
+        let mut disk = Disk::default();
+        disk.open(&file("kept"), OpenMode::Durable);
+        disk.remove_file(&file("kept"));
+        disk.open(&file("aside"), OpenMode::Aside);
+        assert_eq!(states(&disk, None).len(), 4, "each of both is there or not");
+        disk.rename(&file("aside"), &file("new"));
+        let only_new = vec![("new".to_owned(), Vec::new())];
+        assert_eq!(states(&disk, None), [only_new].into(), "the directory is synced");
+    }
+
+    #[test]
+    fn of_many_doubts_there_is_a_sample() {
+        let subsets = subsets(12, &mut Random::new(1, Salt::Images));
+        assert_eq!(subsets.len(), 2 + 2 * 12 + SAMPLES);
+    }
 }

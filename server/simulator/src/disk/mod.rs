@@ -2,8 +2,9 @@
 //!
 //! It keeps what `storage/FORMAT.md` assumes of the media, and breaks everything else: a write that
 //! was not answered yet may be lost, kept, torn in blocks, or damaged; one that went to the page
-//! cache may be lost until a sync was answered. Names are durable at once, as whoever performs the
-//! operations syncs the directories.
+//! cache may be lost until a sync was answered. A file that is renamed or created in mode `Durable`
+//! has its directory synced with it; other new names, and removals, are durable with the next that
+//! has.
 
 mod crash;
 mod file;
@@ -11,7 +12,8 @@ mod image;
 mod real;
 
 pub(crate) use crash::CrashFaults;
-pub(crate) use image::Image;
+pub(crate) use image::{Doubts, Image};
+pub(crate) use real::Contents;
 
 use crate::random::Random;
 use file::{File, What};
@@ -29,6 +31,8 @@ pub(crate) struct Disk {
     names: BTreeMap<PathBuf, Inode>,
     /// Removed, but not for certain: they may be there again after a loss of power.
     removed: Vec<(PathBuf, Inode)>,
+    /// New names that a loss of power may take.
+    created: Vec<PathBuf>,
     last_change: u64,
     /// Bytes of blocks that are written whole.
     pub(crate) block_bytes: usize,
@@ -38,16 +42,23 @@ pub(crate) struct Disk {
 
 impl Disk {
     /// Finds or makes a file.
-    pub(crate) fn open(&mut self, path: &Path) -> Inode {
+    pub(crate) fn open(&mut self, path: &Path, mode: OpenMode) -> Inode {
         if let Some(inode) = self.names.get(path) {
             return *inode;
         }
-        // The directory is synced.
-        self.removed.clear();
         self.files.push(File::default());
         let inode = Inode(self.files.len() - 1);
         self.names.insert(path.to_owned(), inode);
+        match mode {
+            OpenMode::Durable => self.sync_directory(path),
+            OpenMode::Aside | OpenMode::Cached => self.created.push(path.to_owned()),
+        }
         inode
+    }
+
+    /// Whether a file has this name.
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        self.names.contains_key(path)
     }
 
     /// Starts a write; the number names it.
@@ -121,19 +132,32 @@ impl Disk {
     /// What takes the place of another file of that name, as in POSIX.
     pub(crate) fn rename(&mut self, from: &Path, to: &Path) {
         if let Some(inode) = self.names.remove(from) {
-            self.removed.clear();
             self.names.insert(to.to_owned(), inode);
+            self.sync_directory(to);
         }
     }
 
     pub(crate) fn remove_file(&mut self, path: &Path) {
         if let Some(inode) = self.names.remove(path) {
+            self.created.retain(|created| created != path);
             self.removed.push((path.to_owned(), inode));
         }
     }
 
     pub(crate) fn remove_dir(&mut self, path: &Path) {
         self.names.retain(|name, _| !name.starts_with(path));
+    }
+
+    /// All names are durable as they are.
+    fn sync_names(&mut self) {
+        self.removed.clear();
+        self.created.clear();
+    }
+
+    /// All names in the directory of a file are durable as they are.
+    fn sync_directory(&mut self, file: &Path) {
+        self.removed.retain(|(path, _)| path.parent() != file.parent());
+        self.created.retain(|path| path.parent() != file.parent());
     }
 
     /// A hash of all names and of what is durable under them.

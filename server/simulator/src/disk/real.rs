@@ -34,6 +34,7 @@ impl Disk {
     /// The real file system refuses.
     pub(crate) fn read_in(&mut self, directory: &Path) -> io::Result<()> {
         self.names.clear();
+        self.sync_names();
         let contents = Self::contents_under(directory)?;
         contents.into_iter().for_each(|(path, bytes)| self.put(path, bytes));
         Ok(())
@@ -77,6 +78,7 @@ impl Disk {
         random: &mut Random,
     ) {
         self.names.clear();
+        self.sync_names();
         old.into_iter().for_each(|(path, bytes)| self.put(path, bytes));
         for (path, mut bytes) in new.into_iter().filter(|(path, _)| is_of(path, shards)) {
             match random.below(4) {

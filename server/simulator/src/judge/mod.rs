@@ -5,9 +5,11 @@
 //! - [`shadow`]: the state that the durable blocks of a log make is the live state, after each start
 //!   and whenever nothing is on its way; what was flushed once is never missing;
 //! - `loadgen`'s checker: single owners, epochs, leases, fenced and lost commits of members;
+//! - [`memory`]: nothing that a shard keeps grows past its limit;
 //! - [`rest`]: what raw clients were promised, once all is quiet.
 
 mod facts;
+mod memory;
 mod owners;
 mod rest;
 mod shadow;
@@ -24,11 +26,6 @@ use loadgen::event::{Event, EventKind, OBSERVER, Stop};
 use loadgen::history::Group;
 use loadgen::time::Time;
 use std::fmt;
-
-/// What a connection may hold at most: four mebibytes of answers that are not read, the answer that
-/// crosses that line, and input that waits.
-const CONNECTION_BYTES_MAX: usize = 16 << 20;
-const REQUESTS_IN_FLIGHT_MAX: usize = 1_000;
 
 /// How often, in turns, what takes long to look at is looked at.
 const LOOK_EVERY: u64 = 64;
@@ -126,15 +123,9 @@ impl World {
             return self.violate(format_args!("shard {number}: flushed goes back to {flushed}"));
         }
         self.judge.turns += 1;
+        self.judge_memory(number);
         if !self.judge.turns.is_multiple_of(LOOK_EVERY) {
             return;
-        }
-        let connections = shard.connections();
-        let (in_flight, bytes) = (connections.requests_in_flight_max(), connections.bytes_max());
-        if in_flight > REQUESTS_IN_FLIGHT_MAX || bytes > CONNECTION_BYTES_MAX {
-            self.violate(format_args!(
-                "shard {number}: a connection has {in_flight} requests in flight, {bytes} bytes"
-            ));
         }
         if accepted == flushed {
             self.judge_live_state(number);

@@ -1,9 +1,37 @@
-//! The oracle at rest: once nothing is on its way any more, the server has what it promised.
+//! The oracle at rest: once nothing is on its way any more, the server has what it promised. Of crash
+//! images the same is asked at any moment.
 
-use crate::client::Raw;
+use super::RecordBytes;
+use crate::client::{Committer, Raw};
+use crate::process::StartedShard;
 use crate::world::World;
 use muster_codec::records::GroupRecord;
 use std::collections::BTreeMap;
+
+/// Committed offsets, by group, topic and partition.
+struct Offsets(BTreeMap<(String, String, i32), i64>);
+
+impl Offsets {
+    fn of(records: &[RecordBytes]) -> Self {
+        let offset = |(key, value): &RecordBytes| match GroupRecord::read(key, value.as_deref()) {
+            Ok(Some(GroupRecord::OffsetCommit(key, Some(value)))) => {
+                let place = (key.group.into_owned(), key.topic.into_owned(), key.partition);
+                Some((place, value.offset))
+            }
+            _ => None,
+        };
+        Self(records.iter().filter_map(offset).collect())
+    }
+
+    /// Lays a book against them.
+    fn check(&self, committer: &Committer) -> Result<(), String> {
+        let group = committer.group().to_owned();
+        let of = |(topic, partition): (&str, i32)| {
+            self.0.get(&(group.clone(), topic.to_owned(), partition)).copied()
+        };
+        committer.check(&committer.places().map(of).collect::<Vec<_>>())
+    }
+}
 
 impl World {
     /// Whether all that run have settled; what is wrong if not.
@@ -17,24 +45,9 @@ impl World {
 
     /// Lays the books of all raw clients against what the shards hold.
     pub(crate) fn judge_rest(&mut self) {
-        let mut committed = BTreeMap::new();
-        for (key, value) in &self.process.found {
-            if let Ok(Some(GroupRecord::OffsetCommit(key, Some(value)))) =
-                GroupRecord::read(key, value.as_deref())
-            {
-                let place = (key.group.into_owned(), key.topic.into_owned(), key.partition);
-                committed.insert(place, value.offset);
-            }
-        }
+        let offsets = Offsets::of(&self.process.found);
         let wrong = self.clients.iter().find_map(|seat| match &seat.raw {
-            Raw::Committer(committer) => {
-                let group = committer.group().to_owned();
-                let of = |(topic, partition): (&str, i32)| {
-                    committed.get(&(group.clone(), topic.to_owned(), partition)).copied()
-                };
-                let found: Vec<_> = committer.places().map(of).collect();
-                committer.check(&found).err()
-            }
+            Raw::Committer(committer) => offsets.check(committer).err(),
             Raw::Admin(admin) => {
                 let images = self.process.seats.iter().map(|seat| seat.shard.inspect().image());
                 images.map(|image| admin.check(image)).find_map(Result::err)
@@ -44,5 +57,24 @@ impl World {
         if let Some(wrong) = wrong {
             self.violate(format_args!("at rest: {wrong}"));
         }
+    }
+
+    /// Lays the books, as they are at this moment, against what a start of a shard finds.
+    pub(super) fn judge_books(&self, number: u32, started: &StartedShard) -> Result<(), String> {
+        let offsets = Offsets::of(&started.records);
+        let placement = self.placement(self.process_shards);
+        self.clients.iter().try_for_each(|seat| match &seat.raw {
+            Raw::Committer(committer) if placement.group_shard(committer.group()) == number => {
+                offsets.check(&committer.interrupted())
+            }
+            Raw::Admin(admin) if number == 0 => {
+                admin.interrupted().check(started.shard.inspect().image())
+            }
+            Raw::Committer(_)
+            | Raw::Admin(_)
+            | Raw::Founder(_)
+            | Raw::Reader(_)
+            | Raw::Hostile(_) => Ok(()),
+        })
     }
 }

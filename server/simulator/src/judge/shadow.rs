@@ -1,7 +1,7 @@
 //! The shadow of a shard: the state that the blocks make that are durable in its log, read back from
 //! the simulated disk. It must be what the shard itself has, and what a start finds.
 
-use super::Facts;
+use super::{Facts, Judge};
 use crate::coverage::Seen;
 use crate::process::{OpenFile, StartedShard};
 use crate::world::World;
@@ -13,6 +13,7 @@ use muster_coordinator::Coordinator;
 use muster_storage::OpenMode;
 use muster_storage::layout::{BLOCK_MAGIC, Block, CLUSTER_PARTITION};
 use std::collections::BTreeSet;
+use xxhash_rust::xxh3::Xxh3;
 
 /// A record as its log has it.
 pub(crate) type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
@@ -86,13 +87,13 @@ impl Shadow {
         if found < self.flushed {
             return Err(format!("operations up to {} were flushed", self.flushed));
         }
-        let mut with = self.copy(config);
-        if found > self.position {
-            // No block is begun before what the last start found is synced.
-            let block = self.in_flight.as_ref().or(self.unsynced.as_ref());
-            let block = block.ok_or("nothing was on its way")?;
-            with.apply(block).map_err(|error| error.to_string())?;
-        }
+        let later;
+        let with = if found > self.position {
+            later = self.with_next_block(config)?;
+            &later
+        } else {
+            self
+        };
         if found != with.position {
             return Err(format!("the log had come to {}", with.position));
         }
@@ -101,6 +102,28 @@ impl Shadow {
         }
         let same_image = number != 0 || is_same(&with.image, started.shard.inspect().image());
         if same_image { Ok(()) } else { Err("the cluster is another".to_owned()) }
+    }
+
+    /// What the block makes of it that is on its way.
+    fn with_next_block(&self, config: &Config) -> Result<Self, String> {
+        let block = self.next_block().ok_or("nothing was on its way")?;
+        let mut later = self.copy(config);
+        later.apply(block).map_err(|error| error.to_string())?;
+        Ok(later)
+    }
+
+    /// The block that may be durable or not: none is begun before what the last start found is synced.
+    fn next_block(&self) -> Option<&Vec<u8>> {
+        self.in_flight.as_ref().or(self.unsynced.as_ref())
+    }
+
+    /// A hash of what a start is laid against.
+    fn key(&self) -> u64 {
+        let mut hash = Xxh3::new();
+        hash.update(&self.position.to_le_bytes());
+        hash.update(&self.flushed.to_le_bytes());
+        hash.update(self.next_block().map_or(&[], Vec::as_slice));
+        hash.digest()
     }
 
     fn records(&self) -> Vec<RecordBytes> {
@@ -152,6 +175,13 @@ pub(crate) fn bytes_of(records: &[GroupRecord<'_>]) -> Vec<RecordBytes> {
 fn is_block(file: &OpenFile, data: &[u8]) -> bool {
     let in_log = file.path.to_string_lossy().starts_with("shards-");
     in_log && file.mode == OpenMode::Durable && data.starts_with(&BLOCK_MAGIC.to_be_bytes())
+}
+
+impl Judge {
+    /// Changes with what a start of a shard is laid against.
+    pub(crate) fn shadow_key(&self, number: u32) -> u64 {
+        self.shadows.get(number as usize).map_or(0, Shadow::key)
+    }
 }
 
 impl World {
@@ -271,14 +301,16 @@ impl World {
         Ok(())
     }
 
-    /// As [`World::judge_recovered`], of a start that is not: it changes nothing.
-    pub(crate) fn judge_image(&self, started: &[StartedShard]) -> Result<(), String> {
-        for (number, started) in started.iter().enumerate() {
-            let shadow = self.judge.shadows.get(number).ok_or("a shard that was not there")?;
-            let found = shadow.is_found(number, started, &self.config);
-            found.map_err(|what| format!("shard {number}: {what}"))?;
-        }
-        Ok(())
+    /// As [`World::judge_recovered`], of one shard, and of a start that is not: it changes nothing.
+    pub(crate) fn judge_start_from_image(
+        &self,
+        number: u32,
+        started: &StartedShard,
+    ) -> Result<(), String> {
+        let shadow = self.judge.shadows.get(number as usize);
+        let shadow = shadow.ok_or("a shard that was not there")?;
+        shadow.is_found(number as usize, started, &self.config)?;
+        self.judge_books(number, started)
     }
 
     /// The logs were written anew for another number of shards: together they hold what they held.

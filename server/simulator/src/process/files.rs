@@ -51,7 +51,7 @@ impl World {
                 let Some(file) = self.file(shard, file) else { return };
                 self.judge_write(shard, &file, offset, &data);
                 let write = self.disk.write(file.inode, offset, &data);
-                self.judge_images(&file, write);
+                self.judge_images(shard, &file.path, Seen::ImageInWrite, Some(write));
                 let fails = self.write_fails(&file, offset + data.len() as u64);
                 let doing = Doing::Write { write, offset, buffer: data };
                 self.begin(shard, file, token, doing, fails);
@@ -71,12 +71,15 @@ impl World {
                 if let Some(file) = self.file(shard, file) {
                     note_file(&mut self.trace, self.queue.now(), shard, "truncates", &file);
                     self.disk.truncate(file.inode, len);
+                    self.judge_images(shard, &file.path, Seen::ImageOfNames, None);
                 }
             }
             FileOp::Rename { from, to } => self.rename(shard, &from, &to),
             FileOp::RemoveFile { path } => {
                 self.note(format_args!("shard {shard} removes {}", path.display()));
+                self.judge_images(shard, &path, Seen::ImageOfNames, None);
                 self.disk.remove_file(&path);
+                self.judge_images(shard, &path, Seen::ImageOfNames, None);
             }
             FileOp::RemoveDir { path } => {
                 self.note(format_args!("shard {shard} removes {}", path.display()));
@@ -87,7 +90,11 @@ impl World {
 
     fn open_file(&mut self, shard: u32, id: FileId, path: PathBuf, mode: OpenMode) {
         self.note(format_args!("shard {shard} opens {}", path.display()));
-        let inode = self.disk.open(&path);
+        let is_new = !self.disk.has(&path);
+        let inode = self.disk.open(&path, mode);
+        if is_new {
+            self.judge_images(shard, &path, Seen::ImageOfNames, None);
+        }
         let file = OpenFile { inode, path, mode };
         let before = self.process.seats[shard as usize].files.insert(id, file);
         if before.is_some() {
@@ -103,7 +110,9 @@ impl World {
             () if from.ends_with(SNAPSHOT_FILE_NAME) => Seen::SnapshotFailed,
             () => Seen::Recycled,
         });
+        self.judge_images(shard, from, Seen::ImageOfNames, None);
         self.disk.rename(from, to);
+        self.judge_images(shard, to, Seen::ImageOfNames, None);
         for seat in &mut self.process.seats {
             let renamed = seat.files.values_mut().filter(|file| file.path == from);
             renamed.for_each(|file| to.clone_into(&mut file.path));
@@ -173,6 +182,7 @@ impl World {
             Doing::Write { write, offset, buffer } => {
                 self.disk.written(file.inode, write, file.mode);
                 self.judge_written(shard, &file, offset, &buffer);
+                self.judge_images(shard, &file.path, Seen::ImageWritten, None);
                 FileDone::Written { token, buffer }
             }
             Doing::Read { .. } if fails => {
@@ -185,6 +195,7 @@ impl World {
             Doing::Sync { point } => {
                 self.disk.synced(file.inode, point);
                 self.judge_synced(shard, &file);
+                self.judge_images(shard, &file.path, Seen::ImageSynced, None);
                 FileDone::Synced { token }
             }
         };

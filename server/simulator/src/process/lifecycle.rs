@@ -1,8 +1,8 @@
 //! Starts, crashes and clean stops of the process.
 
-use super::{OpenFile, Process, Seat};
+use super::{Process, Seat};
 use crate::coverage::Seen;
-use crate::disk::{Disk, Image};
+use crate::disk::Disk;
 use crate::happening::{Crash, Happening};
 use crate::judge::{RecordBytes, bytes_of};
 use crate::profile::SECOND;
@@ -14,11 +14,11 @@ use muster::placement::Placement;
 use muster::reshard::reshard;
 use muster::shard::{Common, LoadError, Loaded, Message, Shard, load, log_directory};
 use muster_codec::Uuid;
+use muster_storage::FileOp;
 use muster_storage::shard_log::ASIDE_FILE_NAME;
 use muster_storage::snapshot::{
     SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME,
 };
-use muster_storage::{FileOp, OpenMode};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ const STOP_MAX: u64 = 60 * SECOND;
 /// A shard of a start, the operations that it begins with, and all that is durable of its groups.
 pub(crate) struct StartedShard {
     pub(crate) shard: Shard,
-    ops: Vec<FileOp>,
+    pub(super) ops: Vec<FileOp>,
     pub(crate) records: Vec<RecordBytes>,
 }
 
@@ -102,10 +102,11 @@ impl World {
             drop(started);
             let before = self.disk.contents();
             self.reshard_in(path, shards, wanted)?;
+            let after = Disk::contents_under(path).map_err(|error| error.to_string())?;
+            self.judge_leftovers(shards, &before, wanted, &after)?;
             let crashes = self.faults.chance(0.3);
             if crashes && self.faults.chance(0.5) {
-                let new = Disk::contents_under(path).map_err(|error| error.to_string())?;
-                self.disk.keep_and_add_some(before, new, wanted, &mut self.disk_random);
+                self.disk.keep_and_add_some(before, after, wanted, &mut self.disk_random);
                 return Ok(None);
             }
             self.disk.read_in(path).map_err(|error| error.to_string())?;
@@ -113,6 +114,7 @@ impl World {
             self.judge_resharded(&started);
             self.coverage.saw(Seen::Resharded);
             self.process_shards = wanted;
+            self.judge_leftovers(wanted, &after, shards, &before)?;
             if crashes {
                 self.disk.add_some(before, shards, &mut self.disk_random);
                 return Ok(None);
@@ -121,7 +123,7 @@ impl World {
         Ok(Some(started))
     }
 
-    fn load_all(&mut self, data: &Path, shards: u32) -> Result<Started, String> {
+    pub(super) fn load_all(&mut self, data: &Path, shards: u32) -> Result<Started, String> {
         let common = self.common(shards);
         let loaded: Result<Vec<Loaded>, LoadError> =
             (0..shards).map(|number| load(data, &common, number)).collect();
@@ -143,7 +145,7 @@ impl World {
     }
 
     /// All that a start would come to know of its groups, of which it leaves most in its snapshot.
-    fn records_in(
+    pub(super) fn records_in(
         &mut self,
         data: &Path,
         common: &Common,
@@ -170,31 +172,12 @@ impl World {
         Ok(without.durable_records().map(|records| bytes_of(&records)).unwrap_or_default())
     }
 
-    /// Starts from each state in which the disk may be left while a write is under way.
-    pub(super) fn judge_images(&mut self, file: &OpenFile, write: u64) {
-        if !self.takes_images || file.mode != OpenMode::Durable {
-            return;
-        }
-        let ids = self.ids.clone();
-        for image in self.disk.images(file.inode, write) {
-            self.images += 1;
-            if let Err(what) = self.start_from_image(&image) {
-                self.violate(format_args!("{image:?} of {}: {what}", file.path.display()));
-                break;
-            }
-        }
-        self.ids = ids;
-    }
-
-    fn start_from_image(&mut self, image: &Image) -> Result<(), String> {
-        let directory = tempfile::tempdir_in(scratch()).map_err(|error| error.to_string())?;
-        let written = self.disk.write_image(image, directory.path());
-        written.map_err(|error| error.to_string())?;
-        let started = self.load_all(directory.path(), self.process_shards)?;
-        self.judge_image(&started)
-    }
-
-    fn reshard_in(&mut self, path: &Path, shards: u32, wanted: u32) -> Result<(), String> {
+    pub(super) fn reshard_in(
+        &mut self,
+        path: &Path,
+        shards: u32,
+        wanted: u32,
+    ) -> Result<(), String> {
         let offsets_partitions = self.profile.offsets_partitions;
         let cluster_id = Uuid([7; 16]);
         let opened = DataDir::open(path, shards, offsets_partitions, cluster_id);

@@ -3,10 +3,12 @@
 //! are to the ring; the shards, their logs and their start-up are production's own.
 
 mod files;
+mod images;
 mod lifecycle;
 mod turn;
 
 pub(crate) use files::OpenFile;
+pub(crate) use images::Images;
 pub(crate) use lifecycle::{FIRST_PORT, StartedShard};
 
 use crate::judge::RecordBytes;

@@ -1,0 +1,199 @@
+//! Starts from crash images: after each change of the disk, and before each that takes place at once,
+//! the shard whose change it is starts from every state in which a loss of power may leave its files.
+//! What it finds is laid against what was durable, and against what clients were promised.
+
+use super::StartedShard;
+use crate::coverage::Seen;
+use crate::disk::{Contents, Disk, Doubts, Image};
+use crate::judge::bytes_of;
+use crate::random::{Random, SeededIds};
+use crate::world::{World, scratch};
+use muster::shard::{load, log_directory};
+use muster_storage::shard_log::ASIDE_FILE_NAME;
+use muster_storage::snapshot::SNAPSHOT_ASIDE_FILE_NAME;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+/// The images of a run.
+pub(crate) struct Images {
+    /// Of so many occasions one is taken; none if it is zero.
+    every: u64,
+    occasions: u64,
+    random: Random,
+    directory: Option<Directory>,
+    /// What was tried already, by a hash of the files and of what they are laid against.
+    known: BTreeSet<u64>,
+    /// How many starts were tried.
+    pub(crate) tried: u64,
+}
+
+/// A directory of the real file system, with the files of the last image.
+struct Directory {
+    place: TempDir,
+    /// A hash of each file.
+    hashes: BTreeMap<PathBuf, u64>,
+}
+
+/// So many states are drawn when a change of the number of shards is cut short.
+const LEFTOVERS: u64 = 8;
+
+impl Images {
+    pub(crate) fn new(every: u64, random: Random) -> Self {
+        let (directory, known) = (None, BTreeSet::new());
+        Self { every, occasions: 0, random, directory, known, tried: 0 }
+    }
+
+    fn is_wanted(&mut self) -> bool {
+        self.occasions += 1;
+        self.every > 0 && self.occasions.is_multiple_of(self.every)
+    }
+}
+
+impl Directory {
+    fn new() -> io::Result<Self> {
+        Ok(Self { place: tempfile::tempdir_in(scratch())?, hashes: BTreeMap::new() })
+    }
+
+    /// Makes the files the ones that are there. Most are there already.
+    fn put(&mut self, files: &BTreeMap<&Path, (u64, Cow<'_, [u8]>)>) -> io::Result<()> {
+        let place = self.place.path();
+        for gone in self.hashes.extract_if(.., |path, _| !files.contains_key(path.as_path())) {
+            fs::remove_file(place.join(gone.0))?;
+        }
+        for (path, (hash, bytes)) in files {
+            if self.hashes.insert((*path).to_owned(), *hash) != Some(*hash) {
+                let path = place.join(path);
+                path.parent().map_or(Ok(()), fs::create_dir_all)?;
+                fs::write(path, bytes)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl World {
+    /// Starts a shard from each state in which its files may be left now, if the file is one of its
+    /// log. `torn` is a write that may be there in parts.
+    pub(super) fn judge_images(&mut self, shard: u32, file: &Path, what: Seen, torn: Option<u64>) {
+        let directory = log_directory(self.process_shards, shard);
+        if !file.starts_with(&directory) || !self.images.is_wanted() {
+            return;
+        }
+        // What a write that went astray in a crash leaves may be refused.
+        if self.coverage.count(Seen::MisdirectedWrite) > 0 || self.violation.is_some() {
+            return;
+        }
+        let doubts = self.disk.doubts(&directory);
+        let (ids, coverage, before) = (self.ids.clone(), self.coverage.clone(), self.images.tried);
+        for image in doubts.images(torn, &mut self.images.random) {
+            if let Err(found) = self.judge_image(shard, &directory, &doubts, &image) {
+                let (what, image) = (what.text(), doubts.tell(&image));
+                self.violate(format_args!("{what}, {}: {found}; {image}", file.display()));
+                break;
+            }
+        }
+        (self.ids, self.coverage) = (ids, coverage);
+        let tried = self.images.tried - before;
+        self.coverage.add(what, tried);
+        self.count_images_in(shard, &directory, tried);
+    }
+
+    /// Starts from states in which a change of the number of shards may be left: the logs of `shards`
+    /// hold, and of those of another number some are there, whole or not.
+    pub(super) fn judge_leftovers(
+        &mut self,
+        shards: u32,
+        kept: &Contents,
+        other_shards: u32,
+        others: &Contents,
+    ) -> Result<(), String> {
+        if !self.images.is_wanted() {
+            return Ok(());
+        }
+        let (ids, coverage) = (self.ids.clone(), self.coverage.clone());
+        for _ in 0..LEFTOVERS {
+            let (mut disk, random) = (Disk::default(), &mut self.images.random);
+            disk.keep_and_add_some(kept.clone(), others.clone(), other_shards, random);
+            let place = tempfile::tempdir_in(scratch()).map_err(|error| error.to_string())?;
+            disk.write_out(place.path()).map_err(|error| error.to_string())?;
+            self.reshard_in(place.path(), shards, shards)?;
+            let started = self.load_all(place.path(), shards)?;
+            for (number, started) in started.iter().enumerate() {
+                self.judge_start_from_image(number as u32, started)?;
+            }
+        }
+        (self.ids, self.coverage) = (ids, coverage);
+        self.images.tried += LEFTOVERS;
+        self.coverage.add(Seen::ImageInReshard, LEFTOVERS);
+        Ok(())
+    }
+
+    /// What else was under way.
+    fn count_images_in(&mut self, shard: u32, directory: &Path, tried: u64) {
+        let progress = self.process.seats[shard as usize].shard.inspect().progress();
+        let is_recovering = progress.flushed() == 0 && progress.accepted() > 0;
+        let has = |name| self.disk.has(&directory.join(name));
+        for (seen, is_so) in [
+            (Seen::ImageInRecovery, is_recovering),
+            (Seen::ImageInCompaction, has(ASIDE_FILE_NAME)),
+            (Seen::ImageInSnapshot, has(SNAPSHOT_ASIDE_FILE_NAME)),
+        ] {
+            self.coverage.add(seen, if is_so { tried } else { 0 });
+        }
+    }
+
+    /// Starts from an image, unless the same was tried before.
+    fn judge_image(
+        &mut self,
+        shard: u32,
+        directory: &Path,
+        doubts: &Doubts,
+        image: &Image,
+    ) -> Result<(), String> {
+        let files = self.disk.files_in(directory, doubts, image).into_iter();
+        let files: BTreeMap<_, _> =
+            files.map(|(path, bytes)| (path, (xxh3_64(&bytes), bytes))).collect();
+        let mut key = Xxh3::new();
+        key.update(&self.judge.shadow_key(shard).to_le_bytes());
+        for (path, (hash, _)) in &files {
+            key.update(path.as_os_str().as_encoded_bytes());
+            key.update(&hash.to_le_bytes());
+        }
+        if !self.images.known.insert(key.digest()) {
+            return Ok(());
+        }
+        self.images.tried += 1;
+        if self.images.directory.is_none() {
+            self.images.directory = Some(Directory::new().map_err(|error| error.to_string())?);
+        }
+        let Some(place) = self.images.directory.as_mut() else { return Ok(()) };
+        place.put(&files).map_err(|error| error.to_string())?;
+        let data = place.place.path().to_owned();
+        let started = self.start_one(&data, shard);
+        let started = started.map_err(|what| what.replace(&*data.to_string_lossy(), ""))?;
+        self.judge_start_from_image(shard, &started)
+    }
+
+    /// Starts one shard, to look at what it finds.
+    fn start_one(&mut self, data: &Path, shard: u32) -> Result<StartedShard, String> {
+        let common = self.common(self.process_shards);
+        let mut loaded = load(data, &common, shard).map_err(|error| error.to_string())?;
+        let records = loaded.durable_records().map(|records| bytes_of(&records));
+        let records = match records {
+            Some(records) => records,
+            None => self.records_in(data, &common, shard, &loaded)?,
+        };
+        let live = || self.process.seats.first().map(|seat| seat.shard.inspect().image().clone());
+        let cluster = loaded.image().cloned().or_else(live).ok_or("shard 0 has no image")?;
+        let ids = Box::new(SeededIds(self.ids.fork()));
+        let (block_bytes, now) = (self.block_bytes, self.now_ms());
+        let started = loaded.into_shard(data, block_bytes, cluster, ids, now);
+        let (shard, ops) = started.map_err(|error| error.to_string())?;
+        Ok(StartedShard { shard, ops, records })
+    }
+}

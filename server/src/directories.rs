@@ -1,0 +1,49 @@
+//! Names that are durable: POSIX promises that of a file or directory only once the directory that
+//! it is in is synced.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// Makes the name of a file durable, and those of the directories that it is in below `data`.
+/// (To sync a directory again in which nothing changed costs next to nothing.)
+///
+/// # Errors
+/// The file system refuses.
+pub(crate) fn sync_names(data: &Path, file: &Path) -> io::Result<()> {
+    let directories = file.ancestors().skip(1).take_while(|it| it.starts_with(data));
+    directories.into_iter().try_for_each(|directory| File::open(directory)?.sync_all())
+}
+
+/// Makes the name of a file or directory durable.
+///
+/// # Errors
+/// The file system refuses.
+pub(crate) fn sync_name(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(directory) if directory.as_os_str().is_empty() => File::open(".")?.sync_all(),
+        Some(directory) => File::open(directory)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_synced_up_to_the_data_directory() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("shards-2/1");
+        std::fs::create_dir_all(&directory).unwrap();
+        sync_names(place.path(), &directory.join("00000000000000000001.log")).unwrap();
+        let elsewhere = place.path().join("shards-3/1/file");
+        assert!(sync_names(place.path(), &elsewhere).is_err(), "a directory that is not there");
+    }
+
+    #[test]
+    fn a_name_without_a_directory_is_in_the_current_one() {
+        sync_name(Path::new("Cargo.toml")).unwrap();
+        sync_name(Path::new("/")).unwrap();
+    }
+}
