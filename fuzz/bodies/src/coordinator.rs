@@ -5,13 +5,14 @@
 //! answer, which can be sent; nothing tells of a position that was never written.
 
 use crate::asks::{Known, TOPICS, ask};
+use crate::common::topics::World as Topics;
+use crate::common::{CountedIds, RecordBytes, read, record_bytes};
 use crate::memory::within;
-use crate::replay::{bytes, record_bytes};
+use crate::replay::bytes;
 use arbitrary::{Arbitrary, Result, Unstructured};
-use muster_codec::records::GroupRecord;
-use muster_codec::{ApiKey, Reader, Request, Response, Uuid};
+use muster_codec::{ApiKey, Reader, Request, Response};
 use muster_coordinator::{
-    Caller, Config, Context, Coordinator, DeletedTopic, Ids, Output, RequestId, Topics,
+    Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId, Topics as _,
 };
 use std::collections::BTreeMap;
 
@@ -34,21 +35,21 @@ struct World {
     coordinator: Coordinator,
     /// Knows nothing but the records.
     follower: Coordinator,
-    log: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    log: Vec<RecordBytes>,
     now: i64,
     position: u64,
     requests: u64,
     /// Requests without an answer, and how they are answered.
     waiting: BTreeMap<u64, (ApiKey, i16)>,
     ids: CountedIds,
-    topics: Cluster,
+    topics: Topics,
     known: Known,
 }
 
 impl World {
     fn new() -> Self {
         let mut coordinator = Coordinator::new(config());
-        coordinator.loaded(0, &Cluster::default());
+        coordinator.loaded(0, &Topics::default());
         let mut world = Self {
             coordinator,
             follower: Coordinator::new(config()),
@@ -57,8 +58,8 @@ impl World {
             position: 0,
             requests: 0,
             waiting: BTreeMap::new(),
-            ids: CountedIds(0),
-            topics: Cluster::default(),
+            ids: CountedIds::default(),
+            topics: Topics::default(),
             known: Known::default(),
         };
         world.make_topic(TOPICS[0], 4);
@@ -103,11 +104,13 @@ impl World {
         self.now = until;
     }
 
+    /// Makes a topic, or has it grow.
     fn make_topic(&mut self, name: &'static str, partitions: i32) {
-        let id = self.ids.next_id();
-        if self.topics.make(name, id, partitions) {
-            self.known.topic_ids.push(id);
+        if self.topics.id(name).is_some() {
+            return self.topics.grow_to(name, partitions);
         }
+        self.topics.make(name, partitions);
+        self.known.topic_ids.extend(self.topics.id(name));
     }
 
     fn delete_topic(&mut self, name: &'static str) {
@@ -120,8 +123,8 @@ impl World {
     /// The coordinator is gone, and with it all that it had not answered; another takes the log.
     fn load(&mut self) {
         self.coordinator = Coordinator::new(config());
-        for (key, value) in &self.log {
-            self.coordinator.replay(&read(key, value.as_deref()), self.position);
+        for record in &self.log {
+            self.coordinator.replay(&read(record), self.position);
         }
         self.coordinator.loaded(self.now, &self.topics);
         self.waiting.clear();
@@ -131,10 +134,10 @@ impl World {
     fn settle(&mut self, output: Output<'static>) {
         self.position += u64::from(!output.records.is_empty());
         for record in &output.records {
-            let (key, value) = record_bytes(record);
-            self.coordinator.replay(&read(&key, value.as_deref()), self.position);
-            self.follower.replay(&read(&key, value.as_deref()), self.position);
-            self.log.push((key, value));
+            let written = record_bytes(record);
+            self.coordinator.replay(&read(&written), self.position);
+            self.follower.replay(&read(&written), self.position);
+            self.log.push(written);
         }
         if !output.records.is_empty() {
             self.check();
@@ -163,80 +166,10 @@ fn config() -> Config {
     Config { offsets_retention_ms: 600_000, ..Config::default() }
 }
 
-fn read<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> GroupRecord<'a> {
-    GroupRecord::read(key, value).unwrap().unwrap()
-}
-
 fn check_answer((api, version): (ApiKey, i16), response: &Response<'_>) {
     assert_eq!(response.api_key(), api);
     let mut written = Vec::new();
     response.write(version, &mut written).unwrap();
     let read = Response::read(api, version, &mut Reader::new(&written));
     assert!(read.is_ok(), "{read:?} of {response:?} v{version}");
-}
-
-/// The topics there are.
-#[derive(Default)]
-struct Cluster {
-    topics: BTreeMap<&'static str, (Uuid, i32)>,
-    version: i64,
-    version_of_newest: i64,
-}
-
-impl Cluster {
-    /// Makes a topic, or has it grow; true if it is new.
-    fn make(&mut self, name: &'static str, id: Uuid, partitions: i32) -> bool {
-        self.version += 1;
-        if let Some((_, count)) = self.topics.get_mut(name) {
-            *count = partitions.max(*count);
-            return false;
-        }
-        self.version_of_newest = self.version;
-        self.topics.insert(name, (id, partitions));
-        true
-    }
-
-    fn delete(&mut self, name: &str) -> Option<Uuid> {
-        let (id, _) = self.topics.remove(name)?;
-        self.version += 1;
-        Some(id)
-    }
-}
-
-impl Topics for Cluster {
-    fn id(&self, name: &str) -> Option<Uuid> {
-        self.topics.get(name).map(|(id, _)| *id)
-    }
-
-    fn name(&self, id: Uuid) -> Option<&str> {
-        self.topics.iter().find(|(_, (it, _))| *it == id).map(|(name, _)| *name)
-    }
-
-    fn partitions(&self, name: &str) -> Option<i32> {
-        self.topics.get(name).map(|(_, partitions)| *partitions)
-    }
-
-    fn version(&self) -> i64 {
-        self.version
-    }
-
-    fn version_of_newest(&self) -> i64 {
-        self.version_of_newest
-    }
-
-    fn names_after(&self, name: Option<&str>) -> Box<dyn Iterator<Item = &str> + '_> {
-        let names = self.topics.keys().copied();
-        let names: Vec<_> = names.filter(|it| name.is_none_or(|name| *it > name)).collect();
-        Box::new(names.into_iter())
-    }
-}
-
-/// Ids that count up.
-pub(crate) struct CountedIds(pub(crate) u128);
-
-impl Ids for CountedIds {
-    fn next_id(&mut self) -> Uuid {
-        self.0 += 1;
-        Uuid(self.0.to_be_bytes())
-    }
 }

@@ -11,6 +11,8 @@
 
 mod asks;
 pub mod batches;
+#[path = "../../../server/coordinator/tests/common/mod.rs"]
+mod common;
 pub mod config;
 pub mod consumer_protocol;
 pub mod coordinator;

@@ -1,10 +1,10 @@
 //! A log of group records as a coordinator loads it; some may be of a Kafka cluster, or of a later
 //! version. Input: records, each with the lengths of its key and its value.
 
+use crate::common::{self, NoIds, RecordBytes};
 use crate::memory::within;
-use muster_codec::Uuid;
 use muster_codec::records::GroupRecord;
-use muster_coordinator::{Config, Context, Coordinator, Ids, NoTopics};
+use muster_coordinator::{Config, Context, Coordinator, NoTopics};
 
 /// A partition that is assigned takes some bytes of a record, and an entry in several tables.
 const GRANTED_PER_BYTE: usize = 1024;
@@ -57,23 +57,6 @@ fn load(records: &[GroupRecord<'_>]) {
     }
 }
 
-pub(crate) type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
-
 pub(crate) fn bytes(coordinator: &Coordinator) -> Vec<RecordBytes> {
-    coordinator.durable_records().iter().map(record_bytes).collect()
-}
-
-pub(crate) fn record_bytes(record: &GroupRecord<'_>) -> RecordBytes {
-    let (mut key, mut value) = (Vec::new(), Vec::new());
-    record.write_key(&mut key);
-    let has_value = record.write_value(&mut value);
-    (key, has_value.then_some(value))
-}
-
-struct NoIds;
-
-impl Ids for NoIds {
-    fn next_id(&mut self) -> Uuid {
-        Uuid([7; 16])
-    }
+    common::bytes(&coordinator.durable_records())
 }

@@ -1,7 +1,8 @@
 //! Snapshots: the file as storage sees it, and the groups in it as the coordinator does.
 
+use crate::common::RecordBytes;
 use crate::memory::within;
-use crate::replay::{RecordBytes, bytes, read, split};
+use crate::replay::{bytes, read, split};
 use muster_codec::Uuid;
 use muster_coordinator::snapshot::{SnapshotPart, SnapshotWalk};
 use muster_coordinator::{Config, Context, Coordinator, Ids, NoTopics};

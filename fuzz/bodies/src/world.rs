@@ -1,6 +1,6 @@
 //! A shard with what a reactor gives it: connections, a disk, a clock. All in memory.
 
-use crate::coordinator::CountedIds;
+use crate::common::CountedIds;
 use muster::cluster::Endpoint;
 use muster::config::Config;
 use muster::net::ConnectionId;
@@ -63,7 +63,7 @@ impl World {
         let nothing = Path::new("no-such-directory");
         let loaded = load(nothing, &common, 0).unwrap();
         let image = loaded.image().unwrap().clone();
-        let ids = Box::new(CountedIds(0));
+        let ids = Box::new(CountedIds::default());
         let (shard, ops) = loaded.into_shard(nothing, BLOCK_BYTES, image, ids, 0).unwrap();
         let mut world = Self {
             shard,
