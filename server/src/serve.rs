@@ -201,7 +201,7 @@ fn run_shard(mut shard: Shard, parts: Parts, home: &Home) -> Result<(), Failure>
 fn load_again(reactor: &mut Reactor, home: &Home, left: Left) -> Result<Shard, Failure> {
     let Home { number, data, common } = home;
     let Left { image, commands } = left;
-    let mut loaded = load(data, common, *number)?;
+    let mut loaded = load(data, common, *number, reactor.now())?;
     let image = loaded.image_after(&image);
     let ids = Box::new(RandomIds::new()?);
     let (shard, ops) =
@@ -222,7 +222,7 @@ fn prepare(start: Start) -> Result<(Shard, Parts), Failure> {
     let mut files = Files::new(start.options.data.clone(), start.freeing);
     let mut ring = Ring::new(muster_uring::Config::default())?;
     let ids = Box::new(RandomIds::new()?);
-    let loaded = load(&start.options.data, &start.common, start.number)?;
+    let loaded = load(&start.options.data, &start.common, start.number, clock.now())?;
     if let Some(image) = loaded.image() {
         start.images.iter().try_for_each(|sender| sender.send(image.clone()))?;
     }

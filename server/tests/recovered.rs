@@ -41,7 +41,7 @@ fn start(data: &Path) -> (Shard, Vec<FileOp>) {
             open_bytes_max: 1 << 16,
         },
     };
-    let loaded = load(data, &common, 0).unwrap();
+    let loaded = load(data, &common, 0, 0).unwrap();
     let image = loaded.image().unwrap().clone();
     loaded.into_shard(data, 4096, image, Box::new(Counted(0)), 0).unwrap()
 }

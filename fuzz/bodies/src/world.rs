@@ -61,7 +61,7 @@ impl World {
             log_sizes: LOG_SIZES,
         };
         let nothing = Path::new("no-such-directory");
-        let loaded = load(nothing, &common, 0).unwrap();
+        let loaded = load(nothing, &common, 0, 0).unwrap();
         let image = loaded.image().unwrap().clone();
         let ids = Box::new(CountedIds::default());
         let (shard, ops) = loaded.into_shard(nothing, BLOCK_BYTES, image, ids, 0).unwrap();

@@ -39,6 +39,9 @@ pub const BROKER_RESOURCE: i8 = 4;
 /// Kafka's number of groups; the name is the group id. The group need not exist.
 pub const GROUP_RESOURCE: i8 = 32;
 
+/// Topics change less than 2^20 times in a millisecond.
+const CHANGES_IN_A_MS_BITS: u32 = 20;
+
 /// All topics and configs at one point in shard 0's log.
 ///
 /// A clone shares everything; a change copies the one table that it touches, so that many changes
@@ -52,7 +55,7 @@ pub struct ClusterImage {
     /// By resource type and name.
     configs: Arc<BTreeMap<i8, ResourceConfigs>>,
     next_producer_id: i64,
-    /// How often topics changed, and how often they had when the newest was made.
+    /// Goes up with each change of topics and each start; and what it was when the newest was made.
     topics_version: i64,
     newest_topic_version: i64,
     /// Of the topics that somebody created.
@@ -184,6 +187,12 @@ impl ClusterImage {
     fn put_topic(&mut self, key: &TopicKey, value: &TopicValue<'_>) {
         let name = value.name.as_ref().into();
         self.insert(Topic { id: key.topic_id, name, partitions: value.partitions });
+    }
+
+    /// Counts on from the time of a load, in ms: from higher than ever before, as groups remember for
+    /// long what they have seen (the version of their regular expressions is in their records).
+    pub(crate) fn loaded_at(&mut self, now: i64) {
+        self.topics_version = now << CHANGES_IN_A_MS_BITS;
     }
 
     /// Counts its changes on behind those of another, so that who has that one takes all topics of

@@ -7,6 +7,7 @@ use std::fs::{File, read_dir};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ const WAITING_MAX: usize = 256;
 /// The way to the thread; it ends when the last of the clones is gone.
 #[derive(Debug, Clone)]
 pub struct Freeing {
-    files: Sender<File>,
+    removed: Sender<Removed>,
 }
 
 /// Files that are about to lose their names.
@@ -28,31 +29,41 @@ pub struct Freeing {
 #[must_use]
 pub(super) struct Doomed {
     files: Vec<File>,
+    /// Where the names are.
+    directory: Arc<Path>,
+}
+
+/// A file that has lost its name.
+#[derive(Debug)]
+struct Removed {
+    file: File,
+    directory: Arc<Path>,
 }
 
 impl Freeing {
     /// # Errors
     /// There is no thread to be had.
     pub fn start() -> io::Result<Self> {
-        let (files, doomed) = bounded(WAITING_MAX);
-        thread::Builder::new().name("freeing".to_owned()).spawn(move || free_all(&doomed))?;
-        Ok(Self { files })
+        let (removed, waiting) = bounded(WAITING_MAX);
+        thread::Builder::new().name("freeing".to_owned()).spawn(move || free_all(&waiting))?;
+        Ok(Self { removed })
     }
 
     /// Keeps hold of the file at `path`, or of those in the directory there, as long as there is
     /// room for them. What cannot be opened is left alone.
     pub(super) fn hold(&self, path: &Path) -> Doomed {
         let mut files = Vec::new();
-        let room = WAITING_MAX.saturating_sub(self.files.len());
+        let room = WAITING_MAX.saturating_sub(self.removed.len());
         hold(path, room, &mut files);
-        Doomed { files }
+        Doomed { files, directory: path.parent().unwrap_or(path).into() }
     }
 
     /// Frees the files, which have lost their names.
     pub(super) fn free(&self, doomed: Doomed) {
         for file in doomed.files {
+            let removed = Removed { file, directory: doomed.directory.clone() };
             // Without room for it, it is closed here.
-            drop(self.files.try_send(file));
+            drop(self.removed.try_send(removed));
         }
     }
 }
@@ -65,20 +76,22 @@ fn hold(path: &Path, room: usize, files: &mut Vec<File>) {
     }
 }
 
-fn free_all(doomed: &Receiver<File>) {
-    while let Ok(file) = doomed.recv() {
+fn free_all(waiting: &Receiver<Removed>) {
+    while let Ok(removed) = waiting.recv() {
         // Nobody waits for it: what cannot be freed by pieces is freed when it is closed.
-        drop(free(&file));
+        drop(free(&removed));
     }
 }
 
 /// Cuts a file shorter and shorter, unless somebody else has it: under another name, open or mapped.
-fn free(file: &File) -> io::Result<()> {
+fn free(Removed { file, directory }: &Removed) -> io::Result<()> {
     let metadata = file.metadata()?;
     let mut left = metadata.len();
     if metadata.nlink() > 0 || !muster_uring::is_open_only_here(file) {
         return Ok(());
     }
+    // Should the name come back after a loss of power, the file has to be whole.
+    File::open(directory)?.sync_all()?;
     while left > 0 {
         left = left.saturating_sub(PIECE_BYTES);
         file.set_len(left)?;
@@ -91,27 +104,28 @@ fn free(file: &File) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::fs;
+    use std::path::PathBuf;
 
     const BYTES: u64 = 3 * PIECE_BYTES / 2;
 
-    fn file(directory: &Path, name: &str) -> std::path::PathBuf {
+    fn file(directory: &Path, name: &str) -> PathBuf {
         let path = directory.join(name);
         File::create(&path).unwrap().set_len(BYTES).unwrap();
         path
     }
 
-    fn removed(path: &Path) -> File {
+    fn removed(path: &Path) -> Removed {
         let file = File::options().write(true).open(path).unwrap();
         fs::remove_file(path).unwrap();
-        file
+        Removed { file, directory: path.parent().unwrap().into() }
     }
 
     #[test]
     fn a_file_without_a_name_is_cut_to_nothing() {
         let directory = tempfile::tempdir().unwrap();
-        let file = removed(&file(directory.path(), "a"));
-        free(&file).unwrap();
-        assert_eq!(file.metadata().unwrap().len(), 0);
+        let removed = removed(&file(directory.path(), "a"));
+        free(&removed).unwrap();
+        assert_eq!(removed.file.metadata().unwrap().len(), 0);
     }
 
     #[test]
@@ -121,7 +135,7 @@ mod tests {
         fs::hard_link(&path, directory.path().join("backup")).unwrap();
         let linked = removed(&path);
         free(&linked).unwrap();
-        assert_eq!(linked.metadata().unwrap().len(), BYTES);
+        assert_eq!(linked.file.metadata().unwrap().len(), BYTES);
 
         let path = file(directory.path(), "read");
         let reader = File::open(&path).unwrap();

@@ -102,12 +102,12 @@ pub fn log_directory(shards: u32, number: u32) -> PathBuf {
     PathBuf::from(format!("shards-{shards}")).join(number.to_string())
 }
 
-/// Reads and replays the log of shard `number`, from where its snapshot ends. A snapshot that is of
+/// Reads and replays the log of shard `number` at `now`, from where its snapshot ends. A snapshot that is of
 /// no use costs a line in the server's log, and the time to replay all of the shard's.
 ///
 /// # Errors
 /// What keeps the shard from starting.
-pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadError> {
+pub fn load(data: &Path, common: &Common, number: u32, now: i64) -> Result<Loaded, LoadError> {
     let began = Instant::now();
     let directory = data.join(log_directory(common.placement.shards, number));
     let snapshot = open_snapshot(&directory, common).and_then(|start| match start {
@@ -124,7 +124,8 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
         }
         Err(Unusable::Log(error)) => return Err(error),
     };
-    let Start { coordinator, image, recovered, .. } = start;
+    let Start { coordinator, mut image, recovered, .. } = start;
+    image.loaded_at(now);
     info!(
         "shard {number} is at operation {}: {} of {} groups in the cold, {} records of {} bytes \
          replayed, in {} ms",

@@ -182,7 +182,8 @@ impl World {
     /// Starts one shard, to look at what it finds.
     fn start_one(&mut self, data: &Path, shard: u32) -> Result<StartedShard, String> {
         let common = self.common(self.process_shards);
-        let mut loaded = load(data, &common, shard).map_err(|error| error.to_string())?;
+        let mut loaded =
+            load(data, &common, shard, self.now_ms()).map_err(|error| error.to_string())?;
         let records = loaded.durable_records().map(|records| bytes_of(&records));
         let records = match records {
             Some(records) => records,

@@ -6,6 +6,7 @@ use ErrorCode::{
     InvalidRequest, InvalidTopicException, PolicyViolation, TopicAlreadyExists,
     TopicDeletionDisabled, UnknownTopicId, UnknownTopicOrPartition,
 };
+use muster_coordinator::Topics;
 
 #[test]
 fn a_topic_gets_the_defaults_and_its_own_configs() {
@@ -328,4 +329,23 @@ fn messages_do_not_grow_with_what_a_client_sends() {
     let name = "ü".repeat(16_000);
     let (_, message) = controller.create(&topic(&name)).unwrap_err();
     assert!(message.len() <= 2_000 && message.starts_with("Topic name is invalid: the length"));
+}
+
+/// Groups keep the version of the topics that they resolved their regular expressions with.
+#[test]
+fn a_start_does_not_take_the_version_of_the_topics_back() {
+    let mut controller = Controller::with_topic("kept");
+    for _ in 0..9 {
+        controller.create(&topic("gone")).unwrap();
+        controller.delete(5, &[(Some("gone"), Uuid::ZERO)]);
+    }
+    let resolved = controller.image.version();
+    let mut found = ClusterImage::new(&controller.config);
+    controller.image.records(&controller.config).iter().for_each(|record| found.apply(record));
+    assert!(found.version() < resolved, "fewer changes are found than there were");
+    found.loaded_at(1);
+    assert!(found.version() > resolved);
+    controller.image = found.clone();
+    controller.create(&topic("new")).unwrap();
+    assert!(controller.image.version_of_newest() > found.version());
 }

@@ -310,7 +310,7 @@ impl World {
 }
 
 fn start(data: &Path, common: &Common, now: i64) -> (Shard, Vec<FileOp>) {
-    let loaded = load(data, common, 0).unwrap();
+    let loaded = load(data, common, 0, now).unwrap();
     let image = loaded.image().unwrap().clone();
     loaded.into_shard(data, BLOCK_BYTES, image, Box::new(CountedIds(0)), now).unwrap()
 }
