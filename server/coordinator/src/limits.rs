@@ -44,6 +44,10 @@ pub const RESPONSE_METADATA_BYTES_MAX: usize = 128 << 20;
 pub const MEMBER_NAME_BYTES_MAX: usize =
     STRING_BYTES_MAX - "-00000000-0000-0000-0000-000000000000".len();
 
+/// How long a join phase at least takes that begins again as nobody has joined, in ms: members may say
+/// that they need no time at all, and their sessions may last for half an hour.
+pub const JOIN_AGAIN_MS_MIN: i64 = 100;
+
 /// Timers served, and records written, by one call of `expire`; the rest comes with the next call,
 /// so that no client waits for long. A group's records are never split.
 pub const EXPIRE_TIMERS_MAX: usize = 1_024;

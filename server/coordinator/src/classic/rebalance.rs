@@ -3,7 +3,7 @@
 use super::member::Member;
 use super::state::State;
 use super::{CONSUMER, ClassicGroup, InitialDelay, restart_session};
-use crate::limits::GROUP_RECORD_BYTES_MAX;
+use crate::limits::{GROUP_RECORD_BYTES_MAX, JOIN_AGAIN_MS_MIN};
 use crate::text::{Blob, Text, owned, owned_bytes};
 use crate::timers::TimerKey;
 use crate::turn::Turn;
@@ -130,7 +130,8 @@ impl ClassicGroup {
         } else if self.roster.elect_leader() {
             self.next_generation(turn);
         } else {
-            self.schedule_join(turn, self.roster.rebalance_timeout_ms());
+            let timeout_ms = self.roster.rebalance_timeout_ms().max(JOIN_AGAIN_MS_MIN);
+            self.schedule_join(turn, timeout_ms);
         }
     }
 
