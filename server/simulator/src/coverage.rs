@@ -74,6 +74,7 @@ seen! {
     LogFull "looks at a full log",
     WaitedForLog "looks at connections that wait for the log",
     Crowd "crowds that settled",
+    HalfRebalance "cooperative rebalances without a second half",
     ImageInWrite "images in writes",
     ImageWritten "images after writes",
     ImageSynced "images after syncs",
@@ -88,6 +89,11 @@ impl Seen {
     /// What comes only where crash images are tried: all from the first of them on.
     pub fn is_of_images(self) -> bool {
         self as usize >= Self::ImageInWrite as usize
+    }
+
+    /// What is not asked of a thousand runs: it comes once in ten thousand.
+    pub fn is_chance(self) -> bool {
+        self == Self::HalfRebalance
     }
 }
 

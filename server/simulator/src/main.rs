@@ -82,7 +82,7 @@ const ENOUGH_RUNS: u64 = 1_000;
 
 /// Tells of what never happened: of that the runs prove nothing.
 fn never_came(cli: &Cli, coverage: &Coverage) -> bool {
-    let missing = coverage.missing();
+    let missing = coverage.missing().filter(|seen| !seen.is_chance());
     let missing = missing.filter(|seen| cli.crash_images.is_some() || !seen.is_of_images());
     let missing: Vec<&str> = missing.map(Seen::text).collect();
     if !missing.is_empty() {

@@ -68,6 +68,8 @@ enum Phase {
     Chaos(u64),
     /// All goes well, and all has to settle until this time.
     Calm(u64),
+    /// So it has to after a change of the groups whose rebalance nobody ended.
+    Changed(u64),
     /// Raw clients end; when the last is answered, the machine loses power once more.
     Resting,
     /// It starts for the last time.
@@ -300,7 +302,7 @@ impl World {
             Phase::Chaos(until) if now >= until || self.steps >= self.profile.chaos_steps => {
                 self.calm_down();
             }
-            Phase::Calm(until) => self.check_calm(until),
+            Phase::Calm(until) | Phase::Changed(until) => self.check_calm(until),
             Phase::Resting => {
                 if self.clients.iter().all(|client| !client.waits) && self.process.is_up() {
                     self.phase = Phase::Last;
@@ -343,11 +345,26 @@ impl World {
                 self.count_crowd();
                 self.phase = Phase::Resting;
             }
-            Some(unrest) if now > until => {
+            Some(unrest) if now > until && !self.change_half_rebalanced() => {
                 self.violate(format_args!("does not settle: {unrest}"));
             }
             _ => {}
         }
+    }
+
+    /// Once, the groups that have not settled get a change, if they need not settle without one.
+    fn change_half_rebalanced(&mut self) -> bool {
+        let groups = self.half_rebalanced();
+        if groups.is_empty() || matches!(self.phase, Phase::Changed(_)) {
+            return false;
+        }
+        self.phase = Phase::Changed(self.queue.now() + self.profile.patience());
+        for group in groups {
+            self.note(format_args!("group {} has half a rebalance: it changes", group.0));
+            self.coverage.saw(Seen::HalfRebalance);
+            self.shrink_group(group);
+        }
+        true
     }
 
     fn count_crowd(&mut self) {

@@ -5,13 +5,14 @@ use simulator::coverage::{Coverage, Seen};
 use simulator::{Options, run};
 
 /// What a few seeds may come through without; a thousand do not.
-const RARE: [Seen; 6] = [
+const RARE: [Seen; 7] = [
     Seen::FileBack,
     Seen::FileLost,
     Seen::MisdirectedWrite,
     Seen::CrashInReshard,
     Seen::CrashInCompaction,
     Seen::Crowd,
+    Seen::HalfRebalance,
 ];
 
 #[test]

@@ -153,6 +153,15 @@ fn workload(random: &mut Random) -> Workload {
     }
 }
 
+fn is_static_cooperative(seat: &MemberSeat) -> bool {
+    let plan = seat.member.plan();
+    let cooperative = match &plan.group.protocol {
+        Protocol::Classic { assignors } => assignors.contains(&ClassicAssignor::CooperativeSticky),
+        Protocol::Consumer { .. } | Protocol::Manual { .. } => false,
+    };
+    cooperative && plan.instance_id.is_some()
+}
+
 /// The highest that both sides know.
 fn versions() -> Versions {
     let mut versions = Versions::default();
@@ -284,6 +293,29 @@ impl World {
         let seat = &self.members[index as usize];
         let group = seat.member.plan().group.id.as_str();
         reason.contains("GROUP_ID_NOT_FOUND") && self.judge.facts.went_since(group, seat.started_at)
+    }
+
+    /// Whether a group is cooperative and has a static member that came back.
+    pub(crate) fn may_stay_half_rebalanced(&self, group: GroupIndex) -> bool {
+        let came_back = |seat: &&MemberSeat| {
+            seat.life > 1 && seat.member.state() == State::Stable && is_static_cooperative(seat)
+        };
+        self.members_of(group).any(|(_, seat)| came_back(&seat))
+    }
+
+    /// A member of the group goes, so that what it owned and what nobody owns is given out.
+    pub(crate) fn shrink_group(&mut self, group: GroupIndex) {
+        let running = |(_, seat): &(u32, &MemberSeat)| seat.member.state() == State::Stable;
+        let first = self.members_of(group).find(running).map(|(index, _)| index);
+        if let Some(index) = first {
+            self.stop_member(index, Stop::Leave);
+        }
+    }
+
+    fn members_of(&self, group: GroupIndex) -> impl Iterator<Item = (u32, &MemberSeat)> {
+        let seats = self.members.iter().enumerate();
+        let seats = seats.filter(move |(_, seat)| seat.member.plan().group.index == group);
+        seats.map(|(index, seat)| (index as u32, seat))
     }
 
     fn send_for_member(&mut self, index: u32, outgoing: Outgoing) {

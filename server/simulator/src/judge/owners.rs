@@ -42,16 +42,51 @@ impl Owners {
 
     /// What is wrong of a group whose members have all settled.
     pub(crate) fn wrong(&self) -> Option<String> {
-        self.expected.iter().find_map(|(group, expected)| {
+        let wrong = self.tallies().find(|tally| !tally.is_right())?;
+        let Tally { group, owned, different, expected } = wrong;
+        Some(format!("group {}: {owned} owned, {different} different, of {expected}", group.0))
+    }
+
+    /// The groups of which something is wrong; none if of one of them a partition has two owners.
+    pub(crate) fn lacking(&self) -> Vec<GroupIndex> {
+        let wrong: Vec<_> = self.tallies().filter(|tally| !tally.is_right()).collect();
+        match wrong.iter().all(Tally::is_lacking) {
+            true => wrong.iter().map(|tally| tally.group).collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// Of all groups that have members.
+    fn tallies(&self) -> impl Iterator<Item = Tally> {
+        self.expected.iter().filter_map(|(group, expected)| {
             let members = self.owned.iter().filter(|((of, _), _)| of == group);
             let sets: Vec<_> = members.map(|(_, owned)| owned).collect();
-            let sum: usize = sets.iter().map(|owned| owned.len()).sum();
             let union: BTreeSet<_> = sets.iter().flat_map(|owned| owned.iter()).collect();
-            let is_right = sets.is_empty() || (sum, union.len()) == (*expected as usize, sum);
-            (!is_right).then(|| {
-                let of = union.len();
-                format!("group {}: {sum} owned, {of} different, of {expected}", group.0)
+            (!sets.is_empty()).then(|| Tally {
+                group: *group,
+                owned: sets.iter().map(|owned| owned.len()).sum(),
+                different: union.len(),
+                expected: *expected as usize,
             })
         })
+    }
+}
+
+/// How many partitions the members of a group own, together.
+struct Tally {
+    group: GroupIndex,
+    owned: usize,
+    different: usize,
+    expected: usize,
+}
+
+impl Tally {
+    fn is_right(&self) -> bool {
+        (self.owned, self.different) == (self.expected, self.owned)
+    }
+
+    /// Some partitions have no owner, and none has two.
+    fn is_lacking(&self) -> bool {
+        self.owned < self.expected && self.different == self.owned
     }
 }

@@ -5,6 +5,7 @@ use super::RecordBytes;
 use crate::client::{Committer, Raw};
 use crate::process::StartedShard;
 use crate::world::World;
+use loadgen::plan::GroupIndex;
 use muster_codec::records::GroupRecord;
 use std::collections::BTreeMap;
 
@@ -41,6 +42,18 @@ impl World {
             return Some(format!("members {unsettled:?}"));
         }
         self.judge.owners.wrong()
+    }
+
+    /// The groups that have not settled only because nobody began the second half of a cooperative
+    /// rebalance, if that is all that is wrong. As in Kafka, a static member that dies between the
+    /// halves comes back to its old generation, and so does not know that it gave partitions up.
+    pub(crate) fn half_rebalanced(&self) -> Vec<GroupIndex> {
+        let groups = self.judge.owners.lacking();
+        let explained = |group| self.may_stay_half_rebalanced(group);
+        match self.unsettled().is_empty() && groups.iter().all(|group| explained(*group)) {
+            true => groups,
+            false => Vec::new(),
+        }
     }
 
     /// Lays the books of all raw clients against what the shards hold.
