@@ -321,13 +321,17 @@ impl Conductor {
         if ended.is_none() && !out_of_time && !self.interrupted {
             return Part::Playing { stage, number, round, running, began };
         }
+        let mut warnings = running.take_warnings();
+        if ended.is_none() {
+            warnings.extend(self.cut_short(out_of_time));
+        }
         let problem = ended.clone().and_then(Result::err);
         self.phases.push(model::Phase {
             name: in_round(&running.table.name, round),
             began: running.began.seconds(),
             ended: now.seconds(),
             problem,
-            warnings: running.take_warnings(),
+            warnings,
         });
         let next = self.next(number, round).filter(|_| !out_of_time && !self.interrupted);
         let Some((number, round)) = next else {
@@ -340,6 +344,16 @@ impl Conductor {
         let table = self.scenario.phases[number].clone();
         let running = Box::new(Running::begin(table, now, &mut stage));
         Part::Playing { stage, number, round, running, began }
+    }
+
+    /// Why a phase ends that has not come to its end, unless it is meant to.
+    fn cut_short(&self, out_of_time: bool) -> Option<String> {
+        let duration = humantime::format_duration(self.settings.duration);
+        match (out_of_time, self.repeats_for_ever()) {
+            (true, true) => None,
+            (true, false) => Some(format!("cut short: the duration of {duration} is over")),
+            (false, _) => Some("cut short: the run was stopped".to_owned()),
+        }
     }
 
     fn repeats_for_ever(&self) -> bool {

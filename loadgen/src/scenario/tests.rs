@@ -369,6 +369,10 @@ impl World {
         }
     }
 
+    fn warnings(&self, phase: usize) -> Vec<String> {
+        self.conductor.phases()[phase].warnings.clone()
+    }
+
     fn phases(&self) -> Vec<(String, f64, f64, Option<String>)> {
         let phases = self.conductor.phases().iter();
         phases.map(|p| (p.name.clone(), p.began, p.ended, p.problem.clone())).collect()
@@ -589,6 +593,7 @@ fn an_interrupted_run_is_cleared_away_too() {
     let world = world.play();
     assert!(world.conductor.interrupted());
     assert_eq!(world.starts, 2, "{}", world.log);
+    assert_eq!(world.warnings(0), ["cut short: the run was stopped"]);
     assert!(world.log.contains("leave 0, leave 1\n"), "{}", world.log);
     assert!(world.log.ends_with("delete 1 topics\n"), "{}", world.log);
 }
@@ -597,6 +602,7 @@ fn an_interrupted_run_is_cleared_away_too() {
 fn the_duration_ends_a_run_and_a_repeating_one_as_meant() {
     let world = World::new(&with("", "", "start = {}\nlasts = '1000s'"), false).play();
     assert!(world.conductor.interrupted());
+    assert_eq!(world.warnings(0), ["cut short: the duration of 1m 40s is over"]);
     assert!(world.now.seconds() < 110.0);
 
     let text =
