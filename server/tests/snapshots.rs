@@ -11,7 +11,8 @@ use muster_storage::snapshot::Snapshot;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use support::{Client, Server, create_topic};
+use std::time::{Duration, Instant};
+use support::{Client, PATIENCE, Server, create_topic, topic_id};
 
 const TOPIC: &str = "snapshots";
 const PARTITIONS: i32 = 100;
@@ -84,10 +85,7 @@ fn a_shard_with_a_damaged_group_is_loaded_again_from_its_log() {
     let directory = tempfile::tempdir().unwrap();
     let (mut server, before) = covered(directory.path());
     let path = snapshot(directory.path());
-    let mut bytes = fs::read(&path).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    fs::write(&path, bytes).unwrap();
+    flip_middle(&path);
     server = server.restart();
     let pid = server.pid();
     let mut client = server.client(0);
@@ -98,6 +96,40 @@ fn a_shard_with_a_damaged_group_is_loaded_again_from_its_log() {
     assert!(path.with_extension("damaged").exists());
     assert_eq!(everything(&server), before);
     assert_eq!((server.status(), server.pid()), (None, pid), "it goes on");
+}
+
+#[test]
+fn a_shard_is_loaded_again_while_the_others_go_on() {
+    for damaged in 0..2 {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path();
+        let (mut server, before) = killed(
+            filled_by(data, 2, &["metadata.log.max.record.bytes.between.snapshots=1000000"]),
+            data,
+        );
+        flip_middle(&snapshot_of(data, 2, damaged));
+        server = server.restart();
+        let coordinators = server.coordinators();
+        let of = |shard: u16| {
+            let is_of = |number: &usize| coordinators.shard(&group(*number)) == Some(shard);
+            (0..GROUPS).filter(is_of).collect::<Vec<_>>()
+        };
+        let (mut there, mut beside) = (server.client(damaged), server.client(1 - damaged));
+        let ended = of(damaged).into_iter().find(|number| fetch(&mut there, *number).is_none());
+        assert!(ended.is_some(), "no group was damaged");
+        server.says(&format!("shard {damaged} serves again"));
+        for number in of(1 - damaged) {
+            assert_eq!(fetch(&mut beside, number).as_ref(), Some(&before[number]), "no break");
+        }
+        assert_eq!(everything(&server), before);
+        // The shards still hear of each other, and what is new is kept.
+        create_topic(&server, "later", 1);
+        let id = topic_id(&mut beside, "later");
+        server.kill();
+        server = server.restart();
+        assert_eq!(topic_id(&mut server.client(damaged), "later"), id);
+        assert_eq!(everything(&server), before);
+    }
 }
 
 #[test]
@@ -141,7 +173,7 @@ fn a_snapshot_is_not_used_once_the_log_has_forgotten_what_was_deleted_since() {
     let directory = tempfile::tempdir().unwrap();
     let (data, path) = (directory.path(), snapshot(directory.path()));
     let rules = ["log.cleaner.delete.retention.ms=0", "log.cleaner.min.cleanable.ratio=0"];
-    let mut server = filled_by(data, &rules);
+    let mut server = filled_by(data, 1, &rules);
     let old = fs::read(&path).unwrap();
     let from = Snapshot::open(&old).unwrap().header.from;
     delete_group(&server, 8);
@@ -208,19 +240,18 @@ fn dropped_position(data: &Path) -> u64 {
 
 /// A server with so many commits that it has made a snapshot.
 fn filled(data: &Path) -> Server {
-    filled_by(data, &[])
+    filled_by(data, 1, &[])
 }
 
-fn filled_by(data: &Path, configs: &[&str]) -> Server {
-    let server = Server::start(data, 1, configs);
+fn filled_by(data: &Path, shards: u16, configs: &[&str]) -> Server {
+    let server = Server::start(data, shards, configs);
     create_topic(&server, TOPIC, PARTITIONS);
-    let (mut client, metadata) = (server.client(0), "m".repeat(METADATA_BYTES));
-    for round in 1..=ROUNDS {
-        for number in 0..GROUPS {
-            commit(&mut client, number, round, &metadata);
-        }
+    let metadata = "m".repeat(METADATA_BYTES);
+    for number in 0..GROUPS {
+        let mut client = server.coordinator(&group(number));
+        (1..=ROUNDS).for_each(|round| commit(&mut client, number, round, &metadata));
     }
-    server.says("a snapshot of");
+    (0..shards).for_each(|number| await_file(&snapshot_of(data, shards, number)));
     server
 }
 
@@ -233,9 +264,10 @@ fn covered(data: &Path) -> (Server, Vec<Vec<i64>>) {
 fn killed(mut server: Server, data: &Path) -> (Server, Vec<Vec<i64>>) {
     server.kill();
     // A start without a snapshot makes one.
-    fs::remove_file(snapshot(data)).unwrap();
+    let shards = server.shards;
+    (0..shards).for_each(|number| fs::remove_file(snapshot_of(data, shards, number)).unwrap());
     server = server.restart();
-    server.says("a snapshot of");
+    (0..shards).for_each(|number| await_file(&snapshot_of(data, shards, number)));
     let all = everything(&server);
     server.kill();
     (server, all)
@@ -250,7 +282,26 @@ fn cold(data: &Path) -> (Server, Vec<Vec<i64>>) {
 }
 
 fn snapshot(data: &Path) -> PathBuf {
-    data.join("shards-1").join("0").join("snapshot")
+    snapshot_of(data, 1, 0)
+}
+
+fn snapshot_of(data: &Path, shards: u16, number: u16) -> PathBuf {
+    data.join(format!("shards-{shards}")).join(number.to_string()).join("snapshot")
+}
+
+fn await_file(path: &Path) {
+    let deadline = Instant::now() + PATIENCE;
+    while !path.exists() {
+        assert!(Instant::now() < deadline, "there is no {}", path.display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn flip_middle(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(path, bytes).unwrap();
 }
 
 fn group(number: usize) -> String {
@@ -287,8 +338,8 @@ fn delete_group(server: &Server, number: usize) {
 
 /// The offsets of all groups.
 fn everything(server: &Server) -> Vec<Vec<i64>> {
-    let mut client = server.client(0);
-    (0..GROUPS).map(|number| fetch(&mut client, number).unwrap()).collect()
+    let of = |number| fetch(&mut server.coordinator(&group(number)), number).unwrap();
+    (0..GROUPS).map(of).collect()
 }
 
 /// None if the server ends.

@@ -145,11 +145,16 @@ pub struct Coordinators {
 impl Coordinators {
     /// A connection to the coordinator of a group; None if the server is gone.
     pub fn connect(&self, group: &str) -> Option<Client> {
+        Client::try_connect(self.port + self.shard(group)?)
+    }
+
+    /// The shard that coordinates a group; None if the server is gone.
+    pub fn shard(&self, group: &str) -> Option<u16> {
         let request = FindCoordinatorRequest { key: group.to_owned().into(), ..Default::default() };
         let response = Client::try_connect(self.port)?.try_call(3, request.into())?;
         let Response::FindCoordinator(body) = response else { panic!("{response:?}") };
         assert_eq!(body.error_code, 0);
-        Client::try_connect(body.port as u16)
+        Some(body.port as u16 - self.port)
     }
 }
 

@@ -1,18 +1,4 @@
-//! Random ids that are not random: the n-th is n. Scripts write `a#1` for the member id that client
-//! a gets with the first.
-
-use muster_codec::Uuid;
-use muster_coordinator::Ids;
-
-#[derive(Default)]
-pub struct CountedIds(u128);
-
-impl Ids for CountedIds {
-    fn next_id(&mut self) -> Uuid {
-        self.0 += 1;
-        Uuid(self.0.to_be_bytes())
-    }
-}
+//! Member ids as scripts write them: `a#1` for the one that client a gets with the first random id.
 
 /// What the part of a member id before the number looks like.
 const ZEROS: &str = "-00000000-0000-0000-0000-";

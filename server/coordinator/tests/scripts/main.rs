@@ -2,6 +2,8 @@
 //! come of them. `UPDATE_EXPECT=1` writes what comes instead; `README.md` has the language.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod coverage;
 mod event;
 mod ids;

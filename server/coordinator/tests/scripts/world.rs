@@ -1,8 +1,9 @@
 //! A coordinator with the duties of a server: the clock, the topics, the log.
 
+use crate::common::CountedIds;
 use crate::coverage::Coverage;
 use crate::event::Line;
-use crate::ids::{CountedIds, short};
+use crate::ids::short;
 use crate::print;
 use muster_codec::messages::DescribeGroupsRequest;
 use muster_codec::records::GroupRecord;
