@@ -102,9 +102,11 @@ impl Files {
                 renamed.map_err(|error| failed("rename", &from, &error))?;
                 self.freeing.free(replaced);
             }
-            FileOp::RemoveFile { path } => self.remove(&path, |path| std::fs::remove_file(path))?,
+            FileOp::RemoveFile { path } => self.remove_file(&path)?,
             FileOp::RemoveDir { path } => {
-                self.remove(&path, |path| std::fs::remove_dir_all(path))?
+                let path = self.data.join(path);
+                absent_is_fine(self.freeing.remove_directory(path.clone()))
+                    .map_err(|error| failed("remove", &path, &error))?;
             }
         }
         Ok(())
@@ -233,14 +235,11 @@ impl Files {
         Ok(())
     }
 
-    fn remove(
-        &self,
-        path: &Path,
-        remove: impl FnOnce(&Path) -> io::Result<()>,
-    ) -> Result<(), ReactorError> {
+    fn remove_file(&self, path: &Path) -> Result<(), ReactorError> {
         let path = self.data.join(path);
         let removed = self.freeing.hold(&path);
-        absent_is_fine(remove(&path)).map_err(|error| failed("remove", &path, &error))?;
+        let result = absent_is_fine(std::fs::remove_file(&path));
+        result.map_err(|error| failed("remove", &path, &error))?;
         self.freeing.free(removed);
         Ok(())
     }

@@ -76,7 +76,7 @@ pub enum FileOp {
     RemoveFile {
         path: PathBuf,
     },
-    /// Removes a directory and all that is in it.
+    /// Removes a directory and all that is in it, now or later: a start may find it again.
     RemoveDir {
         path: PathBuf,
     },

@@ -7,7 +7,6 @@ use super::producers::{Producers, Sequenced, Stored};
 use muster_codec::record_batch::BatchHeader;
 use muster_storage::partition_log::{START_OFFSET_FILE, partition_files};
 use muster_storage::{FileOp, PartitionError, PartitionRecovery, SegmentSource};
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
@@ -22,20 +21,15 @@ pub(super) struct Found {
     pub producers: Producers,
 }
 
-/// Reads the directories of all partitions that `ours` picks.
-pub(super) fn read(
-    data: &Path,
-    now: i64,
-    ours: impl Fn(PartitionId) -> bool,
-) -> Result<BTreeMap<PartitionId, Found>, PartitionError> {
-    let mut found = BTreeMap::new();
-    let topics = data.join(layout::TOPICS);
-    for name in names(&topics)? {
-        if let Some(id) = layout::parse_directory(&name).filter(|id| ours(*id)) {
-            found.insert(id, read_partition(&topics.join(name), now)?);
-        }
-    }
-    Ok(found)
+/// The partitions that have a directory. It may be about to go, if the topic has.
+pub(super) fn on_disk(data: &Path) -> io::Result<Vec<PartitionId>> {
+    let names = names(&data.join(layout::TOPICS))?;
+    Ok(names.iter().filter_map(|name| layout::parse_directory(name)).collect())
+}
+
+/// Reads the directory of a partition.
+pub(super) fn read(data: &Path, id: PartitionId, now: i64) -> Result<Found, PartitionError> {
+    read_partition(&data.join(layout::directory(id)), now)
 }
 
 /// Reads a partition as a start does: whether its end is torn.

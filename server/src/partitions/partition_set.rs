@@ -8,13 +8,13 @@ use super::lookups::Lookup;
 use super::offsets_topic::OffsetsPartition;
 use super::partition::{Bounds, Partition};
 use super::produce::PendingProduce;
-use crate::cluster::{ClusterImage, Topic, leader};
+use crate::cluster::{ClusterImage, TOPIC_RESOURCE, Topic, leader};
 use crate::config::{Config, TopicConfig, effective};
 use crate::placement::Placement;
 use muster_codec::messages::NodeEndpoint;
 use muster_codec::{ErrorCode, Uuid};
 use muster_storage::{FileDone, FileId, FileToken, PartitionError, PartitionLog};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 /// Who the shard is, and what of shared name spaces belongs to its partitions.
@@ -43,6 +43,8 @@ pub struct PartitionId {
 pub struct Partitions {
     identity: Identity,
     pub(super) config: Config,
+    /// The topics of which the partitions here are.
+    image: ClusterImage,
     pub(super) partitions: BTreeMap<PartitionId, Partition>,
     /// Partitions of `__consumer_offsets`, as far as anything is known of them.
     pub(super) offsets: BTreeMap<i32, OffsetsPartition>,
@@ -79,6 +81,7 @@ impl Partitions {
             io: Io::new(&identity),
             identity,
             config,
+            image: ClusterImage::default(),
             partitions: BTreeMap::new(),
             offsets: BTreeMap::new(),
             by_number: HashMap::new(),
@@ -105,17 +108,18 @@ impl Partitions {
     ) -> Result<(), PartitionError> {
         // Those of deleted topics are ours to remove: a partition's place follows from its id.
         let Identity { placement, shard, .. } = self.identity;
-        let ours = |id: PartitionId| placement.partition_shard(id.topic, id.index) == shard;
-        let mut found = load::read(data, now, ours)?;
+        let ours = |id: &PartitionId| placement.partition_shard(id.topic, id.index) == shard;
+        let on_disk = load::on_disk(data)?.into_iter().filter(ours);
+        let (there, gone): (BTreeSet<_>, BTreeSet<_>) = on_disk.partition(|id| is_in(image, *id));
         for topic in image.topics() {
+            let config = effective(&self.config, image, topic);
             for id in self.led(topic) {
-                let config = effective(&self.config, image, topic);
-                self.add(id, config, found.remove(&id), now, out);
+                let found = there.contains(&id).then(|| load::read(data, id, now)).transpose()?;
+                self.add(id, config.clone(), found, now, out);
             }
         }
-        for id in found.into_keys() {
-            out.ops.push(load::removal(id));
-        }
+        out.ops.extend(gone.into_iter().map(load::removal));
+        self.image = image.clone();
         self.schedule_sweep(now);
         Ok(())
     }
@@ -130,23 +134,28 @@ impl Partitions {
         image: &ClusterImage,
         out: &mut Effects,
     ) {
+        let is_other_config = self.config != *config;
         self.config.clone_from(config);
-        let gone = |id: &PartitionId| image.topic_by_id(id.topic).is_none();
-        let gone: Vec<PartitionId> = self.partitions.keys().copied().filter(gone).collect();
-        for id in gone {
-            self.remove(id, out);
-        }
+        let before = std::mem::replace(&mut self.image, image.clone());
+        let gone = before.topics().filter(|topic| image.topic_by_id(topic.id).is_none());
+        gone.for_each(|topic| self.remove_topic(topic.id, out));
         for topic in image.topics() {
-            let config = effective(&self.config, image, topic);
-            for id in self.led(topic) {
-                match self.partitions.get_mut(&id) {
-                    Some(partition) => partition.set_config(&config),
-                    None => self.add(id, config.clone(), None, now, out),
-                }
+            if is_other_config || differs(topic, &before, image) {
+                self.topic_changed(now, topic, out);
             }
         }
         if self.next_sweep.is_none() || self.partitions.is_empty() {
             self.schedule_sweep(now);
+        }
+    }
+
+    fn topic_changed(&mut self, now: i64, topic: &Topic, out: &mut Effects) {
+        let config = effective(&self.config, &self.image, topic);
+        for id in self.led(topic) {
+            match self.partitions.get_mut(&id) {
+                Some(partition) => partition.set_config(&config),
+                None => self.add(id, config.clone(), None, now, out),
+            }
         }
     }
 
@@ -161,6 +170,12 @@ impl Partitions {
         let partition = Partition::open(id, config, found, now, &mut self.io, out);
         self.by_number.insert(partition.number, id);
         self.partitions.insert(id, partition);
+    }
+
+    fn remove_topic(&mut self, topic: Uuid, out: &mut Effects) {
+        let all = PartitionId { topic, index: 0 }..=PartitionId { topic, index: i32::MAX };
+        let ids: Vec<PartitionId> = self.partitions.range(all).map(|(id, _)| *id).collect();
+        ids.into_iter().for_each(|id| self.remove(id, out));
     }
 
     /// A topic is gone: produces that wait for its writes and fetches that wait for its records are
@@ -334,4 +349,16 @@ impl Partitions {
         let led = (0..topic.partitions).filter(|index| leader(topic, *index, placement) == shard);
         led.map(|index| PartitionId { topic: topic.id, index }).collect()
     }
+}
+
+/// Whether a topic that somebody created has this partition.
+fn is_in(image: &ClusterImage, id: PartitionId) -> bool {
+    let topic = image.topic_by_id(id.topic).filter(|topic| !topic.is_internal());
+    topic.is_some_and(|topic| id.index < topic.partitions)
+}
+
+/// Whether a topic is not what it was, or has other configs.
+fn differs(topic: &Topic, before: &ClusterImage, after: &ClusterImage) -> bool {
+    let [was, is] = [before, after].map(|image| image.configs(TOPIC_RESOURCE, &topic.name));
+    before.topic_by_id(topic.id) != Some(topic) || was != is
 }

@@ -112,6 +112,8 @@ pub struct PartitionLog {
     pending: VecDeque<Pending>,
     /// The count of the next append.
     next_sequence: u64,
+    /// Whether there may be a directory: it comes with the first record.
+    has_directory: bool,
 }
 
 #[derive(Debug)]
@@ -155,6 +157,7 @@ impl PartitionLog {
             high_watermark: 0,
             pending: VecDeque::new(),
             next_sequence: 0,
+            has_directory: false,
         }
     }
 
@@ -169,7 +172,7 @@ impl PartitionLog {
         files: &mut OpenFiles,
         ops: &mut Vec<FileOp>,
     ) -> Self {
-        let mut log = Self::create(place, config, now);
+        let mut log = Self { has_directory: true, ..Self::create(place, config, now) };
         log.start_offset = StartOffset::read(start_offset).unwrap_or_default();
         let start = log.start_offset.offset;
         let PartitionRecovery { segments, is_torn, dropped, .. } = recovered;
@@ -210,6 +213,7 @@ impl PartitionLog {
             return Err(AppendError::TooLarge);
         }
         let (records, max_timestamp) = measure(&batches)?;
+        self.has_directory = true;
         let base_offset = self.log_end_offset();
         let next_offset = base_offset.checked_add(records).ok_or(AppendError::TooLarge)?;
         if self.is_roll_due(len, next_offset, max_timestamp, now) {
@@ -289,7 +293,9 @@ impl PartitionLog {
     /// dropped.
     pub fn delete(mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         self.close(files, ops);
-        ops.push(FileOp::RemoveDir { path: self.place.dir });
+        if self.has_directory {
+            ops.push(FileOp::RemoveDir { path: self.place.dir });
+        }
     }
 
     /// The first offset that can be read.
