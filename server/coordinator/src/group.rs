@@ -49,10 +49,24 @@ pub(crate) enum Listed<'g> {
     Cold(ColdGroup<'g>),
 }
 
+/// To look at so many partitions, or bytes of texts, takes as long as to look at a member.
+const PARTITIONS_PER_ITEM: usize = 4;
+const BYTES_PER_ITEM: usize = 1_024;
+
 impl Entry {
     /// One without a group.
     pub(crate) fn new(id: Text) -> Self {
         Self { id, group: None, successor: None, offsets: Offsets::default(), written_at: 0 }
+    }
+
+    /// How much there is to look at, but for offsets.
+    pub(crate) fn group_items(&self) -> usize {
+        self.group.as_ref().map_or(0, Group::items)
+    }
+
+    /// The same with offsets, of which each is one.
+    pub(crate) fn items(&self) -> usize {
+        self.group_items() + self.offsets.len()
     }
 
     fn is_vacant(&self) -> bool {
@@ -216,6 +230,15 @@ impl Group {
             Self::Classic(group) => group.hard().map_or(0, |hard| hard.members.len()),
             Self::Consumer(group) => group.members(),
         }
+    }
+
+    /// How much there is to look at: a member is one.
+    fn items(&self) -> usize {
+        let (assigned, bytes) = match self {
+            Self::Classic(group) => (0, group.protocols_bytes()),
+            Self::Consumer(group) => (group.assigned(), group.profile_bytes()),
+        };
+        self.members() + assigned / PARTITIONS_PER_ITEM + bytes / BYTES_PER_ITEM
     }
 
     /// How many places for members it keeps, also for those that are about to be.

@@ -5,7 +5,7 @@
 
 use crate::config::Config;
 use crate::coordinator::Coordinator;
-use crate::group::{Entry, Group};
+use crate::group::Entry;
 use crate::replay::group_records;
 use crate::snapshot::{NextGroup, Print};
 use crate::text::{TEXT_BYTES, Text};
@@ -19,7 +19,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// What a shadow takes of memory at the most, more or less.
 pub const SHADOW_BYTES_MAX: usize = 4 << 20;
 
-/// Members and offsets of a group that is looked at: a part of a millisecond's worth.
+/// Members, offsets and partitions of a group that is looked at: a part of a millisecond's worth.
 pub const SHADOW_GROUP_ITEMS_MAX: usize = 2_000;
 
 /// What an offset and a group take beside their texts, more or less.
@@ -81,7 +81,8 @@ impl Shadow {
             let Some(group) = record.key.and_then(key_group) else { return false };
             let is_in = sample.has(group) && !left_out.contains(group);
             if is_in {
-                *bytes += OFFSET_BYTES + record.value.map_or(0, <[u8]>::len);
+                let len = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
+                *bytes += OFFSET_BYTES + len(record.key) + len(record.value);
             }
             is_in
         });
@@ -119,9 +120,9 @@ impl Shadow {
 
     /// Finds how much the groups take, and leaves out those that are too large.
     fn weigh(&mut self) {
-        let is_large = |entry: &&Entry| items(entry) > SHADOW_GROUP_ITEMS_MAX;
+        let is_large = |entry: &&Entry| entry.items() > SHADOW_GROUP_ITEMS_MAX;
         self.left_out.extend(self.groups.groups.live().filter(is_large).map(|it| it.id.clone()));
-        self.retain(|entry| items(entry) <= SHADOW_GROUP_ITEMS_MAX);
+        self.retain(|entry| entry.items() <= SHADOW_GROUP_ITEMS_MAX);
         let left_out: usize = self.left_out.iter().map(|id| id.len() + TEXT_BYTES).sum();
         self.bytes = left_out + self.groups.groups.live().map(weight).sum::<usize>();
     }
@@ -138,18 +139,18 @@ impl Shadow {
     }
 }
 
-fn items(entry: &Entry) -> usize {
-    entry.group.as_ref().map_or(0, Group::members) + entry.offsets.len()
-}
-
 /// What a group takes, more or less.
 fn weight(entry: &Entry) -> usize {
     let mut records = Vec::new();
     for record in group_records(entry) {
         record.write_value(&mut records);
     }
-    let metadata: usize = entry.offsets.iter().map(|(.., it)| it.metadata.len()).sum();
-    GROUP_BYTES + records.len() + metadata + entry.offsets.len() * OFFSET_BYTES
+    let topics = entry.offsets.by_topic();
+    let names: usize = topics.iter().map(|(topic, _)| topic.len()).sum();
+    let metadata = topics.iter().flat_map(|(_, partitions)| partitions.values());
+    let metadata: usize = metadata.map(|it| it.metadata.len()).sum();
+    let offsets = names + metadata + entry.offsets.len() * OFFSET_BYTES;
+    GROUP_BYTES + entry.id.len() + records.len() + offsets
 }
 
 #[cfg(test)]

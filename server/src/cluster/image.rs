@@ -195,10 +195,10 @@ impl ClusterImage {
         self.topics_version = now << CHANGES_IN_A_MS_BITS;
     }
 
-    /// Counts its changes on behind those of another, so that who has that one takes all topics of
-    /// this one for new.
+    /// Counts its changes on behind those of another, and of those that came of that one meanwhile,
+    /// so that who has one of them takes all topics of this one for new.
     pub(crate) fn changed_since(&mut self, before: &Self) {
-        self.topics_version = before.topics_version + 1;
+        self.topics_version = self.topics_version.max(before.topics_version + 1);
         self.newest_topic_version = self.topics_version;
     }
 

@@ -102,8 +102,8 @@ pub fn log_directory(shards: u32, number: u32) -> PathBuf {
     PathBuf::from(format!("shards-{shards}")).join(number.to_string())
 }
 
-/// Reads and replays the log of shard `number` at `now`, from where its snapshot ends. A snapshot that is of
-/// no use costs a line in the server's log, and the time to replay all of the shard's.
+/// Reads and replays the log of shard `number` at `now`, from where its snapshot ends. A snapshot
+/// that is of no use costs a line in the server's log, and the time to replay all of the shard's.
 ///
 /// # Errors
 /// What keeps the shard from starting.

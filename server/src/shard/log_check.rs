@@ -37,6 +37,9 @@ const BYTES_PER_SECOND: u64 = 4 << 20;
 /// A start has other things to do first.
 const BEGIN_MS: i64 = 1_000;
 
+/// How often that is doubled for a shard that was loaded again: to 17 minutes.
+const PUT_OFF_MAX: u32 = 10;
+
 /// Between two rounds passes this, or as long as the last one took.
 const REST_MS: i64 = 100;
 
@@ -187,6 +190,14 @@ impl Taken {
 }
 
 impl Shard {
+    /// Puts off what may find that the shard is to be loaded again, the longer the more often it was:
+    /// a fault that comes again each time must not keep it from serving.
+    pub fn check_later(&mut self, reloads: u32) {
+        let at = self.now.saturating_add(BEGIN_MS << reloads.min(PUT_OFF_MAX));
+        self.log_check.next_at = at;
+        self.snapshots.audit_not_before(at);
+    }
+
     /// Goes on with the check, if it is time. To be called at the end of a turn.
     pub(crate) fn log_check_turn(&mut self) {
         if self.log_check_waits() {

@@ -100,6 +100,10 @@ impl Snapshots {
         }
     }
 
+    pub(crate) fn audit_not_before(&mut self, at: i64) {
+        self.next_audit = at;
+    }
+
     pub(crate) fn owns(&self, token: FileToken) -> bool {
         self.writer.owns(token)
     }
@@ -197,14 +201,14 @@ impl Shard {
     }
 
     /// Whether groups turned out to be other than they should be: nothing of this turn is written to
-    /// the log or answered, and the next turn is the last. The next start replays the log.
+    /// the log or answered, and the next turn is the last. The shard is loaded again from the log.
     pub(crate) fn has_failed(&mut self) -> bool {
         let damage = self.groups.coordinator.damage().map(ToString::to_string);
         if let Some(damage) = damage {
-            self.fail(format!("the snapshot is damaged: {damage}; the next start goes without it"));
+            self.fail(format!("the snapshot is damaged: {damage}; it is loaded again without it"));
         }
         if let Some(found) = self.log_check.take_found() {
-            self.fail(format!("{found}; the next start takes all from it"));
+            self.fail(format!("{found}; it is loaded again from it"));
         }
         self.snapshots.is_failed
     }
@@ -219,7 +223,7 @@ impl Shard {
         let (id, found) = audited.map_or((None, Ok(())), |(id, found)| (Some(id), found));
         self.snapshots.audited = id;
         if let Err(divergence) = found {
-            self.fail(format!("{divergence}; the next start takes all from the log"));
+            self.fail(format!("{divergence}; it is loaded again from the log"));
         }
     }
 

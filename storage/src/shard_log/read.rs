@@ -1,7 +1,7 @@
 //! How a partition of a shard's log is read, so that `__consumer_offsets` can be fetched as any
 //! other topic, and the log be held against what the shard has.
 
-use super::{CompactionConfig, ShardLog};
+use super::ShardLog;
 use crate::file_op::{FileOp, FileToken};
 use crate::layout::Block;
 use crate::limits::SHARD_READ_BYTES_MAX;
@@ -23,17 +23,19 @@ pub struct ReadPlan {
 /// A reading of a partition from its first record on, which goes on beside compaction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
-    /// A pass that began earlier has left nothing half done in what is read.
-    since: i64,
+    /// A tombstone whose time begins from here on has it until then, at the least.
+    tombstones_until: i64,
     swaps: u64,
-    compaction: Option<CompactionConfig>,
+    config_changes: u64,
 }
 
 impl ShardLog {
     /// A reading begins.
     pub fn begin_reading(&self, now: i64) -> Reading {
-        let since = self.compaction.pass_began().unwrap_or(now);
-        Reading { since, swaps: self.swaps(), compaction: self.config.compaction }
+        let retention_ms = self.config.compaction.map_or(i64::MAX, |it| it.delete_retention_ms);
+        let tombstones_until = now.saturating_add(retention_ms).min(self.compaction.horizon());
+        let config_changes = self.compaction.config_changes();
+        Reading { tombstones_until, swaps: self.swaps(), config_changes }
     }
 
     /// Whether a tombstone may be gone before the reading came to it, of a record that it has met:
@@ -41,11 +43,8 @@ impl ShardLog {
     /// record of its key, and is over `delete.retention.ms` later. So only a pass that was not over
     /// when the reading began can have dropped what the reading had read by then.
     pub fn may_have_missed(&self, reading: &Reading, now: i64) -> bool {
-        if self.config.compaction != reading.compaction {
-            return true;
-        }
-        let retention_ms = reading.compaction.map_or(i64::MAX, |it| it.delete_retention_ms);
-        self.swaps() != reading.swaps && now >= reading.since.saturating_add(retention_ms)
+        let is_over = self.swaps() != reading.swaps && now >= reading.tombstones_until;
+        is_over || self.compaction.config_changes() != reading.config_changes
     }
 
     /// How many segments compaction has put in the place of others since the log was opened.

@@ -218,6 +218,11 @@ impl TargetAssignment {
         self.member(member).and_then(|member| member.target.as_deref()).unwrap_or_default()
     }
 
+    /// How many partitions are promised, all members together.
+    pub fn promised(&self) -> usize {
+        self.topics.iter().map(|topic| topic.promised).sum()
+    }
+
     /// Whose target a partition is in.
     pub fn owner(&self, at: TopicPartition) -> Option<MemberIndex> {
         let owner = self.topics.get(at.topic as usize)?.owners.get(at.partition);

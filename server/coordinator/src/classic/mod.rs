@@ -112,6 +112,11 @@ impl ClassicGroup {
         self.roster.len() + self.pending_joins.len()
     }
 
+    /// How many bytes the members' protocols have.
+    pub(crate) fn protocols_bytes(&self) -> usize {
+        self.roster.protocols_bytes()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.state == State::Empty
     }

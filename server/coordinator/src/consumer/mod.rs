@@ -168,6 +168,16 @@ impl ConsumerGroup {
         self.roster.len()
     }
 
+    /// What the members say of themselves, in bytes, more or less.
+    pub(crate) fn profile_bytes(&self) -> usize {
+        self.profile_bytes + self.names.bytes_unshared(self.roster.len())
+    }
+
+    /// How many partitions members own, and are to own.
+    pub(crate) fn assigned(&self) -> usize {
+        self.owners.len() + self.target.assignment.promised()
+    }
+
     /// Members that are in it or about to be.
     pub(crate) fn seats(&self) -> usize {
         self.roster.seats()

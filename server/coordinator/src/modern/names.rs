@@ -21,6 +21,11 @@ impl NameLists {
         self.bytes
     }
 
+    /// How much they would be if each of so many members had a list of its own, more or less.
+    pub(crate) fn bytes_unshared(&self, members: usize) -> usize {
+        self.bytes.saturating_mul(members) / self.lists.len().max(1)
+    }
+
     /// How much memory a list would add.
     pub(crate) fn bytes_added_by(&self, names: &Names) -> usize {
         if self.lists.contains_key(names) { 0 } else { bytes(names) }

@@ -16,6 +16,12 @@ impl Owners {
         self.epochs.get(&topic_id).is_some_and(|of_topic| of_topic.contains_key(&partition))
     }
 
+    /// How many partitions are owned.
+    #[expect(clippy::disallowed_methods, reason = "a sum does not depend on the order")]
+    pub(crate) fn len(&self) -> usize {
+        self.epochs.values().map(HashMap::len).sum()
+    }
+
     /// A member at `epoch` owns these. Of two that claim a partition the one with the newer epoch
     /// has it.
     pub(crate) fn add(&mut self, owned: &Owned, epoch: i32) {

@@ -18,6 +18,9 @@ use core::ops::Range;
 const OFFSET_BYTES_MIN: usize = 56;
 const PART_OFFSETS_MAX: usize = 1_024;
 
+/// The records of a group take as long to look at for so many bytes as a member does.
+const ITEM_BYTES: usize = 64;
+
 /// The groups that are left of a snapshot; none of no snapshot.
 #[derive(Default)]
 pub(crate) struct Cold {
@@ -47,6 +50,12 @@ impl ColdGroup<'_> {
             0 => offsets.len as usize / OFFSET_BYTES_MIN,
             parts => (parts as usize).saturating_mul(PART_OFFSETS_MAX),
         }
+    }
+
+    /// How much there is to look at, at the most, more or less.
+    pub(super) fn items_max(&self) -> usize {
+        let members = self.entry.members as usize;
+        members.max(self.entry.group.len as usize / ITEM_BYTES) + self.offsets_max()
     }
 
     fn damaged(&self, what: &'static str) -> SnapshotDamage {

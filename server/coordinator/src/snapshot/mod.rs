@@ -38,9 +38,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 use muster_codec::records::GroupRecord;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::Xxh3;
 
-/// Members and offsets of a group that is audited: about a millisecond's worth.
+/// Members, offsets and partitions of a group that is audited: about a millisecond's worth.
 const AUDIT_ITEMS_MAX: usize = 1_000;
 
 /// The bytes of a snapshot's file, mapped or read.
@@ -70,7 +70,7 @@ impl core::error::Error for SnapshotDamage {}
 pub struct Print {
     /// As of [`Coordinator::fingerprint`].
     pub fingerprint: Option<u64>,
-    /// Members and offsets: what it took.
+    /// Members, offsets and partitions: what it took.
     pub items: usize,
 }
 
@@ -156,7 +156,7 @@ impl Coordinator {
     }
 
     /// As [`Self::fingerprint`], but what is in the cold stays there, and the fingerprint of a group
-    /// with more than `items_max` members and offsets is not taken: None then.
+    /// with more than `items_max` members, offsets and partitions is not taken: None then.
     ///
     /// The group may turn out to be [damaged](Self::damage), and is nothing then.
     pub fn print(&mut self, group_id: &str, items_max: usize) -> Option<Print> {
@@ -172,10 +172,9 @@ impl Coordinator {
     }
 
     fn print_live(&self, entry: &Entry, items_max: usize) -> Printed {
-        let members = entry.group.as_ref().map_or(0, Group::members);
         let cold = self.groups.cold.with_offsets(&entry.id).filter(|_| entry.offsets.is_cold());
         let offsets = cold.map_or(entry.offsets.len(), |group| group.offsets_max());
-        let items = members + offsets;
+        let items = entry.group_items() + offsets;
         if items > items_max {
             return Ok(None);
         }
@@ -187,7 +186,7 @@ impl Coordinator {
     }
 
     fn print_cold(&self, group: &ColdGroup<'_>, items_max: usize) -> Printed {
-        let items = group.entry.members as usize + group.offsets_max();
+        let items = group.items_max();
         if items > items_max {
             return Ok(None);
         }
@@ -228,9 +227,8 @@ impl Coordinator {
     }
 
     fn audit(&self, id: &Text) -> Result<(), Divergence> {
-        let Some(entry) = self.groups.get(id).filter(|entry| is_small(entry)) else {
-            return Ok(());
-        };
+        let small = self.groups.get(id).filter(|entry| entry.items() <= AUDIT_ITEMS_MAX);
+        let Some(entry) = small else { return Ok(()) };
         let (live, replayed) = (audited(entry), made_anew(entry).as_ref().map_or(0, audited));
         match live == replayed {
             true => Ok(()),
@@ -275,12 +273,6 @@ impl Coordinator {
     }
 }
 
-/// Whether an audit takes no longer than other work does.
-fn is_small(entry: &Entry) -> bool {
-    let members = entry.group.as_ref().map_or(0, Group::members);
-    members + entry.offsets.len() <= AUDIT_ITEMS_MAX
-}
-
 /// A hash of what is durable of a group with these offsets; None if nothing is. The order in which
 /// members came is left out: it is another in a log that was compacted. So are offsets in the cold.
 fn imprint(entry: &Entry, offsets: &Offsets) -> Option<u64> {
@@ -289,30 +281,34 @@ fn imprint(entry: &Entry, offsets: &Offsets) -> Option<u64> {
     if records.is_empty() && offsets.is_empty() {
         return None;
     }
-    let mut bytes = records.concat();
-    if !offsets.is_cold() {
-        for (topic, partition, committed) in offsets.iter() {
-            write_committed(topic, partition, committed, &mut bytes);
-        }
+    let mut hash = Xxh3::new();
+    records.iter().for_each(|record| hash.update(record));
+    let topics = if offsets.is_cold() { Vec::new() } else { offsets.by_topic() };
+    for (topic, partitions) in topics {
+        hash_text(&mut hash, topic);
+        hash.update(&(partitions.len() as u64).to_be_bytes());
+        partitions.iter().for_each(|it| hash_committed(&mut hash, it));
     }
-    Some(xxh3_64(&bytes))
+    Some(hash.digest())
 }
 
 /// All that is kept of an offset. That is not its record, of which each version leaves something out.
-fn write_committed(topic: &str, partition: i32, committed: &Committed, out: &mut Vec<u8>) {
+fn hash_committed(hash: &mut Xxh3, (partition, committed): (&i32, &Committed)) {
     let Committed { offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id } =
         committed;
-    for text in [topic, metadata] {
-        out.extend((text.len() as u64).to_be_bytes());
-        out.extend(text.as_bytes());
-    }
-    for number in [partition, *leader_epoch] {
-        out.extend(number.to_be_bytes());
+    hash_text(hash, metadata);
+    for number in [partition, leader_epoch] {
+        hash.update(&number.to_be_bytes());
     }
     for number in [offset, commit_timestamp, expire_timestamp] {
-        out.extend(number.to_be_bytes());
+        hash.update(&number.to_be_bytes());
     }
-    out.extend(topic_id.0);
+    hash.update(&topic_id.0);
+}
+
+fn hash_text(hash: &mut Xxh3, text: &str) {
+    hash.update(&(text.len() as u64).to_be_bytes());
+    hash.update(text.as_bytes());
 }
 
 fn record_bytes(record: &GroupRecord<'_>) -> Vec<u8> {

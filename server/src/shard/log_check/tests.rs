@@ -3,13 +3,13 @@
 
 use super::super::{Command, Common, Event, LogSizes, Shard, load, log_directory};
 use crate::cluster::Endpoint;
-use crate::config::Config;
+use crate::config::{Config, compaction};
 use crate::placement::Placement;
 use muster_codec::Uuid;
 use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 use muster_coordinator::Ids;
 use muster_storage::snapshot::{SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME};
-use muster_storage::{FileDone, FileId, FileOp};
+use muster_storage::{CompactionConfig, FileDone, FileId, FileOp};
 use std::collections::{HashMap, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -39,6 +39,9 @@ fn nothing_is_found_where_nothing_is_wrong() {
         let mut compared = 0;
         for _ in 0..5 {
             for _ in 0..600 {
+                if random.below(50) == 0 {
+                    world.set_retention(random.below(3) * retention_ms);
+                }
                 world.change(&mut random);
                 world.pass(random.below(3) as i64);
             }
@@ -212,6 +215,14 @@ impl World {
         let (group, partition) = (random.below(GROUPS), random.below(PARTITIONS));
         let offset = (random.below(3) > 0).then(|| random.below(1_000) as i64);
         self.append(&commit(group, partition, offset));
+    }
+
+    /// Sets how long tombstones have, in milliseconds.
+    fn set_retention(&mut self, retention_ms: u64) {
+        let delete_retention_ms = retention_ms as i64;
+        let log = &mut self.shard.groups.log;
+        let config = compaction(&self.shard.config, &self.shard.image, 1);
+        log.set_compaction(config.map(|it| CompactionConfig { delete_retention_ms, ..it }));
     }
 
     fn append(&mut self, record: &GroupRecord<'_>) {

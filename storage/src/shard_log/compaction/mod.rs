@@ -94,12 +94,19 @@ pub(super) struct Compaction {
     news: Option<CompactionNews>,
     /// How many segments were put in the place of others.
     swaps: u64,
+    config_changes: u64,
 }
 
 impl Compaction {
-    /// When the pass under way began.
-    pub(super) fn pass_began(&self) -> Option<i64> {
-        self.pass.as_ref().map(Pass::began)
+    /// Until when tombstones have their time that begins with the pass under way; without one, for
+    /// ever.
+    pub(super) fn horizon(&self) -> i64 {
+        self.pass.as_ref().map_or(i64::MAX, Pass::horizon)
+    }
+
+    /// How often the rules were changed.
+    pub(super) fn config_changes(&self) -> u64 {
+        self.config_changes
     }
 
     pub(super) fn swaps(&self) -> u64 {
@@ -115,6 +122,7 @@ impl ShardLog {
 
     /// Compacts by other rules from the next pass on; None: not at all.
     pub fn set_compaction(&mut self, config: Option<CompactionConfig>) {
+        self.compaction.config_changes += u64::from(self.config.compaction != config);
         self.config.compaction = config;
         self.compaction.look_at = self.compaction.not_before;
     }

@@ -124,8 +124,8 @@ impl Pass {
     }
 
     /// When it began.
-    pub(super) fn began(&self) -> i64 {
-        self.rules.now
+    pub(super) fn horizon(&self) -> i64 {
+        self.rules.horizon
     }
 
     /// Goes on as far as this turn allows.
