@@ -70,10 +70,8 @@ impl DataDir {
         offsets_partitions: u32,
         new_cluster_id: Uuid,
     ) -> Result<Self, DataDirError> {
-        if !path.exists() {
-            let made = fs::create_dir_all(path).and_then(|()| directories::sync_name(path));
-            made.map_err(|error| failed("create", path, error))?;
-        }
+        let made = fs::create_dir_all(path).and_then(|()| directories::sync_name(path));
+        made.map_err(|error| failed("create", path, error))?;
         let lock = Some(lock(path)?);
         let file = meta_file(path);
         let meta = if file.try_exists().map_err(|error| failed("read", &file, error))? {

@@ -15,6 +15,15 @@ pub(crate) fn sync_names(data: &Path, file: &Path) -> io::Result<()> {
     directories.into_iter().try_for_each(|directory| File::open(directory)?.sync_all())
 }
 
+/// Makes the names durable that a process which was killed left in a directory below `data`, if it
+/// is there.
+///
+/// # Errors
+/// The file system refuses.
+pub(crate) fn sync_left(data: &Path, directory: &Path) -> io::Result<()> {
+    if !directory.exists() { Ok(()) } else { sync_names(data, &directory.join("any")) }
+}
+
 /// Makes the name of a file or directory durable.
 ///
 /// # Errors

@@ -4,12 +4,13 @@ use crate::clock::Clock;
 use crate::cluster::{ClusterImage, Endpoint};
 use crate::config::Config;
 use crate::data_dir::DataDir;
+use crate::directories::sync_left;
 use crate::files::{Files, Freeing, block_bytes};
 use crate::placement::Placement;
 use crate::random::RandomIds;
 use crate::reactor::{End, Parts, Peer, Reactor};
 use crate::reshard;
-use crate::shard::{Command, Common, Left, LogSizes, Message, Shard, load};
+use crate::shard::{Command, Common, Left, LogSizes, Message, Shard, load, log_directory};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use muster_coordinator::Ids;
 use muster_uring::{ListenerId, Ring};
@@ -61,7 +62,7 @@ const LISTEN_RETRY: Duration = Duration::from_millis(20);
 pub fn serve(options: &Options) -> Result<(), Failure> {
     tell_without_effect(&options.config);
     let open_files = muster_uring::raise_open_files()?;
-    open_files.require(DESCRIPTORS_PER_SHARD * u64::from(options.shards))?;
+    open_files.require(DESCRIPTORS_PER_SHARD * u64::from(options.shards) + Freeing::DESCRIPTORS)?;
     muster_uring::probe(muster_uring::Config::default())?;
     let endpoints = endpoints(options)?;
     // A write beyond RLIMIT_FSIZE is to fail as on a full disk: with a message, not by a signal.
@@ -101,6 +102,7 @@ struct Start {
     number: u32,
     options: Options,
     common: Common,
+    block_bytes: u32,
     mailbox: Receiver<Message>,
     freeing: Freeing,
     /// Takes this shard's way to be reached, or why it could not start.
@@ -120,12 +122,14 @@ fn start(options: &Options, common: &Common) -> Result<Vec<RunningShard>, Failur
     let images: Vec<_> = image_lists.iter().map(|(sender, _)| sender.clone()).collect();
     // Begun here, it may run on any core.
     let freeing = Freeing::start()?;
+    let block_bytes = block_bytes(&options.data)?;
     let mut threads = Vec::new();
     for number in 0..count {
         let start = Start {
             number: number as u32,
             options: options.clone(),
             common: common.clone(),
+            block_bytes,
             mailbox: mailboxes[number].1.clone(),
             freeing: freeing.clone(),
             ready: ready.clone(),
@@ -159,7 +163,8 @@ fn start(options: &Options, common: &Common) -> Result<Vec<RunningShard>, Failur
 fn run(start: Start) {
     let number = start.number;
     let ready = start.ready.clone();
-    let home = Home { number, data: start.options.data.clone(), common: start.common.clone() };
+    let (data, common) = (start.options.data.clone(), start.common.clone());
+    let home = Home { number, data, common, block_bytes: start.block_bytes };
     match prepare(start) {
         Err(failure) => {
             // The starting thread may be gone because another shard failed before.
@@ -184,28 +189,32 @@ struct Home {
     number: u32,
     data: PathBuf,
     common: Common,
+    block_bytes: u32,
 }
 
 /// Runs a shard until it has stopped. One that turns out not to be what its log makes of it is loaded
 /// again, while the others go on.
 fn run_shard(mut shard: Shard, parts: Parts, home: &Home) -> Result<(), Failure> {
     let mut reactor = Reactor::new(parts);
-    while reactor.run(&mut shard)? == End::Failed {
+    for reloads in 1.. {
+        if reactor.run(&mut shard)? != End::Failed {
+            break;
+        }
         let left = shard.leave();
         reactor.clear()?;
         shard = load_again(&mut reactor, home, left)?;
+        shard.check_later(reloads);
     }
     Ok(())
 }
 
 fn load_again(reactor: &mut Reactor, home: &Home, left: Left) -> Result<Shard, Failure> {
-    let Home { number, data, common } = home;
+    let Home { number, data, common, block_bytes } = home;
     let Left { image, commands } = left;
     let mut loaded = load(data, common, *number, reactor.now())?;
     let image = loaded.image_after(&image);
     let ids = Box::new(RandomIds::new()?);
-    let (shard, ops) =
-        loaded.into_shard(data, block_bytes(data)?, image.clone(), ids, reactor.now())?;
+    let (shard, ops) = loaded.into_shard(data, *block_bytes, image.clone(), ids, reactor.now())?;
     reactor.perform_all(ops.into_iter().map(Command::File).collect())?;
     reactor.perform_all(commands)?;
     if *number == 0 {
@@ -222,14 +231,15 @@ fn prepare(start: Start) -> Result<(Shard, Parts), Failure> {
     let mut files = Files::new(start.options.data.clone(), start.freeing);
     let mut ring = Ring::new(muster_uring::Config::default())?;
     let ids = Box::new(RandomIds::new()?);
-    let loaded = load(&start.options.data, &start.common, start.number, clock.now())?;
+    let data = &start.options.data;
+    sync_left(data, &data.join(log_directory(start.options.shards, start.number)))?;
+    let loaded = load(data, &start.common, start.number, clock.now())?;
     if let Some(image) = loaded.image() {
         start.images.iter().try_for_each(|sender| sender.send(image.clone()))?;
     }
     drop(start.images);
     let image = start.image.recv().map_err(|_| "shard 0, which holds the topics, did not start")?;
-    let data = &start.options.data;
-    let (shard, ops) = loaded.into_shard(data, block_bytes(data)?, image, ids, clock.now())?;
+    let (shard, ops) = loaded.into_shard(data, start.block_bytes, image, ids, clock.now())?;
     for op in ops {
         files.perform(&mut ring, op)?;
     }

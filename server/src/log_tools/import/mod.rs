@@ -12,6 +12,7 @@ use super::Verdict;
 use super::args::{Import, Verify};
 use super::verify;
 use crate::cluster::OFFSETS_TOPIC;
+use crate::directories;
 use crate::placement::Placement;
 use crate::serve::Failure;
 use groups::Groups;
@@ -32,7 +33,7 @@ pub(super) fn import(arguments: &Import, out: &mut dyn Write) -> Result<Verdict,
         offsets_partitions: offsets_partitions(&kafka, arguments)?,
     };
     let staging = match arguments.dry_run {
-        true => None,
+        true => check_empty(&arguments.data).map(|()| None)?,
         false => Some(Staging::create(&arguments.data)?),
     };
     let topics = Topics::read(&kafka, arguments)?;
@@ -98,6 +99,16 @@ fn usable_cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }
 
+/// A data directory that is there already is left alone.
+fn check_empty(data: &Path) -> Result<(), Failure> {
+    match fs::read_dir(data).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!("{} is not empty", data.display()).into()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(failed("read", data)(error)),
+    }
+}
+
 /// The directory that is written; removed unless it was finished.
 struct Staging {
     path: PathBuf,
@@ -106,12 +117,7 @@ struct Staging {
 
 impl Staging {
     fn create(data: &Path) -> Result<Self, Failure> {
-        match fs::read_dir(data).map(|mut entries| entries.next().is_none()) {
-            Ok(true) => {}
-            Ok(false) => return Err(format!("{} is not empty", data.display()).into()),
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(failed("read", data)(error)),
-        }
+        check_empty(data)?;
         // Beside it, however many slashes the path ends with.
         let mut name = data.components().collect::<PathBuf>().into_os_string();
         name.push(".importing");
@@ -133,9 +139,7 @@ impl Staging {
         sync_tree(&self.path).map_err(failed("sync", &self.path))?;
         fs::rename(&self.path, data).map_err(failed("rename", &self.path))?;
         self.is_finished = true;
-        let parent = data.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let parent = parent.unwrap_or(Path::new("."));
-        File::open(parent).and_then(|it| it.sync_all()).map_err(failed("sync", parent))
+        directories::sync_name(data).map_err(failed("sync the name of", data))
     }
 }
 
