@@ -165,9 +165,14 @@ impl World {
         self.end_turn();
     }
 
+    /// As for a reactor, mail begins another turn.
     fn end_turn(&mut self) {
-        self.deadline = self.shard.end_turn(self.now, &mut self.commands);
-        self.execute();
+        loop {
+            self.deadline = self.shard.end_turn(self.now, &mut self.commands);
+            if !self.execute() {
+                break;
+            }
+        }
         let mut sendable = std::mem::take(&mut self.sendable);
         self.shard.take_sendable(&mut sendable);
         sendable.drain(..).for_each(|connection| self.send(connection));
@@ -197,8 +202,10 @@ impl World {
         (ConnectionId::new(slot, connection.serial) == id).then_some(connection)
     }
 
-    fn execute(&mut self) {
+    /// Does what the shard asked for, in order; tells whether there was mail.
+    fn execute(&mut self) -> bool {
         let mut commands: VecDeque<Command> = std::mem::take(&mut self.commands).into();
+        let mut was_mail = false;
         while let Some(command) = commands.pop_front() {
             match command {
                 Command::Close { connection, .. } => {
@@ -210,12 +217,14 @@ impl World {
                 Command::File(op) => self.asked.push_back(op),
                 Command::Mail { to, message } => {
                     assert_eq!(to, 0, "there is one shard");
+                    was_mail = true;
                     self.shard.step(self.now, Event::Mail(message), &mut self.commands);
                     commands.extend(self.commands.drain(..));
                 }
                 Command::Stopped => panic!("nobody asked it to stop"),
             }
         }
+        was_mail
     }
 }
 
