@@ -6,6 +6,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use tracing::debug;
 
 /// A data directory that this process holds until the value is dropped.
 #[derive(Debug)]
@@ -70,8 +71,7 @@ impl DataDir {
         offsets_partitions: u32,
         new_cluster_id: Uuid,
     ) -> Result<Self, DataDirError> {
-        let made = fs::create_dir_all(path).and_then(|()| directories::sync_name(path));
-        made.map_err(|error| failed("create", path, error))?;
+        make(path).map_err(|error| failed("create", path, error))?;
         let lock = Some(lock(path)?);
         let file = meta_file(path);
         let meta = if file.try_exists().map_err(|error| failed("read", &file, error))? {
@@ -160,6 +160,22 @@ impl fmt::Display for Meta {
     }
 }
 
+/// Makes the directory, with those that it is in. The name of one that is there already may be that of
+/// a start which was killed before it was durable; who may not open the directory that it is in did
+/// not make it.
+fn make(path: &Path) -> io::Result<()> {
+    let is_new = !path.exists();
+    fs::create_dir_all(path)?;
+    match directories::sync_name(path) {
+        Err(error) if is_new => Err(error),
+        Err(error) => {
+            debug!("could not sync the name of {}: {error}", path.display());
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
 fn meta_file(directory: &Path) -> PathBuf {
     directory.join("meta.properties")
 }
@@ -196,6 +212,7 @@ fn failed(what: &'static str, path: &Path, error: io::Error) -> DataDirError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_directory_keeps_what_it_was_written_with() {
@@ -205,6 +222,17 @@ mod tests {
         drop(first);
         let again = DataDir::open(dir.path(), 4, 50, Uuid([2; 16])).unwrap();
         assert_eq!(again.meta, meta, "the cluster id and the shards of the first start");
+    }
+
+    #[test]
+    fn a_directory_that_is_there_needs_nothing_of_the_one_that_it_is_in() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("data");
+        drop(DataDir::open(&path, 1, 50, Uuid([1; 16])).unwrap());
+        // Root may open it all the same.
+        let entered_only = fs::Permissions::from_mode(0o300);
+        fs::set_permissions(parent.path(), entered_only).unwrap();
+        drop(DataDir::open(&path, 1, 50, Uuid([1; 16])).unwrap());
     }
 
     #[test]

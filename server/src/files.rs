@@ -11,7 +11,7 @@ use muster_storage::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
 use muster_uring::{AlignedBuf, Durability, File, Ring};
 use order::{Place, SyncOrder};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,10 @@ pub struct Files {
     data: PathBuf,
     freeing: Freeing,
     open: HashMap<FileId, OpenFile>,
+    /// Files that were closed while operations on them were under way: they take descriptors.
+    closing: Vec<File>,
+    /// What waits until fewer are closing, in order.
+    deferred: VecDeque<FileOp>,
     writing: HashMap<u64, Writing>,
     reading: HashMap<u64, Wanted>,
     syncs: SyncOrder<(File, FileToken)>,
@@ -52,6 +56,10 @@ struct Wanted {
     len: usize,
 }
 
+/// Files that may be closing before another one is opened: a part of the descriptors that a shard has
+/// for itself ([`Descriptors`](crate::descriptors::Descriptors)).
+const CLOSING_MAX: usize = 64;
+
 const SPARE_BUFFERS_MAX: usize = 8;
 const SPARE_BUFFER_BYTES_MAX: usize = 1 << 20;
 
@@ -61,6 +69,8 @@ impl Files {
             data,
             freeing,
             open: HashMap::new(),
+            closing: Vec::new(),
+            deferred: VecDeque::new(),
             writing: HashMap::new(),
             reading: HashMap::new(),
             syncs: SyncOrder::default(),
@@ -74,9 +84,37 @@ impl Files {
     /// # Errors
     /// What must not fail did; the process is to end.
     pub fn perform(&mut self, ring: &mut Ring, op: FileOp) -> Result<(), ReactorError> {
+        self.deferred.push_back(op);
+        if self.deferred.len() == 1 { self.go_on(ring) } else { Ok(()) }
+    }
+
+    /// Starts what was deferred, as far as it may. To be called when an operation has ended.
+    ///
+    /// # Errors
+    /// As for [`Self::perform`].
+    pub fn go_on(&mut self, ring: &mut Ring) -> Result<(), ReactorError> {
+        while let Some(op) = self.deferred.pop_front() {
+            if matches!(op, FileOp::Open { .. }) && !self.has_room_to_open() {
+                self.deferred.push_front(op);
+                break;
+            }
+            self.start(ring, op)?;
+        }
+        Ok(())
+    }
+
+    fn has_room_to_open(&mut self) -> bool {
+        self.closing.retain(File::is_in_use);
+        self.closing.len() < CLOSING_MAX
+    }
+
+    fn start(&mut self, ring: &mut Ring, op: FileOp) -> Result<(), ReactorError> {
         match op {
             FileOp::Open { file, path, mode } => self.open_file(file, &path, mode)?,
-            FileOp::Close { file } => drop(self.open.remove(&file)),
+            FileOp::Close { file } => {
+                let closed = self.open.remove(&file).map(|open| open.file);
+                self.closing.extend(closed.filter(File::is_in_use));
+            }
             FileOp::Write { token, file, offset, data } => {
                 self.write(ring, token, file, offset, data)?;
             }
@@ -175,13 +213,15 @@ impl Files {
 
     /// Whether anything that was asked for has not ended yet.
     pub fn is_busy(&self) -> bool {
-        !self.writing.is_empty() || !self.reading.is_empty() || self.syncing > 0
+        let is_under_way = !self.writing.is_empty() || !self.reading.is_empty() || self.syncing > 0;
+        is_under_way || !self.deferred.is_empty()
     }
 
     /// Closes all files. Nothing is under way.
     pub fn close_all(&mut self) {
         assert!(!self.is_busy(), "something is under way");
         self.open.clear();
+        self.closing.clear();
         self.syncs = SyncOrder::default();
     }
 

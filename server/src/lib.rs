@@ -10,6 +10,7 @@ pub mod clock;
 pub mod cluster;
 pub mod config;
 pub mod data_dir;
+mod descriptors;
 mod directories;
 mod dispatch;
 pub mod files;

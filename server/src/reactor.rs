@@ -147,6 +147,7 @@ impl Reactor {
                     | Ring::Closed { .. }
                     | Ring::Woken => {}
                 }
+                files.go_on(ring)?;
             }
         }
         files.close_all();
@@ -246,6 +247,7 @@ impl Reactor {
                 }
             }
         }
+        self.parts.files.go_on(&mut self.parts.ring)?;
         self.execute()
     }
 

@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::cluster::{ClusterImage, Endpoint};
 use crate::config::Config;
 use crate::data_dir::DataDir;
+use crate::descriptors::Descriptors;
 use crate::directories::sync_left;
 use crate::files::{Files, Freeing, block_bytes};
 use crate::placement::Placement;
@@ -42,9 +43,6 @@ pub struct Options {
 /// Why a server does not start, in words for its operator.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
-/// Descriptors for each shard beside its connections: ring, eventfd, log segments.
-const DESCRIPTORS_PER_SHARD: u64 = 256;
-
 /// Connections that a listener may hold that nobody accepted yet.
 const BACKLOG: u32 = 4096;
 
@@ -62,7 +60,7 @@ const LISTEN_RETRY: Duration = Duration::from_millis(20);
 pub fn serve(options: &Options) -> Result<(), Failure> {
     tell_without_effect(&options.config);
     let open_files = muster_uring::raise_open_files()?;
-    open_files.require(DESCRIPTORS_PER_SHARD * u64::from(options.shards) + Freeing::DESCRIPTORS)?;
+    let descriptors = Descriptors::share(&open_files, options.shards)?;
     muster_uring::probe(muster_uring::Config::default())?;
     let endpoints = endpoints(options)?;
     // A write beyond RLIMIT_FSIZE is to fail as on a full disk: with a message, not by a signal.
@@ -82,8 +80,9 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         endpoints,
         cluster_id: directory.meta.cluster_id.as_str().into(),
         log_sizes,
+        partition_files_max: descriptors.partition_files,
     };
-    let shards = start(options, &common)?;
+    let shards = start(options, &common, descriptors.connections)?;
     // Before anyone learns that the server is there to be stopped.
     let signals = Signals::new([SIGTERM, SIGINT])?;
     for (number, endpoint) in common.endpoints.iter().enumerate() {
@@ -102,6 +101,7 @@ struct Start {
     number: u32,
     options: Options,
     common: Common,
+    connections_max: u32,
     block_bytes: u32,
     mailbox: Receiver<Message>,
     freeing: Freeing,
@@ -113,7 +113,11 @@ struct Start {
     image: Receiver<Arc<ClusterImage>>,
 }
 
-fn start(options: &Options, common: &Common) -> Result<Vec<RunningShard>, Failure> {
+fn start(
+    options: &Options,
+    common: &Common,
+    connections_max: u32,
+) -> Result<Vec<RunningShard>, Failure> {
     let count = options.shards as usize;
     let (ready, readiness) = bounded(count);
     let mailboxes: Vec<_> = (0..count).map(|_| unbounded()).collect();
@@ -129,6 +133,7 @@ fn start(options: &Options, common: &Common) -> Result<Vec<RunningShard>, Failur
             number: number as u32,
             options: options.clone(),
             common: common.clone(),
+            connections_max,
             block_bytes,
             mailbox: mailboxes[number].1.clone(),
             freeing: freeing.clone(),
@@ -229,7 +234,8 @@ fn prepare(start: Start) -> Result<(Shard, Parts), Failure> {
     pin(start.number);
     let clock = Clock::start();
     let mut files = Files::new(start.options.data.clone(), start.freeing);
-    let mut ring = Ring::new(muster_uring::Config::default())?;
+    let connections_max = start.connections_max;
+    let mut ring = Ring::new(muster_uring::Config { connections_max, ..Default::default() })?;
     let ids = Box::new(RandomIds::new()?);
     let data = &start.options.data;
     sync_left(data, &data.join(log_directory(start.options.shards, start.number)))?;

@@ -35,6 +35,7 @@ fn start(data: &Path) -> (Shard, Vec<FileOp>) {
         placement: Placement { shards: 1, offsets_partitions: 1 },
         endpoints: [endpoint].into(),
         cluster_id: "cluster".into(),
+        partition_files_max: 4,
         log_sizes: LogSizes {
             segment_bytes: Some(1 << 20),
             operation_bytes_max: 1 << 16,

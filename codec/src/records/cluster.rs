@@ -39,11 +39,24 @@ message! {
     pub struct ProducerIdsValue {
         next_producer_id: i64, 0..;
     }
+
+    /// Type 3.
+    pub struct DeletedTopicKey {
+        topic_id: Uuid, 0..;
+    }
+
+    /// A topic that is gone, as long as groups may have offsets of it.
+    pub struct DeletedTopicValue<'a> {
+        name: Str<'a>, 0..;
+        /// In milliseconds since the epoch.
+        deleted_at: i64, 0..;
+    }
 }
 
 const TOPIC: Schema = Schema { record_type: 0, versions: 0..=0, flexible_from: 0 };
 const CONFIG: Schema = Schema { record_type: 1, versions: 0..=0, flexible_from: 0 };
 const PRODUCER_IDS: Schema = Schema { record_type: 2, versions: 0..=0, flexible_from: 0 };
+const DELETED_TOPIC: Schema = Schema { record_type: 3, versions: 0..=0, flexible_from: 0 };
 
 /// A record of the cluster. A value of None is a tombstone.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,6 +65,7 @@ pub enum ClusterRecord<'a> {
     Topic(TopicKey, Option<TopicValue<'a>>),
     Config(ConfigKey<'a>, Option<ConfigValue<'a>>),
     ProducerIds(ProducerIdsKey, Option<ProducerIdsValue>),
+    DeletedTopic(DeletedTopicKey, Option<DeletedTopicValue<'a>>),
 }
 
 impl<'a> ClusterRecord<'a> {
@@ -65,6 +79,9 @@ impl<'a> ClusterRecord<'a> {
             0 => Self::Topic(Field::read(&mut reader, KEY)?, TOPIC.read_value(value)?),
             1 => Self::Config(Field::read(&mut reader, KEY)?, CONFIG.read_value(value)?),
             2 => Self::ProducerIds(Field::read(&mut reader, KEY)?, PRODUCER_IDS.read_value(value)?),
+            3 => {
+                Self::DeletedTopic(Field::read(&mut reader, KEY)?, DELETED_TOPIC.read_value(value)?)
+            }
             _ => return Ok(None),
         }))
     }
@@ -75,6 +92,7 @@ impl<'a> ClusterRecord<'a> {
             Self::Topic(key, _) => TOPIC.write_key(key, out),
             Self::Config(key, _) => CONFIG.write_key(key, out),
             Self::ProducerIds(key, _) => PRODUCER_IDS.write_key(key, out),
+            Self::DeletedTopic(key, _) => DELETED_TOPIC.write_key(key, out),
         }
     }
 
@@ -84,9 +102,11 @@ impl<'a> ClusterRecord<'a> {
             Self::Topic(_, Some(value)) => TOPIC.write_value(value, 0, out),
             Self::Config(_, Some(value)) => CONFIG.write_value(value, 0, out),
             Self::ProducerIds(_, Some(value)) => PRODUCER_IDS.write_value(value, 0, out),
-            Self::Topic(_, None) | Self::Config(_, None) | Self::ProducerIds(_, None) => {
-                return false;
-            }
+            Self::DeletedTopic(_, Some(value)) => DELETED_TOPIC.write_value(value, 0, out),
+            Self::Topic(_, None)
+            | Self::Config(_, None)
+            | Self::ProducerIds(_, None)
+            | Self::DeletedTopic(_, None) => return false,
         }
         true
     }

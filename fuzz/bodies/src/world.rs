@@ -59,6 +59,7 @@ impl World {
             endpoints: Arc::new([Endpoint { host: "localhost".to_owned(), port: 9092 }]),
             cluster_id: "fuzz".into(),
             log_sizes: LOG_SIZES,
+            partition_files_max: 4,
         };
         let nothing = Path::new("no-such-directory");
         let loaded = load(nothing, &common, 0, 0).unwrap();

@@ -59,6 +59,9 @@ impl<'c> Context<'c> {
 pub struct DeletedTopic<'t> {
     pub name: &'t str,
     pub id: Uuid,
+    /// What was committed later without an id of a topic is of another one, in milliseconds since the
+    /// epoch.
+    pub until: i64,
 }
 
 /// No topics at all: for calls that look at none.

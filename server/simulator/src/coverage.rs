@@ -62,6 +62,7 @@ seen! {
     GroupDeleted "groups deleted",
     TopicCreated "topics created",
     TopicDeleted "topics deleted",
+    DeletionDoneAgain "offsets of deleted topics looked for at a start",
     Joined "members joined",
     Rebalanced "assignments",
     Fenced "members fenced",

@@ -1,7 +1,7 @@
 //! DeleteTopics, as Kafka's `ControllerApis` decides it.
 
 use super::change::{Change, Refused, config_record};
-use super::{TOPIC_RESOURCE, Topic, View};
+use super::{TOPIC_RESOURCE, Topic, View, deleted_topic_record};
 use muster_codec::messages::{DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse};
 use muster_codec::records::{ClusterRecord, TopicKey};
 use muster_codec::{ErrorCode, Uuid};
@@ -10,9 +10,11 @@ use std::collections::BTreeMap;
 /// How a request names a topic, and how often it does.
 type Asked<'a> = BTreeMap<(Option<&'a str>, Uuid), usize>;
 
-/// Deletes topics by name, or by id from version 6 on. What is asked twice is answered once.
+/// Deletes topics by name, or by id from version 6 on, at the time `now` in milliseconds since the
+/// epoch. What is asked twice is answered once.
 pub fn delete_topics(
     view: &View<'_>,
+    now: i64,
     version: i16,
     request: &DeleteTopicsRequest<'_>,
 ) -> Change<DeleteTopicsResponse<'static>> {
@@ -30,7 +32,7 @@ pub fn delete_topics(
             })),
         };
         if let Ok(topic) = &topic {
-            delete(view, topic, &mut records);
+            delete(view, now, topic, &mut records);
         }
         responses.push(result(*name, *id, topic));
     }
@@ -88,10 +90,11 @@ fn invalid(message: &str) -> Refused {
 }
 
 /// The configs go first: a topic of the same name that comes later has none of them.
-fn delete(view: &View<'_>, topic: &Topic, records: &mut Vec<ClusterRecord<'static>>) {
+fn delete(view: &View<'_>, now: i64, topic: &Topic, records: &mut Vec<ClusterRecord<'static>>) {
     let configs = view.image.configs(TOPIC_RESOURCE, &topic.name).into_iter().flatten();
     records.extend(configs.map(|(name, _)| config_record(TOPIC_RESOURCE, &topic.name, name, None)));
     records.push(ClusterRecord::Topic(TopicKey { topic_id: topic.id }, None));
+    records.push(deleted_topic_record(topic.id, Some((&topic.name, now))));
 }
 
 fn result(

@@ -3,7 +3,8 @@
 use crate::config::Config;
 use muster_codec::Uuid;
 use muster_codec::records::{
-    ClusterRecord, ConfigKey, ConfigValue, ProducerIdsKey, ProducerIdsValue, TopicKey, TopicValue,
+    ClusterRecord, ConfigKey, ConfigValue, DeletedTopicKey, DeletedTopicValue, ProducerIdsKey,
+    ProducerIdsValue, TopicKey, TopicValue,
 };
 use muster_coordinator::Topics;
 use std::collections::{BTreeMap, HashMap};
@@ -29,6 +30,16 @@ impl Topic {
     }
 }
 
+/// A topic that is gone, as long as groups may have offsets of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeletedTopic {
+    pub name: Arc<str>,
+    /// In milliseconds since the epoch.
+    pub deleted_at: i64,
+    /// The first version of the topics without it.
+    pub version: i64,
+}
+
 /// Config names and values that replace defaults.
 pub type Overrides = BTreeMap<String, String>;
 
@@ -52,6 +63,7 @@ pub struct ClusterImage {
     names: Arc<HashMap<Uuid, Arc<str>>>,
     /// The names with `.` or `_`, by what metrics make of them; see [`ClusterImage::colliding`].
     metric_names: Arc<HashMap<String, Arc<str>>>,
+    deleted: Arc<BTreeMap<Uuid, DeletedTopic>>,
     /// By resource type and name.
     configs: Arc<BTreeMap<i8, ResourceConfigs>>,
     next_producer_id: i64,
@@ -114,6 +126,11 @@ impl ClusterImage {
         self.partition_count
     }
 
+    /// The topics that are gone and of which groups may have offsets, by id.
+    pub fn deleted(&self) -> impl ExactSizeIterator<Item = (Uuid, &DeletedTopic)> {
+        self.deleted.iter().map(|(id, topic)| (*id, topic))
+    }
+
     /// A topic whose name differs from this one in `.` and `_` only: metrics would mix them up.
     pub fn colliding(&self, name: &str) -> Option<&str> {
         self.metric_names.get(&metric_name(name)?).map(|name| &**name)
@@ -150,7 +167,10 @@ impl ClusterImage {
                 TopicValue { name: topic.name.to_string().into(), partitions: topic.partitions };
             ClusterRecord::Topic(TopicKey { topic_id: topic.id }, Some(value))
         });
-        let mut records: Vec<_> = topics.collect();
+        let deleted = self.deleted().map(|(topic_id, DeletedTopic { name, deleted_at, .. })| {
+            deleted_topic_record(topic_id, Some((name, *deleted_at)))
+        });
+        let mut records: Vec<_> = topics.chain(deleted).collect();
         let new = Self::new(config);
         for (resource_type, resources) in &*self.configs {
             for (resource, overrides) in resources {
@@ -181,6 +201,7 @@ impl ClusterImage {
                 let none = ProducerIdsValue::default();
                 self.next_producer_id = value.as_ref().unwrap_or(&none).next_producer_id;
             }
+            ClusterRecord::DeletedTopic(key, value) => self.put_deleted(key, value.as_ref()),
         }
     }
 
@@ -196,10 +217,13 @@ impl ClusterImage {
     }
 
     /// Counts its changes on behind those of another, and of those that came of that one meanwhile,
-    /// so that who has one of them takes all topics of this one for new.
+    /// so that who has one of them takes all topics of this one for new, and those for gone that are.
     pub(crate) fn changed_since(&mut self, before: &Self) {
         self.topics_version = self.topics_version.max(before.topics_version + 1);
         self.newest_topic_version = self.topics_version;
+        for topic in Arc::make_mut(&mut self.deleted).values_mut() {
+            topic.version = self.topics_version;
+        }
     }
 
     fn insert(&mut self, topic: Topic) {
@@ -226,6 +250,18 @@ impl ClusterImage {
         self.topics_version += 1;
         let topic = Arc::make_mut(&mut self.topics).remove(&name);
         self.partition_count -= topic.as_ref().map_or(0, created_partitions);
+    }
+
+    fn put_deleted(&mut self, key: &DeletedTopicKey, value: Option<&DeletedTopicValue<'_>>) {
+        let deleted = Arc::make_mut(&mut self.deleted);
+        match value {
+            Some(DeletedTopicValue { name, deleted_at }) => {
+                let (name, version) = (name.as_ref().into(), self.topics_version);
+                let topic = DeletedTopic { name, deleted_at: *deleted_at, version };
+                deleted.insert(key.topic_id, topic);
+            }
+            None => drop(deleted.remove(&key.topic_id)),
+        }
     }
 
     fn put_config(&mut self, key: &ConfigKey<'_>, value: Option<&ConfigValue<'_>>) {
@@ -269,6 +305,16 @@ fn config_records(
     });
     let removed = gone.iter().map(|(name, _)| ClusterRecord::Config(key(name), None));
     removed.chain(set).collect()
+}
+
+/// The record of a topic that was deleted at a time, or that there is nothing left of it.
+pub(crate) fn deleted_topic_record(
+    topic_id: Uuid,
+    deleted: Option<(&str, i64)>,
+) -> ClusterRecord<'static> {
+    let value = deleted
+        .map(|(name, deleted_at)| DeletedTopicValue { name: name.to_owned().into(), deleted_at });
+    ClusterRecord::DeletedTopic(DeletedTopicKey { topic_id }, value)
 }
 
 fn created_partitions(topic: &Topic) -> i64 {
@@ -353,6 +399,26 @@ mod tests {
         assert_eq!((image.topic("a.b"), image.partition_count()), (None, 0));
         assert_eq!(image.colliding("a_b"), None);
         assert_eq!(image.configs(TOPIC_RESOURCE, "a.b"), None);
+    }
+
+    #[test]
+    fn a_deleted_topic_is_noted_until_it_is_forgotten() {
+        let config = Config::default();
+        let (id, gone) = (Uuid([1; 16]), TopicKey { topic_id: Uuid([1; 16]) });
+        let mut image = ClusterImage::new(&config);
+        image.apply(&topic(1, "a", 1));
+        image.apply(&ClusterRecord::Topic(gone, None));
+        image.apply(&deleted_topic_record(id, Some(("a", 7))));
+        let version = image.version();
+        let noted = DeletedTopic { name: "a".into(), deleted_at: 7, version };
+        assert_eq!(image.deleted().collect::<Vec<_>>(), [(id, &noted)]);
+        let mut again = ClusterImage::new(&config);
+        image.records(&config).iter().for_each(|record| again.apply(record));
+        assert_eq!(again.deleted().next().unwrap().1.deleted_at, 7);
+        again.changed_since(&image);
+        assert!(again.deleted().all(|(_, topic)| topic.version > version), "it is new to all");
+        image.apply(&deleted_topic_record(id, None));
+        assert_eq!((image.deleted().len(), image.version()), (0, version));
     }
 
     #[test]

@@ -24,11 +24,12 @@ pub use create_partitions::create_partitions;
 pub use create_topics::{auto_create, create_topics};
 pub use delete_topics::delete_topics;
 pub use image::{
-    BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, OFFSETS_TOPIC, OFFSETS_TOPIC_ID, Overrides,
-    TOPIC_RESOURCE, Topic,
+    BROKER_RESOURCE, ClusterImage, DeletedTopic, GROUP_RESOURCE, OFFSETS_TOPIC, OFFSETS_TOPIC_ID,
+    Overrides, TOPIC_RESOURCE, Topic,
 };
 pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
 pub use topic_name::{check_topic_name, is_reserved};
 pub use view::{Endpoint, View, leader};
 
 pub(crate) use change::{Refused, config_record};
+pub(crate) use image::deleted_topic_record;

@@ -3,10 +3,13 @@
 //! go of a core while it frees a file: half a gigabyte takes it 100 ms.
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 use tracing::error;
@@ -24,11 +27,16 @@ const FILES_MAX: usize = 256;
 /// Directories that wait for it; what is removed beyond that is removed at once.
 const DIRECTORIES_MAX: usize = 1 << 18;
 
+/// A directory with more than this goes before those with less: the disk may need the space.
+const MUCH_BYTES: u64 = 1 << 20;
+
 /// The way to the thread; it ends when the last of the clones is gone.
 #[derive(Debug, Clone)]
 pub struct Freeing {
     files: Sender<Removed>,
     directories: Sender<PathBuf>,
+    /// Directories that have not been removed yet.
+    waiting: Arc<AtomicUsize>,
 }
 
 /// A file that is about to lose its name.
@@ -52,9 +60,11 @@ impl Freeing {
     /// There is no thread to be had.
     pub fn start() -> io::Result<Self> {
         let ((files, removed), (directories, doomed)) = (unbounded(), unbounded());
-        let work = move || work(&removed, &doomed);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let queue = Directories::new(doomed, Arc::clone(&waiting));
+        let work = move || work(&removed, queue);
         thread::Builder::new().name("freeing".to_owned()).spawn(work)?;
-        Ok(Self { files, directories })
+        Ok(Self { files, directories, waiting })
     }
 
     /// Keeps hold of the file at `path`, if there is room for it. What cannot be opened is left alone.
@@ -76,7 +86,8 @@ impl Freeing {
     /// # Errors
     /// Of one that has no room to wait, what went wrong.
     pub(super) fn remove_directory(&self, path: PathBuf) -> io::Result<()> {
-        if self.directories.len() < DIRECTORIES_MAX {
+        if self.waiting.load(Relaxed) < DIRECTORIES_MAX {
+            self.waiting.fetch_add(1, Relaxed);
             // Should the thread be gone, the next start removes it.
             drop(self.directories.send(path));
             return Ok(());
@@ -86,7 +97,7 @@ impl Freeing {
 }
 
 /// Until all that send are gone.
-fn work(files: &Receiver<Removed>, directories: &Receiver<PathBuf>) {
+fn work(files: &Receiver<Removed>, mut directories: Directories) {
     loop {
         crossbeam_channel::select_biased! {
             recv(files) -> removed => match removed {
@@ -94,12 +105,55 @@ fn work(files: &Receiver<Removed>, directories: &Receiver<PathBuf>) {
                 Ok(removed) => drop(free(&removed)),
                 Err(_) => return,
             },
-            recv(directories) -> path => match path {
-                Ok(path) => remove(&path),
+            recv(directories.doomed) -> path => match path {
+                Ok(path) => directories.put(path),
                 Err(_) => return,
             },
+            default(directories.patience()) => directories.remove_next(),
         }
     }
+}
+
+/// Directories that are to be removed, as they are told of and by what is in them.
+struct Directories {
+    doomed: Receiver<PathBuf>,
+    waiting: Arc<AtomicUsize>,
+    with_much: VecDeque<PathBuf>,
+    others: VecDeque<PathBuf>,
+}
+
+impl Directories {
+    fn new(doomed: Receiver<PathBuf>, waiting: Arc<AtomicUsize>) -> Self {
+        Self { doomed, waiting, with_much: VecDeque::new(), others: VecDeque::new() }
+    }
+
+    fn put(&mut self, path: PathBuf) {
+        match bytes_in(&path) > MUCH_BYTES {
+            true => self.with_much.push_back(path),
+            false => self.others.push_back(path),
+        }
+    }
+
+    /// How long to wait for more to be told of before one is removed.
+    fn patience(&self) -> Duration {
+        match self.with_much.is_empty() && self.others.is_empty() {
+            true => Duration::MAX,
+            false => Duration::ZERO,
+        }
+    }
+
+    fn remove_next(&mut self) {
+        if let Some(path) = self.with_much.pop_front().or_else(|| self.others.pop_front()) {
+            remove(&path);
+            self.waiting.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// What the files of a directory take, as far as they can be looked at.
+fn bytes_in(directory: &Path) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
 /// Cuts a file shorter and shorter, unless somebody else has it: under another name, open or mapped.
@@ -194,13 +248,31 @@ mod tests {
         // Nobody takes anything out of these.
         let (files, _removed) = unbounded();
         let (directories, _doomed) = unbounded();
-        let freeing = Freeing { files, directories };
+        let freeing = Freeing { files, directories, waiting: Arc::default() };
         for _ in 0..FILES_MAX {
             freeing.free(freeing.hold(&path));
         }
         assert_eq!(freeing.files.len(), FILES_MAX);
         assert!(freeing.hold(&path).0.is_none());
         assert!(freeing.hold(&directory.path().join("absent")).0.is_none());
+    }
+
+    #[test]
+    fn directories_with_much_go_first() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        ["a", "b", "c"].iter().for_each(|name| fs::create_dir(path(name)).unwrap());
+        file(&path("b"), "1");
+        let (_directories, doomed) = unbounded();
+        let mut queue = Directories::new(doomed, Arc::new(AtomicUsize::new(3)));
+        assert_eq!(queue.patience(), Duration::MAX);
+        ["a", "b", "c"].iter().for_each(|name| queue.put(path(name)));
+        let left = |name: &str| path(name).exists();
+        queue.remove_next();
+        assert_eq!([left("a"), left("b"), left("c")], [true, false, true]);
+        queue.remove_next();
+        assert_eq!([left("a"), left("b"), left("c")], [false, false, true]);
+        assert_eq!((queue.waiting.load(Relaxed), queue.patience()), (1, Duration::ZERO));
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub(super) fn common(meta: &Meta) -> Result<Common, Failure> {
         endpoints: Arc::new([]),
         cluster_id: meta.cluster_id.as_str().into(),
         log_sizes: LogSizes::default(),
+        partition_files_max: 1,
     })
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Partition {
     /// Records appended since the last sync, and the end of the last sync that is done.
     unsynced: i64,
     synced: i64,
+    /// There may be more than the last sync has covered.
+    may_be_unsynced: bool,
 }
 
 /// A produce that waits for a batch to be written.
@@ -71,6 +73,7 @@ impl Partition {
         let (number, token_tag) = (io.number_log(), io.token_tag());
         let place = PartitionPlace { dir: layout::directory(id), number, token_tag };
         let obeyed = log_config(&config);
+        let may_be_unsynced = found.is_some();
         let (log, producers) = match found {
             None => (PartitionLog::create(place, obeyed, now), Producers::default()),
             Some(Found { recovery, start_offset, producers }) => {
@@ -92,6 +95,7 @@ impl Partition {
             last_produce: 0,
             unsynced: 0,
             synced: 0,
+            may_be_unsynced,
         }
     }
 
@@ -123,6 +127,7 @@ impl Partition {
         set_max_timestamp(&mut copy, batch.timestamp_type, batch.max_timestamp);
         let written = self.log.append(copy, now, &mut io.files, &mut out.ops).map_err(refusal)?;
         io.accepted(batch.bytes.len());
+        self.may_be_unsynced = true;
         self.unwritten.push_back((written.next_offset, batch.bytes.len()));
         let (base_offset, last_offset) = (written.base_offset, written.next_offset - 1);
         let timestamp = batch.max_timestamp;
@@ -158,7 +163,7 @@ impl Partition {
     }
 
     fn begin_sync(&mut self, job: Job, io: &mut Io, out: &mut Effects) {
-        self.unsynced = 0;
+        (self.unsynced, self.may_be_unsynced) = (0, false);
         let token = io.token();
         self.log.sync(token, &mut io.files, &mut out.ops);
         io.begin(token, job, &out.ops);
@@ -216,6 +221,11 @@ impl Partition {
     /// Removes what the topic's retention gives up.
     pub(super) fn sweep(&mut self, now: i64, io: &mut Io, out: &mut Effects) {
         self.log.retain(now, &mut io.files, &mut out.ops);
+    }
+
+    /// Whether a sync may have something to do.
+    pub(super) fn may_be_unsynced(&self) -> bool {
+        self.may_be_unsynced
     }
 
     /// Syncs what was written to last.

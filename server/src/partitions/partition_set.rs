@@ -15,6 +15,7 @@ use muster_codec::messages::NodeEndpoint;
 use muster_codec::{ErrorCode, Uuid};
 use muster_storage::{FileDone, FileId, FileToken, PartitionError, PartitionLog};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::path::Path;
 
 /// Who the shard is, and what of shared name spaces belongs to its partitions.
@@ -58,7 +59,12 @@ pub struct Partitions {
     pub(super) lookups: HashMap<u64, Lookup>,
     /// When to look for what retention removes, and for idle producers.
     next_sweep: Option<i64>,
+    /// How far a clean stop has come.
+    pub(super) synced_until: Option<PartitionId>,
 }
+
+/// Each has a descriptor of its own, whatever else is open.
+const SYNCS_AT_ONCE: usize = 64;
 
 /// Why a partition is not answered for here.
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +96,7 @@ impl Partitions {
             fetches: Fetches::default(),
             lookups: HashMap::new(),
             next_sweep: None,
+            synced_until: None,
         }
     }
 
@@ -284,12 +291,18 @@ impl Partitions {
         }
     }
 
-    /// Asks for a sync of all that was written: part of a clean stop, after which the caller waits
-    /// for the completions.
-    pub fn sync(&mut self, out: &mut Effects) {
-        for partition in self.partitions.values_mut() {
+    /// Asks for a sync of what was written, of some partitions at a time: part of a clean stop, in
+    /// which nothing more is written. The caller comes again when these are done; false if none is
+    /// left.
+    pub fn sync_next(&mut self, out: &mut Effects) -> bool {
+        let from = self.synced_until.map_or(Bound::Unbounded, Bound::Excluded);
+        let rest = self.partitions.range_mut((from, Bound::Unbounded));
+        let unsynced = rest.filter(|(_, partition)| partition.may_be_unsynced());
+        for (id, partition) in unsynced.take(SYNCS_AT_ONCE) {
+            self.synced_until = Some(*id);
             partition.sync(&mut self.io, out);
         }
+        !self.io.is_quiet()
     }
 
     /// Fetches that are not answered yet.

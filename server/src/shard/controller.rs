@@ -8,7 +8,7 @@ use crate::cluster::{self, Change, ClusterImage};
 use crate::config::compaction;
 use muster_codec::records::ClusterRecord;
 use muster_codec::{Reader, Request, Response};
-use muster_coordinator::{DeletedTopic, RequestId};
+use muster_coordinator::RequestId;
 use muster_storage::AppendError;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,6 +23,8 @@ pub(crate) struct Controller {
     published: Arc<ClusterImage>,
     unpublished: VecDeque<(u64, Vec<ClusterRecord<'static>>)>,
     answers: VecDeque<(u64, Pending)>,
+    /// How far each shard's groups have forgotten the topics that are gone.
+    forgotten: Vec<Option<i64>>,
 }
 
 /// What is told to a shard once a position is durable.
@@ -33,8 +35,9 @@ struct Pending {
 }
 
 impl Controller {
-    pub(crate) fn new(image: Arc<ClusterImage>) -> Self {
+    pub(crate) fn new(image: Arc<ClusterImage>, shards: u32) -> Self {
         Self {
+            forgotten: vec![None; shards as usize],
             accepted: ClusterImage::clone(&image),
             published: image,
             unpublished: VecDeque::new(),
@@ -89,7 +92,7 @@ impl Shard {
                 cluster::create_topics(&view, ids, version, body).map(Into::into)
             }
             Request::DeleteTopics(body) => {
-                cluster::delete_topics(&view, version, body).map(Into::into)
+                cluster::delete_topics(&view, self.now, version, body).map(Into::into)
             }
             Request::CreatePartitions(body) => {
                 cluster::create_partitions(&view, body).map(Into::into)
@@ -120,6 +123,19 @@ impl Shard {
         self.write_change(records, Pending { to, message });
     }
 
+    /// The groups of a shard have no offsets of topics any more that were gone in a version of the
+    /// topics. What is gone on all shards need not be remembered.
+    pub(crate) fn forgotten(&mut self, from: u32, version: i64) {
+        let Some(controller) = self.controller.as_mut() else { return };
+        controller.forgotten[from as usize] = Some(version);
+        let Some(version) = controller.forgotten.iter().copied().min().flatten() else { return };
+        let over = controller.accepted.deleted().filter(|(_, topic)| topic.version <= version);
+        let records = over.map(|(id, _)| cluster::deleted_topic_record(id, None)).collect();
+        if let Err(error) = self.write_records(records) {
+            error!("deleted topics stay noted until the next start: {error}");
+        }
+    }
+
     /// Writes the records of a change; what is pending is told once they are durable.
     fn write_change(&mut self, records: Vec<ClusterRecord<'static>>, mut pending: Pending) {
         let position = self.write_records(records).unwrap_or_else(|error| {
@@ -134,7 +150,10 @@ impl Shard {
     }
 
     /// Gives the position that must be durable before what is accepted may be told.
-    fn write_records(&mut self, records: Vec<ClusterRecord<'static>>) -> Result<u64, AppendError> {
+    pub(super) fn write_records(
+        &mut self,
+        records: Vec<ClusterRecord<'static>>,
+    ) -> Result<u64, AppendError> {
         let Some(controller) = self.controller.as_mut() else { return Ok(0) };
         if !records.is_empty() {
             let position = self.groups.append_cluster(self.now, &records)?;
@@ -162,15 +181,7 @@ impl Shard {
     /// Takes over a new image: partitions come and go, and offsets of deleted topics with them.
     pub(crate) fn image_changed(&mut self, image: Arc<ClusterImage>) {
         let before = std::mem::replace(&mut self.image, image.clone());
-        let gone = |topic: &&cluster::Topic| image.topic_by_id(topic.id).is_none();
-        let deleted = before.topics().filter(gone);
-        let deleted: Vec<_> =
-            deleted.map(|topic| DeletedTopic { name: &topic.name, id: topic.id }).collect();
-        if !deleted.is_empty() {
-            let ids = self.ids.as_mut();
-            let output = self.groups.topics_deleted(self.now, ids, &*image, &deleted);
-            self.apply(output);
-        }
+        self.forget_deleted(&before);
         let mut effects = crate::partitions::Effects::default();
         self.config = self.common.config.with_dynamic(&image, self.number);
         self.connections.set_limits(limits(&self.config));

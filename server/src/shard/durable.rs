@@ -1,8 +1,8 @@
 //! The groups of a shard and the log that makes them durable: the one place where records are
 //! written, and replayed.
 
-use super::Command;
 use super::offsets_topic::OffsetsTopic;
+use super::{Command, Common};
 use crate::placement::Placement;
 use muster_codec::Request;
 use muster_codec::limits::STRING_BYTES_MAX;
@@ -22,19 +22,26 @@ const _: () = assert!(GROUP_RECORD_BYTES_MAX + 8 * STRING_BYTES_MAX <= OPERATION
 /// The top byte of the tokens of the log.
 pub(crate) const LOG_TOKENS: u8 = 1;
 
+/// What the record of an offset's tombstone takes beside the names, at the most.
+const TOMBSTONE_BYTES: usize = 64;
+
 /// A coordinator and its log.
 pub(crate) struct GroupLog {
     pub(crate) coordinator: Coordinator,
     pub(crate) log: ShardLog,
     pub(crate) offsets_topic: OffsetsTopic,
     placement: Placement,
+    /// Bytes of tombstones in an operation.
+    tombstones_max: usize,
     ops: Vec<FileOp>,
 }
 
 impl GroupLog {
-    pub(crate) fn new(coordinator: Coordinator, log: ShardLog, placement: Placement) -> Self {
+    pub(crate) fn new(coordinator: Coordinator, log: ShardLog, common: &Common) -> Self {
         let offsets_topic = OffsetsTopic::default();
-        Self { coordinator, log, offsets_topic, placement, ops: Vec::new() }
+        let tombstones_max = common.log_sizes.operation_bytes_max / 2;
+        let placement = common.placement;
+        Self { coordinator, log, offsets_topic, placement, tombstones_max, ops: Vec::new() }
     }
 
     /// The position that the next operation gets.
@@ -94,8 +101,8 @@ impl GroupLog {
         self.coordinator.topics_deleted(&mut context, deleted)
     }
 
-    /// Appends the records and replays them: those of one group are one atomic operation. Gives the
-    /// position of the last.
+    /// Appends the records and replays them: those of one group are one atomic operation, as far as
+    /// [`operations`] has it so. Gives the position of the last.
     ///
     /// # Errors
     /// An operation is too large for the log; it, and what follows it, is not written.
@@ -104,7 +111,8 @@ impl GroupLog {
         now: i64,
         records: &[GroupRecord<'_>],
     ) -> Result<u64, AppendError> {
-        for operation in records.chunk_by(|a, b| a.group_id() == b.group_id()) {
+        let of_groups = records.chunk_by(|a, b| a.group_id() == b.group_id());
+        for operation in of_groups.flat_map(|of_group| operations(of_group, self.tombstones_max)) {
             let partition = self.placement.group_partition(operation[0].group_id());
             let position = self.log.append(partition as i32, now, operation)?;
             self.offsets_topic.appended(partition as i32);
@@ -148,6 +156,31 @@ impl GroupLog {
     pub(crate) fn next_deadline(&self) -> Option<i64> {
         [self.coordinator_deadline(), self.log.next_deadline()].into_iter().flatten().min()
     }
+}
+
+/// What the records of a group are in the log: one operation, but for tombstones of offsets at their
+/// beginning that are more than `bytes_max`. Those are several, as in Kafka, where expired offsets and
+/// those of deleted topics are not written as a whole either.
+fn operations<'o, 'r>(
+    records: &'o [GroupRecord<'r>],
+    bytes_max: usize,
+) -> impl Iterator<Item = &'o [GroupRecord<'r>]> {
+    let mut rest = records;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let is_more = |record: &GroupRecord<'_>| match record {
+            GroupRecord::OffsetCommit(key, None) => {
+                bytes += key.group.len() + key.topic.len() + TOMBSTONE_BYTES;
+                Some(bytes > bytes_max)
+            }
+            _ => None,
+        };
+        let tombstones = rest.iter().map_while(is_more);
+        let end = tombstones.enumerate().find(|(at, is_more)| *is_more && *at > 0);
+        let (operation, after) = rest.split_at(end.map_or(rest.len(), |(at, _)| at));
+        rest = after;
+        (!operation.is_empty()).then_some(operation)
+    })
 }
 
 /// What compaction did is for the operator to know.

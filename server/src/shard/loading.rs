@@ -4,7 +4,7 @@
 use super::durable::{self, GroupLog};
 use super::group_configs::configure;
 use super::snapshot::read_cluster;
-use super::{Common, Controller, LogCheck, ProducerIds, Shard, Snapshots, Stopping};
+use super::{Common, Controller, DeletedTopics, LogCheck, ProducerIds, Shard, Snapshots, Stopping};
 use crate::cluster::{ClusterImage, Endpoint};
 use crate::config::{Config, compaction};
 use crate::net::{Connections, Limits};
@@ -37,9 +37,6 @@ use tracing::{info, warn};
 
 /// File ids from here on belong to the partitions; those below to the shard's log.
 const FIRST_PARTITION_FILE: FileId = FileId(1 << 16);
-
-/// Files that the partitions of a shard keep open; others are opened when they are read.
-const PARTITION_FILES_MAX: u32 = 4_096;
 
 /// The top byte of the tokens of partitions.
 const PARTITION_TOKENS: u8 = 2;
@@ -404,13 +401,15 @@ impl Loaded {
         let mut partitions = Partitions::new(config.clone(), identity(&self.common, self.number));
         let mut effects = Effects::default();
         partitions.open(now, data, &image, &mut effects)?;
-        let directory = log_directory(self.common.placement.shards, self.number);
+        let shards = self.common.placement.shards;
+        let directory = log_directory(shards, self.number);
         let mut shard = Shard {
             number: self.number,
             connections: Connections::new(limits(&config)),
-            groups: GroupLog::new(self.coordinator, log, self.common.placement),
+            groups: GroupLog::new(self.coordinator, log, &self.common),
             partitions,
-            controller: self.image.map(Controller::new),
+            controller: self.image.map(|image| Controller::new(image, shards)),
+            deleted_topics: DeletedTopics::default(),
             producer_ids: ProducerIds::default(),
             snapshots: Snapshots::new(directory, &config, self.snapshot, self.replayed_bytes, now),
             log_check: LogCheck::new(now),
@@ -476,7 +475,7 @@ fn identity(common: &Common, number: u32) -> Identity {
         placement: common.placement,
         endpoints: common.endpoints.iter().enumerate().map(endpoint).collect(),
         first_file: FIRST_PARTITION_FILE,
-        open_files_max: PARTITION_FILES_MAX,
+        open_files_max: common.partition_files_max,
         token_tag: PARTITION_TOKENS,
     }
 }

@@ -29,6 +29,9 @@ pub enum Message {
     ProducerIdBlock { first: i64, count: i32 },
     /// From the controller: the cluster is now this.
     Image(Arc<ClusterImage>),
+    /// To the controller: what was gone in this version of the topics is gone for the groups of shard
+    /// `from`, too.
+    Forgotten { from: u32, version: i64 },
     /// From the operator: finish what was begun and end.
     Stop,
 }
@@ -45,6 +48,7 @@ impl Message {
             | Self::AutoCreate { .. }
             | Self::ProducerIds { .. }
             | Self::Image(_)
+            | Self::Forgotten { .. }
             | Self::Stop => {}
         }
     }

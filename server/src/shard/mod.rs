@@ -2,6 +2,7 @@
 //! what is to be done; it performs nothing, so that a simulator can drive it as the reactor does.
 
 mod controller;
+mod deleted_topics;
 mod durable;
 mod event;
 mod group_configs;
@@ -13,6 +14,8 @@ mod offsets_topic;
 mod producer_ids;
 mod snapshot;
 mod step;
+#[cfg(test)]
+mod testing;
 
 pub use event::{Command, Event};
 pub use inspection::Inspection;
@@ -21,6 +24,7 @@ pub use loading::{LoadError, Loaded, load, log_directory, read_log};
 pub use mailbox::{AdminRequest, Message};
 
 pub(crate) use controller::Controller;
+pub(crate) use deleted_topics::DeletedTopics;
 pub(crate) use durable::GroupLog;
 pub(crate) use log_check::LogCheck;
 pub(crate) use producer_ids::ProducerIds;
@@ -45,6 +49,8 @@ pub struct Common {
     pub endpoints: Arc<[Endpoint]>,
     pub cluster_id: Arc<str>,
     pub log_sizes: LogSizes,
+    /// Files that the partitions of a shard keep open; others are opened when they are read.
+    pub partition_files_max: u32,
 }
 
 /// How large things grow in the logs of shards. With small sizes a simulator has in a second what
@@ -91,6 +97,7 @@ pub struct Shard {
     pub(crate) partitions: Partitions,
     /// On shard 0 only.
     pub(crate) controller: Option<Controller>,
+    pub(crate) deleted_topics: DeletedTopics,
     pub(crate) producer_ids: ProducerIds,
     pub(crate) snapshots: Snapshots,
     pub(crate) log_check: LogCheck,

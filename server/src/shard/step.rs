@@ -40,6 +40,7 @@ impl Shard {
     pub fn end_turn(&mut self, now: i64, commands: &mut Vec<Command>) -> Option<i64> {
         self.now = now;
         assert!(!self.snapshots.is_failed(), "the groups of the shard are not what they should be");
+        self.forget_at_start();
         self.expire();
         self.resume_stalled();
         self.audit();
@@ -48,6 +49,7 @@ impl Shard {
             commands.append(&mut self.commands);
             return Some(now);
         }
+        self.tell_forgotten();
         self.groups.poll(now, &mut self.commands);
         self.snapshot_turn();
         self.log_check_turn();
@@ -251,12 +253,10 @@ impl Shard {
             Message::ProducerIds { from } => self.give_producer_ids(from),
             Message::ProducerIdBlock { first, count } => self.producer_ids_came(first, count),
             Message::Image(image) => self.image_changed(image),
+            Message::Forgotten { from, version } => self.forgotten(from, version),
             Message::Stop => {
                 if self.stopping == Stopping::No {
                     self.stopping = Stopping::Draining;
-                    let mut effects = Effects::default();
-                    self.partitions.sync(&mut effects);
-                    self.perform(effects);
                 }
             }
         }
@@ -299,12 +299,20 @@ impl Shard {
         .min()
     }
 
+    /// Whether partitions were left to sync; syncs some.
+    fn syncs_partitions(&mut self) -> bool {
+        let mut effects = Effects::default();
+        let are_left = self.partitions.sync_next(&mut effects);
+        self.perform(effects);
+        are_left
+    }
+
     /// Once all that was accepted is durable, the last answers leave and the shard is done.
     fn advance_stop(&mut self) {
         if self.stopping != Stopping::Draining || !self.groups.is_flushed() {
             return;
         }
-        if !self.partitions.is_quiet() {
+        if !self.partitions.is_quiet() || self.syncs_partitions() {
             return;
         }
         for id in self.connections.ids() {

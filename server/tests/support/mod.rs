@@ -42,6 +42,16 @@ impl Server {
         Self::spawn(data.to_owned(), free_ports(shards), shards, configs)
     }
 
+    /// One that may have only so many descriptors, of one shard.
+    pub fn with_open_files(data: &Path, open_files: u64) -> Self {
+        let port = free_ports(1);
+        let server = command(data, port, 1, &[]);
+        let mut limited = Command::new("prlimit");
+        limited.arg(format!("--nofile={open_files}")).arg(server.get_program());
+        limited.args(server.get_args()).stdout(Stdio::piped());
+        Self::run(limited, data.to_owned(), port, 1, Vec::new())
+    }
+
     /// The same server once more, after it was killed or stopped.
     pub fn restart(self) -> Self {
         let (data, configs) = (self.data.clone(), self.configs.clone());
@@ -51,7 +61,18 @@ impl Server {
     }
 
     fn spawn(data: PathBuf, port: u16, shards: u16, configs: Vec<String>) -> Self {
-        let mut process = command(&data, port, shards, &configs).spawn().unwrap();
+        let command = command(&data, port, shards, &configs);
+        Self::run(command, data, port, shards, configs)
+    }
+
+    fn run(
+        mut command: Command,
+        data: PathBuf,
+        port: u16,
+        shards: u16,
+        configs: Vec<String>,
+    ) -> Self {
+        let mut process = command.spawn().unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap());
         let (ready, readiness) = std::sync::mpsc::channel();
         let log = Arc::<Mutex<String>>::default();
@@ -278,17 +299,40 @@ pub fn frame(version: i16, correlation_id: i32, request: &Request<'_>) -> Vec<u8
 /// Appends one record to partition 0 of the topic, acknowledged: its offset. None if the server is
 /// gone.
 pub fn produce(client: &mut Client, topic: &'static str, value: &[u8]) -> Option<i64> {
+    produce_to(client, topic, 0, value)
+}
+
+pub fn produce_to(
+    client: &mut Client,
+    topic: &'static str,
+    index: i32,
+    value: &[u8],
+) -> Option<i64> {
+    produce_to_all(client, topic, index..index + 1, value).map(|offsets| offsets[0])
+}
+
+/// One request with a record for each of the partitions; the offsets that they got.
+pub fn produce_to_all(
+    client: &mut Client,
+    topic: &'static str,
+    partitions: std::ops::Range<i32>,
+    value: &[u8],
+) -> Option<Vec<i64>> {
     let mut builder = BatchBuilder::default();
     builder.append(0, &(&b"key"[..], Some(value)));
-    let records = Some(Bytes::from(builder.seal(0, -1).to_vec()));
-    let partition_data = vec![PartitionProduceData { index: 0, records }];
+    let batch = builder.seal(0, -1);
+    let partition = |index| {
+        let records = Some(Bytes::from(batch.to_vec()));
+        PartitionProduceData { index, records }
+    };
+    let partition_data = partitions.map(partition).collect();
     let topic = TopicProduceData { name: topic.into(), partition_data, ..Default::default() };
     let topic_data = vec![topic];
     let request = ProduceRequest { acks: -1, timeout_ms: 10_000, topic_data, ..Default::default() };
     let Response::Produce(body) = client.try_call(9, request.into())? else { panic!() };
-    let partition = &body.responses[0].partition_responses[0];
-    assert_eq!(partition.error_code, 0);
-    Some(partition.base_offset)
+    let partitions = &body.responses[0].partition_responses;
+    assert!(partitions.iter().all(|partition| partition.error_code == 0));
+    Some(partitions.iter().map(|partition| partition.base_offset).collect())
 }
 
 /// Creates a topic, and waits until all shards know it.

@@ -52,6 +52,11 @@ impl File {
         Self::new(None, file)
     }
 
+    /// Whether an operation under way, or another clone, keeps it open.
+    pub fn is_in_use(&self) -> bool {
+        Arc::strong_count(&self.inner) > 1
+    }
+
     /// The unit, in bytes, of which offset and length of every read and write of a direct file
     /// must be multiples. None for a file in the page cache: any offset and length.
     pub fn block_bytes(&self) -> Option<usize> {

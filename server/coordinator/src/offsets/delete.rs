@@ -39,7 +39,7 @@ pub(crate) fn delete_all(turn: &mut Turn<'_, '_>, offsets: &Offsets, group_id: &
 }
 
 /// Tombstones for the offsets of deleted topics. An offset that was committed to a later topic of
-/// the same name stays; one without a topic id goes by the name.
+/// the same name stays; one without a topic id goes by the name and the time.
 pub(crate) fn delete_topics(
     turn: &mut Turn<'_, '_>,
     offsets: &Offsets,
@@ -49,7 +49,11 @@ pub(crate) fn delete_topics(
     for topic in deleted {
         let Some(partitions) = offsets.topics.get(topic.name) else { continue };
         for (partition, committed) in partitions {
-            if committed.topic_id.is_zero() || committed.topic_id == topic.id {
+            let is_of_topic = match committed.topic_id.is_zero() {
+                true => committed.commit_timestamp <= topic.until,
+                false => committed.topic_id == topic.id,
+            };
+            if is_of_topic {
                 turn.write(tombstone(group_id, topic.name, *partition));
             }
         }

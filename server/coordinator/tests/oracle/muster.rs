@@ -261,8 +261,10 @@ impl Muster {
         self.commit();
         let deleted = self.topics.change(op);
         if !deleted.is_empty() {
-            let deleted: Vec<_> =
-                deleted.iter().map(|(name, id)| DeletedTopic { name, id: *id }).collect();
+            let deleted: Vec<_> = deleted
+                .iter()
+                .map(|(name, id)| DeletedTopic { name, id: *id, until: i64::MAX })
+                .collect();
             let output = self
                 .with_context(|coordinator, context| coordinator.topics_deleted(context, &deleted));
             self.settle(output)?;

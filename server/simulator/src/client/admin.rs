@@ -1,12 +1,13 @@
-//! A client that creates, grows and deletes topics of its own, and alters the configs of groups that
-//! nobody else has to do with.
+//! A client that creates, grows and deletes topics of its own, commits to them, and alters the configs
+//! of groups that nobody else has to do with.
 
 use super::{Surroundings, Wish};
 use muster::cluster::ClusterImage;
 use muster_codec::messages::{
     AlterConfigsResource, AlterableConfig, CreatableTopic, CreatePartitionsRequest,
     CreatePartitionsTopic, CreateTopicsRequest, DeleteTopicsRequest,
-    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequest, OffsetCommitRequest, OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
 };
 use muster_codec::{ErrorCode, Request, Response};
 use std::collections::BTreeSet;
@@ -34,6 +35,8 @@ enum Doing {
     Create(usize, i32),
     Grow(usize, i32),
     Delete(usize),
+    /// The group is nobody else's, and has no members.
+    Commit(usize),
     Configure(usize, Option<String>),
 }
 
@@ -85,20 +88,30 @@ impl Admin {
         format!("configured-{}-{at}", self.number)
     }
 
+    fn follower(&self) -> String {
+        format!("follower-{}", self.number)
+    }
+
     pub(super) fn wish(&mut self, around: &mut Surroundings<'_>) -> Wish {
         let random = &mut *around.random;
         let topic = random.below(TOPICS as u64) as usize;
         let partitions = random.between(1, 6) as i32;
         let value = random.between(45_000, 60_000).to_string();
-        self.doing = match random.below(6) {
+        self.doing = match random.below(8) {
             0 | 1 => Doing::Create(topic, partitions),
             2 => Doing::Grow(topic, partitions),
             3 => Doing::Delete(topic),
-            4 => Doing::Configure(topic % GROUPS, Some(value)),
+            4 | 5 => Doing::Commit(topic),
+            6 => Doing::Configure(topic % GROUPS, Some(value)),
             _ => Doing::Configure(topic % GROUPS, None),
         };
         let (version, request) = self.request();
-        Wish { shard: random.below(u64::from(around.placement.shards)) as u32, version, request }
+        let any = random.below(u64::from(around.placement.shards)) as u32;
+        let shard = match self.doing {
+            Doing::Commit(_) => around.placement.group_shard(&self.follower()),
+            _ => any,
+        };
+        Wish { shard, version, request }
     }
 
     fn request(&self) -> (i16, Request<'static>) {
@@ -121,6 +134,21 @@ impl Admin {
             Doing::Delete(at) => {
                 let topic_names = vec![self.topic(*at).into()];
                 (5, DeleteTopicsRequest { topic_names, ..Default::default() }.into())
+            }
+            Doing::Commit(at) => {
+                let partition = OffsetCommitRequestPartition::default();
+                let topic = OffsetCommitRequestTopic {
+                    name: self.topic(*at).into(),
+                    partitions: vec![partition],
+                    ..Default::default()
+                };
+                let request = OffsetCommitRequest {
+                    group_id: self.follower().into(),
+                    generation_id_or_member_epoch: -1,
+                    topics: vec![topic],
+                    ..Default::default()
+                };
+                (9, request.into())
             }
             Doing::Configure(at, value) => {
                 let config = AlterableConfig {
@@ -152,6 +180,9 @@ impl Admin {
             Some(Response::IncrementalAlterConfigs(it)) => {
                 it.responses.first().map(|it| it.error_code)
             }
+            Some(Response::OffsetCommit(it)) => {
+                it.topics.first().and_then(|it| it.partitions.first()).map(|it| it.error_code)
+            }
             Some(_) => None,
         };
         self.done(doing, code.ok_or("an answer of another kind")?)
@@ -159,7 +190,7 @@ impl Admin {
 
     fn maybe(&mut self, doing: Doing) {
         match doing {
-            Doing::Nothing => {}
+            Doing::Nothing | Doing::Commit(_) => {}
             Doing::Create(at, partitions) if self.topics[at].contains(&None) => {
                 self.topics[at].insert(Some(partitions));
             }
@@ -188,6 +219,10 @@ impl Admin {
                 self.topics[at] = [Some(partitions)].into();
             }
             (Doing::Delete(at), 0) => self.topics[at] = [None].into(),
+            (Doing::Commit(_), 0) => {}
+            // The topic may be gone, or the shards be others by now.
+            (Doing::Commit(_), code)
+                if [unknown, ErrorCode::NotCoordinator.code()].contains(&code) => {}
             (Doing::Configure(at, value), 0) => self.configs[at] = [value].into(),
             (Doing::Create(at, _), code) if code == exists => {
                 self.topics[at].remove(&None);

@@ -70,7 +70,7 @@ impl Facts {
                 self.add(&Fact::Config { resource, name, key: &key.name, value });
             }
             ClusterRecord::Topic(_, None) => self.coverage.saw(Seen::TopicDeleted),
-            ClusterRecord::ProducerIds(..) => {}
+            ClusterRecord::ProducerIds(..) | ClusterRecord::DeletedTopic(..) => {}
         }
     }
 

@@ -6,7 +6,7 @@ use crate::client::{Committer, Raw};
 use crate::process::StartedShard;
 use crate::world::World;
 use loadgen::plan::GroupIndex;
-use muster_codec::records::GroupRecord;
+use muster_codec::records::{GroupRecord, OffsetCommitKey};
 use std::collections::BTreeMap;
 
 /// Committed offsets, by group, topic and partition.
@@ -67,9 +67,29 @@ impl World {
             }
             Raw::Founder(_) | Raw::Reader(_) | Raw::Hostile(_) => None,
         });
-        if let Some(wrong) = wrong {
+        if let Some(wrong) = wrong.or_else(|| self.left_of_deleted_topics()) {
             self.violate(format_args!("at rest: {wrong}"));
         }
+    }
+
+    /// What nobody has forgotten that should be.
+    fn left_of_deleted_topics(&self) -> Option<String> {
+        let seat = self.process.seats.first()?;
+        let image = seat.shard.inspect().image();
+        if let Some((id, topic)) = image.deleted().next() {
+            return Some(format!("topic {} of id {id} is still noted as deleted", topic.name));
+        }
+        self.process.found.iter().find_map(|(key, value)| {
+            match GroupRecord::read(key, value.as_deref()) {
+                Ok(Some(GroupRecord::OffsetCommit(key, Some(value))))
+                    if !value.topic_id.is_zero() && image.topic_by_id(value.topic_id).is_none() =>
+                {
+                    let OffsetCommitKey { group, topic, partition } = key;
+                    Some(format!("{group} has an offset of {topic}-{partition}, which was deleted"))
+                }
+                _ => None,
+            }
+        })
     }
 
     /// Lays the books, as they are at this moment, against what a start of a shard finds.

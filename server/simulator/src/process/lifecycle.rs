@@ -35,6 +35,9 @@ pub(crate) struct StartedShard {
     pub(crate) records: Vec<RecordBytes>,
 }
 
+/// Few, so that some are opened anew.
+const PARTITION_FILES_MAX: u32 = 16;
+
 type Started = Vec<StartedShard>;
 
 impl World {
@@ -197,6 +200,8 @@ impl World {
         self.process.found.clear();
         for StartedShard { shard, ops, records } in started {
             self.process.found.extend(records);
+            let deleted = shard.inspect().image().deleted().len();
+            self.coverage.add(Seen::DeletionDoneAgain, deleted as u64);
             self.process.seats.push(Seat::new(shard));
             first.push(ops);
         }
@@ -220,6 +225,7 @@ impl World {
             endpoints: (0..shards).map(endpoint).collect(),
             cluster_id: "simulated".into(),
             log_sizes: self.profile.sizes,
+            partition_files_max: PARTITION_FILES_MAX,
         }
     }
 

@@ -77,7 +77,7 @@ impl Controller {
         };
         let topics = topics.iter().map(state).collect();
         let request = DeleteTopicsRequest { topics, ..Default::default() };
-        let response = self.decide(|view, _| delete_topics(view, version, &request));
+        let response = self.decide(|view, _| delete_topics(view, 0, version, &request));
         let answers = response.responses.iter();
         answers.map(|r| (code(r.error_code), text(&r.error_message))).collect()
     }

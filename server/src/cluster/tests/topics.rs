@@ -212,6 +212,8 @@ fn topics_are_deleted_by_name_or_id_with_their_configs() {
     assert_eq!(controller.delete(6, &[(None, id)]), [(ErrorCode::None, String::new())]);
     assert_eq!(controller.image.topic_by_id(id), None);
     assert_eq!(controller.value(2, "c", "retention.ms"), None);
+    let (noted, topic) = controller.image.deleted().next().unwrap();
+    assert_eq!((noted, &*topic.name), (id, "c"));
     assert_eq!(controller.delete(6, &[(Some("t1"), Uuid::ZERO)])[0].0, ErrorCode::None);
     assert_eq!(controller.image.topics().count(), 0);
 }

@@ -306,6 +306,29 @@ fn of_a_partition_named_twice_the_last_counts() {
 }
 
 #[test]
+fn a_clean_stop_syncs_what_was_written_and_makes_no_files() {
+    const PARTITIONS: i32 = 200;
+    let mut world = World::new();
+    world.add_topic("large", muster_codec::Uuid([5; 16]), PARTITIONS);
+    assert_eq!(world.sync_all(), 0);
+    assert!(world.disk.files.is_empty());
+    world.append(1, &batch(1));
+    assert_eq!((world.sync_all(), world.disk.files.len()), (1, 1));
+    world.append(1, &batch(1));
+    world.append(0, &batch(1));
+    world.reopen();
+    assert_eq!(world.sync_all(), 2, "nobody knows whether it was synced before");
+    for partition in 0..PARTITIONS {
+        let mut request = produce_request(-1, partition, &batch(1));
+        request.topic_data[0].name = "large".into();
+        let request = world.call(9, &request, Partitions::produce);
+        world.settle();
+        assert_eq!(world.produced(request).unwrap().error_code, 0);
+    }
+    assert_eq!(world.sync_all(), PARTITIONS as usize, "some at a time");
+}
+
+#[test]
 fn flush_messages_answers_after_the_sync() {
     let mut world = World::new();
     world.set("flush.messages", "2");

@@ -116,6 +116,22 @@ impl World {
         request
     }
 
+    /// What a clean stop syncs: how often the disk was asked to.
+    pub(super) fn sync_all(&mut self) -> usize {
+        let before = self.disk.syncs;
+        self.partitions.synced_until = None;
+        loop {
+            let mut out = Effects::default();
+            let are_left = self.partitions.sync_next(&mut out);
+            assert!(out.ops.iter().filter(|op| matches!(op, FileOp::Sync { .. })).count() <= 64);
+            self.perform(out);
+            self.settle();
+            if !are_left {
+                return self.disk.syncs - before;
+            }
+        }
+    }
+
     /// Hands back all completions, and those that follow.
     pub(super) fn settle(&mut self) {
         while self.settle_one() {}

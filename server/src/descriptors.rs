@@ -1,0 +1,62 @@
+//! Who may have how many file descriptors: however many clients come, there are some for the files.
+
+use crate::files::Freeing;
+use muster_uring::{OpenFiles, SetupError};
+
+/// For each shard, whatever else is open: ring, eventfd, the files of its log, and some to accept a
+/// connection with that is then closed.
+const PER_SHARD: u64 = 256;
+
+/// The files of partitions that a shard keeps open, at the least and at the most.
+const PARTITION_FILES_MIN: u64 = 8;
+const PARTITION_FILES_MAX: u64 = 4_096;
+
+/// Of what is left, partitions get this part, and connections the others.
+const PARTITIONS_PART: u64 = 8;
+
+/// A shard's share of what the process may have open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Descriptors {
+    pub(crate) partition_files: u32,
+    pub(crate) connections: u32,
+}
+
+impl Descriptors {
+    /// # Errors
+    /// There are too few: what to do about it.
+    pub(crate) fn share(open_files: &OpenFiles, shards: u32) -> Result<Self, SetupError> {
+        let shards = u64::from(shards);
+        let least = PARTITION_FILES_MIN * PARTITIONS_PART;
+        open_files.require(Freeing::DESCRIPTORS + shards * (PER_SHARD + least))?;
+        let each = (open_files.soft - Freeing::DESCRIPTORS) / shards - PER_SHARD;
+        let partition_files = (each / PARTITIONS_PART).min(PARTITION_FILES_MAX);
+        let connections_max = u64::from(muster_uring::Config::default().connections_max);
+        let connections = (each - partition_files).min(connections_max);
+        Ok(Self { partition_files: partition_files as u32, connections: connections as u32 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(soft: u64, shards: u32) -> Option<(u32, u32)> {
+        let shared = Descriptors::share(&OpenFiles { soft, hard: soft }, shards).ok()?;
+        let all = shared.partition_files + shared.connections + PER_SHARD as u32;
+        assert!(u64::from(all * shards) + Freeing::DESCRIPTORS <= soft);
+        Some((shared.partition_files, shared.connections))
+    }
+
+    #[test]
+    fn both_have_room_and_connections_most_of_it() {
+        assert_eq!(share(1_024, 1), Some((63, 445)));
+        assert_eq!(share(20_000, 2), Some((1_201, 8_413)));
+        assert_eq!(share(1 << 20, 2), Some((4_096, 1 << 16)));
+    }
+
+    #[test]
+    fn too_few_are_refused() {
+        assert_eq!(share(1_024, 3), None);
+        assert_eq!(share(0, 1), None);
+    }
+}

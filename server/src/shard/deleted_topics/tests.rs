@@ -1,0 +1,115 @@
+//! Offsets of a deleted topic go, whatever comes between.
+
+use super::super::testing::{World, commit};
+use super::super::{Event, Message};
+use muster_codec::Uuid;
+use muster_codec::records::{
+    ClusterRecord, DeletedTopicKey, DeletedTopicValue, GroupRecord, TopicKey,
+};
+
+/// More than a flush takes.
+const FLUSH_MS: i64 = 100;
+
+#[test]
+fn offsets_of_a_deleted_topic_are_gone_and_then_it_is_forgotten() {
+    let mut world = World::new(&[]);
+    let id = create(&mut world, "t");
+    world.append(&commit_to(id, 1, 0, world.now));
+    world.append(&commit_to(Uuid::ZERO, 2, 0, world.now));
+    delete(&mut world, id, "t");
+    world.pass(FLUSH_MS);
+    assert_eq!((world.committed(1, 0), world.committed(2, 0)), (None, None));
+    assert_eq!(world.shard.image.deleted().len(), 0);
+    world.restart();
+    assert_eq!(world.shard.image.deleted().len(), 0);
+}
+
+#[test]
+fn a_server_that_ended_between_the_two_forgets_them_at_its_next_start() {
+    let mut world = World::new(&[]);
+    let id = create(&mut world, "t");
+    world.append(&commit_to(id, 1, 0, world.now));
+    world.append(&commit_to(Uuid::ZERO, 2, 0, world.now));
+    let deleted_at = world.now;
+    write_deletion(&mut world, id, "t", deleted_at);
+    world.restart();
+    assert_eq!((world.committed(1, 0), world.committed(2, 0)), (None, None));
+    world.pass(FLUSH_MS);
+    assert_eq!(world.shard.image.deleted().len(), 0);
+}
+
+#[test]
+fn what_was_committed_to_a_later_topic_of_the_name_stays_when_it_is_done_again() {
+    let mut world = World::new(&[]);
+    let id = create(&mut world, "t");
+    world.append(&commit_to(id, 1, 0, world.now));
+    let deleted_at = world.now;
+    delete(&mut world, id, "t");
+    world.pass(FLUSH_MS);
+    let later = create(&mut world, "t");
+    assert_ne!(later, id);
+    world.append(&commit_to(later, 1, 1, world.now));
+    world.append(&commit_to(Uuid::ZERO, 1, 2, world.now));
+    write_deletion(&mut world, id, "t", deleted_at);
+    world.restart();
+    assert_eq!(world.committed(1, 0), None);
+    assert_eq!((world.committed(1, 1), world.committed(1, 2)), (Some(7), Some(7)));
+}
+
+#[test]
+fn more_offsets_than_an_operation_takes_go_all_the_same() {
+    const OFFSETS: u64 = 2_000;
+    let mut world = World::new(&[]);
+    let id = create(&mut world, "t");
+    for partition in 0..OFFSETS {
+        world.append(&commit_to(id, 1, partition, world.now));
+        world.pass(1);
+    }
+    world.append(&commit_to(Uuid([9; 16]), 1, OFFSETS, world.now));
+    delete(&mut world, id, "t");
+    world.pass(FLUSH_MS);
+    assert_eq!((0..OFFSETS).find(|partition| world.committed(1, *partition).is_some()), None);
+    assert_eq!(world.committed(1, OFFSETS), Some(7), "that of another topic");
+    assert_eq!(world.shard.image.deleted().len(), 0);
+}
+
+fn create(world: &mut World, name: &str) -> Uuid {
+    let message = Message::AutoCreate { topics: vec![name.to_owned()] };
+    world.shard.step(world.now, Event::Mail(message), &mut Vec::new());
+    world.turn();
+    world.pass(FLUSH_MS);
+    world.shard.image.topic(name).unwrap().id
+}
+
+/// As DeleteTopics has it.
+fn delete(world: &mut World, id: Uuid, name: &str) {
+    let records = deletion(id, name, world.now);
+    world.shard.write_records(records).unwrap();
+    world.turn();
+}
+
+/// The same, but no shard hears of it.
+fn write_deletion(world: &mut World, id: Uuid, name: &str, deleted_at: i64) {
+    let records = deletion(id, name, deleted_at);
+    world.shard.groups.append_cluster(world.now, &records).unwrap();
+    world.turn();
+    world.pass(FLUSH_MS);
+}
+
+fn deletion(topic_id: Uuid, name: &str, deleted_at: i64) -> Vec<ClusterRecord<'static>> {
+    let value = DeletedTopicValue { name: name.to_owned().into(), deleted_at };
+    vec![
+        ClusterRecord::Topic(TopicKey { topic_id }, None),
+        ClusterRecord::DeletedTopic(DeletedTopicKey { topic_id }, Some(value)),
+    ]
+}
+
+fn commit_to(topic_id: Uuid, group: u64, partition: u64, now: i64) -> GroupRecord<'static> {
+    match commit(group, partition, Some(7)) {
+        GroupRecord::OffsetCommit(key, Some(mut value)) => {
+            (value.topic_id, value.commit_timestamp) = (topic_id, now);
+            GroupRecord::OffsetCommit(key, Some(value))
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,245 @@
+//! A shard on a real directory, with small segments, and what a reactor does for one.
+
+use super::{Command, Common, Event, LogSizes, Shard, load, log_directory};
+use crate::cluster::Endpoint;
+use crate::config::{Config, compaction};
+use crate::placement::Placement;
+use muster_codec::Uuid;
+use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
+use muster_coordinator::Ids;
+use muster_storage::{CompactionConfig, FileDone, FileId, FileOp};
+use std::collections::{HashMap, VecDeque};
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+const BLOCK_BYTES: u32 = 512;
+pub(super) const GROUPS: u64 = 60;
+pub(super) const PARTITIONS: u64 = 8;
+
+const CONFIGS: &[&str] = &[
+    "offsets.topic.num.partitions=4",
+    "log.cleaner.min.cleanable.ratio=0.1",
+    "metadata.log.max.record.bytes.between.snapshots=20000",
+];
+
+pub(super) fn commit(group: u64, partition: u64, offset: Option<i64>) -> GroupRecord<'static> {
+    let group = format!("g{group}").into();
+    let key = OffsetCommitKey { group, topic: "t".into(), partition: partition as i32 };
+    let value = |offset| OffsetCommitValue { offset, ..Default::default() };
+    GroupRecord::OffsetCommit(key, offset.map(value))
+}
+
+/// A shard and what is around it: a directory, and a clock.
+pub(super) struct World {
+    directory: TempDir,
+    pub(super) common: Common,
+    pub(super) shard: Shard,
+    pub(super) now: i64,
+    open: HashMap<FileId, File>,
+    done: VecDeque<FileDone>,
+    commands: Vec<Command>,
+    deadline: Option<i64>,
+    /// Segments that were compacted, and groups that starts left in the cold.
+    pub(super) swaps: u64,
+    pub(super) cold: usize,
+}
+
+impl World {
+    pub(super) fn new(configs: &[&str]) -> Self {
+        let configs = CONFIGS.iter().chain(configs).map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let common = Common {
+            config: Arc::new(Config::load("", &configs).unwrap()),
+            placement: Placement { shards: 1, offsets_partitions: 4 },
+            endpoints: Arc::new([Endpoint { host: "localhost".to_owned(), port: 9092 }]),
+            cluster_id: "test".into(),
+            partition_files_max: 4,
+            log_sizes: LogSizes {
+                segment_bytes: Some(32 << 10),
+                operation_bytes_max: 8 << 10,
+                open_bytes_max: 8 << 10,
+            },
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let (shard, ops) = start(directory.path(), &common, 1_000);
+        let mut world = Self {
+            directory,
+            common,
+            shard,
+            now: 1_000,
+            open: HashMap::new(),
+            done: VecDeque::new(),
+            commands: Vec::new(),
+            deadline: None,
+            swaps: 0,
+            cold: 0,
+        };
+        ops.into_iter().for_each(|op| world.perform(op));
+        world.turn();
+        world
+    }
+
+    /// Ends without a word, and starts from what is in the directory.
+    pub(super) fn restart(&mut self) {
+        self.swaps += self.shard.groups.log.swaps();
+        self.open.clear();
+        self.done.clear();
+        let (shard, ops) = start(self.directory.path(), &self.common, self.now);
+        self.shard = shard;
+        self.cold += self.shard.groups.coordinator.cold_groups();
+        ops.into_iter().for_each(|op| self.perform(op));
+        self.turn();
+    }
+
+    /// Each group commits on each partition what tells both.
+    pub(super) fn fill(&mut self) {
+        for partition in 0..PARTITIONS {
+            for group in 0..GROUPS {
+                let offset = (group * 100 + partition) as i64;
+                self.append(&commit(group, partition, Some(offset)));
+                self.pass(1);
+            }
+        }
+    }
+
+    /// Commits an offset somewhere, or deletes one.
+    pub(super) fn change(&mut self, random: &mut Random) {
+        let (group, partition) = (random.below(GROUPS), random.below(PARTITIONS));
+        let offset = (random.below(3) > 0).then(|| random.below(1_000) as i64);
+        self.append(&commit(group, partition, offset));
+    }
+
+    /// Sets how long tombstones have, in milliseconds.
+    pub(super) fn set_retention(&mut self, retention_ms: u64) {
+        let delete_retention_ms = retention_ms as i64;
+        let log = &mut self.shard.groups.log;
+        let config = compaction(&self.shard.config, &self.shard.image, 1);
+        log.set_compaction(config.map(|it| CompactionConfig { delete_retention_ms, ..it }));
+    }
+
+    pub(super) fn append(&mut self, record: &GroupRecord<'_>) {
+        if !self.shard.groups.is_closed() {
+            self.shard.groups.append(self.now, std::slice::from_ref(record)).unwrap();
+        }
+        self.turn();
+    }
+
+    /// Time passes, as far as the shard lives; what was asked of the disk is done.
+    pub(super) fn pass(&mut self, ms: i64) {
+        let until = self.now + ms;
+        while !self.is_failed() {
+            if let Some(done) = self.done.pop_front() {
+                self.shard.step(self.now, Event::File(done), &mut self.commands);
+                self.turn();
+                continue;
+            }
+            match self.deadline.filter(|at| *at <= until) {
+                Some(at) => self.now = at.max(self.now + 1),
+                None => break,
+            }
+            self.turn();
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// As for a reactor, mail begins another turn.
+    pub(super) fn turn(&mut self) {
+        let mut has_mail = true;
+        while has_mail && !self.is_failed() {
+            self.deadline = self.shard.end_turn(self.now, &mut self.commands);
+            has_mail = false;
+            for command in std::mem::take(&mut self.commands) {
+                match command {
+                    Command::File(op) => self.perform(op),
+                    Command::Mail { message, .. } => {
+                        has_mail = true;
+                        self.shard.step(self.now, Event::Mail(message), &mut self.commands);
+                    }
+                    other => unreachable!("{other:?}"),
+                }
+            }
+        }
+    }
+
+    pub(super) fn is_failed(&self) -> bool {
+        self.shard.inspect().is_failed()
+    }
+
+    pub(super) fn committed(&mut self, group: u64, partition: u64) -> Option<i64> {
+        self.shard.groups.coordinator.touch_all();
+        let found = commit(group, partition, Some(0));
+        let records = self.shard.inspect().durable_records();
+        records.iter().find_map(|record| match (record, &found) {
+            (GroupRecord::OffsetCommit(key, Some(value)), GroupRecord::OffsetCommit(wanted, _)) => {
+                (key == wanted).then_some(value.offset)
+            }
+            _ => None,
+        })
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(log_directory(1, 0)).join(name)
+    }
+
+    fn perform(&mut self, op: FileOp) {
+        let data = self.directory.path();
+        let done = match op {
+            FileOp::Open { file, path, .. } => {
+                let path = data.join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                let mut options = OpenOptions::new();
+                let opened = options.read(true).write(true).create(true).truncate(false).open(path);
+                assert!(self.open.insert(file, opened.unwrap()).is_none());
+                return;
+            }
+            FileOp::Close { file } => return drop(self.open.remove(&file).unwrap()),
+            FileOp::Write { token, file, offset, data } => {
+                self.open[&file].write_all_at(&data, offset).unwrap();
+                FileDone::Written { token, buffer: data }
+            }
+            FileOp::Read { token, file, offset, len } => {
+                let mut data = vec![0; len as usize];
+                let read = self.open[&file].read_at(&mut data, offset).unwrap();
+                data.truncate(read);
+                FileDone::Read { token, data }
+            }
+            FileOp::Sync { token, .. } => FileDone::Synced { token },
+            FileOp::Truncate { file, len } => return self.open[&file].set_len(len).unwrap(),
+            FileOp::Rename { from, to } => {
+                return fs::rename(data.join(from), data.join(to)).unwrap();
+            }
+            FileOp::RemoveFile { path } => return drop(fs::remove_file(data.join(path))),
+            FileOp::RemoveDir { path } => return drop(fs::remove_dir_all(data.join(path))),
+        };
+        self.done.push_back(done);
+    }
+}
+
+fn start(data: &Path, common: &Common, now: i64) -> (Shard, Vec<FileOp>) {
+    let loaded = load(data, common, 0, now).unwrap();
+    let image = loaded.image().unwrap().clone();
+    loaded.into_shard(data, BLOCK_BYTES, image, Box::new(CountedIds(0)), now).unwrap()
+}
+
+struct CountedIds(u128);
+
+impl Ids for CountedIds {
+    fn next_id(&mut self) -> Uuid {
+        self.0 += 1;
+        Uuid(self.0.to_be_bytes())
+    }
+}
+
+/// Numbers that are the same for each seed (SplitMix64).
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+}
