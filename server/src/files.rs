@@ -93,19 +93,15 @@ impl Files {
     /// # Errors
     /// As for [`Self::perform`].
     pub fn go_on(&mut self, ring: &mut Ring) -> Result<(), ReactorError> {
+        self.closing.retain(File::is_in_use);
         while let Some(op) = self.deferred.pop_front() {
-            if matches!(op, FileOp::Open { .. }) && !self.has_room_to_open() {
+            if matches!(op, FileOp::Open { .. }) && self.closing.len() >= CLOSING_MAX {
                 self.deferred.push_front(op);
                 break;
             }
             self.start(ring, op)?;
         }
         Ok(())
-    }
-
-    fn has_room_to_open(&mut self) -> bool {
-        self.closing.retain(File::is_in_use);
-        self.closing.len() < CLOSING_MAX
     }
 
     fn start(&mut self, ring: &mut Ring, op: FileOp) -> Result<(), ReactorError> {

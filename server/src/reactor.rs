@@ -261,6 +261,10 @@ impl Reactor {
             self.connections.resize(conn.index() + 1, None);
         }
         self.connections[conn.index()] = Some((connection, conn));
+        if self.parts.ring.is_full() {
+            let open = self.parts.ring.connections();
+            warn!("{open} connections are open, as many as there are descriptors for: others wait");
+        }
         let host = format!("/{}", peer.ip()).into();
         self.step(shard, Event::Opened { connection, host });
     }

@@ -162,13 +162,14 @@ impl Coordinator {
         topics: &[DeletedTopic<'_>],
     ) -> Output<'static> {
         let mut output = Output::default();
+        let deleted = offsets::Deleted::new(topics);
         let mut next = self.groups.id_after(None);
         while let Some(id) = next {
             if self.may_have_offsets_of(&id, topics) {
                 self.touch_offsets(&id);
                 self.with(context.around(), &mut output, &id, |turn, entry| {
                     if let Some(entry) = entry {
-                        offsets::delete_topics(turn, &entry.offsets, &id, topics);
+                        offsets::delete_topics(turn, &entry.offsets, &id, &deleted);
                     }
                 });
             }

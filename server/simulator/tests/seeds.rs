@@ -5,9 +5,10 @@ use simulator::coverage::{Coverage, Seen};
 use simulator::{Options, run};
 
 /// What a few seeds may come through without; a thousand do not.
-const RARE: [Seen; 7] = [
+const RARE: [Seen; 8] = [
     Seen::FileBack,
     Seen::FileLost,
+    Seen::DamagedWrite,
     Seen::MisdirectedWrite,
     Seen::CrashInReshard,
     Seen::CrashInCompaction,

@@ -146,6 +146,11 @@ impl ClusterImage {
         Arc::ptr_eq(&self.configs, &other.configs)
     }
 
+    /// Whether the topics of both are the same.
+    pub fn shares_topics_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.topics, &other.topics)
+    }
+
     /// The names of all resources of a type for which something was set, in order.
     pub fn configured(&self, resource_type: i8) -> impl Iterator<Item = &str> {
         self.configs

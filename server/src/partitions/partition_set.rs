@@ -144,6 +144,10 @@ impl Partitions {
         let is_other_config = self.config != *config;
         self.config.clone_from(config);
         let before = std::mem::replace(&mut self.image, image.clone());
+        let is_same = image.shares_topics_with(&before) && image.shares_configs_with(&before);
+        if is_same && !is_other_config {
+            return;
+        }
         let gone = before.topics().filter(|topic| image.topic_by_id(topic.id).is_none());
         gone.for_each(|topic| self.remove_topic(topic.id, out));
         for topic in image.topics() {

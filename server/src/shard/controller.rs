@@ -14,6 +14,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tracing::error;
 
+/// In one operation of the log.
+const FORGOTTEN_AT_ONCE: usize = 10_000;
+
 /// Changes on their way to the disk, and the image before and after them.
 #[derive(Debug)]
 pub(crate) struct Controller {
@@ -130,9 +133,11 @@ impl Shard {
         controller.forgotten[from as usize] = Some(version);
         let Some(version) = controller.forgotten.iter().copied().min().flatten() else { return };
         let over = controller.accepted.deleted().filter(|(_, topic)| topic.version <= version);
-        let records = over.map(|(id, _)| cluster::deleted_topic_record(id, None)).collect();
-        if let Err(error) = self.write_records(records) {
-            error!("deleted topics stay noted until the next start: {error}");
+        let records: Vec<_> = over.map(|(id, _)| cluster::deleted_topic_record(id, None)).collect();
+        for records in records.chunks(FORGOTTEN_AT_ONCE) {
+            if let Err(error) = self.write_records(records.to_vec()) {
+                error!("deleted topics stay noted until the next start: {error}");
+            }
         }
     }
 
@@ -181,7 +186,7 @@ impl Shard {
     /// Takes over a new image: partitions come and go, and offsets of deleted topics with them.
     pub(crate) fn image_changed(&mut self, image: Arc<ClusterImage>) {
         let before = std::mem::replace(&mut self.image, image.clone());
-        self.forget_deleted(&before);
+        self.forget_deleted(Some(&before));
         let mut effects = crate::partitions::Effects::default();
         self.config = self.common.config.with_dynamic(&image, self.number);
         self.connections.set_limits(limits(&self.config));

@@ -25,26 +25,29 @@ impl Shard {
     /// What an earlier life was told of and may not have come to.
     pub(super) fn forget_at_start(&mut self) {
         if self.deleted_topics.forgotten.is_none() {
-            self.forget_deleted(&ClusterImage::default());
+            self.forget_deleted(None);
         }
     }
 
     /// Tombstones for the offsets of topics that have been deleted since the last call. `before` is
     /// the image of that time.
-    pub(super) fn forget_deleted(&mut self, before: &ClusterImage) {
+    pub(super) fn forget_deleted(&mut self, before: Option<&ClusterImage>) {
         let image = Arc::clone(&self.image);
+        let forgotten = self.deleted_topics.forgotten.replace(image.version());
         if image.deleted().len() == 0 {
             return;
         }
-        let forgotten = self.deleted_topics.forgotten.replace(image.version());
         let is_new = |version| forgotten.is_none_or(|forgotten| version > forgotten);
         let new = image.deleted().filter(|(_, topic)| is_new(topic.version));
+        // There can be no commits of a later topic of the name.
+        let is_last = |id, name: &str| {
+            image.topic(name).is_none() || before.is_some_and(|it| it.topic_by_id(id).is_some())
+        };
         let deleted: Vec<_> = new
             .map(|(id, topic)| DeletedTopic {
                 name: &topic.name,
                 id,
-                // Nothing of a later topic was committed here as long as this one was known.
-                until: before.topic_by_id(id).map_or(topic.deleted_at, |_| i64::MAX),
+                until: if is_last(id, &topic.name) { i64::MAX } else { topic.deleted_at },
             })
             .collect();
         if !deleted.is_empty() {

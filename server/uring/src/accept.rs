@@ -1,4 +1,5 @@
-//! Listening sockets and the multishot accept on each.
+//! Listening sockets and the accepts on each: only as many as there is room for connections, as one
+//! turn takes all clients that it may.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -15,11 +16,17 @@ use crate::tag::{Kind, Tag};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ListenerId(pub(crate) u32);
 
+/// Accepts under way at the most: so many clients are taken in a turn.
+const ACCEPTS_MAX: usize = 64;
+
 pub(crate) struct Listener {
     /// None once closed.
     socket: Option<TcpListener>,
-    armed: bool,
+    /// Accepts under way.
+    armed: usize,
     wanted: bool,
+    /// There were no descriptors; it waits until one has become free.
+    resting: bool,
     /// To be closed as soon as the kernel lets go of it.
     closing: bool,
 }
@@ -36,11 +43,12 @@ impl Ring {
         let id = ListenerId(self.listeners.len() as u32);
         self.listeners.push(Listener {
             socket: Some(socket),
-            armed: false,
+            armed: 0,
             wanted: true,
+            resting: false,
             closing: false,
         });
-        self.arm_accept(id);
+        self.arm_accepts(id);
         Ok(id)
     }
 
@@ -57,16 +65,16 @@ impl Ring {
     pub fn pause_accept(&mut self, listener: ListenerId) {
         let Some(slot) = self.listeners.get_mut(listener.0 as usize) else { return };
         let was_wanted = std::mem::replace(&mut slot.wanted, false);
-        if slot.armed && was_wanted {
-            self.cancel(Tag::new(Kind::Accept, listener.0, 0));
+        if slot.armed > 0 && was_wanted {
+            self.cancel_all_of(Tag::new(Kind::Accept, listener.0, 0));
         }
     }
 
     /// Accepts again after `pause_accept` or a lack of descriptors.
     pub fn resume_accept(&mut self, listener: ListenerId) {
         if let Some(slot) = self.listeners.get_mut(listener.0 as usize) {
-            slot.wanted = true;
-            self.arm_accept(listener);
+            (slot.wanted, slot.resting) = (true, false);
+            self.arm_accepts(listener);
         }
     }
 
@@ -75,58 +83,65 @@ impl Ring {
         self.pause_accept(listener);
         let Some(slot) = self.listeners.get_mut(listener.0 as usize) else { return };
         slot.closing = true;
-        if !slot.armed {
+        if slot.armed == 0 {
             slot.socket = None;
         }
     }
 
-    pub(crate) fn accepted(&mut self, tag: Tag, result: i32, flags: u32) -> Option<Event> {
+    pub(crate) fn accepted(&mut self, tag: Tag, result: i32) -> Option<Event> {
         let listener = ListenerId(tag.index);
-        if !cqueue::more(flags) {
-            self.accept_ended(listener, result);
-        }
+        let slot = self.listeners.get_mut(listener.0 as usize)?;
+        slot.armed -= 1;
         if result < 0 {
+            let is_news = result != -libc::ECANCELED && !slot.resting;
+            slot.resting |= scarce(-result);
+            self.accept_ended(listener);
             let error = io::Error::from_raw_os_error(-result);
-            return (result != -libc::ECANCELED).then_some(Event::AcceptFailed { listener, error });
+            return is_news.then_some(Event::AcceptFailed { listener, error });
         }
         // SAFETY: the kernel just made this descriptor for us.
         let fd = unsafe { OwnedFd::from_raw_fd(result) };
-        Some(match self.connections.insert(fd) {
+        let event = match self.connections.insert(fd) {
             Ok(conn) => {
                 self.arm_recv(conn);
                 Event::Accepted { listener, conn }
             }
             Err(_closed) => Event::AcceptFailed { listener, error: table_full() },
-        })
+        };
+        self.accept_ended(listener);
+        Some(event)
     }
 
-    /// Listeners that stopped for want of descriptors: one has just become free.
+    /// Listeners that stopped for want of descriptors or of room: a connection is gone.
     pub(crate) fn retry_accepts(&mut self) {
         for index in 0..self.listeners.len() {
-            self.arm_accept(ListenerId(index as u32));
+            self.listeners[index].resting = false;
+            self.arm_accepts(ListenerId(index as u32));
         }
     }
 
-    fn accept_ended(&mut self, listener: ListenerId, result: i32) {
+    fn accept_ended(&mut self, listener: ListenerId) {
         let Some(slot) = self.listeners.get_mut(listener.0 as usize) else { return };
-        slot.armed = false;
-        if slot.closing {
+        if slot.closing && slot.armed == 0 {
             slot.socket = None;
-        } else if !scarce(-result) {
-            self.arm_accept(listener);
         }
+        self.arm_accepts(listener);
     }
 
-    fn arm_accept(&mut self, listener: ListenerId) {
+    fn arm_accepts(&mut self, listener: ListenerId) {
+        let under_way: usize = self.listeners.iter().map(|slot| slot.armed).sum();
+        let room = self.connections.room().saturating_sub(under_way);
         let Some(slot) = self.listeners.get_mut(listener.0 as usize) else { return };
-        let Some(socket) = slot.socket.as_ref().filter(|_| slot.wanted && !slot.armed) else {
-            return;
-        };
-        slot.armed = true;
-        let accept = opcode::AcceptMulti::new(types::Fd(socket.as_raw_fd()))
-            .flags(libc::SOCK_CLOEXEC)
-            .build();
-        self.push(accept, Tag::new(Kind::Accept, listener.0, 0));
+        let is_wanted = slot.wanted && !slot.resting;
+        let Some(socket) = slot.socket.as_ref().filter(|_| is_wanted) else { return };
+        let (fd, more) = (socket.as_raw_fd(), room.min(ACCEPTS_MAX.saturating_sub(slot.armed)));
+        slot.armed += more;
+        for _ in 0..more {
+            let none = std::ptr::null_mut();
+            let accept = opcode::Accept::new(types::Fd(fd), none, none.cast());
+            let accept = accept.flags(libc::SOCK_CLOEXEC).build();
+            self.push(accept, Tag::new(Kind::Accept, listener.0, 0));
+        }
     }
 }
 

@@ -65,6 +65,13 @@ impl Ring {
         self.push(cancel, Tag::new(Kind::Cancel, 0, 0));
     }
 
+    /// As [`Ring::cancel`], all operations with this tag.
+    pub(crate) fn cancel_all_of(&mut self, target: Tag) {
+        let matching = CancelBuilder::user_data(target.encode()).all();
+        let cancel = opcode::AsyncCancel2::new(matching).build();
+        self.push(cancel, Tag::new(Kind::Cancel, 0, 0));
+    }
+
     fn cancel_all(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_mut(conn) else { return };
         let matching = CancelBuilder::fd(types::Fd(slot.raw_fd())).all();

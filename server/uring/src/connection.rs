@@ -64,6 +64,11 @@ impl Table {
         self.slots.len() - self.free.len()
     }
 
+    /// How many more there may be.
+    pub(crate) fn room(&self) -> usize {
+        (self.max as usize).saturating_sub(self.len())
+    }
+
     /// Gives the descriptor back if the table is full.
     pub(crate) fn insert(&mut self, fd: OwnedFd) -> Result<ConnId, OwnedFd> {
         let index = match self.free.pop() {
@@ -126,6 +131,11 @@ impl Ring {
             }
             Err(_full) => Err(table_full()),
         }
+    }
+
+    /// Whether as many connections are open as may be: further clients wait in the backlog.
+    pub fn is_full(&self) -> bool {
+        self.connections.room() == 0
     }
 
     /// Connections that have not been `Closed` yet.

@@ -168,7 +168,7 @@ impl Facts {
 /// Only a seccomp-like filter or a vendor's kernel leaves single operations out.
 fn missing_operations(uring: &IoUring) -> Result<(), SetupError> {
     let needed = [
-        ("accept", opcode::AcceptMulti::CODE),
+        ("accept", opcode::Accept::CODE),
         ("receive", opcode::RecvMulti::CODE),
         ("send", opcode::Send::CODE),
         ("sendmsg", opcode::SendMsg::CODE),

@@ -113,7 +113,7 @@ impl Ring {
         let (result, flags) = (completion.result(), completion.flags());
         let tag = Tag::decode(completion.user_data())?;
         match tag.kind {
-            Kind::Accept => self.accepted(tag, result, flags),
+            Kind::Accept => self.accepted(tag, result),
             Kind::Recv => self.received(tag, result, flags),
             Kind::Send => self.sent(tag, result),
             Kind::Close => self.closed(tag),

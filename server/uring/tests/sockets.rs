@@ -308,27 +308,24 @@ fn a_slot_used_again_never_hears_of_its_predecessor() {
 }
 
 #[test]
-fn past_the_connection_limit_clients_are_turned_away() {
+fn past_the_connection_limit_clients_wait() {
     let (mut ring, _, addr) = listening(Config { connections_max: 2, ..small() });
-    let clients: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(addr).unwrap()).collect();
-    let mut accepted = Vec::new();
-    turn_until(&mut ring, |_, event| match event {
-        Event::Accepted { conn, .. } => {
-            accepted.push(conn);
-            false
-        }
-        Event::AcceptFailed { .. } => true,
-        _ => false,
+    let mut clients: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(addr).unwrap()).collect();
+    let mut accepted = 0;
+    turn_until(&mut ring, |_, event| {
+        accepted += usize::from(matches!(event, Event::Accepted { .. }));
+        accepted == 2
     });
-    assert_eq!(accepted.len(), 2);
-    drop(clients);
+    assert!(ring.is_full());
+    ring.turn(Some(Duration::from_millis(5))).unwrap();
+    assert!(ring.next_event().is_none());
+    drop(clients.remove(0));
     turn_until(&mut ring, |ring, event| {
-        let closed = matches!(event, Event::Closed { .. });
+        let accepted = matches!(event, Event::Accepted { .. });
         echo(ring, event);
-        closed
+        accepted
     });
-    let _client = TcpStream::connect(addr).unwrap();
-    turn_until(&mut ring, |_, event| matches!(event, Event::Accepted { .. }));
+    assert!(ring.is_full());
 }
 
 #[test]

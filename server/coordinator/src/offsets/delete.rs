@@ -1,8 +1,10 @@
 //! What removes offsets at once: OffsetDelete, DeleteGroups, and topics that are deleted.
 
-use super::{Offsets, tombstone};
+use super::{Committed, Offsets, tombstone};
 use crate::context::DeletedTopic;
 use crate::turn::Turn;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use muster_codec::ErrorCode;
 use muster_codec::messages::{
     OffsetDeleteRequest, OffsetDeleteResponse, OffsetDeleteResponsePartition,
@@ -44,18 +46,55 @@ pub(crate) fn delete_topics(
     turn: &mut Turn<'_, '_>,
     offsets: &Offsets,
     group_id: &str,
-    deleted: &[DeletedTopic<'_>],
+    deleted: &Deleted<'_>,
 ) {
-    for topic in deleted {
-        let Some(partitions) = offsets.topics.get(topic.name) else { continue };
-        for (partition, committed) in partitions {
-            let is_of_topic = match committed.topic_id.is_zero() {
-                true => committed.commit_timestamp <= topic.until,
-                false => committed.topic_id == topic.id,
-            };
-            if is_of_topic {
-                turn.write(tombstone(group_id, topic.name, *partition));
+    if deleted.given.len() <= offsets.topics.len() {
+        for topic in deleted.given {
+            if let Some(partitions) = offsets.topics.get(topic.name) {
+                delete_topic(turn, partitions, group_id, topic);
             }
         }
+        return;
+    }
+    for (name, partitions) in offsets.by_topic() {
+        for topic in deleted.of_name(name) {
+            delete_topic(turn, partitions, group_id, topic);
+        }
+    }
+}
+
+fn delete_topic(
+    turn: &mut Turn<'_, '_>,
+    partitions: &BTreeMap<i32, Committed>,
+    group_id: &str,
+    topic: &DeletedTopic<'_>,
+) {
+    for (partition, committed) in partitions {
+        let is_of_topic = match committed.topic_id.is_zero() {
+            true => committed.commit_timestamp <= topic.until,
+            false => committed.topic_id == topic.id,
+        };
+        if is_of_topic {
+            turn.write(tombstone(group_id, topic.name, *partition));
+        }
+    }
+}
+
+/// Topics that were deleted: whichever has fewer, they or a group, is gone through.
+pub(crate) struct Deleted<'d> {
+    given: &'d [DeletedTopic<'d>],
+    by_name: Vec<DeletedTopic<'d>>,
+}
+
+impl<'d> Deleted<'d> {
+    pub(crate) fn new(given: &'d [DeletedTopic<'d>]) -> Self {
+        let mut by_name = given.to_vec();
+        by_name.sort_by_key(|topic| topic.name);
+        Self { given, by_name }
+    }
+
+    fn of_name(&self, name: &str) -> impl Iterator<Item = &DeletedTopic<'d>> {
+        let first = self.by_name.partition_point(|topic| topic.name < name);
+        self.by_name[first..].iter().take_while(move |topic| topic.name == name)
     }
 }

@@ -6,7 +6,7 @@ mod expiry;
 mod fetch;
 
 pub(crate) use commit::{TOPIC_IDS_FROM, commit, is_metadata_too_large, names_only_unknown_ids};
-pub(crate) use delete::{delete, delete_all, delete_topics};
+pub(crate) use delete::{Deleted, delete, delete_all, delete_topics};
 pub(crate) use expiry::{Expiry, RetentionBase, expire};
 pub(crate) use fetch::fetch;
 

@@ -25,6 +25,23 @@ fn offsets_of_a_deleted_topic_are_gone_and_then_it_is_forgotten() {
 }
 
 #[test]
+fn of_many_topics_at_once_those_that_a_group_has_are_looked_for() {
+    let mut world = World::new(&[]);
+    let ids = ["t", "u", "v"].map(|name| create(&mut world, name));
+    world.append(&commit_to(ids[0], 1, 0, world.now));
+    world.append(&commit_to(ids[1], 1, 1, world.now));
+    let records = [("u", ids[1]), ("v", ids[2]), ("t", ids[0])]
+        .iter()
+        .flat_map(|(name, id)| deletion(*id, name, world.now))
+        .collect();
+    world.shard.write_records(records).unwrap();
+    world.pass(FLUSH_MS);
+    assert_eq!(world.committed(1, 0), None);
+    assert_eq!(world.committed(1, 1), Some(7), "its name is that of another topic");
+    assert_eq!(world.shard.image.deleted().len(), 0);
+}
+
+#[test]
 fn a_server_that_ended_between_the_two_forgets_them_at_its_next_start() {
     let mut world = World::new(&[]);
     let id = create(&mut world, "t");
