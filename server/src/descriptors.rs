@@ -14,11 +14,13 @@ const PARTITION_FILES_MAX: u64 = 4_096;
 /// Of what is left, partitions get this part, and connections the others.
 const PARTITIONS_PART: u64 = 8;
 
-/// A shard's share of what the process may have open.
+/// What the process may have open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Descriptors {
+    /// Of each shard.
     pub(crate) partition_files: u32,
-    pub(crate) connections: u32,
+    /// Of all shards together: a large group has all of its connections to one.
+    pub(crate) connections: usize,
 }
 
 impl Descriptors {
@@ -30,9 +32,8 @@ impl Descriptors {
         open_files.require(Freeing::DESCRIPTORS + shards * (PER_SHARD + least))?;
         let each = (open_files.soft - Freeing::DESCRIPTORS) / shards - PER_SHARD;
         let partition_files = (each / PARTITIONS_PART).min(PARTITION_FILES_MAX);
-        let connections_max = u64::from(muster_uring::Config::default().connections_max);
-        let connections = (each - partition_files).min(connections_max);
-        Ok(Self { partition_files: partition_files as u32, connections: connections as u32 })
+        let connections = shards * (each - partition_files);
+        Ok(Self { partition_files: partition_files as u32, connections: connections as usize })
     }
 }
 
@@ -40,18 +41,18 @@ impl Descriptors {
 mod tests {
     use super::*;
 
-    fn share(soft: u64, shards: u32) -> Option<(u32, u32)> {
+    fn share(soft: u64, shards: u32) -> Option<(u32, usize)> {
         let shared = Descriptors::share(&OpenFiles { soft, hard: soft }, shards).ok()?;
-        let all = shared.partition_files + shared.connections + PER_SHARD as u32;
-        assert!(u64::from(all * shards) + Freeing::DESCRIPTORS <= soft);
+        let files = u64::from(shards) * (u64::from(shared.partition_files) + PER_SHARD);
+        assert!(files + shared.connections as u64 + Freeing::DESCRIPTORS <= soft);
         Some((shared.partition_files, shared.connections))
     }
 
     #[test]
     fn both_have_room_and_connections_most_of_it() {
         assert_eq!(share(1_024, 1), Some((63, 445)));
-        assert_eq!(share(20_000, 2), Some((1_201, 8_413)));
-        assert_eq!(share(1 << 20, 2), Some((4_096, 1 << 16)));
+        assert_eq!(share(20_000, 2), Some((1_201, 16_826)));
+        assert_eq!(share(1 << 20, 2), Some((4_096, 1_039_612)));
     }
 
     #[test]

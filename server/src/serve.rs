@@ -14,7 +14,7 @@ use crate::reshard;
 use crate::shard::{Command, Common, Left, LogSizes, Message, Shard, load, log_directory};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use muster_coordinator::Ids;
-use muster_uring::{ListenerId, Ring};
+use muster_uring::{ListenerId, Ring, Room};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
@@ -82,7 +82,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         log_sizes,
         partition_files_max: descriptors.partition_files,
     };
-    let shards = start(options, &common, descriptors.connections)?;
+    let shards = start(options, &common, &Room::new(descriptors.connections))?;
     // Before anyone learns that the server is there to be stopped.
     let signals = Signals::new([SIGTERM, SIGINT])?;
     for (number, endpoint) in common.endpoints.iter().enumerate() {
@@ -101,7 +101,7 @@ struct Start {
     number: u32,
     options: Options,
     common: Common,
-    connections_max: u32,
+    room: Room,
     block_bytes: u32,
     mailbox: Receiver<Message>,
     freeing: Freeing,
@@ -113,11 +113,7 @@ struct Start {
     image: Receiver<Arc<ClusterImage>>,
 }
 
-fn start(
-    options: &Options,
-    common: &Common,
-    connections_max: u32,
-) -> Result<Vec<RunningShard>, Failure> {
+fn start(options: &Options, common: &Common, room: &Room) -> Result<Vec<RunningShard>, Failure> {
     let count = options.shards as usize;
     let (ready, readiness) = bounded(count);
     let mailboxes: Vec<_> = (0..count).map(|_| unbounded()).collect();
@@ -133,7 +129,7 @@ fn start(
             number: number as u32,
             options: options.clone(),
             common: common.clone(),
-            connections_max,
+            room: room.clone(),
             block_bytes,
             mailbox: mailboxes[number].1.clone(),
             freeing: freeing.clone(),
@@ -234,8 +230,8 @@ fn prepare(start: Start) -> Result<(Shard, Parts), Failure> {
     pin(start.number);
     let clock = Clock::start();
     let mut files = Files::new(start.options.data.clone(), start.freeing);
-    let connections_max = start.connections_max;
-    let mut ring = Ring::new(muster_uring::Config { connections_max, ..Default::default() })?;
+    let mut ring = Ring::new(muster_uring::Config::default())?;
+    ring.share_room(start.room);
     let ids = Box::new(RandomIds::new()?);
     let data = &start.options.data;
     sync_left(data, &data.join(log_directory(start.options.shards, start.number)))?;

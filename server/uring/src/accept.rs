@@ -23,12 +23,19 @@ pub(crate) struct Listener {
     /// None once closed.
     socket: Option<TcpListener>,
     /// Accepts under way.
-    armed: usize,
+    pub(crate) armed: usize,
     wanted: bool,
     /// There were no descriptors; it waits until one has become free.
     resting: bool,
     /// To be closed as soon as the kernel lets go of it.
     closing: bool,
+}
+
+impl Listener {
+    /// Whether more accepts would be under way if there were room.
+    pub(crate) fn is_short(&self) -> bool {
+        self.socket.is_some() && self.wanted && !self.resting && self.armed < ACCEPTS_MAX
+    }
 }
 
 impl Ring {
@@ -114,10 +121,13 @@ impl Ring {
 
     /// Listeners that stopped for want of descriptors or of room: a connection is gone.
     pub(crate) fn retry_accepts(&mut self) {
-        for index in 0..self.listeners.len() {
-            self.listeners[index].resting = false;
-            self.arm_accepts(ListenerId(index as u32));
-        }
+        self.listeners.iter_mut().for_each(|listener| listener.resting = false);
+        self.arm_all();
+        self.give_room();
+    }
+
+    pub(crate) fn arm_all(&mut self) {
+        (0..self.listeners.len()).for_each(|index| self.arm_accepts(ListenerId(index as u32)));
     }
 
     fn accept_ended(&mut self, listener: ListenerId) {
@@ -129,13 +139,11 @@ impl Ring {
     }
 
     fn arm_accepts(&mut self, listener: ListenerId) {
-        let under_way: usize = self.listeners.iter().map(|slot| slot.armed).sum();
-        let room = self.connections.room().saturating_sub(under_way);
-        let Some(slot) = self.listeners.get_mut(listener.0 as usize) else { return };
-        let is_wanted = slot.wanted && !slot.resting;
-        let Some(socket) = slot.socket.as_ref().filter(|_| is_wanted) else { return };
-        let (fd, more) = (socket.as_raw_fd(), room.min(ACCEPTS_MAX.saturating_sub(slot.armed)));
-        slot.armed += more;
+        let slot = self.listeners.get(listener.0 as usize).filter(|slot| slot.is_short());
+        let Some(slot) = slot else { return };
+        let Some(fd) = slot.socket.as_ref().map(AsRawFd::as_raw_fd) else { return };
+        let more = self.take_room(ACCEPTS_MAX - slot.armed);
+        self.listeners[listener.0 as usize].armed += more;
         for _ in 0..more {
             let none = std::ptr::null_mut();
             let accept = opcode::Accept::new(types::Fd(fd), none, none.cast());

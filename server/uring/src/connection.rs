@@ -64,9 +64,9 @@ impl Table {
         self.slots.len() - self.free.len()
     }
 
-    /// How many more there may be.
-    pub(crate) fn room(&self) -> usize {
-        (self.max as usize).saturating_sub(self.len())
+    /// How many there may be.
+    pub(crate) fn max(&self) -> usize {
+        self.max as usize
     }
 
     /// Gives the descriptor back if the table is full.
@@ -131,11 +131,6 @@ impl Ring {
             }
             Err(_full) => Err(table_full()),
         }
-    }
-
-    /// Whether as many connections are open as may be: further clients wait in the backlog.
-    pub fn is_full(&self) -> bool {
-        self.connections.room() == 0
     }
 
     /// Connections that have not been `Closed` yet.

@@ -16,6 +16,7 @@ use crate::connection::{ConnId, Table};
 use crate::disk::DiskOps;
 use crate::event::Event;
 use crate::probe::{self, SetupError};
+use crate::room::Room;
 use crate::tag::{Kind, Tag};
 use crate::wake::Wake;
 
@@ -34,6 +35,9 @@ pub struct Ring {
     /// Operations whose last completion has not been copied yet.
     in_flight: usize,
     pub(crate) listeners: Vec<Listener>,
+    pub(crate) room: Option<Room>,
+    /// What was taken of the room.
+    pub(crate) granted: usize,
     /// Connections with output to send at the next turn.
     pub(crate) dirty: Vec<ConnId>,
     /// Connections whose receive ended for want of buffers.
@@ -62,6 +66,8 @@ impl Ring {
             backlog: VecDeque::new(),
             in_flight: 0,
             listeners: Vec::new(),
+            room: None,
+            granted: 0,
             dirty: Vec::new(),
             starved: Vec::new(),
             spare: Vec::new(),
@@ -82,6 +88,7 @@ impl Ring {
     /// Only what leaves the ring unusable.
     pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.feed_starved();
+        self.look_for_room();
         self.start_sends();
         self.drain_backlog()?;
         let wait = self.ready.is_empty() && self.backlog.is_empty();

@@ -7,7 +7,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use muster_uring::{Config, ConnId, Event, ListenerId, Ring};
+use muster_uring::{Config, ConnId, Event, ListenerId, Ring, Room};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -22,10 +22,19 @@ fn small() -> Config {
 }
 
 fn listening(config: Config) -> (Ring, ListenerId, std::net::SocketAddr) {
-    let mut ring = Ring::new(config).unwrap();
+    listen(Ring::new(config).unwrap())
+}
+
+fn listen(mut ring: Ring) -> (Ring, ListenerId, std::net::SocketAddr) {
     let listener = ring.listen("127.0.0.1:0".parse().unwrap(), 1024).unwrap();
     let addr = ring.local_addr(listener).unwrap();
     (ring, listener, addr)
+}
+
+fn listening_in(room: &Room) -> (Ring, ListenerId, std::net::SocketAddr) {
+    let mut ring = Ring::new(small()).unwrap();
+    ring.share_room(room.clone());
+    listen(ring)
 }
 
 /// Turns until `handle` has had enough.
@@ -326,6 +335,31 @@ fn past_the_connection_limit_clients_wait() {
         accepted
     });
     assert!(ring.is_full());
+}
+
+#[test]
+fn rings_share_room_and_one_takes_what_another_gives_back() {
+    let room = Room::new(4);
+    let (mut full, listener, addr) = listening_in(&room);
+    let clients: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(addr).unwrap()).collect();
+    let mut accepted = 0;
+    turn_until(&mut full, |_, event| {
+        accepted += usize::from(matches!(event, Event::Accepted { .. }));
+        accepted == 4
+    });
+    let (mut other, _, addr) = listening_in(&room);
+    let _client = TcpStream::connect(addr).unwrap();
+    other.turn(Some(Duration::from_millis(5))).unwrap();
+    assert!(full.is_full() && other.is_full() && other.next_event().is_none());
+    full.pause_accept(listener);
+    drop(clients);
+    let mut closed = 0;
+    turn_until(&mut full, |ring, event| {
+        closed += usize::from(matches!(event, Event::Closed { .. }));
+        echo(ring, event);
+        closed == 4
+    });
+    turn_until(&mut other, |_, event| matches!(event, Event::Accepted { .. }));
 }
 
 #[test]
