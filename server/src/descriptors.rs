@@ -3,8 +3,8 @@
 use crate::files::Freeing;
 use muster_uring::{OpenFiles, SetupError};
 
-/// For each shard, whatever else is open: ring, eventfd, the files of its log, and some to accept a
-/// connection with that is then closed.
+/// For each shard, whatever else is open: ring, eventfd, the files of its log, partitions' files that
+/// are being closed, directories.
 const PER_SHARD: u64 = 256;
 
 /// The files of partitions that a shard keeps open, at the least and at the most.

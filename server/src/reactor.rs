@@ -87,6 +87,8 @@ pub struct Reactor {
     /// When the events of this turn came: one look at the clock serves them all.
     now: i64,
     stopped: bool,
+    /// Clients wait for others to go; the log tells once.
+    is_full: bool,
 }
 
 impl Reactor {
@@ -101,6 +103,7 @@ impl Reactor {
             finishing: VecDeque::new(),
             now,
             stopped: false,
+            is_full: false,
         }
     }
 
@@ -261,9 +264,9 @@ impl Reactor {
             self.connections.resize(conn.index() + 1, None);
         }
         self.connections[conn.index()] = Some((connection, conn));
-        if self.parts.ring.is_full() {
-            let open = self.parts.ring.connections();
-            warn!("{open} connections are open, as many as there are descriptors for: others wait");
+        let was_full = std::mem::replace(&mut self.is_full, self.parts.ring.is_full());
+        if self.is_full && !was_full {
+            warn!("there are descriptors for no more connections: further clients wait");
         }
         let host = format!("/{}", peer.ip()).into();
         self.step(shard, Event::Opened { connection, host });

@@ -82,7 +82,8 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         log_sizes,
         partition_files_max: descriptors.partition_files,
     };
-    let shards = start(options, &common, &Room::new(descriptors.connections))?;
+    let shards =
+        start(options, &common, &Room::new(descriptors.connections, options.shards as usize))?;
     // Before anyone learns that the server is there to be stopped.
     let signals = Signals::new([SIGTERM, SIGINT])?;
     for (number, endpoint) in common.endpoints.iter().enumerate() {

@@ -4,6 +4,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use io_uring::{cqueue, opcode, types};
 
@@ -16,8 +17,8 @@ use crate::tag::{Kind, Tag};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ListenerId(pub(crate) u32);
 
-/// Accepts under way at the most: so many clients are taken in a turn.
-const ACCEPTS_MAX: usize = 64;
+/// After so long a listener tries again that found no descriptors.
+pub(crate) const REST: Duration = Duration::from_secs(1);
 
 pub(crate) struct Listener {
     /// None once closed.
@@ -25,16 +26,17 @@ pub(crate) struct Listener {
     /// Accepts under way.
     pub(crate) armed: usize,
     wanted: bool,
-    /// There were no descriptors; it waits until one has become free.
-    resting: bool,
+    /// There were no descriptors at that time; it waits until one may have become free.
+    pub(crate) resting: Option<Instant>,
     /// To be closed as soon as the kernel lets go of it.
     closing: bool,
 }
 
 impl Listener {
     /// Whether more accepts would be under way if there were room.
-    pub(crate) fn is_short(&self) -> bool {
-        self.socket.is_some() && self.wanted && !self.resting && self.armed < ACCEPTS_MAX
+    pub(crate) fn is_short(&self, accepts_max: usize) -> bool {
+        let is_open = self.socket.is_some() && self.wanted && !self.closing;
+        is_open && self.resting.is_none() && self.armed < accepts_max
     }
 }
 
@@ -52,7 +54,7 @@ impl Ring {
             socket: Some(socket),
             armed: 0,
             wanted: true,
-            resting: false,
+            resting: None,
             closing: false,
         });
         self.arm_accepts(id);
@@ -80,7 +82,7 @@ impl Ring {
     /// Accepts again after `pause_accept` or a lack of descriptors.
     pub fn resume_accept(&mut self, listener: ListenerId) {
         if let Some(slot) = self.listeners.get_mut(listener.0 as usize) {
-            (slot.wanted, slot.resting) = (true, false);
+            (slot.wanted, slot.resting) = (true, None);
             self.arm_accepts(listener);
         }
     }
@@ -100,12 +102,14 @@ impl Ring {
         let slot = self.listeners.get_mut(listener.0 as usize)?;
         slot.armed -= 1;
         if result < 0 {
-            let is_news = result != -libc::ECANCELED && !slot.resting;
-            slot.resting |= scarce(-result);
+            let is_news = result != -libc::ECANCELED && slot.resting.is_none();
+            slot.resting = slot.resting.or_else(|| scarce(-result).then(Instant::now));
             self.accept_ended(listener);
+            self.give_room();
             let error = io::Error::from_raw_os_error(-result);
             return is_news.then_some(Event::AcceptFailed { listener, error });
         }
+        slot.resting = None;
         // SAFETY: the kernel just made this descriptor for us.
         let fd = unsafe { OwnedFd::from_raw_fd(result) };
         let event = match self.connections.insert(fd) {
@@ -121,7 +125,7 @@ impl Ring {
 
     /// Listeners that stopped for want of descriptors or of room: a connection is gone.
     pub(crate) fn retry_accepts(&mut self) {
-        self.listeners.iter_mut().for_each(|listener| listener.resting = false);
+        self.listeners.iter_mut().for_each(|listener| listener.resting = None);
         self.arm_all();
         self.give_room();
     }
@@ -139,10 +143,11 @@ impl Ring {
     }
 
     fn arm_accepts(&mut self, listener: ListenerId) {
-        let slot = self.listeners.get(listener.0 as usize).filter(|slot| slot.is_short());
+        let max = self.accepts_max();
+        let slot = self.listeners.get(listener.0 as usize).filter(|slot| slot.is_short(max));
         let Some(slot) = slot else { return };
         let Some(fd) = slot.socket.as_ref().map(AsRawFd::as_raw_fd) else { return };
-        let more = self.take_room(ACCEPTS_MAX - slot.armed);
+        let more = self.take_room(max - slot.armed);
         self.listeners[listener.0 as usize].armed += more;
         for _ in 0..more {
             let none = std::ptr::null_mut();

@@ -12,9 +12,9 @@ use crate::connection::ConnId;
 pub enum Event {
     /// A connection was accepted; it is receiving already.
     Accepted { listener: ListenerId, conn: ConnId },
-    /// A connection could not be accepted: out of descriptors or of slots, or the client was
-    /// gone already. The listener goes on by itself, when short of descriptors as soon as a
-    /// connection closes or [`Ring::resume_accept`](crate::Ring::resume_accept) is called.
+    /// A connection could not be accepted: out of descriptors, or the client was gone already. The
+    /// listener goes on by itself, when short of descriptors as soon as a connection closes,
+    /// [`Ring::resume_accept`](crate::Ring::resume_accept) is called, or a second has passed.
     AcceptFailed { listener: ListenerId, error: io::Error },
     /// Bytes from the peer: never empty, in order.
     Received { conn: ConnId, data: RecvBuf },

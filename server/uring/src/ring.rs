@@ -88,7 +88,8 @@ impl Ring {
     /// Only what leaves the ring unusable.
     pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.feed_starved();
-        self.look_for_room();
+        let patience = self.look_for_room();
+        let timeout = timeout.into_iter().chain(patience).min();
         self.start_sends();
         self.drain_backlog()?;
         let wait = self.ready.is_empty() && self.backlog.is_empty();
