@@ -102,6 +102,7 @@ impl World {
         let at = Time::from_micros(self.queue.now());
         for id in self.judge.facts.take_ended() {
             if let Some(group) = member_group(&id) {
+                self.note(format_args!("{id} is gone, durably"));
                 let kind = EventKind::GroupDeleted { sent: at };
                 self.judge_event(&Event { at, group, member: OBSERVER, kind });
             }
