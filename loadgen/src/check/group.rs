@@ -144,7 +144,8 @@ impl GroupState {
         let facts = &mut self.facts;
         let member = self.members.entry(event.member).or_default();
         epochs::judge_alive(event, alive, member, facts, found);
-        if facts.deleted.is_some_and(|(sent, at)| member.joined < sent && alive.sent > at) {
+        let is_later = facts.deleted.is_some_and(|(_, at)| alive.sent > at);
+        if is_later && facts.was_deleted_since(member.joined) {
             judge_deleted(event, alive, facts, found);
         }
         if facts.group.protocol == Kind::Classic {
@@ -155,7 +156,9 @@ impl GroupState {
             }
         }
         member.epochs.reached(alive.epoch, event.at, event.member);
-        facts.epochs.reached(alive.epoch, event.at, event.member);
+        if !facts.was_deleted_since(member.joined) {
+            facts.epochs.reached(alive.epoch, event.at, event.member);
+        }
         if member.alive.is_none_or(|known| known.sent < alive.sent) {
             member.previous = member.alive.map_or(alive.sent, |known| known.sent);
             member.alive = Some(alive);
@@ -185,8 +188,12 @@ impl GroupState {
     }
 
     fn synced(&mut self, index: MemberIndex, at: Time, epoch: i32) {
-        self.member(index).synced = epoch;
-        self.facts.epochs.reached(epoch, at, index);
+        let member = self.member(index);
+        member.synced = epoch;
+        let joined = member.joined;
+        if !self.facts.was_deleted_since(joined) {
+            self.facts.epochs.reached(epoch, at, index);
+        }
     }
 
     fn settled(&mut self, index: MemberIndex, at: Time, epoch: i32) {
@@ -276,6 +283,11 @@ impl GroupState {
 }
 
 impl Facts {
+    /// Whether who joined at that time tells of an earlier group: an answer may come late.
+    fn was_deleted_since(&self, joined: Time) -> bool {
+        self.deleted.is_some_and(|(sent, _)| joined < sent)
+    }
+
     fn start_over(&mut self) {
         self.incarnation += 1;
         self.epochs = Epochs::default();

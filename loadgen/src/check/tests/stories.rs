@@ -368,6 +368,18 @@ fn a_deleted_group_has_no_offsets_and_no_members() {
 }
 
 #[test]
+fn what_a_member_of_a_deleted_group_hears_late_is_no_proof_for_the_next() {
+    let late = "
+        60 obs deleted 60
+        70 m0 assigned 2 0
+        75 m0 joining
+        80 m0 joined 1";
+    assert_eq!(broken(&story(CLASSICS, late)), NONE);
+    let in_the_next = format!("{late}\n85 m0 assigned 1 0\n90 m0 joining\n95 m0 joined 0");
+    assert_eq!(broken(&story(CLASSICS, &in_the_next)), ["epoch-went-back"]);
+}
+
+#[test]
 fn a_member_is_not_dropped_within_its_session() {
     assert_eq!(broken(&story(CONSUMERS, "900 m0 fenced 25")), ["evicted-early"]);
     assert_eq!(broken(&story(CONSUMERS, "1100 m0 fenced 25")), NONE);
