@@ -67,14 +67,16 @@ impl Ring {
 
     /// As [`Ring::cancel`], all operations with this tag.
     pub(crate) fn cancel_all_of(&mut self, target: Tag) {
-        let matching = CancelBuilder::user_data(target.encode()).all();
-        let cancel = opcode::AsyncCancel2::new(matching).build();
-        self.push(cancel, Tag::new(Kind::Cancel, 0, 0));
+        self.cancel_matching(CancelBuilder::user_data(target.encode()).all());
     }
 
     fn cancel_all(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_mut(conn) else { return };
         let matching = CancelBuilder::fd(types::Fd(slot.raw_fd())).all();
+        self.cancel_matching(matching);
+    }
+
+    fn cancel_matching(&mut self, matching: CancelBuilder) {
         let cancel = opcode::AsyncCancel2::new(matching).build();
         self.push(cancel, Tag::new(Kind::Cancel, 0, 0));
     }
