@@ -212,7 +212,7 @@ fn failed(what: &'static str, path: &Path, error: io::Error) -> DataDirError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn a_directory_keeps_what_it_was_written_with() {
@@ -226,12 +226,11 @@ mod tests {
 
     #[test]
     fn a_directory_that_is_there_needs_nothing_of_the_one_that_it_is_in() {
-        let parent = tempfile::tempdir().unwrap();
-        let path = parent.path().join("data");
-        drop(DataDir::open(&path, 1, 50, Uuid([1; 16])).unwrap());
-        // Root may open it all the same.
-        let entered_only = fs::Permissions::from_mode(0o300);
-        fs::set_permissions(parent.path(), entered_only).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let held = File::open(directory.path()).unwrap();
+        // By a name in a directory that nobody can sync, whoever runs this.
+        let path = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
+        assert!(directories::sync_name(&path).is_err());
         drop(DataDir::open(&path, 1, 50, Uuid([1; 16])).unwrap());
     }
 
