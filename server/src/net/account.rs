@@ -1,0 +1,87 @@
+//! One account for each shard: the bytes that it holds for its clients, by what they are.
+
+/// What bytes are held for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Kind {
+    /// Received, and not yet handled.
+    Input,
+    /// Requests that wait: parked fetches, look-ups, joins.
+    Parked,
+    /// Reads of files under way, for fetches and look-ups.
+    Reads,
+    /// Buffers between a file and a socket.
+    Slices,
+    /// Answers that are built and may not leave yet.
+    Answers,
+    /// Answers that may leave, and that the client has not taken.
+    Unsent,
+}
+
+const KINDS: usize = Kind::Unsent as usize + 1;
+
+/// Bytes held by kind, their sum, and the largest that the sum has been.
+#[derive(Debug, Clone, Default)]
+pub struct Account {
+    held: [usize; KINDS],
+    total: usize,
+    peak: usize,
+}
+
+impl Account {
+    pub fn take(&mut self, kind: Kind, bytes: usize) {
+        self.held[kind as usize] += bytes;
+        self.total += bytes;
+        self.peak = self.peak.max(self.total);
+    }
+
+    /// # Panics
+    /// If more is given back than was taken.
+    pub fn give(&mut self, kind: Kind, bytes: usize) {
+        self.held[kind as usize] -= bytes;
+        self.total -= bytes;
+    }
+
+    /// For what is counted elsewhere: so much is held now.
+    pub fn set(&mut self, kind: Kind, bytes: usize) {
+        self.give(kind, self.held(kind));
+        self.take(kind, bytes);
+    }
+
+    pub fn held(&self, kind: Kind) -> usize {
+        self.held[kind as usize]
+    }
+
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    pub fn peak(&self) -> usize {
+        self.peak
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_counted_apart_and_together() {
+        let mut account = Account::default();
+        account.take(Kind::Input, 100);
+        account.take(Kind::Unsent, 50);
+        account.give(Kind::Input, 30);
+        assert_eq!((account.held(Kind::Input), account.held(Kind::Unsent)), (70, 50));
+        account.set(Kind::Reads, 10);
+        account.set(Kind::Reads, 5);
+        assert_eq!((account.total(), account.peak()), (125, 150));
+    }
+
+    #[test]
+    #[should_panic]
+    fn nothing_is_given_back_that_was_not_taken() {
+        let mut account = Account::default();
+        account.take(Kind::Answers, 1);
+        account.give(Kind::Answers, 2);
+    }
+}
