@@ -15,6 +15,7 @@ mod directories;
 mod dispatch;
 pub mod files;
 pub mod log_tools;
+pub mod logging;
 pub mod net;
 mod offline;
 pub mod partitions;

@@ -3,12 +3,11 @@
 use clap::{Args, Parser, Subcommand};
 use muster::config::{Address, Config};
 use muster::log_tools::{self, LogCommand};
+use muster::logging;
 use muster::serve::{Failure, Options, serve};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tracing::error;
-use tracing_subscriber::EnvFilter;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -62,20 +61,17 @@ fn main() -> ExitCode {
 }
 
 fn serve_until_stopped(arguments: Serve) -> ExitCode {
-    start_logging();
-    match options(arguments).and_then(|options| serve(&options)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            error!("{failure}");
-            ExitCode::FAILURE
-        }
+    if let Err(error) = logging::start() {
+        eprintln!("could not start to log: {error}");
+        return ExitCode::FAILURE;
     }
-}
-
-/// One line for each event; `RUST_LOG` chooses which.
-fn start_logging() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_ansi(false).init();
+    match options(arguments).and_then(|options| serve(&options)) {
+        Ok(()) => {
+            logging::flush();
+            ExitCode::SUCCESS
+        }
+        Err(failure) => logging::fail(failure),
+    }
 }
 
 fn options(arguments: Serve) -> Result<Options, Failure> {

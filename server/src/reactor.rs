@@ -3,12 +3,14 @@
 
 use crate::clock::Clock;
 use crate::files::Files;
+use crate::logging::Throttle;
 use crate::net::ConnectionId;
 use crate::shard::{Command, Event, Message, Shard};
 use crossbeam_channel::{Receiver, Sender};
 use muster_storage::FileDone;
 use muster_uring::{ConnId, ListenerId, Ring, Waker};
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::time::Duration;
 use tracing::{info, warn};
 
@@ -89,6 +91,8 @@ pub struct Reactor {
     stopped: bool,
     /// Clients wait for others to go; the log tells once.
     is_full: bool,
+    /// Lines that clients cause, by their addresses; None where that is not known.
+    client_lines: Throttle<Option<IpAddr>>,
 }
 
 impl Reactor {
@@ -104,6 +108,7 @@ impl Reactor {
             now,
             stopped: false,
             is_full: false,
+            client_lines: Throttle::default(),
         }
     }
 
@@ -174,6 +179,7 @@ impl Reactor {
     fn turn(&mut self, shard: &mut Shard) -> Result<(), ReactorError> {
         let now = self.parts.clock.now();
         let deadline = earlier(shard.end_turn(now, &mut self.commands), self.close_finished(now));
+        let deadline = earlier(deadline, self.report_left_out(now));
         self.execute()?;
         if shard.inspect().is_failed() {
             return Ok(());
@@ -219,7 +225,11 @@ impl Reactor {
         use muster_uring::Event as Ring;
         match event {
             Ring::Accepted { conn, .. } => self.accepted(shard, conn),
-            Ring::AcceptFailed { error, .. } => warn!("a connection was not accepted: {error}"),
+            Ring::AcceptFailed { error, .. } => {
+                if self.client_lines.admits(self.now, None) {
+                    warn!("a connection was not accepted: {error}");
+                }
+            }
             Ring::Received { conn, data } => {
                 if let Some(connection) = self.name(conn) {
                     self.step(shard, Event::Received { connection, data: &data });
@@ -323,14 +333,29 @@ impl Reactor {
     fn close(&mut self, connection: ConnectionId, reason: Option<String>, mut last: Vec<u8>) {
         let Some(conn) = self.ring_name(connection) else { return };
         if let Some(reason) = reason {
-            let peer = self.parts.ring.peer_addr(conn).map(|peer| peer.to_string());
-            info!("closed the connection of {}: {reason}", peer.unwrap_or_default());
+            self.log_closed(conn, &reason);
         }
         self.connections[connection.slot()] = None;
         // What was answered before still leaves, if the client reads it.
         give_output(&mut self.parts.ring, conn, &mut last);
         self.parts.ring.finish(conn);
         self.finishing.push_back((self.now + FINISH_PATIENCE_MS, conn));
+    }
+
+    fn log_closed(&mut self, conn: ConnId, reason: &str) {
+        let peer = self.parts.ring.peer_addr(conn).ok();
+        if self.client_lines.admits(self.now, peer.map(|peer| peer.ip())) {
+            let peer = peer.map_or_else(|| "a client that is gone".to_owned(), |it| it.to_string());
+            info!("closed the connection of {peer}: {reason}");
+        }
+    }
+
+    /// Tells of lines that were left out once it is time to; gives when that is.
+    fn report_left_out(&mut self, now: i64) -> Option<i64> {
+        if let Some(lines) = self.client_lines.left_out(now) {
+            info!("{lines} more lines about connections were left out: clients cause too many");
+        }
+        self.client_lines.report_at()
     }
 
     /// Closes what its client had long enough to read; gives the next time to look.

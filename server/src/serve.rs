@@ -7,6 +7,7 @@ use crate::data_dir::DataDir;
 use crate::descriptors::Descriptors;
 use crate::directories::sync_left;
 use crate::files::{Files, Freeing, block_bytes};
+use crate::logging;
 use crate::placement::Placement;
 use crate::random::RandomIds;
 use crate::reactor::{End, Parts, Peer, Reactor};
@@ -26,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use tracing::{error, info};
+use tracing::info;
 
 /// What the command line decided.
 #[derive(Debug, Clone)]
@@ -180,8 +181,7 @@ fn run(start: Start) {
                 Ok(Err(failure)) => failure.to_string(),
                 Err(_) => "it panicked".to_owned(),
             };
-            error!("shard {number}: {failure}");
-            std::process::exit(1);
+            logging::fail(format_args!("shard {number}: {failure}"));
         }
     }
 }
@@ -280,8 +280,7 @@ fn wait(shards: Vec<RunningShard>, mut signals: Signals) -> Result<(), Failure> 
                 if at.elapsed() < SAME_SIGNAL {
                     continue;
                 }
-                error!("stopped by a second signal");
-                std::process::exit(1);
+                logging::fail("stopped by a second signal");
             }
             asked = Some(Instant::now());
             info!("stops on signal {signal}: no further requests");

@@ -7,7 +7,6 @@ use crate::net::ConnectionId;
 use crate::shard::Shard;
 use muster_codec::{ErrorCode, Request};
 use muster_coordinator::{Caller, Output};
-use tracing::error;
 
 impl Shard {
     pub(crate) fn group_request(
@@ -83,7 +82,8 @@ impl Shard {
         let (last, failed) = match self.groups.append(self.now, &output.records) {
             Ok(last) => (last, false),
             Err(error) => {
-                error!("records of a request were not written: {error}");
+                let words = format_args!("records of a request were not written: {error}");
+                self.request_error("write", words);
                 (position, true)
             }
         };

@@ -7,6 +7,7 @@ use super::snapshot::read_cluster;
 use super::{Common, Controller, DeletedTopics, LogCheck, ProducerIds, Shard, Snapshots, Stopping};
 use crate::cluster::{ClusterImage, Endpoint};
 use crate::config::{Config, compaction};
+use crate::logging::Throttle;
 use crate::net::{Connections, Limits};
 use crate::partitions::{Effects, Identity, Partitions};
 use muster_codec::DecodeError;
@@ -422,6 +423,7 @@ impl Loaded {
             sendable: Vec::new(),
             waiting_for_log: VecDeque::new(),
             next_idle_sweep: now,
+            request_errors: Throttle::default(),
             stopping: Stopping::No,
         };
         shard.open_offsets_topic();

@@ -32,6 +32,7 @@ pub(crate) use snapshot::Snapshots;
 
 use crate::cluster::{ClusterImage, Endpoint, View};
 use crate::config::Config;
+use crate::logging::Throttle;
 use crate::net::{ConnectionId, Connections};
 use crate::partitions::Partitions;
 use crate::placement::Placement;
@@ -112,6 +113,8 @@ pub struct Shard {
     /// Connections that go on when the log has room again.
     waiting_for_log: VecDeque<ConnectionId>,
     next_idle_sweep: i64,
+    /// Errors that requests run into, by what they were about.
+    pub(crate) request_errors: Throttle<&'static str>,
     stopping: Stopping,
 }
 

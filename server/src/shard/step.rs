@@ -5,6 +5,7 @@ use crate::net::ConnectionId;
 use crate::partitions::{Effects, Outcome};
 use muster_codec::frame::frame_length;
 use muster_storage::FileDone;
+use std::fmt;
 use std::sync::Arc;
 use tracing::error;
 
@@ -230,7 +231,9 @@ impl Shard {
     /// Carries out what the partitions want.
     pub(crate) fn perform(&mut self, effects: Effects) {
         self.commands.extend(effects.ops.into_iter().map(Command::File));
-        effects.failed_reads.iter().for_each(|reason| error!("a read failed: {reason}"));
+        for reason in &effects.failed_reads {
+            self.request_error("read", format_args!("a read failed: {reason}"));
+        }
         effects.offsets_reads.into_iter().for_each(|read| self.read_offsets(read));
         for reply in effects.replies {
             match reply.outcome {
@@ -240,6 +243,16 @@ impl Shard {
                     self.close(ConnectionId(reply.request.connection), reason);
                 }
             }
+        }
+    }
+
+    /// Logs what a request ran into, which the next one may run into as well.
+    pub(crate) fn request_error(&mut self, about: &'static str, words: fmt::Arguments<'_>) {
+        if let Some(lines) = self.request_errors.left_out(self.now) {
+            error!("{lines} more lines like the following were left out");
+        }
+        if self.request_errors.admits(self.now, about) {
+            error!("{words}");
         }
     }
 

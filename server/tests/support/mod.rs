@@ -137,6 +137,11 @@ impl Server {
         }
     }
 
+    /// How many lines of the log so far hold `text`.
+    pub fn lines_with(&self, text: &str) -> usize {
+        self.log.lock().unwrap().lines().filter(|line| line.contains(text)).count()
+    }
+
     pub fn client(&self, shard: u16) -> Client {
         Client::connect(self.port + shard)
     }

@@ -157,13 +157,22 @@ extern "C" fn on_bus_error(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut l
         unsafe {
             let Names { path, aside, message } = &*names;
             libc::rename(path.as_ptr(), aside.as_ptr());
-            libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), message.len());
+            if has_room(libc::STDERR_FILENO) {
+                libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), message.len());
+            }
             libc::_exit(1);
         }
     }
     // It has nothing to do with files: the signal comes again, and ends the process.
     // SAFETY: a handler may do that.
     unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
+}
+
+/// Whether a message can be written at once: a pipe that nobody reads would hold up the end.
+fn has_room(fd: libc::c_int) -> bool {
+    let mut asked = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+    // SAFETY: the pointer is to one entry, and the call is one that a handler may make.
+    unsafe { libc::poll(&raw mut asked, 1, 0) > 0 }
 }
 
 #[cfg(test)]

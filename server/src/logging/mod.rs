@@ -1,0 +1,84 @@
+//! The server's log: lines go through a bounded queue to a thread that writes them, so that whoever
+//! reads them, or does not, can neither stop a shard nor end it.
+
+mod queue;
+mod throttle;
+mod writer;
+
+pub use throttle::Throttle;
+
+use queue::Queue;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::panic::{self, PanicHookInfo};
+use std::sync::OnceLock;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+use tracing::error;
+use tracing_subscriber::EnvFilter;
+
+/// How long the end of the process waits for the last lines to be written.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
+
+static QUEUE: OnceLock<Queue> = OnceLock::new();
+
+/// Logs to the standard output from now on, or to the standard error where that fails: a line for
+/// each event; `RUST_LOG` chooses which. A panic is a line, too.
+///
+/// # Errors
+/// There is no thread or descriptor for it.
+pub fn start() -> io::Result<()> {
+    let (queue, receiver) = queue::new();
+    writer::start(receiver)?;
+    let queue: &'static Queue = QUEUE.get_or_init(|| queue);
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_ansi(false)
+        .log_internal_errors(false)
+        .with_writer(move || queue)
+        .init();
+    panic::set_hook(Box::new(log_panic));
+    Ok(())
+}
+
+/// Waits until the lines so far are written, but not for long. False if they are not.
+pub fn flush() -> bool {
+    QUEUE.get().is_some_and(|queue| queue.flush(FLUSH_PATIENCE))
+}
+
+/// Ends the process with status 1, and with the reason as the last line of the log.
+pub fn fail(reason: impl Display) -> ! {
+    let reason = reason.to_string();
+    error!("{reason}");
+    if !flush() {
+        print_aside(reason);
+    }
+    std::process::exit(1)
+}
+
+/// The log does not get on: says it on the standard error, which may not get on either.
+fn print_aside(reason: String) {
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || {
+        // There is no further place to tell of a failure.
+        let _ = writeln!(io::stderr(), "{reason}");
+        let _ = done.send(());
+    });
+    let _ = is_done.recv_timeout(FLUSH_PATIENCE);
+}
+
+fn log_panic(info: &PanicHookInfo<'_>) {
+    let thread = thread::current();
+    let name = thread.name().unwrap_or("without a name").to_owned();
+    let what = info.payload_as_str().unwrap_or("no message");
+    let place = info.location().map(|location| format!(" at {location}")).unwrap_or_default();
+    let backtrace = Backtrace::capture();
+    match backtrace.status() {
+        BacktraceStatus::Captured => error!("thread {name} panicked{place}: {what}\n{backtrace}"),
+        _ => error!("thread {name} panicked{place}: {what}"),
+    }
+}

@@ -1,0 +1,132 @@
+//! Lines on their way to the writer. Nothing here waits for it, but the end of the process.
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Lines that wait to be written, and their bytes. Further ones are dropped, and counted.
+pub(super) const LINES_MAX: usize = 8_192;
+pub(super) const BYTES_MAX: usize = 4 << 20;
+
+pub(super) enum Item {
+    Line(Vec<u8>),
+    /// To be answered when all lines before it are written.
+    Flush(Sender<()>),
+}
+
+/// The end of the queue that threads log to.
+#[derive(Debug, Clone)]
+pub(super) struct Queue {
+    sender: Sender<Item>,
+    counts: Arc<Counts>,
+}
+
+/// The end of the queue that the writer takes lines from.
+pub(super) struct Waiting {
+    receiver: Receiver<Item>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// Of the lines that wait.
+    bytes: AtomicUsize,
+    /// Lines, since the writer last asked.
+    dropped: AtomicU64,
+}
+
+pub(super) fn new() -> (Queue, Waiting) {
+    let (sender, receiver) = bounded(LINES_MAX);
+    let counts = Arc::<Counts>::default();
+    (Queue { sender, counts: counts.clone() }, Waiting { receiver, counts })
+}
+
+impl Queue {
+    /// Waits until all lines so far are written, for as long as `patience` at the most.
+    pub(super) fn flush(&self, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        let (done, is_done) = bounded(1);
+        self.sender.send_deadline(Item::Flush(done), deadline).is_ok()
+            && is_done.recv_deadline(deadline).is_ok()
+    }
+
+    fn push(&self, line: &[u8]) {
+        let before = self.counts.bytes.fetch_add(line.len(), Relaxed);
+        let has_room = before.saturating_add(line.len()) <= BYTES_MAX;
+        if !has_room || self.sender.try_send(Item::Line(line.to_vec())).is_err() {
+            self.counts.bytes.fetch_sub(line.len(), Relaxed);
+            self.counts.dropped.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// Each call is one line.
+impl Write for &Queue {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.push(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Waiting {
+    /// The next line, or None when no further one can come.
+    pub(super) fn next(&self) -> Option<Item> {
+        let item = self.receiver.recv().ok()?;
+        if let Item::Line(line) = &item {
+            self.counts.bytes.fetch_sub(line.len(), Relaxed);
+        }
+        Some(item)
+    }
+
+    /// Lines that found no room since the last call.
+    pub(super) fn take_dropped(&self) -> u64 {
+        self.counts.dropped.swap(0, Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(waiting: &Waiting) -> usize {
+        let mut lines = 0;
+        while !waiting.receiver.is_empty() {
+            lines += usize::from(matches!(waiting.next(), Some(Item::Line(_))));
+        }
+        lines
+    }
+
+    #[test]
+    fn lines_beyond_the_limit_are_dropped_and_counted() {
+        let (queue, waiting) = new();
+        (0..LINES_MAX + 3).for_each(|_| queue.push(b"x\n"));
+        assert_eq!((lines(&waiting), waiting.take_dropped()), (LINES_MAX, 3));
+        assert_eq!(waiting.take_dropped(), 0, "they are counted once");
+        queue.push(b"x\n");
+        assert_eq!((lines(&waiting), waiting.take_dropped()), (1, 0), "there is room again");
+    }
+
+    #[test]
+    fn bytes_beyond_the_limit_are_dropped_and_counted() {
+        let (queue, waiting) = new();
+        let line = vec![b'x'; BYTES_MAX / 4];
+        (0..6).for_each(|_| queue.push(&line));
+        assert_eq!((lines(&waiting), waiting.take_dropped()), (4, 2));
+        (0..6).for_each(|_| queue.push(&line));
+        assert_eq!((lines(&waiting), waiting.take_dropped()), (4, 2), "what left makes room");
+    }
+
+    #[test]
+    fn nobody_waits_for_a_writer_for_long() {
+        let (queue, _waiting) = new();
+        assert!(!queue.flush(Duration::from_millis(10)));
+        (0..LINES_MAX).for_each(|_| queue.push(b"x\n"));
+        assert!(!queue.flush(Duration::from_millis(10)), "the queue is full");
+    }
+}

@@ -1,0 +1,150 @@
+//! The thread that writes the lines. It may be held up by who reads them; nobody is by it.
+
+use super::queue::{Item, Waiting};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::thread;
+use tracing_subscriber::fmt::format;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+
+pub(super) fn start(waiting: Waiting) -> io::Result<()> {
+    // Descriptors of its own: nothing else waits for a lock that is held while it writes.
+    let outputs = [io::stdout().as_fd(), io::stderr().as_fd()].map(|fd| fd.try_clone_to_owned());
+    let outputs = outputs.into_iter().map(|fd| fd.map(File::from)).collect::<io::Result<_>>()?;
+    let writer = Writer { outputs, lost: 0, why: None };
+    thread::Builder::new().name("log".to_owned()).spawn(move || writer.run(&waiting))?;
+    Ok(())
+}
+
+struct Writer<W> {
+    /// A line goes to the first that takes it.
+    outputs: Vec<W>,
+    /// Lines that are missing in the log since the last that is in it.
+    lost: u64,
+    /// Why the last of them could not be written, if it was tried.
+    why: Option<io::Error>,
+}
+
+impl<W: Write> Writer<W> {
+    fn run(mut self, waiting: &Waiting) {
+        while let Some(item) = waiting.next() {
+            self.lost += waiting.take_dropped();
+            match item {
+                Item::Line(line) => self.line(&line),
+                // Whoever asked may have given up.
+                Item::Flush(done) => drop(done.send(())),
+            }
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        if self.lost > 0 && self.write(self.report().as_bytes()) {
+            (self.lost, self.why) = (0, None);
+        }
+        if !self.write(line) {
+            self.lost += 1;
+        }
+    }
+
+    /// A line of its own, whatever a failed write left before it.
+    fn report(&self) -> String {
+        let mut line = "\n".to_owned();
+        // The time is left out if it cannot be told.
+        let _ = SystemTime.format_time(&mut format::Writer::new(&mut line));
+        let why = self.why.as_ref().map_or("too many at once".to_owned(), io::Error::to_string);
+        line.push_str(&format!("  WARN {} lines of the log are missing here: {why}\n", self.lost));
+        line
+    }
+
+    fn write(&mut self, line: &[u8]) -> bool {
+        for output in &mut self.outputs {
+            match output.write_all(line) {
+                Ok(()) => return true,
+                Err(error) => self.why = Some(error),
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::queue;
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    /// An output that fails while it is told to.
+    #[derive(Clone, Default)]
+    struct Output(Arc<Mutex<(Vec<u8>, bool)>>);
+
+    impl Output {
+        fn fails(&self, fails: bool) {
+            self.0.lock().unwrap().1 = fails;
+        }
+
+        fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().0.clone()).unwrap()
+        }
+    }
+
+    impl Write for Output {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut inner = self.0.lock().unwrap();
+            if inner.1 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            inner.0.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn writer(count: usize) -> (Vec<Output>, Writer<Output>) {
+        let outputs = vec![Output::default(); count];
+        let outputs: Vec<_> = outputs.iter().map(|_| Output::default()).collect();
+        (outputs.clone(), Writer { outputs, lost: 0, why: None })
+    }
+
+    #[test]
+    fn lines_that_could_not_be_written_are_counted_when_one_can_be() {
+        let (outputs, mut writer) = writer(1);
+        writer.line(b"first\n");
+        outputs[0].fails(true);
+        (0..3).for_each(|_| writer.line(b"lost\n"));
+        outputs[0].fails(false);
+        (0..2).for_each(|_| writer.line(b"last\n"));
+        let text = outputs[0].text();
+        assert!(text.starts_with("first\n\n2") && text.ends_with("\nlast\nlast\n"), "{text}");
+        let report = text.lines().nth(2).unwrap();
+        assert!(report.contains("WARN 3 lines of the log are missing here"), "{report}");
+        assert_eq!(text.lines().count(), 5);
+    }
+
+    #[test]
+    fn where_the_first_output_fails_lines_go_to_the_second() {
+        let (outputs, mut writer) = writer(2);
+        outputs[0].fails(true);
+        writer.line(b"here\n");
+        assert_eq!((outputs[0].text(), outputs[1].text()), (String::new(), "here\n".to_owned()));
+    }
+
+    #[test]
+    fn what_found_no_room_is_told_before_the_next_line() {
+        let (outputs, writer) = writer(1);
+        let (queue, waiting) = queue::new();
+        let mut log = &queue;
+        for _ in 0..queue::LINES_MAX + 7 {
+            log.write_all(b"x\n").unwrap();
+        }
+        let thread = thread::spawn(move || writer.run(&waiting));
+        assert!(queue.flush(std::time::Duration::from_secs(60)));
+        drop(queue);
+        thread.join().unwrap();
+        let text = outputs[0].text();
+        assert!(text.contains("WARN 7 lines of the log are missing here: too many at once"));
+    }
+}
