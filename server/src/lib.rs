@@ -9,6 +9,7 @@ pub mod admin;
 pub mod clock;
 pub mod cluster;
 pub mod config;
+pub mod config_tool;
 pub mod data_dir;
 mod descriptors;
 mod directories;

@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use muster::config::{Address, Config};
+use muster::config_tool::{self, ConfigCommand};
 use muster::log_tools::{self, LogCommand};
 use muster::logging;
 use muster::serve::{Failure, Options, serve};
@@ -24,6 +25,8 @@ struct Cli {
 enum Command {
     /// Serve clients until SIGTERM or SIGINT.
     Serve(Serve),
+    /// Print and change what is stored of configs, while nothing is served.
+    Config(ConfigCommand),
     /// Look at, check, and exchange with Kafka what is in a data directory.
     Log {
         #[command(subcommand)]
@@ -56,6 +59,7 @@ struct Serve {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(arguments) => serve_until_stopped(arguments),
+        Command::Config(command) => config_tool::run(&command),
         Command::Log { command } => log_tools::run(command),
     }
 }

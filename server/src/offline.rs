@@ -1,5 +1,5 @@
-//! A log that is written with the standard library, one operation after the other: for start-up,
-//! when there is no ring yet and nobody waits.
+//! A log that is written with the standard library, one operation after the other: for start-up and
+//! for tools, when there is no ring and nobody waits.
 
 use crate::directories;
 use muster_storage::{FileDone, FileId, FileOp, LogConfig, Recovered, ShardLog};
@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// A new shard log and its open files.
+/// A shard log and its open files.
 #[derive(Debug)]
 pub(crate) struct OfflineLog {
     pub(crate) log: ShardLog,
@@ -19,7 +19,11 @@ pub(crate) struct OfflineLog {
 
 impl OfflineLog {
     pub(crate) fn new(data: PathBuf, config: LogConfig) -> Self {
-        let log = ShardLog::new(config, Recovered::default());
+        Self::of(data, ShardLog::new(config, Recovered::default()))
+    }
+
+    /// One that may have been written to before.
+    pub(crate) fn of(data: PathBuf, log: ShardLog) -> Self {
         Self { log, data, files: HashMap::new() }
     }
 

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use tracing::info;
+use tracing::{info, warn};
 
 /// What the command line decided.
 #[derive(Debug, Clone)]
@@ -242,6 +242,7 @@ fn prepare(start: Start) -> Result<(Shard, Parts), Failure> {
     }
     drop(start.images);
     let image = start.image.recv().map_err(|_| "shard 0, which holds the topics, did not start")?;
+    tell_unused(&start.options.config, &image, start.number);
     let (shard, ops) = loaded.into_shard(data, start.block_bytes, image, ids, clock.now())?;
     for op in ops {
         files.perform(&mut ring, op)?;
@@ -300,6 +301,13 @@ fn tell_without_effect(config: &Config) {
     if !keys.is_empty() {
         info!("set, but without effect in muster: {}", keys.join(", "));
     }
+}
+
+/// What clients have altered, and what the command line says against it.
+fn tell_unused(config: &Config, image: &ClusterImage, number: u32) {
+    let of_all = if number == 0 { config.unused_dynamic(image, "") } else { Vec::new() };
+    let of_this = config.unused_dynamic(image, &number.to_string());
+    of_all.iter().chain(&of_this).for_each(|line| warn!("{line}"));
 }
 
 /// One shard to a core, as far as there are cores.

@@ -131,14 +131,15 @@ fn check_broker(
         }
     }
     let is_dynamic = |name: &str| Config::key(name).is_some_and(|key| key.flags.dynamic);
-    let set = configs.iter().filter(|config| config.config_operation != DELETE);
-    let fixed: Vec<&str> =
-        set.map(|config| &*config.name).filter(|name| !is_dynamic(name)).collect();
-    if !fixed.is_empty() {
-        let names = fixed.join(", ");
-        return Err(invalid(format!("Cannot update these configs dynamically: [{names}]")));
-    }
-    Ok(())
+    let refuse = |refused: &dyn Fn(&str) -> bool, why: &str| {
+        let set = configs.iter().filter(|config| config.config_operation != DELETE);
+        let names: Vec<&str> = set.map(|config| &*config.name).filter(|it| refused(it)).collect();
+        let words =
+            || format!("Cannot update these configs dynamically{why}: [{}]", names.join(", "));
+        if names.is_empty() { Ok(()) } else { Err(invalid(words())) }
+    };
+    refuse(&|name| !is_dynamic(name), "")?;
+    refuse(&|name| view.config.is_pinned(name), ", as the server's command line sets them")
 }
 
 /// What a resource has after the operations.

@@ -2,14 +2,14 @@
 //!
 //! A field is Kafka's key with underscores for dots. Types, defaults and ranges are those of
 //! Kafka 4.3 (`AbstractKafkaConfig.CONFIG_DEF`), but for `log.dir` and
-//! `offsets.topic.segment.bytes`. Keys of what muster does not have at all (TLS, SASL, authorizers,
+//! `offsets.topic.segment.bytes`, and for values that would lock out all clients. Keys of what muster does not have at all (TLS, SASL, authorizers,
 //! tiered storage, plug-ins) are not here: who sets one of those counts on something, and is told.
 
 use super::key::{Flags, Key, find, key_name, set_field};
 use super::value::{CleanupPolicy, CompressionType, ConfigValue, Valid, at_least, between, words};
 use muster_codec::record_batch::TimestampType;
 use muster_storage::limits::SEGMENT_BYTES_DEFAULT;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 macro_rules! broker_configs {
     ($($field:ident: $type:ty = $default:expr, $valid:expr, [$($flag:ident)*];)*) => {
@@ -19,12 +19,14 @@ macro_rules! broker_configs {
             $(pub $field: $type,)*
             /// The keys that the file or the command line set, with their texts.
             pub(super) set: BTreeMap<&'static str, String>,
+            /// Those of them that the command line set.
+            pub(super) pinned: BTreeSet<&'static str>,
         }
 
         /// Kafka's defaults.
         impl Default for Config {
             fn default() -> Self {
-                Self { $($field: $default,)* set: BTreeMap::new() }
+                Self { $($field: $default,)* set: BTreeMap::new(), pinned: BTreeSet::new() }
             }
         }
 
@@ -199,8 +201,9 @@ broker_configs! {
     log_segment_bytes: i32 = 1_073_741_824, at_least(1_048_576), [obeyed dynamic];
     log_segment_delete_delay_ms: i64 = 60_000, at_least(0), [dynamic];
     max_connection_creation_rate: i32 = i32::MAX, at_least(0), [dynamic];
-    max_connections: i32 = i32::MAX, at_least(0), [obeyed dynamic];
-    max_connections_per_ip: i32 = i32::MAX, at_least(0), [obeyed dynamic];
+    // Kafka takes 0, for which it has exceptions by listener and address; here it would lock out all.
+    max_connections: i32 = i32::MAX, at_least(1), [obeyed dynamic];
+    max_connections_per_ip: i32 = i32::MAX, at_least(1), [obeyed dynamic];
     max_connections_per_ip_overrides: String = String::new(), Valid::Any, [dynamic];
     max_incremental_fetch_session_cache_slots: i32 = 1_000, at_least(0), [];
     max_request_partition_size_limit: i32 = 2_000, at_least(1), [obeyed];
@@ -272,7 +275,8 @@ broker_configs! {
     socket_connection_setup_timeout_ms: i64 = 10_000, Valid::Any, [];
     socket_listen_backlog_size: i32 = 50, at_least(1), [];
     socket_receive_buffer_bytes: i32 = 102_400, Valid::Any, [];
-    socket_request_max_bytes: i32 = 104_857_600, at_least(1), [obeyed];
+    // With less than this no client gets as far as to the versions of the APIs.
+    socket_request_max_bytes: i32 = 104_857_600, at_least(1_024), [obeyed];
     socket_send_buffer_bytes: i32 = 102_400, Valid::Any, [];
     telemetry_max_bytes: i32 = 1_048_576, at_least(1), [];
     transaction_abort_timed_out_transaction_cleanup_interval_ms: i32 = 10_000, at_least(1), [];

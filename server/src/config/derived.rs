@@ -10,6 +10,9 @@ use muster_coordinator::{GroupOverrides, MigrationPolicy};
 use muster_storage::CompactionConfig;
 use muster_storage::limits::COMPACTION_MAP_BYTES_MIN;
 
+/// The name of the resource that stands for all brokers.
+const ALL_BROKERS: &str = "";
+
 impl Config {
     /// What the group coordinator obeys.
     pub fn coordinator(&self) -> muster_coordinator::Config {
@@ -48,17 +51,40 @@ impl Config {
     /// broker of this node id: what a shard runs with. To be derived anew with each image.
     pub fn with_dynamic(&self, image: &ClusterImage, node_id: u32) -> Self {
         let mut config = self.clone();
-        let node = node_id.to_string();
-        for resource in ["", node.as_str()] {
+        for resource in [ALL_BROKERS, &node_id.to_string()] {
             let overrides = image.configs(BROKER_RESOURCE, resource);
             for (name, value) in overrides.into_iter().flatten() {
-                if let Some(key) = Self::key(name) {
-                    // What does not pass any more, after an upgrade say, leaves what was there.
-                    let _ = key.set(&mut config, value);
-                }
+                // What is refused leaves what was there; `unused_dynamic` tells of it.
+                let _ = config.alter(name, value);
             }
         }
         config
+    }
+
+    /// What is stored for a broker, or for all of them, and not used, in words for the operator.
+    pub fn unused_dynamic(&self, image: &ClusterImage, resource: &str) -> Vec<String> {
+        let of = match resource {
+            ALL_BROKERS => "all brokers".to_owned(),
+            node => format!("broker {node}"),
+        };
+        let words = |(name, value): (&String, &String)| {
+            let why = self.clone().alter(name, value).err()?;
+            Some(format!("{name}={value}, which is stored for {of}, is not used: {why}"))
+        };
+        let overrides = image.configs(BROKER_RESOURCE, resource);
+        overrides.into_iter().flatten().filter_map(words).collect()
+    }
+
+    /// Takes a stored value over.
+    fn alter(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let Some(key) = Self::key(name) else { return Err("it is not known".to_owned()) };
+        match self.set_text(name) {
+            Some(text) if self.is_pinned(name) && text == value => Ok(()),
+            Some(text) if self.is_pinned(name) => {
+                Err(format!("the command line says {name}={text}"))
+            }
+            _ => key.set(self, value).map_err(|error| error.invalid.rule),
+        }
     }
 
     /// Whether these overrides could hold for a broker.

@@ -98,7 +98,8 @@ impl<'a> Describer<'a> {
         let of_topics = TopicConfig::KEYS.iter().map(|topic_key| topic_key.synonyms);
         let group = of_topics.into_iter().find(|group| group.contains(&key.name));
         let synonyms = self.synonyms(key.name, group.unwrap_or(&[key.name]));
-        described(key, synonyms, key.get(&self.effective), !key.flags.dynamic)
+        let read_only = !key.flags.dynamic || self.fixed.is_pinned(key.name);
+        described(key, synonyms, key.get(&self.effective), read_only)
     }
 
     /// A config that was altered for all brokers; None if it was not.
@@ -125,6 +126,9 @@ impl<'a> Describer<'a> {
     fn text(&self, source: Source, name: &str) -> Option<String> {
         match source {
             Source::DynamicTopic | Source::DynamicGroup => None,
+            Source::DynamicBroker | Source::DynamicDefaultBroker if self.fixed.is_pinned(name) => {
+                None
+            }
             Source::DynamicBroker => self.of_broker?.get(name).cloned(),
             Source::DynamicDefaultBroker => self.of_all_brokers?.get(name).cloned(),
             Source::StaticBroker => self.fixed.set_text(name).map(str::to_owned),

@@ -33,30 +33,36 @@ use std::fmt;
 
 impl Config {
     /// The configs that a file in the form of `server.properties` and `key=value` words of the
-    /// command line give together; the words win, and of the same key the last one.
+    /// command line give together; the words win, also over what clients alter, and of the same key
+    /// the last one.
     ///
     /// # Errors
     /// What is wrong, by the name of its key.
     pub fn load(file: &str, words: &[String]) -> Result<Self, ConfigError> {
-        let mut pairs = properties::parse(file).map_err(ConfigError::Syntax)?;
+        let mut config = Self::default();
+        for (name, value) in properties::parse(file).map_err(ConfigError::Syntax)? {
+            config.set(&name, &value)?;
+        }
         for word in words {
             let pair = word.split_once('=');
-            let (key, value) = pair.ok_or_else(|| ConfigError::NotAPair(word.clone()))?;
-            pairs.push((key.to_owned(), value.to_owned()));
-        }
-        let mut config = Self::default();
-        for (name, value) in &pairs {
-            config.set(name, value)?;
+            let (name, value) = pair.ok_or_else(|| ConfigError::NotAPair(word.clone()))?;
+            let key = config.set(name, value)?;
+            config.pinned.insert(key);
         }
         rules::check(&config).map_err(ConfigError::Rule)?;
         Ok(config)
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
+    fn set(&mut self, name: &str, value: &str) -> Result<&'static str, ConfigError> {
         let key = Self::key(name).ok_or_else(|| ConfigError::UnknownKey(name.to_owned()))?;
         key.set(self, value).map_err(ConfigError::InvalidValue)?;
         self.set.insert(key.name, key.normalize(value));
-        Ok(())
+        Ok(key.name)
+    }
+
+    /// Whether the command line set a key: it wins over what clients alter.
+    pub fn is_pinned(&self, key: &str) -> bool {
+        self.pinned.contains(key)
     }
 
     /// The text that the file or the command line gave a key.

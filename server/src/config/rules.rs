@@ -81,6 +81,9 @@ const LESS: &[[&str; 2]] = &[
     ["group.streams.heartbeat.interval.ms", "group.streams.session.timeout.ms"],
 ];
 
+/// With less a connection may be gone before its client has sent the first request.
+const MAX_IDLE_MS_MIN: i64 = 100;
+
 /// # Errors
 /// The first rule that the configs break.
 pub(super) fn check(config: &Config) -> Result<(), String> {
@@ -157,6 +160,10 @@ fn check_log(config: &Config) -> Result<(), String> {
 fn check_sockets(config: &Config) -> Result<(), String> {
     config.listener()?;
     config.advertised_listener()?;
+    let (idle_ms, min_ms) = (config.connections_max_idle_ms, MAX_IDLE_MS_MIN);
+    require(idle_ms < 0 || idle_ms >= min_ms, || {
+        format!("connections.max.idle.ms must be at least {min_ms}, or negative for no limit")
+    })?;
     let bytes = config.queued_max_request_bytes;
     require(bytes <= 0 || bytes >= i64::from(config.socket_request_max_bytes), || {
         "queued.max.request.bytes must be larger or equal to socket.request.max.bytes".into()

@@ -195,10 +195,50 @@ fn what_is_altered_for_one_broker_wins_over_all_brokers_and_the_file() {
     altered(&mut image, 4, "", "log.retention.ms", "10");
     altered(&mut image, 4, "", "max.connections", "nonsense");
     altered(&mut image, 4, "1", "log.retention.ms", "20");
-    let config = load(&["log.retention.ms=5", "max.connections=9"]).unwrap();
+    let config = Config::load("log.retention.ms=5\nmax.connections=9", &[]).unwrap();
     assert_eq!(config.with_dynamic(&image, 0).topic_defaults().retention_ms, 10);
     assert_eq!(config.with_dynamic(&image, 1).topic_defaults().retention_ms, 20);
     assert_eq!(config.with_dynamic(&image, 1).max_connections, 9);
+}
+
+#[test]
+fn the_command_line_wins_over_what_is_altered_and_the_file_does_not() {
+    let mut image = ClusterImage::default();
+    altered(&mut image, 4, "", "max.connections", "5");
+    altered(&mut image, 4, "0", "max.connections", "6");
+    let file = |words: &[String]| Config::load("max.connections=7", words).unwrap();
+    let (by_file, by_word) = (file(&[]), file(&["max.connections=8".to_owned()]));
+    assert_eq!(by_file.with_dynamic(&image, 0).max_connections, 6);
+    assert_eq!(by_word.with_dynamic(&image, 0).max_connections, 8);
+    assert!(by_file.unused_dynamic(&image, "").is_empty());
+    assert_eq!(
+        by_word.unused_dynamic(&image, "0"),
+        ["max.connections=6, which is stored for broker 0, is not used: the command line says \
+          max.connections=8"]
+    );
+    let key = Config::key("max.connections").unwrap();
+    let described = Describer::new(&by_word, &image, 0).broker(key);
+    assert_eq!(described.value.as_deref(), Some("8"));
+    assert_eq!((described.source, described.read_only), (Source::StaticBroker, true));
+}
+
+#[test]
+fn a_stored_value_that_would_lock_out_all_clients_is_not_used() {
+    let mut image = ClusterImage::default();
+    altered(&mut image, 4, "", "max.connections", "0");
+    let config = Config::default();
+    assert_eq!(config.with_dynamic(&image, 0).max_connections, i32::MAX);
+    let told = config.unused_dynamic(&image, "");
+    assert!(told[0].ends_with("Value must be at least 1"), "{told:?}");
+    for words in [
+        "max.connections=0",
+        "max.connections.per.ip=0",
+        "socket.request.max.bytes=1",
+        "connections.max.idle.ms=0",
+    ] {
+        assert!(load(&[words]).unwrap_err().contains("at least"), "{words}");
+    }
+    assert!(load(&["connections.max.idle.ms=-1"]).is_ok(), "for no limit");
 }
 
 #[test]

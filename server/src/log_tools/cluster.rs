@@ -19,7 +19,7 @@ fn config(meta: &Meta) -> Result<Config, Failure> {
 }
 
 /// What shards would have in common.
-pub(super) fn common(meta: &Meta) -> Result<Common, Failure> {
+pub(crate) fn common(meta: &Meta) -> Result<Common, Failure> {
     Ok(Common {
         config: Arc::new(config(meta)?),
         placement: Placement { shards: meta.shards, offsets_partitions: meta.offsets_partitions },

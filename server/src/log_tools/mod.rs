@@ -18,6 +18,7 @@ mod shard_files;
 mod verify;
 
 pub use args::{Import, LogCommand};
+pub(crate) use cluster::common;
 
 use crate::serve::Failure;
 use crate::shard::LoadError;

@@ -393,8 +393,7 @@ impl Loaded {
         mut ids: Box<dyn Ids>,
         now: i64,
     ) -> Result<(Shard, Vec<FileOp>), PartitionError> {
-        let log_id = u64::from_be_bytes(*ids.next_id().0.last_chunk().unwrap_or(&[0; 8]));
-        let mut log = ShardLog::new(self.log_config(block_bytes, log_id), self.recovered);
+        let mut log = self.take_log(block_bytes, ids.as_mut());
         let config = self.common.config.with_dynamic(&image, self.number);
         log.set_compaction(compaction(&config, &image, self.common.placement.shards));
         configure(&mut self.coordinator, &config, None, &image);
@@ -428,6 +427,17 @@ impl Loaded {
         };
         shard.open_offsets_topic();
         Ok((shard, effects.ops))
+    }
+
+    /// The log alone, to be written to while nothing is served.
+    pub(crate) fn into_log(mut self, block_bytes: u32, ids: &mut dyn Ids) -> ShardLog {
+        self.take_log(block_bytes, ids)
+    }
+
+    fn take_log(&mut self, block_bytes: u32, ids: &mut dyn Ids) -> ShardLog {
+        let log_id = u64::from_be_bytes(*ids.next_id().0.last_chunk().unwrap_or(&[0; 8]));
+        let recovered = std::mem::take(&mut self.recovered);
+        ShardLog::new(self.log_config(block_bytes, log_id), recovered)
     }
 
     fn log_config(&self, block_bytes: u32, log_id: u64) -> LogConfig {

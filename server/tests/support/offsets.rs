@@ -76,8 +76,14 @@ pub struct Ended {
 
 /// Runs `muster log` with these words.
 pub fn muster_log<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Ended {
+    let words: Vec<S> = words.into_iter().collect();
+    muster([OsStr::new("log")].into_iter().chain(words.iter().map(AsRef::as_ref)))
+}
+
+/// Runs `muster` with these words.
+pub fn muster<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
-    let output = command.arg("log").args(words).output().unwrap();
+    let output = command.args(words).output().unwrap();
     Ended {
         status: output.status.code().expect("it ends by itself"),
         out: String::from_utf8(output.stdout).unwrap(),

@@ -1,0 +1,175 @@
+//! `muster config`: what is stored for brokers, topics and groups beside the server's own configs, in
+//! a data directory that no server holds. It changes what IncrementalAlterConfigs changes, by the same
+//! rules, also when no client gets in any more.
+
+use crate::clock::Clock;
+use crate::cluster::{
+    BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, TOPIC_RESOURCE, incremental_alter_configs,
+};
+use crate::data_dir::{DataDir, Meta};
+use crate::files::block_bytes;
+use crate::log_tools::common;
+use crate::offline::OfflineLog;
+use crate::random::RandomIds;
+use crate::serve::Failure;
+use crate::shard::load;
+use clap::{Args, Subcommand};
+use muster_codec::messages::{
+    AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
+};
+use muster_codec::{Str, Uuid};
+use muster_storage::layout::CLUSTER_PARTITION;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(Debug, Clone, Args)]
+pub struct ConfigCommand {
+    /// The data directory.
+    #[arg(value_name = "DIR")]
+    data: PathBuf,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Action {
+    /// Print what is stored, a line for each config.
+    List,
+    /// Store configs, of all brokers if nothing else is said.
+    Set {
+        #[command(flatten)]
+        target: Target,
+        #[arg(value_name = "KEY=VALUE", required = true, value_parser = pair)]
+        pairs: Vec<(String, String)>,
+    },
+    /// Remove stored configs, of all brokers if nothing else is said.
+    Unset {
+        #[command(flatten)]
+        target: Target,
+        #[arg(value_name = "KEY", required = true)]
+        keys: Vec<String>,
+    },
+}
+
+/// Whose configs they are.
+#[derive(Debug, Clone, Args)]
+#[group(multiple = false)]
+struct Target {
+    /// Of this broker alone, which is the shard of this number.
+    #[arg(long, value_name = "N")]
+    broker: Option<u32>,
+    #[arg(long, value_name = "NAME")]
+    topic: Option<String>,
+    #[arg(long, value_name = "ID")]
+    group: Option<String>,
+}
+
+/// Kafka's operations of IncrementalAlterConfigs.
+const SET: i8 = 0;
+const DELETE: i8 = 1;
+
+/// Carries a command out. The end is 0 if it was, 2 if not.
+pub fn run(command: &ConfigCommand) -> ExitCode {
+    match carry_out(command, &mut io::stdout().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("muster config: {failure}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn carry_out(command: &ConfigCommand, out: &mut dyn Write) -> Result<(), Failure> {
+    match &command.action {
+        Action::List => list(&command.data, out),
+        Action::Set { target, pairs } => {
+            let set = pairs.iter().map(|(key, value)| config(SET, key, Some(value)));
+            change(&command.data, target, set.collect())
+        }
+        Action::Unset { target, keys } => {
+            let unset = keys.iter().map(|key| config(DELETE, key, None));
+            change(&command.data, target, unset.collect())
+        }
+    }
+}
+
+fn pair(word: &str) -> Result<(String, String), String> {
+    let (key, value) = word.split_once('=').ok_or("not of the form KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+fn config<'c>(operation: i8, key: &'c str, value: Option<&'c str>) -> AlterableConfig<'c> {
+    AlterableConfig {
+        name: key.into(),
+        config_operation: operation,
+        value: value.map(Str::Borrowed),
+    }
+}
+
+fn list(data: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+    let directory = DataDir::look(data)?;
+    let loaded = load(data, &common(&directory.meta)?, 0, Clock::start().now())?;
+    let image = loaded.image().ok_or("shard 0 has no topics")?;
+    for (resource_type, what) in
+        [(BROKER_RESOURCE, "broker"), (TOPIC_RESOURCE, "topic"), (GROUP_RESOURCE, "group")]
+    {
+        for name in image.configured(resource_type) {
+            print(out, image, resource_type, what, name)?;
+        }
+    }
+    Ok(())
+}
+
+fn print(
+    out: &mut dyn Write,
+    image: &ClusterImage,
+    resource_type: i8,
+    what: &str,
+    name: &str,
+) -> io::Result<()> {
+    let configs = image.configs(resource_type, name).into_iter().flatten();
+    for (key, value) in configs {
+        match name {
+            "" => writeln!(out, "all {what}s: {key}={value}")?,
+            name => writeln!(out, "{what} {name}: {key}={value}")?,
+        }
+    }
+    Ok(())
+}
+
+/// Decides as the server does, and writes to the log of shard 0, which holds the configs.
+fn change(data: &Path, target: &Target, configs: Vec<AlterableConfig<'_>>) -> Result<(), Failure> {
+    let Meta { shards, offsets_partitions, .. } = Meta::read(data)?;
+    let directory = DataDir::open(data, shards, offsets_partitions, Uuid::default())?;
+    let common = common(&directory.meta)?;
+    let now = Clock::start().now();
+    let loaded = load(data, &common, 0, now)?;
+    let image = loaded.image().ok_or("shard 0 has no topics")?.clone();
+    let request = request(target, configs);
+    let change = incremental_alter_configs(&common.view(&image, 0), &request);
+    if let Some(refused) = change.response.responses.iter().find(|it| it.error_code != 0) {
+        return Err(refused.error_message.as_deref().unwrap_or("it is refused").into());
+    }
+    if change.records.is_empty() {
+        return Ok(());
+    }
+    let log = loaded.into_log(block_bytes(data)?, &mut RandomIds::new()?);
+    let mut offline = OfflineLog::of(data.to_owned(), log);
+    offline.log.append(CLUSTER_PARTITION, now, &change.records)?;
+    Ok(offline.flush()?)
+}
+
+fn request<'c>(
+    target: &'c Target,
+    configs: Vec<AlterableConfig<'c>>,
+) -> IncrementalAlterConfigsRequest<'c> {
+    let (resource_type, resource_name) = match target {
+        Target { topic: Some(name), .. } => (TOPIC_RESOURCE, name.as_str().into()),
+        Target { group: Some(id), .. } => (GROUP_RESOURCE, id.as_str().into()),
+        Target { broker: Some(number), .. } => (BROKER_RESOURCE, Str::Owned(number.to_string())),
+        _ => (BROKER_RESOURCE, "".into()),
+    };
+    let resource = AlterConfigsResource { resource_type, resource_name, configs };
+    IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false }
+}
