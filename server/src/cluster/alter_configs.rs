@@ -1,7 +1,7 @@
 //! IncrementalAlterConfigs of topics, brokers and groups, as Kafka's `ConfigurationControlManager`
 //! and `DynamicBrokerConfig` decide it (KIP-339).
 
-use super::change::{Change, Refused, config_record};
+use super::change::{Change, Refused, check_length, config_record};
 use super::{BROKER_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE, View, check_topic_name};
 use crate::config::{Config, ConfigType, Describer, GroupConfig, TopicConfig, words};
 use muster_codec::ErrorCode;
@@ -163,6 +163,7 @@ fn apply(
                 changed_list(list.ok_or_else(|| not_a_list(operation, name))?, operation, value)
             }
         };
+        check_length(name, &value)?;
         after.insert(name.to_string(), value);
     }
     Ok(after)

@@ -1,5 +1,6 @@
 //! What comes of a request that changes the cluster.
 
+use muster_codec::limits::STRING_BYTES_MAX;
 use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue};
 use muster_codec::{ErrorCode, Str};
 
@@ -40,6 +41,19 @@ impl Refused {
     pub(crate) fn error_message(self) -> Option<Str<'static>> {
         self.message.map(Str::Owned)
     }
+}
+
+/// Whether a record can hold the value of a config.
+///
+/// # Errors
+/// INVALID_CONFIG.
+pub(super) fn check_length(name: &str, value: &str) -> Result<(), Refused> {
+    if value.len() <= STRING_BYTES_MAX {
+        return Ok(());
+    }
+    let bytes = value.len();
+    let words = format!("The value of {name} has {bytes} bytes; it may have {STRING_BYTES_MAX}.");
+    Err(Refused::new(ErrorCode::InvalidConfig, words))
 }
 
 /// The record that sets a config, or that takes it back.

@@ -1,6 +1,6 @@
 //! CreateTopics and automatic creation, as Kafka's `ReplicationControlManager` decides them.
 
-use super::change::{Change, Refused, config_record};
+use super::change::{Change, Refused, check_length, config_record};
 use super::limits::{
     PARTITIONS_MAX, PARTITIONS_PER_REQUEST_MAX, PARTITIONS_PER_TOPIC_MAX, TOPICS_MAX,
 };
@@ -212,6 +212,7 @@ fn overrides(topic: &CreatableTopic<'_>) -> Result<Overrides, Refused> {
         };
         let value = TopicConfig::key(&config.name)
             .map_or_else(|| value.to_string(), |key| key.normalize(value));
+        check_length(&config.name, &value)?;
         overrides.insert(config.name.to_string(), value);
     }
     Ok(overrides)

@@ -24,6 +24,21 @@ fn lists_are_appended_to_and_subtracted_from() {
 }
 
 #[test]
+fn a_value_that_no_record_can_hold_is_refused() {
+    let mut controller = Controller::with_topic("t1");
+    let key = "leader.replication.throttled.replicas";
+    let part = |first: u32| -> &'static str {
+        (first..first + 3_000).map(|it| format!("{it:05}:1")).collect::<Vec<_>>().join(",").leak()
+    };
+    let (first, second) = (part(0), part(3_000));
+    assert_eq!(controller.alter(2, "t1", &[(key, 0, Some(first))]), Ok(()));
+    let appended = controller.alter(2, "t1", &[(key, 2, Some(second))]);
+    let words = format!("The value of {key} has 47999 bytes; it may have 32767.");
+    assert_eq!(appended, Err((InvalidConfig, words)));
+    assert_eq!(controller.value(2, "t1", key), Some(first));
+}
+
+#[test]
 fn alterations_are_refused_with_kafkas_words() {
     let mut controller = Controller::with_topic("t1");
     let set: &[Op] = &[("retention.ms", 0, Some("10"))];
