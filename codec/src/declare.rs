@@ -110,6 +110,14 @@ macro_rules! message {
                     )?)*
                 }
             }
+
+            fn held(&self) -> usize {
+                0 $(+ $crate::field::Field::held(&self.$field))*
+            }
+
+            fn longest_string(&self) -> usize {
+                0 $(.max($crate::field::Field::longest_string(&self.$field)))*
+            }
         }
 
         impl<$lt> $crate::field::Nullable<$lt> for $self {
@@ -132,6 +140,14 @@ macro_rules! message {
                 if let Some(value) = value {
                     $crate::field::Field::write(value, out, version);
                 }
+            }
+
+            fn held_by(value: &Self) -> usize {
+                $crate::field::Field::held(value)
+            }
+
+            fn longest_string_of(value: &Self) -> usize {
+                $crate::field::Field::longest_string(value)
             }
         }
     };

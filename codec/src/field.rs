@@ -16,12 +16,30 @@ pub struct Version {
 pub trait Field<'a>: Sized {
     fn read(reader: &mut Reader<'a>, version: Version) -> Result<Self>;
     fn write(&self, out: &mut Vec<u8>, version: Version);
+
+    /// Bytes that the value refers to, beside its own size in memory.
+    #[inline]
+    fn held(&self) -> usize {
+        0
+    }
+
+    /// Bytes of the longest string in it.
+    #[inline]
+    fn longest_string(&self) -> usize {
+        0
+    }
 }
 
 /// A type that has a null on the wire; `Option` of it is a [`Field`].
 pub trait Nullable<'a>: Field<'a> {
     fn read_nullable(reader: &mut Reader<'a>, version: Version) -> Result<Option<Self>>;
     fn write_nullable(value: Option<&Self>, out: &mut Vec<u8>, version: Version);
+
+    /// As [`Field::held`].
+    fn held_by(value: &Self) -> usize;
+
+    /// As [`Field::longest_string`].
+    fn longest_string_of(value: &Self) -> usize;
 }
 
 macro_rules! fixed_size {
@@ -88,7 +106,7 @@ impl<'a> Nullable<'a> for Str<'a> {
             None => Ok(None),
             Some(0) => Ok(Some(Str::Borrowed(""))),
             Some(length) if length > STRING_BYTES_MAX => Err(DecodeError::StringTooLong),
-            Some(length) => Ok(Some(decode_utf8(reader.take(length)?))),
+            Some(length) => decode_utf8(reader.take(length)?).map(Some),
         }
     }
 
@@ -101,14 +119,30 @@ impl<'a> Nullable<'a> for Str<'a> {
         }
         out.extend_from_slice(text.unwrap_or_default().as_bytes());
     }
+
+    #[inline]
+    fn held_by(value: &Self) -> usize {
+        value.len()
+    }
+
+    #[inline]
+    fn longest_string_of(value: &Self) -> usize {
+        value.len()
+    }
 }
 
-/// Checks ASCII a word at a time, which the lossy decoder does not.
-fn decode_utf8(bytes: &[u8]) -> Str<'_> {
-    str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Str::Borrowed)
+/// Checks ASCII a word at a time, which the lossy decoder does not. A byte that is no UTF-8 becomes
+/// three: a string that is then too long could not be written again, and is refused.
+fn decode_utf8(bytes: &[u8]) -> Result<Str<'_>> {
+    if let Ok(text) = str::from_utf8(bytes) {
+        return Ok(Str::Borrowed(text));
+    }
+    let text = String::from_utf8_lossy(bytes);
+    if text.len() > STRING_BYTES_MAX { Err(DecodeError::StringTooLong) } else { Ok(text) }
 }
 
-/// What of a string fits on the wire. Only our own messages could be longer, and they are not.
+/// What of a string fits on the wire. What was read fits; only our own messages could be longer, and
+/// they are not.
 fn longest_prefix(text: &str) -> &str {
     debug_assert!(text.len() <= STRING_BYTES_MAX);
     &text[..text.floor_char_boundary(STRING_BYTES_MAX)]
@@ -123,6 +157,16 @@ impl<'a> Nullable<'a> for Bytes<'a> {
     fn write_nullable(value: Option<&Self>, out: &mut Vec<u8>, version: Version) {
         put_length(out, version, value.map(|bytes| bytes.len()));
         out.extend_from_slice(value.map(|bytes| &bytes.0[..]).unwrap_or_default());
+    }
+
+    #[inline]
+    fn held_by(value: &Self) -> usize {
+        value.len()
+    }
+
+    #[inline]
+    fn longest_string_of(_: &Self) -> usize {
+        0
     }
 }
 
@@ -143,6 +187,16 @@ impl<'a, T: Field<'a>> Nullable<'a> for Vec<T> {
             element.write(out, version);
         }
     }
+
+    #[inline]
+    fn held_by(value: &Self) -> usize {
+        value.len() * size_of::<T>() + value.iter().map(T::held).sum::<usize>()
+    }
+
+    #[inline]
+    fn longest_string_of(value: &Self) -> usize {
+        value.iter().map(T::longest_string).max().unwrap_or(0)
+    }
 }
 
 macro_rules! field_through_nullable {
@@ -154,6 +208,16 @@ macro_rules! field_through_nullable {
 
             fn write(&self, out: &mut Vec<u8>, version: Version) {
                 Self::write_nullable(Some(self), out, version);
+            }
+
+            #[inline]
+            fn held(&self) -> usize {
+                Self::held_by(self)
+            }
+
+            #[inline]
+            fn longest_string(&self) -> usize {
+                Self::longest_string_of(self)
             }
         }
     )*};
@@ -172,6 +236,16 @@ impl<'a, T: Nullable<'a>> Field<'a> for Option<T> {
 
     fn write(&self, out: &mut Vec<u8>, version: Version) {
         T::write_nullable(self.as_ref(), out, version);
+    }
+
+    #[inline]
+    fn held(&self) -> usize {
+        self.as_ref().map_or(0, T::held_by)
+    }
+
+    #[inline]
+    fn longest_string(&self) -> usize {
+        self.as_ref().map_or(0, T::longest_string_of)
     }
 }
 
@@ -216,4 +290,25 @@ pub fn put_tagged<'a>(out: &mut Vec<u8>, tag: u32, value: &impl Field<'a>, versi
     put_uvarint(out, size as u32);
     let size_len = out.len() - start - size;
     out[start..].rotate_right(size_len);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLASSIC: Version = Version { number: 0, flexible: false };
+
+    fn read(bytes: usize, byte: u8) -> Result<usize> {
+        let mut frame = (bytes as i16).to_be_bytes().to_vec();
+        frame.resize(2 + bytes, byte);
+        Str::read(&mut Reader::new(&frame), CLASSIC).map(|text| text.len())
+    }
+
+    #[test]
+    fn what_is_read_can_be_written_again() {
+        assert_eq!(read(STRING_BYTES_MAX, b'a'), Ok(STRING_BYTES_MAX));
+        let invalid = STRING_BYTES_MAX / 3;
+        assert_eq!(read(invalid, 0xff), Ok(3 * invalid));
+        assert_eq!(read(invalid + 1, 0xff), Err(DecodeError::StringTooLong));
+    }
 }

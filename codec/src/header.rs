@@ -4,8 +4,9 @@
 
 use crate::api::{ApiKey, Response};
 use crate::field::{Nullable, Version, read_tagged};
+use crate::limits::RESPONSE_BYTES_MAX;
 use crate::types::Str;
-use crate::wire::{Reader, Result, put_i16, put_i32};
+use crate::wire::{DecodeError, Reader, Result, put_i16, put_i32};
 
 /// Who asks what, in which version, and under which number the answer is expected.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +62,8 @@ fn read_client_id<'a>(reader: &mut Reader<'a>) -> Result<Option<Str<'a>>> {
 /// Appends a whole response frame: length, header, body.
 ///
 /// # Errors
-/// `UnsupportedVersion` if the API is not served in that version; nothing is appended then.
+/// `UnsupportedVersion` if the API is not served in that version, `ResponseTooLong` past
+/// [`RESPONSE_BYTES_MAX`]; nothing is appended then.
 pub fn write_response(
     correlation_id: i32,
     version: i16,
@@ -77,8 +79,17 @@ pub fn write_response(
         out.push(0);
     }
     response.write(version, out)?;
-    let length = (out.len() - start - 4) as i32;
-    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    finish_frame(start, RESPONSE_BYTES_MAX, out)
+}
+
+/// Fills in the length of the frame that begins at `start`.
+fn finish_frame(start: usize, bytes_max: usize, out: &mut Vec<u8>) -> Result<()> {
+    let bytes = out.len() - start;
+    if bytes > bytes_max {
+        out.truncate(start);
+        return Err(DecodeError::ResponseTooLong(bytes));
+    }
+    out[start..start + 4].copy_from_slice(&((bytes - 4) as i32).to_be_bytes());
     Ok(())
 }
 
@@ -108,6 +119,15 @@ mod tests {
         let mut out = Vec::new();
         write_response(1, 3, &ApiVersionsResponse::default().into(), &mut out).unwrap();
         assert_eq!(out[..10], [0, 0, 0, 12, 0, 0, 0, 1, 0, 0]);
+    }
+
+    #[test]
+    fn a_response_that_is_too_long_is_not_appended() {
+        let mut out = vec![7; 100];
+        assert_eq!(finish_frame(80, 20, &mut out), Ok(()));
+        assert_eq!(out[80..84], [0, 0, 0, 16]);
+        assert_eq!(finish_frame(79, 20, &mut out), Err(DecodeError::ResponseTooLong(21)));
+        assert_eq!(out, [7; 79]);
     }
 
     #[test]

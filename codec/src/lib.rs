@@ -25,11 +25,13 @@ pub mod limits;
 pub mod messages;
 pub mod record_batch;
 pub mod records;
+pub mod room;
 pub mod types;
 pub mod wire;
 
 pub use api::{ApiKey, Request, Response};
 pub use error_code::ErrorCode;
 pub use field::{Field, Nullable, Version};
+pub use room::Room;
 pub use types::{Bytes, Str, Uuid};
 pub use wire::{DecodeError, Reader};

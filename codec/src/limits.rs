@@ -12,5 +12,21 @@ pub const ARRAY_BYTES_PER_BYTE: usize = 16;
 /// Bytes of memory that the arrays of even the shortest frame may take.
 pub const ARRAY_BYTES_MIN: usize = 4096;
 
+/// Bytes of memory that the arrays of the longest request may take: what names 200,000 groups or 500,000
+/// partitions is below it.
+pub const REQUEST_ARRAY_BYTES_MAX: usize = 32 << 20;
+
+/// Bytes of memory that what an answer tells may take while it is built: a million groups with names of
+/// 40 characters, or a million offsets with 100 bytes each.
+pub const ANSWER_BYTES_MAX: usize = 144 << 20;
+
+/// Bytes of a response, its length included: far from 2 GiB, where the length would be negative, and
+/// above what an answer takes that was counted while
+/// it was built.
+pub const RESPONSE_BYTES_MAX: usize = 288 << 20;
+
 /// What a record batch of Kafka takes before its first record.
 pub const RECORD_BATCH_HEADER_BYTES: usize = 61;
+
+const _: () = assert!(2 * ANSWER_BYTES_MAX <= RESPONSE_BYTES_MAX);
+const _: () = assert!(RESPONSE_BYTES_MAX < i32::MAX as usize);

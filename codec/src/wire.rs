@@ -1,6 +1,6 @@
 //! The primitive types of the Kafka protocol: a bounded [`Reader`] and the `put_*` functions.
 
-use crate::limits::{ARRAY_BYTES_MIN, ARRAY_BYTES_PER_BYTE};
+use crate::limits::{ARRAY_BYTES_MIN, ARRAY_BYTES_PER_BYTE, REQUEST_ARRAY_BYTES_MAX};
 use std::fmt;
 
 /// Why bytes could not be read. The connection that sent them is closed, as in Kafka.
@@ -22,6 +22,8 @@ pub enum DecodeError {
     UnsupportedVersion { api_key: i16, version: i16 },
     /// A record of a type or version that this build does not know.
     UnknownRecord { record_type: i16, version: i16 },
+    /// A response that would be longer than [`RESPONSE_BYTES_MAX`](crate::limits::RESPONSE_BYTES_MAX).
+    ResponseTooLong(usize),
     /// A record batch that breaks a rule; the words say which.
     InvalidBatch(&'static str),
 }
@@ -41,6 +43,7 @@ impl fmt::Display for DecodeError {
             Self::UnknownRecord { record_type, version } => {
                 write!(f, "unknown record type {record_type} version {version}")
             }
+            Self::ResponseTooLong(bytes) => write!(f, "a response of {bytes} bytes is too long"),
             Self::InvalidBatch(rule) => write!(f, "invalid record batch: {rule}"),
         }
     }
@@ -62,6 +65,13 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, array_bytes: array_bytes_max(bytes.len()) }
+    }
+
+    /// A cursor over a request, whose arrays take no more than [`REQUEST_ARRAY_BYTES_MAX`].
+    #[inline]
+    pub fn of_request(bytes: &'a [u8]) -> Self {
+        let array_bytes = array_bytes_max(bytes.len()).min(REQUEST_ARRAY_BYTES_MAX);
+        Self { rest: bytes, array_bytes }
     }
 
     /// How many bytes are left.
@@ -285,6 +295,16 @@ mod tests {
     fn a_sixth_byte_is_refused() {
         assert_eq!(Reader::new(&[0xff; 6]).uvarint(), Err(DecodeError::VarintTooLong));
         assert_eq!(Reader::new(&[0xff, 0xff]).uvarint(), Err(DecodeError::UnexpectedEnd));
+    }
+
+    #[test]
+    fn the_arrays_of_a_request_have_a_limit_of_their_own() {
+        let frame = vec![0; REQUEST_ARRAY_BYTES_MAX];
+        let claim = |mut reader: Reader<'_>, bytes| reader.claim_array::<u8>(bytes);
+        assert_eq!(claim(Reader::of_request(&frame), REQUEST_ARRAY_BYTES_MAX), Ok(()));
+        let over = REQUEST_ARRAY_BYTES_MAX + 1;
+        assert_eq!(claim(Reader::of_request(&frame), over), Err(DecodeError::LengthTooLong));
+        assert_eq!(claim(Reader::new(&frame), over), Ok(()));
     }
 
     #[test]

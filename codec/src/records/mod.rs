@@ -12,8 +12,16 @@ pub use consumer_group::*;
 pub use group::*;
 
 use crate::field::{Field, Version};
+use crate::limits::STRING_BYTES_MAX;
 use crate::wire::{DecodeError, Reader, Result, put_i16};
 use std::ops::RangeInclusive;
+
+/// What is read has no longer strings, and what is made from it is checked before it is accepted: a
+/// record that is cut would say something else than what was acknowledged.
+fn assert_whole<'a>(part: &impl Field<'a>) {
+    let longest = part.longest_string();
+    assert!(longest <= STRING_BYTES_MAX, "a record cannot hold a string of {longest} bytes");
+}
 
 /// The versions of one type of record.
 struct Schema {
@@ -27,12 +35,14 @@ const KEY: Version = Version { number: 0, flexible: false };
 
 impl Schema {
     fn write_key<'a>(&self, key: &impl Field<'a>, out: &mut Vec<u8>) {
+        assert_whole(key);
         put_i16(out, self.record_type);
         key.write(out, KEY);
     }
 
     fn write_value<'a>(&self, value: &impl Field<'a>, version: i16, out: &mut Vec<u8>) {
         debug_assert!(self.versions.contains(&version));
+        assert_whole(value);
         put_i16(out, version);
         value.write(out, Version { number: version, flexible: version >= self.flexible_from });
     }

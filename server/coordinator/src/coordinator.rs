@@ -178,6 +178,23 @@ impl Coordinator {
         output
     }
 
+    /// The records of a call were not written: a group that only they would have made is gone.
+    pub fn not_written(&mut self, group_id: &str) {
+        let Some(entry) = self.groups.get_mut(group_id) else { return };
+        let timers = &mut self.timers;
+        entry.successor.take().into_iter().for_each(|mut group| group.removed(timers));
+        let is_unwritten = |group: &Group| match group {
+            Group::Classic(group) => group.is_unwritten(),
+            Group::Consumer(_) => false,
+        };
+        if entry.offsets.is_empty()
+            && let Some(mut group) = entry.group.take_if(|group| is_unwritten(group))
+        {
+            group.removed(timers);
+        }
+        self.groups.remove_if_vacant(group_id);
+    }
+
     /// Does something to a group, or to the absence of one.
     pub(crate) fn with<'r, R>(
         &mut self,

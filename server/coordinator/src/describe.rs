@@ -2,12 +2,13 @@
 //!
 //! - ListGroups: v4 filters by state, v5 by type.
 //! - DescribeGroups: before v6, a group that does not exist is one that is Dead.
+//! - A group that the answer has no room for gets UNKNOWN_SERVER_ERROR, and so does a list of groups
+//!   that it has no room for. Kafka has neither limit nor error for it.
 
 use crate::classic::state::State;
 use crate::context::Context;
 use crate::coordinator::{Caller, Coordinator};
 use crate::group::{Group, Listed};
-use crate::limits::RESPONSE_METADATA_BYTES_MAX;
 use crate::output::Output;
 use crate::text::{owned, prefix};
 use alloc::format;
@@ -19,10 +20,13 @@ use muster_codec::messages::{
     DescribeGroupsResponse, DescribedConsumerGroup, DescribedGroup, ListGroupsRequest,
     ListGroupsResponse, ListedGroup,
 };
-use muster_codec::{ErrorCode, Str};
+use muster_codec::{ErrorCode, Room, Str};
 
 /// The first version of DescribeGroups with an error of its own for unknown groups (KIP-1043).
 const GROUP_ID_NOT_FOUND_FROM: i16 = 6;
+
+/// Of what the answer has no room for.
+const TOO_LARGE: ErrorCode = ErrorCode::UnknownServerError;
 
 impl Coordinator {
     pub(crate) fn list_groups<'r>(
@@ -32,34 +36,35 @@ impl Coordinator {
         output: &mut Output<'r>,
     ) {
         let filter = Filter::new(request);
-        let groups = self.groups.iter().filter_map(|group| filter.listed(group)).collect();
-        let response = ListGroupsResponse { groups, ..Default::default() };
+        let mut room = Room::of_answer();
+        let listed = self.groups.iter().filter_map(|group| filter.listed(group));
+        let response = match listed.map(|group| room.fit(group)).collect() {
+            Some(groups) => ListGroupsResponse { groups, ..Default::default() },
+            None => ListGroupsResponse { error_code: TOO_LARGE as i16, ..Default::default() },
+        };
         output.answer(caller.request, response, self.written_at);
     }
 
     pub(crate) fn describe_groups<'r>(
         &mut self,
         caller: Caller<'r>,
-        request: DescribeGroupsRequest<'r>,
+        mut request: DescribeGroupsRequest<'r>,
         output: &mut Output<'r>,
     ) {
         request.groups.iter().for_each(|group_id| self.touch(group_id));
-        let (mut visible_at, mut described_bytes) = (0, 0);
+        let (mut visible_at, mut room) = (0, Room::of_answer());
+        room.reserve(&mut request.groups, |group_id| too_large(group_id.clone()));
         let describe = |group_id: Str<'r>| {
             let entry = self.groups.get(&group_id);
             visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
-            match entry.and_then(|entry| entry.group.as_ref()) {
-                Some(_) if described_bytes > RESPONSE_METADATA_BYTES_MAX => DescribedGroup {
-                    error_code: ErrorCode::UnknownServerError as i16,
-                    group_id,
-                    ..Default::default()
-                },
-                Some(Group::Classic(group)) => {
-                    described_bytes += group.described_bytes();
-                    group.describe(group_id)
+            let described = match entry.and_then(|entry| entry.group.as_ref()) {
+                Some(Group::Classic(group)) => group.describe(group_id.clone(), room),
+                Some(Group::Consumer(_)) | None => {
+                    Some(unknown(group_id.clone(), caller.api_version))
                 }
-                Some(Group::Consumer(_)) | None => unknown(group_id, caller.api_version),
-            }
+            };
+            let described = described.and_then(|group| room.fit(group));
+            described.unwrap_or_else(|| too_large(group_id))
         };
         let groups = request.groups.into_iter().map(describe).collect();
         let response = DescribeGroupsResponse { groups, ..Default::default() };
@@ -70,29 +75,30 @@ impl Coordinator {
         &mut self,
         context: &Context<'_>,
         caller: Caller<'r>,
-        request: ConsumerGroupDescribeRequest<'r>,
+        mut request: ConsumerGroupDescribeRequest<'r>,
         output: &mut Output<'r>,
     ) {
         request.group_ids.iter().for_each(|group_id| self.touch(group_id));
-        let (mut visible_at, mut described_bytes) = (0, 0);
+        let (mut visible_at, mut room) = (0, Room::of_answer());
+        room.reserve(&mut request.group_ids, |group_id| refused(group_id.clone(), TOO_LARGE));
         let assignors = &self.config.group_consumer_assignors;
         let describe = |group_id: Str<'r>| {
             let entry = self.groups.get(&group_id);
             visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
-            match entry.and_then(|entry| entry.group.as_ref()) {
-                _ if group_id.is_empty() => refused(group_id, ErrorCode::InvalidGroupId),
-                Some(Group::Consumer(_)) if described_bytes > RESPONSE_METADATA_BYTES_MAX => {
-                    refused(group_id, ErrorCode::UnknownServerError)
+            let described = match entry.and_then(|entry| entry.group.as_ref()) {
+                _ if group_id.is_empty() => {
+                    Some(refused(group_id.clone(), ErrorCode::InvalidGroupId))
                 }
                 Some(Group::Consumer(group)) => {
-                    described_bytes += group.described_bytes();
-                    group.describe(group_id, assignors, context.topics)
+                    group.describe(group_id.clone(), assignors, context.topics, room)
                 }
-                Some(Group::Classic(_)) | None => DescribedConsumerGroup {
+                Some(Group::Classic(_)) | None => Some(DescribedConsumerGroup {
                     error_message: Some(Str::Owned(not_found(&group_id))),
-                    ..refused(group_id, ErrorCode::GroupIdNotFound)
-                },
-            }
+                    ..refused(group_id.clone(), ErrorCode::GroupIdNotFound)
+                }),
+            };
+            let described = described.and_then(|group| room.fit(group));
+            described.unwrap_or_else(|| refused(group_id, TOO_LARGE))
         };
         let groups = request.group_ids.into_iter().map(describe).collect();
         let response = ConsumerGroupDescribeResponse { groups, ..Default::default() };
@@ -102,6 +108,10 @@ impl Coordinator {
 
 fn refused(group_id: Str<'_>, error: ErrorCode) -> DescribedConsumerGroup<'_> {
     DescribedConsumerGroup { error_code: error as i16, group_id, ..Default::default() }
+}
+
+fn too_large(group_id: Str<'_>) -> DescribedGroup<'_> {
+    DescribedGroup { error_code: TOO_LARGE as i16, group_id, ..Default::default() }
 }
 
 fn unknown(group_id: Str<'_>, api_version: i16) -> DescribedGroup<'_> {

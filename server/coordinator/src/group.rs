@@ -235,7 +235,7 @@ impl Group {
     /// How much there is to look at: a member is one.
     fn items(&self) -> usize {
         let (assigned, bytes) = match self {
-            Self::Classic(group) => (0, group.protocols_bytes()),
+            Self::Classic(group) => (0, group.member_bytes()),
             Self::Consumer(group) => (group.assigned(), group.profile_bytes()),
         };
         self.members() + assigned / PARTITIONS_PER_ITEM + bytes / BYTES_PER_ITEM

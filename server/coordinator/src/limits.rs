@@ -1,7 +1,7 @@
 //! What a shard takes at most, whatever clients ask for. Kafka has no such limits but for
 //! `group.max.size`; past one of them a client gets the error that is nearest in the protocol.
 
-use muster_codec::limits::STRING_BYTES_MAX;
+use muster_codec::limits::{ANSWER_BYTES_MAX, STRING_BYTES_MAX};
 
 /// Groups of a shard. Past it a JoinGroup or OffsetCommit that would create one gets
 /// COORDINATOR_NOT_AVAILABLE.
@@ -24,7 +24,8 @@ pub const MEMBER_PROTOCOLS_BYTES_MAX: usize = 1 << 20;
 /// UNKNOWN_SERVER_ERROR, as above.
 pub const MEMBER_PROFILE_BYTES_MAX: usize = MEMBER_PROTOCOLS_BYTES_MAX;
 
-/// Bytes that the members of a group offer, or say of themselves, together. Past it:
+/// Bytes that the members of a group offer, or say of themselves, together; their ids count, as they
+/// are chosen by clients as well. Past it:
 /// UNKNOWN_SERVER_ERROR, as above.
 pub const GROUP_PROTOCOLS_BYTES_MAX: usize = 64 << 20;
 
@@ -35,10 +36,6 @@ pub const GROUP_RECORD_BYTES_MAX: usize = 8 << 20;
 
 /// Offsets of a group. Past it a new one gets INVALID_COMMIT_OFFSET_SIZE.
 pub const GROUP_OFFSETS_MAX: usize = 1_000_000;
-
-/// Bytes of metadata that a response repeats from our state. A request may name the same thing many
-/// times over; what it names past this gets UNKNOWN_SERVER_ERROR.
-pub const RESPONSE_METADATA_BYTES_MAX: usize = 128 << 20;
 
 /// Bytes of a client or instance id that go into a member id: with its UUID it is still a string.
 pub const MEMBER_NAME_BYTES_MAX: usize =
@@ -56,6 +53,7 @@ pub const EXPIRE_RECORDS_MAX: usize = 16_384;
 const _: () = assert!(GROUP_MEMBERS_MAX <= u32::MAX as usize);
 const _: () = assert!(MEMBER_PROTOCOLS_BYTES_MAX <= GROUP_RECORD_BYTES_MAX);
 const _: () = assert!(GROUP_RECORD_BYTES_MAX <= GROUP_PROTOCOLS_BYTES_MAX);
-const _: () = assert!(GROUP_PROTOCOLS_BYTES_MAX <= RESPONSE_METADATA_BYTES_MAX);
+// A group of the largest size can be described, and its leader told of its members.
+const _: () = assert!(2 * GROUP_PROTOCOLS_BYTES_MAX <= ANSWER_BYTES_MAX);
 const _: () = assert!(EXPIRE_TIMERS_MAX <= EXPIRE_RECORDS_MAX);
 const _: () = assert!(EXPIRE_RECORDS_MAX <= GROUP_OFFSETS_MAX);

@@ -4,7 +4,6 @@ use crate::classic::{Joining, Parked, leave_unknown_group};
 use crate::context::Context;
 use crate::coordinator::{Caller, Coordinator};
 use crate::group::{Entry, Group};
-use crate::limits::RESPONSE_METADATA_BYTES_MAX;
 use crate::migration;
 use crate::offsets;
 use crate::output::Output;
@@ -12,7 +11,6 @@ use crate::text::owned;
 use crate::turn::Turn;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use muster_codec::ErrorCode;
 use muster_codec::messages::{
     DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse, HeartbeatRequest,
     HeartbeatResponse, JoinGroupRequest, LeaveGroupRequest, LeaveGroupResponse,
@@ -22,6 +20,7 @@ use muster_codec::messages::{
     SyncGroupRequest,
 };
 use muster_codec::records::{GroupMetadataKey, GroupRecord};
+use muster_codec::{ErrorCode, Room, Str};
 
 /// The first version of OffsetFetch that asks for several groups.
 const FETCH_GROUPS_FROM: i16 = 8;
@@ -170,23 +169,28 @@ impl Coordinator {
         &mut self,
         context: &Context<'_>,
         caller: Caller<'r>,
-        request: OffsetFetchRequest<'r>,
+        mut request: OffsetFetchRequest<'r>,
         output: &mut Output<'r>,
     ) {
+        let mut room = Room::of_answer();
+        room.reserve(&mut request.groups, |group| too_large_fetch(group.group_id.clone()));
         self.touch_offsets(&request.group_id);
         request.groups.iter().for_each(|group| self.touch_offsets(&group.group_id));
-        let (mut visible_at, mut room) = (0, RESPONSE_METADATA_BYTES_MAX);
+        let mut visible_at = 0;
         let mut fetch = |group: OffsetFetchRequestGroup<'r>| {
             let entry = self.groups.get(&group.group_id);
             visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
             if let Some(Group::Consumer(consumers)) = entry.and_then(|entry| entry.group.as_ref()) {
                 let member_id = group.member_id.as_deref();
                 if let Err(error) = consumers.validate_fetch(member_id, group.member_epoch) {
-                    return refused_fetch(group, error);
+                    return refused_fetch(group.group_id, error);
                 }
             }
             let offsets = entry.filter(|entry| entry.group.is_some()).map(|entry| &entry.offsets);
-            offsets::fetch(context.topics, caller.api_version, group, offsets, &mut room)
+            let group_id = group.group_id.clone();
+            let fetched = offsets::fetch(context.topics, caller.api_version, group, offsets, room);
+            let fetched = fetched.and_then(|group| room.fit(group));
+            fetched.unwrap_or_else(|| too_large_fetch(group_id))
         };
         let response = match caller.api_version >= FETCH_GROUPS_FROM {
             true => OffsetFetchResponse {
@@ -278,12 +282,13 @@ pub(crate) fn write_tombstones(turn: &mut Turn<'_, '_>, group: &Group, group_id:
     }
 }
 
-fn refused_fetch(
-    group: OffsetFetchRequestGroup<'_>,
-    error: ErrorCode,
-) -> OffsetFetchResponseGroup<'_> {
-    let error_code = error as i16;
-    OffsetFetchResponseGroup { group_id: group.group_id, error_code, ..Default::default() }
+/// The answer has no room for all that was asked of the group.
+fn too_large_fetch(group_id: Str<'_>) -> OffsetFetchResponseGroup<'_> {
+    refused_fetch(group_id, ErrorCode::UnknownServerError)
+}
+
+fn refused_fetch(group_id: Str<'_>, error: ErrorCode) -> OffsetFetchResponseGroup<'_> {
+    OffsetFetchResponseGroup { group_id, error_code: error as i16, ..Default::default() }
 }
 
 /// The record that removes a classic group.

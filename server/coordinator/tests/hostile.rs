@@ -1,12 +1,11 @@
 //! Requests that no client of good will makes: the protocol's own error, and bounded answers.
 #![allow(clippy::unwrap_used)]
 
+use muster_codec::limits::ANSWER_BYTES_MAX;
 use muster_codec::messages::*;
-use muster_codec::{Bytes, ErrorCode, Request, Response, Uuid};
-use muster_coordinator::limits::{
-    MEMBER_PROTOCOLS_BYTES_MAX, MEMBER_PROTOCOLS_MAX, RESPONSE_METADATA_BYTES_MAX,
-};
-use muster_coordinator::{Caller, Config, Context, Coordinator, Ids, NoTopics, RequestId};
+use muster_codec::{Bytes, ErrorCode, Request, Response, Uuid, header};
+use muster_coordinator::limits::{MEMBER_PROTOCOLS_BYTES_MAX, MEMBER_PROTOCOLS_MAX};
+use muster_coordinator::{Caller, Config, Context, Coordinator, Ids, NoTopics, Output, RequestId};
 
 #[test]
 fn more_protocols_than_any_client_has_are_refused() {
@@ -51,7 +50,8 @@ fn what_is_named_over_and_over_is_not_repeated_without_end() {
     let mut shard = Shard::new();
     let metadata = "m".repeat(4_096);
     shard.ask("c", commit(metadata));
-    let times = RESPONSE_METADATA_BYTES_MAX / 4_096 + 1;
+    let entry = size_of::<OffsetFetchResponsePartitions<'_>>() + 4_096;
+    let times = ANSWER_BYTES_MAX / entry + 1;
     let topic = OffsetFetchRequestTopics {
         name: "t".into(),
         partition_indexes: vec![0; times],
@@ -64,9 +64,107 @@ fn what_is_named_over_and_over_is_not_repeated_without_end() {
     }];
     let fetched = shard.ask("c", OffsetFetchRequest { groups, ..Default::default() });
     let Some(Response::OffsetFetch(fetched)) = fetched else { panic!() };
-    let partitions = &fetched.groups[0].topics[0].partitions;
-    let refused = partitions.iter().filter(|it| it.error_code != ErrorCode::None as i16);
-    assert_eq!((partitions.len(), refused.count()), (times, 1));
+    let group = &fetched.groups[0];
+    assert_eq!((group.error_code, group.topics.len()), (ErrorCode::UnknownServerError as i16, 0));
+}
+
+/// How long the frame of a response is: less than what was counted.
+fn frame_bytes(response: Response<'_>, version: i16) -> usize {
+    let mut frame = Vec::new();
+    header::write_response(1, version, &response, &mut frame).unwrap();
+    frame.len()
+}
+
+#[test]
+fn an_answer_about_many_offsets_has_a_limit() {
+    let mut shard = Shard::new();
+    let partition =
+        |partition_index| OffsetCommitRequestPartition { partition_index, ..Default::default() };
+    let topic = OffsetCommitRequestTopic {
+        name: "t".into(),
+        partitions: (0..20_000).map(partition).collect(),
+        ..Default::default()
+    };
+    let request =
+        OffsetCommitRequest { group_id: "g".into(), topics: vec![topic], ..Default::default() };
+    shard.ask("c", request);
+    let all = |group_id: &'static str| OffsetFetchRequestGroup {
+        group_id: group_id.into(),
+        topics: None,
+        ..Default::default()
+    };
+    // A caller that does not see to it that each is named once.
+    let groups = vec![all("g"); 1_000];
+    let fetched = shard.ask("c", OffsetFetchRequest { groups, ..Default::default() }).unwrap();
+    let Response::OffsetFetch(body) = &fetched else { panic!() };
+    let told = body.groups.iter().filter(|group| group.error_code == ErrorCode::None as i16);
+    let bytes = 20_000 * size_of::<OffsetFetchResponsePartitions<'_>>();
+    assert!(told.clone().count() <= ANSWER_BYTES_MAX / bytes);
+    let is_whole =
+        |group: &OffsetFetchResponseGroup<'_>| group.topics[0].partitions.len() == 20_000;
+    assert!(told.clone().count() > 100 && told.clone().all(is_whole));
+    let last = body.groups.last().unwrap();
+    assert_eq!((body.groups.len(), last.error_code, last.topics.len()), (1_000, -1, 0));
+    assert!(frame_bytes(fetched, 8) <= ANSWER_BYTES_MAX);
+}
+
+#[test]
+fn an_answer_about_members_with_long_ids_has_a_limit() {
+    let mut shard = Shard::new();
+    let long = "c".repeat(32_000);
+    let range = || JoinGroupRequestProtocol { name: "range".into(), ..Default::default() };
+    for _ in 0..300 {
+        shard.ask(&long, join(vec![range()]));
+    }
+    let groups = vec!["g".into(); 100];
+    let described = shard.ask("c", DescribeGroupsRequest { groups, ..Default::default() });
+    let described = described.unwrap();
+    let Response::DescribeGroups(body) = &described else { panic!() };
+    let told = body.groups.iter().filter(|group| group.error_code == ErrorCode::None as i16);
+    assert!(told.clone().all(|group| group.members.len() == 300));
+    assert!((1..20).contains(&told.count()));
+    let last = body.groups.last().unwrap();
+    assert_eq!((body.groups.len(), last.error_code, last.members.len()), (100, -1, 0));
+    assert!(frame_bytes(described, 5) <= ANSWER_BYTES_MAX);
+}
+
+#[test]
+fn members_with_long_ids_fill_a_group() {
+    let mut shard = Shard::new();
+    let long = "c".repeat(32_000);
+    let range = || JoinGroupRequestProtocol { name: "range".into(), ..Default::default() };
+    for _ in 0..1_047 {
+        shard.ask(&long, join(vec![range()]));
+    }
+    let refused = shard.ask(&long, join(vec![range()]));
+    assert_eq!(error_of(&refused), ErrorCode::UnknownServerError, "64 MiB of ids");
+}
+
+#[test]
+fn of_what_was_not_written_nothing_is_left() {
+    let mut shard = Shard::new();
+    shard.ask("c", commit(String::new()));
+    for (group_id, listed) in [("h", 1), ("g", 1)] {
+        let request = OffsetCommitRequest { group_id: group_id.into(), ..request_of_one("t") };
+        let _ = shard.output("c", request.into());
+        shard.coordinator.not_written(group_id);
+        let Some(Response::ListGroups(body)) = shard.ask("c", ListGroupsRequest::default()) else {
+            panic!()
+        };
+        assert_eq!((body.groups.len(), &*body.groups[0].group_id), (listed, "g"));
+    }
+    shard.ask("a", join(vec![JoinGroupRequestProtocol { name: "r".into(), ..Default::default() }]));
+    shard.coordinator.not_written("g");
+    assert!(shard.expire().is_some(), "whoever has joined stays");
+}
+
+fn request_of_one(topic: &'static str) -> OffsetCommitRequest<'static> {
+    let topic = OffsetCommitRequestTopic {
+        name: topic.into(),
+        partitions: vec![OffsetCommitRequestPartition::default()],
+        ..Default::default()
+    };
+    OffsetCommitRequest { topics: vec![topic], ..Default::default() }
 }
 
 fn error_of(response: &Option<Response<'_>>) -> ErrorCode {
@@ -100,13 +198,14 @@ fn commit(metadata: String) -> OffsetCommitRequest<'static> {
 struct Shard {
     coordinator: Coordinator,
     position: u64,
+    ids: CountedIds,
 }
 
 impl Shard {
     fn new() -> Self {
         let mut coordinator = Coordinator::new(Config::default());
         coordinator.loaded(0, &NoTopics);
-        Self { coordinator, position: 0 }
+        Self { coordinator, position: 0, ids: CountedIds(0) }
     }
 
     fn ask<'r>(
@@ -114,10 +213,16 @@ impl Shard {
         client_id: &'r str,
         request: impl Into<Request<'r>>,
     ) -> Option<Response<'r>> {
-        let request = request.into();
+        let output = self.output(client_id, request.into());
+        output.records.iter().for_each(|it| self.coordinator.replay(it, self.position));
+        output.answers.into_iter().next().map(|answer| answer.response)
+    }
+
+    fn output<'r>(&mut self, client_id: &'r str, request: Request<'r>) -> Output<'r> {
         let api_version = match request {
             Request::JoinGroup(_) => 3,
             Request::DescribeGroups(_) => 6,
+            Request::ListGroups(_) => 5,
             _ => 8,
         };
         self.position += 1;
@@ -125,27 +230,26 @@ impl Shard {
         let client_host = "/1.2.3.4";
         let caller = Caller { request: request_id, api_version, client_id, client_host };
         let mut context =
-            Context { now: 0, position: self.position, ids: &mut OneId, topics: &NoTopics };
-        let output = self.coordinator.handle(&mut context, caller, request);
-        output.records.iter().for_each(|it| self.coordinator.replay(it, self.position));
-        output.answers.into_iter().next().map(|answer| answer.response)
+            Context { now: 0, position: self.position, ids: &mut self.ids, topics: &NoTopics };
+        self.coordinator.handle(&mut context, caller, request)
     }
 
     /// The first answer that the end of the initial delay gives.
     fn expire(&mut self) -> Option<Response<'static>> {
         let mut answers = Vec::new();
         for now in [3_000, 6_000] {
-            let mut context = Context { now, position: 9, ids: &mut OneId, topics: &NoTopics };
+            let mut context = Context { now, position: 9, ids: &mut self.ids, topics: &NoTopics };
             answers.extend(self.coordinator.expire(&mut context).answers);
         }
         answers.into_iter().next().map(|answer| answer.response)
     }
 }
 
-struct OneId;
+struct CountedIds(u128);
 
-impl Ids for OneId {
+impl Ids for CountedIds {
     fn next_id(&mut self) -> Uuid {
-        Uuid([1; 16])
+        self.0 += 1;
+        Uuid(self.0.to_be_bytes())
     }
 }

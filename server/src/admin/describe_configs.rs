@@ -9,26 +9,31 @@ use muster_codec::messages::{
     DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
     DescribeConfigsResponse, DescribeConfigsResult, DescribeConfigsSynonym,
 };
-use muster_codec::{ErrorCode, Str};
+use muster_codec::{ErrorCode, Room, Str};
 use std::collections::{BTreeMap, HashSet};
 
 /// The configs of resources: value, source, synonyms.
 ///
 /// A resource that is named twice is answered once and refused from then on, unlike in Kafka: the
-/// answer is much larger than the question, and shall not grow with repetitions.
+/// answer is much larger than the question, and shall not grow with repetitions. What the answer has no
+/// room for is refused, too, with UNKNOWN_SERVER_ERROR: any name is a group that has configs.
 pub fn describe_configs<'r>(
     view: &View<'r>,
     request: &'r DescribeConfigsRequest<'_>,
 ) -> DescribeConfigsResponse<'r> {
     let mut seen = HashSet::with_capacity(request.resources.len());
+    let mut room = Room::of_answer();
     let mut describers = Describers { view, of_brokers: BTreeMap::new() };
-    let results = request.resources.iter().map(|resource| {
+    let resources = request.resources.iter();
+    let reserved = resources.clone().take_while(|resource| room.take(&no_room(resource))).count();
+    let results = resources.take(reserved).map(|resource| {
         let described = if seen.insert((resource.resource_type, &*resource.resource_name)) {
             describe(view, &mut describers, resource)
         } else {
             Err(invalid("Each resource must appear at most once."))
         };
-        result(resource, request.include_synonyms, described)
+        let result = room.fit(result(resource, request.include_synonyms, described));
+        result.unwrap_or_else(|| no_room(resource))
     });
     DescribeConfigsResponse { results: results.collect(), ..Default::default() }
 }
@@ -132,6 +137,16 @@ fn result<'r>(
         }
     }
     result
+}
+
+fn no_room<'r>(resource: &'r DescribeConfigsResource<'_>) -> DescribeConfigsResult<'r> {
+    DescribeConfigsResult {
+        error_code: ErrorCode::UnknownServerError.code(),
+        error_message: Some("The answer has no room for it: ask for fewer at once.".into()),
+        resource_type: resource.resource_type,
+        resource_name: Str::Borrowed(&resource.resource_name),
+        ..Default::default()
+    }
 }
 
 fn config(described: Described, with_synonyms: bool) -> DescribeConfigsResourceResult<'static> {

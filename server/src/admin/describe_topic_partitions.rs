@@ -7,11 +7,11 @@ use muster_codec::messages::{
     DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic, ResponseCursor,
     TopicRequest,
 };
-use muster_codec::{ErrorCode, Str};
+use muster_codec::{ErrorCode, Room, Str};
 use std::collections::BTreeSet;
 
 /// All topics, or those that are named, from the cursor on, with as many partitions as the client
-/// and `max.request.partition.size.limit` allow, but at least one.
+/// and `max.request.partition.size.limit` allow, but at least one, and as far as the answer has room.
 pub fn describe_topic_partitions<'r>(
     view: &View<'r>,
     request: &'r DescribeTopicPartitionsRequest<'_>,
@@ -21,8 +21,9 @@ pub fn describe_topic_partitions<'r>(
     if cursor.is_some_and(|cursor| !is_valid(cursor, &names)) {
         return refused(&request.topics);
     }
+    let room = Room::of_answer();
     let limit = request.response_partition_limit.min(view.config.max_request_partition_size_limit);
-    let mut page = Page { view, left: limit.max(1), topics: Vec::new(), next_cursor: None };
+    let mut page = Page { view, left: limit.max(1), room, topics: Vec::new(), next_cursor: None };
     let first = cursor.map_or("", |cursor| &cursor.topic_name);
     let start = |name: &str| match cursor {
         Some(cursor) if cursor.topic_name == name => cursor.partition_index,
@@ -52,7 +53,8 @@ fn refused<'r>(topics: &'r [TopicRequest<'_>]) -> DescribeTopicPartitionsRespons
         name: Some(Str::Borrowed(&topic.name)),
         ..Default::default()
     };
-    let topics = topics.iter().map(refuse).collect();
+    let mut room = Room::of_answer();
+    let topics = topics.iter().map(refuse).map_while(|topic| room.fit(topic)).collect();
     DescribeTopicPartitionsResponse { topics, ..Default::default() }
 }
 
@@ -60,6 +62,7 @@ struct Page<'v, 'r> {
     view: &'v View<'r>,
     /// How many partitions still fit.
     left: i32,
+    room: Room,
     topics: Vec<DescribeTopicPartitionsResponseTopic<'r>>,
     next_cursor: Option<ResponseCursor<'r>>,
 }
@@ -73,11 +76,23 @@ impl<'r> Page<'_, 'r> {
         }
         match self.view.image.topic(name) {
             Some(topic) => self.add_topic(topic, first),
-            None => {
-                self.topics.push(unknown(name));
-                Some(())
-            }
+            None => self.push(name, 0, unknown(name)),
         }
+    }
+
+    /// The next page begins with a topic that this one has no room for.
+    fn push(
+        &mut self,
+        name: &'r str,
+        first: i32,
+        topic: DescribeTopicPartitionsResponseTopic<'r>,
+    ) -> Option<()> {
+        let topic = self.room.fit(topic);
+        if topic.is_none() {
+            self.next_cursor =
+                Some(ResponseCursor { topic_name: name.into(), partition_index: first });
+        }
+        topic.map(|topic| self.topics.push(topic))
     }
 
     fn add_topic(&mut self, topic: &'r Topic, first: i32) -> Option<()> {
@@ -85,14 +100,15 @@ impl<'r> Page<'_, 'r> {
         let partitions: Vec<_> =
             (first..end).map(|index| partition(self.view, topic, index)).collect();
         self.left -= partitions.len() as i32;
-        self.topics.push(DescribeTopicPartitionsResponseTopic {
+        let described = DescribeTopicPartitionsResponseTopic {
             name: Some(Str::Borrowed(&topic.name)),
             topic_id: topic.id,
             is_internal: topic.is_internal(),
             partitions,
             topic_authorized_operations: TOPIC_OPERATIONS,
             ..Default::default()
-        });
+        };
+        self.push(&topic.name, first, described)?;
         if end < topic.partitions {
             let topic_name = Str::Borrowed(&*topic.name);
             self.next_cursor = Some(ResponseCursor { topic_name, partition_index: end });

@@ -5,7 +5,7 @@ use crate::cluster::{BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE};
 use muster_codec::messages::{
     ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse,
 };
-use muster_codec::{ErrorCode, Str};
+use muster_codec::{ErrorCode, Room, Str};
 
 /// muster has no client metrics, so none are listed.
 const CLIENT_METRICS_RESOURCE: i8 = 16;
@@ -20,7 +20,7 @@ const LISTED: [i8; 5] = [
 ];
 
 /// Topics and brokers, and the groups that have configs of their own. Version 0 asks for client
-/// metrics alone; no types are all types.
+/// metrics alone; no types are all types. UNKNOWN_SERVER_ERROR if the answer has no room for all.
 pub fn list_config_resources<'r>(
     view: &View<'r>,
     version: i16,
@@ -32,9 +32,17 @@ pub fn list_config_resources<'r>(
         return ListConfigResourcesResponse { error_code, ..Default::default() };
     }
     let is_asked = |listed: &i8| version > 0 && (asked.is_empty() || asked.contains(listed));
-    let config_resources =
-        LISTED.into_iter().filter(is_asked).flat_map(|listed| resources(view, listed)).collect();
-    ListConfigResourcesResponse { config_resources, ..Default::default() }
+    let mut room = Room::of_answer();
+    let listed = LISTED.into_iter().filter(is_asked).flat_map(|listed| resources(view, listed));
+    match listed.map(|resource| room.fit(resource)).collect() {
+        Some(config_resources) => {
+            ListConfigResourcesResponse { config_resources, ..Default::default() }
+        }
+        None => {
+            let error_code = ErrorCode::UnknownServerError.code();
+            ListConfigResourcesResponse { error_code, ..Default::default() }
+        }
+    }
 }
 
 fn resources<'r>(view: &View<'r>, resource_type: i8) -> Vec<ConfigResource<'r>> {

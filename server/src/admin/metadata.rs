@@ -1,19 +1,21 @@
 //! Metadata: brokers, topics, leaders.
 
 use super::{CLUSTER_OPERATIONS, CONTROLLER, Endpoint, TOPIC_OPERATIONS, View, nodes, operations};
+use crate::cluster::limits::PARTITIONS_PER_REQUEST_MAX;
 use crate::cluster::{Topic, check_topic_name, is_reserved, leader};
 use muster_codec::messages::{
     MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker,
     MetadataResponsePartition, MetadataResponseTopic,
 };
-use muster_codec::{ErrorCode, Str, Uuid};
+use muster_codec::{ErrorCode, Room, Str, Uuid};
 use std::collections::BTreeSet;
 
 /// The protocol has ids from version 10 on, but only from 12 on may a topic go without a name.
 const FIRST_VERSION_WITH_IDS: i16 = 12;
 
 /// The answer, and the topics that are to be created because the client asked for them: it hears
-/// that they are unknown, and asks again.
+/// that they are unknown, and asks again. A topic that the answer has no room for gets
+/// UNKNOWN_SERVER_ERROR.
 pub fn metadata<'r>(
     view: &View<'r>,
     version: i16,
@@ -28,7 +30,8 @@ pub fn metadata<'r>(
     if let Some(topics) = topics.filter(|topics| topics.iter().any(is_wrong)) {
         return (refused(topics), Vec::new());
     }
-    let mut answer = Answer { view, request, topics: Vec::new(), to_create: Vec::new() };
+    let room = Room::of_answer();
+    let mut answer = Answer { view, request, room, topics: Vec::new(), to_create: Vec::new() };
     match topics {
         None => view.image.all_topics_from("").for_each(|topic| answer.known(topic)),
         Some(topics) if topics.iter().any(|topic| !topic.topic_id.is_zero()) => answer.ids(topics),
@@ -54,7 +57,9 @@ fn refused<'r>(topics: &'r [MetadataRequestTopic<'_>]) -> MetadataResponse<'r> {
         topic_id: topic.topic_id,
         ..Default::default()
     };
-    MetadataResponse { topics: topics.iter().map(refuse).collect(), ..Default::default() }
+    let mut room = Room::of_answer();
+    let topics = topics.iter().map(refuse).map_while(|topic| room.fit(topic)).collect();
+    MetadataResponse { topics, ..Default::default() }
 }
 
 fn broker((node_id, endpoint): (i32, &Endpoint)) -> MetadataResponseBroker<'_> {
@@ -70,6 +75,7 @@ fn broker((node_id, endpoint): (i32, &Endpoint)) -> MetadataResponseBroker<'_> {
 struct Answer<'v, 'r> {
     view: &'v View<'r>,
     request: &'r MetadataRequest<'r>,
+    room: Room,
     topics: Vec<MetadataResponseTopic<'r>>,
     to_create: Vec<String>,
 }
@@ -81,7 +87,7 @@ impl<'r> Answer<'_, 'r> {
         for id in ids.collect::<BTreeSet<Uuid>>() {
             match self.view.image.topic_by_id(id) {
                 Some(topic) => self.known(topic),
-                None => self.topics.push(MetadataResponseTopic {
+                None => self.push(MetadataResponseTopic {
                     error_code: ErrorCode::UnknownTopicId.code(),
                     name: None,
                     topic_id: id,
@@ -105,7 +111,8 @@ impl<'r> Answer<'_, 'r> {
         let is_name = check_topic_name(name).is_ok();
         let may_create =
             self.request.allow_auto_topic_creation && self.view.config.auto_create_topics_enable;
-        if is_name && may_create && !is_reserved(name) {
+        let has_room = self.to_create.len() < PARTITIONS_PER_REQUEST_MAX as usize;
+        if is_name && may_create && has_room && !is_reserved(name) {
             self.to_create.push(name.to_owned());
         }
         let error = if is_name {
@@ -113,7 +120,7 @@ impl<'r> Answer<'_, 'r> {
         } else {
             ErrorCode::InvalidTopicException
         };
-        self.topics.push(MetadataResponseTopic {
+        self.push(MetadataResponseTopic {
             error_code: error.code(),
             name: Some(name.into()),
             is_internal: is_reserved(name),
@@ -124,7 +131,7 @@ impl<'r> Answer<'_, 'r> {
 
     fn known(&mut self, topic: &'r Topic) {
         let partitions = 0..topic.partitions;
-        self.topics.push(MetadataResponseTopic {
+        self.push(MetadataResponseTopic {
             name: Some(Str::Borrowed(&topic.name)),
             topic_id: topic.id,
             is_internal: topic.is_internal(),
@@ -132,6 +139,15 @@ impl<'r> Answer<'_, 'r> {
             topic_authorized_operations: self.operations(),
             ..Default::default()
         });
+    }
+
+    fn push(&mut self, topic: MetadataResponseTopic<'r>) {
+        if self.room.take(&topic) {
+            return self.topics.push(topic);
+        }
+        let error_code = ErrorCode::UnknownServerError.code();
+        let refused = MetadataResponseTopic { error_code, partitions: Vec::new(), ..topic };
+        self.topics.extend(self.room.fit(refused));
     }
 
     fn operations(&self) -> i32 {

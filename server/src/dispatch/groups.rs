@@ -48,7 +48,9 @@ impl Shard {
             self.groups.handle(self.now, self.ids.as_mut(), &*self.image, caller, request);
         if let Some(refused) = refused {
             let own = output.answers.iter_mut().find(|answer| answer.request == call.request);
-            own.into_iter().for_each(|answer| refused.clone().merge_into(&mut answer.response));
+            if let Some(answer) = own {
+                refused.merge_into(&mut answer.response);
+            }
         }
         self.apply(output);
     }
@@ -84,7 +86,9 @@ impl Shard {
             Err(error) => {
                 let words = format_args!("records of a request were not written: {error}");
                 self.request_error("write", words);
-                (position, true)
+                self.groups.not_written(&output.records);
+                // Nothing has the position that they would have had.
+                (self.groups.last_position(), true)
             }
         };
         for mut answer in output.answers {

@@ -1,8 +1,12 @@
 //! From a frame to the part of the shard that answers it.
 
+mod frames;
 mod groups;
 pub(crate) mod refusal;
+mod repeated;
 mod topics;
+
+pub(crate) use frames::request_length;
 
 use crate::admin;
 use crate::net::ConnectionId;
@@ -28,7 +32,7 @@ impl Shard {
     /// # Errors
     /// Why the connection is to be closed: what it sent is no request that can be answered.
     pub(crate) fn dispatch(&mut self, id: ConnectionId, frame: &[u8]) -> Result<(), String> {
-        let mut reader = Reader::new(frame);
+        let mut reader = Reader::of_request(frame);
         let header = RequestHeader::read(&mut reader).map_err(|error| error.to_string())?;
         let version = header.api_version;
         let api = header.api().ok_or(DecodeError::UnknownApiKey(header.api_key));
@@ -38,8 +42,9 @@ impl Shard {
             return Ok(());
         }
         let body = reader.rest();
-        let request = Request::read(api, version, &mut reader)
+        let mut request = Request::read(api, version, &mut reader)
             .map_err(|error| format!("{} v{version}: {error}", api.name()))?;
+        repeated::name_once(&mut request);
         let call = Call {
             request: self.connections.begin(id, header.correlation_id, version),
             version,

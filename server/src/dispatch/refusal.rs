@@ -112,7 +112,7 @@ pub(crate) fn fail(response: &mut Response<'_>, error: ErrorCode) {
 }
 
 /// The part of a response that tells what was refused.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) enum Refused {
     Commit(Vec<OffsetCommitResponseTopic<'static>>),
     OffsetDelete(Vec<OffsetDeleteResponseTopic<'static>>),

@@ -1,7 +1,7 @@
 //! One connection: what it sent and is not yet a frame, its requests in flight, and its answers,
 //! which leave in the order of the requests, each once what it tells of is durable.
 
-use muster_codec::{Response, header};
+use muster_codec::{DecodeError, Response, header};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -60,6 +60,8 @@ pub(crate) struct Connection {
     pub(crate) waits_for_log: bool,
     /// Listed in `Connections::dirty`.
     pub(crate) dirty: bool,
+    /// Why an answer could not be written: those behind it never leave.
+    pub(crate) failed: Option<DecodeError>,
     in_flight: VecDeque<InFlight>,
     /// The sequence number of the first request in flight.
     first_sequence: u64,
@@ -81,6 +83,7 @@ impl Connection {
             receive_paused: false,
             waits_for_log: false,
             dirty: false,
+            failed: None,
             in_flight: VecDeque::new(),
             first_sequence: 0,
             ready_bytes: 0,
@@ -128,7 +131,7 @@ impl Connection {
         let leaves_now = place == 0 && visible_at <= flushed;
         let mut frame = if leaves_now { std::mem::take(&mut self.output) } else { frame() };
         let written = header::write_response(correlation_id, version, response, &mut frame);
-        assert!(written.is_ok(), "a request of an unserved version is never dispatched");
+        self.failed = written.err().or(self.failed);
         if leaves_now {
             self.output = frame;
             self.pop_first();

@@ -76,7 +76,7 @@ impl Controller {
 impl Shard {
     /// Decides a request that changes the cluster, for a client of shard `from`.
     pub(crate) fn decide(&mut self, from: u32, request: RequestId, admin: &AdminRequest) {
-        let mut reader = Reader::new(&admin.body);
+        let mut reader = Reader::of_request(&admin.body);
         let Ok(body) = Request::read(admin.api, admin.version, &mut reader) else {
             return error!("shard {from} sent {} that it could not read itself", admin.api.name());
         };

@@ -46,7 +46,7 @@ impl GroupLog {
 
     /// The position that the next operation gets.
     pub(crate) fn next_position(&self) -> u64 {
-        self.log.progress().accepted() + 1
+        self.last_position() + 1
     }
 
     /// The position up to which all is durable.
@@ -121,7 +121,18 @@ impl GroupLog {
             }
             operation.iter().for_each(|record| self.coordinator.replay(record, position));
         }
-        Ok(self.log.progress().accepted())
+        Ok(self.last_position())
+    }
+
+    /// The operation that the records make was refused: groups that they would have made are gone.
+    pub(crate) fn not_written(&mut self, records: &[GroupRecord<'_>]) {
+        let of_groups = records.chunk_by(|a, b| a.group_id() == b.group_id());
+        of_groups.for_each(|of_group| self.coordinator.not_written(of_group[0].group_id()));
+    }
+
+    /// The position of the last operation.
+    pub(crate) fn last_position(&self) -> u64 {
+        self.log.progress().accepted()
     }
 
     /// Appends records of the cluster as one atomic operation; gives its position.

@@ -1,9 +1,9 @@
 //! The step: one event in, commands out; and the end of a turn, when deadlines and flushes are due.
 
 use super::{Command, Event, Message, Shard, Stopping};
+use crate::dispatch::request_length;
 use crate::net::ConnectionId;
 use crate::partitions::{Effects, Outcome};
-use muster_codec::frame::frame_length;
 use muster_storage::FileDone;
 use std::fmt;
 use std::sync::Arc;
@@ -103,7 +103,7 @@ impl Shard {
         let mut handled = 0;
         while self.stopping == Stopping::No && !self.is_stalled(id) {
             let rest = &bytes[handled..];
-            let length = match frame_length(rest, max_bytes) {
+            let length = match request_length(rest, max_bytes) {
                 Ok(Some(length)) if length <= rest.len() => length,
                 Ok(_) => break,
                 Err(error) => {
@@ -152,7 +152,12 @@ impl Shard {
     fn resume_stalled(&mut self) {
         let mut dirty = std::mem::take(&mut self.sendable);
         self.connections.take_dirty(&mut dirty);
-        dirty.iter().for_each(|id| self.resume(*id));
+        for id in &dirty {
+            match self.connections.get(*id).and_then(|connection| connection.failed) {
+                Some(error) => self.close(*id, error.to_string()),
+                None => self.resume(*id),
+            }
+        }
         self.sendable = dirty;
         for _ in 0..self.waiting_for_log.len() {
             if self.groups.is_closed() {

@@ -98,6 +98,13 @@ impl Server {
         self.process.id()
     }
 
+    /// The most memory that the process has had, in bytes.
+    pub fn peak_memory(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+    }
+
     /// kill -9.
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
@@ -287,11 +294,21 @@ impl Client {
 
 /// A whole request frame.
 pub fn frame(version: i16, correlation_id: i32, request: &Request<'_>) -> Vec<u8> {
+    frame_of("test", version, correlation_id, request)
+}
+
+/// As [`frame`], of a client with an id.
+pub fn frame_of(
+    client_id: &str,
+    version: i16,
+    correlation_id: i32,
+    request: &Request<'_>,
+) -> Vec<u8> {
     let header = RequestHeader {
         api_key: request.api_key() as i16,
         api_version: version,
         correlation_id,
-        client_id: Some("test".into()),
+        client_id: Some(client_id.into()),
     };
     let mut out = vec![0; 4];
     header.write(&mut out);

@@ -4,29 +4,26 @@ use super::ClassicGroup;
 use super::member::Member;
 use super::state::State;
 use crate::text::{owned, owned_bytes};
-use muster_codec::Str;
 use muster_codec::messages::{DescribedGroup, DescribedGroupMember};
-
-/// What a member takes in a description besides its metadata and assignment, roughly.
-const MEMBER_BYTES: usize = 256;
+use muster_codec::{Room, Str};
 
 impl ClassicGroup {
-    /// How large [`Self::describe`] is, roughly.
-    pub(crate) fn described_bytes(&self) -> usize {
-        let assigned: usize = self.roster.iter().map(|it| it.assignment.len()).sum();
-        self.roster.protocols_bytes() + assigned + self.roster.len() * MEMBER_BYTES
-    }
-
-    pub(crate) fn describe<'r>(&self, group_id: Str<'r>) -> DescribedGroup<'r> {
+    /// None if there is no room for all of its members.
+    pub(crate) fn describe<'r>(
+        &self,
+        group_id: Str<'r>,
+        mut room: Room,
+    ) -> Option<DescribedGroup<'r>> {
         let protocol = self.protocol.as_deref().filter(|_| self.state == State::Stable);
-        DescribedGroup {
+        let members = self.roster.iter().map(|member| room.fit(describe_member(member, protocol)));
+        Some(DescribedGroup {
             group_id,
             group_state: Str::Borrowed(self.state.name()),
             protocol_type: owned(self.protocol_type()),
             protocol_data: owned(protocol.unwrap_or_default()),
-            members: self.roster.iter().map(|member| describe_member(member, protocol)).collect(),
+            members: members.collect::<Option<_>>()?,
             ..Default::default()
-        }
+        })
     }
 }
 

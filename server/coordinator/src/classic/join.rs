@@ -4,7 +4,7 @@
 //!   before, it joins at once.
 //! - v5: static members (KIP-345). v9: `skip_assignment`.
 
-use super::member::{Identity, Member, Protocol, bytes_of, keep};
+use super::member::{Identity, Member, Protocol, keep};
 use super::parked::Parked;
 use super::state::State;
 use super::{ClassicGroup, schedule_session};
@@ -82,6 +82,14 @@ impl<'j> Joining<'j> {
         self.request.protocols.iter().map(|it| it.name.len() + it.metadata.len()).sum()
     }
 
+    /// As [`Member::bytes`] of the member that it makes, more or less: a new member gets an id that
+    /// repeats what it says.
+    fn bytes(&self) -> usize {
+        let instance_id = self.request.group_instance_id.as_ref().map_or(0, |it| it.len());
+        let texts = 2 * (self.client_id.len() + instance_id) + self.client_host.len();
+        texts + self.protocols_bytes()
+    }
+
     pub(crate) fn refuse(&self, turn: &mut Turn<'_, '_>, error: ErrorCode) {
         self.parked.refuse_join(turn, error, &self.request.member_id);
     }
@@ -148,11 +156,11 @@ impl ClassicGroup {
             && self.roster.all_offer_one_of(&request.protocols)
     }
 
-    /// What all members offer once `joining` is in.
+    /// What all members say of themselves and offer once `joining` is in.
     fn bytes_with(&self, joining: &Joining<'_>) -> usize {
         let member = self.roster.get(&joining.request.member_id);
-        let before = member.map_or(0, |it| bytes_of(&it.protocols));
-        self.roster.protocols_bytes() - before + joining.protocols_bytes()
+        let before = member.map_or(0, Member::bytes);
+        self.roster.member_bytes() - before + joining.bytes()
     }
 
     fn join_new_member(&mut self, turn: &mut Turn<'_, '_>, mut joining: Joining<'_>) {

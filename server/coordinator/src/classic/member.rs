@@ -41,6 +41,14 @@ pub(crate) struct Member {
     pub(crate) inserted: u64,
 }
 
+impl Identity {
+    /// Bytes of its texts.
+    pub(crate) fn bytes(&self) -> usize {
+        let instance_id = self.instance_id.as_ref().map_or(0, |it| it.len());
+        self.member_id.len() + instance_id + self.client_id.len() + self.client_host.len()
+    }
+}
+
 impl Member {
     pub(crate) fn new(identity: Identity, protocols: Vec<Protocol>) -> Self {
         Self {
@@ -53,6 +61,11 @@ impl Member {
             session: Timer::default(),
             inserted: 0,
         }
+    }
+
+    /// Bytes of what it says of itself, and of the protocols that it offers.
+    pub(crate) fn bytes(&self) -> usize {
+        self.identity.bytes() + bytes_of(&self.protocols)
     }
 
     pub(crate) fn metadata(&self, protocol: &str) -> Option<&Blob> {
@@ -75,7 +88,7 @@ impl Member {
     }
 }
 
-pub(crate) fn bytes_of(protocols: &[Protocol]) -> usize {
+fn bytes_of(protocols: &[Protocol]) -> usize {
     protocols.iter().map(|it| it.name.len() + it.metadata.len()).sum()
 }
 

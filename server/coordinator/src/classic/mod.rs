@@ -112,9 +112,14 @@ impl ClassicGroup {
         self.roster.len() + self.pending_joins.len()
     }
 
-    /// How many bytes the members' protocols have.
-    pub(crate) fn protocols_bytes(&self) -> usize {
-        self.roster.protocols_bytes()
+    /// How many bytes the members' texts and protocols have.
+    pub(crate) fn member_bytes(&self) -> usize {
+        self.roster.member_bytes()
+    }
+
+    /// Whether there is nothing of it: no record, nobody who has joined or is about to.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        self.hard.is_none() && self.seats() == 0
     }
 
     pub(crate) fn is_empty(&self) -> bool {

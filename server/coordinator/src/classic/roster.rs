@@ -1,7 +1,7 @@
 //! The members of a classic group, with what is counted of them, so that no request needs to look
 //! at all of them.
 
-use super::member::{Member, Protocol, bytes_of};
+use super::member::{Member, Protocol};
 use super::parked::Parked;
 use crate::java_order::Buckets;
 use crate::text::Text;
@@ -21,7 +21,7 @@ pub(crate) struct Roster {
     member_ids_by_instance_id: HashMap<Text, Text>,
     /// How many members offer each protocol.
     offered: BTreeMap<Text, usize>,
-    protocols_bytes: usize,
+    member_bytes: usize,
     parked_joins: usize,
     leader: Option<Text>,
 }
@@ -61,7 +61,7 @@ impl Roster {
         self.members.get_mut(member_id).ok_or(ErrorCode::UnknownMemberId)
     }
 
-    /// For changes that are not counted: not the parked join, not the protocols.
+    /// For changes that are not counted: not the parked join, the protocols or the texts.
     pub(crate) fn get_mut(&mut self, member_id: &str) -> Option<&mut Member> {
         self.members.get_mut(member_id)
     }
@@ -120,9 +120,9 @@ impl Roster {
         self.member_ids_by_instance_id.get(instance_id)
     }
 
-    /// How many bytes the members' protocols have.
-    pub(crate) fn protocols_bytes(&self) -> usize {
-        self.protocols_bytes
+    /// How many bytes the members' texts and protocols have.
+    pub(crate) fn member_bytes(&self) -> usize {
+        self.member_bytes
     }
 
     /// How many members wait for the answer to their JoinGroup.
@@ -138,6 +138,7 @@ impl Roster {
             self.member_ids_by_instance_id.insert(instance_id.clone(), member_id.clone());
         }
         self.leader.get_or_insert_with(|| member_id.clone());
+        self.member_bytes += member.bytes();
         self.count_protocols(&member.protocols, true);
         self.parked_joins += usize::from(member.parked_join.is_some());
         self.inserted += 1;
@@ -150,6 +151,7 @@ impl Roster {
     pub(crate) fn remove(&mut self, member_id: &str) -> Option<Member> {
         let member = self.members.remove(member_id)?;
         self.order.remove(&(self.buckets.of(member_id), member.inserted));
+        self.member_bytes -= member.bytes();
         self.count_protocols(&member.protocols, false);
         self.parked_joins -= usize::from(member.parked_join.is_some());
         if let Some(instance_id) = &member.identity.instance_id {
@@ -188,7 +190,9 @@ impl Roster {
 
     pub(crate) fn set_protocols(&mut self, member_id: &str, protocols: Vec<Protocol>) {
         let Some(member) = self.members.get_mut(member_id) else { return };
+        self.member_bytes -= member.bytes();
         let before = core::mem::replace(&mut member.protocols, protocols.clone());
+        self.member_bytes += member.bytes();
         self.count_protocols(&before, false);
         self.count_protocols(&protocols, true);
     }
@@ -227,9 +231,6 @@ impl Roster {
 
     /// A protocol counts once for each member, even if the member names it twice.
     fn count_protocols(&mut self, protocols: &[Protocol], add: bool) {
-        let bytes = bytes_of(protocols);
-        let before = self.protocols_bytes;
-        self.protocols_bytes = if add { before + bytes } else { before - bytes };
         for (index, protocol) in protocols.iter().enumerate() {
             if protocols[..index].iter().any(|before| before.name == protocol.name) {
                 continue;

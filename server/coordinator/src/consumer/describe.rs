@@ -12,38 +12,29 @@ use muster_codec::messages::{
     ConsumerGroupAssignment, ConsumerGroupTopicPartitions, DescribedConsumerGroup,
     DescribedConsumerGroupMember,
 };
-use muster_codec::{Str, Uuid};
-
-/// What a member takes in a description besides its topics and partitions, roughly.
-const MEMBER_BYTES: usize = 512;
+use muster_codec::{Room, Str, Uuid};
 
 impl ConsumerGroup {
-    /// How large [`Self::describe`] is, roughly.
-    pub(crate) fn described_bytes(&self) -> usize {
-        let members = self.roster.iter().map(|(number, member)| {
-            let topics: usize = member.profile.topics.iter().map(|it| it.len()).sum();
-            let target = self.target.assignment.of(number).len();
-            MEMBER_BYTES + topics + 8 * target
-        });
-        members.sum()
-    }
-
+    /// None if there is no room for all of its members.
     pub(crate) fn describe<'r>(
         &self,
         group_id: Str<'r>,
         assignors: &[Assignor],
         topics: &dyn Topics,
-    ) -> DescribedConsumerGroup<'r> {
+        mut room: Room,
+    ) -> Option<DescribedConsumerGroup<'r>> {
         let members = self.roster.numbers_by_id().into_iter();
-        DescribedConsumerGroup {
+        let described = members.filter_map(|number| self.describe_member(number, topics));
+        let members = described.map(|member| room.fit(member)).collect::<Option<_>>()?;
+        Some(DescribedConsumerGroup {
             group_id,
             group_state: Str::Borrowed(self.state().name()),
             group_epoch: self.epoch,
             assignment_epoch: self.target.epoch,
             assignor_name: Str::Borrowed(self.current_assignor(assignors).name()),
-            members: members.filter_map(|it| self.describe_member(it, topics)).collect(),
+            members,
             ..Default::default()
-        }
+        })
     }
 
     fn describe_member(

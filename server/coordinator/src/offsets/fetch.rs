@@ -1,5 +1,6 @@
 //! OffsetFetch: what a group committed. A group that does not exist has committed nothing, which is
-//! no error in Kafka 4.3.
+//! no error in Kafka 4.3. A group of which the answer has no room for all that was asked gets
+//! UNKNOWN_SERVER_ERROR; Kafka knows no such limit.
 
 use super::{Committed, Offsets};
 use crate::context::Topics;
@@ -9,46 +10,53 @@ use muster_codec::messages::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions, OffsetFetchResponseTopics,
 };
-use muster_codec::{ErrorCode, Str, Uuid};
+use muster_codec::{ErrorCode, Room, Str, Uuid};
 
 /// The first version that names topics by their id.
 const TOPIC_IDS_FROM: i16 = 10;
 
-/// Answers for one group; `offsets` is None if there is no such group. Metadata is taken from
-/// `room`, in bytes.
+/// Answers for one group; `offsets` is None if there is no such group. None if there is no room
+/// for all of it.
 pub(crate) fn fetch<'r>(
     topics: &dyn Topics,
     api_version: i16,
     request: OffsetFetchRequestGroup<'r>,
     offsets: Option<&Offsets>,
-    room: &mut usize,
-) -> OffsetFetchResponseGroup<'r> {
+    room: Room,
+) -> Option<OffsetFetchResponseGroup<'r>> {
     let mut fetch = Fetch { topics, by_id: api_version >= TOPIC_IDS_FROM, offsets, room };
     let topics = match request.topics {
         Some(wanted) => wanted.into_iter().map(|topic| fetch.topic(topic)).collect(),
         None => fetch.all(),
     };
-    OffsetFetchResponseGroup { group_id: request.group_id, topics, ..Default::default() }
+    Some(OffsetFetchResponseGroup {
+        group_id: request.group_id,
+        topics: topics?,
+        ..Default::default()
+    })
 }
 
 struct Fetch<'f> {
     topics: &'f dyn Topics,
     by_id: bool,
     offsets: Option<&'f Offsets>,
-    room: &'f mut usize,
+    room: Room,
 }
 
 impl Fetch<'_> {
-    fn topic<'r>(&mut self, topic: OffsetFetchRequestTopics<'r>) -> OffsetFetchResponseTopics<'r> {
+    fn topic<'r>(
+        &mut self,
+        topic: OffsetFetchRequestTopics<'r>,
+    ) -> Option<OffsetFetchResponseTopics<'r>> {
         let name = match self.by_id {
             true => self.topics.name(topic.topic_id),
             false => Some(&*topic.name),
         };
         let partitions = match name {
             Some(name) => self.partitions(name, topic.topic_id, &topic.partition_indexes),
-            None => unknown(&topic.partition_indexes),
+            None => self.unknown(&topic.partition_indexes),
         };
-        OffsetFetchResponseTopics { topic_id: topic.topic_id, partitions, name: topic.name }
+        self.told(topic.name, topic.topic_id, partitions?)
     }
 
     fn partitions(
@@ -56,18 +64,23 @@ impl Fetch<'_> {
         name: &str,
         topic_id: Uuid,
         wanted: &[i32],
-    ) -> Vec<OffsetFetchResponsePartitions<'static>> {
+    ) -> Option<Vec<OffsetFetchResponsePartitions<'static>>> {
         let committed = self.offsets.and_then(|offsets| offsets.topics.get(name));
         let answers = wanted.iter().map(|partition| {
             let committed = committed.and_then(|partitions| partitions.get(partition));
             let committed = committed.filter(|it| !is_of_another_topic(it.topic_id, topic_id));
-            answer(*partition, committed, self.room)
+            answer(*partition, committed, &mut self.room)
         });
         answers.collect()
     }
 
+    fn unknown(&mut self, wanted: &[i32]) -> Option<Vec<OffsetFetchResponsePartitions<'static>>> {
+        let unknown = |partition: &i32| absent(*partition, ErrorCode::UnknownTopicId);
+        wanted.iter().map(|partition| self.room.fit(unknown(partition))).collect()
+    }
+
     /// All offsets of the group; by id, those of topics that exist.
-    fn all<'r>(&mut self) -> Vec<OffsetFetchResponseTopics<'r>> {
+    fn all<'r>(&mut self) -> Option<Vec<OffsetFetchResponseTopics<'r>>> {
         let by_topic = self.offsets.map(Offsets::by_topic).unwrap_or_default();
         let topics = by_topic.into_iter().filter_map(|(name, partitions)| {
             let topic_id = match self.by_id {
@@ -75,11 +88,22 @@ impl Fetch<'_> {
                 false => Uuid::ZERO,
             };
             let partitions =
-                partitions.iter().map(|(index, it)| answer(*index, Some(it), self.room));
-            let partitions = partitions.collect();
-            Some(OffsetFetchResponseTopics { name: owned(name), topic_id, partitions })
+                partitions.iter().map(|(index, it)| answer(*index, Some(it), &mut self.room));
+            let partitions = partitions.collect::<Option<_>>();
+            Some(partitions.and_then(|partitions| self.told(owned(name), topic_id, partitions)))
         });
         topics.collect()
+    }
+
+    /// A topic with its partitions, which have their room already.
+    fn told<'r>(
+        &mut self,
+        name: Str<'r>,
+        topic_id: Uuid,
+        partitions: Vec<OffsetFetchResponsePartitions<'static>>,
+    ) -> Option<OffsetFetchResponseTopics<'r>> {
+        let topic = OffsetFetchResponseTopics { name, topic_id, partitions: Vec::new() };
+        self.room.fit(topic).map(|topic| OffsetFetchResponseTopics { partitions, ..topic })
     }
 }
 
@@ -91,20 +115,19 @@ fn is_of_another_topic(committed: Uuid, wanted: Uuid) -> bool {
 fn answer(
     partition_index: i32,
     committed: Option<&Committed>,
-    room: &mut usize,
-) -> OffsetFetchResponsePartitions<'static> {
-    let Some(committed) = committed else { return absent(partition_index, ErrorCode::None) };
-    let Some(left) = room.checked_sub(committed.metadata.len()) else {
-        return absent(partition_index, ErrorCode::UnknownServerError);
+    room: &mut Room,
+) -> Option<OffsetFetchResponsePartitions<'static>> {
+    let Some(committed) = committed else {
+        return room.fit(absent(partition_index, ErrorCode::None));
     };
-    *room = left;
-    OffsetFetchResponsePartitions {
+    let answer = OffsetFetchResponsePartitions {
         partition_index,
         committed_offset: committed.offset,
         committed_leader_epoch: committed.leader_epoch,
         metadata: Some(owned(&committed.metadata)),
         error_code: ErrorCode::None as i16,
-    }
+    };
+    room.fit(answer)
 }
 
 fn absent(partition_index: i32, error: ErrorCode) -> OffsetFetchResponsePartitions<'static> {
@@ -115,8 +138,4 @@ fn absent(partition_index: i32, error: ErrorCode) -> OffsetFetchResponsePartitio
         metadata: Some(Str::Borrowed("")),
         error_code: error as i16,
     }
-}
-
-fn unknown(wanted: &[i32]) -> Vec<OffsetFetchResponsePartitions<'static>> {
-    wanted.iter().map(|partition| absent(*partition, ErrorCode::UnknownTopicId)).collect()
 }

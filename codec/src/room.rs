@@ -1,0 +1,84 @@
+//! The memory that an answer may take while it is built. What it tells is counted as it is added, so
+//! that no question makes an answer of any size.
+
+use crate::field::Field;
+use crate::limits::ANSWER_BYTES_MAX;
+
+/// The bytes that are left for an answer. A value counts with all that it refers to, as it is in
+/// memory: on the wire it takes less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room(usize);
+
+impl Room {
+    pub fn new(bytes: usize) -> Self {
+        Self(bytes)
+    }
+
+    /// The room of a whole answer.
+    pub fn of_answer() -> Self {
+        Self(ANSWER_BYTES_MAX)
+    }
+
+    /// Bytes that are left.
+    pub fn left(self) -> usize {
+        self.0
+    }
+
+    /// Takes the room of a value; false, and nothing is taken, if it does not fit.
+    #[must_use]
+    pub fn take<'a, T: Field<'a>>(&mut self, value: &T) -> bool {
+        let left = self.0.checked_sub(size_of::<T>() + value.held());
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
+    }
+
+    /// Takes the room of what each element is told at the least, so that what is told of the first leaves
+    /// the last its error. Elements that have no room even for that are dropped.
+    pub fn reserve<'a, E, T: Field<'a>>(&mut self, elements: &mut Vec<E>, least: impl Fn(&E) -> T) {
+        let fitting = elements.iter().take_while(|element| self.take(&least(element))).count();
+        elements.truncate(fitting);
+    }
+
+    /// The value, if there is room for it.
+    pub fn fit<'a, T: Field<'a>>(&mut self, value: T) -> Option<T> {
+        self.take(&value).then_some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::{DescribedGroup, DescribedGroupMember, ListedGroup};
+
+    #[test]
+    fn a_value_counts_with_all_that_it_refers_to() {
+        let member = DescribedGroupMember {
+            member_id: "m".repeat(100).into(),
+            member_metadata: vec![0; 1_000].into(),
+            ..Default::default()
+        };
+        let group = DescribedGroup { members: vec![member; 3], ..Default::default() };
+        let bytes =
+            size_of::<DescribedGroup<'_>>() + 3 * (size_of::<DescribedGroupMember<'_>>() + 1_100);
+        assert_eq!(Room::new(bytes).fit(group.clone()), Some(group.clone()));
+        assert_eq!(Room::new(bytes - 1).fit(group), None);
+    }
+
+    #[test]
+    fn elements_without_room_for_an_error_are_dropped() {
+        let mut room = Room::new(3 * size_of::<ListedGroup<'_>>() + 10);
+        let mut elements = vec![1, 2, 3, 4];
+        room.reserve(&mut elements, |_| ListedGroup::default());
+        assert_eq!((&elements[..], room.left()), (&[1, 2, 3][..], 10));
+    }
+
+    #[test]
+    fn what_does_not_fit_takes_nothing() {
+        let group = ListedGroup { group_id: "g".repeat(1_000).into(), ..Default::default() };
+        let mut room = Room::new(1_000);
+        assert!(!room.take(&group));
+        assert_eq!(room.left(), 1_000);
+        assert!(room.take(&ListedGroup::default()));
+        assert_eq!(room.left(), 1_000 - size_of::<ListedGroup<'_>>());
+    }
+}

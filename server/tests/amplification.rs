@@ -1,0 +1,129 @@
+//! Small requests with large answers: what the server holds for them stays within its limits.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use muster_codec::messages::*;
+use muster_codec::{ErrorCode, Request, Response, Str};
+use support::offsets::commit_request;
+use support::{Client, Server, frame, frame_of};
+
+const MIB: usize = 1 << 20;
+
+fn server() -> (tempfile::TempDir, Server) {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), 1, &[]);
+    support::create_topic(&server, "t", 1);
+    (directory, server)
+}
+
+/// All offsets of a group, asked for as often as it is named.
+fn fetch_all(groups: &[&'static str]) -> Request<'static> {
+    let group = |group_id: &&'static str| OffsetFetchRequestGroup {
+        group_id: (*group_id).into(),
+        topics: None,
+        ..Default::default()
+    };
+    let groups = groups.iter().map(group).collect();
+    OffsetFetchRequest { groups, ..Default::default() }.into()
+}
+
+#[test]
+fn the_offsets_of_a_group_that_is_named_often_are_told_once() {
+    let (_directory, server) = server();
+    let mut client = server.client(0);
+    for part in 0..20 {
+        let request = commit_request("group", "t", part * 5_000..(part + 1) * 5_000, 1, "");
+        client.call(9, request.into());
+    }
+    let before = server.peak_memory();
+    let Response::OffsetFetch(body) = client.call(8, fetch_all(&["group"; 1_000])) else {
+        panic!()
+    };
+    let [group] = &body.groups[..] else { panic!("{} groups", body.groups.len()) };
+    assert_eq!((group.error_code, group.topics[0].partitions.len()), (0, 100_000));
+    let grown = server.peak_memory() - before;
+    assert!(grown < 64 * MIB, "{grown} bytes for a frame of some thousand");
+}
+
+fn join_frame(client_id: &str) -> Vec<u8> {
+    let protocol = JoinGroupRequestProtocol { name: "range".into(), ..Default::default() };
+    let request = JoinGroupRequest {
+        group_id: "g".into(),
+        session_timeout_ms: 60_000,
+        rebalance_timeout_ms: 60_000,
+        protocol_type: "other".into(),
+        protocols: vec![protocol],
+        ..Default::default()
+    };
+    frame_of(client_id, 3, 1, &request.into())
+}
+
+#[test]
+fn a_group_of_members_with_long_ids_is_described_once() {
+    let (_directory, server) = server();
+    let long = "c".repeat(32_000);
+    let joining = join_frame(&long);
+    let mut members: Vec<Client> = (0..150).map(|_| server.client(0)).collect();
+    members.iter_mut().for_each(|member| member.send_raw(&joining));
+    let mut client = server.client(0);
+    let before = server.peak_memory();
+    let groups = vec![Str::Borrowed("g"); 500];
+    let request = DescribeGroupsRequest { groups, ..Default::default() };
+    let Response::DescribeGroups(body) = client.call(5, request.into()) else { panic!() };
+    assert_eq!(body.groups.len(), 1);
+    assert_eq!(body.groups[0].error_code, 0);
+    let grown = server.peak_memory() - before;
+    assert!(grown < 100 * MIB, "{grown} bytes for a frame of some thousand");
+}
+
+#[test]
+fn configs_are_described_as_far_as_an_answer_has_room() {
+    let (_directory, server) = server();
+    let mut client = server.client(0);
+    let resource = |number: usize| DescribeConfigsResource {
+        resource_type: 32,
+        resource_name: format!("g{number}").into(),
+        configuration_keys: None,
+    };
+    let resources = (0..100_000).map(resource).collect();
+    let request = DescribeConfigsRequest { resources, ..Default::default() };
+    let Response::DescribeConfigs(body) = client.call(4, request.into()) else { panic!() };
+    let is_told = |result: &&DescribeConfigsResult<'_>| result.error_code == 0;
+    let told = body.results.iter().filter(is_told).count();
+    assert_eq!(body.results.len(), 100_000, "each has an answer or an error");
+    assert!(told > 10_000 && told < 100_000, "{told}");
+    assert!(body.results.iter().all(|it| is_told(&it) || it.error_code == -1));
+    let peak = server.peak_memory();
+    assert!(peak < 400 * MIB, "{peak} bytes");
+}
+
+#[test]
+fn a_request_that_is_too_long_for_its_api_closes_the_connection() {
+    let (_directory, server) = server();
+    let mut client = server.client(0);
+    let coordinator_keys = vec![Str::Borrowed("k"); 5_000_000];
+    let request = FindCoordinatorRequest { coordinator_keys, ..Default::default() };
+    client.send_raw(&frame(4, 1, &request.into())[..100]);
+    assert!(client.is_closed());
+    server.says("is too long for FindCoordinator: it may have 4194304");
+    let keys = (0..100_000).map(|key| Str::Owned(format!("k{key}"))).collect();
+    let request = FindCoordinatorRequest { coordinator_keys: keys, ..Default::default() };
+    let response = server.client(0).call(4, request.into());
+    let Response::FindCoordinator(body) = response else { panic!() };
+    assert_eq!(body.coordinators.len(), 100_000);
+}
+
+#[test]
+fn a_commit_that_is_too_large_for_the_log_is_answered_at_once_and_leaves_nothing() {
+    let (_directory, server) = server();
+    let mut client = server.client(0);
+    let response = client.call(9, commit_request("large", "t", 0..200_000, 1, "").into());
+    let Response::OffsetCommit(body) = response else { panic!() };
+    let errors = body.topics[0].partitions.iter().map(|partition| partition.error_code);
+    assert!(errors.into_iter().all(|code| code == ErrorCode::UnknownServerError.code()));
+    let listed = client.call(4, ListGroupsRequest::default().into());
+    let Response::ListGroups(body) = listed else { panic!() };
+    assert_eq!(body.groups, [], "there is no group without a record");
+}
