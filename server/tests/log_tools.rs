@@ -247,6 +247,26 @@ fn a_user_topic_is_checked_to_its_last_batch() {
     let partition = fs::read_dir(topics).unwrap().next().unwrap().unwrap().path();
     let path = partition.join("00000000000000000000.log");
     let len = fs::read(&path).unwrap().len();
+    // After a clean stop there is no excuse.
+    change(&path, len - 1, &[0xff]);
+    let damaged = verify(data.path());
+    assert_eq!(damaged.status, 1, "{damaged:?}");
+    assert!(damaged.out.contains("a checksum does not match. A start takes payments-0 offline"));
+    // Nor for records that are missing.
+    fs::remove_dir_all(&partition).unwrap();
+    let damaged = verify(data.path());
+    assert_eq!(damaged.status, 1, "{damaged:?}");
+    assert!(damaged.out.contains("everything before offset 3 was on the disk"), "{damaged:?}");
+}
+
+#[test]
+fn a_torn_end_of_a_user_topic_is_normal_after_a_crash() {
+    let data = directory();
+    fs::remove_dir_all(data.path().join("recovery-points")).unwrap();
+    let topics = data.path().join("topics");
+    let partition = fs::read_dir(topics).unwrap().next().unwrap().unwrap().path();
+    let path = partition.join("00000000000000000000.log");
+    let len = fs::read(&path).unwrap().len();
     change(&path, len - 1, &[0xff]);
     let torn = verify(data.path());
     assert_eq!(torn.status, 0, "{torn:?}");

@@ -43,8 +43,9 @@ pub use file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};
 pub use open_files::{FileKey, OpenFiles};
 pub use pace::Pace;
 pub use partition_log::{
-    Appended, PartitionError, PartitionLog, PartitionPlace, PartitionRead, PartitionRecovery,
-    SegmentSource, TimestampFound, TimestampRead, TopicConfig,
+    Appended, LogEnd, PartitionError, PartitionLog, PartitionPlace, PartitionRead,
+    PartitionRecovery, RecoveredPartition, RecoveryPoint, SegmentSource, TimestampFound,
+    TimestampRead, TopicConfig, TornEnd,
 };
 pub use progress::Progress;
 pub use shard_log::{

@@ -42,17 +42,18 @@ fn split(mut rest: &[u8], mend: bool) -> Vec<(i64, Vec<u8>)> {
 
 /// A log that opens begins before it ends, and takes the next record there.
 fn open(start_offset: &[u8], segments: &[(i64, Vec<u8>)]) {
-    let mut recovery = PartitionRecovery::new(segments.len());
+    let mut recovery = PartitionRecovery::new(segments.len(), None);
     for (base_offset, bytes) in segments {
         if recovery.segment(*base_offset, &bytes[..], 0, |_| {}).is_err() {
             return;
         }
     }
+    let Ok(recovered) = recovery.finish() else { return };
     let place = PartitionPlace { dir: "partition".into(), number: 1, token_tag: 2 };
     let (mut files, mut ops) = (OpenFiles::new(FileId(0).0, 16), Vec::new());
     let config = TopicConfig::default();
     let mut log =
-        PartitionLog::open(place, config, 0, recovery, start_offset, &mut files, &mut ops);
+        PartitionLog::open(place, config, 0, recovered, start_offset, &mut files, &mut ops);
     let end = log.log_end_offset();
     assert!(log.log_start_offset() <= end && log.high_watermark() == end);
     let mut builder = muster_codec::record_batch::BatchBuilder::default();

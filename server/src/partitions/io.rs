@@ -4,7 +4,9 @@
 use super::Identity;
 use super::limits::{READ_BYTES_IN_FLIGHT_MAX, SPARE_BUFFER_BYTES_MAX, UNWRITTEN_BYTES_MAX};
 use super::partition_set::PartitionId;
-use muster_storage::{FileOp, FileToken, OpenFiles, PartitionLog, PartitionRead, TimestampRead};
+use muster_storage::{
+    FileOp, FileToken, LogEnd, OpenFiles, PartitionLog, PartitionRead, TimestampRead,
+};
 use std::collections::HashMap;
 
 /// Why an operation was asked for; found again by its token. The logs keep their writes themselves.
@@ -14,10 +16,10 @@ pub(super) enum Job {
     Lookup(Part, TimestampRead),
     /// Of `__consumer_offsets`, in the shard's own log.
     Offsets(Part),
-    /// A sync of a partition up to an offset (`flush.messages`).
-    Flush(PartitionId, i64),
-    /// A sync that nobody waits for.
-    Sync,
+    /// A sync of a partition up to here (`flush.messages`, or a clean stop).
+    Flush(PartitionId, LogEnd),
+    /// A write of the recovery points.
+    Checkpoint,
 }
 
 /// The part of a request that waits for a read.

@@ -19,6 +19,12 @@ pub(super) const WAITING_FETCHES_MAX: usize = 65_536;
 /// A buffer up to this size is kept for the next write.
 pub(super) const SPARE_BUFFER_BYTES_MAX: usize = 1 << 20;
 
+/// Of a torn end that a start cuts off, so many bytes are kept beside the log.
+pub(super) const CUT_BYTES_KEPT_MAX: u64 = 64 << 20;
+
+/// How many recovery points one write takes (256 KiB): little, for a flush may wait behind it.
+pub(super) const POINTS_OF_A_WRITE: usize = 4096;
+
 // One request and one fetch of the largest size must fit.
 const _: () = assert!(UNWRITTEN_BYTES_MAX >= 2 * (100 << 20));
 const _: () = assert!(READ_BYTES_IN_FLIGHT_MAX >= 2 * (55 << 20));

@@ -1,21 +1,36 @@
-//! Start-up: reads what is on disk of each partition. The only file here that touches the file
-//! system; what the bytes mean is for [`PartitionRecovery`].
+//! Start-up: reads what is on disk of each partition, and puts aside what is to be cut off. The only
+//! file here that touches the file system; what the bytes mean is for [`PartitionRecovery`].
 
 use super::layout;
+use super::limits::CUT_BYTES_KEPT_MAX;
 use super::partition_set::PartitionId;
 use super::producers::{Producers, Sequenced, Stored};
+use crate::directories::sync_name;
 use muster_codec::record_batch::BatchHeader;
-use muster_storage::partition_log::{START_OFFSET_FILE, partition_files};
-use muster_storage::{FileOp, PartitionError, PartitionRecovery, SegmentSource};
+use muster_storage::partition_log::{
+    START_OFFSET_FILE, partition_files, read_recovery_points, segment_file_name,
+};
+use muster_storage::{
+    FileOp, PartitionError, PartitionRecovery, RecoveredPartition, RecoveryPoint, SegmentSource,
+    TornEnd,
+};
+use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use tracing::warn;
+
+/// The extension of files with what was cut off; recovery passes them over.
+pub(crate) const CUT_EXTENSION: &str = "cut";
+
+/// What of each partition is known to be on stable storage.
+pub(crate) type RecoveryPoints = HashMap<PartitionId, RecoveryPoint>;
 
 /// What a partition's directory holds.
 #[derive(Debug)]
 pub(super) struct Found {
-    pub recovery: PartitionRecovery,
+    pub recovered: RecoveredPartition,
     /// The file that remembers the log start offset; empty if there is none.
     pub start_offset: Vec<u8>,
     pub producers: Producers,
@@ -27,22 +42,78 @@ pub(super) fn on_disk(data: &Path) -> io::Result<Vec<PartitionId>> {
     Ok(names.iter().filter_map(|name| layout::parse_directory(name)).collect())
 }
 
-/// Reads the directory of a partition.
-pub(super) fn read(data: &Path, id: PartitionId, now: i64) -> Result<Found, PartitionError> {
-    read_partition(&data.join(layout::directory(id)), now)
+/// Makes the directory of the recovery points, so that their names can be made durable in it.
+pub(super) fn make_directory(data: &Path) -> io::Result<()> {
+    let directory = data.join(layout::RECOVERY_POINTS);
+    if directory.exists() {
+        return Ok(());
+    }
+    fs::create_dir_all(&directory)?;
+    sync_name(&directory)
 }
 
-/// Reads a partition as a start does: whether its end is torn.
+/// The recovery points that shards have written, however many there were: of several for a partition
+/// the highest. A file that is damaged is told of and left out: the ends of its logs are then judged
+/// as after a crash.
+pub(crate) fn recovery_points(data: &Path) -> io::Result<RecoveryPoints> {
+    let directory = data.join(layout::RECOVERY_POINTS);
+    let mut all = RecoveryPoints::new();
+    for name in names(&directory)?.iter().filter(|name| layout::is_recovery_points(name)) {
+        let path = directory.join(name);
+        let points = match read_recovery_points(&fs::read(&path)?) {
+            Ok(points) => points,
+            Err(error) => {
+                warn!(
+                    "{} is damaged ({error}): of its partitions it is not known what was on the \
+                     disk, and torn ends are cut as after a crash",
+                    path.display()
+                );
+                continue;
+            }
+        };
+        for (topic, index, point) in points {
+            let known = all.entry(PartitionId { topic, index }).or_insert(point);
+            if known.end.offset < point.end.offset {
+                *known = point;
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Reads the directory of a partition, and keeps what will be cut off.
+pub(super) fn read(
+    data: &Path,
+    id: PartitionId,
+    name: &str,
+    point: Option<RecoveryPoint>,
+    now: i64,
+) -> Result<Found, PartitionError> {
+    let directory = data.join(layout::directory(id));
+    let found = read_partition(&directory, point, now)?;
+    tell_gaps(&directory, name, &found.recovered);
+    put_aside(&directory, name, &found.recovered)?;
+    Ok(found)
+}
+
+/// Reads a partition as a start does, and changes nothing.
 ///
 /// # Errors
-/// What keeps a server from starting.
-pub(crate) fn recovers_torn(directory: &Path) -> Result<bool, PartitionError> {
-    Ok(read_partition(directory, 0)?.recovery.is_torn())
+/// What keeps a server from serving it.
+pub(crate) fn recovered(
+    directory: &Path,
+    point: Option<RecoveryPoint>,
+) -> Result<RecoveredPartition, PartitionError> {
+    Ok(read_partition(directory, point, 0)?.recovered)
 }
 
-fn read_partition(directory: &Path, now: i64) -> Result<Found, PartitionError> {
+fn read_partition(
+    directory: &Path,
+    point: Option<RecoveryPoint>,
+    now: i64,
+) -> Result<Found, PartitionError> {
     let segments = partition_files(names(directory)?);
-    let mut recovery = PartitionRecovery::new(segments.len());
+    let mut recovery = PartitionRecovery::new(segments.len(), point);
     let mut producers = Producers::default();
     for (base_offset, name) in segments {
         let source = Segment::open(&directory.join(name))?;
@@ -50,7 +121,57 @@ fn read_partition(directory: &Path, now: i64) -> Result<Found, PartitionError> {
             .segment(base_offset, &source, now, |header| replay(&mut producers, now, header))?;
     }
     let start_offset = if_there(fs::read(directory.join(START_OFFSET_FILE)))?.unwrap_or_default();
-    Ok(Found { recovery, start_offset, producers })
+    Ok(Found { recovered: recovery.finish()?, start_offset, producers })
+}
+
+fn tell_gaps(directory: &Path, name: &str, recovered: &RecoveredPartition) {
+    for gap in recovered.gaps() {
+        warn!(
+            "{name}: no segment in {} has the offsets {} to {}; consumers skip them",
+            directory.display(),
+            gap.start,
+            gap.end - 1
+        );
+    }
+}
+
+/// Keeps what recovery will cut off or remove, beside the log: the bytes of a torn end (the first
+/// [`CUT_BYTES_KEPT_MAX`]), and the segments behind it under another name.
+fn put_aside(directory: &Path, name: &str, recovered: &RecoveredPartition) -> io::Result<()> {
+    if let Some(torn) = recovered.torn() {
+        let path = directory.join(segment_file_name(torn.base_offset));
+        let kept = match copy_end(&path, &torn) {
+            Ok(kept) => format!("is kept in {}", kept.display()),
+            Err(error) => format!("could not be kept: {error}"),
+        };
+        let TornEnd { at, bytes, next_offset, what, .. } = torn;
+        warn!(
+            "{name}: {} is cut at byte {at}, where a crash left {bytes} bytes torn: {what}. The log \
+             goes on at offset {next_offset}; what was cut {kept}",
+            path.display()
+        );
+    }
+    for base_offset in recovered.removed() {
+        let path = directory.join(segment_file_name(*base_offset));
+        let kept = path.with_extension(CUT_EXTENSION);
+        fs::rename(&path, &kept)?;
+        warn!("{name}: {} is not a part of the log; kept as {}", path.display(), kept.display());
+    }
+    if recovered.torn().is_some() || !recovered.removed().is_empty() {
+        File::open(directory)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Copies the torn end of a segment to a file of its own, durably.
+fn copy_end(segment: &Path, torn: &TornEnd) -> io::Result<PathBuf> {
+    let kept = segment.with_extension(CUT_EXTENSION);
+    let mut from = File::open(segment)?;
+    from.seek(SeekFrom::Start(torn.at))?;
+    let mut to = File::create(&kept)?;
+    io::copy(&mut from.take(CUT_BYTES_KEPT_MAX), &mut to)?;
+    to.sync_all()?;
+    Ok(kept)
 }
 
 /// The names in a directory, none if it is not there.

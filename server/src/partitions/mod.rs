@@ -8,6 +8,7 @@
 //! watermark of a partition is the end of its last completed write.
 
 mod batch;
+mod checkpoint;
 mod delete_records;
 mod effects;
 mod fetch;
@@ -18,6 +19,7 @@ mod limits;
 mod list_offsets;
 mod load;
 mod lookups;
+mod offline;
 mod offsets_topic;
 mod partition;
 mod partition_set;
@@ -25,7 +27,7 @@ mod produce;
 mod producers;
 mod reads;
 
-pub(crate) use load::recovers_torn;
+pub(crate) use load::{CUT_EXTENSION, recovered, recovery_points};
 
 pub use effects::{Call, Effects, Outcome, Reply};
 pub use offsets_topic::OffsetsRead;

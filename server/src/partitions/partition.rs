@@ -10,7 +10,7 @@ use crate::config::TopicConfig;
 use muster_codec::ErrorCode;
 use muster_codec::record_batch::{TimestampType, set_max_timestamp};
 use muster_storage::shard_log::AppendError;
-use muster_storage::{FileDone, PartitionLog, PartitionPlace};
+use muster_storage::{FileDone, LogEnd, PartitionLog, PartitionPlace};
 use std::collections::{BTreeSet, VecDeque};
 
 #[derive(Debug)]
@@ -73,16 +73,17 @@ impl Partition {
         let (number, token_tag) = (io.number_log(), io.token_tag());
         let place = PartitionPlace { dir: layout::directory(id), number, token_tag };
         let obeyed = log_config(&config);
-        let may_be_unsynced = found.is_some();
         let (log, producers) = match found {
             None => (PartitionLog::create(place, obeyed, now), Producers::default()),
-            Some(Found { recovery, start_offset, producers }) => {
+            Some(Found { recovered, start_offset, producers }) => {
                 let (files, ops) = (&mut io.files, &mut out.ops);
                 let log =
-                    PartitionLog::open(place, obeyed, now, recovery, &start_offset, files, ops);
+                    PartitionLog::open(place, obeyed, now, recovered, &start_offset, files, ops);
                 (log, producers)
             }
         };
+        let synced = log.recovery_point().map_or(0, |point| point.end.offset);
+        let may_be_unsynced = synced < log.log_end_offset();
         Self {
             id,
             number,
@@ -156,17 +157,9 @@ impl Partition {
         self.unsynced += records;
         let due = self.unsynced >= self.config.flush_messages;
         if due {
-            let job = Job::Flush(self.id, self.log.log_end_offset());
-            self.begin_sync(job, io, out);
+            self.sync(io, out);
         }
         due
-    }
-
-    fn begin_sync(&mut self, job: Job, io: &mut Io, out: &mut Effects) {
-        (self.unsynced, self.may_be_unsynced) = (0, false);
-        let token = io.token();
-        self.log.sync(token, &mut io.files, &mut out.ops);
-        io.begin(token, job, &out.ops);
     }
 
     /// Remembers that a produce waits for its batch; false if that is written already.
@@ -197,8 +190,9 @@ impl Partition {
         bytes
     }
 
-    pub(super) fn synced(&mut self, end_offset: i64) {
-        self.synced = self.synced.max(end_offset);
+    pub(super) fn synced(&mut self, end: LogEnd) {
+        self.synced = self.synced.max(end.offset);
+        self.log.synced(end);
     }
 
     /// The produces whose batches are written.
@@ -225,12 +219,15 @@ impl Partition {
 
     /// Whether a sync may have something to do.
     pub(super) fn may_be_unsynced(&self) -> bool {
-        self.may_be_unsynced
+        self.may_be_unsynced || self.log.is_sync_behind()
     }
 
-    /// Syncs what was written to last.
+    /// Syncs what was written to last, and closed segments that are not synced yet.
     pub(super) fn sync(&mut self, io: &mut Io, out: &mut Effects) {
-        self.begin_sync(Job::Sync, io, out);
+        (self.unsynced, self.may_be_unsynced) = (0, false);
+        let token = io.token();
+        let end = self.log.sync(token, &mut io.files, &mut out.ops);
+        io.begin(token, Job::Flush(self.id, end), &out.ops);
     }
 
     /// The topic is gone. Gives the produces that waited for its writes, and the fetches.

@@ -1,10 +1,12 @@
 //! The front door: every kind of call, and the partitions by topic.
 
 use super::Effects;
+use super::checkpoint::Checkpoint;
 use super::fetches::Fetches;
 use super::io::{Io, Job};
 use super::load::{self, Found};
 use super::lookups::Lookup;
+use super::offline::Offline;
 use super::offsets_topic::OffsetsPartition;
 use super::partition::{Bounds, Partition};
 use super::produce::PendingProduce;
@@ -13,8 +15,9 @@ use crate::config::{Config, TopicConfig, effective};
 use crate::placement::Placement;
 use muster_codec::messages::NodeEndpoint;
 use muster_codec::{ErrorCode, Uuid};
-use muster_storage::{FileDone, FileId, FileToken, PartitionError, PartitionLog};
+use muster_storage::{FileDone, FileId, FileToken, LogEnd, PartitionLog};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
 use std::ops::Bound;
 use std::path::Path;
 
@@ -47,6 +50,8 @@ pub struct Partitions {
     /// The topics of which the partitions here are.
     image: ClusterImage,
     pub(super) partitions: BTreeMap<PartitionId, Partition>,
+    /// Those that a start could not open.
+    pub(super) offline: BTreeMap<PartitionId, Offline>,
     /// Partitions of `__consumer_offsets`, as far as anything is known of them.
     pub(super) offsets: BTreeMap<i32, OffsetsPartition>,
     /// By the number of their logs, which is in the tokens of their writes.
@@ -59,6 +64,7 @@ pub struct Partitions {
     pub(super) lookups: HashMap<u64, Lookup>,
     /// When to look for what retention removes, and for idle producers.
     next_sweep: Option<i64>,
+    pub(super) checkpoint: Checkpoint,
     /// How far a clean stop has come.
     pub(super) synced_until: Option<PartitionId>,
 }
@@ -89,6 +95,7 @@ impl Partitions {
             config,
             image: ClusterImage::default(),
             partitions: BTreeMap::new(),
+            offline: BTreeMap::new(),
             offsets: BTreeMap::new(),
             by_number: HashMap::new(),
             last_request: 0,
@@ -96,33 +103,42 @@ impl Partitions {
             fetches: Fetches::default(),
             lookups: HashMap::new(),
             next_sweep: None,
+            checkpoint: Checkpoint::default(),
             synced_until: None,
         }
     }
 
     /// Start-up: reads with `std::fs` what the partitions led here left in the data directory;
-    /// blocks. Directories of topics that are gone are removed. The operations in `out` open the
-    /// files for the reactor.
+    /// blocks. Those that are damaged, or cannot be read, are offline from then on. Directories of
+    /// topics that are gone are removed. The operations in `out` open the files for the reactor.
     ///
     /// # Errors
-    /// A file that cannot be read, or damage that no crash explains.
+    /// The directory that all are in cannot be read, or what is known of them.
     pub fn open(
         &mut self,
         now: i64,
         data: &Path,
         image: &ClusterImage,
         out: &mut Effects,
-    ) -> Result<(), PartitionError> {
+    ) -> io::Result<()> {
         // Those of deleted topics are ours to remove: a partition's place follows from its id.
         let Identity { placement, shard, .. } = self.identity;
         let ours = |id: &PartitionId| placement.partition_shard(id.topic, id.index) == shard;
         let on_disk = load::on_disk(data)?.into_iter().filter(ours);
         let (there, gone): (BTreeSet<_>, BTreeSet<_>) = on_disk.partition(|id| is_in(image, *id));
+        load::make_directory(data)?;
+        let points = load::recovery_points(data)?;
         for topic in image.topics() {
             let config = effective(&self.config, image, topic);
             for id in self.led(topic) {
-                let found = there.contains(&id).then(|| load::read(data, id, now)).transpose()?;
-                self.add(id, config.clone(), found, now, out);
+                let point = points.get(&id).copied();
+                let is_there = point.is_some() || there.contains(&id);
+                let name = format!("{}-{}", topic.name, id.index);
+                let found = is_there.then(|| load::read(data, id, &name, point, now)).transpose();
+                match found {
+                    Ok(found) => self.add(id, config.clone(), found, now, out),
+                    Err(why) => self.take_offline(data, topic, id, point, &why),
+                }
             }
         }
         out.ops.extend(gone.into_iter().map(load::removal));
@@ -165,6 +181,7 @@ impl Partitions {
         for id in self.led(topic) {
             match self.partitions.get_mut(&id) {
                 Some(partition) => partition.set_config(&config),
+                None if self.offline.contains_key(&id) => {}
                 None => self.add(id, config.clone(), None, now, out),
             }
         }
@@ -185,13 +202,18 @@ impl Partitions {
 
     fn remove_topic(&mut self, topic: Uuid, out: &mut Effects) {
         let all = PartitionId { topic, index: 0 }..=PartitionId { topic, index: i32::MAX };
-        let ids: Vec<PartitionId> = self.partitions.range(all).map(|(id, _)| *id).collect();
+        let served = self.partitions.range(all.clone()).map(|(id, _)| *id);
+        let ids: Vec<PartitionId> =
+            served.chain(self.offline.range(all).map(|(id, _)| *id)).collect();
         ids.into_iter().for_each(|id| self.remove(id, out));
     }
 
     /// A topic is gone: produces that wait for its writes and fetches that wait for its records are
     /// answered.
     fn remove(&mut self, id: PartitionId, out: &mut Effects) {
+        if self.remove_offline(id, out) {
+            return;
+        }
         let Some(partition) = self.partitions.remove(&id) else { return };
         self.by_number.remove(&partition.number);
         let (produces, fetches) = partition.remove(&mut self.io, out);
@@ -215,6 +237,7 @@ impl Partitions {
     }
 
     fn job_done(&mut self, token: FileToken, done: FileDone, out: &mut Effects) {
+        let has_space = !matches!(done, FileDone::NoSpace { .. });
         let data = match done {
             FileDone::Read { data, .. } => Some(data),
             FileDone::ReadFailed { reason, .. } => {
@@ -226,9 +249,10 @@ impl Partitions {
         match self.io.end(token) {
             Some(Job::Fetch(part, plan)) => self.fetch_read(part, &plan, data, out),
             Some(Job::Lookup(part, plan)) => self.lookup_read(part, &plan, data.as_deref(), out),
-            Some(Job::Flush(id, end_offset)) => self.flushed(id, end_offset, out),
+            Some(Job::Flush(id, end)) => self.flushed(id, end, out),
+            Some(Job::Checkpoint) => self.checkpoint_written(has_space, out),
             // That of the offsets topic comes by `offsets_read`.
-            Some(Job::Offsets(_) | Job::Sync) | None => {}
+            Some(Job::Offsets(_)) | None => {}
         }
     }
 
@@ -242,14 +266,17 @@ impl Partitions {
                 self.wake_waiters(id, bytes as u64, out);
             }
         }
-        if let FileDone::Written { buffer, .. } = done {
-            self.io.recycle(buffer);
+        match done {
+            FileDone::Written { buffer, .. } => self.io.recycle(buffer),
+            FileDone::Synced { .. } => self.checkpoint.advanced(),
+            FileDone::NoSpace { .. } | FileDone::Read { .. } | FileDone::ReadFailed { .. } => {}
         }
     }
 
-    fn flushed(&mut self, id: PartitionId, end_offset: i64, out: &mut Effects) {
+    fn flushed(&mut self, id: PartitionId, end: LogEnd, out: &mut Effects) {
         if let Some(partition) = self.partitions.get_mut(&id) {
-            partition.synced(end_offset);
+            partition.synced(end);
+            self.checkpoint.advanced();
         }
         self.answer_produces(id, out);
     }
@@ -263,11 +290,12 @@ impl Partitions {
 
     /// When [`Self::expire`] has something to do, in milliseconds since the epoch.
     pub fn next_deadline(&self) -> Option<i64> {
-        self.fetches.next_deadline().into_iter().chain(self.next_sweep).min()
+        let deadlines = [self.fetches.next_deadline(), self.next_sweep];
+        deadlines.into_iter().chain([self.checkpoint.next_deadline()]).flatten().min()
     }
 
-    /// Answers fetches whose wait is over; sweeps retention and idle producers. A call that comes
-    /// too early does no harm.
+    /// Answers fetches whose wait is over; sweeps retention and idle producers; remembers what is
+    /// durable. A call that comes too early does no harm.
     pub fn expire(&mut self, now: i64, out: &mut Effects) {
         while let Some(fetch) = self.fetches.due(now) {
             self.unpark(fetch, out);
@@ -280,6 +308,7 @@ impl Partitions {
                 partition.producers.expire(now, expiration_ms);
             }
         }
+        self.checkpoint(now, out);
     }
 
     fn schedule_sweep(&mut self, now: i64) {
@@ -295,9 +324,9 @@ impl Partitions {
         }
     }
 
-    /// Asks for a sync of what was written, of some partitions at a time: part of a clean stop, in
-    /// which nothing more is written. The caller comes again when these are done; false if none is
-    /// left.
+    /// Asks for a sync of what was written, of some partitions at a time, and then remembers that all
+    /// is synced: part of a clean stop, in which nothing more is written. The caller comes again when
+    /// these are done; false if nothing is left.
     pub fn sync_next(&mut self, out: &mut Effects) -> bool {
         let from = self.synced_until.map_or(Bound::Unbounded, Bound::Excluded);
         let rest = self.partitions.range_mut((from, Bound::Unbounded));
@@ -305,6 +334,12 @@ impl Partitions {
         for (id, partition) in unsynced.take(SYNCS_AT_ONCE) {
             self.synced_until = Some(*id);
             partition.sync(&mut self.io, out);
+        }
+        if self.io.is_quiet() {
+            if self.partitions.values().any(|partition| partition.log.is_sync_behind()) {
+                return true;
+            }
+            self.last_checkpoint(out);
         }
         !self.io.is_quiet()
     }
@@ -330,6 +365,9 @@ impl Partitions {
         if topic.is_internal() {
             return Ok(id);
         }
+        if self.offline.contains_key(&id) {
+            return Err(Missing::of(ErrorCode::KafkaStorageError));
+        }
         // In the image but not made yet: the client comes again.
         let known = self.partitions.contains_key(&id);
         known.then_some(id).ok_or(Missing::of(ErrorCode::UnknownTopicOrPartition))
@@ -354,6 +392,10 @@ impl Partitions {
         }
         let offsets = self.offsets.get(&id.index).filter(|_| id.is_of_offsets());
         offsets.map_or(Bounds::default(), OffsetsPartition::bounds)
+    }
+
+    pub(super) fn shard(&self) -> u32 {
+        self.identity.shard
     }
 
     pub(super) fn endpoint(&self, shard: u32) -> Option<&NodeEndpoint<'static>> {

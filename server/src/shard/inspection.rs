@@ -75,6 +75,11 @@ impl<'s> Inspection<'s> {
         self.0.partitions.waiting_fetches()
     }
 
+    /// Partitions that are damaged and not served.
+    pub fn offline_partitions(self) -> usize {
+        self.0.partitions.offline()
+    }
+
     /// What its coordinator keeps.
     pub fn census(self) -> Census {
         self.0.groups.coordinator.census()

@@ -23,8 +23,8 @@ use muster_storage::snapshot::{
     SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, Snapshot, SnapshotHeader, SnapshotRefusal,
 };
 use muster_storage::{
-    Corruption, FileId, FileOp, KnownSegments, LogConfig, PartitionError, Recovered,
-    RecoveredBatch, Recovery, ShardLog,
+    Corruption, FileId, FileOp, KnownSegments, LogConfig, Recovered, RecoveredBatch, Recovery,
+    ShardLog,
 };
 use muster_uring::MappedFile;
 use std::collections::VecDeque;
@@ -384,7 +384,7 @@ impl Loaded {
     /// The shard that goes on from what was loaded, and the file operations that it begins with.
     ///
     /// # Errors
-    /// Partitions that cannot be read.
+    /// The directory of the partitions cannot be read.
     pub fn into_shard(
         mut self,
         data: &Path,
@@ -392,7 +392,7 @@ impl Loaded {
         image: Arc<ClusterImage>,
         mut ids: Box<dyn Ids>,
         now: i64,
-    ) -> Result<(Shard, Vec<FileOp>), PartitionError> {
+    ) -> Result<(Shard, Vec<FileOp>), LoadError> {
         let mut log = self.take_log(block_bytes, ids.as_mut());
         let config = self.common.config.with_dynamic(&image, self.number);
         log.set_compaction(compaction(&config, &image, self.common.placement.shards));
@@ -400,7 +400,8 @@ impl Loaded {
         self.coordinator.loaded(now, &*image);
         let mut partitions = Partitions::new(config.clone(), identity(&self.common, self.number));
         let mut effects = Effects::default();
-        partitions.open(now, data, &image, &mut effects)?;
+        let opened = partitions.open(now, data, &image, &mut effects);
+        opened.map_err(|error| LoadError::Io { path: data.to_owned(), error })?;
         let shards = self.common.placement.shards;
         let directory = log_directory(shards, self.number);
         let mut shard = Shard {

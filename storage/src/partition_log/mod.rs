@@ -6,12 +6,19 @@
 
 mod read;
 mod recovery;
+mod recovery_point;
 mod retention;
 mod segment;
 mod start_offset;
+mod synced;
 
 pub use read::{PartitionRead, TimestampFound, TimestampRead};
-pub use recovery::{PartitionError, PartitionRecovery, SegmentSource};
+pub use recovery::{PartitionError, PartitionRecovery, RecoveredPartition, SegmentSource, TornEnd};
+pub use recovery_point::{
+    LogEnd, RECOVERY_POINT_BYTES, RECOVERY_POINTS_BODY_AT, RECOVERY_POINTS_HEADER_BYTES,
+    RECOVERY_POINTS_MAGIC, RECOVERY_POINTS_VERSION, RecoveryPoint, RecoveryPointsWriter,
+    read_recovery_points,
+};
 pub use start_offset::{
     START_OFFSET_FILE, START_OFFSET_MAGIC, START_OFFSET_SLOT_BYTES, START_OFFSET_SLOT_STRIDE,
     START_OFFSET_VERSION, new_start_offset, read_start_offset,
@@ -28,6 +35,7 @@ use segment::Segment;
 use start_offset::StartOffset;
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use synced::Synced;
 
 /// A partition has one leader for its whole life.
 const LEADER_EPOCH: i32 = 0;
@@ -41,6 +49,7 @@ const SUFFIX: &str = ".log";
 const LOG_SHIFT: u32 = 24;
 const SIDE_BIT: u64 = 1 << 23;
 const SEQUENCE_MASK: u64 = SIDE_BIT - 1;
+const TOKEN_MASK: u64 = (1 << LOG_SHIFT) - 1;
 
 /// The count in the token of a write of the log start offset; there is one at a time.
 const START_OFFSET_WRITE: u64 = SIDE_BIT;
@@ -105,8 +114,7 @@ pub struct PartitionLog {
     /// What is to be written to its file; 0 if nothing was.
     wanted_start_offset: i64,
     is_start_offset_writing: bool,
-    /// Closed segments that are not yet synced.
-    unsynced: VecDeque<i64>,
+    synced: Synced,
     high_watermark: i64,
     /// Appends whose writes are under way, or wait for one before them.
     pending: VecDeque<Pending>,
@@ -153,7 +161,7 @@ impl PartitionLog {
             start_offset: StartOffset::default(),
             wanted_start_offset: 0,
             is_start_offset_writing: false,
-            unsynced: VecDeque::new(),
+            synced: Synced::default(),
             high_watermark: 0,
             pending: VecDeque::new(),
             next_sequence: 0,
@@ -161,13 +169,13 @@ impl PartitionLog {
         }
     }
 
-    /// Goes on from what recovery found, and cuts off a torn end. `start_offset` is what is in
-    /// [`START_OFFSET_FILE`], or nothing.
+    /// Goes on from what recovery found, cuts off a torn end and removes what stands behind it.
+    /// `start_offset` is what is in [`START_OFFSET_FILE`], or nothing.
     pub fn open(
         place: PartitionPlace,
         config: TopicConfig,
         now: i64,
-        recovered: PartitionRecovery,
+        recovered: RecoveredPartition,
         start_offset: &[u8],
         files: &mut OpenFiles,
         ops: &mut Vec<FileOp>,
@@ -175,8 +183,10 @@ impl PartitionLog {
         let mut log = Self { has_directory: true, ..Self::create(place, config, now) };
         log.start_offset = StartOffset::read(start_offset).unwrap_or_default();
         let start = log.start_offset.offset;
-        let PartitionRecovery { segments, is_torn, dropped, .. } = recovered;
-        dropped.into_iter().for_each(|base_offset| log.push_remove(base_offset, ops));
+        recovered.removed().iter().for_each(|base_offset| log.push_remove(*base_offset, ops));
+        log.synced = Synced::of(&recovered);
+        let is_torn = recovered.torn().is_some();
+        let segments = recovered.segments;
         if segments.last().is_some_and(|last| last.next_offset >= start) {
             log.segments = segments;
             if is_torn {
@@ -184,7 +194,10 @@ impl PartitionLog {
             }
         } else {
             // Deleted records do not come back: a log that lost its end goes on behind them.
-            segments.iter().for_each(|segment| log.push_remove(segment.base_offset, ops));
+            for Segment { base_offset, .. } in segments {
+                log.push_remove(base_offset, ops);
+                log.synced.forget(base_offset);
+            }
             log.segments = vec![Segment::new(start, now)];
         }
         log.high_watermark = log.log_end_offset();
@@ -246,21 +259,12 @@ impl PartitionLog {
     /// ([`PartitionLog::number`]). The high watermark moves when all writes before it are done,
     /// too.
     pub fn done(&mut self, done: &FileDone) {
-        let FileDone::Written { token, .. } = done else { return };
-        assert_eq!((token.0 >> LOG_SHIFT) as u32, self.place.number, "a write of another log");
-        if token.0 & SIDE_BIT != 0 {
-            assert!(self.is_start_offset_writing, "nothing else is written at the side");
-            self.is_start_offset_writing = false;
-            return;
-        }
-        let Some(first) = self.pending.front() else { unreachable!("no write is under way") };
-        let at = (token.0 & SEQUENCE_MASK).wrapping_sub(first.sequence) & SEQUENCE_MASK;
-        let pending = &mut self.pending[at as usize];
-        assert!(!pending.is_written, "written twice");
-        pending.is_written = true;
-        while self.pending.front().is_some_and(|first| first.is_written) {
-            let Some(written) = self.pending.pop_front() else { return };
-            self.advance(&written);
+        match done {
+            FileDone::Written { token, .. } => self.written(*token),
+            FileDone::Synced { token } => {
+                self.synced.done(|closed| sync_count(closed) == token.0 & TOKEN_MASK);
+            }
+            FileDone::NoSpace { .. } | FileDone::Read { .. } | FileDone::ReadFailed { .. } => {}
         }
     }
 
@@ -269,11 +273,35 @@ impl PartitionLog {
         (token.0 >> LOG_SHIFT) as u32
     }
 
-    /// Asks for a sync of what was appended last, for `flush.messages`; its completion has `token`,
-    /// which is the caller's. Segments before the active one were synced as it began.
-    pub fn sync(&self, token: FileToken, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
-        let file = self.file(self.active().base_offset, files, ops);
+    /// Asks for a sync of what was appended last, for `flush.messages` or a clean stop. Its completion
+    /// has `token`, which is the caller's, and is to be told by [`PartitionLog::synced`] with what
+    /// this gives. Closed segments have syncs of their own.
+    pub fn sync(
+        &mut self,
+        token: FileToken,
+        files: &mut OpenFiles,
+        ops: &mut Vec<FileOp>,
+    ) -> LogEnd {
+        self.tend(files, ops);
+        let Segment { base_offset: segment, next_offset: offset, size: bytes, .. } = *self.active();
+        let file = self.file(segment, files, ops);
         ops.push(FileOp::Sync { token, file });
+        LogEnd { offset, segment, bytes }
+    }
+
+    /// A sync that was asked for at this end is done.
+    pub fn synced(&mut self, end: LogEnd) {
+        self.synced.active_done(end);
+    }
+
+    /// Whether the sync of a closed segment is under way or yet to come.
+    pub fn is_sync_behind(&self) -> bool {
+        self.synced.is_behind()
+    }
+
+    /// What is known to be on stable storage; None if nothing is.
+    pub fn recovery_point(&self) -> Option<RecoveryPoint> {
+        self.synced.point()
     }
 
     /// Other configs of the topic are in force from now on.
@@ -340,6 +368,24 @@ impl PartitionLog {
         Ok(())
     }
 
+    fn written(&mut self, token: FileToken) {
+        assert_eq!((token.0 >> LOG_SHIFT) as u32, self.place.number, "a write of another log");
+        if token.0 & SIDE_BIT != 0 {
+            assert!(self.is_start_offset_writing, "nothing else is written at the side");
+            self.is_start_offset_writing = false;
+            return;
+        }
+        let Some(first) = self.pending.front() else { unreachable!("no write is under way") };
+        let at = (token.0 & SEQUENCE_MASK).wrapping_sub(first.sequence) & SEQUENCE_MASK;
+        let pending = &mut self.pending[at as usize];
+        assert!(!pending.is_written, "written twice");
+        pending.is_written = true;
+        while self.pending.front().is_some_and(|first| first.is_written) {
+            let Some(written) = self.pending.pop_front() else { return };
+            self.advance(&written);
+        }
+    }
+
     fn advance(&mut self, written: &Pending) {
         assert!(written.next_offset > self.high_watermark, "the high watermark goes back");
         let at = self.segment_of(written.segment);
@@ -363,7 +409,7 @@ impl PartitionLog {
     fn roll(&mut self, now: i64, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         let Segment { base_offset, next_offset, size, .. } = *self.active();
         assert!(size > 0, "an empty segment is not rolled");
-        self.unsynced.push_back(base_offset);
+        self.synced.close(base_offset);
         // Made now, so that an empty segment too remembers where the log ends.
         self.file(next_offset, files, ops);
         self.segments.push(Segment::new(next_offset, now));
@@ -371,16 +417,16 @@ impl PartitionLog {
 
     /// What could not be done when it came up, for a write was under way.
     fn tend(&mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
-        while let Some(&closed) = self.unsynced.front() {
+        while let Some(closed) = self.synced.next() {
             let segment = &self.segments[self.segment_of(closed)];
             assert_eq!(segment.base_offset, closed);
             if segment.written < segment.size {
                 break;
             }
-            self.unsynced.pop_front();
+            let (offset, bytes) = (segment.next_offset, segment.size);
+            self.synced.ask(LogEnd { offset, segment: closed, bytes });
             let file = self.file(closed, files, ops);
-            let token = self.token(SIDE_BIT | (1 + closed as u64 % SEQUENCE_MASK));
-            ops.push(FileOp::Sync { token, file });
+            ops.push(FileOp::Sync { token: self.token(sync_count(closed)), file });
         }
         if self.start_offset.offset < self.wanted_start_offset {
             self.write_start_offset(files, ops);
@@ -427,6 +473,11 @@ impl PartitionLog {
         let tag = u64::from(self.place.token_tag) << 56;
         FileToken(tag | u64::from(self.place.number) << LOG_SHIFT | low)
     }
+}
+
+/// The count in the token of a closed segment's sync.
+fn sync_count(closed: i64) -> u64 {
+    SIDE_BIT | (1 + closed as u64 % SEQUENCE_MASK)
 }
 
 /// How many offsets the batches take, and their largest timestamp.

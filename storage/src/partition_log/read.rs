@@ -34,8 +34,9 @@ pub enum TimestampFound {
 
 impl PartitionLog {
     /// Plans the read of the log from `offset` on and pushes it onto `ops`; its completion has
-    /// `token`, which is the caller's. [`PartitionRead::extract`] then gives the batches. None if
-    /// `offset` is before the log start offset or not below the high watermark.
+    /// `token`, which is the caller's. [`PartitionRead::extract`] then gives the batches, from the
+    /// next one on if the offset is missing. None if `offset` is before the log start offset, or no
+    /// record there or behind it can be read.
     pub fn read_plan(
         &mut self,
         offset: i64,
@@ -48,26 +49,27 @@ impl PartitionLog {
             return None;
         }
         let max_bytes = max_bytes.min(PARTITION_READ_BYTES_MAX);
-        let segment = &self.segments[self.segment_of(offset)];
+        let segment = self.segments.get(self.segment_from(offset))?;
         let chunk = segment.chunk_of_offset(offset);
         // The batch may begin behind the chunk's small batches.
         let wanted = chunk.start + max_bytes as u64 + u64::from(PARTITION_INDEX_SPAN_BYTES);
         let range = chunk.start..chunk.end.max(wanted.min(segment.written));
         let base_offset = segment.base_offset;
-        self.push_read(base_offset, range, token, files, ops);
+        self.push_read(base_offset, range, token, files, ops)?;
         Some(PartitionRead { offset, max_bytes })
     }
 
-    /// How many bytes can be read from `offset` on, but for what an index entry stands for; 0 only
-    /// at the high watermark and beyond.
+    /// How many bytes can be read from `offset` on, but for what an index entry stands for; 0 if no
+    /// record of that offset or a later one can be read.
     pub fn readable_bytes(&self, offset: i64) -> u64 {
         if offset >= self.high_watermark() {
             return 0;
         }
-        let at = self.segment_of(offset);
-        let before = self.segments[at].chunk_of_offset(offset).start;
-        let written: u64 = self.segments[at..].iter().map(|segment| segment.written).sum();
-        (written - before).max(1)
+        let Some(from @ [first, ..]) = self.segments.get(self.segment_from(offset)..) else {
+            return 0;
+        };
+        let written: u64 = from.iter().map(|segment| segment.written).sum();
+        written.saturating_sub(first.chunk_of_offset(offset).start)
     }
 
     /// Plans the search for the first record of time `target` or later, in ms, at or after
@@ -88,15 +90,11 @@ impl PartitionLog {
         let may_have = |segment: &&Segment| {
             segment.max_timestamp >= target && segment.next_offset > from_offset
         };
-        let first = self.segment_of(from_offset);
-        let segment = self.segments[first..].iter().find(may_have)?;
+        let segment = self.segments.iter().skip(self.segment_from(from_offset)).find(may_have)?;
         let offset = from_offset.max(segment.base_offset);
         let range = segment.chunk_of_timestamp(target, offset);
-        if range.is_empty() {
-            return None;
-        }
         let base_offset = segment.base_offset;
-        self.push_read(base_offset, range, token, files, ops);
+        self.push_read(base_offset, range, token, files, ops)?;
         Some(TimestampRead { target, from_offset: offset })
     }
 
@@ -106,6 +104,13 @@ impl PartitionLog {
         times.max().filter(|timestamp| *timestamp >= 0)
     }
 
+    /// The place of the segment that has the first record at `offset` or behind it: offsets that are
+    /// missing between two segments are skipped.
+    fn segment_from(&self, offset: i64) -> usize {
+        self.segments.partition_point(|segment| segment.next_offset <= offset)
+    }
+
+    /// None if there is nothing to read.
     fn push_read(
         &mut self,
         base_offset: i64,
@@ -113,11 +118,12 @@ impl PartitionLog {
         token: FileToken,
         files: &mut OpenFiles,
         ops: &mut Vec<FileOp>,
-    ) {
-        assert!(range.start < range.end && range.end <= u64::from(u32::MAX));
+    ) -> Option<()> {
+        let len = range.end.checked_sub(range.start).filter(|len| *len > 0)?;
+        let len = u32::try_from(len).ok()?;
         let file = self.file(base_offset, files, ops);
-        let len = (range.end - range.start) as u32;
         ops.push(FileOp::Read { token, file, offset: range.start, len });
+        Some(())
     }
 }
 

@@ -1,18 +1,24 @@
-//! What the segments of a partition hold after a stop: indexes are rebuilt, a torn end is cut off.
+//! What the segments of a partition hold after a stop: indexes are rebuilt, and what is missing is
+//! either explained by a crash or damage.
 //!
-//! A segment is synced soon after the next begins, so only the last two can have lost what the page
-//! cache held: there every batch is checked against its checksum, and from the first that is not
-//! whole the log is cut, as Kafka does after an unclean stop. In older segments headers are enough
-//! to rebuild the index; one that is not valid there is damage to data that was safe.
+//! A crash explains only what was not yet on stable storage. How far that reached is what a
+//! [`RecoveryPoint`] tells: behind it every batch is checked against its checksum, and from the first
+//! that is not whole the log is cut, as Kafka does after an unclean stop. Before it a log that is
+//! short, has a gap, or holds something else than batches is damaged, and is not opened.
+//!
+//! Of a partition without a point it is only known that a segment is synced soon after the next
+//! begins, so that the last two may have lost what the page cache held.
 
+use super::recovery_point::{LogEnd, RecoveryPoint};
 use super::segment::Segment;
 use super::segment_file_name;
 use crate::limits::PARTITION_SEGMENT_BYTES_MAX;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::BatchHeader;
+use std::ops::Range;
 use std::{fmt, io};
 
-/// The last segments, whose batches are checked against their checksums.
+/// The last segments, whose batches are always checked against their checksums.
 const CHECKED_SEGMENTS: usize = 2;
 
 const WINDOW_BYTES: usize = 64 << 10;
@@ -51,11 +57,11 @@ impl SegmentSource for [u8] {
 /// Why a partition is not opened.
 #[derive(Debug)]
 pub enum PartitionError {
-    /// Bytes in an older segment are not a batch.
+    /// No crash explains what is in a segment, or missing from it.
     Damaged {
         base_offset: i64,
         at: u64,
-        what: &'static str,
+        what: String,
     },
     Io(io::Error),
 }
@@ -80,22 +86,70 @@ impl From<io::Error> for PartitionError {
     }
 }
 
+/// The place at the end of a log from which on bytes are no whole batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TornEnd {
+    /// The segment, by its base offset.
+    pub base_offset: i64,
+    /// Where the torn bytes begin in its file, and how many there are.
+    pub at: u64,
+    pub bytes: u64,
+    /// The offset that the next record will get.
+    pub next_offset: i64,
+    pub what: &'static str,
+}
+
+/// What recovery found of a partition; [`PartitionLog::open`](super::PartitionLog::open) goes on
+/// from it.
+#[derive(Debug, Default)]
+pub struct RecoveredPartition {
+    pub(super) segments: Vec<Segment>,
+    pub(super) point: Option<RecoveryPoint>,
+    torn: Option<TornEnd>,
+    removed: Vec<i64>,
+    gaps: Vec<Range<i64>>,
+}
+
+impl RecoveredPartition {
+    /// The end that will be cut off, if it is torn.
+    pub fn torn(&self) -> Option<TornEnd> {
+        self.torn
+    }
+
+    /// Segments that will be removed: those behind a torn end, and empty ones before others.
+    pub fn removed(&self) -> &[i64] {
+        &self.removed
+    }
+
+    /// Offsets that no segment has, between two that are there.
+    pub fn gaps(&self) -> &[Range<i64>] {
+        &self.gaps
+    }
+
+    /// The offset after the last record; 0 without segments.
+    pub fn end_offset(&self) -> i64 {
+        self.segments.last().map_or(0, |last| last.next_offset)
+    }
+
+    /// No gap is behind this offset.
+    pub(super) fn whole_from(&self) -> i64 {
+        let known = self.point.map_or(0, |point| point.whole_from);
+        self.gaps.last().map_or(known, |gap| gap.end.max(known))
+    }
+}
+
 /// Reads the segments of a partition in the order of
 /// [`partition_files`](super::partition_files).
 #[derive(Debug)]
 pub struct PartitionRecovery {
     left: usize,
-    pub(super) segments: Vec<Segment>,
-    /// The last segment is longer than its batches.
-    pub(super) is_torn: bool,
-    /// Segments after the torn end.
-    pub(super) dropped: Vec<i64>,
+    found: RecoveredPartition,
 }
 
 impl PartitionRecovery {
-    /// For a partition of so many segments.
-    pub fn new(segments: usize) -> Self {
-        Self { left: segments, segments: Vec::new(), is_torn: false, dropped: Vec::new() }
+    /// For a partition with this number of segments, and what is known to be on stable storage.
+    pub fn new(segments: usize, point: Option<RecoveryPoint>) -> Self {
+        Self { left: segments, found: RecoveredPartition { point, ..Default::default() } }
     }
 
     /// Takes the next segment and gives the header of each batch to `visit`, in order: for the
@@ -111,40 +165,93 @@ impl PartitionRecovery {
         visit: impl FnMut(&BatchHeader),
     ) -> Result<(), PartitionError> {
         assert!(self.left > 0, "more segments than were announced");
-        let is_checked = self.left <= CHECKED_SEGMENTS;
+        let is_recent = self.left <= CHECKED_SEGMENTS;
         self.left -= 1;
-        if self.is_torn {
-            self.dropped.push(base_offset);
+        if self.found.torn.is_some() {
+            self.found.removed.push(base_offset);
             return Ok(());
         }
-        let end = self.segments.last().map_or(0, |last| last.next_offset);
-        if base_offset < end {
-            let what = "it begins before the segment before it ends";
-            return Err(PartitionError::Damaged { base_offset, at: 0, what });
-        }
-        let mut scan = Scan { source, is_checked, window: Vec::new(), window_at: 0 };
+        self.join(base_offset)?;
+        let synced = self.synced_bytes(base_offset, is_recent);
+        let checked_from = if is_recent { 0 } else { synced };
+        let end = self.found.point.map(|point| point.end).filter(|it| it.segment == base_offset);
+        let mut scan = Scan { source, checked_from, end, window: Vec::new(), window_at: 0 };
         let mut segment = Segment::new(base_offset, now);
-        let torn = scan.run(&mut segment, visit)?;
-        if let Some(what) = torn {
-            if !is_checked {
-                return Err(PartitionError::Damaged { base_offset, at: segment.size, what });
+        if let Some(what) = scan.run(&mut segment, visit)? {
+            let Segment { size: at, next_offset, .. } = segment;
+            if at < synced {
+                return Err(PartitionError::Damaged { base_offset, at, what: what.to_owned() });
             }
-            self.is_torn = true;
+            let bytes = source.len() - at;
+            self.found.torn = Some(TornEnd { base_offset, at, bytes, next_offset, what });
         }
-        self.segments.push(segment);
+        self.found.segments.push(segment);
         Ok(())
     }
 
-    /// Whether bytes at the end were not whole batches and will be cut off.
-    pub fn is_torn(&self) -> bool {
-        self.is_torn
+    /// All segments were taken.
+    ///
+    /// # Errors
+    /// The log ends before what was on stable storage.
+    pub fn finish(self) -> Result<RecoveredPartition, PartitionError> {
+        assert_eq!(self.left, 0, "fewer segments than were announced");
+        let end = self.found.end_offset();
+        let Some(point) = self.found.point.filter(|point| end < point.end.offset) else {
+            return Ok(self.found);
+        };
+        let last = self.found.segments.last();
+        let (base_offset, at) =
+            last.map_or((point.end.segment, 0), |last| (last.base_offset, last.size));
+        let what = format!(
+            "the log ends at offset {end}, and everything before offset {} was on the disk",
+            point.end.offset
+        );
+        Err(PartitionError::Damaged { base_offset, at, what })
+    }
+
+    /// Looks at what is between the last segment and the next one. Where nothing says that the
+    /// offsets were there, they are skipped, as in Kafka; a segment without records is dropped.
+    fn join(&mut self, base_offset: i64) -> Result<(), PartitionError> {
+        let Some(last) = self.found.segments.last() else { return Ok(()) };
+        let Segment { base_offset: before, next_offset: end, size: at, .. } = *last;
+        if base_offset < end {
+            let what = "it begins before the segment before it ends".to_owned();
+            return Err(PartitionError::Damaged { base_offset, at: 0, what });
+        }
+        if base_offset == end {
+            return Ok(());
+        }
+        if self.found.point.is_some_and(|point| point.covers(end)) {
+            let last = base_offset - 1;
+            let what = format!("the records from offset {end} to {last} are missing behind it");
+            return Err(PartitionError::Damaged { base_offset: before, at, what });
+        }
+        if at == 0 {
+            self.found.segments.pop();
+            self.found.removed.push(before);
+        }
+        self.found.gaps.push(end..base_offset);
+        Ok(())
+    }
+
+    /// How much of a segment is on stable storage.
+    fn synced_bytes(&self, base_offset: i64, is_recent: bool) -> u64 {
+        match self.found.point {
+            Some(RecoveryPoint { end, .. }) if base_offset == end.segment => end.bytes,
+            Some(RecoveryPoint { end, .. }) if base_offset > end.segment => 0,
+            None if is_recent => 0,
+            Some(_) | None => u64::MAX,
+        }
     }
 }
 
 /// Goes through the batches of a file with a window of bounded size.
 struct Scan<'s, S: ?Sized> {
     source: &'s S,
-    is_checked: bool,
+    /// Batches that begin here or later are checked against their checksums.
+    checked_from: u64,
+    /// Where a batch is known to end.
+    end: Option<LogEnd>,
     window: Vec<u8>,
     window_at: u64,
 }
@@ -186,8 +293,11 @@ impl<S: SegmentSource + ?Sized> Scan<'_, S> {
             Err("offsets go back")
         } else if relative_end.is_none_or(|end| !(1..=i64::from(u32::MAX)).contains(&end)) {
             Err("an offset is too far from the segment's first")
-        } else if self.is_checked && self.checksum(at + CRC_FROM as u64, end)? != header.crc {
+        } else if at >= self.checked_from && self.checksum(at + CRC_FROM as u64, end)? != header.crc
+        {
             Err("a checksum does not match")
+        } else if self.end.is_some_and(|known| !known.allows(at..end, header.next_offset())) {
+            Err("the offsets are not those that were there")
         } else {
             Ok(header)
         })

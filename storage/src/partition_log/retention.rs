@@ -77,7 +77,7 @@ impl PartitionLog {
             self.roll(now, files, ops);
         }
         let first = self.segments.remove(0);
-        self.unsynced.retain(|closed| *closed != first.base_offset);
+        self.synced.forget(first.base_offset);
         assert_eq!(first.written, first.size, "a segment that is being written");
         files.close(self.key(first.base_offset as u64), ops);
         self.push_remove(first.base_offset, ops);

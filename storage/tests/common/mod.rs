@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
+pub mod partition;
+
 use muster_codec::record_batch::Batch;
 use muster_storage::shard_log::recovery::segment_files;
 use muster_storage::{

@@ -8,7 +8,7 @@ use super::super::segment_file::{Located, SegmentFile, names};
 use super::printer::{Printer, RecordLine};
 use crate::cluster::ClusterImage;
 use crate::partitions::layout::{TOPICS, parse_directory};
-use crate::partitions::recovers_torn;
+use crate::partitions::{recovered, recovery_points};
 use crate::serve::Failure;
 use muster_codec::record_batch::BatchHeader;
 use muster_storage::partition_log::{START_OFFSET_FILE, partition_files, read_start_offset};
@@ -26,6 +26,7 @@ pub(super) fn dump(
     if wanted.is_some_and(|name| image.topic(name).is_none()) {
         return Err(format!("there is no topic {}", wanted.unwrap_or_default()).into());
     }
+    let points = recovery_points(data)?;
     for name in names(&topics)? {
         let Some(id) = parse_directory(&name) else { continue };
         let topic = image.topic_by_id(id.topic).map(|topic| &*topic.name);
@@ -38,7 +39,8 @@ pub(super) fn dump(
         };
         let directory = topics.join(&name);
         start_offset(&directory, &partition, printer)?;
-        let may_be_torn = matches!(recovers_torn(&directory), Ok(true));
+        let recovered = recovered(&directory, points.get(&id).copied());
+        let may_be_torn = recovered.is_ok_and(|it| it.torn().is_some());
         for (_, file) in partition_files(names(&directory)?) {
             let path = Path::new(TOPICS).join(&name).join(&file);
             let file = SegmentFile::open(directory.join(file))?;

@@ -12,12 +12,12 @@ use crate::cluster::{OFFSETS_TOPIC, Topic};
 use crate::data_dir::DataDir;
 use crate::partitions::PartitionId;
 use crate::partitions::layout::directory as partition_directory;
-use crate::partitions::recovers_torn;
+use crate::partitions::{recovered, recovery_points};
 use crate::serve::Failure;
 use crate::shard::{log_directory, read_log};
 use kafka_partition::KafkaPartition;
-use muster_storage::RecoveredBatch;
 use muster_storage::partition_log::{START_OFFSET_FILE, partition_files, read_start_offset};
+use muster_storage::{RecoveredBatch, RecoveryPoint};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -97,9 +97,11 @@ fn offsets_topic(
 }
 
 fn user_topic(data: &Path, topic: &Topic, to: &Path) -> Result<Vec<KafkaPartition>, Failure> {
+    let points = recovery_points(data)?;
     let partitions = (0..topic.partitions).map(|index| {
-        let directory = data.join(partition_directory(PartitionId { topic: topic.id, index }));
-        user_partition(&directory, topic, index, to)
+        let id = PartitionId { topic: topic.id, index };
+        let directory = data.join(partition_directory(id));
+        user_partition(&directory, topic, index, points.get(&id).copied(), to)
     });
     partitions.collect()
 }
@@ -109,10 +111,13 @@ fn user_partition(
     directory: &Path,
     topic: &Topic,
     index: i32,
+    point: Option<RecoveryPoint>,
     to: &Path,
 ) -> Result<KafkaPartition, Failure> {
-    let is_torn = recovers_torn(directory)
-        .map_err(|error| format!("{} {}: {error}", topic.name, directory.display()))?;
+    let is_torn = recovered(directory, point)
+        .map_err(|error| format!("{} {}: {error}", topic.name, directory.display()))?
+        .torn()
+        .is_some();
     let start_offset = fs::read(directory.join(START_OFFSET_FILE)).unwrap_or_default();
     let start_offset = read_start_offset(&start_offset).unwrap_or(0);
     let segments = partition_files(names(directory)?);

@@ -12,7 +12,7 @@ use super::args::Verify;
 use super::cluster;
 use super::segment_file::names;
 use crate::data_dir::DataDir;
-use crate::partitions::layout::TOPICS;
+use crate::partitions::layout::{RECOVERY_POINTS, TOPICS};
 use crate::serve::Failure;
 use report::Report;
 use std::io::Write;
@@ -45,7 +45,7 @@ fn top_level(data: &Path, shards: u32, report: &mut Report<'_>) -> Result<(), Fa
             report.note(path, "left from a change of the number of shards; a start removes it")?;
         } else if name == "meta.properties.new" {
             report.note(path, "left from a stop while meta.properties was replaced")?;
-        } else if ![current.as_str(), "meta.properties", ".lock", TOPICS].contains(&&*name)
+        } else if ![&current, "meta.properties", ".lock", TOPICS, RECOVERY_POINTS].contains(&&*name)
             && !name.starts_with(".block-size-")
         {
             report.unknown(path)?;

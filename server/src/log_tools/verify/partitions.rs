@@ -5,14 +5,16 @@ use super::super::decompress;
 use super::super::segment_file::{Located, SegmentFile, names};
 use super::report::Report;
 use crate::cluster::ClusterImage;
-use crate::partitions::layout::{TOPICS, parse_directory};
-use crate::partitions::recovers_torn;
+use crate::partitions::layout::{
+    RECOVERY_POINTS, TOPICS, directory, is_recovery_points, parse_directory,
+};
+use crate::partitions::{CUT_EXTENSION, PartitionId, recovered, recovery_points};
 use crate::serve::Failure;
 use muster_codec::record_batch::Compression;
-use muster_storage::PartitionError;
 use muster_storage::partition_log::{
-    START_OFFSET_FILE, partition_files, read_start_offset, segment_file_name,
+    START_OFFSET_FILE, partition_files, read_recovery_points, read_start_offset, segment_file_name,
 };
+use muster_storage::{PartitionError, RecoveryPoint};
 use std::path::Path;
 
 pub(super) fn verify(
@@ -20,6 +22,8 @@ pub(super) fn verify(
     image: &ClusterImage,
     report: &mut Report<'_>,
 ) -> Result<(), Failure> {
+    points_files(data, report)?;
+    let mut points = recovery_points(data)?;
     let topics = data.join(TOPICS);
     for name in names(&topics)? {
         let directory = topics.join(&name);
@@ -27,14 +31,45 @@ pub(super) fn verify(
             report.unknown(&directory)?;
             continue;
         };
-        match image.topic_by_id(id.topic) {
-            Some(topic) if (0..topic.partitions).contains(&id.index) => {
-                let partition = format!("{}-{}", topic.name, id.index);
-                verify_partition(&directory, &partition, report)?;
+        let point = points.remove(&id);
+        match partition_name(image, id) {
+            Some(partition) => verify_partition(&directory, &partition, point, report)?,
+            None => report.note(&directory, "of a topic that is gone; a start removes it")?,
+        }
+    }
+    // Those that are left have no directory any more.
+    let mut gone: Vec<_> = points.into_iter().collect();
+    gone.sort_unstable_by_key(|(id, _)| *id);
+    for (id, point) in gone {
+        if let Some(partition) = partition_name(image, id) {
+            verify_partition(&data.join(directory(id)), &partition, Some(point), report)?;
+        }
+    }
+    Ok(())
+}
+
+fn partition_name(image: &ClusterImage, id: PartitionId) -> Option<String> {
+    let topic = image.topic_by_id(id.topic)?;
+    (0..topic.partitions).contains(&id.index).then(|| format!("{}-{}", topic.name, id.index))
+}
+
+/// The files that say how much of each partition is on stable storage.
+fn points_files(data: &Path, report: &mut Report<'_>) -> Result<(), Failure> {
+    let directory = data.join(RECOVERY_POINTS);
+    for name in names(&directory)? {
+        let path = directory.join(&name);
+        if !is_recovery_points(&name) {
+            match name.strip_suffix(".new").is_some_and(is_recovery_points) {
+                true => report.note(&path, "not finished; the next one writes over it")?,
+                false => report.unknown(&path)?,
             }
-            Some(_) | None => {
-                report.note(&directory, "of a topic that is gone; a start removes it")?
+            continue;
+        }
+        match read_recovery_points(&std::fs::read(&path)?) {
+            Ok(points) => {
+                report.checked(&path, &format!("what is synced of {} partitions", points.len()))?;
             }
+            Err(error) => report.damage(&Damage::new(&path, 0, error))?,
         }
     }
     Ok(())
@@ -43,24 +78,38 @@ pub(super) fn verify(
 fn verify_partition(
     directory: &Path,
     partition: &str,
+    point: Option<RecoveryPoint>,
     report: &mut Report<'_>,
 ) -> Result<(), Failure> {
     let damages = report.damages();
-    let is_torn = match recovers_torn(directory) {
-        Ok(is_torn) => is_torn,
+    let recovered = match recovered(directory, point) {
+        Ok(recovered) => recovered,
         Err(PartitionError::Damaged { base_offset, at, what }) => {
             let path = directory.join(segment_file_name(base_offset));
+            let what = format!("{what}. A start takes {partition} offline");
             report.damage(&Damage::new(&path, at, what))?;
             return Ok(());
         }
         Err(PartitionError::Io(error)) => return Err(error.into()),
     };
+    for gap in recovered.gaps() {
+        let what = format!(
+            "no segment of {partition} has the offsets {} to {}; consumers skip them",
+            gap.start,
+            gap.end - 1
+        );
+        report.note(directory, &what)?;
+    }
+    let is_torn = recovered.torn().is_some();
     start_offset(directory, report)?;
     let all = names(directory)?;
     let segments = partition_files(all.clone());
     for name in all {
-        if name != START_OFFSET_FILE && !segments.iter().any(|(_, segment)| *segment == name) {
-            report.unknown(&directory.join(name))?;
+        let path = directory.join(&name);
+        if path.extension().is_some_and(|extension| extension == CUT_EXTENSION) {
+            report.note(&path, "what a start has cut off the log; it can be removed")?;
+        } else if name != START_OFFSET_FILE && !segments.iter().any(|(_, it)| *it == name) {
+            report.unknown(&path)?;
         }
     }
     let (mut first, mut next) = (None, 0);

@@ -5,5 +5,6 @@ mod idempotence;
 mod model;
 mod offsets;
 mod producing;
+mod rest;
 mod support;
 mod topics;

@@ -313,11 +313,11 @@ fn a_clean_stop_syncs_what_was_written_and_makes_no_files() {
     assert_eq!(world.sync_all(), 0);
     assert!(world.disk.files.is_empty());
     world.append(1, &batch(1));
-    assert_eq!((world.sync_all(), world.disk.files.len()), (1, 1));
+    assert_eq!((world.sync_all(), world.disk.files.len()), (1, 2), "a segment, recovery points");
     world.append(1, &batch(1));
     world.append(0, &batch(1));
     world.reopen();
-    assert_eq!(world.sync_all(), 2, "nobody knows whether it was synced before");
+    assert_eq!(world.sync_all(), 2, "of neither it is known that all is synced");
     for partition in 0..PARTITIONS {
         let mut request = produce_request(-1, partition, &batch(1));
         request.topic_data[0].name = "large".into();

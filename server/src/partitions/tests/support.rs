@@ -10,8 +10,8 @@ use muster_codec::record_batch::{BatchBuilder, BatchHeader, TimestampType, set_m
 use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue, TopicKey, TopicValue};
 use muster_codec::{Bytes, ErrorCode, Response, Uuid};
 use muster_coordinator::RequestId;
-use muster_storage::{FileDone, FileId, FileOp};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use muster_storage::{FileDone, FileId, FileOp, OpenMode};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -38,6 +38,9 @@ pub(super) struct Disk {
     open: HashMap<FileId, PathBuf>,
     pub syncs: usize,
     pub broken_reads: bool,
+    /// No space for files on which nothing depends.
+    pub is_full: bool,
+    aside: HashSet<FileId>,
 }
 
 impl World {
@@ -258,13 +261,20 @@ impl World {
 impl Disk {
     fn perform(&mut self, op: FileOp) -> Option<FileDone> {
         match op {
-            FileOp::Open { file, path, .. } => {
+            FileOp::Open { file, path, mode } => {
                 self.files.entry(path.clone()).or_default();
+                self.aside.remove(&file);
+                if mode == OpenMode::Aside {
+                    self.aside.insert(file);
+                }
                 assert!(self.open.insert(file, path).is_none(), "a file id is used twice");
             }
             FileOp::Close { file } => drop(self.open.remove(&file).unwrap()),
             FileOp::Write { token, file, offset, data } => {
                 assert_eq!(token.0 >> 56, 7, "the token has the tag");
+                if self.is_full && self.aside.contains(&file) {
+                    return Some(FileDone::NoSpace { token });
+                }
                 let content = self.content(file);
                 let end = offset as usize + data.len();
                 content.resize(content.len().max(end), 0);
@@ -290,7 +300,7 @@ impl Disk {
                 let content = self.files.remove(&from).unwrap();
                 self.files.insert(to, content);
             }
-            FileOp::RemoveFile { path } => drop(self.files.remove(&path).unwrap()),
+            FileOp::RemoveFile { path } => drop(self.files.remove(&path)),
             FileOp::RemoveDir { path } => self.files.retain(|file, _| !file.starts_with(&path)),
         }
         None
@@ -306,6 +316,19 @@ impl Disk {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
+    }
+
+    /// The bytes of the first segment of a partition.
+    pub(super) fn segment(&mut self, partition: i32) -> &mut Vec<u8> {
+        let name = self.segments(partition)[0].clone();
+        let id = PartitionId { topic: topic_id(), index: partition };
+        self.files.get_mut(&layout::directory(id).join(name)).unwrap()
+    }
+
+    /// The file with the recovery points.
+    pub(super) fn points(&mut self) -> Option<&mut Vec<u8>> {
+        let [path, _] = layout::recovery_points(0);
+        self.files.get_mut(&path)
     }
 
     /// The files of one partition, by name.

@@ -1,0 +1,164 @@
+//! Remembers how much of each partition is on stable storage, at most once a minute and at a clean
+//! stop: Kafka's `log.flush.offset.recovery.checkpoint.interval.ms`.
+//!
+//! The file is written aside, some entries at a time, and then its header; then it gets its name. The
+//! old one stays true meanwhile. A full disk ends the attempt, not the server.
+
+use super::io::Job;
+use super::limits::POINTS_OF_A_WRITE;
+use super::partition_set::{PartitionId, Partitions};
+use super::{Effects, layout};
+use muster_storage::limits::BLOCK_BYTES_MAX;
+use muster_storage::partition_log::{
+    RECOVERY_POINT_BYTES, RECOVERY_POINTS_BODY_AT, RecoveryPointsWriter,
+};
+use muster_storage::{FileKey, FileOp, OpenMode, RecoveryPoint};
+use std::ops::Bound;
+use tracing::warn;
+
+const INTERVAL_MS: i64 = 60_000;
+
+const _: () =
+    assert!((POINTS_OF_A_WRITE * RECOVERY_POINT_BYTES).is_multiple_of(BLOCK_BYTES_MAX as usize));
+
+/// The file that is written aside, among the open files: no log has this number.
+const FILE: FileKey = FileKey { log: 0, segment: 0 };
+
+/// The state of the file.
+#[derive(Debug, Default)]
+pub(super) struct Checkpoint {
+    /// More is durable than the last file says.
+    is_due: bool,
+    /// Not before this time, but for a clean stop.
+    next: i64,
+    writing: Option<Writing>,
+}
+
+/// A file that is being written.
+#[derive(Debug, Default)]
+struct Writing {
+    /// The last partition whose entry was written.
+    after: Option<PartitionId>,
+    writer: RecoveryPointsWriter,
+    /// Where the next entry comes.
+    at: u64,
+    next: Next,
+}
+
+/// What is to be done when the write that is under way has ended.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    #[default]
+    Entries,
+    Header,
+    Name,
+}
+
+impl Checkpoint {
+    /// More is durable than before.
+    pub(super) fn advanced(&mut self) {
+        self.is_due = true;
+    }
+
+    /// When one is to be written, in milliseconds since the epoch.
+    pub(super) fn next_deadline(&self) -> Option<i64> {
+        (self.is_due && self.writing.is_none()).then_some(self.next)
+    }
+}
+
+impl Partitions {
+    /// Begins a file if one is due.
+    pub(super) fn checkpoint(&mut self, now: i64, out: &mut Effects) {
+        if self.checkpoint.next_deadline().is_none_or(|at| at > now) {
+            return;
+        }
+        self.checkpoint.next = now.saturating_add(INTERVAL_MS);
+        self.begin_checkpoint(out);
+    }
+
+    /// Begins a file if there is anything new to remember: the last one of a clean stop.
+    pub(super) fn last_checkpoint(&mut self, out: &mut Effects) {
+        if self.checkpoint.next_deadline().is_some() {
+            self.begin_checkpoint(out);
+        }
+    }
+
+    fn begin_checkpoint(&mut self, out: &mut Effects) {
+        self.checkpoint.is_due = false;
+        let at = RECOVERY_POINTS_BODY_AT as u64;
+        self.checkpoint.writing = Some(Writing { at, ..Writing::default() });
+        let [_, aside] = layout::recovery_points(self.shard());
+        out.ops.push(FileOp::RemoveFile { path: aside });
+        self.checkpoint_on(out);
+    }
+
+    /// A write of the file is done; false if there was no space for it.
+    pub(super) fn checkpoint_written(&mut self, has_space: bool, out: &mut Effects) {
+        let Some(writing) = &self.checkpoint.writing else { return };
+        if has_space && writing.next != Next::Name {
+            return self.checkpoint_on(out);
+        }
+        self.checkpoint.writing = None;
+        self.io.files.close(FILE, &mut out.ops);
+        let [path, aside] = layout::recovery_points(self.shard());
+        out.ops.push(if has_space {
+            FileOp::Rename { from: aside, to: path }
+        } else {
+            warn!("there is no space for {}: it stays as it was", path.display());
+            FileOp::RemoveFile { path: aside }
+        });
+    }
+
+    /// Writes the next entries, or the header behind the last.
+    fn checkpoint_on(&mut self, out: &mut Effects) {
+        let Some(mut writing) = self.checkpoint.writing.take() else { return };
+        let entries = match writing.next {
+            Next::Entries => self.next_entries(&mut writing),
+            Next::Header | Next::Name => None,
+        };
+        let (offset, data) = entries.unwrap_or_else(|| {
+            writing.next = Next::Name;
+            (0, writing.writer.header())
+        });
+        let [_, aside] = layout::recovery_points(self.shard());
+        let (token, ops) = (self.io.token(), &mut out.ops);
+        let file = self.io.files.open(FILE, OpenMode::Aside, || aside, ops);
+        ops.push(FileOp::Write { token, file, offset, data });
+        self.io.begin(token, Job::Checkpoint, ops);
+        self.checkpoint.writing = Some(writing);
+    }
+
+    /// The next entries and their place; None if none is left.
+    fn next_entries(&self, writing: &mut Writing) -> Option<(u64, Vec<u8>)> {
+        let mut data = Vec::new();
+        for (id, point) in self.points_after(writing.after).take(POINTS_OF_A_WRITE) {
+            writing.after = Some(id);
+            writing.writer.push(id.topic, id.index, &point, &mut data);
+        }
+        let (at, len) = (writing.at, data.len());
+        if len < POINTS_OF_A_WRITE * RECOVERY_POINT_BYTES {
+            // Behind a write that is not full nothing can be added: it ends within a block.
+            writing.next = Next::Header;
+            data.resize(len.next_multiple_of(BLOCK_BYTES_MAX as usize), 0);
+        }
+        writing.at += len as u64;
+        (len > 0).then_some((at, data))
+    }
+
+    /// What is durable of each partition, those that are offline included, by id.
+    fn points_after(
+        &self,
+        after: Option<PartitionId>,
+    ) -> impl Iterator<Item = (PartitionId, RecoveryPoint)> {
+        let range = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let served = self.partitions.range(range);
+        let served = served.filter_map(|(id, it)| Some((*id, it.log.recovery_point()?)));
+        let offline = self.offline.range(range).filter_map(|(id, it)| Some((*id, it.point?)));
+        let (mut served, mut offline) = (served.peekable(), offline.peekable());
+        std::iter::from_fn(move || match (served.peek(), offline.peek()) {
+            (Some((first, _)), Some((second, _))) if second < first => offline.next(),
+            (Some(_), _) => served.next(),
+            (None, _) => offline.next(),
+        })
+    }
+}

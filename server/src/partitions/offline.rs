@@ -1,0 +1,52 @@
+//! Partitions that are offline: a start found damage in them that no crash explains. Their requests
+//! get KAFKA_STORAGE_ERROR, as those of a broker's failed log directory do; all others are served.
+
+use super::layout;
+use super::partition_set::{PartitionId, Partitions};
+use super::{Effects, load};
+use crate::cluster::Topic;
+use muster_storage::{PartitionError, RecoveryPoint};
+use std::path::Path;
+use tracing::error;
+
+/// A partition that is not served.
+#[derive(Debug)]
+pub(super) struct Offline {
+    /// What is known to have been on stable storage: it stays on record.
+    pub point: Option<RecoveryPoint>,
+}
+
+impl Partitions {
+    /// How many partitions are offline.
+    pub fn offline(&self) -> usize {
+        self.offline.len()
+    }
+
+    pub(super) fn take_offline(
+        &mut self,
+        data: &Path,
+        topic: &Topic,
+        id: PartitionId,
+        point: Option<RecoveryPoint>,
+        why: &PartitionError,
+    ) {
+        error!(
+            "{}-{} is offline, all else is served: in {}, {why}. See muster log verify {data}, and \
+             muster log recover {data} for what can be saved",
+            topic.name,
+            id.index,
+            data.join(layout::directory(id)).display(),
+            data = data.display(),
+        );
+        self.offline.insert(id, Offline { point });
+    }
+
+    /// Its topic was deleted; false if the partition was not offline.
+    pub(super) fn remove_offline(&mut self, id: PartitionId, out: &mut Effects) -> bool {
+        let was_offline = self.offline.remove(&id).is_some();
+        if was_offline {
+            out.ops.push(load::removal(id));
+        }
+        was_offline
+    }
+}

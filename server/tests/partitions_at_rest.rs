@@ -1,0 +1,246 @@
+//! The partitions of user topics between two processes: what a crash explains is repaired and told,
+//! damage takes one partition offline and nothing else, and nothing is given an offset twice.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use muster_codec::Response;
+use muster_codec::messages::*;
+use muster_codec::record_batch::{BatchBuilder, Batches};
+use std::fs;
+use std::path::{Path, PathBuf};
+use support::offsets::{commit, muster_log};
+use support::{Client, Server, create_topic, produce, topic_id};
+
+const TOPIC: &str = "orders";
+const KAFKA_STORAGE_ERROR: i16 = 56;
+/// Larger than any record batch of these tests, so that segments close after a few.
+const SEGMENT_BYTES: usize = 1 << 20;
+
+/// A server of one shard with a topic of one partition.
+fn started(data: &Path) -> Server {
+    let server = Server::start(data, 1, &[]);
+    create_topic(&server, TOPIC, 1);
+    commit(&server, "group", TOPIC, 0, 1);
+    server
+}
+
+fn partition(data: &Path) -> PathBuf {
+    let mut partitions = fs::read_dir(data.join("topics")).unwrap();
+    partitions.next().unwrap().unwrap().path()
+}
+
+fn segments(data: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(partition(data)).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<_> =
+        entries.filter(|path| path.extension().is_some_and(|it| it == "log")).collect();
+    paths.sort();
+    paths
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+fn set_segment_bytes(server: &Server) {
+    let config = AlterableConfig {
+        name: "segment.bytes".into(),
+        config_operation: 0,
+        value: Some(SEGMENT_BYTES.to_string().into()),
+    };
+    let resource = AlterConfigsResource {
+        resource_type: 2,
+        resource_name: TOPIC.into(),
+        configs: vec![config],
+    };
+    let request =
+        IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false };
+    let Response::IncrementalAlterConfigs(body) = server.client(0).call(1, request.into()) else {
+        panic!()
+    };
+    assert_eq!(body.responses[0].error_code, 0);
+}
+
+/// Fills four segments and more: the base offsets of all.
+fn fill_segments(server: &Server, data: &Path) -> Vec<i64> {
+    set_segment_bytes(server);
+    let mut client = server.client(0);
+    loop {
+        produce(&mut client, TOPIC, &vec![7; SEGMENT_BYTES / 3]).unwrap();
+        if segments(data).len() == 5 {
+            break;
+        }
+    }
+    let base = |path: &PathBuf| path.file_stem().unwrap().to_str().unwrap().parse().unwrap();
+    segments(data).iter().map(base).collect()
+}
+
+/// The error, and the first offset of what was fetched.
+fn fetch(client: &mut Client, topic: &str, offset: i64) -> (i16, Option<i64>) {
+    let id = topic_id(client, topic);
+    let partition =
+        FetchPartition { fetch_offset: offset, partition_max_bytes: 1 << 20, ..Default::default() };
+    let topic = FetchTopic { topic_id: id, partitions: vec![partition], ..Default::default() };
+    let topics = vec![topic];
+    let request = FetchRequest { max_bytes: 1 << 20, topics, ..Default::default() };
+    let Response::Fetch(body) = client.call(13, request.into()) else { panic!() };
+    let data = &body.responses[0].partitions[0];
+    let records = data.records.as_deref().unwrap_or_default();
+    let first = Batches::new(records).next().map(|batch| batch.unwrap().header.base_offset);
+    (data.error_code, first)
+}
+
+/// The error of a produce, and the offset of its record.
+fn try_produce(client: &mut Client, topic: &'static str) -> (i16, i64) {
+    let mut builder = BatchBuilder::default();
+    builder.append(0, &(&b"key"[..], Some(&b"value"[..])));
+    let records = Some(muster_codec::Bytes::from(builder.seal(0, -1).to_vec()));
+    let partition_data = vec![PartitionProduceData { index: 0, records }];
+    let data = TopicProduceData { name: topic.into(), partition_data, ..Default::default() };
+    let topic_data = vec![data];
+    let request = ProduceRequest { acks: -1, timeout_ms: 10_000, topic_data, ..Default::default() };
+    let Response::Produce(body) = client.call(9, request.into()) else { panic!() };
+    let answer = &body.responses[0].partition_responses[0];
+    (answer.error_code, answer.base_offset)
+}
+
+/// The partition is offline, its file as it was, and everything else is served.
+fn assert_offline(server: &Server, segment: &Path, bytes: &[u8]) {
+    server.says("orders-0 is offline, all else is served");
+    server.says(&segment.parent().unwrap().display().to_string());
+    let mut client = server.client(0);
+    assert_eq!(try_produce(&mut client, TOPIC).0, KAFKA_STORAGE_ERROR);
+    assert_eq!(fetch(&mut client, TOPIC, 0), (KAFKA_STORAGE_ERROR, None));
+    assert!(fs::read(segment).unwrap_or_default() == bytes, "nothing is cut");
+    commit(server, "group", TOPIC, 0, 7);
+    create_topic(server, "others", 1);
+    assert_eq!(try_produce(&mut client, "others"), (0, 0));
+    assert_eq!(fetch(&mut client, "others", 0), (0, Some(0)));
+}
+
+#[test]
+fn a_bit_that_changes_after_a_clean_stop_is_not_cut_off() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = started(data.path());
+    for value in 0..20u8 {
+        produce(&mut server.client(0), TOPIC, &[value; 50]).unwrap();
+    }
+    assert!(server.stop().success());
+    let segment = segments(data.path()).remove(0);
+    let whole = fs::read(&segment).unwrap();
+    for at in [30, whole.len() / 2, whole.len() - 1] {
+        flip(&segment, at);
+        let damaged = fs::read(&segment).unwrap();
+        server = server.restart();
+        server.says("orders-0 is offline, all else is served");
+        let mut client = server.client(0);
+        assert_eq!(try_produce(&mut client, TOPIC).0, KAFKA_STORAGE_ERROR);
+        assert!(server.stop().success());
+        assert!(fs::read(&segment).unwrap() == damaged, "byte {at}");
+        assert_eq!(muster_log(["verify", data.path().to_str().unwrap()]).status, 1);
+        fs::write(&segment, &whole).unwrap();
+    }
+    server = server.restart();
+    assert_eq!(try_produce(&mut server.client(0), TOPIC), (0, 20));
+}
+
+#[test]
+fn a_torn_end_after_a_crash_is_cut_with_a_line_and_kept() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = started(data.path());
+    for value in 0..3u8 {
+        produce(&mut server.client(0), TOPIC, &[value; 50]).unwrap();
+    }
+    server.kill();
+    let segment = segments(data.path()).remove(0);
+    let whole = fs::read(&segment).unwrap();
+    let two = whole.len() / 3 * 2;
+    flip(&segment, whole.len() - 1);
+    let server = server.restart();
+    server.says(&format!("{} is cut at byte {two}", segment.display()));
+    server.says(&format!("left {} bytes torn", whole.len() - two));
+    assert_eq!(try_produce(&mut server.client(0), TOPIC), (0, 2));
+    let kept = fs::read(segment.with_extension("cut")).unwrap();
+    assert_eq!(kept[..kept.len() - 1], whole[two..whole.len() - 1]);
+}
+
+#[test]
+fn damage_in_an_old_segment_takes_one_partition_offline() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = started(data.path());
+    fill_segments(&server, data.path());
+    assert!(server.stop().success());
+    let segment = segments(data.path()).remove(0);
+    flip(&segment, 16);
+    let damaged = fs::read(&segment).unwrap();
+    let mut server = server.restart();
+    assert_offline(&server, &segment, &damaged);
+    // The topic can be deleted and made again.
+    let request = DeleteTopicsRequest {
+        topics: vec![DeleteTopicState { name: Some(TOPIC.into()), ..Default::default() }],
+        timeout_ms: 10_000,
+        ..Default::default()
+    };
+    let Response::DeleteTopics(body) = server.client(0).call(6, request.into()) else { panic!() };
+    assert_eq!(body.responses[0].error_code, 0);
+    create_topic(&server, TOPIC, 1);
+    assert_eq!(try_produce(&mut server.client(0), TOPIC), (0, 0));
+    assert!(server.stop().success());
+    assert_eq!(muster_log(["verify", data.path().to_str().unwrap()]).status, 0);
+}
+
+#[test]
+fn an_empty_segment_among_synced_ones_takes_the_partition_offline() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = started(data.path());
+    fill_segments(&server, data.path());
+    assert!(server.stop().success());
+    let segment = segments(data.path()).remove(2);
+    fs::write(&segment, b"").unwrap();
+    let server = server.restart();
+    assert_offline(&server, &segment, b"");
+}
+
+#[test]
+fn a_missing_segment_among_synced_ones_takes_the_partition_offline() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = started(data.path());
+    fill_segments(&server, data.path());
+    assert!(server.stop().success());
+    let segment = segments(data.path()).remove(2);
+    fs::remove_file(&segment).unwrap();
+    let server = server.restart();
+    assert_offline(&server, &segment, b"");
+}
+
+#[test]
+fn where_nothing_is_known_of_missing_records_a_consumer_skips_them() {
+    for is_empty in [false, true] {
+        let data = tempfile::tempdir().unwrap();
+        let mut server = started(data.path());
+        let bases = fill_segments(&server, data.path());
+        assert!(server.stop().success());
+        // As of a directory that was brought here without them.
+        fs::remove_dir_all(data.path().join("recovery-points")).unwrap();
+        let segment = segments(data.path()).remove(2);
+        match is_empty {
+            true => fs::write(&segment, b"").unwrap(),
+            false => fs::remove_file(&segment).unwrap(),
+        }
+        let mut server = server.restart();
+        server.says(&format!("has the offsets {} to {}", bases[2], bases[3] - 1));
+        let mut client = server.client(0);
+        for offset in bases[2]..bases[3] {
+            assert_eq!(fetch(&mut client, TOPIC, offset), (0, Some(bases[3])));
+        }
+        assert_eq!(fetch(&mut client, TOPIC, bases[2] - 1), (0, Some(bases[2] - 1)));
+        let end = try_produce(&mut client, TOPIC).1;
+        assert!(end > bases[4]);
+        assert!(server.stop().success());
+        let server = server.restart();
+        assert_eq!(try_produce(&mut server.client(0), TOPIC), (0, end + 1), "it is known by now");
+    }
+}

@@ -1,0 +1,186 @@
+//! How much of a partition is known to be on stable storage, and the file that remembers it of all
+//! partitions of a shard: Kafka's `recovery-point-offset-checkpoint`.
+//!
+//! A point is a lower bound of the log's end. It stays true for ever, so an old one does no harm, and
+//! of several the one with the highest offset counts.
+
+use crate::limits::BLOCK_BYTES_MAX;
+use muster_codec::Uuid;
+use muster_codec::wire::{DecodeError, Reader, Result};
+use std::ops::Range;
+
+/// "MRPT"
+pub const RECOVERY_POINTS_MAGIC: u32 = 0x4d52_5054;
+pub const RECOVERY_POINTS_VERSION: u16 = 1;
+pub const RECOVERY_POINTS_HEADER_BYTES: usize = 24;
+
+/// Where the entries begin: the header has a block of its own, for it is written last.
+pub const RECOVERY_POINTS_BODY_AT: usize = BLOCK_BYTES_MAX as usize;
+pub const RECOVERY_POINT_BYTES: usize = 64;
+
+const CRC_AT: usize = 8;
+const CRC_FROM: usize = 12;
+
+const _: () = assert!(RECOVERY_POINTS_BODY_AT.is_multiple_of(RECOVERY_POINT_BYTES));
+
+/// A place in a log at which a batch ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogEnd {
+    /// The offset of the next record.
+    pub offset: i64,
+    /// The segment, by its base offset, and how long it is up to here.
+    pub segment: i64,
+    pub bytes: u64,
+}
+
+impl LogEnd {
+    /// Whether a batch at these bytes of the segment, with this offset behind it, goes with it.
+    pub(super) fn allows(&self, batch: Range<u64>, next_offset: i64) -> bool {
+        let is_before = batch.end < self.bytes && next_offset < self.offset;
+        let is_last = batch.end == self.bytes && next_offset == self.offset;
+        is_before || is_last || batch.start >= self.bytes
+    }
+}
+
+/// What of a log is on stable storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecoveryPoint {
+    /// Everything before it that retention and DeleteRecords have left.
+    pub end: LogEnd,
+    /// From here on no offset is missing between two segments. Before it one may be: the log was
+    /// brought over from a compacted topic, or a loss was accepted.
+    pub whole_from: i64,
+}
+
+impl RecoveryPoint {
+    /// Whether the offset was in the log and on stable storage.
+    pub(super) fn covers(&self, offset: i64) -> bool {
+        (self.whole_from..self.end.offset).contains(&offset)
+    }
+}
+
+/// Makes a file, some entries at a time.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RecoveryPointsWriter {
+    entries: u64,
+    entries_crc: u32,
+}
+
+impl RecoveryPointsWriter {
+    /// Appends the entry of a partition to a part of the body.
+    pub fn push(&mut self, topic: Uuid, partition: i32, point: &RecoveryPoint, out: &mut Vec<u8>) {
+        let start = out.len();
+        let RecoveryPoint { end, whole_from } = point;
+        out.extend(topic.0);
+        out.extend(partition.to_be_bytes());
+        out.extend([0; 4]);
+        out.extend(end.offset.to_be_bytes());
+        out.extend(end.segment.to_be_bytes());
+        out.extend(end.bytes.to_be_bytes());
+        out.extend(whole_from.to_be_bytes());
+        out.extend([0; 8]);
+        self.entries += 1;
+        self.entries_crc = crc32c::crc32c_append(self.entries_crc, &out[start..]);
+    }
+
+    /// The first block of the file, once all entries are there.
+    pub fn header(&self) -> Vec<u8> {
+        let mut header = Vec::with_capacity(RECOVERY_POINTS_BODY_AT);
+        header.extend(RECOVERY_POINTS_MAGIC.to_be_bytes());
+        header.extend(RECOVERY_POINTS_VERSION.to_be_bytes());
+        header.extend([0; 6]);
+        header.extend(self.entries_crc.to_be_bytes());
+        header.extend(self.entries.to_be_bytes());
+        debug_assert_eq!(header.len(), RECOVERY_POINTS_HEADER_BYTES);
+        let crc = crc32c::crc32c(&header[CRC_FROM..]);
+        header[CRC_AT..CRC_FROM].copy_from_slice(&crc.to_be_bytes());
+        header.resize(RECOVERY_POINTS_BODY_AT, 0);
+        header
+    }
+}
+
+/// The points in a file; zeros may follow them.
+///
+/// # Errors
+/// Bytes that are no such file, or are damaged.
+pub fn read_recovery_points(file: &[u8]) -> Result<Vec<(Uuid, i32, RecoveryPoint)>> {
+    let header = file.get(..RECOVERY_POINTS_HEADER_BYTES).ok_or(DecodeError::UnexpectedEnd)?;
+    let mut reader = Reader::new(header);
+    let magic = reader.array().map(u32::from_be_bytes)?;
+    let version = reader.array().map(u16::from_be_bytes)?;
+    let _reserved = reader.i16()?;
+    let crc = reader.array().map(u32::from_be_bytes)?;
+    let entries_crc = reader.array().map(u32::from_be_bytes)?;
+    let count = reader.array().map(u64::from_be_bytes)?;
+    let is_valid = magic == RECOVERY_POINTS_MAGIC
+        && version == RECOVERY_POINTS_VERSION
+        && crc == crc32c::crc32c(&header[CRC_FROM..]);
+    if !is_valid {
+        return Err(DecodeError::InvalidBatch("not the recovery points of partitions"));
+    }
+    let body = file.get(RECOVERY_POINTS_BODY_AT..).ok_or(DecodeError::UnexpectedEnd)?;
+    let (entries, _) = body.as_chunks::<RECOVERY_POINT_BYTES>();
+    let entries = usize::try_from(count).ok().and_then(|count| entries.get(..count));
+    let entries = entries.ok_or(DecodeError::UnexpectedEnd)?;
+    if crc32c::crc32c(entries.as_flattened()) != entries_crc {
+        return Err(DecodeError::InvalidBatch("an entry is not what was written"));
+    }
+    entries.iter().map(|entry| read_point(entry)).collect()
+}
+
+fn read_point(entry: &[u8]) -> Result<(Uuid, i32, RecoveryPoint)> {
+    let mut reader = Reader::new(entry);
+    let (topic, partition) = (Uuid(reader.array()?), reader.i32()?);
+    let _reserved = reader.i32()?;
+    let (offset, segment) = (reader.i64()?, reader.i64()?);
+    let bytes = reader.array().map(u64::from_be_bytes)?;
+    let end = LogEnd { offset, segment, bytes };
+    Ok((topic, partition, RecoveryPoint { end, whole_from: reader.i64()? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points() -> Vec<(Uuid, i32, RecoveryPoint)> {
+        let point = |number: i64| {
+            let end = LogEnd { offset: number * 100, segment: number, bytes: number as u64 };
+            (Uuid([number as u8; 16]), number as i32, RecoveryPoint { end, whole_from: number })
+        };
+        (0..9).map(point).collect()
+    }
+
+    fn file() -> Vec<u8> {
+        let (mut body, mut writer) = (Vec::new(), RecoveryPointsWriter::default());
+        for (topic, partition, point) in points() {
+            writer.push(topic, partition, &point, &mut body);
+        }
+        assert_eq!(body.len(), 9 * RECOVERY_POINT_BYTES);
+        [writer.header(), body].concat()
+    }
+
+    #[test]
+    fn a_file_is_read_as_it_was_written_also_with_zeros_behind_it() {
+        let mut file = file();
+        assert_eq!(read_recovery_points(&file), Ok(points()));
+        file.resize(2 * RECOVERY_POINTS_BODY_AT, 0);
+        assert_eq!(read_recovery_points(&file), Ok(points()));
+        let none = RecoveryPointsWriter::default().header();
+        assert_eq!(read_recovery_points(&none), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_changed_bit_and_a_missing_byte_are_noticed() {
+        let file = file();
+        let reserved = [6, 7];
+        let header = (0..RECOVERY_POINTS_HEADER_BYTES).filter(|at| !reserved.contains(at));
+        for at in header.chain(RECOVERY_POINTS_BODY_AT..file.len()) {
+            for bit in 0..8 {
+                let mut damaged = file.clone();
+                damaged[at] ^= 1 << bit;
+                assert!(read_recovery_points(&damaged).is_err(), "bit {bit} of byte {at}");
+            }
+            assert!(read_recovery_points(&file[..at]).is_err(), "{at} bytes");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The log of a partition, on a disk in memory.
+
+use super::Disk;
+use muster_codec::record_batch::{BatchBuilder, BatchHeader};
+use muster_storage::partition_log::{START_OFFSET_FILE, partition_files, segment_file_name};
+use muster_storage::{
+    Appended, FileDone, FileOp, FileToken, OpenFiles, PartitionError, PartitionLog, PartitionPlace,
+    PartitionRecovery, RecoveredPartition, RecoveryPoint, TimestampFound, TopicConfig,
+};
+use std::path::PathBuf;
+
+const READ: FileToken = FileToken(1);
+const SYNC: FileToken = FileToken(2);
+
+/// A log, the files of its shard, and the disk.
+pub struct World {
+    pub log: PartitionLog,
+    pub files: OpenFiles,
+    pub disk: Disk,
+}
+
+pub fn small_config() -> TopicConfig {
+    TopicConfig { segment_bytes: 20_000, ..TopicConfig::default() }
+}
+
+pub fn place() -> PartitionPlace {
+    PartitionPlace { dir: "topics/t-0".into(), number: 77, token_tag: 9 }
+}
+
+/// A batch of records of these times, each with a value of so many bytes.
+pub fn batch(times: &[i64], value_bytes: usize) -> Vec<u8> {
+    let mut builder = BatchBuilder::default();
+    for time in times {
+        builder.append(*time, &(&b"key"[..], Some(&vec![1; value_bytes][..])));
+    }
+    // Of another offset and epoch, as clients send them.
+    builder.seal(123, 5).to_vec()
+}
+
+impl World {
+    pub fn new(config: TopicConfig) -> Self {
+        let log = PartitionLog::create(place(), config, 0);
+        Self { log, files: OpenFiles::new(0, 4), disk: Disk::default() }
+    }
+
+    pub fn perform(&mut self, ops: Vec<FileOp>) {
+        for done in self.disk.perform_all(ops) {
+            self.log.done(&done);
+        }
+    }
+
+    pub fn append(&mut self, bytes: Vec<u8>) -> Appended {
+        let mut ops = Vec::new();
+        let appended = self.log.append(bytes, 0, &mut self.files, &mut ops).unwrap();
+        self.perform(ops);
+        appended
+    }
+
+    pub fn read(&mut self, offset: i64, max_bytes: usize) -> Vec<u8> {
+        let mut ops = Vec::new();
+        let plan = self.log.read_plan(offset, max_bytes, READ, &mut self.files, &mut ops);
+        let Some(plan) = plan else { return Vec::new() };
+        plan.extract(&self.read_bytes(ops)).unwrap().to_vec()
+    }
+
+    pub fn read_bytes(&mut self, ops: Vec<FileOp>) -> Vec<u8> {
+        match self.disk.perform_all(ops).pop() {
+            Some(FileDone::Read { token: READ, data }) => data,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The first record of a time or later: its offset and time.
+    pub fn offset_for(&mut self, target: i64) -> Option<(i64, i64)> {
+        let mut from = self.log.log_start_offset();
+        loop {
+            let mut ops = Vec::new();
+            let plan = self.log.timestamp_plan(target, from, READ, &mut self.files, &mut ops)?;
+            match plan.find(&self.read_bytes(ops)).unwrap() {
+                TimestampFound::Record { offset, timestamp } => return Some((offset, timestamp)),
+                TimestampFound::ReadOn { from_offset } => {
+                    assert!(from_offset > from);
+                    from = from_offset;
+                }
+            }
+        }
+    }
+
+    pub fn retain(&mut self, now: i64) -> usize {
+        let mut ops = Vec::new();
+        let dropped = self.log.retain(now, &mut self.files, &mut ops);
+        self.perform(ops);
+        dropped
+    }
+
+    pub fn delete_records(&mut self, offset: i64) -> Option<i64> {
+        let mut ops = Vec::new();
+        let start = self.log.delete_records(offset, 0, &mut self.files, &mut ops);
+        self.perform(ops);
+        start
+    }
+
+    pub fn segments(&self) -> Vec<i64> {
+        let names = self.disk.dir(&place().dir).into_keys();
+        partition_files(names).into_iter().map(|(base_offset, _)| base_offset).collect()
+    }
+
+    pub fn path(&self, base_offset: i64) -> PathBuf {
+        place().dir.join(segment_file_name(base_offset))
+    }
+
+    /// Opens the log again from the files, of which nothing else is known; the base offsets of the
+    /// batches that were visited.
+    pub fn reopen(&mut self) -> Result<Vec<i64>, PartitionError> {
+        self.reopen_from(None)
+    }
+
+    /// As a stop does: all that was written is synced.
+    pub fn sync(&mut self) -> RecoveryPoint {
+        let mut ops = Vec::new();
+        let end = self.log.sync(SYNC, &mut self.files, &mut ops);
+        ops.retain(|op| !matches!(op, FileOp::Sync { token: SYNC, .. }));
+        self.perform(ops);
+        assert!(!self.log.is_sync_behind());
+        self.log.synced(end);
+        self.log.recovery_point().unwrap()
+    }
+
+    /// What a start finds.
+    pub fn recover(
+        &self,
+        point: Option<RecoveryPoint>,
+        visited: &mut Vec<i64>,
+    ) -> Result<RecoveredPartition, PartitionError> {
+        let files = self.disk.dir(&place().dir);
+        let segments = partition_files(files.keys().cloned());
+        let mut recovery = PartitionRecovery::new(segments.len(), point);
+        for (base_offset, name) in &segments {
+            let visit = |header: &BatchHeader| {
+                visited.push(header.base_offset);
+            };
+            recovery.segment(*base_offset, files[name], 0, visit)?;
+        }
+        recovery.finish()
+    }
+
+    pub fn reopen_from(
+        &mut self,
+        point: Option<RecoveryPoint>,
+    ) -> Result<Vec<i64>, PartitionError> {
+        let mut visited = Vec::new();
+        let recovered = self.recover(point, &mut visited)?;
+        let files = self.disk.dir(&place().dir);
+        let start = files.get(START_OFFSET_FILE).map(|bytes| bytes.to_vec()).unwrap_or_default();
+        self.files = OpenFiles::new(0, 4);
+        self.disk.close_all();
+        let mut ops = Vec::new();
+        self.log = PartitionLog::open(
+            place(),
+            small_config(),
+            0,
+            recovered,
+            &start,
+            &mut self.files,
+            &mut ops,
+        );
+        self.perform(ops);
+        Ok(visited)
+    }
+}

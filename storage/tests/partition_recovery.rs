@@ -1,0 +1,320 @@
+//! What a start makes of the segments of a partition: what a crash explains is cut or skipped, and
+//! all else is damage.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::partition::{World, batch, small_config};
+use muster_codec::record_batch::{Batches, validate};
+use muster_storage::{Appended, PartitionError, RecoveryPoint, TornEnd};
+use proptest::prelude::*;
+
+/// A log of several segments, all of it synced, and its base offsets.
+fn filled() -> (World, RecoveryPoint, Vec<i64>) {
+    let mut world = World::new(small_config());
+    for i in 0..100 {
+        world.append(batch(&[i], 900));
+    }
+    let point = world.sync();
+    let segments = world.segments();
+    assert!(segments.len() > 4);
+    (world, point, segments)
+}
+
+/// What a start from the point is told: the segment, the byte and the words.
+fn refusal(world: &mut World, point: RecoveryPoint) -> (i64, u64, String) {
+    match world.reopen_from(Some(point)) {
+        Err(PartitionError::Damaged { base_offset, at, what }) => (base_offset, at, what),
+        other => panic!("{other:?}"),
+    }
+}
+
+impl World {
+    fn bytes(&mut self, base_offset: i64) -> &mut Vec<u8> {
+        let path = self.path(base_offset);
+        self.disk.live.get_mut(&path).unwrap()
+    }
+}
+
+#[test]
+fn a_torn_end_is_cut_off_wherever_it_is_torn() {
+    let mut world = World::new(small_config());
+    for i in 0..3 {
+        world.append(batch(&[i], 30));
+    }
+    let path = world.path(0);
+    let whole = world.disk.live[&path].clone();
+    let two = whole.len() * 2 / 3;
+    for len in two..whole.len() {
+        world.disk.live.insert(path.clone(), whole[..len].to_vec());
+        assert_eq!(world.reopen().unwrap(), [0, 1], "{len} bytes");
+        assert_eq!(world.disk.live[&path].len(), two);
+        assert_eq!(world.log.high_watermark(), 2);
+        assert_eq!(world.append(batch(&[2], 30)), Appended { base_offset: 2, next_offset: 3 });
+        assert_eq!(world.disk.live[&path], whole);
+    }
+    for at in two + 17..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        world.disk.live.insert(path.clone(), damaged);
+        assert_eq!(world.reopen().unwrap(), [0, 1], "byte {at}");
+    }
+}
+
+#[test]
+fn what_follows_a_torn_segment_is_dropped_and_older_damage_is_refused() {
+    let mut world = World::new(small_config());
+    for i in 0..100 {
+        world.append(batch(&[i], 900));
+    }
+    let segments = world.segments();
+    let visited = world.reopen().unwrap();
+    assert_eq!(visited, (0..100).collect::<Vec<_>>());
+    assert_eq!(world.segments(), segments);
+
+    let (third_last, second_last) = (segments[segments.len() - 3], segments[segments.len() - 2]);
+    let path = world.path(second_last);
+    world.disk.live.get_mut(&path).unwrap()[100] ^= 1;
+    world.reopen().unwrap();
+    assert_eq!(world.log.log_end_offset(), second_last);
+    assert_eq!(*world.segments().last().unwrap(), second_last);
+    assert_eq!(world.append(batch(&[1], 5)).base_offset, second_last);
+
+    world.append(batch(&[1], 19_900));
+    world.append(batch(&[1], 19_900));
+    let path = world.path(third_last);
+    world.disk.live.get_mut(&path).unwrap()[16] = 1;
+    let refused = world.reopen().unwrap_err().to_string();
+    assert!(refused.contains("is damaged at byte 0"), "{refused}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn any_bytes_in_a_segment_are_cut_off_or_kept_whole(
+        seed in prop::collection::vec((0..1_500usize, any::<u8>()), 1..6),
+    ) {
+        let mut world = World::new(small_config());
+        for i in 0..12 {
+            world.append(batch(&[i, i], 20));
+        }
+        let path = world.path(0);
+        let whole = world.disk.live[&path].clone();
+        for (at, byte) in seed {
+            let at = at % whole.len();
+            world.disk.live.get_mut(&path).unwrap()[at] = byte;
+        }
+        world.reopen().unwrap();
+        let kept = &world.disk.live[&path];
+        let checked = Batches::new(kept).all(|batch| validate(batch.unwrap().bytes).is_ok());
+        prop_assert!(checked && kept.len() <= whole.len());
+        prop_assert_eq!(world.log.size(), kept.len() as u64);
+    }
+}
+
+#[test]
+fn the_point_of_a_log_is_the_end_of_what_was_synced() {
+    let mut world = World::new(small_config());
+    assert_eq!(world.log.recovery_point(), None);
+    world.append(batch(&[1, 2], 900));
+    let point = world.sync();
+    assert_eq!((point.end.offset, point.end.segment, point.whole_from), (2, 0, 0));
+    assert_eq!(point.end.bytes, world.log.size());
+    world.append(batch(&[3], 900));
+    assert_eq!(world.log.recovery_point(), Some(point), "what was written since is not synced");
+    // The next segment closes this one, which is then synced.
+    world.append(batch(&[3], 19_000));
+    world.retain(0);
+    let point = world.log.recovery_point().unwrap();
+    assert_eq!((point.end.offset, point.end.segment), (3, 0));
+    world.reopen_from(Some(point)).unwrap();
+    assert_eq!(world.log.recovery_point(), Some(point));
+    assert_eq!(world.sync().end.offset, 4);
+}
+
+#[test]
+fn any_bit_that_changes_after_a_clean_stop_is_damage_in_the_segments_that_are_checked() {
+    let mut world = World::new(small_config());
+    for i in 0..3 {
+        world.append(batch(&[i], 30));
+    }
+    let point = world.sync();
+    let whole = world.bytes(0).clone();
+    // The leader epoch is in no checksum, as in Kafka.
+    let unchecked = |at: usize| (12..16).contains(&(at % (whole.len() / 3)));
+    for at in (0..whole.len()).filter(|at| !unchecked(*at)) {
+        world.bytes(0)[at] ^= 1;
+        assert_eq!(refusal(&mut world, point).0, 0, "byte {at}");
+        *world.bytes(0) = whole.clone();
+    }
+    for len in 0..whole.len() {
+        world.bytes(0).truncate(len);
+        refusal(&mut world, point);
+        *world.bytes(0) = whole.clone();
+    }
+    world.reopen_from(Some(point)).unwrap();
+    assert_eq!(world.log.log_end_offset(), 3);
+}
+
+#[test]
+fn only_what_was_not_synced_is_cut() {
+    let mut world = World::new(small_config());
+    world.append(batch(&[1], 30));
+    let point = world.sync();
+    let synced = world.log.size();
+    world.append(batch(&[2], 30));
+    let whole = world.bytes(0).clone();
+    for at in synced as usize + 17..whole.len() {
+        world.bytes(0)[at] ^= 1;
+        let torn = world.recover(Some(point), &mut Vec::new()).unwrap().torn().unwrap();
+        let TornEnd { base_offset, at: from, bytes, next_offset, .. } = torn;
+        assert_eq!((base_offset, from, bytes), (0, synced, whole.len() as u64 - synced));
+        assert_eq!(next_offset, 1);
+        *world.bytes(0) = whole.clone();
+    }
+    world.bytes(0)[100] ^= 1;
+    refusal(&mut world, point);
+}
+
+#[test]
+fn all_segments_behind_the_point_are_checked_and_may_be_torn() {
+    let (mut world, _, segments) = filled();
+    let mut early = World::new(small_config());
+    early.append(batch(&[0], 900));
+    let point = early.sync();
+    // A bit in the middle of a record of a segment long before the last.
+    world.bytes(segments[1])[500] ^= 1;
+    world.reopen_from(Some(point)).unwrap();
+    assert_eq!(world.log.log_end_offset(), segments[1]);
+    assert_eq!(world.segments(), segments[..2], "what stood behind it is removed");
+}
+
+#[test]
+fn a_segment_that_a_killed_process_did_not_sync_is_synced_by_the_next() {
+    let mut world = World::new(small_config());
+    world.append(batch(&[0], 900));
+    let point = world.sync();
+    world.append(batch(&[1], 19_000));
+    world.append(batch(&[1], 19_000));
+    world.disk.durable.values_mut().for_each(Vec::clear);
+    world.reopen_from(Some(point)).unwrap();
+    assert!(world.log.is_sync_behind());
+    world.retain(0);
+    let path = world.path(1);
+    assert_eq!(world.disk.durable[&path], world.disk.live[&path]);
+    assert_eq!(world.log.recovery_point().unwrap().end.offset, 2);
+}
+
+#[test]
+fn a_log_that_ends_before_its_point_is_damaged() {
+    let (mut world, point, segments) = filled();
+    let last = *segments.last().unwrap();
+    let path = world.path(last);
+    world.disk.live.remove(&path);
+    let (segment, _, what) = refusal(&mut world, point);
+    assert_eq!(segment, segments[segments.len() - 2]);
+    assert!(what.contains(&format!("the log ends at offset {last}")), "{what}");
+    assert!(what.contains("everything before offset 100 was on the disk"), "{what}");
+    for base_offset in world.segments() {
+        let path = world.path(base_offset);
+        world.disk.live.remove(&path);
+    }
+    refusal(&mut world, point);
+}
+
+#[test]
+fn records_that_are_missing_between_synced_segments_are_damage() {
+    let (mut world, point, segments) = filled();
+    let whole = world.disk.live.clone();
+    let missing = format!("offset {} to {} are missing", segments[2], segments[3] - 1);
+    world.bytes(segments[2]).clear();
+    let (segment, at, what) = refusal(&mut world, point);
+    assert_eq!((segment, at), (segments[2], 0));
+    assert!(what.contains(&missing), "{what}");
+
+    let path = world.path(segments[2]);
+    world.disk.live.remove(&path);
+    let (segment, _, what) = refusal(&mut world, point);
+    assert_eq!(segment, segments[1]);
+    assert!(what.contains(&missing), "{what}");
+
+    // At the end of a batch, so that nothing else tells.
+    world.disk.live = whole;
+    let batches = world.bytes(segments[2]).len() / batch(&[1], 900).len();
+    let half = batches / 2 * batch(&[1], 900).len();
+    world.bytes(segments[2]).truncate(half);
+    assert_eq!(refusal(&mut world, point).0, segments[2]);
+}
+
+#[test]
+fn where_nothing_is_known_a_gap_is_skipped_and_remembered() {
+    for is_empty in [false, true] {
+        let (mut world, _, segments) = filled();
+        let (from, to) = (segments[2], segments[3]);
+        if is_empty {
+            world.bytes(from).clear();
+        } else {
+            let path = world.path(from);
+            world.disk.live.remove(&path);
+        }
+        let recovered = world.recover(None, &mut Vec::new()).unwrap();
+        assert_eq!(recovered.gaps(), std::slice::from_ref(&(from..to)));
+        world.reopen().unwrap();
+        assert!(!world.segments().contains(&from), "an empty file is removed");
+        for offset in [from, from + 1, to - 1] {
+            let bytes = world.read(offset, 100);
+            assert_eq!(Batches::new(&bytes).next().unwrap().unwrap().header.base_offset, to);
+            assert!(world.log.readable_bytes(offset) > 900);
+        }
+        assert_eq!(world.offset_for(from), Some((to, to)));
+        let point = world.sync();
+        assert_eq!(point.whole_from, to);
+        world.reopen_from(Some(point)).unwrap();
+        assert_eq!(world.log.recovery_point(), Some(point));
+        let path = world.path(segments[4]);
+        world.disk.live.remove(&path);
+        refusal(&mut world, point);
+    }
+}
+
+#[test]
+fn an_offset_in_a_gap_before_the_end_has_nothing_to_read_until_more_comes() {
+    let (mut world, _, segments) = filled();
+    let (from, to) = (*segments.last().unwrap(), 100);
+    let path = world.path(from);
+    world.disk.live.remove(&path);
+    let path = world.path(to);
+    world.disk.live.insert(path, Vec::new());
+    world.reopen().unwrap();
+    assert_eq!((world.log.high_watermark(), world.log.log_end_offset()), (to, to));
+    assert_eq!(world.log.readable_bytes(from), 0);
+    assert!(world.read(from, 100).is_empty());
+    assert_eq!(world.offset_for(from), None);
+    assert_eq!(world.append(batch(&[1], 9)).base_offset, to);
+    assert!(world.log.readable_bytes(from) > 0);
+    assert_eq!(Batches::new(&world.read(from, 100)).count(), 1);
+}
+
+#[test]
+fn segments_that_are_swapped_are_damage() {
+    let (mut world, point, segments) = filled();
+    let first = world.bytes(segments[1]).clone();
+    let second = std::mem::replace(world.bytes(segments[2]), first);
+    *world.bytes(segments[1]) = second;
+    refusal(&mut world, point);
+    assert!(world.reopen().is_err());
+}
+
+#[test]
+fn a_point_stays_true_when_old_segments_go() {
+    let (mut world, point, _) = filled();
+    world.delete_records(95);
+    world.reopen_from(Some(point)).unwrap();
+    assert_eq!((world.log.log_start_offset(), world.log.log_end_offset()), (95, 100));
+    world.delete_records(100);
+    world.append(batch(&[1], 9));
+    world.reopen_from(Some(point)).unwrap();
+    assert_eq!(world.log.log_end_offset(), 101);
+}
