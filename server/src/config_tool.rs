@@ -4,7 +4,8 @@
 
 use crate::clock::Clock;
 use crate::cluster::{
-    BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, TOPIC_RESOURCE, incremental_alter_configs,
+    BROKER_RESOURCE, ClusterImage, Creator, GROUP_RESOURCE, TOPIC_RESOURCE,
+    incremental_alter_configs, limits::CREATOR_SHARE,
 };
 use crate::data_dir::{DataDir, Meta};
 use crate::files::block_bytes;
@@ -18,6 +19,7 @@ use muster_codec::messages::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
 };
 use muster_codec::{Str, Uuid};
+use muster_coordinator::Shares;
 use muster_storage::layout::CLUSTER_PARTITION;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -147,7 +149,9 @@ fn change(data: &Path, target: &Target, configs: Vec<AlterableConfig<'_>>) -> Re
     let loaded = load(data, &common, 0, now)?;
     let image = loaded.image().ok_or("shard 0 has no topics")?.clone();
     let request = request(target, configs);
-    let change = incremental_alter_configs(&common.view(&image, 0), &request);
+    let mut shares = Shares::new(CREATOR_SHARE);
+    let mut creator = Creator { shares: &mut shares, now, host: "" };
+    let change = incremental_alter_configs(&common.view(&image, 0), &mut creator, &request);
     if let Some(refused) = change.response.responses.iter().find(|it| it.error_code != 0) {
         return Err(refused.error_message.as_deref().unwrap_or("it is refused").into());
     }

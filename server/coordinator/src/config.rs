@@ -1,6 +1,7 @@
 //! The configs that the coordinator obeys, with Kafka's names, units and defaults.
 
 use crate::assignors::Assignor;
+use crate::limits::GROUPS_MAX;
 use crate::text::Text;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -9,6 +10,8 @@ use hashbrown::HashMap;
 /// Names as in Kafka's `GroupCoordinatorConfig`, with the dots as underscores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
+    /// Not of Kafka: how many groups there may be; [`GROUPS_MAX`] but in tests.
+    pub groups_max: usize,
     /// `group.initial.rebalance.delay.ms`
     pub group_initial_rebalance_delay_ms: i32,
     /// `group.min.session.timeout.ms`
@@ -131,6 +134,7 @@ impl GroupConfigs {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            groups_max: GROUPS_MAX,
             group_initial_rebalance_delay_ms: 3_000,
             group_min_session_timeout_ms: 6_000,
             group_max_session_timeout_ms: 1_800_000,

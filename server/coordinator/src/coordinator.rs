@@ -4,9 +4,11 @@ use crate::classic::ClassicGroup;
 use crate::config::{Config, GroupConfigs, GroupOverrides};
 use crate::context::{Around, Context, DeletedTopic, Topics};
 use crate::group::{Entry, Group, Groups};
+use crate::limits::{GROUPS_SHORT_PART, groups_share};
 use crate::modern::topic_hashes::TopicHashes;
 use crate::offsets::{self, Committed};
 use crate::output::{Output, RequestId};
+use crate::shares::Shares;
 use crate::snapshot::SnapshotDamage;
 use crate::text::Text;
 use crate::timers::{Reason, Timer, TimerKey, Timers};
@@ -33,6 +35,8 @@ pub struct Coordinator {
     /// The version of the topics that the load met.
     loaded_topics: i64,
     pub(crate) groups: Groups,
+    shares: Shares,
+    no_room: Option<NoRoom>,
     pub(crate) timers: Timers,
     pub(crate) sweep: Sweep,
     /// The position of the last record.
@@ -43,6 +47,23 @@ pub struct Coordinator {
     pub(crate) damage: Option<SnapshotDamage>,
     /// Room for the offsets that a start applies together; empty otherwise.
     pub(crate) run: Vec<(i32, Committed)>,
+}
+
+/// Why there is no further group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoRoom {
+    Full,
+    Share,
+}
+
+impl NoRoom {
+    /// In words for a client, or for the log.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Full => "The shard has as many groups as it may have.",
+            Self::Share => "Clients at this address have created their share of the groups left.",
+        }
+    }
 }
 
 /// The search for expired offsets, every `offsets.retention.check.interval.ms`.
@@ -56,11 +77,13 @@ pub(crate) struct Sweep {
 impl Coordinator {
     pub fn new(config: Config) -> Self {
         Self {
+            shares: Shares::new(groups_share(config.groups_max)),
             config,
             group_configs: GroupConfigs::default(),
             hashes: TopicHashes::default(),
             loaded_topics: 0,
             groups: Groups::default(),
+            no_room: None,
             timers: Timers::default(),
             sweep: Sweep::default(),
             written_at: 0,
@@ -226,21 +249,46 @@ impl Coordinator {
         result
     }
 
-    /// Makes sure that there is a group; tells whether it is new.
+    /// Why a client could not create a group, if one could not since the last call.
+    pub fn take_no_room(&mut self) -> Option<NoRoom> {
+        self.no_room.take()
+    }
+
+    /// Makes sure that there is a group, for a client at `host`; tells whether it is new.
     ///
     /// # Errors
-    /// COORDINATOR_NOT_AVAILABLE if there are too many already.
-    pub(crate) fn create_if_absent(&mut self, group_id: &str, now: i64) -> Result<bool, ErrorCode> {
+    /// COORDINATOR_NOT_AVAILABLE if there is no room for it.
+    pub(crate) fn create_if_absent(
+        &mut self,
+        group_id: &str,
+        host: &str,
+        now: i64,
+    ) -> Result<bool, ErrorCode> {
         self.touch(group_id);
-        let is_full = self.groups.is_full();
-        let entry = match self.groups.get_mut(group_id) {
-            Some(entry) if entry.group.is_some() => return Ok(false),
-            Some(entry) => entry,
-            None if is_full => return Err(ErrorCode::CoordinatorNotAvailable),
-            None => self.groups.insert(group_id),
-        };
+        if self.groups.get(group_id).is_none() {
+            self.make_room(host, now).map_err(|_| ErrorCode::CoordinatorNotAvailable)?;
+        }
+        let entry = self.groups.get_or_insert(group_id);
+        if entry.group.is_some() {
+            return Ok(false);
+        }
         entry.group = Some(Group::Classic(ClassicGroup::new(entry.id.clone(), now)));
         entry.written_at = entry.written_at.max(self.removed_at);
         Ok(true)
+    }
+
+    /// Sees to it that a client at `host` may create one more group.
+    pub(crate) fn make_room(&mut self, host: &str, now: i64) -> Result<(), NoRoom> {
+        let (groups, max) = (self.groups.len(), self.config.groups_max);
+        let is_short = groups >= max / GROUPS_SHORT_PART;
+        let no_room = if groups >= max {
+            NoRoom::Full
+        } else if !self.shares.admits(now, host, is_short) {
+            NoRoom::Share
+        } else {
+            return Ok(());
+        };
+        self.no_room = Some(no_room);
+        Err(no_room)
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::classic::ClassicGroup;
 use crate::consumer::ConsumerGroup;
-use crate::limits::GROUPS_MAX;
 use crate::offsets::{Offsets, RetentionBase};
 use crate::snapshot::{Cold, ColdGroup, Kind, SnapshotDamage};
 use crate::text::Text;
@@ -142,10 +141,6 @@ impl Groups {
     /// How many there are, alive or not.
     pub(crate) fn len(&self) -> usize {
         self.ids.len() + self.cold.len()
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.len() >= GROUPS_MAX
     }
 
     /// Brings the offsets of a group that is alive to life.

@@ -25,7 +25,8 @@ impl Coordinator {
         output: &mut Output<'r>,
     ) {
         let valid = validate(&self.config, caller.api_version, &request);
-        let valid = valid.and_then(|()| self.make_entry(&request));
+        let (host, now) = (caller.client_host, context.now);
+        let valid = valid.and_then(|()| self.make_entry(host, now, &request));
         if request.member_id.is_empty() && valid.is_ok() {
             request.member_id = Str::Owned(format!("{}", context.ids.next_id()));
         }
@@ -39,13 +40,18 @@ impl Coordinator {
     }
 
     /// A place for a group that may come to be.
-    fn make_entry(&mut self, request: &ConsumerGroupHeartbeatRequest<'_>) -> Result<(), Refusal> {
+    fn make_entry(
+        &mut self,
+        host: &str,
+        now: i64,
+        request: &ConsumerGroupHeartbeatRequest<'_>,
+    ) -> Result<(), Refusal> {
         self.touch(&request.group_id);
         if request.member_epoch != JOIN || self.groups.get(&request.group_id).is_some() {
             return Ok(());
         }
-        if self.groups.is_full() {
-            return refuse(ErrorCode::CoordinatorNotAvailable, "There are too many groups.");
+        if let Err(no_room) = self.make_room(host, now) {
+            return refuse(ErrorCode::CoordinatorNotAvailable, no_room.words());
         }
         let entry = self.groups.insert(&request.group_id);
         entry.written_at = self.removed_at;

@@ -63,6 +63,7 @@ pub mod regex;
 mod replay;
 mod requests;
 pub mod shadow;
+pub mod shares;
 pub mod snapshot;
 mod text;
 mod timers;
@@ -71,9 +72,10 @@ mod turn;
 pub use census::Census;
 pub use config::{Config, GroupOverrides, MigrationPolicy};
 pub use context::{Context, DeletedTopic, Ids, NoTopics, Topics};
-pub use coordinator::{Caller, Coordinator};
+pub use coordinator::{Caller, Coordinator, NoRoom};
 pub use output::{Answer, Output, RequestId};
 pub use shadow::{Sample, Shadow};
+pub use shares::{ShareLimits, Shares};
 pub use snapshot::{
     Divergence, NextGroup, Print, SnapshotBytes, SnapshotDamage, SnapshotPart, SnapshotWalk,
 };

@@ -1,11 +1,22 @@
 //! What a shard takes at most, whatever clients ask for. Kafka has no such limits but for
 //! `group.max.size`; past one of them a client gets the error that is nearest in the protocol.
 
+use crate::shares::ShareLimits;
 use muster_codec::limits::{ANSWER_BYTES_MAX, STRING_BYTES_MAX};
 
 /// Groups of a shard. Past it a JoinGroup or OffsetCommit that would create one gets
 /// COORDINATOR_NOT_AVAILABLE.
 pub const GROUPS_MAX: usize = 1_000_000;
+
+/// A shard that has one group for so many that it may have is short of room: from then on each address
+/// may only create its share of what is left. Past that: COORDINATOR_NOT_AVAILABLE.
+pub const GROUPS_SHORT_PART: usize = 2;
+
+/// The share, of a million: 10,000 groups at once, and then one in two seconds. So one address needs
+/// more than a week to fill a shard, and by then groups that have but offsets begin to expire.
+pub(crate) const fn groups_share(groups_max: usize) -> ShareLimits {
+    ShareLimits { burst: (groups_max / 100) as u32, every_ms: 2_000 }
+}
 
 /// Members of a group, whatever `group.max.size` says. Past it: GROUP_MAX_SIZE_REACHED.
 pub const GROUP_MEMBERS_MAX: usize = 100_000;

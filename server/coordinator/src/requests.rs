@@ -66,7 +66,10 @@ impl Coordinator {
         let refusal = joining.refusal(&self.config);
         let wants_group = refusal.is_none() && joining.request.member_id.is_empty();
         let created = match wants_group {
-            true => self.create_if_absent(&joining.request.group_id, around.now),
+            true => {
+                let (id, host) = (&joining.request.group_id, caller.client_host);
+                self.create_if_absent(id, host, around.now)
+            }
             false => refusal.map_or(Ok(false), Err),
         };
         let group_id = joining.request.group_id.clone();
@@ -146,7 +149,7 @@ impl Coordinator {
         } else if is_member {
             Ok(false)
         } else {
-            self.create_if_absent(&group_id, context.now)
+            self.create_if_absent(&group_id, caller.client_host, context.now)
         };
         self.with(context.around(), output, &group_id, |turn, entry| {
             let accepted = created.and_then(|_| match entry {

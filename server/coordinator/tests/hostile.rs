@@ -5,7 +5,9 @@ use muster_codec::limits::ANSWER_BYTES_MAX;
 use muster_codec::messages::*;
 use muster_codec::{Bytes, ErrorCode, Request, Response, Uuid, header};
 use muster_coordinator::limits::{MEMBER_PROTOCOLS_BYTES_MAX, MEMBER_PROTOCOLS_MAX};
-use muster_coordinator::{Caller, Config, Context, Coordinator, Ids, NoTopics, Output, RequestId};
+use muster_coordinator::{
+    Caller, Config, Context, Coordinator, Ids, NoRoom, NoTopics, Output, RequestId,
+};
 
 #[test]
 fn more_protocols_than_any_client_has_are_refused() {
@@ -195,17 +197,58 @@ fn commit(metadata: String) -> OffsetCommitRequest<'static> {
     OffsetCommitRequest { group_id: "g".into(), topics: vec![topic], ..Default::default() }
 }
 
+/// A commit of a group that has no members.
+fn commit_of(group: usize) -> OffsetCommitRequest<'static> {
+    let group_id = format!("g{group}").into();
+    OffsetCommitRequest { group_id, generation_id_or_member_epoch: -1, ..commit("m".into()) }
+}
+
+fn commit_error(shard: &mut Shard, group: usize) -> ErrorCode {
+    let Some(Response::OffsetCommit(body)) = shard.ask("c", commit_of(group)) else { panic!() };
+    ErrorCode::from_code(body.topics[0].partitions[0].error_code).unwrap()
+}
+
+#[test]
+fn who_creates_groups_without_end_leaves_room_for_the_others() {
+    let mut shard = Shard::with(Config { groups_max: 1_000, ..Config::default() });
+    let created = |shard: &mut Shard, from: usize| {
+        let is_created = |group: &usize| commit_error(shard, *group) == ErrorCode::None;
+        (from..from + 1_000).filter(is_created).count()
+    };
+    assert_eq!(created(&mut shard, 0), 500, "half of them, without a question");
+    assert_eq!(shard.coordinator.take_no_room(), Some(NoRoom::Share));
+    assert_eq!(commit_error(&mut shard, 7), ErrorCode::None, "there is that group");
+    shard.host = "/1.2.3.5";
+    assert_eq!(created(&mut shard, 2_000), 10, "its share");
+    assert_eq!(commit_error(&mut shard, 999), ErrorCode::CoordinatorNotAvailable);
+
+    for host in 0..100 {
+        shard.host = Box::leak(format!("/1.2.4.{host}").into_boxed_str());
+        created(&mut shard, 3_000 + host * 1_000);
+    }
+    assert_eq!(shard.coordinator.groups(), 1_000);
+    shard.host = "/1.2.3.6";
+    assert_eq!(commit_error(&mut shard, 999), ErrorCode::CoordinatorNotAvailable);
+    assert_eq!(shard.coordinator.take_no_room(), Some(NoRoom::Full));
+}
+
 struct Shard {
     coordinator: Coordinator,
     position: u64,
     ids: CountedIds,
+    /// The address of the client that asks.
+    host: &'static str,
 }
 
 impl Shard {
     fn new() -> Self {
-        let mut coordinator = Coordinator::new(Config::default());
+        Self::with(Config::default())
+    }
+
+    fn with(config: Config) -> Self {
+        let mut coordinator = Coordinator::new(config);
         coordinator.loaded(0, &NoTopics);
-        Self { coordinator, position: 0, ids: CountedIds(0) }
+        Self { coordinator, position: 0, ids: CountedIds(0), host: "/1.2.3.4" }
     }
 
     fn ask<'r>(
@@ -227,7 +270,7 @@ impl Shard {
         };
         self.position += 1;
         let request_id = RequestId { connection: 0, sequence: self.position };
-        let client_host = "/1.2.3.4";
+        let client_host = self.host;
         let caller = Caller { request: request_id, api_version, client_id, client_host };
         let mut context =
             Context { now: 0, position: self.position, ids: &mut self.ids, topics: &NoTopics };

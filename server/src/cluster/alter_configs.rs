@@ -1,7 +1,8 @@
 //! IncrementalAlterConfigs of topics, brokers and groups, as Kafka's `ConfigurationControlManager`
 //! and `DynamicBrokerConfig` decide it (KIP-339).
 
-use super::change::{Change, Refused, check_length, config_record};
+use super::change::{Change, Creator, Refused, check_length, config_record};
+use super::limits::{GROUP_CONFIG_BYTES_MAX, GROUP_CONFIGS_MAX, GROUP_CONFIGS_SHARED};
 use super::{BROKER_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE, View, check_topic_name};
 use crate::config::{Config, ConfigType, Describer, GroupConfig, TopicConfig, words};
 use muster_codec::ErrorCode;
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Changes configs, all that a resource asks for or none.
 pub fn incremental_alter_configs(
     view: &View<'_>,
+    creator: &mut Creator<'_>,
     request: &IncrementalAlterConfigsRequest<'_>,
 ) -> Change<IncrementalAlterConfigsResponse<'static>> {
     let mut times: BTreeMap<(i8, &str), usize> = BTreeMap::new();
@@ -22,11 +24,12 @@ pub fn incremental_alter_configs(
         *times.entry(identity(resource)).or_default() += 1;
     }
     let describer = Describer::new(view.config, view.image, view.shard);
+    let mut room = Room { groups: view.image.configured_count(GROUP_RESOURCE), creator };
     let mut records = Vec::new();
     let mut responses = Vec::with_capacity(request.resources.len());
     for resource in &request.resources {
         let altered = match times[&identity(resource)] {
-            1 => alter(view, &describer, resource),
+            1 => alter(view, &describer, &mut room, resource),
             _ => Err(invalid("Each resource must appear at most once.")),
         };
         responses.push(response(resource, altered.as_ref().err().cloned()));
@@ -49,6 +52,7 @@ fn invalid(words: impl Into<String>) -> Refused {
 fn alter(
     view: &View<'_>,
     describer: &Describer<'_>,
+    room: &mut Room<'_, '_>,
     resource: &AlterConfigsResource<'_>,
 ) -> Result<Vec<ClusterRecord<'static>>, Refused> {
     let (resource_type, name) = identity(resource);
@@ -68,11 +72,43 @@ fn alter(
     match resource_type {
         TOPIC_RESOURCE => TopicConfig::validate(describer.config(), &after)
             .map_err(|message| Refused::new(ErrorCode::InvalidConfig, message))?,
-        GROUP_RESOURCE => GroupConfig::validate(describer.config(), &after)
-            .map_err(|message| Refused::new(ErrorCode::InvalidConfig, message))?,
+        GROUP_RESOURCE => {
+            GroupConfig::validate(describer.config(), &after)
+                .map_err(|message| Refused::new(ErrorCode::InvalidConfig, message))?;
+            room.check(before, &after)?;
+        }
         _ => view.config.validate_dynamic(&after).map_err(invalid)?,
     }
     Ok(difference(resource_type, name, before, &after))
+}
+
+/// How many groups have configs, and who wants one more to have some: groups need not be there.
+struct Room<'r, 'c> {
+    groups: usize,
+    creator: &'r mut Creator<'c>,
+}
+
+impl Room<'_, '_> {
+    fn check(&mut self, before: &Overrides, after: &Overrides) -> Result<(), Refused> {
+        let refuse = |words| Err(Refused::new(ErrorCode::PolicyViolation, words));
+        let bytes: usize = after.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if bytes > GROUP_CONFIG_BYTES_MAX {
+            return refuse(format!(
+                "Configs of a group have at most {GROUP_CONFIG_BYTES_MAX} bytes."
+            ));
+        }
+        if !before.is_empty() || after.is_empty() {
+            return Ok(());
+        }
+        if self.groups >= GROUP_CONFIGS_MAX {
+            return refuse(format!(
+                "{GROUP_CONFIGS_MAX} groups have configs; there is no more room."
+            ));
+        }
+        self.creator.admits(self.groups >= GROUP_CONFIGS_SHARED)?;
+        self.groups += 1;
+        Ok(())
+    }
 }
 
 /// The operations of KIP-339.

@@ -3,6 +3,7 @@
 use muster_codec::limits::STRING_BYTES_MAX;
 use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue};
 use muster_codec::{ErrorCode, Str};
+use muster_coordinator::Shares;
 
 /// Records to write, and the response to send once they are durable.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,6 +15,26 @@ pub struct Change<R> {
 impl<R> Change<R> {
     pub fn map<S>(self, with: impl FnOnce(R) -> S) -> Change<S> {
         Change { records: self.records, response: with(self.response) }
+    }
+}
+
+/// A client that has something created by naming it.
+#[derive(Debug)]
+pub struct Creator<'c> {
+    pub shares: &'c mut Shares,
+    pub now: i64,
+    /// Its address, as Kafka prints it.
+    pub host: &'c str,
+}
+
+impl Creator<'_> {
+    /// Whether it may create one more, where little is left or not.
+    pub(crate) fn admits(&mut self, is_short: bool) -> Result<(), Refused> {
+        if self.shares.admits(self.now, self.host, is_short) {
+            return Ok(());
+        }
+        let words = format!("Clients at {} have created their share of what is left.", self.host);
+        Err(Refused::new(ErrorCode::PolicyViolation, words))
     }
 }
 

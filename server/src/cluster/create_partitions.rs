@@ -1,8 +1,9 @@
 //! CreatePartitions, as Kafka's `ReplicationControlManager` decides it.
 
+use super::View;
 use super::change::{Change, Refused};
+use super::create_topics::{check_replicas, excessive, too_many_in_a_topic, too_many_partitions};
 use super::limits::{PARTITIONS_MAX, PARTITIONS_PER_REQUEST_MAX, PARTITIONS_PER_TOPIC_MAX};
-use super::{View, create_topics::check_replicas};
 use muster_codec::ErrorCode;
 use muster_codec::messages::{
     CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsResponse,
@@ -57,11 +58,14 @@ fn grow(
         return Err(Refused::new(ErrorCode::InvalidRequest, words));
     }
     let added = increase(&topic.name, topic.partitions, asked.count)?;
-    if i64::from(asked.count) > PARTITIONS_PER_TOPIC_MAX
-        || added > room.in_request.min(room.in_cluster)
-    {
-        let words = "Excessively large number of partitions per request.";
-        return Err(Refused::new(ErrorCode::PolicyViolation, words));
+    if added > room.in_request {
+        return Err(excessive());
+    }
+    if i64::from(asked.count) > PARTITIONS_PER_TOPIC_MAX {
+        return Err(too_many_in_a_topic());
+    }
+    if added > room.in_cluster {
+        return Err(too_many_partitions(PARTITIONS_MAX - room.in_cluster));
     }
     if let Some(assignments) = &asked.assignments {
         check_assignments(view, added, assignments)?;

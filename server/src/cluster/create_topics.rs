@@ -1,7 +1,8 @@
 //! CreateTopics and automatic creation, as Kafka's `ReplicationControlManager` decides them.
 
-use super::change::{Change, Refused, check_length, config_record};
+use super::change::{Change, Creator, Refused, check_length, config_record};
 use super::limits::{
+    AUTO_PARTITIONS_MAX, AUTO_PARTITIONS_SHARED, AUTO_TOPICS_MAX, AUTO_TOPICS_SHARED,
     PARTITIONS_MAX, PARTITIONS_PER_REQUEST_MAX, PARTITIONS_PER_TOPIC_MAX, TOPICS_MAX,
 };
 use super::{ClusterImage, Overrides, TOPIC_RESOURCE, View, check_topic_name, is_reserved};
@@ -42,14 +43,22 @@ pub fn create_topics(
 }
 
 /// Creates topics that a client asked for in Metadata, with the defaults. What cannot be created,
-/// or is there by now, is left out: the client asks again and hears why.
+/// or is there by now, is left out: the client asks again and hears that it is not there. Beside the
+/// records comes why there is no room for more, for the operator.
 pub fn auto_create(
     view: &View<'_>,
     ids: &mut dyn Ids,
+    creator: &mut Creator<'_>,
     topics: &[String],
-) -> Vec<ClusterRecord<'static>> {
+) -> (Vec<ClusterRecord<'static>>, Option<String>) {
     let mut creation = Creation::new(view);
     for name in topics {
+        if creation.check_name(name).is_err() {
+            continue;
+        }
+        if let Err(refused) = creation.check_room_by_name(creator) {
+            return (creation.records, refused.message);
+        }
         let name = Str::Borrowed(name.as_str());
         let topic = CreatableTopic {
             name,
@@ -59,7 +68,7 @@ pub fn auto_create(
         };
         let _ = creation.create(ids, &topic);
     }
-    creation.records
+    (creation.records, None)
 }
 
 /// A request that would have more than the limit is refused as a whole, as in Kafka.
@@ -152,15 +161,31 @@ impl<'v> Creation<'v> {
     }
 
     fn check_room(&self, partitions: i32) -> Result<(), Refused> {
-        let partitions = i64::from(partitions);
-        let all = self.image.partition_count() + partitions;
-        if partitions > PARTITIONS_PER_TOPIC_MAX
-            || all > PARTITIONS_MAX
-            || self.image.topic_count() >= TOPICS_MAX
-        {
-            return Err(excessive());
+        let (partitions, there) = (i64::from(partitions), self.image.partition_count());
+        if partitions > PARTITIONS_PER_TOPIC_MAX {
+            return Err(too_many_in_a_topic());
+        }
+        if there + partitions > PARTITIONS_MAX {
+            return Err(too_many_partitions(there));
+        }
+        if self.image.topic_count() >= TOPICS_MAX {
+            let words = format!("There are {TOPICS_MAX} topics, which is the most.");
+            return Err(Refused::new(ErrorCode::PolicyViolation, words));
         }
         Ok(())
+    }
+
+    /// As long as there are few topics, one is created for whoever names it.
+    fn check_room_by_name(&self, creator: &mut Creator<'_>) -> Result<(), Refused> {
+        let (topics, partitions) = (self.image.topic_count(), self.image.partition_count());
+        if topics >= AUTO_TOPICS_MAX || partitions >= AUTO_PARTITIONS_MAX {
+            let words = format!(
+                "There are {topics} topics with {partitions} partitions; from {AUTO_TOPICS_MAX} \
+                 topics or {AUTO_PARTITIONS_MAX} partitions on they are created by CreateTopics only."
+            );
+            return Err(Refused::new(ErrorCode::PolicyViolation, words));
+        }
+        creator.admits(topics >= AUTO_TOPICS_SHARED || partitions >= AUTO_PARTITIONS_SHARED)
     }
 
     fn result(
@@ -289,7 +314,17 @@ fn invalid_assignment(words: impl Into<String>) -> Refused {
     Refused::new(ErrorCode::InvalidReplicaAssignment, words)
 }
 
-fn excessive() -> Refused {
+pub(super) fn too_many_in_a_topic() -> Refused {
+    let words = format!("A topic has at most {PARTITIONS_PER_TOPIC_MAX} partitions.");
+    Refused::new(ErrorCode::PolicyViolation, words)
+}
+
+pub(super) fn too_many_partitions(there: i64) -> Refused {
+    let words = format!("There are {there} partitions of at most {PARTITIONS_MAX}.");
+    Refused::new(ErrorCode::PolicyViolation, words)
+}
+
+pub(super) fn excessive() -> Refused {
     let words = "Excessively large number of partitions per request.";
     Refused::new(ErrorCode::PolicyViolation, words)
 }

@@ -1,5 +1,6 @@
 //! The image of the cluster that each shard holds: topics, configs, the next producer id.
 
+use super::configs::{Configs, Overrides};
 use crate::config::Config;
 use muster_codec::Uuid;
 use muster_codec::records::{
@@ -40,9 +41,6 @@ pub struct DeletedTopic {
     pub version: i64,
 }
 
-/// Config names and values that replace defaults.
-pub type Overrides = BTreeMap<String, String>;
-
 /// Kafka's number of topics among the resources that have configs.
 pub const TOPIC_RESOURCE: i8 = 2;
 /// Kafka's number of brokers; the name is the node id, or empty for all brokers.
@@ -64,8 +62,7 @@ pub struct ClusterImage {
     /// The names with `.` or `_`, by what metrics make of them; see [`ClusterImage::colliding`].
     metric_names: Arc<HashMap<String, Arc<str>>>,
     deleted: Arc<BTreeMap<Uuid, DeletedTopic>>,
-    /// By resource type and name.
-    configs: Arc<BTreeMap<i8, ResourceConfigs>>,
+    configs: Configs,
     next_producer_id: i64,
     /// Goes up with each change of topics and each start; and what it was when the newest was made.
     topics_version: i64,
@@ -73,8 +70,6 @@ pub struct ClusterImage {
     /// Of the topics that somebody created.
     partition_count: i64,
 }
-
-type ResourceConfigs = BTreeMap<String, Arc<Overrides>>;
 
 impl ClusterImage {
     /// A cluster without topics, but for [`OFFSETS_TOPIC`] with the configs that Kafka gives it.
@@ -90,7 +85,7 @@ impl ClusterImage {
             ("segment.bytes", &segment_bytes),
         ];
         for (name, value) in overrides {
-            image.overrides(TOPIC_RESOURCE, OFFSETS_TOPIC).insert(name.into(), value.into());
+            image.configs.set(TOPIC_RESOURCE, OFFSETS_TOPIC, name, value.into());
         }
         image
     }
@@ -138,12 +133,17 @@ impl ClusterImage {
 
     /// What was set for a resource: Kafka's type number (2 topic, 4 broker, 32 group) and name.
     pub fn configs(&self, resource_type: i8, name: &str) -> Option<&Overrides> {
-        self.configs.get(&resource_type)?.get(name).map(|overrides| &**overrides)
+        self.configs.get(resource_type, name)
     }
 
-    /// Whether the configs of both are the same: a change of topics alone lies between them.
-    pub fn shares_configs_with(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.configs, &other.configs)
+    /// The names of the resources of a type whose configs are others than in an earlier image.
+    pub fn reconfigured<'i>(&'i self, before: &'i Self, resource_type: i8) -> Vec<&'i str> {
+        self.configs.changed(&before.configs, resource_type)
+    }
+
+    /// Of how many resources of a type something was set.
+    pub fn configured_count(&self, resource_type: i8) -> usize {
+        self.configs.count(resource_type)
     }
 
     /// Whether the topics of both are the same.
@@ -153,11 +153,7 @@ impl ClusterImage {
 
     /// The names of all resources of a type for which something was set, in order.
     pub fn configured(&self, resource_type: i8) -> impl Iterator<Item = &str> {
-        self.configs
-            .get(&resource_type)
-            .into_iter()
-            .flat_map(|resources| resources.keys())
-            .map(String::as_str)
+        self.configs.of_type(resource_type).map(|(name, _)| name)
     }
 
     /// The first producer id that was not given out.
@@ -177,18 +173,18 @@ impl ClusterImage {
         });
         let mut records: Vec<_> = topics.chain(deleted).collect();
         let new = Self::new(config);
-        for (resource_type, resources) in &*self.configs {
-            for (resource, overrides) in resources {
-                let before = new.configs(*resource_type, resource);
-                records.extend(config_records(*resource_type, resource, before, overrides));
+        for resource_type in self.configs.types() {
+            for (resource, overrides) in self.configs.of_type(resource_type) {
+                let before = new.configs(resource_type, resource);
+                records.extend(config_records(resource_type, resource, before, overrides));
             }
         }
-        let all =
-            new.configs.iter().flat_map(|(of_type, all)| all.iter().map(move |it| (of_type, it)));
-        for (resource_type, (resource, before)) in all {
-            if self.configs(*resource_type, resource).is_none() {
-                let none = Overrides::new();
-                records.extend(config_records(*resource_type, resource, Some(&**before), &none));
+        for resource_type in new.configs.types() {
+            for (resource, before) in new.configs.of_type(resource_type) {
+                if self.configs(resource_type, resource).is_none() {
+                    let none = Overrides::new();
+                    records.extend(config_records(resource_type, resource, Some(before), &none));
+                }
             }
         }
         let value = ProducerIdsValue { next_producer_id: self.next_producer_id };
@@ -271,22 +267,12 @@ impl ClusterImage {
 
     fn put_config(&mut self, key: &ConfigKey<'_>, value: Option<&ConfigValue<'_>>) {
         let (resource_type, name) = (key.resource_type, &*key.resource_name);
-        let overrides = self.overrides(resource_type, name);
         match value {
-            Some(value) => overrides.insert(key.name.to_string(), value.value.to_string()),
-            None => overrides.remove(&*key.name),
-        };
-        if overrides.is_empty() {
-            self.resources(resource_type).remove(name);
+            Some(value) => {
+                self.configs.set(resource_type, name, &key.name, value.value.to_string());
+            }
+            None => self.configs.remove(resource_type, name, &key.name),
         }
-    }
-
-    fn overrides(&mut self, resource_type: i8, name: &str) -> &mut Overrides {
-        Arc::make_mut(self.resources(resource_type).entry(name.to_owned()).or_default())
-    }
-
-    fn resources(&mut self, resource_type: i8) -> &mut ResourceConfigs {
-        Arc::make_mut(&mut self.configs).entry(resource_type).or_default()
     }
 }
 

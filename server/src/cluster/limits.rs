@@ -1,4 +1,6 @@
-//! How large a cluster may grow. Past a limit the answer is POLICY_VIOLATION.
+//! How large a cluster may grow. Past a limit the answer is POLICY_VIOLATION, with the reason.
+
+use muster_coordinator::ShareLimits;
 
 /// Partitions that one request may create (Kafka's `MAX_PARTITIONS_PER_BATCH`).
 pub const PARTITIONS_PER_REQUEST_MAX: i64 = 10_000;
@@ -11,6 +13,26 @@ pub const PARTITIONS_MAX: i64 = 300_000;
 
 /// Topics, the internal one included.
 pub const TOPICS_MAX: usize = 100_000;
+
+/// Topics and partitions that are created as clients merely name them: the rest is for those who
+/// create topics on purpose. Topics do not expire, also those that were never used.
+pub const AUTO_TOPICS_MAX: usize = TOPICS_MAX / 4 * 3;
+pub const AUTO_PARTITIONS_MAX: i64 = PARTITIONS_MAX / 4 * 3;
+
+/// Groups that have configs of their own, whether or not there are such groups.
+pub const GROUP_CONFIGS_MAX: usize = 100_000;
+
+/// Bytes of the configs of one group.
+pub const GROUP_CONFIG_BYTES_MAX: usize = 4_096;
+
+/// From so many on, each address may only create its share of topics (by naming them) and of groups
+/// with configs.
+pub const AUTO_TOPICS_SHARED: usize = AUTO_TOPICS_MAX / 2;
+pub const AUTO_PARTITIONS_SHARED: i64 = AUTO_PARTITIONS_MAX / 2;
+pub const GROUP_CONFIGS_SHARED: usize = GROUP_CONFIGS_MAX / 2;
+
+/// The share: a thousand at once, and then one a minute.
+pub const CREATOR_SHARE: ShareLimits = ShareLimits { burst: 1_000, every_ms: 60_000 };
 
 /// Characters of a topic's name (Kafka's `Topic.MAX_NAME_LENGTH`): with a hyphen and a number of
 /// five digits it still is a name that file systems take.

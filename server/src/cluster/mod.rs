@@ -6,6 +6,7 @@
 
 mod alter_configs;
 mod change;
+mod configs;
 mod create_partitions;
 mod create_topics;
 mod delete_topics;
@@ -19,13 +20,14 @@ mod view;
 mod tests;
 
 pub use alter_configs::incremental_alter_configs;
-pub use change::Change;
+pub use change::{Change, Creator};
+pub use configs::Overrides;
 pub use create_partitions::create_partitions;
 pub use create_topics::{auto_create, create_topics};
 pub use delete_topics::delete_topics;
 pub use image::{
     BROKER_RESOURCE, ClusterImage, DeletedTopic, GROUP_RESOURCE, OFFSETS_TOPIC, OFFSETS_TOPIC_ID,
-    Overrides, TOPIC_RESOURCE, Topic,
+    TOPIC_RESOURCE, Topic,
 };
 pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
 pub use topic_name::{check_topic_name, is_reserved};

@@ -6,6 +6,7 @@ use super::refusal::{self, Refused};
 use crate::net::ConnectionId;
 use crate::shard::Shard;
 use muster_codec::{ErrorCode, Request};
+use muster_coordinator::limits::GROUPS_MAX;
 use muster_coordinator::{Caller, Output};
 
 impl Shard {
@@ -46,6 +47,14 @@ impl Shard {
         };
         let mut output =
             self.groups.handle(self.now, self.ids.as_mut(), &*self.image, caller, request);
+        if let Some(no_room) = self.groups.coordinator.take_no_room() {
+            let (words, max) = (no_room.words(), GROUPS_MAX);
+            let words = format_args!(
+                "a client at {host} could not create a group: {words} Of {max}, there are {}",
+                self.groups.coordinator.groups()
+            );
+            self.request_error("groups", words);
+        }
         if let Some(refused) = refused {
             let own = output.answers.iter_mut().find(|answer| answer.request == call.request);
             if let Some(answer) = own {

@@ -3,10 +3,13 @@
 
 use super::Call;
 use crate::admin;
+use crate::net::ConnectionId;
 use crate::partitions::{self, Effects};
 use crate::shard::{AdminRequest, Command, Message, Shard};
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, Request, Response};
+use muster_coordinator::RequestId;
+use std::sync::Arc;
 
 impl Shard {
     pub(crate) fn partition_request(&mut self, call: &Call<'_>, request: &Request<'_>) {
@@ -37,8 +40,9 @@ impl Shard {
 
     /// Only the controller changes the cluster: its log is the one that all obey.
     pub(crate) fn ask_controller(&mut self, call: &Call<'_>, api: ApiKey) {
-        let admin = AdminRequest { api, version: call.version, body: call.body.to_vec() };
         let (from, request) = (self.number, call.request);
+        let Some(host) = self.host(request) else { return };
+        let admin = AdminRequest { api, version: call.version, host, body: call.body.to_vec() };
         self.connections.hold(request);
         self.tell_controller(Message::Admin { from, request, admin });
     }
@@ -52,9 +56,15 @@ impl Shard {
             admin::metadata(&self.common.view(&self.image, self.number), call.version, body);
         let response = response.into();
         self.connections.answer(call.request, &response, 0);
-        if !to_create.is_empty() {
-            self.tell_controller(Message::AutoCreate { topics: to_create });
+        if let Some(host) = self.host(call.request).filter(|_| !to_create.is_empty()) {
+            self.tell_controller(Message::AutoCreate { topics: to_create, host });
         }
+    }
+
+    /// The address of the client that sent a request.
+    fn host(&self, request: RequestId) -> Option<Arc<str>> {
+        let connection = self.connections.get(ConnectionId(request.connection));
+        connection.map(|connection| connection.host.clone())
     }
 
     /// Requests that the image and the config answer.

@@ -160,7 +160,8 @@ impl Partitions {
         let is_other_config = self.config != *config;
         self.config.clone_from(config);
         let before = std::mem::replace(&mut self.image, image.clone());
-        let is_same = image.shares_topics_with(&before) && image.shares_configs_with(&before);
+        let is_same = image.shares_topics_with(&before)
+            && image.reconfigured(&before, TOPIC_RESOURCE).is_empty();
         if is_same && !is_other_config {
             return;
         }

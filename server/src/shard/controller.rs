@@ -4,11 +4,13 @@
 use super::group_configs::configure;
 use super::loading::limits;
 use super::{AdminRequest, Command, Message, Shard};
-use crate::cluster::{self, Change, ClusterImage};
+use crate::cluster::{
+    self, BROKER_RESOURCE, Change, ClusterImage, Creator, TOPIC_RESOURCE, limits::CREATOR_SHARE,
+};
 use crate::config::compaction;
 use muster_codec::records::ClusterRecord;
 use muster_codec::{Reader, Request, Response};
-use muster_coordinator::RequestId;
+use muster_coordinator::{RequestId, Shares};
 use muster_storage::AppendError;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,6 +30,8 @@ pub(crate) struct Controller {
     answers: VecDeque<(u64, Pending)>,
     /// How far each shard's groups have forgotten the topics that are gone.
     forgotten: Vec<Option<i64>>,
+    /// What each address may still create by merely naming it.
+    shares: Shares,
 }
 
 /// What is told to a shard once a position is durable.
@@ -41,6 +45,7 @@ impl Controller {
     pub(crate) fn new(image: Arc<ClusterImage>, shards: u32) -> Self {
         Self {
             forgotten: vec![None; shards as usize],
+            shares: Shares::new(CREATOR_SHARE),
             accepted: ClusterImage::clone(&image),
             published: image,
             unpublished: VecDeque::new(),
@@ -80,16 +85,20 @@ impl Shard {
         let Ok(body) = Request::read(admin.api, admin.version, &mut reader) else {
             return error!("shard {from} sent {} that it could not read itself", admin.api.name());
         };
-        let Some(change) = self.change(admin.version, &body) else { return };
+        let Some(change) = self.change(admin, &body) else { return };
         let response = Box::new(change.response);
         let message = Message::AdminAnswer { request, response };
         self.write_change(change.records, Pending { to: from, message });
     }
 
-    fn change(&mut self, version: i16, request: &Request<'_>) -> Option<Change<Response<'static>>> {
-        let controller = self.controller.as_ref()?;
-        let view = self.common.view(&controller.accepted, self.number);
-        let ids = self.ids.as_mut();
+    fn change(
+        &mut self,
+        admin: &AdminRequest,
+        request: &Request<'_>,
+    ) -> Option<Change<Response<'static>>> {
+        let Controller { accepted, shares, .. } = self.controller.as_mut()?;
+        let view = self.common.view(accepted, self.number);
+        let (ids, version) = (self.ids.as_mut(), admin.version);
         Some(match request {
             Request::CreateTopics(body) => {
                 cluster::create_topics(&view, ids, version, body).map(Into::into)
@@ -101,7 +110,8 @@ impl Shard {
                 cluster::create_partitions(&view, body).map(Into::into)
             }
             Request::IncrementalAlterConfigs(body) => {
-                cluster::incremental_alter_configs(&view, body).map(Into::into)
+                let mut creator = Creator { shares, now: self.now, host: &admin.host };
+                cluster::incremental_alter_configs(&view, &mut creator, body).map(Into::into)
             }
             _ => return None,
         })
@@ -109,11 +119,18 @@ impl Shard {
 }
 
 impl Shard {
-    /// Creates topics that somebody asked for who may have them created.
-    pub(crate) fn auto_create(&mut self, topics: &[String]) {
-        let Some(controller) = self.controller.as_ref() else { return };
-        let view = self.common.view(&controller.accepted, self.number);
-        let records = cluster::auto_create(&view, self.ids.as_mut(), topics);
+    /// Creates topics that a client asked for that may have them created.
+    pub(crate) fn auto_create(&mut self, topics: &[String], host: &str) {
+        let Some(Controller { accepted, shares, .. }) = self.controller.as_mut() else { return };
+        let view = self.common.view(accepted, self.number);
+        let mut creator = Creator { shares, now: self.now, host };
+        let (records, refused) =
+            cluster::auto_create(&view, self.ids.as_mut(), &mut creator, topics);
+        if let Some(why) = refused {
+            let words =
+                format_args!("topics that a client at {host} named were not created: {why}");
+            self.request_error("auto-create", words);
+        }
         if let Err(error) = self.write_records(records) {
             error!("topics were not created: {error}");
         }
@@ -191,7 +208,8 @@ impl Shard {
         self.config = self.common.config.with_dynamic(&image, self.number);
         self.connections.set_limits(limits(&self.config));
         configure(&mut self.groups.coordinator, &self.config, Some(&before), &image);
-        if !before.shares_configs_with(&image) {
+        let is_other = |of_type| !image.reconfigured(&before, of_type).is_empty();
+        if [BROKER_RESOURCE, TOPIC_RESOURCE].into_iter().any(is_other) {
             let shards = self.common.placement.shards;
             self.groups.log.set_compaction(compaction(&self.config, &image, shards));
         }

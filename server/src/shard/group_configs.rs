@@ -1,8 +1,8 @@
 //! What the configs of brokers and of single groups mean for a shard's coordinator.
 
-use crate::cluster::{ClusterImage, GROUP_RESOURCE};
+use crate::cluster::{BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE};
 use crate::config::{Config, group_overrides};
-use muster_coordinator::{Coordinator, GroupOverrides};
+use muster_coordinator::Coordinator;
 
 /// Has the coordinator obey these configs; `before` is the image whose configs it obeyed so far.
 pub(crate) fn configure(
@@ -11,14 +11,20 @@ pub(crate) fn configure(
     before: Option<&ClusterImage>,
     image: &ClusterImage,
 ) {
-    if before.is_some_and(|before| before.shares_configs_with(image)) {
-        return;
-    }
-    coordinator.set_config(config.coordinator());
-    for group in before.into_iter().flat_map(|before| before.configured(GROUP_RESOURCE)) {
-        coordinator.set_group_config(group, GroupOverrides::default());
-    }
-    for group in image.configured(GROUP_RESOURCE) {
+    let is_same = |before: &&ClusterImage| image.reconfigured(before, BROKER_RESOURCE).is_empty();
+    let changed = match before.filter(is_same) {
+        Some(before) => image.reconfigured(before, GROUP_RESOURCE),
+        // The bounds of all groups may be others.
+        None => {
+            coordinator.set_config(config.coordinator());
+            before.into_iter().flat_map(all).chain(all(image)).collect()
+        }
+    };
+    for group in changed {
         coordinator.set_group_config(group, group_overrides(config, image, group));
     }
+}
+
+fn all(image: &ClusterImage) -> impl Iterator<Item = &str> {
+    image.configured(GROUP_RESOURCE)
 }

@@ -11,6 +11,8 @@ use std::sync::Arc;
 pub struct AdminRequest {
     pub api: ApiKey,
     pub version: i16,
+    /// The address of the client, as Kafka prints it.
+    pub host: Arc<str>,
     pub body: Vec<u8>,
 }
 
@@ -22,7 +24,7 @@ pub enum Message {
     /// From the controller: the response to a client of yours.
     AdminAnswer { request: RequestId, response: Box<Response<'static>> },
     /// To the controller: somebody asked for topics that are not there.
-    AutoCreate { topics: Vec<String> },
+    AutoCreate { topics: Vec<String>, host: Arc<str> },
     /// To the controller: a block of producer ids for shard `from`.
     ProducerIds { from: u32 },
     /// From the controller: producer ids from `first`, `count` of them.

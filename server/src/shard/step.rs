@@ -267,7 +267,7 @@ impl Shard {
             Message::AdminAnswer { request, response } => {
                 self.connections.answer(request, &response, 0);
             }
-            Message::AutoCreate { topics } => self.auto_create(&topics),
+            Message::AutoCreate { topics, host } => self.auto_create(&topics, &host),
             Message::ProducerIds { from } => self.give_producer_ids(from),
             Message::ProducerIdBlock { first, count } => self.producer_ids_came(first, count),
             Message::Image(image) => self.image_changed(image),

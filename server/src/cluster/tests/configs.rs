@@ -1,8 +1,10 @@
 //! Configs altered, and producer ids given out.
 
 use super::*;
-use ErrorCode::{InvalidConfig, InvalidRequest, InvalidTopicException, UnknownTopicOrPartition};
-use muster_codec::records::{ClusterRecord, ProducerIdsKey, ProducerIdsValue};
+use ErrorCode::{
+    InvalidConfig, InvalidRequest, InvalidTopicException, PolicyViolation, UnknownTopicOrPartition,
+};
+use muster_codec::records::{ConfigKey, ConfigValue, ProducerIdsKey, ProducerIdsValue};
 
 #[test]
 fn lists_are_appended_to_and_subtracted_from() {
@@ -246,4 +248,44 @@ fn configs_of_groups_keep_to_the_bounds_of_their_broker() {
     assert_eq!(controller.alter(32, "g", &[("share.auto.offset.reset", 1, None)]), Ok(()));
     assert_eq!(controller.alter(32, "g", &[(session, 1, None)]), Ok(()));
     assert_eq!(controller.value(32, "g", session), None);
+}
+
+/// A group that has a config.
+fn configure(image: &mut ClusterImage, group: String) {
+    let name = "consumer.session.timeout.ms".into();
+    let key = ConfigKey { resource_type: GROUP_RESOURCE, resource_name: group.into(), name };
+    let value = ConfigValue { value: "50000".into() };
+    image.apply(&ClusterRecord::Config(key, Some(value)));
+}
+
+#[test]
+fn groups_with_configs_are_bounded_and_one_client_leaves_room_for_the_others() {
+    let mut controller = Controller::new(&[]);
+    let set: &[Op] = &[("consumer.session.timeout.ms", 0, Some("50000"))];
+    let share = limits::CREATOR_SHARE.burst;
+    (0..limits::GROUP_CONFIGS_SHARED)
+        .for_each(|n| configure(&mut controller.image, format!("g{n}")));
+    (0..share).for_each(|n| assert_eq!(controller.alter(32, &format!("h{n}"), set), Ok(())));
+    let words = "Clients at /10.0.0.1 have created their share of what is left.";
+    assert_eq!(controller.alter(32, "new", set), refused(PolicyViolation, words));
+    let other: &[Op] = &[("consumer.session.timeout.ms", 0, Some("51000"))];
+    assert_eq!(controller.alter(32, "h1", other), Ok(()), "it has one already");
+    assert_eq!(controller.alter(32, "h1", &[("consumer.session.timeout.ms", 1, None)]), Ok(()));
+    controller.host = "/10.0.0.2";
+    assert_eq!(controller.alter(32, "new", set), Ok(()));
+
+    let missing = limits::GROUP_CONFIGS_MAX - controller.image.configured_count(GROUP_RESOURCE);
+    (0..missing).for_each(|n| configure(&mut controller.image, format!("i{n}")));
+    let words = "100000 groups have configs; there is no more room.";
+    assert_eq!(controller.alter(32, "last", set), refused(PolicyViolation, words));
+    assert_eq!(controller.alter(32, "i1", other), Ok(()));
+}
+
+#[test]
+fn configs_of_a_group_are_short() {
+    let mut controller = Controller::new(&[]);
+    let long: &str = Box::leak(format!("{}1000", "0".repeat(5_000)).into_boxed_str());
+    let words = "Configs of a group have at most 4096 bytes.";
+    let set: &[Op] = &[("consumer.assignment.interval.ms", 0, Some(long))];
+    assert_eq!(controller.alter(32, "g", set), refused(PolicyViolation, words));
 }

@@ -7,20 +7,24 @@ use super::*;
 use crate::config::Config;
 use crate::placement::Placement;
 use muster_codec::messages::*;
+use muster_codec::records::{ClusterRecord, TopicKey, TopicValue};
 use muster_codec::{ErrorCode, Str, Uuid};
-use muster_coordinator::Ids;
+use muster_coordinator::{Ids, Shares};
 
 /// A controller that writes what it decides at once.
 struct Controller {
     image: ClusterImage,
     config: Config,
-    next_id: u8,
+    next_id: u64,
+    shares: Shares,
+    /// Of the client that asks.
+    host: &'static str,
 }
 
 impl Ids for Controller {
     fn next_id(&mut self) -> Uuid {
         self.next_id += 1;
-        Uuid([self.next_id; 16])
+        Uuid((u128::from(self.next_id) << 64 | 1).to_be_bytes())
     }
 }
 
@@ -28,7 +32,30 @@ impl Controller {
     fn new(words: &[&str]) -> Self {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let config = Config::load("", &words).unwrap();
-        Self { image: ClusterImage::new(&config), config, next_id: 0 }
+        let shares = Shares::new(limits::CREATOR_SHARE);
+        let image = ClusterImage::new(&config);
+        Self { image, config, next_id: 0, shares, host: "/10.0.0.1" }
+    }
+
+    /// Why topics that a client named were not created.
+    fn auto_create(&mut self, host: &str, topics: &[String]) -> Option<String> {
+        let mut shares = self.shares.clone();
+        let mut creator = Creator { shares: &mut shares, now: 0, host };
+        let mut why = None;
+        self.decide(|view, ids| {
+            let (records, refused) = auto_create(view, ids, &mut creator, topics);
+            why = refused;
+            Change { records, response: () }
+        });
+        self.shares = shares;
+        why
+    }
+
+    /// A topic of one partition that is there already.
+    fn put(&mut self, name: &str, id: u128) {
+        let value = TopicValue { name: name.to_owned().into(), partitions: 1 };
+        let key = TopicKey { topic_id: Uuid((id | 1 << 100).to_be_bytes()) };
+        self.image.apply(&ClusterRecord::Topic(key, Some(value)));
     }
 
     /// With a topic of two partitions.
@@ -124,7 +151,11 @@ impl Controller {
         };
         let resources = resources.iter().map(resource).collect();
         let request = IncrementalAlterConfigsRequest { resources, validate_only };
-        let response = self.decide(|view, _| incremental_alter_configs(view, &request));
+        let (mut shares, host) = (self.shares.clone(), self.host);
+        let mut creator = Creator { shares: &mut shares, now: 0, host };
+        let response =
+            self.decide(|view, _| incremental_alter_configs(view, &mut creator, &request));
+        self.shares = shares;
         response.responses.iter().map(|r| answer(r.error_code, &r.error_message)).collect()
     }
 

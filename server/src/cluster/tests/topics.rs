@@ -170,9 +170,48 @@ fn a_cluster_does_not_grow_without_end() {
     let (last, rest) = names.split_last().unwrap();
     rest.iter().for_each(|name| assert!(controller.create(&large(name)).is_ok()));
     assert_eq!(controller.image.partition_count(), limits::PARTITIONS_MAX);
-    let words = "Excessively large number of partitions per request.";
+    let words = "There are 300000 partitions of at most 300000.";
     assert_eq!(controller.create(&topic(last)), refused(PolicyViolation, words));
     assert_eq!(controller.grow(10_001, None), refused(PolicyViolation, words));
+}
+
+/// Topics as some client named them, as many as this.
+fn named(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{prefix}{number}")).collect()
+}
+
+#[test]
+fn who_names_topics_without_end_leaves_room_for_the_others() {
+    let mut controller = Controller::new(&[]);
+    let plenty = named("plenty", limits::AUTO_TOPICS_SHARED - 1);
+    assert_eq!(controller.auto_create("/10.0.0.1", &plenty), None, "nobody is short of anything");
+    let share = limits::CREATOR_SHARE.burst as usize;
+    let why = controller.auto_create("/10.0.0.1", &named("more", 1)).unwrap();
+    assert!(why.starts_with("Clients at /10.0.0.1 have created their share"), "{why}");
+    assert!(controller.auto_create("/10.0.0.2", &named("other", 2 * share)).is_some());
+    assert_eq!(controller.image.topic_count(), limits::AUTO_TOPICS_SHARED + share);
+
+    for host in 1..100 {
+        controller.auto_create(&format!("/10.0.1.{host}"), &named(&format!("h{host}-"), 2 * share));
+    }
+    assert_eq!(controller.image.topic_count(), limits::AUTO_TOPICS_MAX);
+    let why = controller.auto_create("/10.0.0.3", &named("last", 1)).unwrap();
+    assert!(why.contains("are created by CreateTopics only"), "{why}");
+    assert!(controller.create(&topic("on-purpose")).is_ok());
+}
+
+#[test]
+fn what_has_no_room_is_named() {
+    let mut controller = Controller::with_topic("t1");
+    let words = "A topic has at most 20000 partitions.";
+    for count in [10_000, 20_000] {
+        assert_eq!(controller.grow(count, None), Ok(()));
+    }
+    assert_eq!(controller.grow(20_001, None), refused(PolicyViolation, words));
+    let count = limits::TOPICS_MAX - controller.image.topic_count();
+    named("t-", count).iter().zip(0..).for_each(|(name, number)| controller.put(name, number));
+    let words = "There are 100000 topics, which is the most.";
+    assert_eq!(controller.create(&topic("last")), refused(PolicyViolation, words));
 }
 
 #[test]
@@ -196,10 +235,7 @@ fn validation_alone_changes_nothing() {
 fn automatic_creation_takes_what_it_can() {
     let mut controller = Controller::with_topic("t1");
     let names = ["t1", "a b", "new", "__transaction_state"].map(str::to_owned);
-    controller.decide(|view, ids| {
-        let records = auto_create(view, ids, &names);
-        Change { records, response: () }
-    });
+    assert_eq!(controller.auto_create("/10.0.0.1", &names), None);
     let names: Vec<&str> = controller.image.topics().map(|topic| &*topic.name).collect();
     assert_eq!(names, ["new", "t1"]);
 }

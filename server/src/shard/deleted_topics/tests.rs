@@ -91,7 +91,7 @@ fn more_offsets_than_an_operation_takes_go_all_the_same() {
 }
 
 fn create(world: &mut World, name: &str) -> Uuid {
-    let message = Message::AutoCreate { topics: vec![name.to_owned()] };
+    let message = Message::AutoCreate { topics: vec![name.to_owned()], host: "/10.0.0.1".into() };
     world.shard.step(world.now, Event::Mail(message), &mut Vec::new());
     world.turn();
     world.pass(FLUSH_MS);
