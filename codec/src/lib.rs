@@ -27,6 +27,7 @@ pub mod record_batch;
 pub mod records;
 pub mod room;
 pub mod types;
+pub mod wall;
 pub mod wire;
 
 pub use api::{ApiKey, Request, Response};
@@ -34,4 +35,5 @@ pub use error_code::ErrorCode;
 pub use field::{Field, Nullable, Version};
 pub use room::Room;
 pub use types::{Bytes, Str, Uuid};
+pub use wall::Wall;
 pub use wire::{DecodeError, Reader};

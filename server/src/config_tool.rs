@@ -2,7 +2,7 @@
 //! a data directory that no server holds. It changes what IncrementalAlterConfigs changes, by the same
 //! rules, also when no client gets in any more.
 
-use crate::clock::Clock;
+use crate::clock::wall;
 use crate::cluster::{
     BROKER_RESOURCE, ClusterImage, Creator, GROUP_RESOURCE, TOPIC_RESOURCE,
     incremental_alter_configs, limits::CREATOR_SHARE,
@@ -111,7 +111,7 @@ fn config<'c>(operation: i8, key: &'c str, value: Option<&'c str>) -> AlterableC
 
 fn list(data: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     let directory = DataDir::look(data)?;
-    let loaded = load(data, &common(&directory.meta)?, 0, Clock::start().now())?;
+    let loaded = load(data, &common(&directory.meta)?, 0)?;
     let image = loaded.image().ok_or("shard 0 has no topics")?;
     for (resource_type, what) in
         [(BROKER_RESOURCE, "broker"), (TOPIC_RESOURCE, "topic"), (GROUP_RESOURCE, "group")]
@@ -145,12 +145,11 @@ fn change(data: &Path, target: &Target, configs: Vec<AlterableConfig<'_>>) -> Re
     let Meta { shards, offsets_partitions, .. } = Meta::read(data)?;
     let directory = DataDir::open(data, shards, offsets_partitions, Uuid::default())?;
     let common = common(&directory.meta)?;
-    let now = Clock::start().now();
-    let loaded = load(data, &common, 0, now)?;
+    let loaded = load(data, &common, 0)?;
     let image = loaded.image().ok_or("shard 0 has no topics")?.clone();
     let request = request(target, configs);
     let mut shares = Shares::new(CREATOR_SHARE);
-    let mut creator = Creator { shares: &mut shares, now, host: "" };
+    let mut creator = Creator { shares: &mut shares, now: 0, host: "" };
     let change = incremental_alter_configs(&common.view(&image, 0), &mut creator, &request);
     if let Some(refused) = change.response.responses.iter().find(|it| it.error_code != 0) {
         return Err(refused.error_message.as_deref().unwrap_or("it is refused").into());
@@ -160,7 +159,7 @@ fn change(data: &Path, target: &Target, configs: Vec<AlterableConfig<'_>>) -> Re
     }
     let log = loaded.into_log(block_bytes(data)?, &mut RandomIds::new()?);
     let mut offline = OfflineLog::of(data.to_owned(), log);
-    offline.log.append(CLUSTER_PARTITION, now, &change.records)?;
+    offline.log.append(CLUSTER_PARTITION, wall().0, &change.records)?;
     Ok(offline.flush()?)
 }
 

@@ -1,7 +1,7 @@
 //! The one file that turns a shard's commands into ring operations, and the ring's completions into
 //! events. One turn is: completions -> events -> `step` -> commands -> one `io_uring_enter`.
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Times};
 use crate::files::Files;
 use crate::logging::Throttle;
 use crate::net::ConnectionId;
@@ -86,8 +86,11 @@ pub struct Reactor {
     dirty: Vec<ConnectionId>,
     /// Connections that close once their output left, and when they close anyway.
     finishing: VecDeque<(i64, ConnId)>,
-    /// When the events of this turn came: one look at the clock serves them all.
-    now: i64,
+    /// When the events of this turn came: one look at the clocks serves them all.
+    times: Times,
+    /// When the last turn began, and when the one began of which all that had come is read.
+    began: i64,
+    heard: i64,
     stopped: bool,
     /// Clients wait for others to go; the log tells once.
     is_full: bool,
@@ -97,7 +100,7 @@ pub struct Reactor {
 
 impl Reactor {
     pub fn new(parts: Parts) -> Self {
-        let now = parts.clock.now();
+        let times = parts.clock.times();
         Self {
             parts,
             connections: Vec::new(),
@@ -105,7 +108,9 @@ impl Reactor {
             commands: Vec::new(),
             dirty: Vec::new(),
             finishing: VecDeque::new(),
-            now,
+            times,
+            began: times.now,
+            heard: times.now,
             stopped: false,
             is_full: false,
             client_lines: Throttle::default(),
@@ -172,13 +177,15 @@ impl Reactor {
         commands.into_iter().try_for_each(|command| self.perform(command))
     }
 
-    pub fn now(&self) -> i64 {
-        self.parts.clock.now()
+    pub fn times(&self) -> Times {
+        self.parts.clock.times()
     }
 
     fn turn(&mut self, shard: &mut Shard) -> Result<(), ReactorError> {
-        let now = self.parts.clock.now();
-        let deadline = earlier(shard.end_turn(now, &mut self.commands), self.close_finished(now));
+        let times = self.parts.clock.times();
+        let now = times.now;
+        let due = shard.end_turn(times, self.heard, &mut self.commands);
+        let deadline = earlier(due, self.close_finished(now));
         let deadline = earlier(deadline, self.report_left_out(now));
         self.execute()?;
         if shard.inspect().is_failed() {
@@ -191,9 +198,15 @@ impl Reactor {
         let timeout =
             deadline.map(|at| Duration::from_millis(at.saturating_sub(now).max(0) as u64));
         self.parts.ring.turn(timeout).map_err(ReactorError::Ring)?;
-        self.now = self.parts.clock.now();
+        self.times = self.parts.clock.times();
         while let Some(event) = self.parts.ring.next_event() {
             self.handle(shard, event)?;
+        }
+        // A connection that came in the last turn was read in this one: what had come before that one
+        // began is read.
+        let began = std::mem::replace(&mut self.began, now);
+        if !self.parts.ring.is_starved() {
+            self.heard = began;
         }
         Ok(())
     }
@@ -226,7 +239,7 @@ impl Reactor {
         match event {
             Ring::Accepted { conn, .. } => self.accepted(shard, conn),
             Ring::AcceptFailed { error, .. } => {
-                if self.client_lines.admits(self.now, None) {
+                if self.client_lines.admits(self.times.now, None) {
                     warn!("a connection was not accepted: {error}");
                 }
             }
@@ -297,7 +310,7 @@ impl Reactor {
     }
 
     fn step(&mut self, shard: &mut Shard, event: Event<'_>) {
-        shard.step(self.now, event, &mut self.commands);
+        shard.step(self.times, event, &mut self.commands);
     }
 
     /// Does what the shard asked for, in order.
@@ -339,12 +352,12 @@ impl Reactor {
         // What was answered before still leaves, if the client reads it.
         give_output(&mut self.parts.ring, conn, &mut last);
         self.parts.ring.finish(conn);
-        self.finishing.push_back((self.now + FINISH_PATIENCE_MS, conn));
+        self.finishing.push_back((self.times.now + FINISH_PATIENCE_MS, conn));
     }
 
     fn log_closed(&mut self, conn: ConnId, reason: &str) {
         let peer = self.parts.ring.peer_addr(conn).ok();
-        if self.client_lines.admits(self.now, peer.map(|peer| peer.ip())) {
+        if self.client_lines.admits(self.times.now, peer.map(|peer| peer.ip())) {
             let peer = peer.map_or_else(|| "a client that is gone".to_owned(), |it| it.to_string());
             info!("closed the connection of {peer}: {reason}");
         }

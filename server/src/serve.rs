@@ -213,10 +213,11 @@ fn run_shard(mut shard: Shard, parts: Parts, home: &Home) -> Result<(), Failure>
 fn load_again(reactor: &mut Reactor, home: &Home, left: Left) -> Result<Shard, Failure> {
     let Home { number, data, common, block_bytes } = home;
     let Left { image, commands } = left;
-    let mut loaded = load(data, common, *number, reactor.now())?;
+    let mut loaded = load(data, common, *number)?;
     let image = loaded.image_after(&image);
     let ids = Box::new(RandomIds::new()?);
-    let (shard, ops) = loaded.into_shard(data, *block_bytes, image.clone(), ids, reactor.now())?;
+    let (shard, ops) =
+        loaded.into_shard(data, *block_bytes, image.clone(), ids, reactor.times())?;
     reactor.perform_all(ops.into_iter().map(Command::File).collect())?;
     reactor.perform_all(commands)?;
     if *number == 0 {
@@ -236,14 +237,14 @@ fn prepare(start: Start) -> Result<(Shard, Parts), Failure> {
     let ids = Box::new(RandomIds::new()?);
     let data = &start.options.data;
     sync_left(data, &data.join(log_directory(start.options.shards, start.number)))?;
-    let loaded = load(data, &start.common, start.number, clock.now())?;
+    let loaded = load(data, &start.common, start.number)?;
     if let Some(image) = loaded.image() {
         start.images.iter().try_for_each(|sender| sender.send(image.clone()))?;
     }
     drop(start.images);
     let image = start.image.recv().map_err(|_| "shard 0, which holds the topics, did not start")?;
     tell_unused(&start.options.config, &image, start.number);
-    let (shard, ops) = loaded.into_shard(data, start.block_bytes, image, ids, clock.now())?;
+    let (shard, ops) = loaded.into_shard(data, start.block_bytes, image, ids, clock.times())?;
     for op in ops {
         files.perform(&mut ring, op)?;
     }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use muster::clock::Times;
 use muster::cluster::Endpoint;
 use muster::config::Config;
 use muster::net::ConnectionId;
@@ -42,9 +43,9 @@ fn start(data: &Path) -> (Shard, Vec<FileOp>) {
             open_bytes_max: 1 << 16,
         },
     };
-    let loaded = load(data, &common, 0, 0).unwrap();
+    let loaded = load(data, &common, 0).unwrap();
     let image = loaded.image().unwrap().clone();
-    loaded.into_shard(data, 4096, image, Box::new(Counted(0)), 0).unwrap()
+    loaded.into_shard(data, 4096, image, Box::new(Counted(0)), Times::both(0)).unwrap()
 }
 
 fn perform(data: &Path, files: &mut HashMap<FileId, File>, op: FileOp) -> Option<FileDone> {
@@ -68,13 +69,15 @@ fn perform(data: &Path, files: &mut HashMap<FileId, File>, op: FileOp) -> Option
 
 /// The file operations that a turn asks for.
 fn turn(shard: &mut Shard, commands: &mut Vec<Command>) -> Vec<FileOp> {
-    shard.end_turn(0, commands);
+    shard.end_turn(Times::both(0), 0, commands);
     let mut ops = Vec::new();
     while !commands.is_empty() {
         for command in std::mem::take(commands) {
             match command {
                 Command::File(op) => ops.push(op),
-                Command::Mail { message, .. } => shard.step(0, Event::Mail(message), commands),
+                Command::Mail { message, .. } => {
+                    shard.step(Times::both(0), Event::Mail(message), commands)
+                }
                 _ => {}
             }
         }
@@ -92,8 +95,12 @@ fn ask(shard: &mut Shard, version: i16, request: Request<'_>) -> Vec<Command> {
     frame[..4].copy_from_slice(&length.to_be_bytes());
     let connection = ConnectionId::new(0, 1);
     let mut commands = Vec::new();
-    shard.step(0, Event::Opened { connection, host: "/127.0.0.1".into() }, &mut commands);
-    shard.step(0, Event::Received { connection, data: &frame }, &mut commands);
+    shard.step(
+        Times::both(0),
+        Event::Opened { connection, host: "/127.0.0.1".into() },
+        &mut commands,
+    );
+    shard.step(Times::both(0), Event::Received { connection, data: &frame }, &mut commands);
     commands
 }
 
@@ -112,7 +119,7 @@ fn is_answered(data: &Path, version: i16, request: Request<'_>, may: fn(&FileOp)
         ops = later;
         for op in now {
             if let Some(done) = perform(data, &mut files, op) {
-                shard.step(0, Event::File(done), &mut commands);
+                shard.step(Times::both(0), Event::File(done), &mut commands);
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::common::{CountedIds, RecordBytes, read, record_bytes};
 use crate::memory::within;
 use crate::replay::bytes;
 use arbitrary::{Arbitrary, Result, Unstructured};
-use muster_codec::{ApiKey, Reader, Request, Response};
+use muster_codec::{ApiKey, Reader, Request, Response, Wall};
 use muster_coordinator::{
     Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId, Topics as _,
 };
@@ -49,7 +49,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let mut coordinator = Coordinator::new(config());
-        coordinator.loaded(0, &Topics::default());
+        coordinator.loaded(0, Wall(0), &Topics::default());
         let mut world = Self {
             coordinator,
             follower: Coordinator::new(config()),
@@ -126,7 +126,7 @@ impl World {
         for record in &self.log {
             self.coordinator.replay(&read(record), self.position);
         }
-        self.coordinator.loaded(self.now, &self.topics);
+        self.coordinator.loaded(self.now, Wall(self.now), &self.topics);
         self.waiting.clear();
         self.check();
     }
@@ -157,7 +157,8 @@ impl World {
 
     fn with_context<T>(&mut self, call: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> T) -> T {
         let (now, position) = (self.now, self.position + 1);
-        let mut context = Context { now, position, ids: &mut self.ids, topics: &self.topics };
+        let mut context =
+            Context { now, wall: Wall(now), position, ids: &mut self.ids, topics: &self.topics };
         call(&mut self.coordinator, &mut context)
     }
 }

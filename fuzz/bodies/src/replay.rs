@@ -3,6 +3,7 @@
 
 use crate::common::{self, NoIds, RecordBytes};
 use crate::memory::within;
+use muster_codec::Wall;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::{Config, Context, Coordinator, NoTopics};
 
@@ -47,11 +48,12 @@ fn load(records: &[GroupRecord<'_>]) {
     }
     assert_eq!(bytes(&other), durable, "what is left of the log when it is compacted");
     let mut now = 1_000_000;
-    coordinator.loaded(now, &NoTopics);
+    coordinator.loaded(now, Wall(now), &NoTopics);
     for position in 1..=EXPIRIES {
         let Some(at) = coordinator.next_deadline() else { break };
         now = now.max(at);
-        let mut context = Context { now, position, ids: &mut NoIds, topics: &NoTopics };
+        let mut context =
+            Context { now, wall: Wall(now), position, ids: &mut NoIds, topics: &NoTopics };
         let output = coordinator.expire(&mut context);
         output.records.iter().for_each(|record| coordinator.replay(record, position));
     }

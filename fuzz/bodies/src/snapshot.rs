@@ -3,7 +3,7 @@
 use crate::common::RecordBytes;
 use crate::memory::within;
 use crate::replay::{bytes, read, split};
-use muster_codec::Uuid;
+use muster_codec::{Uuid, Wall};
 use muster_coordinator::snapshot::{SnapshotPart, SnapshotWalk};
 use muster_coordinator::{Config, Context, Coordinator, Ids, NoTopics};
 use muster_storage::KnownSegments;
@@ -107,10 +107,11 @@ fn seen(coordinator: &mut Coordinator) -> Option<Vec<RecordBytes>> {
 /// As after a load; what comes of groups that are damaged is of no matter.
 fn go_on(coordinator: &mut Coordinator) {
     coordinator.touch_members();
-    coordinator.loaded(1_000_000, &NoTopics);
+    coordinator.loaded(1_000_000, Wall(1_000_000), &NoTopics);
     for position in 2..2 + EXPIRIES as u64 {
         let Some(now) = coordinator.next_deadline() else { break };
-        let mut context = Context { now, position, ids: &mut OneId, topics: &NoTopics };
+        let mut context =
+            Context { now, wall: Wall(now), position, ids: &mut OneId, topics: &NoTopics };
         let output = coordinator.expire(&mut context);
         if coordinator.damage().is_some() {
             return;

@@ -1,6 +1,7 @@
 //! A shard with what a reactor gives it: connections, a disk, a clock. All in memory.
 
 use crate::common::CountedIds;
+use muster::clock::Times;
 use muster::cluster::Endpoint;
 use muster::config::Config;
 use muster::net::ConnectionId;
@@ -62,10 +63,11 @@ impl World {
             partition_files_max: 4,
         };
         let nothing = Path::new("no-such-directory");
-        let loaded = load(nothing, &common, 0, 0).unwrap();
+        let loaded = load(nothing, &common, 0).unwrap();
         let image = loaded.image().unwrap().clone();
         let ids = Box::new(CountedIds::default());
-        let (shard, ops) = loaded.into_shard(nothing, BLOCK_BYTES, image, ids, 0).unwrap();
+        let (shard, ops) =
+            loaded.into_shard(nothing, BLOCK_BYTES, image, ids, Times::both(0)).unwrap();
         let mut world = Self {
             shard,
             now: 0,
@@ -161,7 +163,7 @@ impl World {
     }
 
     fn step(&mut self, event: Event<'_>) {
-        self.shard.step(self.now, event, &mut self.commands);
+        self.shard.step(Times::both(self.now), event, &mut self.commands);
         self.execute();
         self.end_turn();
     }
@@ -169,7 +171,8 @@ impl World {
     /// As for a reactor, mail begins another turn.
     fn end_turn(&mut self) {
         loop {
-            self.deadline = self.shard.end_turn(self.now, &mut self.commands);
+            self.deadline =
+                self.shard.end_turn(Times::both(self.now), self.now, &mut self.commands);
             if !self.execute() {
                 break;
             }
@@ -219,7 +222,11 @@ impl World {
                 Command::Mail { to, message } => {
                     assert_eq!(to, 0, "there is one shard");
                     was_mail = true;
-                    self.shard.step(self.now, Event::Mail(message), &mut self.commands);
+                    self.shard.step(
+                        Times::both(self.now),
+                        Event::Mail(message),
+                        &mut self.commands,
+                    );
                     commands.extend(self.commands.drain(..));
                 }
                 Command::Stopped => panic!("nobody asked it to stop"),

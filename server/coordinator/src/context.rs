@@ -2,12 +2,14 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use muster_codec::Uuid;
+use muster_codec::{Uuid, Wall};
 
 /// The surroundings of one call.
 pub struct Context<'c> {
-    /// Milliseconds since the epoch; never goes back.
+    /// The time of timers, in milliseconds from anywhere; never goes back.
     pub now: i64,
+    /// The time that records are stamped with, and judged by.
+    pub wall: Wall,
     /// The position in the log that the records of this call will get.
     pub position: u64,
     /// New random ids.
@@ -44,13 +46,14 @@ pub trait Topics {
 #[derive(Clone, Copy)]
 pub(crate) struct Around<'c> {
     pub(crate) now: i64,
+    pub(crate) wall: Wall,
     pub(crate) position: u64,
     pub(crate) topics: &'c dyn Topics,
 }
 
 impl<'c> Context<'c> {
     pub(crate) fn around(&self) -> Around<'c> {
-        Around { now: self.now, position: self.position, topics: self.topics }
+        Around { now: self.now, wall: self.wall, position: self.position, topics: self.topics }
     }
 }
 

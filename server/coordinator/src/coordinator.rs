@@ -14,7 +14,7 @@ use crate::text::Text;
 use crate::timers::{Reason, Timer, TimerKey, Timers};
 use crate::turn::Turn;
 use alloc::vec::Vec;
-use muster_codec::{ErrorCode, Request};
+use muster_codec::{ErrorCode, Request, Wall};
 
 /// Who sent a request, and in which version.
 #[derive(Debug, Clone, Copy)]
@@ -141,9 +141,9 @@ impl Coordinator {
 
     /// All records of the log are replayed: sessions start, at `now`, and deadlines with them.
     /// Topics up to this version are known to whoever has resolved a regular expression before.
-    pub fn loaded(&mut self, now: i64, topics: &dyn Topics) {
+    pub fn loaded(&mut self, now: i64, wall: Wall, topics: &dyn Topics) {
         let mut output = Output::default();
-        let around = Around { now, position: 0, topics };
+        let around = Around { now, wall, position: 0, topics };
         self.loaded_topics = topics.version();
         self.touch_members();
         let mut next = self.groups.live_after(None);
@@ -232,9 +232,11 @@ impl Coordinator {
         let answered = output.answers.len();
         let mut turn = Turn {
             now: around.now,
+            wall: around.wall,
             config: &self.config,
             group_configs: &self.group_configs,
             topics: around.topics,
+            loaded_topics: self.loaded_topics,
             newest_topics: self.loaded_topics.max(around.topics.version_of_newest()),
             hashes: &mut self.hashes,
             timers: &mut self.timers,
@@ -262,17 +264,17 @@ impl Coordinator {
         &mut self,
         group_id: &str,
         host: &str,
-        now: i64,
+        around: Around<'_>,
     ) -> Result<bool, ErrorCode> {
         self.touch(group_id);
         if self.groups.get(group_id).is_none() {
-            self.make_room(host, now).map_err(|_| ErrorCode::CoordinatorNotAvailable)?;
+            self.make_room(host, around.now).map_err(|_| ErrorCode::CoordinatorNotAvailable)?;
         }
         let entry = self.groups.get_or_insert(group_id);
         if entry.group.is_some() {
             return Ok(false);
         }
-        entry.group = Some(Group::Classic(ClassicGroup::new(entry.id.clone(), now)));
+        entry.group = Some(Group::Classic(ClassicGroup::new(entry.id.clone(), around.wall)));
         entry.written_at = entry.written_at.max(self.removed_at);
         Ok(true)
     }

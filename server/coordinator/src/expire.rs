@@ -60,7 +60,7 @@ impl Coordinator {
         for _ in 0..EXPIRE_TIMERS_MAX {
             swept = self.groups.id_after(swept.as_ref());
             let Some(id) = &swept else { break };
-            if !self.may_expire(id, context.now) {
+            if !self.may_expire(id, context.wall) {
                 continue;
             }
             self.touch_offsets(id);

@@ -7,8 +7,8 @@ use crate::group::{Entry, Group};
 use crate::timers::Timers;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use muster_codec::Str;
 use muster_codec::records::{GroupMetadataValue, GroupRecord, OffsetCommitKey, OffsetCommitValue};
+use muster_codec::{Str, Wall};
 
 impl Coordinator {
     /// Applies a record to the durable state.
@@ -91,14 +91,14 @@ fn offset_committed(entry: &mut Entry, key: &OffsetCommitKey<'_>, value: &Offset
 /// Who commits without being a member makes a group of it: a simple one.
 pub(crate) fn has_committed(entry: &mut Entry, commit_timestamp: i64) {
     if entry.group.is_none() {
-        let group = ClassicGroup::new(entry.id.clone(), commit_timestamp);
+        let group = ClassicGroup::new(entry.id.clone(), Wall(commit_timestamp));
         entry.group = Some(Group::Classic(group));
     }
 }
 
 fn group_recorded(timers: &mut Timers, entry: &mut Entry, value: &GroupMetadataValue<'_>) {
     if !matches!(entry.group, Some(Group::Classic(_))) {
-        let new = ClassicGroup::new(entry.id.clone(), value.current_state_timestamp);
+        let new = ClassicGroup::new(entry.id.clone(), Wall(value.current_state_timestamp));
         let group = entry.successor.take().unwrap_or(Group::Classic(new));
         let before = entry.group.replace(group);
         before.into_iter().for_each(|mut group| group.removed(timers));

@@ -68,7 +68,7 @@ impl Coordinator {
         let created = match wants_group {
             true => {
                 let (id, host) = (&joining.request.group_id, caller.client_host);
-                self.create_if_absent(id, host, around.now)
+                self.create_if_absent(id, host, around)
             }
             false => refusal.map_or(Ok(false), Err),
         };
@@ -149,7 +149,7 @@ impl Coordinator {
         } else if is_member {
             Ok(false)
         } else {
-            self.create_if_absent(&group_id, caller.client_host, context.now)
+            self.create_if_absent(&group_id, caller.client_host, context.around())
         };
         self.with(context.around(), output, &group_id, |turn, entry| {
             let accepted = created.and_then(|_| match entry {

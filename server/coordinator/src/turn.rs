@@ -6,17 +6,20 @@ use crate::modern::topic_hashes::TopicHashes;
 use crate::output::{Output, RequestId};
 use crate::timers::Timers;
 use alloc::vec::Vec;
-use muster_codec::Response;
 use muster_codec::records::GroupRecord;
+use muster_codec::{Response, Wall};
 
 /// The surroundings of a handler.
 pub(crate) struct Turn<'t, 'r> {
     pub(crate) now: i64,
+    pub(crate) wall: Wall,
     pub(crate) config: &'t Config,
     pub(crate) group_configs: &'t GroupConfigs,
     pub(crate) topics: &'t dyn Topics,
     /// The version of the topics with which one was last made, or that the load met.
     pub(crate) newest_topics: i64,
+    /// The version that the load met.
+    pub(crate) loaded_topics: i64,
     pub(crate) hashes: &'t mut TopicHashes,
     pub(crate) timers: &'t mut Timers,
     pub(crate) output: &'t mut Output<'r>,

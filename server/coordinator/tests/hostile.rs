@@ -3,7 +3,7 @@
 
 use muster_codec::limits::ANSWER_BYTES_MAX;
 use muster_codec::messages::*;
-use muster_codec::{Bytes, ErrorCode, Request, Response, Uuid, header};
+use muster_codec::{Bytes, ErrorCode, Request, Response, Uuid, Wall, header};
 use muster_coordinator::limits::{MEMBER_PROTOCOLS_BYTES_MAX, MEMBER_PROTOCOLS_MAX};
 use muster_coordinator::{
     Caller, Config, Context, Coordinator, Ids, NoRoom, NoTopics, Output, RequestId,
@@ -247,7 +247,7 @@ impl Shard {
 
     fn with(config: Config) -> Self {
         let mut coordinator = Coordinator::new(config);
-        coordinator.loaded(0, &NoTopics);
+        coordinator.loaded(0, Wall(0), &NoTopics);
         Self { coordinator, position: 0, ids: CountedIds(0), host: "/1.2.3.4" }
     }
 
@@ -272,8 +272,13 @@ impl Shard {
         let request_id = RequestId { connection: 0, sequence: self.position };
         let client_host = self.host;
         let caller = Caller { request: request_id, api_version, client_id, client_host };
-        let mut context =
-            Context { now: 0, position: self.position, ids: &mut self.ids, topics: &NoTopics };
+        let mut context = Context {
+            now: 0,
+            wall: Wall(0),
+            position: self.position,
+            ids: &mut self.ids,
+            topics: &NoTopics,
+        };
         self.coordinator.handle(&mut context, caller, request)
     }
 
@@ -281,7 +286,13 @@ impl Shard {
     fn expire(&mut self) -> Option<Response<'static>> {
         let mut answers = Vec::new();
         for now in [3_000, 6_000] {
-            let mut context = Context { now, position: 9, ids: &mut self.ids, topics: &NoTopics };
+            let mut context = Context {
+                now,
+                wall: Wall(now),
+                position: 9,
+                ids: &mut self.ids,
+                topics: &NoTopics,
+            };
             answers.extend(self.coordinator.expire(&mut context).answers);
         }
         answers.into_iter().next().map(|answer| answer.response)

@@ -6,7 +6,7 @@ use muster_codec::messages::{
     ConsumerGroupHeartbeatTopicPartitions as Owned,
 };
 use muster_codec::records::GroupRecord;
-use muster_codec::{Response, Uuid};
+use muster_codec::{Response, Uuid, Wall};
 use muster_coordinator::{Caller, Config, Context, Coordinator, Reason, RequestId, Topics};
 use std::time::Instant;
 
@@ -130,7 +130,7 @@ impl Shard {
     fn new(partitions: i32) -> Self {
         let mut coordinator = Coordinator::new(Config::default());
         let topics = Orders(partitions);
-        coordinator.loaded(1, &topics);
+        coordinator.loaded(1, Wall(1), &topics);
         let members = (0..MEMBERS).map(|_| Member::default()).collect();
         Self { coordinator, members, now: 1, position: 0, records: 0, topics }
     }
@@ -210,7 +210,8 @@ impl Shard {
 
     fn with_context<T>(&mut self, call: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> T) -> T {
         let (now, position) = (self.now, self.position + 1);
-        let mut context = Context { now, position, ids: &mut NoIds, topics: &self.topics };
+        let mut context =
+            Context { now, wall: Wall(now), position, ids: &mut NoIds, topics: &self.topics };
         call(&mut self.coordinator, &mut context)
     }
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::messages::*;
-use muster_codec::{Bytes, ErrorCode, Request, Response};
+use muster_codec::{Bytes, ErrorCode, Request, Response, Wall};
 use muster_coordinator::{
     Answer, Caller, Config, Context, Coordinator, NoTopics, Output, RequestId,
 };
@@ -69,7 +69,7 @@ struct Shard {
 impl Shard {
     fn new() -> Self {
         let mut coordinator = Coordinator::new(Config::default());
-        coordinator.loaded(0, &NoTopics);
+        coordinator.loaded(0, Wall(0), &NoTopics);
         Self { coordinator, ids: CountedIds::default(), now: 0, position: 0 }
     }
 
@@ -86,6 +86,7 @@ impl Shard {
         };
         let mut context = Context {
             now: self.now,
+            wall: Wall(self.now),
             position: self.position + 1,
             ids: &mut self.ids,
             topics: &NoTopics,
@@ -101,6 +102,7 @@ impl Shard {
             self.now = self.now.max(at);
             let mut context = Context {
                 now: self.now,
+                wall: Wall(self.now),
                 position: self.position + 1,
                 ids: &mut self.ids,
                 topics: &NoTopics,

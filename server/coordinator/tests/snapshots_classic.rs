@@ -4,7 +4,7 @@
 use common::{CountedIds, RecordBytes, bytes, read};
 use muster_codec::messages::*;
 use muster_codec::records::GroupRecord;
-use muster_codec::{Bytes, Request, Response, Uuid};
+use muster_codec::{Bytes, Request, Response, Uuid, Wall};
 use muster_coordinator::{
     Answer, Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId, Topics,
 };
@@ -256,7 +256,7 @@ impl History {
 
     fn new(start: Start) -> Self {
         let mut coordinator = Coordinator::new(config());
-        coordinator.loaded(0, &ThreeTopics);
+        coordinator.loaded(0, Wall(0), &ThreeTopics);
         Self {
             coordinator,
             start,
@@ -290,7 +290,7 @@ impl History {
                 snapshots::open(config(), &file).unwrap()
             }
         };
-        self.coordinator.loaded(self.now, &ThreeTopics);
+        self.coordinator.loaded(self.now, Wall(self.now), &ThreeTopics);
         self.waiting.clear();
     }
 
@@ -493,7 +493,8 @@ impl History {
 
     fn with_context<T>(&mut self, call: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> T) -> T {
         let (now, position) = (self.now, self.position + 1);
-        let mut context = Context { now, position, ids: &mut self.ids, topics: &ThreeTopics };
+        let mut context =
+            Context { now, wall: Wall(now), position, ids: &mut self.ids, topics: &ThreeTopics };
         call(&mut self.coordinator, &mut context)
     }
 }

@@ -8,7 +8,7 @@ use muster_codec::messages::{
     JoinGroupRequest, JoinGroupRequestProtocol, LeaveGroupRequest, MemberIdentity,
 };
 use muster_codec::records::{ConsumerGroupCurrentMemberAssignmentValue, GroupRecord};
-use muster_codec::{Bytes, Request, Response, Uuid};
+use muster_codec::{Bytes, Request, Response, Uuid, Wall};
 use muster_coordinator::{
     Answer, Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId,
 };
@@ -123,7 +123,7 @@ impl History {
 
     fn starting_from(start: Start, actions: &[Action]) -> Self {
         let mut coordinator = Coordinator::new(config());
-        coordinator.loaded(0, &World::default());
+        coordinator.loaded(0, Wall(0), &World::default());
         let mut history = Self {
             coordinator,
             start,
@@ -284,7 +284,7 @@ impl History {
             Start::Snapshot => {
                 let file = snapshots::snapshot(&mut self.coordinator, self.position);
                 let mut coordinator = snapshots::open(config(), &file).unwrap();
-                coordinator.loaded(self.now, &self.topics);
+                coordinator.loaded(self.now, Wall(self.now), &self.topics);
                 let from_log = self.replayed(&self.log).fingerprint(GROUP);
                 assert_eq!(coordinator.fingerprint(GROUP), from_log);
                 coordinator
@@ -361,13 +361,14 @@ impl History {
     fn replayed(&self, log: &[RecordBytes]) -> Coordinator {
         let mut coordinator = Coordinator::new(config());
         log.iter().for_each(|record| coordinator.replay(&read(record), self.position));
-        coordinator.loaded(self.now, &self.topics);
+        coordinator.loaded(self.now, Wall(self.now), &self.topics);
         coordinator
     }
 
     fn with_context<T>(&mut self, call: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> T) -> T {
         let (now, position) = (self.now, self.position + 1);
-        let mut context = Context { now, position, ids: &mut NoIds, topics: &self.topics };
+        let mut context =
+            Context { now, wall: Wall(now), position, ids: &mut NoIds, topics: &self.topics };
         call(&mut self.coordinator, &mut context)
     }
 }

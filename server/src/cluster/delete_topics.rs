@@ -4,7 +4,7 @@ use super::change::{Change, Refused, config_record};
 use super::{TOPIC_RESOURCE, Topic, View, deleted_topic_record};
 use muster_codec::messages::{DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse};
 use muster_codec::records::{ClusterRecord, TopicKey};
-use muster_codec::{ErrorCode, Uuid};
+use muster_codec::{ErrorCode, Uuid, Wall};
 use std::collections::BTreeMap;
 
 /// How a request names a topic, and how often it does.
@@ -14,7 +14,7 @@ type Asked<'a> = BTreeMap<(Option<&'a str>, Uuid), usize>;
 /// epoch. What is asked twice is answered once.
 pub fn delete_topics(
     view: &View<'_>,
-    now: i64,
+    wall: Wall,
     version: i16,
     request: &DeleteTopicsRequest<'_>,
 ) -> Change<DeleteTopicsResponse<'static>> {
@@ -32,7 +32,7 @@ pub fn delete_topics(
             })),
         };
         if let Ok(topic) = &topic {
-            delete(view, now, topic, &mut records);
+            delete(view, wall, topic, &mut records);
         }
         responses.push(result(*name, *id, topic));
     }
@@ -90,11 +90,11 @@ fn invalid(message: &str) -> Refused {
 }
 
 /// The configs go first: a topic of the same name that comes later has none of them.
-fn delete(view: &View<'_>, now: i64, topic: &Topic, records: &mut Vec<ClusterRecord<'static>>) {
+fn delete(view: &View<'_>, wall: Wall, topic: &Topic, records: &mut Vec<ClusterRecord<'static>>) {
     let configs = view.image.configs(TOPIC_RESOURCE, &topic.name).into_iter().flatten();
     records.extend(configs.map(|(name, _)| config_record(TOPIC_RESOURCE, &topic.name, name, None)));
     records.push(ClusterRecord::Topic(TopicKey { topic_id: topic.id }, None));
-    records.push(deleted_topic_record(topic.id, Some((&topic.name, now))));
+    records.push(deleted_topic_record(topic.id, Some((&topic.name, wall.0))));
 }
 
 fn result(

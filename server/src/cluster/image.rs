@@ -48,9 +48,6 @@ pub const BROKER_RESOURCE: i8 = 4;
 /// Kafka's number of groups; the name is the group id. The group need not exist.
 pub const GROUP_RESOURCE: i8 = 32;
 
-/// Topics change less than 2^20 times in a millisecond.
-const CHANGES_IN_A_MS_BITS: u32 = 20;
-
 /// All topics and configs at one point in shard 0's log.
 ///
 /// A clone shares everything; a change copies the one table that it touches, so that many changes
@@ -64,7 +61,8 @@ pub struct ClusterImage {
     deleted: Arc<BTreeMap<Uuid, DeletedTopic>>,
     configs: Configs,
     next_producer_id: i64,
-    /// Goes up with each change of topics and each start; and what it was when the newest was made.
+    /// At least the position of the last change of topics in shard 0's log, so that it goes up over
+    /// starts, too; and what it was when the newest was made.
     topics_version: i64,
     newest_topic_version: i64,
     /// Of the topics that somebody created.
@@ -192,6 +190,29 @@ impl ClusterImage {
         records
     }
 
+    /// Changes by the records of one operation, at its position in the log.
+    pub(crate) fn apply_at(&mut self, position: u64, records: &[ClusterRecord<'_>]) {
+        let before = self.topics_version;
+        records.iter().for_each(|record| self.apply(record));
+        if self.topics_version > before {
+            self.topics_version = position.cast_signed().max(before + 1);
+            self.newest_topic_version = match self.newest_topic_version > before {
+                true => self.topics_version,
+                false => self.newest_topic_version,
+            };
+            records.iter().for_each(|record| self.date_deleted(record));
+        }
+    }
+
+    /// A topic that a record says is deleted is gone in this version of the topics.
+    fn date_deleted(&mut self, record: &ClusterRecord<'_>) {
+        if let ClusterRecord::DeletedTopic(key, Some(_)) = record
+            && let Some(topic) = Arc::make_mut(&mut self.deleted).get_mut(&key.topic_id)
+        {
+            topic.version = self.topics_version;
+        }
+    }
+
     /// The one way in which an image changes.
     pub fn apply(&mut self, record: &ClusterRecord<'_>) {
         match record {
@@ -211,10 +232,10 @@ impl ClusterImage {
         self.insert(Topic { id: key.topic_id, name, partitions: value.partitions });
     }
 
-    /// Counts on from the time of a load, in ms: from higher than ever before, as groups remember for
-    /// long what they have seen (the version of their regular expressions is in their records).
-    pub(crate) fn loaded_at(&mut self, now: i64) {
-        self.topics_version = now << CHANGES_IN_A_MS_BITS;
+    /// Counts on from the position of shard 0's log that a load has come to: from as high as ever
+    /// before, as groups have the version of their regular expressions in their records.
+    pub(crate) fn loaded_at(&mut self, position: u64) {
+        self.topics_version = position.cast_signed();
     }
 
     /// Counts its changes on behind those of another, and of those that came of that one meanwhile,

@@ -3,6 +3,7 @@
 
 use super::Call;
 use super::refusal::{self, Refused};
+use crate::clock::Times;
 use crate::net::ConnectionId;
 use crate::shard::Shard;
 use muster_codec::{ErrorCode, Request};
@@ -46,7 +47,7 @@ impl Shard {
             client_host: &host,
         };
         let mut output =
-            self.groups.handle(self.now, self.ids.as_mut(), &*self.image, caller, request);
+            self.groups.handle(self.times(), self.ids.as_mut(), &*self.image, caller, request);
         if let Some(no_room) = self.groups.coordinator.take_no_room() {
             let (words, max) = (no_room.words(), GROUPS_MAX);
             let words = format_args!(
@@ -79,10 +80,12 @@ impl Shard {
         }
     }
 
-    /// Does what groups have due.
+    /// Does what groups have due, as far as all has been handled that came before.
     pub(crate) fn groups_expire(&mut self) {
-        if self.groups.coordinator_deadline().is_some_and(|at| at <= self.now) {
-            let output = self.groups.expire(self.now, self.ids.as_mut(), &*self.image);
+        let (now, wall) = (self.heard, self.wall);
+        if self.groups.is_expiry_due(now) {
+            let times = Times { now, wall };
+            let output = self.groups.expire(times, self.ids.as_mut(), &*self.image);
             self.apply(output);
         }
     }

@@ -69,9 +69,10 @@ impl Controller {
     /// The image, if changes became durable since the last call.
     fn publish(&mut self, flushed: u64) -> Option<Arc<ClusterImage>> {
         let mut changed = false;
-        while let Some((_, records)) = self.unpublished.pop_front_if(|(at, _)| *at <= flushed) {
-            let image = Arc::make_mut(&mut self.published);
-            records.iter().for_each(|record| image.apply(record));
+        while let Some((position, records)) =
+            self.unpublished.pop_front_if(|(at, _)| *at <= flushed)
+        {
+            Arc::make_mut(&mut self.published).apply_at(position, &records);
             changed = true;
         }
         changed.then(|| self.published.clone())
@@ -104,7 +105,7 @@ impl Shard {
                 cluster::create_topics(&view, ids, version, body).map(Into::into)
             }
             Request::DeleteTopics(body) => {
-                cluster::delete_topics(&view, self.now, version, body).map(Into::into)
+                cluster::delete_topics(&view, self.wall, version, body).map(Into::into)
             }
             Request::CreatePartitions(body) => {
                 cluster::create_partitions(&view, body).map(Into::into)
@@ -179,7 +180,7 @@ impl Shard {
         let Some(controller) = self.controller.as_mut() else { return Ok(0) };
         if !records.is_empty() {
             let position = self.groups.append_cluster(self.now, &records)?;
-            records.iter().for_each(|record| controller.accepted.apply(record));
+            controller.accepted.apply_at(position, &records);
             controller.unpublished.push_back((position, records));
         }
         Ok(controller.unpublished.back().map_or(0, |(position, _)| *position))

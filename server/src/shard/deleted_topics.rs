@@ -51,8 +51,8 @@ impl Shard {
             })
             .collect();
         if !deleted.is_empty() {
-            let ids = self.ids.as_mut();
-            let output = self.groups.topics_deleted(self.now, ids, &*image, &deleted);
+            let (times, ids) = (self.times(), self.ids.as_mut());
+            let output = self.groups.topics_deleted(times, ids, &*image, &deleted);
             self.apply(output);
         }
         let position = self.groups.next_position() - 1;

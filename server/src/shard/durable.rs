@@ -2,7 +2,8 @@
 //! written, and replayed.
 
 use super::offsets_topic::OffsetsTopic;
-use super::{Command, Common};
+use super::{Command, Common, GroupClock};
+use crate::clock::Times;
 use crate::placement::Placement;
 use muster_codec::Request;
 use muster_codec::limits::STRING_BYTES_MAX;
@@ -33,15 +34,18 @@ pub(crate) struct GroupLog {
     placement: Placement,
     /// Bytes of tombstones in an operation.
     tombstones_max: usize,
+    clock: GroupClock,
     ops: Vec<FileOp>,
 }
 
 impl GroupLog {
-    pub(crate) fn new(coordinator: Coordinator, log: ShardLog, common: &Common) -> Self {
+    pub(crate) fn new(coordinator: Coordinator, log: ShardLog, common: &Common, now: i64) -> Self {
         let offsets_topic = OffsetsTopic::default();
         let tombstones_max = common.log_sizes.operation_bytes_max / 2;
         let placement = common.placement;
-        Self { coordinator, log, offsets_topic, placement, tombstones_max, ops: Vec::new() }
+        let clock = GroupClock::new(now);
+        let ops = Vec::new();
+        Self { coordinator, log, offsets_topic, placement, tombstones_max, clock, ops }
     }
 
     /// The position that the next operation gets.
@@ -68,36 +72,48 @@ impl GroupLog {
 
     pub(crate) fn handle<'r>(
         &mut self,
-        now: i64,
+        times: Times,
         ids: &mut dyn Ids,
         topics: &dyn Topics,
         caller: Caller<'r>,
         request: Request<'r>,
     ) -> Output<'r> {
-        let mut context = Context { now, position: self.next_position(), ids, topics };
+        let mut context = self.context(times, ids, topics);
         self.coordinator.handle(&mut context, caller, request)
+    }
+
+    /// Lets the time of the groups pass until `now`.
+    pub(crate) fn advance(&mut self, now: i64) {
+        self.clock.advance(now);
+        let progress = self.log.progress();
+        self.clock.watch(progress.flushed(), progress.accepted());
+    }
+
+    /// Whether groups have something due at a time that has been.
+    pub(crate) fn is_expiry_due(&self, now: i64) -> bool {
+        self.coordinator_deadline().is_some_and(|at| at <= self.clock.at(now))
     }
 
     /// What groups have due.
     pub(crate) fn expire(
         &mut self,
-        now: i64,
+        times: Times,
         ids: &mut dyn Ids,
         topics: &dyn Topics,
     ) -> Output<'static> {
-        let mut context = Context { now, position: self.next_position(), ids, topics };
+        let mut context = self.context(times, ids, topics);
         self.coordinator.expire(&mut context)
     }
 
     /// What the end of topics means for offsets.
     pub(crate) fn topics_deleted(
         &mut self,
-        now: i64,
+        times: Times,
         ids: &mut dyn Ids,
         topics: &dyn Topics,
         deleted: &[DeletedTopic<'_>],
     ) -> Output<'static> {
-        let mut context = Context { now, position: self.next_position(), ids, topics };
+        let mut context = self.context(times, ids, topics);
         self.coordinator.topics_deleted(&mut context, deleted)
     }
 
@@ -160,12 +176,23 @@ impl GroupLog {
         self.flushed()
     }
 
-    pub(crate) fn coordinator_deadline(&self) -> Option<i64> {
+    fn coordinator_deadline(&self) -> Option<i64> {
         self.coordinator.next_deadline().filter(|_| !planted::is(Fault::DeadTimer))
     }
 
     pub(crate) fn next_deadline(&self) -> Option<i64> {
-        [self.coordinator_deadline(), self.log.next_deadline()].into_iter().flatten().min()
+        let of_groups = self.coordinator_deadline().and_then(|at| self.clock.look_at(at));
+        [of_groups, self.log.next_deadline()].into_iter().flatten().min()
+    }
+
+    fn context<'c>(
+        &self,
+        times: Times,
+        ids: &'c mut dyn Ids,
+        topics: &'c dyn Topics,
+    ) -> Context<'c> {
+        let (now, wall) = (self.clock.at(times.now), times.wall);
+        Context { now, wall, position: self.next_position(), ids, topics }
     }
 }
 

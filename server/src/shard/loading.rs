@@ -5,6 +5,7 @@ use super::durable::{self, GroupLog};
 use super::group_configs::configure;
 use super::snapshot::read_cluster;
 use super::{Common, Controller, DeletedTopics, LogCheck, ProducerIds, Shard, Snapshots, Stopping};
+use crate::clock::Times;
 use crate::cluster::{ClusterImage, Endpoint};
 use crate::config::{Config, compaction};
 use crate::logging::Throttle;
@@ -100,12 +101,12 @@ pub fn log_directory(shards: u32, number: u32) -> PathBuf {
     PathBuf::from(format!("shards-{shards}")).join(number.to_string())
 }
 
-/// Reads and replays the log of shard `number` at `now`, from where its snapshot ends. A snapshot
+/// Reads and replays the log of shard `number`, from where its snapshot ends. A snapshot
 /// that is of no use costs a line in the server's log, and the time to replay all of the shard's.
 ///
 /// # Errors
 /// What keeps the shard from starting.
-pub fn load(data: &Path, common: &Common, number: u32, now: i64) -> Result<Loaded, LoadError> {
+pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadError> {
     let began = Instant::now();
     let directory = data.join(log_directory(common.placement.shards, number));
     let snapshot = open_snapshot(&directory, common).and_then(|start| match start {
@@ -123,7 +124,7 @@ pub fn load(data: &Path, common: &Common, number: u32, now: i64) -> Result<Loade
         Err(Unusable::Log(error)) => return Err(error),
     };
     let Start { coordinator, mut image, recovered, .. } = start;
-    image.loaded_at(now);
+    image.loaded_at(recovered.position());
     info!(
         "shard {number} is at operation {}: {} of {} groups in the cold, {} records of {} bytes \
          replayed, in {} ms",
@@ -391,13 +392,14 @@ impl Loaded {
         block_bytes: u32,
         image: Arc<ClusterImage>,
         mut ids: Box<dyn Ids>,
-        now: i64,
+        times: Times,
     ) -> Result<(Shard, Vec<FileOp>), LoadError> {
         let mut log = self.take_log(block_bytes, ids.as_mut());
         let config = self.common.config.with_dynamic(&image, self.number);
         log.set_compaction(compaction(&config, &image, self.common.placement.shards));
         configure(&mut self.coordinator, &config, None, &image);
-        self.coordinator.loaded(now, &*image);
+        let Times { now, wall } = times;
+        self.coordinator.loaded(now, wall, &*image);
         let mut partitions = Partitions::new(config.clone(), identity(&self.common, self.number));
         let mut effects = Effects::default();
         let opened = partitions.open(now, data, &image, &mut effects);
@@ -407,7 +409,7 @@ impl Loaded {
         let mut shard = Shard {
             number: self.number,
             connections: Connections::new(limits(&config)),
-            groups: GroupLog::new(self.coordinator, log, &self.common),
+            groups: GroupLog::new(self.coordinator, log, &self.common, now),
             partitions,
             controller: self.image.map(|image| Controller::new(image, shards)),
             deleted_topics: DeletedTopics::default(),
@@ -418,6 +420,8 @@ impl Loaded {
             image,
             ids,
             now,
+            wall,
+            heard: now,
             commands: Vec::new(),
             config,
             sendable: Vec::new(),

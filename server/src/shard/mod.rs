@@ -5,6 +5,7 @@ mod controller;
 mod deleted_topics;
 mod durable;
 mod event;
+mod group_clock;
 mod group_configs;
 mod inspection;
 mod loading;
@@ -26,6 +27,7 @@ pub use mailbox::{AdminRequest, Message};
 pub(crate) use controller::Controller;
 pub(crate) use deleted_topics::DeletedTopics;
 pub(crate) use durable::GroupLog;
+pub(crate) use group_clock::GroupClock;
 pub(crate) use log_check::LogCheck;
 pub(crate) use producer_ids::ProducerIds;
 pub(crate) use snapshot::Snapshots;
@@ -36,6 +38,7 @@ use crate::logging::Throttle;
 use crate::net::{ConnectionId, Connections};
 use crate::partitions::Partitions;
 use crate::placement::Placement;
+use muster_codec::Wall;
 use muster_coordinator::Ids;
 use muster_storage::limits::{OPEN_BYTES_MAX, OPERATION_BYTES_MAX};
 use std::collections::VecDeque;
@@ -103,8 +106,11 @@ pub struct Shard {
     pub(crate) snapshots: Snapshots,
     pub(crate) log_check: LogCheck,
     pub(crate) ids: Box<dyn Ids>,
-    /// The time of the event that is being handled.
+    /// The time of the event that is being handled: see [`crate::clock::Times`].
     pub(crate) now: i64,
+    pub(crate) wall: Wall,
+    /// All that arrived before this time has been handled.
+    pub(crate) heard: i64,
     pub(crate) commands: Vec<Command>,
     /// With what was altered while the server ran.
     config: Config,

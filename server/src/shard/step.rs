@@ -1,6 +1,7 @@
 //! The step: one event in, commands out; and the end of a turn, when deadlines and flushes are due.
 
 use super::{Command, Event, Message, Shard, Stopping};
+use crate::clock::Times;
 use crate::dispatch::request_length;
 use crate::net::ConnectionId;
 use crate::partitions::{Effects, Outcome};
@@ -19,9 +20,9 @@ const WAITING_GONE_MAX: usize = 64;
 const KEPT_INPUT_BYTES_MAX: usize = 64 * 1024;
 
 impl Shard {
-    /// Handles one event. `now` never goes back.
-    pub fn step(&mut self, now: i64, event: Event<'_>, commands: &mut Vec<Command>) {
-        self.now = now;
+    /// Handles one event.
+    pub fn step(&mut self, times: Times, event: Event<'_>, commands: &mut Vec<Command>) {
+        self.look_at(times);
         if self.snapshots.is_failed() {
             return;
         }
@@ -37,9 +38,15 @@ impl Shard {
     }
 
     /// Ends a turn: does what is due, starts the next flush, and tells when to be called again at
-    /// the latest.
-    pub fn end_turn(&mut self, now: i64, commands: &mut Vec<Command>) -> Option<i64> {
-        self.now = now;
+    /// the latest. All that arrived before `heard` was given to [`Self::step`].
+    pub fn end_turn(
+        &mut self,
+        times: Times,
+        heard: i64,
+        commands: &mut Vec<Command>,
+    ) -> Option<i64> {
+        self.look_at(times);
+        self.heard = heard;
         assert!(!self.snapshots.is_failed(), "the groups of the shard are not what they should be");
         self.forget_at_start();
         self.expire();
@@ -48,15 +55,24 @@ impl Shard {
         if self.has_failed() {
             self.sendable.clear();
             commands.append(&mut self.commands);
-            return Some(now);
+            return Some(self.now);
         }
         self.tell_forgotten();
-        self.groups.poll(now, &mut self.commands);
+        self.groups.poll(self.now, &mut self.commands);
         self.snapshot_turn();
         self.log_check_turn();
         self.advance_stop();
         commands.append(&mut self.commands);
         self.next_deadline()
+    }
+
+    fn look_at(&mut self, times: Times) {
+        Times { now: self.now, wall: self.wall } = times;
+        self.groups.advance(self.now);
+    }
+
+    pub(crate) fn times(&self) -> Times {
+        Times { now: self.now, wall: self.wall }
     }
 
     /// The connections that have output since the last call.
@@ -299,7 +315,7 @@ impl Shard {
             return;
         }
         self.next_idle_sweep = self.now + IDLE_SWEEP_MS.min(max_idle.max(1));
-        for id in self.connections.idle_since(self.now.saturating_sub(max_idle)) {
+        for id in self.connections.idle_since(self.heard.saturating_sub(max_idle)) {
             self.close(id, format!("idle for over connections.max.idle.ms={max_idle}"));
         }
     }

@@ -1,6 +1,7 @@
 //! A shard on a real directory, with small segments, and what a reactor does for one.
 
 use super::{Command, Common, Event, LogSizes, Shard, load, log_directory};
+use crate::clock::Times;
 use crate::cluster::Endpoint;
 use crate::config::{Config, compaction};
 use crate::placement::Placement;
@@ -131,7 +132,7 @@ impl World {
         let until = self.now + ms;
         while !self.is_failed() {
             if let Some(done) = self.done.pop_front() {
-                self.shard.step(self.now, Event::File(done), &mut self.commands);
+                self.shard.step(Times::both(self.now), Event::File(done), &mut self.commands);
                 self.turn();
                 continue;
             }
@@ -148,14 +149,19 @@ impl World {
     pub(super) fn turn(&mut self) {
         let mut has_mail = true;
         while has_mail && !self.is_failed() {
-            self.deadline = self.shard.end_turn(self.now, &mut self.commands);
+            self.deadline =
+                self.shard.end_turn(Times::both(self.now), self.now, &mut self.commands);
             has_mail = false;
             for command in std::mem::take(&mut self.commands) {
                 match command {
                     Command::File(op) => self.perform(op),
                     Command::Mail { message, .. } => {
                         has_mail = true;
-                        self.shard.step(self.now, Event::Mail(message), &mut self.commands);
+                        self.shard.step(
+                            Times::both(self.now),
+                            Event::Mail(message),
+                            &mut self.commands,
+                        );
                     }
                     other => unreachable!("{other:?}"),
                 }
@@ -218,9 +224,9 @@ impl World {
 }
 
 fn start(data: &Path, common: &Common, now: i64) -> (Shard, Vec<FileOp>) {
-    let loaded = load(data, common, 0, now).unwrap();
+    let loaded = load(data, common, 0).unwrap();
     let image = loaded.image().unwrap().clone();
-    loaded.into_shard(data, BLOCK_BYTES, image, Box::new(CountedIds(0)), now).unwrap()
+    loaded.into_shard(data, BLOCK_BYTES, image, Box::new(CountedIds(0)), Times::both(now)).unwrap()
 }
 
 struct CountedIds(u128);

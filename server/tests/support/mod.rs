@@ -9,6 +9,7 @@ pub mod facts;
 pub mod mixed;
 pub mod offsets;
 pub mod power;
+pub mod sessions;
 pub mod workers;
 
 use muster_codec::header::RequestHeader;

@@ -59,6 +59,13 @@ impl Ring {
         }
     }
 
+    /// Whether something has come that is not read, for want of buffers.
+    pub fn is_starved(&self) -> bool {
+        let waits =
+            |conn: &ConnId| self.connections.get(*conn).is_some_and(|slot| !slot.receiving.paused);
+        self.starved.iter().any(waits)
+    }
+
     pub(crate) fn received(&mut self, tag: Tag, result: i32, flags: u32) -> Option<Event> {
         let conn = ConnId { index: tag.index, generation: tag.generation };
         // Takes the buffer back whatever becomes of its bytes.

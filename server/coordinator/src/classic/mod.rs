@@ -36,6 +36,7 @@ use alloc::collections::BTreeSet;
 use hard::Hard;
 use hashbrown::HashMap;
 use member::Member;
+use muster_codec::Wall;
 use roster::Roster;
 use state::State;
 
@@ -68,7 +69,7 @@ pub(crate) struct ClassicGroup {
     new_member_added: bool,
     sync_timer: Timer,
     /// When a handler wrote a record that is still to be replayed.
-    writing_since: Option<i64>,
+    writing_since: Option<Wall>,
 }
 
 /// The initial rebalance waits for more members to come, as long as they keep coming
@@ -81,13 +82,13 @@ struct InitialDelay {
 
 impl ClassicGroup {
     /// A group that just came to be, without members.
-    pub(crate) fn new(id: Text, now: i64) -> Self {
+    pub(crate) fn new(id: Text, wall: Wall) -> Self {
         Self {
             id,
             hard: None,
             state: State::Empty,
             previous_state: State::Dead,
-            state_timestamp: now,
+            state_timestamp: wall.0,
             generation: 0,
             protocol_type: None,
             protocol: None,
@@ -135,11 +136,11 @@ impl ClassicGroup {
         self.hard.as_ref()
     }
 
-    fn transition(&mut self, state: State, now: i64) {
+    fn transition(&mut self, state: State, wall: Wall) {
         assert!(self.state.may_become(state), "{:?} does not become {state:?}", self.state);
         self.previous_state = self.state;
         self.state = state;
-        self.state_timestamp = now;
+        self.state_timestamp = wall.0;
     }
 
     fn uses_consumer_protocol(&self) -> bool {

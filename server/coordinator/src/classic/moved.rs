@@ -7,7 +7,7 @@ use crate::text::{Blob, Text, owned_bytes};
 use crate::turn::Turn;
 use alloc::vec::Vec;
 use muster_codec::records::{GroupMetadataKey, GroupRecord};
-use muster_codec::{ErrorCode, Str};
+use muster_codec::{ErrorCode, Str, Wall};
 
 /// A member, as far as it stays the same under another protocol.
 #[derive(Debug, Clone)]
@@ -66,7 +66,7 @@ impl ClassicGroup {
         members: Vec<MovedMember>,
         assign: impl Fn(&str, &[u8]) -> Blob,
     ) -> Option<Self> {
-        let mut group = Self::new(id, turn.now);
+        let mut group = Self::new(id, turn.wall);
         for moved in members {
             group.roster.insert(Member::new(moved.identity, moved.protocols));
         }
@@ -92,9 +92,9 @@ impl ClassicGroup {
     }
 
     /// The record of a group that another became; its replay changes nothing more.
-    pub(crate) fn moved_record(&mut self, now: i64) -> GroupRecord<'static> {
+    pub(crate) fn moved_record(&mut self, wall: Wall) -> GroupRecord<'static> {
         let value = self.record(|member| owned_bytes(&member.assignment));
-        self.writing_since = Some(now);
+        self.writing_since = Some(wall);
         let key = GroupMetadataKey { group: Str::Owned(self.id.as_ref().into()) };
         GroupRecord::GroupMetadata(key, Some(value))
     }

@@ -31,7 +31,7 @@ impl ClassicGroup {
         self.pending_syncs.clear();
         turn.timers.cancel(&mut self.sync_timer);
         let is_initial = self.state == State::Empty;
-        self.transition(State::PreparingRebalance, turn.now);
+        self.transition(State::PreparingRebalance, turn.wall);
         if is_initial {
             let delay_ms = i64::from(turn.config.group_initial_rebalance_delay_ms);
             let remaining_ms = (self.roster.rebalance_timeout_ms() - delay_ms).max(0);
@@ -141,7 +141,7 @@ impl ClassicGroup {
             generation: self.generation.wrapping_add(1),
             protocol: None,
             leader: None,
-            current_state_timestamp: turn.now,
+            current_state_timestamp: turn.wall.0,
             ..self.record(|_| Bytes::default())
         };
         self.write(turn, record);
@@ -150,7 +150,7 @@ impl ClassicGroup {
     fn next_generation(&mut self, turn: &mut Turn<'_, '_>) {
         self.generation = self.generation.wrapping_add(1);
         self.protocol = self.roster.vote();
-        self.transition(State::CompletingRebalance, turn.now);
+        self.transition(State::CompletingRebalance, turn.wall);
         self.subscribed_topics = self.subscriptions_topics();
         for member_id in self.roster.ids() {
             self.answer_joined(turn, &member_id);
@@ -226,7 +226,7 @@ impl ClassicGroup {
 
     pub(super) fn write<'r>(&mut self, turn: &mut Turn<'_, 'r>, value: GroupMetadataValue<'r>) {
         let key = GroupMetadataKey { group: owned(&self.id) };
-        self.writing_since = Some(turn.now);
+        self.writing_since = Some(turn.wall);
         turn.write(GroupRecord::GroupMetadata(key, Some(value)));
     }
 }

@@ -9,6 +9,7 @@ use crate::timers::Timers;
 use crate::turn::Turn;
 use alloc::collections::BTreeSet;
 use alloc::vec;
+use muster_codec::Wall;
 use muster_codec::records::GroupMetadataValue;
 
 impl ClassicGroup {
@@ -26,7 +27,7 @@ impl ClassicGroup {
 
     /// The group is gone: nothing of it may fall due.
     pub(crate) fn removed(&mut self, timers: &mut Timers) {
-        self.transition(State::Dead, self.state_timestamp);
+        self.transition(State::Dead, Wall(self.state_timestamp));
         self.cancel_timers(timers);
     }
 
@@ -47,7 +48,7 @@ impl ClassicGroup {
         }
     }
 
-    fn adopt(&mut self, hard: &Hard, since: i64) {
+    fn adopt(&mut self, hard: &Hard, since: Wall) {
         match self.state {
             State::CompletingRebalance => {
                 for member in &hard.members {

@@ -43,6 +43,8 @@ struct Expression {
 #[derive(Debug, Default)]
 pub(crate) struct Regexes {
     expressions: BTreeMap<Text, Expression>,
+    /// They were resolved since the load.
+    resolved_here: bool,
     /// How many have members, and how many are resolved.
     subscribed: usize,
     resolved: usize,
@@ -202,7 +204,7 @@ impl ConsumerGroup {
     /// Not while they are being resolved, and not too often.
     fn may_resolve(&self, turn: &Turn<'_, '_>) -> bool {
         let is_late =
-            |last: &Resolved| turn.now > last.timestamp.saturating_add(RESOLUTIONS_MIN_INTERVAL_MS);
+            |last: &Resolved| turn.wall.is_over(last.timestamp, RESOLUTIONS_MIN_INTERVAL_MS + 1);
         self.regexes.resolving.is_none() && self.regexes.last().is_none_or(is_late)
     }
 
@@ -210,9 +212,12 @@ impl ConsumerGroup {
     fn must_resolve(&self, turn: &Turn<'_, '_>, expressions: usize) -> bool {
         let Some(last) = self.regexes.last() else { return true };
         let refresh_ms = i64::from(turn.config.group_consumer_regex_refresh_interval_ms);
+        // Versions of another life may be counted otherwise: they are no older and no newer.
+        let is_foreign = !self.regexes.resolved_here && last.version != turn.loaded_topics;
         expressions != self.regexes.resolved
+            || is_foreign
             || last.version < turn.newest_topics
-            || turn.now > last.timestamp.saturating_add(refresh_ms)
+            || turn.wall.is_over(last.timestamp, refresh_ms.saturating_add(1))
     }
 }
 
@@ -258,7 +263,7 @@ impl Resolving {
         );
         if let Some(matched) = matched {
             let topics = matched.iter().map(|it| Text::from(&**it)).collect();
-            let (version, timestamp) = (turn.topics.version(), turn.now);
+            let (version, timestamp) = (turn.topics.version(), turn.wall.0);
             self.resolved.push(Resolved { topics, version, timestamp });
         }
         self.resolved.len() == self.expressions.len()
@@ -288,6 +293,7 @@ impl ConsumerGroup {
 
     /// Writes what each expression matches, and a new epoch if that is new.
     fn write_resolved(&mut self, turn: &mut Turn<'_, '_>, resolving: &Resolving) {
+        self.regexes.resolved_here = true;
         let mut draft = Draft::new();
         let mut subscriptions = self.subscriptions.clone();
         let mut is_new = false;

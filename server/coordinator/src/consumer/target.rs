@@ -10,6 +10,7 @@ use crate::timers::TimerKey;
 use crate::turn::Turn;
 use alloc::vec::Vec;
 use core::mem;
+use muster_codec::Wall;
 
 /// A member whose heartbeat it is, before its records are replayed.
 pub(super) struct Updated<'m> {
@@ -41,7 +42,7 @@ impl ConsumerGroup {
         let interval_ms = turn.group_config(&self.id).assignment_interval_ms;
         if self.target.epoch >= epoch
             || self.target.computing.is_some()
-            || !is_due(self.target.timestamp, interval_ms, turn.now)
+            || !is_due(self.target.timestamp, interval_ms, turn.wall)
         {
             return self.last_goal(Some(updated.number), updated.after);
         }
@@ -60,7 +61,7 @@ impl ConsumerGroup {
             Some(change) => self.target.partitions(&change.partitions),
             None => self.target.of(updated.number),
         };
-        self.write_target(draft, changes, epoch, turn.now);
+        self.write_target(draft, changes, epoch, turn.wall);
         Goal { epoch, partitions }
     }
 
@@ -91,7 +92,7 @@ impl ConsumerGroup {
             }
             Some(changes) => {
                 let mut draft = Draft::new();
-                self.write_target(&mut draft, changes, computing.epoch, turn.now);
+                self.write_target(&mut draft, changes, computing.epoch, turn.wall);
                 turn.write_all(draft);
             }
         }
@@ -103,13 +104,13 @@ impl ConsumerGroup {
         turn.timers.schedule(&mut self.target.timer, turn.now, key);
     }
 
-    fn write_target(&self, draft: &mut Draft<'_>, changes: Vec<Change>, epoch: i32, now: i64) {
+    fn write_target(&self, draft: &mut Draft<'_>, changes: Vec<Change>, epoch: i32, wall: Wall) {
         for change in changes {
             let Some(seat) = self.roster.seat(change.member) else { continue };
             let partitions = self.target.partitions(&change.partitions);
             draft.push(records::target(&self.id, &seat.id, partitions));
         }
-        draft.push(records::target_metadata(&self.id, epoch, now));
+        draft.push(records::target_metadata(&self.id, epoch, wall.0));
     }
 
     /// The assignor that most members want. Of a tie Kafka takes the first in its hash table, which

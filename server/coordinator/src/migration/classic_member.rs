@@ -25,7 +25,7 @@ pub(crate) fn join(turn: &mut Turn<'_, '_>, entry: &mut Entry, mut joining: Join
         Some(Group::Consumer(group)) if !group.is_empty() => {}
         Some(Group::Consumer(group)) if is_unknown => {
             write_tombstones(turn, group);
-            let mut classic = ClassicGroup::new(entry.id.clone(), turn.now);
+            let mut classic = ClassicGroup::new(entry.id.clone(), turn.wall);
             classic.write_creation(turn);
             classic.join(turn, joining);
             entry.successor = Some(Group::Classic(classic));

@@ -87,7 +87,7 @@ pub(super) fn convert(
         Some(newcomer) if Some(member_id) == replaced_id => newcomer.id,
         _ => member_id,
     });
-    draft.push(classic.moved_record(turn.now));
+    draft.push(classic.moved_record(turn.wall));
     Some(classic)
 }
 

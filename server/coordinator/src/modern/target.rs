@@ -8,7 +8,7 @@ use crate::text::Text;
 use crate::timers::Timer;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use muster_codec::Uuid;
+use muster_codec::{Uuid, Wall};
 
 /// The epoch of the empty target of a new group.
 pub(crate) const INITIAL_EPOCH: i32 = 1;
@@ -124,6 +124,6 @@ impl Target {
 }
 
 /// Whether the next target may be computed: not before `interval_ms` since the last (KIP-1263).
-pub(crate) fn is_due(timestamp: i64, interval_ms: i32, now: i64) -> bool {
-    timestamp == 0 || interval_ms == 0 || now >= timestamp.saturating_add(i64::from(interval_ms))
+pub(crate) fn is_due(timestamp: i64, interval_ms: i32, wall: Wall) -> bool {
+    timestamp == 0 || interval_ms == 0 || wall.is_over(timestamp, i64::from(interval_ms))
 }

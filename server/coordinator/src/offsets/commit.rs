@@ -33,7 +33,7 @@ pub(crate) fn commit<'r>(
 ) -> OffsetCommitResponse<'r> {
     let expire_timestamp = match request.retention_time_ms {
         DEFAULT_RETENTION => -1,
-        retention => turn.now.saturating_add(retention),
+        retention => turn.wall.plus(retention),
     };
     let mut commit = Commit { group_id: request.group_id, expire_timestamp, offsets, turn };
     let topics = request.topics.into_iter().map(|topic| match api_version >= TOPIC_IDS_FROM {
@@ -139,7 +139,7 @@ impl<'r> Commit<'_, '_, 'r> {
             offset: partition.committed_offset,
             leader_epoch: partition.committed_leader_epoch,
             metadata: partition.committed_metadata.unwrap_or_default(),
-            commit_timestamp: self.turn.now,
+            commit_timestamp: self.turn.wall.0,
             expire_timestamp: self.expire_timestamp,
             topic_id,
         };

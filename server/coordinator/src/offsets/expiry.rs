@@ -2,6 +2,7 @@
 
 use super::{Committed, Offsets, tombstone};
 use crate::turn::Turn;
+use muster_codec::Wall;
 
 /// From when the retention of a group's offsets counts; None of it while a group may not lose any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +52,8 @@ impl Expiry {
     }
 
     /// Whether the sweep has to look.
-    pub(crate) fn is_due(self, now: i64, retention_ms: i64) -> bool {
-        now >= self.at || now.saturating_sub(self.since) >= retention_ms
+    pub(crate) fn is_due(self, wall: Wall, retention_ms: i64) -> bool {
+        wall.0 >= self.at || wall.since(self.since) >= retention_ms
     }
 }
 
@@ -80,11 +81,11 @@ pub(crate) fn expire(
 
 fn is_expired(turn: &Turn<'_, '_>, committed: &Committed, base: RetentionBase) -> bool {
     if committed.expire_timestamp != -1 {
-        return turn.now >= committed.expire_timestamp;
+        return turn.wall.0 >= committed.expire_timestamp;
     }
     let since = match base {
         RetentionBase::Commit => committed.commit_timestamp,
         RetentionBase::Empty { since } => since,
     };
-    turn.now.saturating_sub(since) >= turn.config.offsets_retention_ms
+    turn.wall.since(since) >= turn.config.offsets_retention_ms
 }

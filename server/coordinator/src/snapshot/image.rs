@@ -10,8 +10,8 @@ use crate::text::Text;
 use crate::timers::Timers;
 use alloc::string::String;
 use alloc::vec::Vec;
-use muster_codec::Uuid;
 use muster_codec::records::GroupRecord;
+use muster_codec::{Uuid, Wall};
 use rkyv::api::high::to_bytes_in;
 use rkyv::rancor::Failure;
 use rkyv::{Archive, Serialize, access};
@@ -117,7 +117,7 @@ pub(super) fn read_group(
     }
     if entry.group.is_none() && of_kind == Kind::Classic {
         // A simple group: it has no record of its own, and nothing counts from when it began.
-        entry.group = Some(Group::Classic(ClassicGroup::new(id.clone(), 0)));
+        entry.group = Some(Group::Classic(ClassicGroup::new(id.clone(), Wall(0))));
     }
     if kind(entry.group.as_ref()) != of_kind {
         return Err("it is a group of another kind");

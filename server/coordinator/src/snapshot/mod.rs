@@ -37,6 +37,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
+use muster_codec::Wall;
 use muster_codec::records::GroupRecord;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -259,10 +260,10 @@ impl Coordinator {
     }
 
     /// Whether the sweep has to look at a group.
-    pub(crate) fn may_expire(&self, group_id: &str, now: i64) -> bool {
+    pub(crate) fn may_expire(&self, group_id: &str, wall: Wall) -> bool {
         let retention_ms = self.config.offsets_retention_ms;
         let cold = self.groups.cold.with_offsets(group_id);
-        cold.is_none_or(|group| group.entry.expiry.is_due(now, retention_ms))
+        cold.is_none_or(|group| group.entry.expiry.is_due(wall, retention_ms))
     }
 
     /// Whether a group may have offsets of one of these topics.

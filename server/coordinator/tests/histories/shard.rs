@@ -4,7 +4,7 @@
 use crate::common::topics::World;
 use crate::common::{CountedIds, RecordBytes, bytes, read};
 use crate::witness::Witness;
-use muster_codec::{Request, Response};
+use muster_codec::{Request, Response, Wall};
 use muster_coordinator::{
     Answer, Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId,
 };
@@ -32,7 +32,7 @@ pub struct Shard {
 impl Shard {
     pub fn new(config: Config) -> Self {
         let mut coordinator = Coordinator::new(config.clone());
-        coordinator.loaded(0, &World::default());
+        coordinator.loaded(0, Wall(0), &World::default());
         Self {
             follower: Coordinator::new(config.clone()),
             config,
@@ -92,7 +92,7 @@ impl Shard {
         for record in &self.log {
             self.coordinator.replay(&read(record), self.position);
         }
-        self.coordinator.loaded(self.now, &self.topics);
+        self.coordinator.loaded(self.now, Wall(self.now), &self.topics);
         self.waiting.clear();
         self.answers.clear();
     }
@@ -105,7 +105,7 @@ impl Shard {
     pub fn replayed(&self, log: &[RecordBytes]) -> Vec<RecordBytes> {
         let mut coordinator = Coordinator::new(self.config.clone());
         log.iter().for_each(|record| coordinator.replay(&read(record), self.position));
-        coordinator.loaded(self.now, &self.topics);
+        coordinator.loaded(self.now, Wall(self.now), &self.topics);
         bytes(&coordinator.durable_records())
     }
 
@@ -135,7 +135,8 @@ impl Shard {
 
     fn with_context<T>(&mut self, call: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> T) -> T {
         let (now, position) = (self.now, self.position + 1);
-        let mut context = Context { now, position, ids: &mut self.ids, topics: &self.topics };
+        let mut context =
+            Context { now, wall: Wall(now), position, ids: &mut self.ids, topics: &self.topics };
         call(&mut self.coordinator, &mut context)
     }
 }

@@ -7,7 +7,7 @@ use crate::outcome::Outcome;
 use crate::scope::Asked;
 use crate::world::{World, config, group_overrides};
 use muster_codec::records::GroupRecord;
-use muster_codec::{ApiKey, Reader, Request};
+use muster_codec::{ApiKey, Reader, Request, Wall};
 use muster_coordinator::{
     Caller, Config, Context, Coordinator, DeletedTopic, GroupOverrides, Output, RequestId,
 };
@@ -47,7 +47,7 @@ impl Muster {
         topics.change(op);
         let mut coordinator = Coordinator::new(config.clone());
         let now = op["now"].as_i64().unwrap_or_default();
-        coordinator.loaded(now, &topics);
+        coordinator.loaded(now, Wall(now), &topics);
         Self {
             config,
             coordinator,
@@ -137,6 +137,7 @@ impl Muster {
         let output = self.coordinator.handle(
             &mut Context {
                 now: self.now,
+                wall: Wall(self.now),
                 position: self.position + 1,
                 ids: &mut self.ids,
                 topics: &self.topics,
@@ -184,6 +185,7 @@ impl Muster {
     fn with_context<T>(&mut self, call: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> T) -> T {
         let mut context = Context {
             now: self.now,
+            wall: Wall(self.now),
             position: self.position + 1,
             ids: &mut self.ids,
             topics: &self.topics,
@@ -288,7 +290,7 @@ impl Muster {
         for (position, _, bytes) in &self.log {
             self.coordinator.replay(&read(bytes)?, *position);
         }
-        self.coordinator.loaded(self.now, &self.topics);
+        self.coordinator.loaded(self.now, Wall(self.now), &self.topics);
         Ok(())
     }
 

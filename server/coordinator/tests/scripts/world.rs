@@ -7,7 +7,7 @@ use crate::ids::short;
 use crate::print;
 use muster_codec::messages::DescribeGroupsRequest;
 use muster_codec::records::GroupRecord;
-use muster_codec::{ErrorCode, Reader, Request, Response, Uuid};
+use muster_codec::{ErrorCode, Reader, Request, Response, Uuid, Wall};
 use muster_coordinator::{
     Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId, Topics,
 };
@@ -20,6 +20,8 @@ pub struct World {
     topics: TopicTable,
     ids: CountedIds,
     now: i64,
+    /// How far the wall clock is ahead of that.
+    wall_ahead: i64,
     /// Bytes of key and value.
     log: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     position: u64,
@@ -39,6 +41,8 @@ impl World {
             "config" => self.configure(&line),
             "topic" => self.topics.create(line.words[0], line.words[1].parse().unwrap()),
             "delete-topic" => self.delete_topic(line.words[0], &mut out),
+            "wall" => self.wall_ahead = line.words[0].parse().unwrap(),
+            "recount" => self.topics.recount(),
             "advance" => {
                 self.advance(line.words[0].parse().unwrap(), coverage, &mut out);
                 out.push(self.deadline());
@@ -238,9 +242,13 @@ impl World {
             let record = GroupRecord::read(key, value.as_deref()).unwrap().unwrap();
             coordinator.replay(&record, self.position);
         }
-        coordinator.loaded(self.now, &self.topics);
+        coordinator.loaded(self.now, self.wall(), &self.topics);
         self.coordinator = Some(coordinator);
         self.waiting.clear();
+    }
+
+    fn wall(&self) -> Wall {
+        Wall(self.now + self.wall_ahead)
     }
 
     fn deadline(&mut self) -> String {
@@ -253,7 +261,7 @@ impl World {
     fn coordinator(&mut self) -> &mut Coordinator {
         self.coordinator.get_or_insert_with(|| {
             let mut coordinator = Coordinator::new(self.config.clone());
-            coordinator.loaded(self.now, &self.topics);
+            coordinator.loaded(self.now, Wall(self.now + self.wall_ahead), &self.topics);
             coordinator
         })
     }
@@ -262,6 +270,7 @@ impl World {
         self.coordinator();
         let mut context = Context {
             now: self.now,
+            wall: self.wall(),
             position: self.position + 1,
             ids: &mut self.ids,
             topics: &self.topics,
@@ -276,9 +285,16 @@ struct TopicTable {
     topics: BTreeMap<String, (Uuid, i32)>,
     version: u8,
     newest: u8,
+    /// Changes before a start that it did not find.
+    uncounted: u8,
 }
 
 impl TopicTable {
+    /// Counts as a start does that finds the topics, but not how often they were changed.
+    fn recount(&mut self) {
+        self.uncounted = self.version;
+    }
+
     fn create(&mut self, name: &str, partitions: i32) {
         self.version += 1;
         if let Some((_, known)) = self.topics.get_mut(name) {
@@ -306,7 +322,7 @@ impl Topics for TopicTable {
     }
 
     fn version(&self) -> i64 {
-        self.version.into()
+        (self.version - self.uncounted).into()
     }
 
     fn version_of_newest(&self) -> i64 {

@@ -182,8 +182,7 @@ impl World {
     /// Starts one shard, to look at what it finds.
     fn start_one(&mut self, data: &Path, shard: u32) -> Result<StartedShard, String> {
         let common = self.common(self.process_shards);
-        let mut loaded =
-            load(data, &common, shard, self.now_ms()).map_err(|error| error.to_string())?;
+        let mut loaded = load(data, &common, shard).map_err(|error| error.to_string())?;
         let records = loaded.durable_records().map(|records| bytes_of(&records));
         let records = match records {
             Some(records) => records,
@@ -192,8 +191,8 @@ impl World {
         let live = || self.process.seats.first().map(|seat| seat.shard.inspect().image().clone());
         let cluster = loaded.image().cloned().or_else(live).ok_or("shard 0 has no image")?;
         let ids = Box::new(SeededIds(self.ids.fork()));
-        let (block_bytes, now) = (self.block_bytes, self.now_ms());
-        let started = loaded.into_shard(data, block_bytes, cluster, ids, now);
+        let (block_bytes, times) = (self.block_bytes, self.times());
+        let started = loaded.into_shard(data, block_bytes, cluster, ids, times);
         let (shard, ops) = started.map_err(|error| error.to_string())?;
         Ok(StartedShard { shard, ops, records })
     }

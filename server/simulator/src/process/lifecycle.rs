@@ -128,9 +128,9 @@ impl World {
 
     pub(super) fn load_all(&mut self, data: &Path, shards: u32) -> Result<Started, String> {
         let common = self.common(shards);
-        let (block_bytes, now) = (self.block_bytes, self.now_ms());
+        let (block_bytes, times) = (self.block_bytes, self.times());
         let loaded: Result<Vec<Loaded>, LoadError> =
-            (0..shards).map(|number| load(data, &common, number, now)).collect();
+            (0..shards).map(|number| load(data, &common, number)).collect();
         let mut loaded = loaded.map_err(|error| error.to_string())?;
         let mut records = Vec::new();
         for (number, loaded) in loaded.iter().enumerate() {
@@ -140,7 +140,7 @@ impl World {
         let image: Arc<ClusterImage> = image.ok_or("shard 0 has no image")?;
         let into_shard = |(loaded, records): (Loaded, _)| {
             let ids = Box::new(SeededIds(self.ids.fork()));
-            let started = loaded.into_shard(data, block_bytes, image.clone(), ids, now);
+            let started = loaded.into_shard(data, block_bytes, image.clone(), ids, times);
             let started = started.map_err(|error| error.to_string());
             started.map(|(shard, ops)| StartedShard { shard, ops, records })
         };
@@ -160,8 +160,7 @@ impl World {
         self.coverage.add(Seen::SnapshotStart, u64::from(loaded.has_snapshot()));
         let is_refused = path.exists() && !loaded.has_snapshot();
         self.coverage.add(Seen::SnapshotRefused, u64::from(is_refused));
-        let now = self.now_ms();
-        let again = || load(data, common, number, now).map_err(|error| error.to_string());
+        let again = || load(data, common, number).map_err(|error| error.to_string());
         if let Some(records) = again()?.durable_records() {
             return Ok(bytes_of(&records));
         }

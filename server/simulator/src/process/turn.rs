@@ -5,8 +5,10 @@ use super::{BEGINNING_MS, Inbound};
 use crate::happening::Happening;
 use crate::net::LinkId;
 use crate::world::World;
+use muster::clock::Times;
 use muster::net::ConnectionId;
 use muster::shard::{Command, Event, Message};
+use muster_codec::Wall;
 
 /// More turns than that without anything to do, though the shard said that something was due, are a
 /// shard that spins.
@@ -17,8 +19,13 @@ impl World {
         BEGINNING_MS + (self.queue.now() / 1_000) as i64
     }
 
+    /// Both clocks.
+    pub(crate) fn times(&self) -> Times {
+        Times { now: self.now_ms(), wall: Wall(self.now_ms()) }
+    }
+
     pub(crate) fn turn(&mut self, life: u32, number: u32) {
-        let (now, now_ms) = (self.queue.now(), self.now_ms());
+        let (now, times) = (self.queue.now(), self.times());
         if !self.process.lives(life) {
             return;
         }
@@ -30,12 +37,12 @@ impl World {
         let inbox = std::mem::take(&mut seat.inbox);
         let was_idle = inbox.is_empty();
         for inbound in inbox {
-            self.deliver(number, inbound, now_ms);
+            self.deliver(number, inbound, times);
         }
         let mut commands = std::mem::take(&mut self.process.commands);
         let Some(seat) = self.process.seat(number) else { return };
-        let deadline = seat.shard.end_turn(now_ms, &mut commands);
-        let idle = was_idle && commands.is_empty() && deadline.is_some_and(|at| at <= now_ms);
+        let deadline = seat.shard.end_turn(times, times.now, &mut commands);
+        let idle = was_idle && commands.is_empty() && deadline.is_some_and(|at| at <= times.now);
         seat.idle_turns = if idle { seat.idle_turns + 1 } else { 0 };
         if seat.idle_turns > IDLE_TURNS_MAX {
             self.violate(format_args!("shard {number} spins: what is due is never done"));
@@ -77,44 +84,44 @@ impl World {
         }
     }
 
-    fn deliver(&mut self, number: u32, inbound: Inbound, now_ms: i64) {
+    fn deliver(&mut self, number: u32, inbound: Inbound, times: Times) {
         match inbound {
-            Inbound::Opened(link) => self.opened(number, link, now_ms),
+            Inbound::Opened(link) => self.opened(number, link, times),
             Inbound::Received(link, data) => {
                 if let Some(connection) = self.network.link(link).server {
-                    self.step(number, now_ms, Event::Received { connection, data: &data });
+                    self.step(number, times, Event::Received { connection, data: &data });
                 }
             }
             Inbound::Sent(link, unsent) => {
                 if let Some(connection) = self.network.link(link).server {
-                    self.step(number, now_ms, Event::Sent { connection, unsent });
+                    self.step(number, times, Event::Sent { connection, unsent });
                 }
             }
             Inbound::Ended(link) => {
                 if let Some(connection) = self.network.link_mut(link).server.take() {
                     self.process.seats[number as usize].forget(connection);
-                    self.step(number, now_ms, Event::Ended { connection });
+                    self.step(number, times, Event::Ended { connection });
                 }
             }
-            Inbound::File(done) => self.step(number, now_ms, Event::File(done)),
+            Inbound::File(done) => self.step(number, times, Event::File(done)),
             Inbound::Woken => loop {
                 let seat = &mut self.process.seats[number as usize];
                 let Some(message) = seat.mail.pop_front() else { break };
-                self.step(number, now_ms, Event::Mail(message));
+                self.step(number, times, Event::Mail(message));
             },
         }
     }
 
-    fn opened(&mut self, number: u32, link: LinkId, now_ms: i64) {
+    fn opened(&mut self, number: u32, link: LinkId, times: Times) {
         let connection = self.process.seats[number as usize].accept(link);
         self.network.link_mut(link).server = Some(connection);
         let host = format!("/10.0.{}.{}", link.0 / 250 % 250, link.0 % 250).into();
-        self.step(number, now_ms, Event::Opened { connection, host });
+        self.step(number, times, Event::Opened { connection, host });
     }
 
-    fn step(&mut self, number: u32, now_ms: i64, event: Event<'_>) {
+    fn step(&mut self, number: u32, times: Times, event: Event<'_>) {
         let mut commands = std::mem::take(&mut self.process.commands);
-        self.process.seats[number as usize].shard.step(now_ms, event, &mut commands);
+        self.process.seats[number as usize].shard.step(times, event, &mut commands);
         self.execute(number, &mut commands);
         self.process.commands = commands;
     }

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::placement::Placement;
 use muster_codec::messages::*;
 use muster_codec::records::{ClusterRecord, TopicKey, TopicValue};
-use muster_codec::{ErrorCode, Str, Uuid};
+use muster_codec::{ErrorCode, Str, Uuid, Wall};
 use muster_coordinator::{Ids, Shares};
 
 /// A controller that writes what it decides at once.
@@ -19,6 +19,8 @@ struct Controller {
     shares: Shares,
     /// Of the client that asks.
     host: &'static str,
+    /// Of its log.
+    position: u64,
 }
 
 impl Ids for Controller {
@@ -33,8 +35,9 @@ impl Controller {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let config = Config::load("", &words).unwrap();
         let shares = Shares::new(limits::CREATOR_SHARE);
-        let image = ClusterImage::new(&config);
-        Self { image, config, next_id: 0, shares, host: "/10.0.0.1" }
+        let mut image = ClusterImage::new(&config);
+        image.loaded_at(0);
+        Self { image, config, next_id: 0, shares, host: "/10.0.0.1", position: 0 }
     }
 
     /// Why topics that a client named were not created.
@@ -76,7 +79,8 @@ impl Controller {
             cluster_id: "cluster",
         };
         let change = decide(&view, self);
-        change.records.iter().for_each(|record| self.image.apply(record));
+        self.position += 1;
+        self.image.apply_at(self.position, &change.records);
         change.response
     }
 
@@ -104,7 +108,7 @@ impl Controller {
         };
         let topics = topics.iter().map(state).collect();
         let request = DeleteTopicsRequest { topics, ..Default::default() };
-        let response = self.decide(|view, _| delete_topics(view, 0, version, &request));
+        let response = self.decide(|view, _| delete_topics(view, Wall(0), version, &request));
         let answers = response.responses.iter();
         answers.map(|r| (code(r.error_code), text(&r.error_message))).collect()
     }

@@ -3,7 +3,7 @@
 use super::groups::{Groups, Live, group_id};
 use super::kafka_dirs::KafkaDirs;
 use super::topics::Topics;
-use crate::clock::Clock;
+use crate::clock::wall;
 use crate::data_dir::Meta;
 use crate::offline::OfflineLog;
 use crate::placement::Placement;
@@ -28,7 +28,7 @@ pub(super) fn write(
 ) -> Result<Groups, Failure> {
     let mut ids = RandomIds::new()?;
     let mut logs = new_logs(data, placement, LogSizes::default(), &mut ids)?;
-    let now = Clock::start().now();
+    let now = wall().0;
     for record in topics.records() {
         logs[0].log.append(CLUSTER_PARTITION, now, [record])?;
         flush_if_full(&mut logs[0])?;

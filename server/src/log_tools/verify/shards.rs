@@ -8,6 +8,7 @@ use super::snapshot;
 use crate::placement::Placement;
 use crate::serve::Failure;
 use crate::shard::{Common, LoadError, read_log};
+use muster_codec::Wall;
 use muster_codec::record_batch::{Batch, Record};
 use muster_codec::records::{ClusterRecord, GroupRecord};
 use muster_coordinator::{Coordinator, NoTopics};
@@ -220,7 +221,7 @@ impl Check {
 
     fn summary(&mut self, files: &ShardFiles, recovered: &Recovered) -> String {
         // Timers begin, as at a start.
-        self.coordinator.loaded(0, &NoTopics);
+        self.coordinator.loaded(0, Wall(0), &NoTopics);
         let segments = files.segments.len();
         let (position, records) = (recovered.position(), self.records);
         let partitions = recovered.partitions().count();

@@ -2,6 +2,7 @@
 
 use super::super::testing::{World, commit};
 use super::super::{Event, Message};
+use crate::clock::Times;
 use muster_codec::Uuid;
 use muster_codec::records::{
     ClusterRecord, DeletedTopicKey, DeletedTopicValue, GroupRecord, TopicKey,
@@ -92,7 +93,7 @@ fn more_offsets_than_an_operation_takes_go_all_the_same() {
 
 fn create(world: &mut World, name: &str) -> Uuid {
     let message = Message::AutoCreate { topics: vec![name.to_owned()], host: "/10.0.0.1".into() };
-    world.shard.step(world.now, Event::Mail(message), &mut Vec::new());
+    world.shard.step(Times::both(world.now), Event::Mail(message), &mut Vec::new());
     world.turn();
     world.pass(FLUSH_MS);
     world.shard.image.topic(name).unwrap().id

@@ -1,0 +1,63 @@
+//! Members with short sessions that do nothing but to stay in their group.
+
+use super::{Client, Server};
+use muster_codec::messages::ConsumerGroupHeartbeatRequest;
+use muster_codec::{ApiKey, ErrorCode, Response};
+
+pub const MEMBERS: usize = 40;
+pub const SESSION_MS: u64 = 2_000;
+
+/// Of a server whose members have such sessions.
+pub const SESSION_CONFIGS: [&str; 4] = [
+    "group.consumer.min.session.timeout.ms=1000",
+    "group.consumer.session.timeout.ms=2000",
+    "group.consumer.min.heartbeat.interval.ms=100",
+    "group.consumer.heartbeat.interval.ms=200",
+];
+
+/// A member, which has a connection of its own.
+pub struct Member {
+    client: Client,
+    group: String,
+    id: String,
+    epoch: i32,
+}
+
+/// Members of a group that all have joined.
+pub fn join_all(server: &Server, group: &str) -> Vec<Member> {
+    (0..MEMBERS).map(|index| Member::join(server, group, &format!("member-{index}"))).collect()
+}
+
+impl Member {
+    pub fn join(server: &Server, group: &str, id: &str) -> Self {
+        let client = server.coordinator(group);
+        let mut member = Self { client, group: group.to_owned(), id: id.to_owned(), epoch: 0 };
+        let asked = member.ask();
+        assert!(member.is_answered(asked));
+        member
+    }
+
+    /// Sends a heartbeat.
+    pub fn ask(&mut self) -> i32 {
+        let joins = self.epoch == 0;
+        let request = ConsumerGroupHeartbeatRequest {
+            group_id: self.group.clone().into(),
+            member_id: self.id.clone().into(),
+            member_epoch: self.epoch,
+            rebalance_timeout_ms: if joins { 60_000 } else { -1 },
+            subscribed_topic_names: joins.then(|| vec!["t".into()]),
+            topic_partitions: joins.then(Vec::new),
+            ..Default::default()
+        };
+        self.client.send(0, &request.into()).expect("a connection")
+    }
+
+    /// Whether the answer to a heartbeat says that it is still a member.
+    pub fn is_answered(&mut self, id: i32) -> bool {
+        let api = ApiKey::ConsumerGroupHeartbeat;
+        let response = self.client.receive(api, 0, id).expect("an answer");
+        let Response::ConsumerGroupHeartbeat(body) = response else { panic!("{response:?}") };
+        self.epoch = body.member_epoch;
+        body.error_code == ErrorCode::None as i16
+    }
+}
