@@ -60,6 +60,7 @@ const LISTEN_RETRY: Duration = Duration::from_millis(20);
 /// What keeps the server from starting. A failure later on ends the process.
 pub fn serve(options: &Options) -> Result<(), Failure> {
     tell_without_effect(&options.config);
+    tell_file_size_limit();
     let open_files = muster_uring::raise_open_files()?;
     let descriptors = Descriptors::share(&open_files, options.shards)?;
     muster_uring::probe(muster_uring::Config::default())?;
@@ -301,6 +302,16 @@ fn tell_without_effect(config: &Config) {
     let keys: Vec<_> = config.set_without_effect().collect();
     if !keys.is_empty() {
         info!("set, but without effect in muster: {}", keys.join(", "));
+    }
+}
+
+/// Logs of topics grow to `segment.bytes`, those of shards to their own size.
+fn tell_file_size_limit() {
+    if let Some(limit) = muster_uring::file_size_limit() {
+        warn!(
+            "files may have {limit} bytes at most (RLIMIT_FSIZE, ulimit -f): the server ends when a \
+             log needs more"
+        );
     }
 }
 

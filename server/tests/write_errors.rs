@@ -18,8 +18,8 @@ const REQUESTS_MAX: i64 = 1_000;
 const BYTES: usize = 100_000;
 
 /// Below what the files hold already, so that the next write has no room at all, and above, so
-/// that one has room for a part of it.
-const LIMITS: [usize; 2] = [64 << 10, 5 << 20];
+/// that one has room for a part of it; and the same where the part is no whole block.
+const LIMITS: [usize; 4] = [64 << 10, 5 << 20, (64 << 10) + 1, (5 << 20) + 777];
 
 /// What a client does: None once the server is gone, or what it acknowledged.
 type Act = fn(&mut Client, i64) -> Option<i64>;
@@ -78,6 +78,19 @@ fn a_directory_that_is_gone_is_not_made_anew_for_half_a_log() {
     assert!(!directory.path().exists());
 }
 
+#[test]
+fn a_server_that_may_write_no_whole_segment_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = support::command(directory.path(), support::free_ports(1), 1, &[]);
+    let mut limited = Command::new("prlimit");
+    limited.arg("--fsize=100001").arg(server.get_program()).args(server.get_args());
+    let output = limited.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let log = String::from_utf8(output.stdout).unwrap();
+    assert!(log.contains("files may have 100001 bytes at most"), "{log}");
+    assert!(!log.contains("Invalid argument"), "{log}");
+}
+
 fn no_room(act: Act, last: fn(&mut Client) -> i64) {
     for limit in LIMITS {
         let directory = tempfile::tempdir().unwrap();
@@ -89,6 +102,7 @@ fn no_room(act: Act, last: fn(&mut Client) -> i64) {
         let after = (BEFORE..REQUESTS_MAX).map_while(|number| act(&mut client, number)).last();
         assert_eq!(server.wait().code(), Some(1), "with a limit of {limit}");
         server.says("could not write to a log");
+        assert_eq!(server.lines_with("Invalid argument"), 0, "with a limit of {limit}");
 
         let server = server.restart();
         let acknowledged = after.unwrap_or(before);

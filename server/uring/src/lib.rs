@@ -12,7 +12,7 @@
 //!   closed, or closing, do nothing.
 //! - Connections: `Accepted` first (they receive at once), `Closed` last, exactly once, and only
 //!   after the caller's [`Ring::close`] or [`Ring::finish`]: the ring never closes on its own, so
-//!   `Ended` and `SendFailed` are to be answered with `close`. A slot is used again only after
+//!   `Ended` and `SendFailed` are to be answered with `close`, in the end. A slot is used again only after
 //!   every operation of its connection has ended and its descriptor is closed.
 //! - Receiving: `Received` lends a buffer of the ring's pool; dropping it gives it back. While
 //!   all are lent, nothing is received. [`Ring::pause_recv`] is the back-pressure.
@@ -55,7 +55,7 @@ pub use connection::ConnId;
 pub use event::Event;
 pub use file::{File, is_open_only_here};
 pub use map::MappedFile;
-pub use probe::{OpenFiles, SetupError, probe, raise_open_files};
+pub use probe::{OpenFiles, SetupError, file_size_limit, probe, raise_open_files};
 pub use ring::Ring;
 pub use room::Room;
 pub use wake::Waker;

@@ -202,6 +202,12 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
+/// What a file may grow to, in bytes; None if nothing limits it.
+pub fn file_size_limit() -> Option<u64> {
+    let limit = limit(libc::RLIMIT_FSIZE).ok()?.rlim_cur;
+    (limit != libc::RLIM_INFINITY).then_some(limit)
+}
+
 fn limit(resource: libc::__rlimit_resource_t) -> io::Result<libc::rlimit> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a valid pointer.

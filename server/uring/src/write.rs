@@ -34,10 +34,11 @@ use std::io;
 
 use io_uring::opcode;
 
-use crate::aligned::AlignedBuf;
+use crate::aligned::{ALIGNMENT, AlignedBuf};
 use crate::disk::{DiskOp, outcome};
 use crate::event::Event;
 use crate::file::File;
+use crate::probe::file_size_limit;
 use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
@@ -78,8 +79,22 @@ impl Ring {
     pub(crate) fn written(&mut self, tag: Tag, result: i32) -> Option<Event> {
         let DiskOp { buf, token, .. } = self.disk.take(tag.index)?;
         let result = outcome(result).and_then(|written| whole(written, buf.len()));
+        let result = result.map_err(explained);
         Some(Event::Written { token, result, buf })
     }
+}
+
+/// Where RLIMIT_FSIZE is no multiple of a block, the kernel cuts a write short to what is left, and a
+/// direct one that is no longer whole blocks is an invalid argument.
+fn explained(error: io::Error) -> io::Error {
+    let limit = file_size_limit().filter(|limit| match error.raw_os_error() {
+        Some(libc::EFBIG) => true,
+        Some(libc::EINVAL) => !limit.is_multiple_of(ALIGNMENT as u64),
+        _ => false,
+    });
+    let Some(limit) = limit else { return error };
+    let text = format!("files may have {limit} bytes at most: raise RLIMIT_FSIZE (ulimit -f)");
+    io::Error::new(io::ErrorKind::FileTooLarge, text)
 }
 
 /// The kernel itself goes on after a short write to a file; one that stays short has no room.
