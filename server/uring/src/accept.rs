@@ -42,7 +42,7 @@ impl Listener {
 
 impl Ring {
     /// Binds `addr` with SO_REUSEADDR, and accepts from the next turn on. Connections get
-    /// TCP_NODELAY. `backlog` is cut by the kernel to `net.core.somaxconn`.
+    /// TCP_NODELAY, and end with an error when their peer is dead. `backlog` is cut by the kernel to `net.core.somaxconn`.
     ///
     /// # Errors
     /// What bind(2) and listen(2) say.
@@ -172,18 +172,64 @@ fn scarce(errno: i32) -> bool {
     matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
 }
 
-/// The standard library sets SO_REUSEADDR, but neither the backlog nor TCP_NODELAY, which
-/// accepted sockets inherit from the listening one.
+/// A client that says nothing for a minute is asked whether it is still there, at most six times in
+/// the next; one that takes nothing for as long, though output waits for it, is taken for gone, too.
+const KEEPALIVE_IDLE_S: libc::c_int = 60;
+const KEEPALIVE_INTERVAL_S: libc::c_int = 10;
+const KEEPALIVE_PROBES: libc::c_int = 6;
+const USER_TIMEOUT_MS: libc::c_int =
+    (KEEPALIVE_IDLE_S + KEEPALIVE_INTERVAL_S * KEEPALIVE_PROBES) * 1_000;
+
+/// What accepted sockets inherit from the listening one.
+const OPTIONS: [(libc::c_int, libc::c_int, libc::c_int); 6] = [
+    (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1),
+    (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, KEEPALIVE_IDLE_S),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, KEEPALIVE_PROBES),
+    (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, USER_TIMEOUT_MS),
+];
+
+/// The standard library sets SO_REUSEADDR, but neither these options nor the backlog.
 fn configure(socket: &TcpListener, backlog: u32) -> io::Result<()> {
     let fd = socket.as_raw_fd();
-    let on: libc::c_int = 1;
-    let backlog = backlog.min(i32::MAX as u32) as libc::c_int;
-    // SAFETY: a valid descriptor, and a pointer to an int with the size of an int.
-    let failed = unsafe {
+    for (level, name, value) in OPTIONS {
         let size = size_of::<libc::c_int>() as libc::socklen_t;
-        let value = (&raw const on).cast();
-        libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, value, size) < 0
-            || libc::listen(fd, backlog) < 0
-    };
-    if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+        // SAFETY: a valid descriptor, and a pointer to an int with the size of an int.
+        if unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), size) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    let backlog = backlog.min(i32::MAX as u32) as libc::c_int;
+    // SAFETY: a valid descriptor.
+    if unsafe { libc::listen(fd, backlog) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use std::net::TcpStream;
+
+    #[test]
+    fn an_accepted_connection_finds_out_that_its_peer_is_dead() {
+        let mut ring = Ring::new(Config::default()).unwrap();
+        let listener = ring.listen(([127, 0, 0, 1], 0).into(), 16).unwrap();
+        let _client = TcpStream::connect(ring.local_addr(listener).unwrap()).unwrap();
+        let conn = loop {
+            ring.turn(None).unwrap();
+            if let Some(Event::Accepted { conn, .. }) = ring.next_event() {
+                break conn;
+            }
+        };
+        let fd = ring.connections.get(conn).unwrap().raw_fd();
+        for (level, name, expected) in OPTIONS {
+            let (mut value, mut size): (libc::c_int, _) = (0, size_of::<libc::c_int>() as u32);
+            // SAFETY: a valid descriptor, and pointers to an int and to its size.
+            let told = unsafe {
+                libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut size)
+            };
+            assert_eq!((told, value), (0, expected), "option {name}");
+        }
+    }
 }
