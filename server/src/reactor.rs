@@ -253,6 +253,7 @@ impl Reactor {
                     self.step(shard, Event::Sent { connection, unsent });
                 }
             }
+            Ring::Ended { conn, error: None } => self.input_ended(shard, conn),
             Ring::Ended { conn, .. } | Ring::SendFailed { conn, .. } => self.ended(shard, conn),
             Ring::Closed { .. } => {}
             Ring::Written { token, result, buf } => {
@@ -293,6 +294,14 @@ impl Reactor {
         }
         let host = format!("/{}", peer.ip()).into();
         self.step(shard, Event::Opened { connection, host });
+    }
+
+    /// The shard closes the connection when it has nothing more to say on it.
+    fn input_ended(&mut self, shard: &mut Shard, conn: ConnId) {
+        match self.name(conn) {
+            Some(connection) => self.step(shard, Event::InputEnded { connection }),
+            None => self.parts.ring.close(conn),
+        }
     }
 
     fn ended(&mut self, shard: &mut Shard, conn: ConnId) {

@@ -6,7 +6,7 @@
 mod support;
 
 use muster_codec::messages::*;
-use muster_codec::{ErrorCode, Request, Response};
+use muster_codec::{ApiKey, ErrorCode, Request, Response};
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
@@ -191,4 +191,72 @@ fn ten_mebibytes_of_metadata_are_refused() {
     let Response::JoinGroup(body) = response else { panic!("{response:?}") };
     assert_eq!(body.error_code, ErrorCode::UnknownServerError.code());
     bystander.is_served();
+}
+
+#[test]
+fn who_ends_its_input_still_gets_its_answers() {
+    let (_directory, server) = server(&["group.initial.rebalance.delay.ms=300"]);
+    support::create_topic(&server, "t", 1);
+    let mut client = server.client(0);
+    let requests = 50;
+    for number in 0..requests {
+        client.send(8, &commit("g", &number.to_string())).unwrap();
+    }
+    let joining = client.send(3, &join_group()).unwrap();
+    client.stream().shutdown(Shutdown::Write).unwrap();
+    for number in 0..requests {
+        let answer = client.receive(ApiKey::OffsetCommit, 8, number + 1);
+        let Some(Response::OffsetCommit(body)) = answer else { panic!("{answer:?}") };
+        assert_eq!(body.topics[0].partitions[0].error_code, 0);
+    }
+    let Some(Response::JoinGroup(body)) = client.receive(ApiKey::JoinGroup, 3, joining) else {
+        panic!("a request that waits is answered, too")
+    };
+    assert_eq!(body.error_code, 0);
+    assert!(client.is_closed(), "nothing more is to come");
+}
+
+fn join_group() -> Request<'static> {
+    let protocol = JoinGroupRequestProtocol { name: "range".into(), ..Default::default() };
+    JoinGroupRequest {
+        group_id: "joined".into(),
+        session_timeout_ms: 10_000,
+        rebalance_timeout_ms: 10_000,
+        protocol_type: "consumer".into(),
+        protocols: vec![protocol],
+        ..Default::default()
+    }
+    .into()
+}
+
+#[test]
+fn who_ends_its_input_and_waits_for_nothing_is_closed_at_once() {
+    let (_directory, server) = server(&[]);
+    for half_a_frame in [&[][..], &[0, 0, 1, 0, 0, 12]] {
+        let mut client = server.client(0);
+        client.send_raw(half_a_frame);
+        let began = Instant::now();
+        client.stream().shutdown(Shutdown::Write).unwrap();
+        assert!(client.is_closed());
+        assert!(began.elapsed() < Duration::from_secs(20), "long before it is taken for idle");
+    }
+}
+
+/// As the kernel's table of connections has it: a timer of kind 2 asks the peer.
+#[test]
+fn a_silent_client_is_asked_whether_it_is_still_there() {
+    let (_directory, server) = server(&[]);
+    let _silent = Bystander::of(&server);
+    let local = format!("0100007F:{:04X}", server.port);
+    let is_asked = || {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let rows = table.lines().map(|row| row.split_whitespace().collect::<Vec<_>>());
+        let mut established = rows.filter(|row| row[1] == local && row[3] == "01");
+        established.next().is_some_and(|row| row[5].starts_with("02:"))
+    };
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !is_asked() {
+        assert!(Instant::now() < deadline, "no timer runs");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }

@@ -61,6 +61,7 @@ impl Run {
             0 => self.world.advance(i64::from(u16::arbitrary(u)?)),
             1 => self.world.perform(u.arbitrary::<u8>()?.into()),
             2 => self.world.settle(),
+            3 if self.requests % 2 == 0 => self.world.end_input(slot),
             3 => self.world.end(slot),
             4 => self.raw_body(slot, u)?,
             5 => self.produce(slot, u)?,

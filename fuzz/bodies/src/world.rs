@@ -94,6 +94,14 @@ impl World {
         self.step(Event::Opened { connection, host: "/1.2.3.4".into() });
     }
 
+    /// The client sends nothing more, and reads on.
+    pub(crate) fn end_input(&mut self, slot: u32) {
+        if let Some(connection) = self.connections.get(&slot) {
+            let connection = ConnectionId::new(slot, connection.serial);
+            self.step(Event::InputEnded { connection });
+        }
+    }
+
     /// The client is gone.
     pub(crate) fn end(&mut self, slot: u32) {
         if let Some(connection) = self.connections.remove(&slot) {

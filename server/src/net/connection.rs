@@ -1,6 +1,7 @@
 //! One connection: what it sent and is not yet a frame, its requests in flight, and its answers,
 //! which leave in the order of the requests, each once what it tells of is durable.
 
+use muster_codec::frame::frame_length;
 use muster_codec::{DecodeError, Response, header};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -48,6 +49,8 @@ pub(crate) struct Connection {
     pub(crate) host: Arc<str>,
     /// When it last sent something, in milliseconds.
     pub(crate) last_active: i64,
+    /// When it said that it sends nothing more.
+    pub(crate) input_ended_at: Option<i64>,
     /// Received, but not handled yet: part of a frame, or frames of a stalled connection.
     pub(crate) input: Vec<u8>,
     /// Frames that may leave now.
@@ -77,6 +80,7 @@ impl Connection {
             id,
             host,
             last_active: now,
+            input_ended_at: None,
             input: Vec::new(),
             output: Vec::new(),
             unsent: 0,
@@ -98,6 +102,15 @@ impl Connection {
     /// Bytes of answers that the client has not taken yet.
     pub(crate) fn unread_bytes(&self) -> usize {
         self.ready_bytes + self.output.len() + self.unsent
+    }
+
+    /// Whether it brings nothing more, and all is answered that it brought.
+    pub(crate) fn is_over(&self, max_bytes: u32) -> bool {
+        let length = || frame_length(&self.input, max_bytes).ok().flatten();
+        self.input_ended_at.is_some()
+            && self.in_flight() == 0
+            && self.unread_bytes() == 0
+            && length().is_none_or(|length| length > self.input.len())
     }
 
     /// Has further requests wait until this one, the last, is answered.

@@ -158,6 +158,12 @@ impl Connections {
         self.slots.iter().flatten().filter(idle).map(|connection| connection.id).collect()
     }
 
+    /// The connections that sent nothing more from before `time` on.
+    pub fn input_ended_before(&self, time: i64) -> Vec<ConnectionId> {
+        let has_ended = |c: &&Connection| c.input_ended_at.is_some_and(|at| at < time);
+        self.slots.iter().flatten().filter(has_ended).map(|connection| connection.id).collect()
+    }
+
     /// All that are open.
     pub fn ids(&self) -> Vec<ConnectionId> {
         self.slots.iter().flatten().map(|connection| connection.id).collect()
@@ -271,6 +277,7 @@ impl Connections {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use muster_codec::messages::HeartbeatResponse;
 
     #[test]
     fn a_host_has_no_more_connections_than_it_may() {
@@ -299,5 +306,38 @@ mod tests {
         }
         connections.set_limits(Limits { connections: 0, ..limits });
         assert_eq!(open(&mut connections, 0, "/10.0.0.1"), Err(TooMany::Connections(0)));
+    }
+
+    #[test]
+    fn a_connection_that_brings_nothing_more_is_over_when_all_is_answered_and_read() {
+        let limits = Limits {
+            connections: 1,
+            connections_per_ip: 1,
+            requests_in_flight: 9,
+            output_bytes: 9,
+        };
+        let (mut connections, id) = (Connections::new(limits), ConnectionId::new(0, 0));
+        connections.open(id, "/10.0.0.1".into(), 0).unwrap();
+        let is_over = |connections: &Connections| connections.get(id).unwrap().is_over(1_000);
+        connections.get_mut(id).unwrap().input_ended_at = Some(5);
+        assert!(is_over(&connections), "it asked nothing");
+        assert_eq!(
+            (connections.input_ended_before(5).len(), connections.input_ended_before(6)),
+            (0, vec![id])
+        );
+        connections.get_mut(id).unwrap().input = vec![0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0];
+        assert!(is_over(&connections), "half a request will never be a whole one");
+        connections.get_mut(id).unwrap().input.push(0);
+        assert!(!is_over(&connections), "a whole one waits");
+        connections.get_mut(id).unwrap().input.clear();
+        let request = connections.begin(id, 1, 0);
+        assert!(!is_over(&connections), "it is not answered");
+        connections.answer(request, &HeartbeatResponse::default().into(), 0);
+        assert!(!is_over(&connections), "the answer has not left");
+        let connection = connections.get_mut(id).unwrap();
+        connection.unsent = std::mem::take(&mut connection.output).len();
+        assert!(!is_over(&connections), "the socket has not taken it");
+        connections.sent(id, 0);
+        assert!(is_over(&connections));
     }
 }

@@ -23,7 +23,11 @@ pub enum Event<'e> {
         connection: ConnectionId,
         unsent: usize,
     },
-    /// The client is gone, or its connection broke.
+    /// The client sends nothing more. It may be gone, or it may still read.
+    InputEnded {
+        connection: ConnectionId,
+    },
+    /// The client is gone: its connection broke.
     Ended {
         connection: ConnectionId,
     },

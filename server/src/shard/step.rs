@@ -13,6 +13,9 @@ use tracing::error;
 /// How often idle connections are looked for, at the most.
 const IDLE_SWEEP_MS: i64 = 10_000;
 
+/// How long a client may wait for answers that sends nothing more: most such clients are gone.
+const INPUT_ENDED_PATIENCE_MS: i64 = 30_000;
+
 /// So many connections that are gone may always be among those that wait for the log.
 const WAITING_GONE_MAX: usize = 64;
 
@@ -29,7 +32,11 @@ impl Shard {
         match event {
             Event::Opened { connection, host } => self.opened(connection, host),
             Event::Received { connection, data } => self.received(connection, data),
-            Event::Sent { connection, unsent } => self.connections.sent(connection, unsent),
+            Event::Sent { connection, unsent } => {
+                self.connections.sent(connection, unsent);
+                self.end_if_answered(connection);
+            }
+            Event::InputEnded { connection } => self.input_ended(connection),
             Event::Ended { connection } => self.forget(connection),
             Event::File(done) => self.file_done(done),
             Event::Mail(message) => self.mail(message),
@@ -171,7 +178,7 @@ impl Shard {
         for id in &dirty {
             match self.connections.get(*id).and_then(|connection| connection.failed) {
                 Some(error) => self.close(*id, error.to_string()),
-                None => self.resume(*id),
+                None => self.go_on(*id),
             }
         }
         self.sendable = dirty;
@@ -181,8 +188,13 @@ impl Shard {
             }
             let Some(id) = self.waiting_for_log.pop_front() else { break };
             self.connections.get_mut(id).into_iter().for_each(|c| c.waits_for_log = false);
-            self.resume(id);
+            self.go_on(id);
         }
+    }
+
+    fn go_on(&mut self, id: ConnectionId) {
+        self.resume(id);
+        self.end_if_answered(id);
     }
 
     /// Goes on with a connection that was stalled, as far as it is no longer.
@@ -193,6 +205,21 @@ impl Shard {
         let handled = self.frames(id, &input);
         input.drain(..handled);
         self.keep_input(id, input);
+    }
+
+    /// The client may only have closed its side of the connection: what it asked is answered first.
+    fn input_ended(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        connection.input_ended_at.get_or_insert(self.now);
+        self.end_if_answered(id);
+    }
+
+    /// Closes a connection that brings nothing more, once all its answers have left.
+    fn end_if_answered(&mut self, id: ConnectionId) {
+        let max_bytes = self.common.config.socket_request_max_bytes.unsigned_abs();
+        if self.connections.get(id).is_some_and(|connection| connection.is_over(max_bytes)) {
+            self.end(id, None);
+        }
     }
 
     /// Closes a connection for a reason that the log shall tell.
@@ -310,6 +337,9 @@ impl Shard {
 
     fn close_idle(&mut self) {
         self.next_idle_sweep = self.now + IDLE_SWEEP_MS;
+        for id in self.connections.input_ended_before(self.now - INPUT_ENDED_PATIENCE_MS) {
+            self.end(id, None);
+        }
         let max_idle = self.common.config.connections_max_idle_ms;
         if max_idle < 0 {
             return;

@@ -19,7 +19,8 @@ pub enum Event {
     /// Bytes from the peer: never empty, in order.
     Received { conn: ConnId, data: RecvBuf },
     /// Nothing more will be received: the peer ended its stream (no error) or the connection
-    /// broke. Sending may still work after an orderly end. The caller is to close it.
+    /// broke. After an orderly end sending may still work: the caller is to close it then, or to
+    /// send what it has and finish.
     Ended { conn: ConnId, error: Option<io::Error> },
     /// Output left for the socket; `unsent` bytes are still queued here.
     Sent { conn: ConnId, unsent: usize },

@@ -111,7 +111,12 @@ impl World {
         };
         match delay {
             0 => self.ended(id),
-            delay => self.queue.after(delay, Happening::Ended { link: id }),
+            delay => {
+                if self.faults.chance(0.5) {
+                    self.input_ended(id);
+                }
+                self.queue.after(delay, Happening::Ended { link: id });
+            }
         }
     }
 

@@ -69,6 +69,7 @@ enum Inbound {
     Opened(LinkId),
     Received(LinkId, Vec<u8>),
     Sent(LinkId, usize),
+    InputEnded(LinkId),
     Ended(LinkId),
     File(FileDone),
     Woken,

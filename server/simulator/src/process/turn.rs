@@ -97,6 +97,11 @@ impl World {
                     self.step(number, times, Event::Sent { connection, unsent });
                 }
             }
+            Inbound::InputEnded(link) => {
+                if let Some(connection) = self.network.link(link).server {
+                    self.step(number, times, Event::InputEnded { connection });
+                }
+            }
             Inbound::Ended(link) => {
                 if let Some(connection) = self.network.link_mut(link).server.take() {
                     self.process.seats[number as usize].forget(connection);
@@ -266,6 +271,15 @@ impl World {
         if link.server.is_some() && link.life == self.process.life {
             let shard = link.shard;
             self.enqueue(shard, Inbound::Sent(id, unsent));
+        }
+    }
+
+    /// The shard learns that a client sends nothing more.
+    pub(crate) fn input_ended(&mut self, id: LinkId) {
+        let link = self.network.link(id);
+        if link.life == self.process.life && self.process.is_up() {
+            let shard = link.shard;
+            self.enqueue(shard, Inbound::InputEnded(id));
         }
     }
 
