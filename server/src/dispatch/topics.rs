@@ -16,6 +16,7 @@ impl Shard {
         let image = self.image.clone();
         let call = partitions::Call {
             now: self.now,
+            wall: self.wall,
             request: call.request,
             version: call.version,
             image: &image,

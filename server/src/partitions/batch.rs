@@ -8,7 +8,7 @@ use muster_codec::record_batch::{
     Batch, BatchHeader, Compression, NO_TIMESTAMP, TimestampType, validate,
 };
 use muster_codec::wire::Reader;
-use muster_codec::{Bytes, ErrorCode};
+use muster_codec::{Bytes, ErrorCode, Wall};
 
 /// A batch that may be appended.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +81,7 @@ pub(super) fn check<'a>(
     bytes: &'a [u8],
     topic: &TopicConfig,
     transactional: bool,
-    now: i64,
+    wall: Wall,
 ) -> Result<Good<'a>> {
     let batch = Batch::read(bytes).map_err(|_| CORRUPT)?;
     let header = batch.header;
@@ -101,11 +101,11 @@ pub(super) fn check<'a>(
             ErrorCode::TransactionalIdAuthorizationFailed
         }));
     }
-    let newest = check_records(&batch, topic, now)?;
+    let newest = check_records(&batch, topic, wall)?;
     let timestamp_type = topic.message_timestamp_type;
     let max_timestamp = match timestamp_type {
         TimestampType::CreateTime => newest,
-        TimestampType::LogAppendTime => now,
+        TimestampType::LogAppendTime => wall.0,
     };
     if bytes.len() as u64 > u64::from(topic.segment_bytes.unsigned_abs()) {
         return Err(Refusal::of(ErrorCode::RecordListTooLarge));
@@ -115,9 +115,9 @@ pub(super) fn check<'a>(
 
 /// The largest timestamp of records that are all well. Compressed ones are not looked into: there
 /// the header has the word.
-fn check_records(batch: &Batch<'_>, topic: &TopicConfig, now: i64) -> Result<i64> {
+fn check_records(batch: &Batch<'_>, topic: &TopicConfig, wall: Wall) -> Result<i64> {
     let header = &batch.header;
-    let window = Window::new(topic, header, now);
+    let window = Window::new(topic, header, wall);
     if header.compression() != Some(Compression::None) {
         let times = [header.base_timestamp, header.max_timestamp];
         return match times.into_iter().all(|time| window.holds(time)) {
@@ -185,10 +185,10 @@ struct Window {
 }
 
 impl Window {
-    fn new(topic: &TopicConfig, header: &BatchHeader, now: i64) -> Self {
+    fn new(topic: &TopicConfig, header: &BatchHeader, wall: Wall) -> Self {
         Self {
-            first: now.saturating_sub(topic.message_timestamp_before_max_ms),
-            last: now.saturating_add(topic.message_timestamp_after_max_ms),
+            first: wall.0.saturating_sub(topic.message_timestamp_before_max_ms),
+            last: wall.plus(topic.message_timestamp_after_max_ms),
             checked: topic.message_timestamp_type == TimestampType::CreateTime,
             by_log: header.timestamp_type() == TimestampType::LogAppendTime,
         }

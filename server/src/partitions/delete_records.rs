@@ -63,7 +63,7 @@ impl Partitions {
         let offset = if offset == HIGH_WATERMARK { high_watermark } else { offset };
         partition
             .log
-            .delete_records(offset, call.now, &mut self.io.files, &mut out.ops)
+            .delete_records(offset, call.wall.0, &mut self.io.files, &mut out.ops)
             .ok_or(ErrorCode::OffsetOutOfRange)
     }
 

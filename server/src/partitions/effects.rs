@@ -2,15 +2,16 @@
 
 use super::OffsetsRead;
 use crate::cluster::ClusterImage;
-use muster_codec::Response;
+use muster_codec::{Response, Wall};
 use muster_coordinator::RequestId;
 use muster_storage::FileOp;
 
 /// The surroundings of one request.
 #[derive(Clone, Copy)]
 pub struct Call<'c> {
-    /// Milliseconds since the epoch; never goes back.
+    /// What time it is: the monotonic time, and that of the wall clock.
     pub now: i64,
+    pub wall: Wall,
     pub request: RequestId,
     /// The version of the request's API.
     pub version: i16,

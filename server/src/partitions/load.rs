@@ -6,6 +6,7 @@ use super::limits::CUT_BYTES_KEPT_MAX;
 use super::partition_set::PartitionId;
 use super::producers::{Producers, Sequenced, Stored};
 use crate::directories::sync_name;
+use muster_codec::Wall;
 use muster_codec::record_batch::BatchHeader;
 use muster_storage::partition_log::{
     START_OFFSET_FILE, partition_files, read_recovery_points, segment_file_name,
@@ -87,10 +88,10 @@ pub(super) fn read(
     id: PartitionId,
     name: &str,
     point: Option<RecoveryPoint>,
-    now: i64,
+    wall: Wall,
 ) -> Result<Found, PartitionError> {
     let directory = data.join(layout::directory(id));
-    let found = read_partition(&directory, point, now)?;
+    let found = read_partition(&directory, point, wall)?;
     tell_gaps(&directory, name, &found.recovered);
     put_aside(&directory, name, &found.recovered)?;
     Ok(found)
@@ -104,13 +105,13 @@ pub(crate) fn recovered(
     directory: &Path,
     point: Option<RecoveryPoint>,
 ) -> Result<RecoveredPartition, PartitionError> {
-    Ok(read_partition(directory, point, 0)?.recovered)
+    Ok(read_partition(directory, point, Wall(0))?.recovered)
 }
 
 fn read_partition(
     directory: &Path,
     point: Option<RecoveryPoint>,
-    now: i64,
+    wall: Wall,
 ) -> Result<Found, PartitionError> {
     let segments = partition_files(names(directory)?);
     let mut recovery = PartitionRecovery::new(segments.len(), point);
@@ -118,7 +119,7 @@ fn read_partition(
     for (base_offset, name) in segments {
         let source = Segment::open(&directory.join(name))?;
         recovery
-            .segment(base_offset, &source, now, |header| replay(&mut producers, now, header))?;
+            .segment(base_offset, &source, wall.0, |header| replay(&mut producers, wall, header))?;
     }
     let start_offset = if_there(fs::read(directory.join(START_OFFSET_FILE)))?.unwrap_or_default();
     Ok(Found { recovered: recovery.finish()?, start_offset, producers })
@@ -210,11 +211,11 @@ impl SegmentSource for Segment {
     }
 }
 
-fn replay(producers: &mut Producers, now: i64, header: &BatchHeader) {
+fn replay(producers: &mut Producers, wall: Wall, header: &BatchHeader) {
     let Some(sequenced) = Sequenced::of(header) else { return };
     let (base_offset, last_offset) = (header.base_offset, header.last_offset());
     let stored = Stored { base_offset, last_offset, timestamp: header.max_timestamp };
-    producers.appended(now, &sequenced, stored);
+    producers.appended(wall, &sequenced, stored);
 }
 
 /// Removes what a topic that is gone left behind.

@@ -8,6 +8,7 @@ use super::producers::{Producers, Sequenced, Stored, Verdict};
 use super::{Effects, layout};
 use crate::config::TopicConfig;
 use muster_codec::ErrorCode;
+use muster_codec::Wall;
 use muster_codec::record_batch::{TimestampType, set_max_timestamp};
 use muster_storage::shard_log::AppendError;
 use muster_storage::{FileDone, LogEnd, PartitionLog, PartitionPlace};
@@ -66,7 +67,7 @@ impl Partition {
         id: PartitionId,
         config: TopicConfig,
         found: Option<Found>,
-        now: i64,
+        wall: Wall,
         io: &mut Io,
         out: &mut Effects,
     ) -> Self {
@@ -74,11 +75,11 @@ impl Partition {
         let place = PartitionPlace { dir: layout::directory(id), number, token_tag };
         let obeyed = log_config(&config);
         let (log, producers) = match found {
-            None => (PartitionLog::create(place, obeyed, now), Producers::default()),
+            None => (PartitionLog::create(place, obeyed, wall.0), Producers::default()),
             Some(Found { recovered, start_offset, producers }) => {
                 let (files, ops) = (&mut io.files, &mut out.ops);
                 let log =
-                    PartitionLog::open(place, obeyed, now, recovered, &start_offset, files, ops);
+                    PartitionLog::open(place, obeyed, wall.0, recovered, &start_offset, files, ops);
                 (log, producers)
             }
         };
@@ -113,7 +114,7 @@ impl Partition {
     /// Takes a batch and writes it, unless it is one that was taken before.
     pub(super) fn append(
         &mut self,
-        now: i64,
+        wall: Wall,
         batch: &Good<'_>,
         io: &mut Io,
         out: &mut Effects,
@@ -126,7 +127,8 @@ impl Partition {
         }
         let mut copy = io.copy(batch.bytes);
         set_max_timestamp(&mut copy, batch.timestamp_type, batch.max_timestamp);
-        let written = self.log.append(copy, now, &mut io.files, &mut out.ops).map_err(refusal)?;
+        let written =
+            self.log.append(copy, wall.0, &mut io.files, &mut out.ops).map_err(refusal)?;
         io.accepted(batch.bytes.len());
         self.may_be_unsynced = true;
         self.unwritten.push_back((written.next_offset, batch.bytes.len()));
@@ -134,7 +136,7 @@ impl Partition {
         let timestamp = batch.max_timestamp;
         if let Some(sequenced) = sequenced {
             let stored = Stored { base_offset, last_offset, timestamp };
-            self.producers.appended(now, &sequenced, stored);
+            self.producers.appended(wall, &sequenced, stored);
         }
         let log_append_time = match batch.timestamp_type {
             TimestampType::CreateTime => -1,
@@ -213,8 +215,8 @@ impl Partition {
     }
 
     /// Removes what the topic's retention gives up.
-    pub(super) fn sweep(&mut self, now: i64, io: &mut Io, out: &mut Effects) {
-        self.log.retain(now, &mut io.files, &mut out.ops);
+    pub(super) fn sweep(&mut self, wall: Wall, io: &mut Io, out: &mut Effects) {
+        self.log.retain(wall.0, &mut io.files, &mut out.ops);
     }
 
     /// Whether a sync may have something to do.

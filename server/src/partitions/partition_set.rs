@@ -10,11 +10,12 @@ use super::offline::Offline;
 use super::offsets_topic::OffsetsPartition;
 use super::partition::{Bounds, Partition};
 use super::produce::PendingProduce;
+use crate::clock::Times;
 use crate::cluster::{ClusterImage, TOPIC_RESOURCE, Topic, leader};
 use crate::config::{Config, TopicConfig, effective};
 use crate::placement::Placement;
 use muster_codec::messages::NodeEndpoint;
-use muster_codec::{ErrorCode, Uuid};
+use muster_codec::{ErrorCode, Uuid, Wall};
 use muster_storage::{FileDone, FileId, FileToken, LogEnd, PartitionLog};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -116,7 +117,7 @@ impl Partitions {
     /// The directory that all are in cannot be read, or what is known of them.
     pub fn open(
         &mut self,
-        now: i64,
+        times: Times,
         data: &Path,
         image: &ClusterImage,
         out: &mut Effects,
@@ -134,16 +135,17 @@ impl Partitions {
                 let point = points.get(&id).copied();
                 let is_there = point.is_some() || there.contains(&id);
                 let name = format!("{}-{}", topic.name, id.index);
-                let found = is_there.then(|| load::read(data, id, &name, point, now)).transpose();
+                let found =
+                    is_there.then(|| load::read(data, id, &name, point, times.wall)).transpose();
                 match found {
-                    Ok(found) => self.add(id, config.clone(), found, now, out),
+                    Ok(found) => self.add(id, config.clone(), found, times.wall, out),
                     Err(why) => self.take_offline(data, topic, id, point, &why),
                 }
             }
         }
         out.ops.extend(gone.into_iter().map(load::removal));
         self.image = image.clone();
-        self.schedule_sweep(now);
+        self.schedule_sweep(times.now);
         Ok(())
     }
 
@@ -152,7 +154,7 @@ impl Partitions {
     /// [`Self::new`].
     pub fn image_changed(
         &mut self,
-        now: i64,
+        times: Times,
         config: &Config,
         image: &ClusterImage,
         out: &mut Effects,
@@ -169,21 +171,21 @@ impl Partitions {
         gone.for_each(|topic| self.remove_topic(topic.id, out));
         for topic in image.topics() {
             if is_other_config || differs(topic, &before, image) {
-                self.topic_changed(now, topic, out);
+                self.topic_changed(times.wall, topic, out);
             }
         }
         if self.next_sweep.is_none() || self.partitions.is_empty() {
-            self.schedule_sweep(now);
+            self.schedule_sweep(times.now);
         }
     }
 
-    fn topic_changed(&mut self, now: i64, topic: &Topic, out: &mut Effects) {
+    fn topic_changed(&mut self, wall: Wall, topic: &Topic, out: &mut Effects) {
         let config = effective(&self.config, &self.image, topic);
         for id in self.led(topic) {
             match self.partitions.get_mut(&id) {
                 Some(partition) => partition.set_config(&config),
                 None if self.offline.contains_key(&id) => {}
-                None => self.add(id, config.clone(), None, now, out),
+                None => self.add(id, config.clone(), None, wall, out),
             }
         }
     }
@@ -193,10 +195,10 @@ impl Partitions {
         id: PartitionId,
         config: TopicConfig,
         found: Option<Found>,
-        now: i64,
+        wall: Wall,
         out: &mut Effects,
     ) {
-        let partition = Partition::open(id, config, found, now, &mut self.io, out);
+        let partition = Partition::open(id, config, found, wall, &mut self.io, out);
         self.by_number.insert(partition.number, id);
         self.partitions.insert(id, partition);
     }
@@ -297,7 +299,8 @@ impl Partitions {
 
     /// Answers fetches whose wait is over; sweeps retention and idle producers; remembers what is
     /// durable. A call that comes too early does no harm.
-    pub fn expire(&mut self, now: i64, out: &mut Effects) {
+    pub fn expire(&mut self, times: Times, out: &mut Effects) {
+        let Times { now, wall } = times;
         while let Some(fetch) = self.fetches.due(now) {
             self.unpark(fetch, out);
         }
@@ -305,8 +308,8 @@ impl Partitions {
             self.schedule_sweep(now);
             let expiration_ms = i64::from(self.config.producer_id_expiration_ms);
             for partition in self.partitions.values_mut() {
-                partition.sweep(now, &mut self.io, out);
-                partition.producers.expire(now, expiration_ms);
+                partition.sweep(wall, &mut self.io, out);
+                partition.producers.expire(wall, expiration_ms);
             }
         }
         self.checkpoint(now, out);

@@ -154,8 +154,8 @@ impl Partitions {
             return None;
         }
         let appended = if self.io.has_room_to_write(bytes.len()) {
-            batch::check(bytes, &partition.config, round.transactional, round.call.now)
-                .and_then(|batch| partition.append(round.call.now, &batch, &mut self.io, out))
+            batch::check(bytes, &partition.config, round.transactional, round.call.wall)
+                .and_then(|batch| partition.append(round.call.wall, &batch, &mut self.io, out))
         } else {
             Err(Refusal::of(ErrorCode::RequestTimedOut))
         };

@@ -6,6 +6,7 @@
 
 use super::limits::PRODUCERS_PER_PARTITION_MAX;
 use muster_codec::ErrorCode;
+use muster_codec::Wall;
 use muster_codec::record_batch::BatchHeader;
 use std::collections::{HashMap, VecDeque};
 
@@ -84,21 +85,21 @@ impl Producers {
     }
 
     /// Takes a batch that was appended (or found in the log at recovery).
-    pub(super) fn appended(&mut self, now: i64, batch: &Sequenced, stored: Stored) {
+    pub(super) fn appended(&mut self, wall: Wall, batch: &Sequenced, stored: Stored) {
         if !self.by_id.contains_key(&batch.producer_id) {
             self.make_room();
         }
         let producer = self.by_id.entry(batch.producer_id).or_insert_with(|| Producer {
             epoch: batch.epoch,
             batches: VecDeque::new(),
-            last_append: now,
+            last_append: wall.0,
         });
-        producer.push(now, batch, stored);
+        producer.push(wall, batch, stored);
     }
 
     /// Forgets those that have not appended for `producer.id.expiration.ms`.
-    pub(super) fn expire(&mut self, now: i64, expiration_ms: i64) {
-        self.by_id.retain(|_, producer| now.saturating_sub(producer.last_append) < expiration_ms);
+    pub(super) fn expire(&mut self, wall: Wall, expiration_ms: i64) {
+        self.by_id.retain(|_, producer| wall.since(producer.last_append) < expiration_ms);
     }
 
     /// Kafka bounds them by time alone. Here the eighth that was idle longest makes room, at a cost
@@ -138,7 +139,7 @@ impl Producer {
         }
     }
 
-    fn push(&mut self, now: i64, batch: &Sequenced, stored: Stored) {
+    fn push(&mut self, wall: Wall, batch: &Sequenced, stored: Stored) {
         if batch.epoch != self.epoch {
             self.epoch = batch.epoch;
             self.batches.clear();
@@ -148,7 +149,7 @@ impl Producer {
         }
         let last_sequence = batch.last_sequence();
         self.batches.push_back(Batch { base_sequence: batch.base_sequence, last_sequence, stored });
-        self.last_append = now;
+        self.last_append = wall.0;
     }
 }
 

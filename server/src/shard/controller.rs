@@ -214,7 +214,7 @@ impl Shard {
             let shards = self.common.placement.shards;
             self.groups.log.set_compaction(compaction(&self.config, &image, shards));
         }
-        self.partitions.image_changed(self.now, &self.config, &image, &mut effects);
+        self.partitions.image_changed(self.times(), &self.config, &image, &mut effects);
         self.perform(effects);
     }
 }

@@ -402,7 +402,7 @@ impl Loaded {
         self.coordinator.loaded(now, wall, &*image);
         let mut partitions = Partitions::new(config.clone(), identity(&self.common, self.number));
         let mut effects = Effects::default();
-        let opened = partitions.open(now, data, &image, &mut effects);
+        let opened = partitions.open(times, data, &image, &mut effects);
         opened.map_err(|error| LoadError::Io { path: data.to_owned(), error })?;
         let shards = self.common.placement.shards;
         let directory = log_directory(shards, self.number);

@@ -327,7 +327,7 @@ impl Shard {
         self.groups_expire();
         if self.partitions.next_deadline().is_some_and(|at| at <= self.now) {
             let mut effects = Effects::default();
-            self.partitions.expire(self.now, &mut effects);
+            self.partitions.expire(self.times(), &mut effects);
             self.perform(effects);
         }
         if self.next_idle_sweep <= self.now {

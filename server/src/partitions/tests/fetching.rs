@@ -4,7 +4,7 @@ use super::super::{Call, Effects, Partitions};
 use super::support::*;
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchHeader;
-use muster_codec::{ErrorCode, Uuid};
+use muster_codec::{ErrorCode, Uuid, Wall};
 
 #[test]
 fn batches_come_whole_from_the_one_that_holds_the_offset() {
@@ -252,6 +252,7 @@ fn a_closed_connection_is_forgotten() {
     let mut out = Effects::default();
     let call = Call {
         now: NOW,
+        wall: Wall(NOW),
         request: muster_coordinator::RequestId { connection: 3, sequence: 1 },
         version: 12,
         image: &world.image,

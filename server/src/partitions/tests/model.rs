@@ -59,6 +59,7 @@ fn run(steps: &[Step]) {
     let mut model = Model::default();
     for step in steps {
         world.now += 10;
+        world.wall.0 += 10;
         apply(&mut world, &mut model, step);
         assert!(world.replies.is_empty(), "each request is answered once");
     }

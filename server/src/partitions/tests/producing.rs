@@ -188,6 +188,22 @@ fn records_of_a_wrong_time_are_named() {
     world.append(0, &timed_batch(&[NOW - 1_000]));
 }
 
+/// A server that was started while the clock of its machine was two hours behind.
+#[test]
+fn a_clock_that_is_set_right_is_followed() {
+    let mut world = World::new();
+    let hour = 3_600_000;
+    world.wall.0 -= 2 * hour;
+    let answer = refused_by(&mut world, 9, &timed_batch(&[NOW]));
+    assert_eq!(error(answer.error_code), ErrorCode::InvalidTimestamp);
+    world.wall.0 += 2 * hour;
+    world.append(0, &timed_batch(&[NOW]));
+    world.set("message.timestamp.type", "LogAppendTime");
+    world.wall.0 -= hour;
+    let answer = world.produce(0, &batch(1));
+    assert_eq!(answer.log_append_time_ms, world.wall.0, "backward as well");
+}
+
 #[test]
 fn the_log_times_records_if_the_topic_says_so() {
     let mut world = World::new();

@@ -102,7 +102,7 @@ fn a_partition_that_comes_while_points_are_written_waits_for_the_next() {
     world.set("flush.messages", "1");
     world.append(0, &batch(1));
     let mut out = Effects::default();
-    world.partitions.expire(world.now, &mut out);
+    world.partitions.expire(world.times(), &mut out);
     let request = world.start_produce(1, &batch(1));
     world.perform(out);
     world.settle();

@@ -2,13 +2,14 @@
 
 use super::super::layout;
 use super::super::{Call, Effects, Identity, Outcome, PartitionId, Partitions, Reply};
+use crate::clock::Times;
 use crate::cluster::ClusterImage;
 use crate::config::Config;
 use crate::placement::Placement;
 use muster_codec::messages::*;
 use muster_codec::record_batch::{BatchBuilder, BatchHeader, TimestampType, set_max_timestamp};
 use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue, TopicKey, TopicValue};
-use muster_codec::{Bytes, ErrorCode, Response, Uuid};
+use muster_codec::{Bytes, ErrorCode, Response, Uuid, Wall};
 use muster_coordinator::RequestId;
 use muster_storage::{FileDone, FileId, FileOp, OpenMode};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -25,6 +26,8 @@ pub(super) struct World {
     pub config: Config,
     pub image: ClusterImage,
     pub now: i64,
+    /// Goes with `now`, until somebody sets the clock.
+    pub wall: Wall,
     pub disk: Disk,
     /// Completions that were not handed back yet.
     pub done: VecDeque<FileDone>,
@@ -56,6 +59,7 @@ impl World {
             image: ClusterImage::new(&config),
             config,
             now: NOW,
+            wall: Wall(NOW),
             disk: Disk::default(),
             done: VecDeque::new(),
             replies: Vec::new(),
@@ -86,7 +90,7 @@ impl World {
 
     fn image_changed(&mut self) {
         let mut out = Effects::default();
-        self.partitions.image_changed(self.now, &self.config, &self.image, &mut out);
+        self.partitions.image_changed(self.times(), &self.config, &self.image, &mut out);
         self.perform(out);
     }
 
@@ -98,7 +102,7 @@ impl World {
         self.disk.open.clear();
         self.partitions = Partitions::new(self.config.clone(), identity(1));
         let mut out = Effects::default();
-        self.partitions.open(self.now, directory.path(), &self.image, &mut out).unwrap();
+        self.partitions.open(self.times(), directory.path(), &self.image, &mut out).unwrap();
         self.perform(out);
         self.settle();
     }
@@ -113,7 +117,7 @@ impl World {
         self.sequence += 1;
         let request = RequestId { connection: 1, sequence: self.sequence };
         let mut out = Effects::default();
-        let call = Call { now: self.now, request, version, image: &self.image };
+        let call = Call { now: self.now, wall: self.wall, request, version, image: &self.image };
         handle(&mut self.partitions, call, body, &mut out);
         self.perform(out);
         request
@@ -149,11 +153,16 @@ impl World {
         true
     }
 
+    pub(super) fn times(&self) -> Times {
+        Times { now: self.now, wall: self.wall }
+    }
+
     /// Lets time pass.
     pub(super) fn pass(&mut self, ms: i64) {
         self.now += ms;
+        self.wall.0 += ms;
         let mut out = Effects::default();
-        self.partitions.expire(self.now, &mut out);
+        self.partitions.expire(self.times(), &mut out);
         self.perform(out);
         self.settle();
     }

@@ -51,6 +51,7 @@ fn old_segments_go() {
     world.set("retention.ms", "10000000");
     world.append(0, &timed_batch(&[NOW]));
     world.now += 2_000;
+    world.wall.0 += 2_000;
     world.append(0, &timed_batch(&[NOW + 2_000]));
     world.append(0, &timed_batch(&[NOW + 2_000]));
     assert_eq!(world.disk.segments(0).len(), 2);
