@@ -6,6 +6,9 @@ mod support;
 
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Request, Response, Str};
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::Duration;
 use support::offsets::commit_request;
 use support::{Client, Server, frame, frame_of};
 
@@ -113,6 +116,47 @@ fn a_request_that_is_too_long_for_its_api_closes_the_connection() {
     let response = server.client(0).call(4, request.into());
     let Response::FindCoordinator(body) = response else { panic!() };
     assert_eq!(body.coordinators.len(), 100_000);
+}
+
+/// The first part of a Produce that says that it is 3.9 MB long.
+fn unfinished() -> Vec<u8> {
+    let mut part = 3_900_000_u32.to_be_bytes().to_vec();
+    part.resize(3_800_000, 0);
+    part
+}
+
+#[test]
+fn frames_that_are_not_finished_take_no_more_than_they_may() {
+    let directory = tempfile::tempdir().unwrap();
+    let sizes = ["socket.request.max.bytes=4000000", "queued.max.request.bytes=8000000"];
+    let server = Server::start(directory.path(), 1, &sizes);
+    support::create_topic(&server, "t", 1);
+    let before = server.peak_memory();
+    let part = unfinished();
+    let senders: Vec<TcpStream> = (0..12)
+        .map(|_| {
+            let stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+            stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+            let _ = (&stream).write_all(&part);
+            stream
+        })
+        .collect();
+    let mut client = server.client(0);
+    let request = || commit_request("g", "t", 0..1_000, 1, "");
+    let Response::OffsetCommit(body) = client.call(9, request().into()) else { panic!() };
+    assert_eq!(body.topics[0].partitions[0].error_code, 0);
+    server.says("and does not go on, while unfinished requests take all of");
+    let Response::OffsetCommit(body) = client.call(9, request().into()) else { panic!() };
+    assert_eq!(body.topics[0].partitions[0].error_code, 0);
+    let grown = server.peak_memory() - before;
+    assert!(grown < 32 * MIB, "{grown} bytes for 12 times 3.8 MB");
+    drop(senders);
+    let large = vec![7; 3_000_000];
+    assert_eq!(
+        support::produce(&mut server.client(0), "t", &large),
+        Some(0),
+        "there is room again"
+    );
 }
 
 #[test]

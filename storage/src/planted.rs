@@ -16,6 +16,8 @@ pub enum Fault {
     ReplayDiffers,
     /// Timers of groups do not fire.
     DeadTimer,
+    /// Input of clients is held and not counted.
+    OutsideAccount,
 }
 
 #[cfg(feature = "planted-faults")]

@@ -19,10 +19,12 @@ pub enum Plant {
     ReplayDiffers,
     /// Timers of groups do not fire.
     DeadTimer,
+    /// Input of clients is held and not counted.
+    OutsideAccount,
 }
 
 impl Plant {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::EarlyWrite,
         Self::SkippedSync,
         Self::EarlyAnswer,
@@ -30,6 +32,7 @@ impl Plant {
         Self::WrongCut,
         Self::ReplayDiffers,
         Self::DeadTimer,
+        Self::OutsideAccount,
     ];
 
     pub fn name(self) -> &'static str {
@@ -41,6 +44,7 @@ impl Plant {
             Self::WrongCut => "wrong-cut",
             Self::ReplayDiffers => "replay-differs",
             Self::DeadTimer => "dead-timer",
+            Self::OutsideAccount => "outside-account",
         }
     }
 
@@ -73,6 +77,7 @@ impl Plant {
             Self::WrongCut => Fault::WrongCut,
             Self::ReplayDiffers => Fault::ReplayDiffers,
             Self::DeadTimer => Fault::DeadTimer,
+            Self::OutsideAccount => Fault::OutsideAccount,
             Self::EarlyWrite | Self::SkippedSync => return Ok(()),
         });
         Ok(())

@@ -241,7 +241,7 @@ broker_configs! {
     producer_id_expiration_check_interval_ms: i32 = 600_000, at_least(1), [internal];
     producer_id_expiration_ms: i32 = 86_400_000, at_least(1), [obeyed dynamic];
     producer_purgatory_purge_interval_requests: i32 = 1_000, Valid::Any, [];
-    queued_max_request_bytes: i64 = -1, Valid::Any, [];
+    queued_max_request_bytes: i64 = -1, Valid::Any, [obeyed];
     queued_max_requests: i32 = 500, at_least(1), [];
     quota_window_num: i32 = 11, at_least(1), [];
     quota_window_size_seconds: i32 = 1, at_least(1), [];

@@ -53,6 +53,10 @@ pub(crate) struct Connection {
     pub(crate) input_ended_at: Option<i64>,
     /// Received, but not handled yet: part of a frame, or frames of a stalled connection.
     pub(crate) input: Vec<u8>,
+    /// How much of it the account has.
+    pub(super) counted_input: usize,
+    /// Whether it waits for room for more of it.
+    pub(super) input_blocked: bool,
     /// Frames that may leave now.
     pub(crate) output: Vec<u8>,
     /// What the socket has not taken yet of earlier output.
@@ -82,6 +86,8 @@ impl Connection {
             last_active: now,
             input_ended_at: None,
             input: Vec::new(),
+            counted_input: 0,
+            input_blocked: false,
             output: Vec::new(),
             unsent: 0,
             receive_paused: false,

@@ -1,6 +1,8 @@
 //! All connections of a shard, and the durable position that their answers wait for.
 
+use super::account::Account;
 use super::connection::{Connection, ConnectionId};
+use super::input::Waiting;
 use muster_codec::Response;
 use muster_coordinator::RequestId;
 use muster_storage::planted::{self, Fault};
@@ -19,6 +21,8 @@ pub struct Limits {
     pub requests_in_flight: usize,
     /// Bytes of answers that a client may leave unread before it is read no further.
     pub output_bytes: usize,
+    /// Bytes of input that is not handled, of all connections: `queued.max.request.bytes`.
+    pub input_bytes: usize,
 }
 
 /// Why a connection is not taken: so many are open already.
@@ -44,7 +48,7 @@ const SPARE_FRAME_BYTES_MAX: usize = 4096;
 /// The connections of a shard.
 #[derive(Debug)]
 pub struct Connections {
-    limits: Limits,
+    pub(super) limits: Limits,
     slots: Vec<Option<Connection>>,
     open: usize,
     /// How many are open of each host that has any.
@@ -57,6 +61,8 @@ pub struct Connections {
     /// Connections with output, or with input that may go on.
     dirty: Vec<ConnectionId>,
     spare: Vec<Vec<u8>>,
+    pub(super) waiting_input: Waiting,
+    pub(crate) account: Account,
 }
 
 impl Connections {
@@ -70,6 +76,8 @@ impl Connections {
             waiting: VecDeque::new(),
             dirty: Vec::new(),
             spare: Vec::new(),
+            waiting_input: Waiting::default(),
+            account: Account::default(),
         }
     }
 
@@ -134,6 +142,7 @@ impl Connections {
         let Some(connection) = slot.and_then(|slot| slot.take_if(|c| c.id == id)) else {
             return false;
         };
+        self.drop_input(&connection);
         self.open -= 1;
         if let Some(count) = self.per_host.get_mut(&connection.host) {
             *count -= 1;
@@ -142,6 +151,15 @@ impl Connections {
             }
         }
         true
+    }
+
+    /// The bytes that are held for clients.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Connection> {
+        self.slots.iter().flatten()
     }
 
     pub(crate) fn get(&self, id: ConnectionId) -> Option<&Connection> {
@@ -286,6 +304,7 @@ mod tests {
             connections_per_ip: 2,
             requests_in_flight: 1,
             output_bytes: 1,
+            input_bytes: 1,
         };
         let mut connections = Connections::new(limits);
         let open = |connections: &mut Connections, slot: u32, host: &str| {
@@ -315,6 +334,7 @@ mod tests {
             connections_per_ip: 1,
             requests_in_flight: 9,
             output_bytes: 9,
+            input_bytes: 9,
         };
         let (mut connections, id) = (Connections::new(limits), ConnectionId::new(0, 0));
         connections.open(id, "/10.0.0.1".into(), 0).unwrap();

@@ -3,7 +3,9 @@
 mod account;
 mod connection;
 mod connections;
+mod input;
 
 pub use account::{Account, Kind};
 pub use connection::ConnectionId;
 pub use connections::{Connections, Limits, TooMany};
+pub(crate) use input::INPUT_BYTES_DEFAULT;

@@ -9,7 +9,7 @@ use crate::clock::Times;
 use crate::cluster::{ClusterImage, Endpoint};
 use crate::config::{Config, compaction};
 use crate::logging::Throttle;
-use crate::net::{Connections, Limits};
+use crate::net::{Connections, INPUT_BYTES_DEFAULT, Limits};
 use crate::partitions::{Effects, Identity, Partitions};
 use muster_codec::DecodeError;
 use muster_codec::messages::NodeEndpoint;
@@ -477,6 +477,17 @@ pub(super) fn limits(config: &Config) -> Limits {
         connections_per_ip: config.max_connections_per_ip.unsigned_abs() as usize,
         requests_in_flight: REQUESTS_IN_FLIGHT_MAX,
         output_bytes: OUTPUT_BYTES_MAX,
+        input_bytes: input_bytes_max(config),
+    }
+}
+
+/// `queued.max.request.bytes`; where it is not set, Kafka has no limit. A request of the largest size has to
+/// fit.
+fn input_bytes_max(config: &Config) -> usize {
+    let largest = config.socket_request_max_bytes.unsigned_abs() as usize;
+    match usize::try_from(config.queued_max_request_bytes) {
+        Ok(bytes) if bytes > 0 => bytes,
+        _ => INPUT_BYTES_DEFAULT.max(largest),
     }
 }
 

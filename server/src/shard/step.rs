@@ -58,6 +58,7 @@ impl Shard {
         self.forget_at_start();
         self.expire();
         self.resume_stalled();
+        self.admit_input();
         self.audit();
         if self.has_failed() {
             self.sendable.clear();
@@ -151,10 +152,12 @@ impl Shard {
             input = Vec::new();
         }
         connection.input = input;
-        let paused = stalled && !connection.input.is_empty();
-        if paused && log_is_closed && !std::mem::replace(&mut connection.waits_for_log, true) {
+        let has_to_wait = stalled && !connection.input.is_empty();
+        if has_to_wait && log_is_closed && !std::mem::replace(&mut connection.waits_for_log, true) {
             self.waiting_for_log.push_back(id);
         }
+        let paused = self.connections.count_input(id) || has_to_wait;
+        let Some(connection) = self.connections.get_mut(id) else { return };
         if std::mem::replace(&mut connection.receive_paused, paused) != paused {
             self.commands.push(match paused {
                 true => Command::PauseReceive { connection: id },
@@ -189,6 +192,17 @@ impl Shard {
             let Some(id) = self.waiting_for_log.pop_front() else { break };
             self.connections.get_mut(id).into_iter().for_each(|c| c.waits_for_log = false);
             self.go_on(id);
+        }
+    }
+
+    /// Goes on with the connections whose unfinished frames waited for room, and closes the one that had
+    /// its time.
+    fn admit_input(&mut self) {
+        if let Some((id, reason)) = self.connections.overdue_input(self.heard) {
+            self.close(id, reason);
+        }
+        for id in self.connections.admit_input(self.heard) {
+            self.resume(id);
         }
     }
 
@@ -354,6 +368,7 @@ impl Shard {
         [
             self.groups.next_deadline(),
             self.partitions.next_deadline(),
+            self.connections.input_deadline(),
             (!self.connections.is_empty()).then_some(self.next_idle_sweep),
             self.snapshot_deadline(),
             self.log_check_deadline(),

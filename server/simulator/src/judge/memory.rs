@@ -3,6 +3,7 @@
 use super::LOOK_EVERY;
 use crate::coverage::Seen;
 use crate::world::World;
+use muster::net::Kind;
 use muster::shard::Inspection;
 
 /// What a connection may have at most: requests in flight; answers that are not read, the one that
@@ -44,9 +45,12 @@ impl World {
         let is_flushed = shard.progress().accepted() == shard.progress().flushed();
         let unflushed_max = if is_flushed { 0 } else { usize::MAX };
         let (waits, waits_max) = shard.waits_for_log();
+        let counted = connections.account().held(Kind::Input);
+        let uncounted = connections.input_bytes_held().abs_diff(counted);
         let limits = [
             ("requests in flight on a connection", in_flight, REQUESTS_IN_FLIGHT_MAX),
             ("bytes of input", connections.input_bytes_max(), INPUT_BYTES_MAX),
+            ("bytes of input that the account has not", uncounted, 0),
             ("bytes of unread answers", connections.unread_bytes_max(), UNREAD_BYTES_MAX),
             ("answers that wait for a flush", connections.waits_for_flush(), unflushed_max),
             ("connections that wait for the log", waits, waits_max),
