@@ -50,6 +50,27 @@ fn the_offsets_of_a_group_that_is_named_often_are_told_once() {
     assert!(grown < 64 * MIB, "{grown} bytes for a frame of some thousand");
 }
 
+#[test]
+fn answers_that_nobody_reads_take_no_more_than_they_may() {
+    let (_directory, server) = server();
+    let mut client = server.client(0);
+    for part in 0..20 {
+        let request = commit_request("group", "t", part * 5_000..(part + 1) * 5_000, 1, "");
+        client.call(9, request.into());
+    }
+    let before = server.peak_memory();
+    let request = frame(8, 1, &fetch_all(&["group"])).repeat(6);
+    let mut deaf: Vec<Client> = (0..60).map(|_| server.client(0)).collect();
+    deaf.iter_mut().for_each(|client| client.send_raw(&request));
+    server.says("bytes of answers, while unread answers take all of the 134217728");
+    client.call(9, commit_request("group", "t", 0..10, 1, "").into());
+    let grown = server.peak_memory() - before;
+    assert!(grown < 200 * MIB, "{grown} bytes");
+    drop(deaf);
+    let Response::OffsetFetch(body) = client.call(8, fetch_all(&["group"])) else { panic!() };
+    assert_eq!(body.groups[0].topics[0].partitions.len(), 100_000, "there is room again");
+}
+
 fn join_frame(client_id: &str) -> Vec<u8> {
     let protocol = JoinGroupRequestProtocol { name: "range".into(), ..Default::default() };
     let request = JoinGroupRequest {
@@ -128,7 +149,11 @@ fn unfinished() -> Vec<u8> {
 #[test]
 fn frames_that_are_not_finished_take_no_more_than_they_may() {
     let directory = tempfile::tempdir().unwrap();
-    let sizes = ["socket.request.max.bytes=4000000", "queued.max.request.bytes=8000000"];
+    let sizes = [
+        "socket.request.max.bytes=4000000",
+        "queued.max.request.bytes=8000000",
+        "message.max.bytes=4000000",
+    ];
     let server = Server::start(directory.path(), 1, &sizes);
     support::create_topic(&server, "t", 1);
     let before = server.peak_memory();

@@ -87,6 +87,49 @@ fn bytes_max(api: ApiKey) -> usize {
     }
 }
 
+/// Whether the request that `bytes` begin with may have an answer that is much larger than itself.
+pub(crate) fn may_tell_much(bytes: &[u8]) -> bool {
+    let api =
+        bytes.get(4..6).and_then(|key| ApiKey::from_key(i16::from_be_bytes([key[0], key[1]])));
+    match api {
+        None => false,
+        Some(
+            ApiKey::Fetch
+            | ApiKey::ListOffsets
+            | ApiKey::Metadata
+            | ApiKey::OffsetFetch
+            | ApiKey::FindCoordinator
+            | ApiKey::DescribeGroups
+            | ApiKey::ListGroups
+            | ApiKey::CreateTopics
+            | ApiKey::DescribeConfigs
+            | ApiKey::ConsumerGroupDescribe
+            | ApiKey::ListConfigResources
+            | ApiKey::DescribeTopicPartitions,
+        ) => true,
+        // What a leader is told of its group is limited for each group, and holds up the others.
+        Some(ApiKey::JoinGroup) => false,
+        Some(
+            ApiKey::Produce
+            | ApiKey::OffsetCommit
+            | ApiKey::Heartbeat
+            | ApiKey::LeaveGroup
+            | ApiKey::SyncGroup
+            | ApiKey::ApiVersions
+            | ApiKey::DeleteTopics
+            | ApiKey::DeleteRecords
+            | ApiKey::InitProducerId
+            | ApiKey::OffsetForLeaderEpoch
+            | ApiKey::CreatePartitions
+            | ApiKey::DeleteGroups
+            | ApiKey::IncrementalAlterConfigs
+            | ApiKey::OffsetDelete
+            | ApiKey::DescribeCluster
+            | ApiKey::ConsumerGroupHeartbeat,
+        ) => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

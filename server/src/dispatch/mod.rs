@@ -6,7 +6,7 @@ pub(crate) mod refusal;
 mod repeated;
 mod topics;
 
-pub(crate) use frames::request_length;
+pub(crate) use frames::{may_tell_much, request_length};
 
 use crate::admin;
 use crate::net::ConnectionId;

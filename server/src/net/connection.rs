@@ -53,7 +53,13 @@ pub(crate) struct Connection {
     pub(crate) input_ended_at: Option<i64>,
     /// Received, but not handled yet: part of a frame, or frames of a stalled connection.
     pub(crate) input: Vec<u8>,
-    /// How much of it the account has.
+    /// When the socket last took something.
+    pub(super) last_taken: i64,
+    /// How much the account has of answers that may not leave, and of those that may.
+    pub(super) counted_answers: (usize, usize),
+    /// Whether its next request waits until all clients together have read some of their answers.
+    pub(crate) waits_for_readers: bool,
+    /// How much of the input the account has.
     pub(super) counted_input: usize,
     /// Whether it waits for room for more of it.
     pub(super) input_blocked: bool,
@@ -86,6 +92,9 @@ impl Connection {
             last_active: now,
             input_ended_at: None,
             input: Vec::new(),
+            last_taken: now,
+            counted_answers: (0, 0),
+            waits_for_readers: false,
             counted_input: 0,
             input_blocked: false,
             output: Vec::new(),
@@ -103,6 +112,11 @@ impl Connection {
 
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.len()
+    }
+
+    /// Bytes of answers that may not leave, and of those that may.
+    pub(super) fn held_answers(&self) -> (usize, usize) {
+        (self.ready_bytes, self.output.len() + self.unsent)
     }
 
     /// Bytes of answers that the client has not taken yet.

@@ -23,6 +23,8 @@ pub struct Limits {
     pub output_bytes: usize,
     /// Bytes of input that is not handled, of all connections: `queued.max.request.bytes`.
     pub input_bytes: usize,
+    /// Bytes of answers that all clients together may leave unread.
+    pub unread_bytes: usize,
 }
 
 /// Why a connection is not taken: so many are open already.
@@ -62,6 +64,8 @@ pub struct Connections {
     dirty: Vec<ConnectionId>,
     spare: Vec<Vec<u8>>,
     pub(super) waiting_input: Waiting,
+    /// Since when there is no room for large answers.
+    pub(super) unread_full_since: Option<i64>,
     pub(crate) account: Account,
 }
 
@@ -77,6 +81,7 @@ impl Connections {
             dirty: Vec::new(),
             spare: Vec::new(),
             waiting_input: Waiting::default(),
+            unread_full_since: None,
             account: Account::default(),
         }
     }
@@ -143,6 +148,7 @@ impl Connections {
             return false;
         };
         self.drop_input(&connection);
+        self.drop_unread(&connection);
         self.open -= 1;
         if let Some(count) = self.per_host.get_mut(&connection.host) {
             *count -= 1;
@@ -193,6 +199,7 @@ impl Connections {
             connection.is_held()
                 || connection.in_flight() >= self.limits.requests_in_flight
                 || connection.unread_bytes() > self.limits.output_bytes
+                || (connection.unread_bytes() > 0 && self.is_unread_full())
         })
     }
 
@@ -227,6 +234,7 @@ impl Connections {
             self.advance(id);
         } else {
             self.waiting.push_back((visible_at, id));
+            self.count_unread(id);
         }
     }
 
@@ -255,6 +263,7 @@ impl Connections {
         if connection.receive_paused {
             self.mark_dirty(id);
         }
+        self.count_unread(id);
     }
 
     /// The connections with output to send, or that may have stopped being stalled, since the last
@@ -281,6 +290,7 @@ impl Connections {
             spare.pop();
         }
         self.mark_dirty(id);
+        self.count_unread(id);
     }
 
     fn mark_dirty(&mut self, id: ConnectionId) {
@@ -305,6 +315,7 @@ mod tests {
             requests_in_flight: 1,
             output_bytes: 1,
             input_bytes: 1,
+            unread_bytes: 1,
         };
         let mut connections = Connections::new(limits);
         let open = |connections: &mut Connections, slot: u32, host: &str| {
@@ -335,6 +346,7 @@ mod tests {
             requests_in_flight: 9,
             output_bytes: 9,
             input_bytes: 9,
+            unread_bytes: 9,
         };
         let (mut connections, id) = (Connections::new(limits), ConnectionId::new(0, 0));
         connections.open(id, "/10.0.0.1".into(), 0).unwrap();

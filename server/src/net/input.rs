@@ -171,6 +171,7 @@ mod tests {
             requests_in_flight: 1,
             output_bytes: 1,
             input_bytes: 100 * MIB,
+            unread_bytes: 1,
         };
         let mut connections = Connections::new(limits);
         for slot in 0..count {

@@ -4,8 +4,10 @@ mod account;
 mod connection;
 mod connections;
 mod input;
+mod unread;
 
 pub use account::{Account, Kind};
 pub use connection::ConnectionId;
 pub use connections::{Connections, Limits, TooMany};
 pub(crate) use input::INPUT_BYTES_DEFAULT;
+pub(crate) use unread::UNREAD_BYTES_MAX;

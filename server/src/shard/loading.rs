@@ -9,7 +9,7 @@ use crate::clock::Times;
 use crate::cluster::{ClusterImage, Endpoint};
 use crate::config::{Config, compaction};
 use crate::logging::Throttle;
-use crate::net::{Connections, INPUT_BYTES_DEFAULT, Limits};
+use crate::net::{Connections, INPUT_BYTES_DEFAULT, Limits, UNREAD_BYTES_MAX};
 use crate::partitions::{Effects, Identity, Partitions};
 use muster_codec::DecodeError;
 use muster_codec::messages::NodeEndpoint;
@@ -426,6 +426,7 @@ impl Loaded {
             config,
             sendable: Vec::new(),
             waiting_for_log: VecDeque::new(),
+            waiting_for_readers: Vec::new(),
             next_idle_sweep: now,
             request_errors: Throttle::default(),
             stopping: Stopping::No,
@@ -478,6 +479,7 @@ pub(super) fn limits(config: &Config) -> Limits {
         requests_in_flight: REQUESTS_IN_FLIGHT_MAX,
         output_bytes: OUTPUT_BYTES_MAX,
         input_bytes: input_bytes_max(config),
+        unread_bytes: UNREAD_BYTES_MAX,
     }
 }
 

@@ -118,6 +118,8 @@ pub struct Shard {
     sendable: Vec<ConnectionId>,
     /// Connections that go on when the log has room again.
     waiting_for_log: VecDeque<ConnectionId>,
+    /// Connections that go on when clients have read some of their answers.
+    waiting_for_readers: Vec<ConnectionId>,
     next_idle_sweep: i64,
     /// Errors that requests run into, by what they were about.
     pub(crate) request_errors: Throttle<&'static str>,

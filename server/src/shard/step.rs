@@ -2,7 +2,7 @@
 
 use super::{Command, Event, Message, Shard, Stopping};
 use crate::clock::Times;
-use crate::dispatch::request_length;
+use crate::dispatch::{may_tell_much, request_length};
 use crate::net::ConnectionId;
 use crate::partitions::{Effects, Outcome};
 use muster_storage::FileDone;
@@ -33,6 +33,7 @@ impl Shard {
             Event::Opened { connection, host } => self.opened(connection, host),
             Event::Received { connection, data } => self.received(connection, data),
             Event::Sent { connection, unsent } => {
+                self.connections.taken(connection, self.now);
                 self.connections.sent(connection, unsent);
                 self.end_if_answered(connection);
             }
@@ -58,6 +59,7 @@ impl Shard {
         self.forget_at_start();
         self.expire();
         self.resume_stalled();
+        self.admit_answers();
         self.admit_input();
         self.audit();
         if self.has_failed() {
@@ -125,7 +127,7 @@ impl Shard {
     fn frames(&mut self, id: ConnectionId, bytes: &[u8]) -> usize {
         let max_bytes = self.common.config.socket_request_max_bytes.unsigned_abs();
         let mut handled = 0;
-        while self.stopping == Stopping::No && !self.is_stalled(id) {
+        while self.stopping == Stopping::No && !self.has_to_wait(id, &bytes[handled..]) {
             let rest = &bytes[handled..];
             let length = match request_length(rest, max_bytes) {
                 Ok(Some(length)) if length <= rest.len() => length,
@@ -146,15 +148,20 @@ impl Shard {
 
     /// Keeps what is not handled yet, and receives no more while the connection is stalled.
     fn keep_input(&mut self, id: ConnectionId, mut input: Vec<u8>) {
-        let (log_is_closed, stalled) = (self.groups.is_closed(), self.is_stalled(id));
+        let (log_is_closed, has_to_wait) = (self.groups.is_closed(), self.has_to_wait(id, &input));
+        let readers_are_late = self.connections.is_unread_full();
         let Some(connection) = self.connections.get_mut(id) else { return };
         if input.is_empty() && input.capacity() > KEPT_INPUT_BYTES_MAX {
             input = Vec::new();
         }
         connection.input = input;
-        let has_to_wait = stalled && !connection.input.is_empty();
+        let has_to_wait = has_to_wait && !connection.input.is_empty();
         if has_to_wait && log_is_closed && !std::mem::replace(&mut connection.waits_for_log, true) {
             self.waiting_for_log.push_back(id);
+        }
+        let waits_for_readers = has_to_wait && readers_are_late;
+        if waits_for_readers && !std::mem::replace(&mut connection.waits_for_readers, true) {
+            self.waiting_for_readers.push(id);
         }
         let paused = self.connections.count_input(id) || has_to_wait;
         let Some(connection) = self.connections.get_mut(id) else { return };
@@ -171,6 +178,11 @@ impl Shard {
     /// it does not read its answers, or the log takes nothing.
     fn is_stalled(&self, id: ConnectionId) -> bool {
         self.connections.is_stalled(id) || self.groups.is_closed()
+    }
+
+    /// As [`Self::is_stalled`], or its next request may have a large answer, for which there is no room.
+    fn has_to_wait(&self, id: ConnectionId, input: &[u8]) -> bool {
+        self.is_stalled(id) || (self.connections.is_unread_full() && may_tell_much(input))
     }
 
     /// Goes on with the connections whose answers left, and, as far as the log takes something again,
@@ -192,6 +204,21 @@ impl Shard {
             let Some(id) = self.waiting_for_log.pop_front() else { break };
             self.connections.get_mut(id).into_iter().for_each(|c| c.waits_for_log = false);
             self.go_on(id);
+        }
+    }
+
+    /// Closes who does not read while there is no room for answers, and goes on with those that wait for
+    /// that, once there is.
+    fn admit_answers(&mut self) {
+        if let Some((id, reason)) = self.connections.overdue_reader(self.heard) {
+            self.close(id, reason);
+        }
+        if self.connections.is_unread_full() {
+            return;
+        }
+        for id in std::mem::take(&mut self.waiting_for_readers) {
+            self.connections.get_mut(id).into_iter().for_each(|c| c.waits_for_readers = false);
+            self.resume(id);
         }
     }
 
@@ -369,6 +396,7 @@ impl Shard {
             self.groups.next_deadline(),
             self.partitions.next_deadline(),
             self.connections.input_deadline(),
+            self.connections.unread_deadline(self.now),
             (!self.connections.is_empty()).then_some(self.next_idle_sweep),
             self.snapshot_deadline(),
             self.log_check_deadline(),

@@ -1,0 +1,171 @@
+//! Answers that clients have not taken, of all connections together.
+//!
+//! When they take all the room that there is, who has one to read is served no further until it has
+//! read it, and requests whose answers may be large wait. Of those that do not read, the one that holds
+//! most is closed.
+
+use super::account::Kind;
+use super::connection::{Connection, ConnectionId};
+use super::connections::Connections;
+
+/// What answers may take that no client has taken yet; the one that crosses the line is still given.
+pub(crate) const UNREAD_BYTES_MAX: usize = 128 << 20;
+
+/// How long a client may take nothing at all while there is no room, and how long there may be none
+/// before even one that reads slowly is closed, in ms.
+const SILENCE_MS: i64 = 10_000;
+const PATIENCE_MS: i64 = 60_000;
+
+impl Connections {
+    /// Whether there is no room for further large answers.
+    pub(crate) fn is_unread_full(&self) -> bool {
+        let held = self.account.held(Kind::Answers) + self.account.held(Kind::Unsent);
+        held > self.limits.unread_bytes
+    }
+
+    /// Counts what a connection holds now.
+    pub(super) fn count_unread(&mut self, id: ConnectionId) {
+        let Some(connection) = self.get_mut(id) else { return };
+        let now = connection.held_answers();
+        let before = std::mem::replace(&mut connection.counted_answers, now);
+        for (kind, before, now) in
+            [(Kind::Answers, before.0, now.0), (Kind::Unsent, before.1, now.1)]
+        {
+            if before != now {
+                self.account.give(kind, before);
+                self.account.take(kind, now);
+            }
+        }
+    }
+
+    /// A connection is gone.
+    pub(super) fn drop_unread(&mut self, connection: &Connection) {
+        self.account.give(Kind::Answers, connection.counted_answers.0);
+        self.account.give(Kind::Unsent, connection.counted_answers.1);
+    }
+
+    /// Notes since when there has been no room; gives the connection that had all the time that it may
+    /// have to read, and why it is closed.
+    pub(crate) fn overdue_reader(&mut self, now: i64) -> Option<(ConnectionId, String)> {
+        if !self.is_unread_full() {
+            self.unread_full_since = None;
+            return None;
+        }
+        let since = *self.unread_full_since.get_or_insert(now);
+        if now < since + SILENCE_MS {
+            return None;
+        }
+        let silent_since = |it: &Connection| it.last_taken.max(it.last_active).max(since);
+        let may_close =
+            |it: &&Connection| now >= silent_since(it) + SILENCE_MS || now >= since + PATIENCE_MS;
+        let most = self.iter().filter(may_close).max_by_key(|it| it.counted_answers.1);
+        let most = most.filter(|it| it.counted_answers.1 > 0)?;
+        let (id, bytes) = (most.id, most.counted_answers.1);
+        self.unread_full_since = Some(now - SILENCE_MS);
+        let words = format!(
+            "it has not read {bytes} bytes of answers, while unread answers take all of the {} that \
+             they may",
+            self.limits.unread_bytes
+        );
+        Some((id, words))
+    }
+
+    /// When to look again.
+    pub(crate) fn unread_deadline(&self, now: i64) -> Option<i64> {
+        let since = self.unread_full_since?;
+        Some((since + SILENCE_MS).max(now + 1_000))
+    }
+
+    /// The client took something.
+    pub(crate) fn taken(&mut self, id: ConnectionId, now: i64) {
+        self.get_mut(id).into_iter().for_each(|connection| connection.last_taken = now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::Limits;
+    use muster_codec::messages::FindCoordinatorResponse;
+
+    fn id(slot: u32) -> ConnectionId {
+        ConnectionId::new(slot, 0)
+    }
+
+    fn connections() -> Connections {
+        let mut connections = Connections::new(Limits {
+            connections: 10,
+            connections_per_ip: 10,
+            requests_in_flight: 10,
+            output_bytes: 1 << 20,
+            input_bytes: 1,
+            unread_bytes: 10_000,
+        });
+        for slot in 0..3 {
+            connections.open(id(slot), "/10.0.0.1".into(), 0).unwrap();
+        }
+        connections
+    }
+
+    fn answer(connections: &mut Connections, slot: u32, bytes: usize, visible_at: u64) {
+        let request = connections.begin(id(slot), 1, 0);
+        let host = "h".repeat(bytes).into();
+        let response = FindCoordinatorResponse { host, ..Default::default() }.into();
+        connections.answer(request, &response, visible_at);
+    }
+
+    fn take_all(connections: &mut Connections, slot: u32, now: i64) {
+        connections.get_mut(id(slot)).unwrap().output.clear();
+        connections.taken(id(slot), now);
+        connections.sent(id(slot), 0);
+    }
+
+    fn held(connections: &Connections) -> (usize, usize) {
+        let account = connections.account();
+        (account.held(Kind::Answers), account.held(Kind::Unsent))
+    }
+
+    #[test]
+    fn answers_are_counted_until_they_are_taken() {
+        let mut connections = connections();
+        answer(&mut connections, 0, 1_000, 0);
+        answer(&mut connections, 1, 500, 7);
+        let head = 4 + 4 + 2 + 4 + 2 + 4;
+        assert_eq!(held(&connections), (500 + head, 1_000 + head));
+        connections.flushed(7);
+        assert_eq!(held(&connections), (0, 1_500 + 2 * head));
+        take_all(&mut connections, 0, 0);
+        assert_eq!(held(&connections), (0, 500 + head));
+        assert!(connections.close(id(1)));
+        assert_eq!(connections.account().total(), 0);
+    }
+
+    #[test]
+    fn without_room_only_who_has_nothing_to_read_is_served() {
+        let mut connections = connections();
+        answer(&mut connections, 0, 9_000, 0);
+        assert!(!connections.is_stalled(id(0)), "there is room");
+        answer(&mut connections, 1, 2_000, 0);
+        assert!(connections.is_unread_full());
+        assert!(connections.is_stalled(id(0)) && connections.is_stalled(id(1)));
+        assert!(!connections.is_stalled(id(2)));
+        take_all(&mut connections, 1, 0);
+        assert!(!connections.is_unread_full() && !connections.is_stalled(id(0)));
+    }
+
+    #[test]
+    fn who_holds_most_and_does_not_read_is_closed() {
+        let mut connections = connections();
+        for (slot, bytes) in [(0, 3_000), (1, 4_000), (2, 5_000)] {
+            answer(&mut connections, slot, bytes, 0);
+        }
+        assert_eq!(connections.overdue_reader(1_000), None);
+        connections.taken(id(2), 5_000);
+        assert_eq!(connections.overdue_reader(1_000 + SILENCE_MS - 1), None);
+        let (overdue, reason) = connections.overdue_reader(1_000 + SILENCE_MS).unwrap();
+        assert_eq!(overdue, id(1), "the third still reads");
+        assert!(reason.starts_with("it has not read 4020 bytes of answers"), "{reason}");
+        assert!(connections.close(overdue));
+        assert_eq!(connections.overdue_reader(1_001 + SILENCE_MS), None, "there is room again");
+    }
+}
