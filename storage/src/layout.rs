@@ -194,7 +194,8 @@ impl BlockHeader {
         put_crc(&mut block[..self.length as usize]);
     }
 
-    fn read(bytes: &[u8]) -> Result<(Self, u32)> {
+    /// Reads the header, and the checksum that the block should have.
+    pub(crate) fn read(bytes: &[u8]) -> Result<(Self, u32)> {
         let mut reader = Reader::new(bytes);
         if reader.array().map(u32::from_be_bytes)? != BLOCK_MAGIC {
             return Err(DecodeError::InvalidBatch("not a block"));

@@ -49,6 +49,6 @@ pub use partition_log::{
 };
 pub use progress::Progress;
 pub use shard_log::{
-    AppendError, CompactionConfig, CompactionNews, Corruption, KnownSegments, LogConfig, ReadPlan,
-    Reading, Recovered, RecoveredBatch, Recovery, SegmentWalk, ShardLog,
+    AppendError, CompactionConfig, CompactionNews, Corruption, Cut, KnownSegments, LogConfig,
+    ReadPlan, Reading, Recovered, RecoveredBatch, Recovery, SegmentWalk, ShardLog,
 };

@@ -14,6 +14,11 @@ pub const OPERATION_BYTES_MAX: usize = (8 << 20) + (256 << 10);
 /// is still taken.
 pub const OPEN_BYTES_MAX: usize = 4 << 20;
 
+/// The longest block, padded: no write that a crash cut short leaves more of itself.
+pub const TORN_BYTES_MAX: usize =
+    (OPEN_BYTES_MAX + OPERATION_BYTES_MAX + BLOCK_HEADER_BYTES + ENTRY_HEADER_BYTES)
+        .next_multiple_of(BLOCK_BYTES_MAX as usize);
+
 /// Partitions that share a shard's log.
 pub const PARTITIONS_MAX: usize = 10_000;
 
@@ -69,12 +74,7 @@ pub const PARTITION_READ_BYTES_MAX: usize = 8 << 20;
 pub const PARTITION_SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;
 
 const _: () = assert!(
-    OPEN_BYTES_MAX
-        + OPERATION_BYTES_MAX
-        + BLOCK_HEADER_BYTES
-        + ENTRY_HEADER_BYTES
-        + 2 * BLOCK_BYTES_MAX as usize
-        <= SEGMENT_BYTES_MIN as usize,
+    TORN_BYTES_MAX + BLOCK_BYTES_MAX as usize <= SEGMENT_BYTES_MIN as usize,
     "the longest block and the segment's own header fit in a segment"
 );
 const _: () = assert!(SEGMENT_BYTES_MIN <= SEGMENT_BYTES_DEFAULT);

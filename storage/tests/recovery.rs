@@ -6,8 +6,9 @@ mod common;
 
 use common::{Disk, Replayed, compact, compacting_config, recover, settle, small_config, values};
 use muster_storage::layout::{Block, BlockHeader, COMPACTED_VERSION, Compacted, SegmentHeader};
+use muster_storage::limits::TORN_BYTES_MAX;
 use muster_storage::shard_log::recovery::{Case, segment_file_name};
-use muster_storage::{Corruption, Recovered, ShardLog};
+use muster_storage::{Corruption, LogConfig, Recovered, ShardLog};
 use std::path::PathBuf;
 
 const BLOCK: usize = 512;
@@ -131,6 +132,9 @@ fn case_d_a_torn_block_without_its_beginning() {
     let mut story = Story::new();
     let block = story.sixth_block();
     story.segment(1)[at(7)..at(8)].copy_from_slice(&block[BLOCK..]);
+    let cut = story.recover().unwrap().0.cut().cloned().unwrap();
+    assert_eq!((cut.segment, cut.at, cut.bytes.len()), (1, at(6) as u32, 2 * BLOCK));
+    assert_eq!(cut.bytes[BLOCK..], block[BLOCK..]);
     story.opens(&[Case::D, Case::A], 5);
 }
 
@@ -139,7 +143,46 @@ fn case_e_a_torn_block_without_its_end() {
     let mut story = Story::new();
     let block = story.sixth_block();
     story.segment(1)[at(6)..at(7)].copy_from_slice(&block[..BLOCK]);
+    let (recovered, _) = story.recover().unwrap();
+    assert_eq!(recovered.end(), Some((1, at(6) as u32)));
+    assert_eq!(recovered.cut().unwrap().bytes, block[..BLOCK]);
     story.opens(&[Case::E, Case::A], 5);
+}
+
+#[test]
+fn case_e_in_a_recycled_file_is_a_cut_only_if_it_was_a_block_of_the_segment() {
+    let story = |change: fn(&mut [u8])| {
+        let mut story = Story::new();
+        let (mut header, _) = SegmentHeader::read(story.segment(1)).unwrap();
+        header.is_recycled = true;
+        header.write(story.segment(1));
+        let block = story.sixth_block();
+        story.segment(1)[at(6)..at(8)].copy_from_slice(&block);
+        change(&mut story.segment(1)[at(6)..at(8)]);
+        story.recover().unwrap().0
+    };
+    let former = story(|block| block[..BLOCK].fill(0xaa));
+    assert_eq!((former.ends()[0], former.cut()), (Case::E, None));
+    let torn = story(|block| block[BLOCK..].fill(0xaa));
+    assert_eq!((torn.ends()[0], torn.cut().unwrap().bytes.len()), (Case::E, 2 * BLOCK));
+    assert_eq!(story(|_| {}).cut(), None);
+}
+
+#[test]
+fn case_r_more_than_any_block_is_not_cut() {
+    let mut disk = Disk::default();
+    let config = LogConfig { dir: small_config().dir, ..LogConfig::default() };
+    let mut log = ShardLog::new(config.clone(), Recovered::default());
+    append(&mut log, &[1; 10]);
+    settle(&mut log, &mut disk, 0);
+    let bytes = disk.live.get_mut(&path(1)).unwrap();
+    let end = 2 * 4096;
+    bytes[end + TORN_BYTES_MAX - 1] = 1;
+    let (recovered, _) = recover(&disk, &config.dir).unwrap();
+    assert_eq!(recovered.cut().unwrap().bytes.len(), TORN_BYTES_MAX);
+    disk.live.get_mut(&path(1)).unwrap()[end + TORN_BYTES_MAX] = 1;
+    let corruption = recover(&disk, &config.dir).unwrap_err();
+    assert_eq!((corruption.case, corruption.segment, corruption.at), (Case::R, 1, end));
 }
 
 #[test]

@@ -339,6 +339,32 @@ fn a_log_goes_on_with_another_block_size() {
 }
 
 #[test]
+fn the_only_segment_of_a_log_is_never_made_again() {
+    let (_, mut disk) = ready(small_config());
+    let sizes = [(4096, 32 << 10), (512, 64 << 10), (512, 32 << 10)];
+    for (number, (block_bytes, segment_bytes)) in sizes.into_iter().enumerate() {
+        let config = LogConfig { block_bytes, segment_bytes, ..small_config() };
+        // A stop at any point of the start leaves a log that has its number.
+        for steps in 0..6 {
+            disk.crash();
+            let (mut log, _) = open(&disk, config.clone());
+            for _ in 0..steps {
+                let mut ops = Vec::new();
+                log.poll(0, &mut ops);
+                ops.into_iter().filter_map(|op| disk.perform(op)).for_each(|done| log.done(done));
+            }
+            let (found, _) = recover(&disk, &config.dir).unwrap();
+            assert_eq!(found.log_id(), Some(config.log_id), "start {number}, {steps} steps");
+        }
+        disk.crash();
+        let (mut log, replayed) = open(&disk, config);
+        assert_eq!(replayed.len(), number);
+        append(&mut log, 0, b"a");
+        settle(&mut log, &mut disk, 0);
+    }
+}
+
+#[test]
 fn logs_of_another_number_of_shards_are_written_anew() {
     let (mut old, mut old_disk) = ready(small_config());
     for i in 0..60u8 {

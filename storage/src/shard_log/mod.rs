@@ -15,7 +15,7 @@ mod segments;
 pub use compaction::{ASIDE_FILE_NAME, CompactionConfig, CompactionNews};
 pub use known::{KnownSegments, SegmentWalk};
 pub use read::{ReadPlan, Reading};
-pub use recovery::{Corruption, Recovered, RecoveredBatch, Recovery};
+pub use recovery::{Corruption, Cut, Recovered, RecoveredBatch, Recovery};
 
 use crate::file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};
 use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES, PARTITION_BYTES, SegmentHeader};

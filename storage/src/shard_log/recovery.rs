@@ -9,7 +9,7 @@ use super::known::KnownSegments;
 use super::partitions::{IndexEntry, Partitions};
 use super::segments::Segment;
 use crate::layout::{Block, BlockHeader, Compacted, SEGMENT_HEADER_BYTES, SegmentHeader, is_known};
-use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
+use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, TORN_BYTES_MAX};
 use crate::planted::{self, Fault};
 use muster_codec::record_batch::Batch;
 use std::collections::BTreeMap;
@@ -70,6 +70,8 @@ pub enum Case {
     P,
     /// A compacted segment that does not hold what its header says: refused.
     Q,
+    /// Something that is no block, and longer than any: refused.
+    R,
 }
 
 /// Why a log is not opened: acknowledged operations are damaged or missing.
@@ -113,6 +115,16 @@ pub(crate) struct Tail {
     pub(crate) torn_end: u32,
 }
 
+/// What is cut off at the end of a log: no whole block, which a crash while it was written explains,
+/// and damage to the last block, too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    pub segment: u64,
+    /// Where in the segment, in bytes.
+    pub at: u32,
+    pub bytes: Vec<u8>,
+}
+
 /// What recovery found; a log goes on from it. The default is that of a new log.
 #[derive(Debug, Default)]
 pub struct Recovered {
@@ -121,6 +133,7 @@ pub struct Recovered {
     pub(crate) partitions: Partitions,
     pub(crate) segments: BTreeMap<u64, Segment>,
     pub(crate) tail: Option<Tail>,
+    cut: Option<Cut>,
     /// Files that are no longer of the log; those that were segments as they are written at first.
     pub(crate) leftovers: BTreeMap<u64, Option<Segment>>,
     ends: Vec<Case>,
@@ -135,6 +148,16 @@ impl Recovered {
     /// The number that tells this log's blocks from all others; None of a new log.
     pub fn log_id(&self) -> Option<u64> {
         self.log_id
+    }
+
+    /// Where the last block ends: the segment, and the byte in it. None without blocks.
+    pub fn end(&self) -> Option<(u64, u32)> {
+        self.tail.map(|tail| (tail.segment, tail.end))
+    }
+
+    /// What is cut off at the end of the log.
+    pub fn cut(&self) -> Option<&Cut> {
+        self.cut.as_ref()
     }
 
     /// See [`ShardLog::dropped_position`](super::ShardLog::dropped_position).
@@ -365,7 +388,12 @@ impl Recovery {
             }
             (case @ (Case::D | Case::E), _) => {
                 let torn_end = torn_end(header, bytes, at);
+                if torn_end - at > TORN_BYTES_MAX {
+                    let what = "no block, and more than one that a crash cut short";
+                    return refuse(Case::R, header.sequence, at, what);
+                }
                 self.end_at(header, at, torn_end, case);
+                self.found.cut = cut(header, bytes, at, torn_end);
                 Ok(None)
             }
             (Case::G, _) => {
@@ -389,6 +417,8 @@ impl Recovery {
         if end > header.block_bytes as usize || torn_end > end {
             let (segment, end, torn_end) = (header.sequence, end as u32, torn_end as u32);
             self.found.tail = Some(Tail { segment, end, torn_end });
+            // What was cut off before is in a segment that takes no more blocks.
+            self.found.cut = None;
         }
     }
 
@@ -451,6 +481,23 @@ fn torn_end(header: &SegmentHeader, bytes: &[u8], at: usize) -> usize {
     let used = bytes.iter().rposition(|byte| *byte != 0).map_or(at, |last| last + 1);
     let torn_end = used.max(at).next_multiple_of(header.block_bytes as usize);
     torn_end.min(bytes.len())
+}
+
+/// What is lost of a block that was being written. In a file that had a life before, something that is
+/// no block is what is left of that, unless it says that it is one of this segment.
+fn cut(header: &SegmentHeader, bytes: &[u8], at: usize, torn_end: usize) -> Option<Cut> {
+    let SegmentHeader { log_id, sequence, block_bytes, is_recycled, .. } = *header;
+    let rest = &bytes[at..];
+    let ours = BlockHeader::read(rest).ok().map(|(block, _)| block);
+    let ours = ours.filter(|block| (block.log_id, block.segment) == (log_id, sequence));
+    let len = match ours {
+        Some(block) if is_recycled => {
+            (block.length as usize).min(TORN_BYTES_MAX).next_multiple_of(block_bytes as usize)
+        }
+        None if is_recycled => return None,
+        _ => torn_end - at,
+    };
+    Some(Cut { segment: sequence, at: at as u32, bytes: rest[..len.min(rest.len())].to_vec() })
 }
 
 /// Which case (A to G) the bytes from `at` on are; the block, in case B.

@@ -147,14 +147,19 @@ impl Segments {
     }
 
     /// Takes over a last segment that has no blocks yet, once its header is durable: a killed
-    /// process may have left it in the page cache. One of other sizes is made anew.
+    /// process may have left it in the page cache. One of other sizes is made again; but the only one
+    /// of a log stays, before the next one, for without it nothing would tell that the log is there.
     fn adopt_ready(&mut self, config: &LogConfig) {
         let Some((&sequence, last)) = self.list.last_key_value() else { return };
         if self.active == Some(sequence) || last.has_blocks() || last.is_compacted() {
             return;
         }
         let sizes = (last.block_bytes, last.segment_bytes);
-        if sizes == (config.block_bytes, config.segment_bytes) {
+        let fits = sizes == (config.block_bytes, config.segment_bytes);
+        if !fits && self.list.len() == 1 {
+            return;
+        }
+        if fits {
             self.steps.push_back(Step::SyncReady { segment: sequence });
         }
         self.next_sequence = sequence;
