@@ -7,7 +7,7 @@ use crate::cluster::{
     BROKER_RESOURCE, ClusterImage, Creator, GROUP_RESOURCE, TOPIC_RESOURCE,
     incremental_alter_configs, limits::CREATOR_SHARE,
 };
-use crate::data_dir::{DataDir, Meta};
+use crate::data_dir::DataDir;
 use crate::files::block_bytes;
 use crate::log_tools::common;
 use crate::offline::OfflineLog;
@@ -15,10 +15,10 @@ use crate::random::RandomIds;
 use crate::serve::Failure;
 use crate::shard::load;
 use clap::{Args, Subcommand};
+use muster_codec::Str;
 use muster_codec::messages::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
 };
-use muster_codec::{Str, Uuid};
 use muster_coordinator::Shares;
 use muster_storage::layout::CLUSTER_PARTITION;
 use std::io::{self, Write};
@@ -142,8 +142,7 @@ fn print(
 
 /// Decides as the server does, and writes to the log of shard 0, which holds the configs.
 fn change(data: &Path, target: &Target, configs: Vec<AlterableConfig<'_>>) -> Result<(), Failure> {
-    let Meta { shards, offsets_partitions, .. } = Meta::read(data)?;
-    let directory = DataDir::open(data, shards, offsets_partitions, Uuid::default())?;
+    let mut directory = DataDir::hold(data)?;
     let common = common(&directory.meta)?;
     let loaded = load(data, &common, 0)?;
     let image = loaded.image().ok_or("shard 0 has no topics")?.clone();
@@ -157,10 +156,12 @@ fn change(data: &Path, target: &Target, configs: Vec<AlterableConfig<'_>>) -> Re
     if change.records.is_empty() {
         return Ok(());
     }
+    loaded.keep_cut(data, wall().0)?;
     let log = loaded.into_log(block_bytes(data)?, &mut RandomIds::new()?);
     let mut offline = OfflineLog::of(data.to_owned(), log);
     offline.log.append(CLUSTER_PARTITION, wall().0, &change.records)?;
-    Ok(offline.flush()?)
+    offline.flush()?;
+    Ok(directory.record_ends(&[offline.log.progress().flushed()])?)
 }
 
 fn request<'c>(

@@ -1,7 +1,7 @@
 //! Names that are durable: POSIX promises that of a file or directory only once the directory that
 //! it is in is synced.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
@@ -36,6 +36,15 @@ pub(crate) fn sync_name(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Moves a directory, and makes the one that it comes to be in. The names are not durable yet.
+///
+/// # Errors
+/// The file system refuses.
+pub(crate) fn move_to(from: &Path, to: &Path) -> io::Result<()> {
+    to.parent().map_or(Ok(()), fs::create_dir_all)?;
+    fs::rename(from, to)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,7 +53,7 @@ mod tests {
     fn names_are_synced_up_to_the_data_directory() {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("shards-2/1");
-        std::fs::create_dir_all(&directory).unwrap();
+        fs::create_dir_all(&directory).unwrap();
         sync_names(place.path(), &directory.join("00000000000000000001.log")).unwrap();
         let elsewhere = place.path().join("shards-3/1/file");
         assert!(sync_names(place.path(), &elsewhere).is_err(), "a directory that is not there");

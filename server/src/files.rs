@@ -14,6 +14,7 @@ use order::{Place, SyncOrder};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
+use tracing::warn;
 
 /// Open files by the numbers that the logs gave them, and the buffers of writes under way.
 #[derive(Debug)]
@@ -141,6 +142,12 @@ impl Files {
                 let path = self.data.join(path);
                 absent_is_fine(self.freeing.remove_directory(path.clone()))
                     .map_err(|error| failed("remove", &path, &error))?;
+            }
+            FileOp::MoveDir { from, to } => {
+                let (from, to) = (self.data.join(from), self.data.join(to));
+                if let Err(error) = directories::move_to(&from, &to) {
+                    warn!("could not move {} to {}: {error}", from.display(), to.display());
+                }
             }
         }
         Ok(())

@@ -2,12 +2,33 @@
 //! for tools, when there is no ring and nobody waits.
 
 use crate::directories;
+use crate::shard::LogSizes;
+use muster_storage::limits::SEGMENT_BYTES_DEFAULT;
 use muster_storage::{FileDone, FileId, FileOp, LogConfig, Recovered, ShardLog};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+
+/// What the log of a shard is told at its start, where no server is: it has no linger and nothing is
+/// compacted.
+pub(crate) fn log_config(
+    dir: PathBuf,
+    log_id: u64,
+    block_bytes: u32,
+    sizes: LogSizes,
+) -> LogConfig {
+    LogConfig {
+        dir,
+        log_id,
+        block_bytes,
+        segment_bytes: sizes.segment_bytes.unwrap_or(SEGMENT_BYTES_DEFAULT),
+        operation_bytes_max: sizes.operation_bytes_max,
+        open_bytes_max: sizes.open_bytes_max,
+        ..Default::default()
+    }
+}
 
 /// A shard log and its open files.
 #[derive(Debug)]
@@ -19,7 +40,12 @@ pub(crate) struct OfflineLog {
 
 impl OfflineLog {
     pub(crate) fn new(data: PathBuf, config: LogConfig) -> Self {
-        Self::of(data, ShardLog::new(config, Recovered::default()))
+        Self::open(data, config, Recovered::default())
+    }
+
+    /// One that goes on from what is there.
+    pub(crate) fn open(data: PathBuf, config: LogConfig, recovered: Recovered) -> Self {
+        Self::of(data, ShardLog::new(config, recovered))
     }
 
     /// One that may have been written to before.
@@ -27,23 +53,43 @@ impl OfflineLog {
         Self { log, data, files: HashMap::new() }
     }
 
+    /// Flushes, and makes the segment for the next block; gives the position of the last operation.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub(crate) fn finish(&mut self) -> io::Result<u64> {
+        while self.perform_due()? {}
+        self.flush()?;
+        Ok(self.log.progress().flushed())
+    }
+
     /// Writes what the log has accepted, and returns when it is durable.
     ///
     /// # Errors
     /// The file system refuses.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        let mut ops = Vec::new();
         while self.log.progress().flushed() < self.log.progress().accepted() {
-            self.log.poll(i64::MAX, &mut ops);
-            if ops.is_empty() {
+            if !self.perform_due()? {
                 return Err(io::Error::other("the log waits for nothing, yet is not durable"));
             }
-            for op in ops.drain(..) {
-                if let Some(done) = self.perform(op)? {
-                    self.log.done(done);
-                }
+        }
+        self.sync()
+    }
+
+    /// Does what the log asks for now; false if that is nothing.
+    fn perform_due(&mut self) -> io::Result<bool> {
+        let mut ops = Vec::new();
+        self.log.poll(i64::MAX, &mut ops);
+        let is_due = !ops.is_empty();
+        for op in ops {
+            if let Some(done) = self.perform(op)? {
+                self.log.done(done);
             }
         }
+        Ok(is_due)
+    }
+
+    fn sync(&self) -> io::Result<()> {
         self.files.values().try_for_each(File::sync_all)
     }
 
@@ -87,6 +133,9 @@ impl OfflineLog {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => None,
             },
+            FileOp::MoveDir { from, to } => {
+                directories::move_to(&data.join(from), &data.join(to)).map(|()| None)?
+            }
             FileOp::RemoveDir { path } => fs::remove_dir_all(data.join(path)).map(|()| None)?,
         })
     }

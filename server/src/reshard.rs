@@ -1,84 +1,80 @@
 //! A data directory that was written with N shards opens with M: the shard logs are written anew
-//! beside the old ones, then the stamp of the directory is replaced, then the old ones go. A stop at
-//! any point leaves one or the other valid.
+//! beside the old ones, then the stamp of the directory is replaced, then the old ones go to the trash.
+//! A stop at any point leaves one or the other valid.
 
-use crate::data_dir::{DataDir, Meta};
+use crate::data_dir::{DataDir, Entry, Meta, State, entries, trash};
 use crate::files::block_bytes;
-use crate::offline::OfflineLog;
+use crate::offline::{OfflineLog, log_config};
 use crate::placement::Placement;
 use crate::serve::Failure;
-use crate::shard::{LoadError, LogSizes, log_directory, read_log};
+use crate::shard::{KnownLog, LoadError, LogSizes, log_directory, read_known_log};
 use muster_coordinator::Ids;
 use muster_storage::layout::CLUSTER_PARTITION;
-use muster_storage::limits::SEGMENT_BYTES_DEFAULT;
-use muster_storage::{AppendError, LogConfig, RecoveredBatch};
-use std::fs;
+use muster_storage::{AppendError, RecoveredBatch};
 use std::path::Path;
 use tracing::info;
 
-/// Makes the directory one of `placement.shards` shards.
+/// Makes the directory one of `placement.shards` shards. `now` is the wall clock's, in milliseconds.
 ///
 /// # Errors
-/// Old logs that cannot be read, or new ones that cannot be written.
+/// Old logs that cannot be read, or are not what the stamp says of them; new ones that cannot be
+/// written.
 pub fn reshard(
     directory: &mut DataDir,
     placement: Placement,
     sizes: LogSizes,
     ids: &mut dyn Ids,
+    now: i64,
 ) -> Result<(), Failure> {
-    let (old, new) = (directory.meta.shards, placement.shards);
-    remove_all_but(&directory.path, old)?;
+    let (old, new) = (directory.meta.shards(), placement.shards);
+    set_aside_all_but(&directory.path, old, now)?;
     if old == new {
         return Ok(());
     }
     info!("writes the logs of {old} shards anew for {new}");
-    let mut logs = new_logs(&directory.path, placement, sizes, ids)?;
-    for number in 0..old {
-        copy(&directory.path, log_directory(old, number).as_path(), placement, &mut logs)?;
+    let mut meta = Meta::new(placement, ids);
+    let mut logs = new_logs(&directory.path, &meta, sizes)?;
+    for (number, known) in (0..).zip(&directory.meta.logs) {
+        let old = directory.path.join(log_directory(old, number));
+        copy(&old, known, placement, &mut logs)?;
     }
-    for log in &mut logs {
-        log.flush()?;
+    for (log, known) in logs.iter_mut().zip(&mut meta.logs) {
+        known.end = log.finish()?;
     }
-    let meta = Meta { shards: new, ..directory.meta.clone() };
+    meta.cluster_id.clone_from(&directory.meta.cluster_id);
+    meta.state = State::Made;
     meta.write(&directory.path)?;
     directory.meta = meta;
-    remove_all_but(&directory.path, new)?;
+    set_aside_all_but(&directory.path, new, now)?;
     Ok(())
 }
 
-/// Empty logs for all shards of a data directory.
+/// Empty logs for all shards that a stamp names.
 ///
 /// # Errors
-/// No file can be made in it.
+/// No file can be made in the directory.
 pub(crate) fn new_logs(
     data: &Path,
-    placement: Placement,
+    meta: &Meta,
     sizes: LogSizes,
-    ids: &mut dyn Ids,
 ) -> Result<Vec<OfflineLog>, Failure> {
     let block_bytes = block_bytes(data)?;
-    let mut config = |number| LogConfig {
-        dir: log_directory(placement.shards, number),
-        log_id: u64::from_be_bytes(*ids.next_id().0.last_chunk().unwrap_or(&[0; 8])),
-        block_bytes,
-        segment_bytes: sizes.segment_bytes.unwrap_or(SEGMENT_BYTES_DEFAULT),
-        operation_bytes_max: sizes.operation_bytes_max,
-        open_bytes_max: sizes.open_bytes_max,
-        ..Default::default()
+    let new = |(number, known): (u32, &KnownLog)| {
+        let name = log_directory(meta.shards(), number);
+        OfflineLog::new(data.to_owned(), log_config(name, known.id, block_bytes, sizes))
     };
-    let new = |number| OfflineLog::new(data.to_owned(), config(number));
-    Ok((0..placement.shards).map(new).collect())
+    Ok((0..).zip(&meta.logs).map(new).collect())
 }
 
 /// Appends the batches of an old log to the new ones that own their partitions.
 fn copy(
-    data: &Path,
     old: &Path,
+    known: &KnownLog,
     placement: Placement,
     logs: &mut [OfflineLog],
 ) -> Result<(), Failure> {
     let mut failed: Option<Failure> = None;
-    read_log(&data.join(old), |batch| {
+    read_known_log(old, known, |batch| {
         if failed.is_none() {
             let shard = match u32::try_from(batch.partition) {
                 Ok(partition) => placement.offsets_shard(partition),
@@ -104,14 +100,13 @@ fn append(offline: &mut OfflineLog, batch: RecoveredBatch<'_>) -> Result<(), Fai
     }
 }
 
-/// Removes logs of another number of shards: left by a change that a stop cut short.
-fn remove_all_but(data: &Path, shards: u32) -> Result<(), Failure> {
-    let kept = format!("shards-{shards}");
-    for entry in fs::read_dir(data)? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with("shards-") && name != kept {
-            fs::remove_dir_all(entry.path())?;
+/// Moves logs of another number of shards to the trash: those that a change of the number took the
+/// place of, or that one was writing when it was stopped. What only looks like them stays.
+fn set_aside_all_but(data: &Path, shards: u32, now: i64) -> Result<(), Failure> {
+    for (name, entry) in entries(data)? {
+        if matches!(entry, Entry::ShardLogs(other) if other != shards) {
+            let place = trash::move_aside(data, Path::new(&name), now)?;
+            info!("{name} is not of use any more: moved to {}", place.display());
         }
     }
     Ok(())

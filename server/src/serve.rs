@@ -1,9 +1,9 @@
 //! Starts the shards, one thread and one core each, and ends them again.
 
-use crate::clock::Clock;
+use crate::clock::{Clock, wall};
 use crate::cluster::{ClusterImage, Endpoint};
 use crate::config::Config;
-use crate::data_dir::DataDir;
+use crate::data_dir::{DataDir, trash};
 use crate::descriptors::Descriptors;
 use crate::directories::sync_left;
 use crate::files::{Files, Freeing, block_bytes};
@@ -14,7 +14,6 @@ use crate::reactor::{End, Parts, Peer, Reactor};
 use crate::reshard;
 use crate::shard::{Command, Common, Left, LogSizes, Message, Shard, load, log_directory};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use muster_coordinator::Ids;
 use muster_uring::{ListenerId, Ring, Room};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
@@ -23,7 +22,7 @@ use std::error::Error;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -46,6 +45,9 @@ pub type Failure = Box<dyn Error + Send + Sync>;
 
 /// Connections that a listener may hold that nobody accepted yet.
 const BACKLOG: u32 = 4096;
+
+/// How often the trash is emptied of what is old enough.
+const TRASH_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// A signal this soon after another is the same wish: some tools signal a process and its group.
 const SAME_SIGNAL: Duration = Duration::from_secs(1);
@@ -71,17 +73,19 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         shards: options.shards,
         offsets_partitions: options.config.offsets_topic_num_partitions.unsigned_abs(),
     };
-    let new_id = RandomIds::new()?.next_id();
-    let mut directory =
-        DataDir::open(&options.data, placement.shards, placement.offsets_partitions, new_id)?;
-    let log_sizes = LogSizes::default();
-    reshard::reshard(&mut directory, placement, log_sizes, &mut RandomIds::new()?)?;
+    let segment_bytes = Some(options.config.segment_bytes());
+    let log_sizes = LogSizes { segment_bytes, ..LogSizes::default() };
+    let mut ids = RandomIds::new()?;
+    let mut directory = DataDir::open(&options.data, placement, log_sizes, &mut ids)?;
+    reshard::reshard(&mut directory, placement, log_sizes, &mut ids, wall().0)?;
+    keep_emptying_trash(&options.data, options.config.trash_retention_ms)?;
     let common = Common {
         config: Arc::new(options.config.clone()),
         placement,
         endpoints,
         cluster_id: directory.meta.cluster_id.as_str().into(),
         log_sizes,
+        known_logs: directory.meta.logs.as_slice().into(),
         partition_files_max: descriptors.partition_files,
     };
     let shards =
@@ -91,12 +95,39 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     for (number, endpoint) in common.endpoints.iter().enumerate() {
         info!("shard {number} listens on {}:{}", endpoint.host, endpoint.port);
     }
-    wait(shards, signals)
+    let ends = wait(shards, signals)?;
+    info!("stopped: all that was acknowledged is durable");
+    if let Err(error) = directory.record_ends(&ends) {
+        warn!("{error}: the next start cannot tell whether the ends of the logs are damaged");
+    }
+    Ok(())
+}
+
+/// Empties the trash of what is old enough now, and again from time to time, on a thread that ends
+/// with the process.
+fn keep_emptying_trash(data: &Path, retention_ms: i64) -> io::Result<()> {
+    if retention_ms < 0 {
+        return Ok(());
+    }
+    let data = data.to_owned();
+    let empty = move || {
+        loop {
+            match trash::empty(&data, retention_ms, wall().0) {
+                Ok(removed) => {
+                    removed.iter().for_each(|path| info!("removed {}", path.display()));
+                }
+                Err(error) => warn!("could not empty the trash in {}: {error}", data.display()),
+            }
+            thread::sleep(TRASH_INTERVAL);
+        }
+    };
+    thread::Builder::new().name("trash".to_owned()).spawn(empty).map(drop)
 }
 
 struct RunningShard {
     peer: Peer,
-    thread: JoinHandle<()>,
+    /// Gives the position up to which the shard's log was durable when it stopped.
+    thread: JoinHandle<u64>,
 }
 
 /// How the threads find each other while they start.
@@ -164,7 +195,7 @@ fn start(options: &Options, common: &Common, room: &Room) -> Result<Vec<RunningS
 
 /// A shard's thread, from its start to its end. A failure after the start, or a panic, ends the
 /// process: what was acknowledged is durable, and no other shard may go on as if all were well.
-fn run(start: Start) {
+fn run(start: Start) -> u64 {
     let number = start.number;
     let ready = start.ready.clone();
     let (data, common) = (start.options.data.clone(), start.common.clone());
@@ -173,12 +204,13 @@ fn run(start: Start) {
         Err(failure) => {
             // The starting thread may be gone because another shard failed before.
             let _ = ready.send(Err(failure));
+            0
         }
         Ok((shard, parts)) => {
             drop(ready);
             let run = || run_shard(shard, parts, &home);
             let failure = match catch_unwind(AssertUnwindSafe(run)) {
-                Ok(Ok(())) => return,
+                Ok(Ok(end)) => return end,
                 Ok(Err(failure)) => failure.to_string(),
                 Err(_) => "it panicked".to_owned(),
             };
@@ -195,9 +227,9 @@ struct Home {
     block_bytes: u32,
 }
 
-/// Runs a shard until it has stopped. One that turns out not to be what its log makes of it is loaded
+/// Runs a shard until it has stopped; gives where its log ends. One that turns out not to be what its log makes of it is loaded
 /// again, while the others go on.
-fn run_shard(mut shard: Shard, parts: Parts, home: &Home) -> Result<(), Failure> {
+fn run_shard(mut shard: Shard, parts: Parts, home: &Home) -> Result<u64, Failure> {
     let mut reactor = Reactor::new(parts);
     for reloads in 1.. {
         if reactor.run(&mut shard)? != End::Failed {
@@ -208,13 +240,14 @@ fn run_shard(mut shard: Shard, parts: Parts, home: &Home) -> Result<(), Failure>
         shard = load_again(&mut reactor, home, left)?;
         shard.check_later(reloads);
     }
-    Ok(())
+    Ok(shard.inspect().progress().flushed())
 }
 
 fn load_again(reactor: &mut Reactor, home: &Home, left: Left) -> Result<Shard, Failure> {
     let Home { number, data, common, block_bytes } = home;
     let Left { image, commands } = left;
     let mut loaded = load(data, common, *number)?;
+    loaded.keep_cut(data, wall().0)?;
     let image = loaded.image_after(&image);
     let ids = Box::new(RandomIds::new()?);
     let (shard, ops) =
@@ -239,6 +272,7 @@ fn prepare(start: Start) -> Result<(Shard, Parts), Failure> {
     let data = &start.options.data;
     sync_left(data, &data.join(log_directory(start.options.shards, start.number)))?;
     let loaded = load(data, &start.common, start.number)?;
+    loaded.keep_cut(data, wall().0)?;
     if let Some(image) = loaded.image() {
         start.images.iter().try_for_each(|sender| sender.send(image.clone()))?;
     }
@@ -274,7 +308,8 @@ fn listen(ring: &mut Ring, address: SocketAddr) -> io::Result<ListenerId> {
 }
 
 /// Waits for a signal, or for all shards to end.
-fn wait(shards: Vec<RunningShard>, mut signals: Signals) -> Result<(), Failure> {
+/// Gives where the log of each ends.
+fn wait(shards: Vec<RunningShard>, mut signals: Signals) -> Result<Vec<u64>, Failure> {
     let peers: Vec<Peer> = shards.iter().map(|shard| shard.peer.clone()).collect();
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         let mut asked: Option<Instant> = None;
@@ -290,11 +325,8 @@ fn wait(shards: Vec<RunningShard>, mut signals: Signals) -> Result<(), Failure> 
             peers.iter().for_each(|peer| peer.send(Message::Stop));
         }
     })?;
-    for shard in shards {
-        shard.thread.join().map_err(|_| "a shard panicked")?;
-    }
-    info!("stopped: all that was acknowledged is durable");
-    Ok(())
+    let end = |shard: RunningShard| shard.thread.join().map_err(|_| "a shard panicked".into());
+    shards.into_iter().map(end).collect()
 }
 
 /// Who moves a file from Kafka shall know which of its lines do nothing here.

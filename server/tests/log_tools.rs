@@ -216,11 +216,58 @@ fn a_torn_end_is_normal_and_said_to_be() {
     let data = directory();
     let path = segment(data.path());
     let last = *blocks(&path).last().unwrap();
-    change(&path, last + 60, &[0xff; 4]);
+    let end = last + Block::read(&fs::read(&path).unwrap()[last..]).unwrap().padded_len(512);
+    change(&path, end, &[0xff; 4]);
     let torn = verify(data.path());
     assert_eq!(torn.status, 0, "{torn:?}");
-    assert!(torn.out.contains(&format!("byte {last}: a torn block")), "{torn:?}");
+    assert!(torn.out.contains(&format!("byte {end}: 512 bytes that are no whole")), "{torn:?}");
     assert_eq!(log("dump", data.path(), &[]).status, 0);
+}
+
+#[test]
+fn a_last_block_that_was_there_at_a_clean_stop_is_damage() {
+    let data = directory();
+    let path = segment(data.path());
+    let last = *blocks(&path).last().unwrap();
+    change(&path, last + 60, &[0xff; 4]);
+    let damaged = verify(data.path());
+    assert_eq!(damaged.status, 1, "{damaged:?}");
+    let place = format!("at byte {last} of segment 1 is no whole block");
+    assert!(damaged.out.contains("DAMAGED shards-2/1: "), "{damaged:?}");
+    assert!(damaged.out.contains(&place) && damaged.out.contains("clean stop"), "{damaged:?}");
+}
+
+#[test]
+fn logs_that_are_missing_or_swapped_are_damage() {
+    let data = directory();
+    let (one, other) = (data.path().join("shards-2/0"), data.path().join("shards-2/1"));
+    let aside = data.path().join("aside");
+    fs::rename(&one, &aside).unwrap();
+    let missing = verify(data.path());
+    assert_eq!(missing.status, 1, "{missing:?}");
+    assert!(missing.out.contains("DAMAGED shards-2/0: the log in "), "{missing:?}");
+    fs::rename(&other, &one).unwrap();
+    fs::rename(&aside, &other).unwrap();
+    let swapped = verify(data.path());
+    assert_eq!(swapped.status, 1, "{swapped:?}");
+    assert!(swapped.out.contains("is another one"), "{swapped:?}");
+}
+
+#[test]
+fn a_stamp_that_is_damaged_or_gone_is_damage() {
+    let data = directory();
+    let path = data.path().join("meta.properties");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("shards=2", "shards=6")).unwrap();
+    let damaged = verify(data.path());
+    assert_eq!(damaged.status, 1, "{damaged:?}");
+    fs::remove_file(&path).unwrap();
+    let gone = verify(data.path());
+    assert_eq!(gone.status, 1, "{gone:?}");
+    assert!(
+        gone.error.contains("it was in use") && gone.error.contains("shards-2, topics"),
+        "{gone:?}"
+    );
 }
 
 #[test]

@@ -80,6 +80,12 @@ pub enum FileOp {
     RemoveDir {
         path: PathBuf,
     },
+    /// Moves a directory to a place where nothing is: a start may find it where it was. One that
+    /// cannot be moved stays.
+    MoveDir {
+        from: PathBuf,
+        to: PathBuf,
+    },
 }
 
 /// The completion of an operation.

@@ -18,6 +18,10 @@ pub enum Fault {
     DeadTimer,
     /// Input of clients is held and not counted.
     OutsideAccount,
+    /// A start makes a new log where one is missing.
+    StartDeletes,
+    /// A start takes a log that is shorter than it was.
+    SilentCut,
 }
 
 #[cfg(feature = "planted-faults")]

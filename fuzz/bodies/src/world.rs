@@ -60,6 +60,7 @@ impl World {
             endpoints: Arc::new([Endpoint { host: "localhost".to_owned(), port: 9092 }]),
             cluster_id: "fuzz".into(),
             log_sizes: LOG_SIZES,
+            known_logs: Arc::new([]),
             partition_files_max: 4,
         };
         let nothing = Path::new("no-such-directory");
@@ -291,6 +292,7 @@ impl Disk {
                 self.files.insert(to, file);
             }
             FileOp::RemoveFile { path } => drop(self.files.remove(&path)),
+            FileOp::MoveDir { from, .. } => self.files.retain(|file, _| !file.starts_with(&from)),
             FileOp::RemoveDir { path } => self.files.retain(|file, _| !file.starts_with(&path)),
         }
         None

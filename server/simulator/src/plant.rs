@@ -21,10 +21,14 @@ pub enum Plant {
     DeadTimer,
     /// Input of clients is held and not counted.
     OutsideAccount,
+    /// A start makes a new log where one is missing.
+    StartDeletes,
+    /// A start takes a log that is shorter than it was.
+    SilentCut,
 }
 
 impl Plant {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::EarlyWrite,
         Self::SkippedSync,
         Self::EarlyAnswer,
@@ -33,6 +37,8 @@ impl Plant {
         Self::ReplayDiffers,
         Self::DeadTimer,
         Self::OutsideAccount,
+        Self::StartDeletes,
+        Self::SilentCut,
     ];
 
     pub fn name(self) -> &'static str {
@@ -45,6 +51,8 @@ impl Plant {
             Self::ReplayDiffers => "replay-differs",
             Self::DeadTimer => "dead-timer",
             Self::OutsideAccount => "outside-account",
+            Self::StartDeletes => "start-deletes",
+            Self::SilentCut => "silent-cut",
         }
     }
 
@@ -78,6 +86,8 @@ impl Plant {
             Self::ReplayDiffers => Fault::ReplayDiffers,
             Self::DeadTimer => Fault::DeadTimer,
             Self::OutsideAccount => Fault::OutsideAccount,
+            Self::StartDeletes => Fault::StartDeletes,
+            Self::SilentCut => Fault::SilentCut,
             Self::EarlyWrite | Self::SkippedSync => return Ok(()),
         });
         Ok(())

@@ -290,6 +290,8 @@ broker_configs! {
     transaction_state_log_segment_bytes: i32 = 104_857_600, at_least(1), [];
     transaction_two_phase_commit_enable: bool = false, Valid::Any, [];
     transactional_id_expiration_ms: i32 = 604_800_000, at_least(1), [];
+    // Our own: how long what a start moved to the trash stays there; -1 is for ever.
+    trash_retention_ms: i64 = 604_800_000, at_least(-1), [obeyed];
     unclean_leader_election_enable: bool = false, Valid::Any, [dynamic];
     unclean_leader_election_interval_ms: i64 = 300_000, at_least(1), [internal];
 }

@@ -9,7 +9,9 @@ use muster_coordinator::assignors::Assignor;
 use muster_coordinator::limits::GROUPS_MAX;
 use muster_coordinator::{GroupOverrides, MigrationPolicy};
 use muster_storage::CompactionConfig;
-use muster_storage::limits::COMPACTION_MAP_BYTES_MIN;
+use muster_storage::limits::{
+    BLOCK_BYTES_MAX, COMPACTION_MAP_BYTES_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
+};
 
 /// The name of the resource that stands for all brokers.
 const ALL_BROKERS: &str = "";
@@ -38,6 +40,12 @@ impl Config {
             group_consumer_migration_policy: self.migration_policy(),
             group_consumer_regex_refresh_interval_ms: self.group_consumer_regex_refresh_interval_ms,
         }
+    }
+
+    /// `offsets.topic.segment.bytes`, as near to it as a shard's log can have it.
+    pub fn segment_bytes(&self) -> u32 {
+        let wanted = self.offsets_topic_segment_bytes.unsigned_abs();
+        wanted.next_multiple_of(BLOCK_BYTES_MAX).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
     }
 
     fn migration_policy(&self) -> MigrationPolicy {

@@ -4,7 +4,6 @@ use super::shard_files::ShardFiles;
 use crate::cluster::ClusterImage;
 use crate::config::Config;
 use crate::data_dir::Meta;
-use crate::placement::Placement;
 use crate::serve::Failure;
 use crate::shard::{Common, LogSizes};
 use muster_codec::records::ClusterRecord;
@@ -22,10 +21,11 @@ fn config(meta: &Meta) -> Result<Config, Failure> {
 pub(crate) fn common(meta: &Meta) -> Result<Common, Failure> {
     Ok(Common {
         config: Arc::new(config(meta)?),
-        placement: Placement { shards: meta.shards, offsets_partitions: meta.offsets_partitions },
+        placement: meta.placement(),
         endpoints: Arc::new([]),
         cluster_id: meta.cluster_id.as_str().into(),
         log_sizes: LogSizes::default(),
+        known_logs: meta.logs.as_slice().into(),
         partition_files_max: 1,
     })
 }
@@ -33,7 +33,7 @@ pub(crate) fn common(meta: &Meta) -> Result<Common, Failure> {
 /// The topics, as far as the log can be read.
 pub(super) fn image(data: &Path, meta: &Meta) -> Result<ClusterImage, Failure> {
     let mut image = ClusterImage::new(&config(meta)?);
-    let shard = ShardFiles::open(data, meta.shards, 0)?;
+    let shard = ShardFiles::open(data, meta.shards(), 0)?;
     shard.each_batch(|partition, batch| {
         if partition != CLUSTER_PARTITION {
             return;

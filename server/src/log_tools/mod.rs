@@ -20,6 +20,7 @@ mod verify;
 pub use args::{Import, LogCommand};
 pub(crate) use cluster::common;
 
+use crate::data_dir::DataDirError;
 use crate::serve::Failure;
 use crate::shard::LoadError;
 use damage::Damage;
@@ -67,7 +68,10 @@ pub fn carry_out(command: &LogCommand, out: &mut dyn Write) -> Result<Verdict, F
 
 fn is_damage(failure: &Failure) -> bool {
     let load = failure.downcast_ref::<LoadError>();
-    failure.is::<Damage>() || load.is_some_and(|error| !matches!(error, LoadError::Io { .. }))
+    let directory = failure.downcast_ref::<DataDirError>();
+    failure.is::<Damage>()
+        || load.is_some_and(LoadError::is_damage)
+        || directory.is_some_and(DataDirError::is_damage)
 }
 
 fn is_broken_pipe(failure: &Failure) -> bool {

@@ -218,7 +218,14 @@ fn replay(producers: &mut Producers, wall: Wall, header: &BatchHeader) {
     producers.appended(wall, &sequenced, stored);
 }
 
-/// Removes what a topic that is gone left behind.
+/// Removes what a deleted topic left behind.
 pub(super) fn removal(id: PartitionId) -> FileOp {
     FileOp::RemoveDir { path: layout::directory(id) }
+}
+
+/// Moves what is not known away, to a directory below `trash`.
+pub(super) fn set_aside(id: PartitionId, trash: &Path) -> FileOp {
+    let from = layout::directory(id);
+    let to = trash.join(from.strip_prefix(layout::TOPICS).unwrap_or(&from));
+    FileOp::MoveDir { from, to }
 }

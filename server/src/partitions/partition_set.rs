@@ -4,6 +4,7 @@ use super::Effects;
 use super::checkpoint::Checkpoint;
 use super::fetches::Fetches;
 use super::io::{Io, Job};
+use super::layout::TOPICS;
 use super::load::{self, Found};
 use super::lookups::Lookup;
 use super::offline::Offline;
@@ -13,6 +14,7 @@ use super::produce::PendingProduce;
 use crate::clock::Times;
 use crate::cluster::{ClusterImage, TOPIC_RESOURCE, Topic, leader};
 use crate::config::{Config, TopicConfig, effective};
+use crate::data_dir::trash;
 use crate::placement::Placement;
 use muster_codec::messages::NodeEndpoint;
 use muster_codec::{ErrorCode, Uuid, Wall};
@@ -21,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::ops::Bound;
 use std::path::Path;
+use tracing::warn;
 
 /// Who the shard is, and what of shared name spaces belongs to its partitions.
 #[derive(Debug, Clone)]
@@ -87,6 +90,21 @@ impl Missing {
     }
 }
 
+/// Clears away the directories of topics that are not there. One whose deletion was not over is removed.
+/// Of others it is not known what they are: most were deleted shortly before a stop.
+fn clear(gone: BTreeSet<PartitionId>, image: &ClusterImage, now: i64, out: &mut Effects) {
+    let deleted: BTreeSet<Uuid> = image.deleted().map(|(id, _)| id).collect();
+    let (deleted, unknown): (Vec<_>, Vec<_>) =
+        gone.into_iter().partition(|id| deleted.contains(&id.topic));
+    out.ops.extend(deleted.into_iter().map(load::removal));
+    if !unknown.is_empty() {
+        let trash = trash::place(TOPICS, now);
+        let (count, place) = (unknown.len(), trash.display());
+        warn!("{count} directories of partitions are of no topic that is known: moved to {place}");
+        out.ops.extend(unknown.into_iter().map(|id| load::set_aside(id, &trash)));
+    }
+}
+
 impl Partitions {
     /// `config` is that of the shard, with what was altered ([`Config::with_dynamic`]).
     pub fn new(config: Config, identity: Identity) -> Self {
@@ -111,7 +129,8 @@ impl Partitions {
 
     /// Start-up: reads with `std::fs` what the partitions led here left in the data directory;
     /// blocks. Those that are damaged, or cannot be read, are offline from then on. Directories of
-    /// topics that are gone are removed. The operations in `out` open the files for the reactor.
+    /// topics whose deletion is under way are removed, and those of topics that are not known moved to
+    /// the trash. The operations in `out` open the files for the reactor.
     ///
     /// # Errors
     /// The directory that all are in cannot be read, or what is known of them.
@@ -143,7 +162,7 @@ impl Partitions {
                 }
             }
         }
-        out.ops.extend(gone.into_iter().map(load::removal));
+        clear(gone, image, now, out);
         self.image = image.clone();
         self.schedule_sweep(times.now);
         Ok(())

@@ -3,11 +3,16 @@
 
 use super::durable::{self, GroupLog};
 use super::group_configs::configure;
+use super::known_log::log_id;
 use super::snapshot::read_cluster;
-use super::{Common, Controller, DeletedTopics, LogCheck, ProducerIds, Shard, Snapshots, Stopping};
+use super::{
+    Common, Controller, DeletedTopics, KnownLog, LoadError, LogCheck, ProducerIds, Shard,
+    Snapshots, Stopping,
+};
 use crate::clock::Times;
 use crate::cluster::{ClusterImage, Endpoint};
 use crate::config::{Config, compaction};
+use crate::data_dir::trash;
 use crate::logging::Throttle;
 use crate::net::{Connections, INPUT_BYTES_DEFAULT, Limits, UNREAD_BYTES_MAX};
 use crate::partitions::{Effects, Identity, Partitions};
@@ -17,15 +22,14 @@ use muster_codec::record_batch::Record;
 use muster_codec::records::{ClusterRecord, GroupRecord};
 use muster_coordinator::{Coordinator, Ids, SnapshotBytes};
 use muster_storage::layout::CLUSTER_PARTITION;
-use muster_storage::limits::{BLOCK_BYTES_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+use muster_storage::limits::BLOCK_BYTES_MAX;
 use muster_storage::planted::{self, Fault};
-use muster_storage::shard_log::recovery::segment_files;
+use muster_storage::shard_log::recovery::{segment_file_name, segment_files};
 use muster_storage::snapshot::{
     SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, Snapshot, SnapshotHeader, SnapshotRefusal,
 };
 use muster_storage::{
-    Corruption, FileId, FileOp, KnownSegments, LogConfig, Recovered, RecoveredBatch, Recovery,
-    ShardLog,
+    Cut, FileId, FileOp, KnownSegments, LogConfig, Recovered, RecoveredBatch, Recovery, ShardLog,
 };
 use muster_uring::MappedFile;
 use std::collections::VecDeque;
@@ -46,40 +50,6 @@ const PARTITION_TOKENS: u8 = 2;
 /// Requests that a connection may have in flight, and bytes of answers that it may leave unread.
 const REQUESTS_IN_FLIGHT_MAX: usize = 1_000;
 const OUTPUT_BYTES_MAX: usize = 4 << 20;
-
-/// Why a shard cannot start.
-#[derive(Debug)]
-pub enum LoadError {
-    Io {
-        path: PathBuf,
-        error: io::Error,
-    },
-    Corruption {
-        directory: PathBuf,
-        corruption: Corruption,
-    },
-    /// A record that this version cannot read: the log is of a later one.
-    Record {
-        directory: PathBuf,
-        error: DecodeError,
-    },
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io { path, error } => write!(f, "could not read {}: {error}", path.display()),
-            Self::Corruption { directory, corruption } => {
-                write!(f, "{}: {corruption}", directory.display())
-            }
-            Self::Record { directory, error } => {
-                write!(f, "the log in {} holds what cannot be read: {error}", directory.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for LoadError {}
 
 /// What a shard's log held.
 pub struct Loaded {
@@ -102,7 +72,8 @@ pub fn log_directory(shards: u32, number: u32) -> PathBuf {
 }
 
 /// Reads and replays the log of shard `number`, from where its snapshot ends. A snapshot
-/// that is of no use costs a line in the server's log, and the time to replay all of the shard's.
+/// that is of no use costs a line in the server's log, and the time to replay all of the shard's; one
+/// by which the log is not what it was keeps the shard from starting.
 ///
 /// # Errors
 /// What keeps the shard from starting.
@@ -110,7 +81,7 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
     let began = Instant::now();
     let directory = data.join(log_directory(common.placement.shards, number));
     let snapshot = open_snapshot(&directory, common).and_then(|start| match start {
-        Some(start) => replay_log(&directory, start)?.checked().map(Some),
+        Some(start) => replay_log(&directory, start)?.checked(&directory).map(Some),
         None => Ok(None),
     });
     let start = match snapshot {
@@ -124,6 +95,9 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
         Err(Unusable::Log(error)) => return Err(error),
     };
     let Start { coordinator, mut image, recovered, .. } = start;
+    if let Some(known) = common.known_log(number) {
+        known.check(&directory, &recovered)?;
+    }
     image.loaded_at(recovered.position());
     info!(
         "shard {number} is at operation {}: {} of {} groups in the cold, {} records of {} bytes \
@@ -209,16 +183,11 @@ impl Start {
 
     /// Whether snapshot and log belong together, now that all of it is read; groups with members
     /// come to life.
-    fn checked(mut self) -> Result<Self, Unusable> {
+    fn checked(mut self, directory: &Path) -> Result<Self, Unusable> {
         let Some(header) = self.snapshot else { return Ok(self) };
         self.coordinator.touch_members();
+        belongs_to(&header, directory, &self.recovered)?;
         let refuse = |why: &dyn fmt::Display| Err(Unusable::Snapshot(why.to_string()));
-        if self.recovered.log_id() != Some(header.log_id) {
-            return refuse(&SnapshotRefusal::OtherLog);
-        }
-        if self.recovered.position() < header.newest {
-            return refuse(&SnapshotRefusal::LogIsShorter);
-        }
         if self.recovered.dropped_position() > header.from {
             return refuse(&SnapshotRefusal::LogIsAhead);
         }
@@ -226,6 +195,27 @@ impl Start {
             Some(damage) => refuse(damage),
             None => Ok(self),
         }
+    }
+}
+
+/// A snapshot gets its name once the log is flushed up to the newest position in it: a log that is
+/// shorter has lost operations.
+fn belongs_to(
+    header: &SnapshotHeader,
+    directory: &Path,
+    found: &Recovered,
+) -> Result<(), LoadError> {
+    match found.log_id() {
+        None if planted::is(Fault::StartDeletes) => Ok(()),
+        None => Err(LoadError::Missing { directory: directory.to_owned() }),
+        Some(id) if id != header.log_id => {
+            Err(LoadError::OtherSnapshot { path: directory.join(SNAPSHOT_FILE_NAME) })
+        }
+        Some(_) if found.position() < header.newest && !planted::is(Fault::SilentCut) => {
+            let (directory, when) = (directory.to_owned(), "when its snapshot was named");
+            Err(LoadError::short(directory, found, header.newest, when))
+        }
+        Some(_) => Ok(()),
     }
 }
 
@@ -280,7 +270,7 @@ pub(crate) fn groups_of_snapshot(
     };
     let start = begin_with(Arc::new(bytes), common).map_err(words)?;
     let start = replay_log(directory, start).map_err(|error| error.to_string())?;
-    let mut coordinator = start.checked().map_err(words)?.coordinator;
+    let mut coordinator = start.checked(directory).map_err(words)?.coordinator;
     coordinator.touch_all();
     match coordinator.damage() {
         Some(damage) => Err(damage.to_string()),
@@ -310,6 +300,20 @@ pub fn read_log(
     replay: impl FnMut(RecoveredBatch<'_>),
 ) -> Result<Recovered, LoadError> {
     read_segments(directory, Recovery::default(), replay)
+}
+
+/// Reads a log of which something is known, as [`read_log`].
+///
+/// # Errors
+/// As for [`read_log`], and a log that is not what is known of it.
+pub(crate) fn read_known_log(
+    directory: &Path,
+    known: &KnownLog,
+    replay: impl FnMut(RecoveredBatch<'_>),
+) -> Result<Recovered, LoadError> {
+    let recovered = read_log(directory, replay)?;
+    known.check(directory, &recovered)?;
+    Ok(recovered)
 }
 
 fn read_segments(
@@ -367,6 +371,29 @@ impl Loaded {
             }
             None => before.clone(),
         }
+    }
+
+    /// Tells of what is no whole block at the end of the log, and keeps its bytes in the trash: the
+    /// log goes on over them. `now` is the wall clock's.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn keep_cut(&self, data: &Path, now: i64) -> Result<(), LoadError> {
+        let Some(Cut { segment, at, bytes }) = self.recovered.cut() else { return Ok(()) };
+        let directory = log_directory(self.common.placement.shards, self.number);
+        let path = data.join(&directory).join(segment_file_name(*segment));
+        let what = format!("{}-{segment}-byte-{at}", directory.display()).replace('/', "-");
+        let kept = trash::keep(data, &what, bytes, now);
+        let place = kept.map_err(|error| LoadError::Io { path: path.clone(), error })?;
+        warn!(
+            "{}: {} bytes from byte {at} on are no whole block, behind operation {}: the log goes on \
+             over them. A stop in the middle of a write leaves that; they are kept in {}",
+            path.display(),
+            bytes.len(),
+            self.recovered.position(),
+            place.display()
+        );
+        Ok(())
     }
 
     /// Whether a snapshot was of use.
@@ -441,33 +468,26 @@ impl Loaded {
     }
 
     fn take_log(&mut self, block_bytes: u32, ids: &mut dyn Ids) -> ShardLog {
-        let log_id = u64::from_be_bytes(*ids.next_id().0.last_chunk().unwrap_or(&[0; 8]));
+        let known = self.common.known_log(self.number);
+        let log_id = known.map_or_else(|| log_id(ids), |known| known.id);
         let recovered = std::mem::take(&mut self.recovered);
         ShardLog::new(self.log_config(block_bytes, log_id), recovered)
     }
 
     fn log_config(&self, block_bytes: u32, log_id: u64) -> LogConfig {
+        let Common { config, log_sizes, placement, .. } = &self.common;
         LogConfig {
-            dir: log_directory(self.common.placement.shards, self.number),
+            dir: log_directory(placement.shards, self.number),
             log_id,
-            segment_bytes: self.segment_bytes(),
+            segment_bytes: log_sizes.segment_bytes.unwrap_or_else(|| config.segment_bytes()),
             block_bytes,
-            linger_ms: self.common.config.group_coordinator_append_linger_ms,
-            operation_bytes_max: self.common.log_sizes.operation_bytes_max,
-            open_bytes_max: self.common.log_sizes.open_bytes_max,
+            linger_ms: config.group_coordinator_append_linger_ms,
+            operation_bytes_max: log_sizes.operation_bytes_max,
+            open_bytes_max: log_sizes.open_bytes_max,
             first_file_id: 0,
             token_tag: durable::LOG_TOKENS,
             ..Default::default()
         }
-    }
-
-    /// `offsets.topic.segment.bytes`, as near to it as the log can have them.
-    fn segment_bytes(&self) -> u32 {
-        if let Some(segment_bytes) = self.common.log_sizes.segment_bytes {
-            return segment_bytes;
-        }
-        let wanted = self.common.config.offsets_topic_segment_bytes.unsigned_abs();
-        wanted.next_multiple_of(BLOCK_BYTES_MAX).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
     }
 }
 

@@ -8,6 +8,8 @@ mod event;
 mod group_clock;
 mod group_configs;
 mod inspection;
+mod known_log;
+mod load_error;
 mod loading;
 mod log_check;
 mod mailbox;
@@ -20,14 +22,16 @@ mod testing;
 
 pub use event::{Command, Event};
 pub use inspection::Inspection;
-pub(crate) use loading::groups_of_snapshot;
-pub use loading::{LoadError, Loaded, load, log_directory, read_log};
+pub use known_log::KnownLog;
+pub use load_error::LoadError;
+pub use loading::{Loaded, load, log_directory, read_log};
 pub use mailbox::{AdminRequest, Message};
 
 pub(crate) use controller::Controller;
 pub(crate) use deleted_topics::DeletedTopics;
 pub(crate) use durable::GroupLog;
 pub(crate) use group_clock::GroupClock;
+pub(crate) use loading::{groups_of_snapshot, read_known_log};
 pub(crate) use log_check::LogCheck;
 pub(crate) use producer_ids::ProducerIds;
 pub(crate) use snapshot::Snapshots;
@@ -53,6 +57,9 @@ pub struct Common {
     pub endpoints: Arc<[Endpoint]>,
     pub cluster_id: Arc<str>,
     pub log_sizes: LogSizes,
+    /// The log of each shard as the data directory's stamp names it. None where there is no stamp:
+    /// then a log that is not there is a new one.
+    pub known_logs: Arc<[KnownLog]>,
     /// Files that the partitions of a shard keep open; others are opened when they are read.
     pub partition_files_max: u32,
 }
@@ -78,6 +85,10 @@ impl Default for LogSizes {
 }
 
 impl Common {
+    pub(crate) fn known_log(&self, number: u32) -> Option<&KnownLog> {
+        self.known_logs.get(number as usize)
+    }
+
     /// What the answers of shard `number` about the cluster are made from.
     pub(crate) fn view<'a>(&'a self, image: &'a ClusterImage, number: u32) -> View<'a> {
         View {

@@ -56,6 +56,7 @@ impl World {
             placement: Placement { shards: 1, offsets_partitions: 4 },
             endpoints: Arc::new([Endpoint { host: "localhost".to_owned(), port: 9092 }]),
             cluster_id: "test".into(),
+            known_logs: Arc::new([]),
             partition_files_max: 4,
             log_sizes: LogSizes {
                 segment_bytes: Some(32 << 10),
@@ -217,6 +218,9 @@ impl World {
                 return fs::rename(data.join(from), data.join(to)).unwrap();
             }
             FileOp::RemoveFile { path } => return drop(fs::remove_file(data.join(path))),
+            FileOp::MoveDir { from, to } => {
+                return crate::directories::move_to(&data.join(from), &data.join(to)).unwrap();
+            }
             FileOp::RemoveDir { path } => return drop(fs::remove_dir_all(data.join(path))),
         };
         self.done.push_back(done);

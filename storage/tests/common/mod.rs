@@ -72,6 +72,7 @@ impl Disk {
                 self.live.remove(&path);
                 self.durable.remove(&path);
             }
+            FileOp::MoveDir { .. } => unreachable!("a log moves no directories"),
             FileOp::RemoveDir { path } => {
                 self.live.retain(|file, _| !file.starts_with(&path));
                 self.durable.retain(|file, _| !file.starts_with(&path));

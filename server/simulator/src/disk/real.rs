@@ -103,17 +103,13 @@ impl Disk {
         }
     }
 
-    /// Whether there are logs for another number of shards.
-    pub(crate) fn has_leftovers(&self, shards: u32) -> bool {
-        self.names.keys().any(|path| is_other_log(path, shards))
-    }
-
     /// Forgets what is not under the directory any more.
     pub(crate) fn forget_missing(&mut self, directory: &Path) {
         self.names.retain(|path, _| directory.join(path).exists());
     }
 
-    fn put(&mut self, path: PathBuf, bytes: Vec<u8>) {
+    /// A file that is durable, in place of another one.
+    pub(crate) fn put(&mut self, path: PathBuf, bytes: Vec<u8>) {
         self.files.push(File::durable_from(bytes));
         self.names.insert(path, Inode(self.files.len() - 1));
     }
@@ -121,8 +117,4 @@ impl Disk {
 
 fn is_of(path: &Path, shards: u32) -> bool {
     path.starts_with(format!("shards-{shards}"))
-}
-
-fn is_other_log(path: &Path, shards: u32) -> bool {
-    path.to_string_lossy().starts_with("shards-") && !is_of(path, shards)
 }

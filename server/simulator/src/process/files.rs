@@ -85,6 +85,13 @@ impl World {
                 self.note(format_args!("shard {shard} removes {}", path.display()));
                 self.disk.remove_dir(&path);
             }
+            // Nothing reads what is in the trash.
+            FileOp::MoveDir { from, to } => {
+                let (dir, place) = (from.display(), to.display());
+                self.note(format_args!("shard {shard} moves {dir} to {place}"));
+                self.coverage.saw(Seen::Trash);
+                self.disk.remove_dir(&from);
+            }
         }
     }
 

@@ -48,6 +48,10 @@ impl Images {
         Self { every, occasions: 0, random, directory, known, tried: 0 }
     }
 
+    pub(super) fn random(&mut self) -> &mut Random {
+        &mut self.random
+    }
+
     fn is_wanted(&mut self) -> bool {
         self.occasions += 1;
         self.every > 0 && self.occasions.is_multiple_of(self.every)

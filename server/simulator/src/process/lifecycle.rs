@@ -9,16 +9,16 @@ use crate::profile::SECOND;
 use crate::random::SeededIds;
 use crate::world::{World, scratch};
 use muster::cluster::{ClusterImage, Endpoint};
-use muster::data_dir::DataDir;
+use muster::data_dir::{DataDir, Meta};
 use muster::placement::Placement;
 use muster::reshard::reshard;
 use muster::shard::{Common, LoadError, Loaded, Message, Shard, load, log_directory};
-use muster_codec::Uuid;
 use muster_storage::FileOp;
 use muster_storage::shard_log::ASIDE_FILE_NAME;
 use muster_storage::snapshot::{
     SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME,
 };
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,6 +38,12 @@ pub(crate) struct StartedShard {
 /// Few, so that some are opened anew.
 const PARTITION_FILES_MAX: u32 = 16;
 
+/// The stamp of the data directory.
+const STAMP: &str = "meta.properties";
+
+/// A server that was asked to stop may be killed before it has noted where its logs end.
+const KILL_AFTER_STOP_CHANCE: f64 = 0.2;
+
 type Started = Vec<StartedShard>;
 
 impl World {
@@ -51,6 +57,7 @@ impl World {
         let wrote_astray = std::mem::take(&mut self.process.wrote_astray);
         self.process.life += 1;
         let (life, pending) = (self.process.life, self.disk.hash());
+        self.coverage.add(Seen::EndsKnown, u64::from(self.process.ends_are_known));
         self.note(format_args!("starts with {wanted} shards, life {life}, disk {pending:016x}"));
         match self.start_from_disk(shards, wanted) {
             Ok(Some(started)) => self.begin_life(started),
@@ -95,16 +102,20 @@ impl World {
             self.process.has_rotten_snapshot |= rotten > 0;
         }
         self.disk.write_out(path).map_err(|error| error.to_string())?;
-        if self.disk.has_leftovers(shards) {
-            self.reshard_in(path, shards, shards)?;
-            self.disk.forget_missing(path);
+        let is_new = !self.disk.has_file(STAMP);
+        let meta = self.reshard_in(path, shards, shards)?;
+        if is_new {
+            self.disk.read_in(path).map_err(|error| error.to_string())?;
         }
+        self.disk.forget_missing(path);
+        self.process.meta = Some(meta);
+        self.judge_refusals(path)?;
         let mut started = self.load_all(path, shards)?;
         self.judge_recovered(&started);
         if wanted != shards {
             drop(started);
             let before = self.disk.contents();
-            self.reshard_in(path, shards, wanted)?;
+            let meta = self.reshard_in(path, shards, wanted)?;
             let after = Disk::contents_under(path).map_err(|error| error.to_string())?;
             self.judge_leftovers(shards, &before, wanted, &after)?;
             let crashes = self.faults.chance(0.3);
@@ -113,6 +124,7 @@ impl World {
                 return Ok(None);
             }
             self.disk.read_in(path).map_err(|error| error.to_string())?;
+            self.process.meta = Some(meta);
             started = self.load_all(path, wanted)?;
             self.judge_resharded(&started);
             self.coverage.saw(Seen::Resharded);
@@ -127,7 +139,8 @@ impl World {
     }
 
     pub(super) fn load_all(&mut self, data: &Path, shards: u32) -> Result<Started, String> {
-        let common = self.common(shards);
+        let meta = Meta::read(data).map_err(|error| error.to_string())?;
+        let common = Common { known_logs: meta.logs.into(), ..self.common(shards) };
         let (block_bytes, times) = (self.block_bytes, self.times());
         let loaded: Result<Vec<Loaded>, LoadError> =
             (0..shards).map(|number| load(data, &common, number)).collect();
@@ -175,23 +188,31 @@ impl World {
         Ok(without.durable_records().map(|records| bytes_of(&records)).unwrap_or_default())
     }
 
+    /// Opens the directory, which is new or was written with `shards`, and makes it one of `wanted`.
     pub(super) fn reshard_in(
         &mut self,
         path: &Path,
         shards: u32,
         wanted: u32,
-    ) -> Result<(), String> {
-        let offsets_partitions = self.profile.offsets_partitions;
-        let cluster_id = Uuid([7; 16]);
-        let opened = DataDir::open(path, shards, offsets_partitions, cluster_id);
-        let mut directory = opened.map_err(|error| error.to_string())?;
-        let placement = Placement { shards: wanted, offsets_partitions };
+    ) -> Result<Meta, String> {
+        let (sizes, now) = (self.profile.sizes, self.now_ms());
         let mut ids = SeededIds(self.ids.fork());
-        reshard(&mut directory, placement, self.profile.sizes, &mut ids)
-            .map_err(|error| error.to_string())
+        let opened = DataDir::open(path, self.placement(shards), sizes, &mut ids);
+        let mut directory = opened.map_err(|error| error.to_string())?;
+        let resharded = reshard(&mut directory, self.placement(wanted), sizes, &mut ids, now);
+        resharded.map_err(|error| error.to_string())?;
+        if wanted != shards && !is_in_trash(path, &format!("shards-{shards}")) {
+            return Err(format!("the logs of {shards} shards are not in the trash"));
+        }
+        // Nothing reads what is in there.
+        match std::fs::remove_dir_all(path.join("trash")) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.to_string()),
+            _ => Ok(directory.meta.clone()),
+        }
     }
 
     fn begin_life(&mut self, started: Started) {
+        self.process.ends_are_known = false;
         let boot = self.faults.skewed(1_000, 2 * SECOND);
         self.process.listens_at = self.queue.now() + boot;
         self.process.stopping = false;
@@ -224,6 +245,12 @@ impl World {
             endpoints: (0..shards).map(endpoint).collect(),
             cluster_id: "simulated".into(),
             log_sizes: self.profile.sizes,
+            known_logs: self
+                .process
+                .meta
+                .iter()
+                .flat_map(|meta| meta.logs.iter().copied())
+                .collect(),
             partition_files_max: PARTITION_FILES_MAX,
         }
     }
@@ -338,9 +365,29 @@ impl World {
         if std::mem::take(&mut self.process_ends) && self.process.is_up() {
             self.coverage.saw(Seen::CleanStop);
             self.judge_clean_stop();
+            self.record_ends();
             self.end_process(Crash::Kill);
             let pause = self.faults.skewed(1_000, 3 * SECOND);
             self.queue.after(pause, Happening::Start);
         }
     }
+
+    /// The last thing that a clean stop does.
+    fn record_ends(&mut self) {
+        if self.disk_random.chance(KILL_AFTER_STOP_CHANCE) {
+            return;
+        }
+        let flushed = |seat: &Seat| seat.shard.inspect().progress().flushed();
+        let ends: Vec<u64> = self.process.seats.iter().map(flushed).collect();
+        let Some(meta) = &mut self.process.meta else { return };
+        meta.record_ends(&ends);
+        self.disk.put(STAMP.into(), meta.to_string().into_bytes());
+        self.process.ends_are_known = true;
+    }
+}
+
+fn is_in_trash(path: &Path, name: &str) -> bool {
+    let entries = std::fs::read_dir(path.join("trash")).into_iter().flatten().flatten();
+    let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.any(|it| it.ends_with(name))
 }

@@ -2,6 +2,7 @@
 //! on the simulated disk and network. It is what `muster`'s `reactor.rs`, `files.rs` and `serve.rs`
 //! are to the ring; the shards, their logs and their start-up are production's own.
 
+mod damage;
 mod files;
 mod images;
 mod lifecycle;
@@ -15,6 +16,7 @@ use crate::judge::RecordBytes;
 use crate::net::LinkId;
 use crate::trace::Trace;
 use files::Operation;
+use muster::data_dir::Meta;
 use muster::net::ConnectionId;
 use muster::shard::{Command, Message, Shard};
 use muster_storage::{FileDone, FileId};
@@ -41,6 +43,10 @@ pub(crate) struct Process {
     pub(crate) stopping: bool,
     /// Writes fail that need room.
     pub(crate) disk_is_full: bool,
+    /// What the data directory is stamped with, once there is one.
+    pub(crate) meta: Option<Meta>,
+    /// The last stop was clean, and the stamp has where the logs ended.
+    pub(crate) ends_are_known: bool,
     /// All that the last start found of groups.
     pub(crate) found: Vec<RecordBytes>,
     /// A snapshot that has rotted may be among what the shards read at their start.

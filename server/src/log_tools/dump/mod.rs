@@ -29,12 +29,12 @@ pub(super) fn dump(arguments: &Dump, out: &mut dyn Write) -> Result<Verdict, Fai
         printer.note("a server has the directory open: what it is writing now may be cut off")?;
     }
     let meta = Meta::read(data)?;
-    if arguments.shard.is_some_and(|shard| shard >= meta.shards) {
-        return Err(format!("the data directory has {} shards, from 0 on", meta.shards).into());
+    if arguments.shard.is_some_and(|shard| shard >= meta.shards()) {
+        return Err(format!("the data directory has {} shards, from 0 on", meta.shards()).into());
     }
     printer.meta(&meta)?;
     if arguments.topic.is_none() {
-        let all = 0..meta.shards;
+        let all = 0..meta.shards();
         for number in all.filter(|number| arguments.shard.is_none_or(|it| it == *number)) {
             shards::dump(data, &meta, number, arguments, &mut printer)?;
         }

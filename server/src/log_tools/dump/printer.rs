@@ -46,7 +46,8 @@ impl<'o> Printer<'o> {
     }
 
     pub(super) fn meta(&mut self, meta: &Meta) -> Result<(), Failure> {
-        let Meta { cluster_id, shards, offsets_partitions } = meta;
+        let Meta { cluster_id, offsets_partitions, .. } = meta;
+        let shards = meta.shards();
         let text = format!(
             "cluster {cluster_id}, {shards} shards, {offsets_partitions} partitions of \
              __consumer_offsets"

@@ -20,7 +20,7 @@ pub(super) fn dump(
     arguments: &Dump,
     printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
-    let files = ShardFiles::open(data, meta.shards, number)?;
+    let files = ShardFiles::open(data, meta.shards(), number)?;
     let printer = RefCell::new(printer);
     files.each(
         |segment| {

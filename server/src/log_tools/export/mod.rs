@@ -46,7 +46,7 @@ pub(super) fn export(arguments: &Export, out: &mut dyn Write) -> Result<Verdict,
     let mut start_offsets = BTreeMap::new();
     for topic in topics {
         let written = match topic.is_internal() {
-            true => offsets_topic(data, directory.meta.shards, topic, to)?,
+            true => offsets_topic(data, directory.meta.shards(), topic, to)?,
             false => user_topic(data, topic, to)?,
         };
         for partition in written {

@@ -4,14 +4,13 @@ use super::groups::{Groups, Live, group_id};
 use super::kafka_dirs::KafkaDirs;
 use super::topics::Topics;
 use crate::clock::wall;
-use crate::data_dir::Meta;
+use crate::data_dir::{Meta, State};
 use crate::offline::OfflineLog;
 use crate::placement::Placement;
 use crate::random::RandomIds;
 use crate::reshard::new_logs;
 use crate::serve::Failure;
 use crate::shard::LogSizes;
-use muster_coordinator::Ids;
 use muster_storage::layout::CLUSTER_PARTITION;
 use std::path::Path;
 
@@ -27,7 +26,8 @@ pub(super) fn write(
     topics: &Topics,
 ) -> Result<Groups, Failure> {
     let mut ids = RandomIds::new()?;
-    let mut logs = new_logs(data, placement, LogSizes::default(), &mut ids)?;
+    let mut meta = Meta::new(placement, &mut ids);
+    let mut logs = new_logs(data, &meta, LogSizes::default())?;
     let now = wall().0;
     for record in topics.records() {
         logs[0].log.append(CLUSTER_PARTITION, now, [record])?;
@@ -37,13 +37,13 @@ pub(super) fn write(
         let log = &mut logs[placement.offsets_shard(partition) as usize];
         records.iter().try_for_each(|(key, live)| append(log, partition, key, live))
     })?;
-    logs.iter_mut().try_for_each(OfflineLog::flush)?;
-    let cluster_id = match &kafka.cluster_id {
-        Some(cluster_id) => cluster_id.clone(),
-        None => ids.next_id().to_string(),
-    };
-    let Placement { shards, offsets_partitions } = placement;
-    Meta { cluster_id, shards, offsets_partitions }.write(data)?;
+    for (log, known) in logs.iter_mut().zip(&mut meta.logs) {
+        known.end = log.finish()?;
+    }
+    if let Some(cluster_id) = &kafka.cluster_id {
+        meta.cluster_id.clone_from(cluster_id);
+    }
+    Meta { state: State::Made, ..meta }.write(data)?;
     Ok(groups)
 }
 

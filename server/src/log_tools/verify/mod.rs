@@ -10,9 +10,7 @@ mod snapshot;
 use super::Verdict;
 use super::args::Verify;
 use super::cluster;
-use super::segment_file::names;
-use crate::data_dir::DataDir;
-use crate::partitions::layout::{RECOVERY_POINTS, TOPICS};
+use crate::data_dir::{DataDir, Entry, entries};
 use crate::serve::Failure;
 use report::Report;
 use std::io::Write;
@@ -26,9 +24,9 @@ pub(super) fn verify(arguments: &Verify, out: &mut dyn Write) -> Result<Verdict,
     let directory = DataDir::look(&arguments.data)?;
     let (data, meta) = (&directory.path, &directory.meta);
     let mut report = Report::new(data, out);
-    top_level(data, meta.shards, &mut report)?;
+    top_level(data, meta.shards(), &mut report)?;
     let common = cluster::common(meta)?;
-    for number in 0..meta.shards {
+    for number in 0..meta.shards() {
         shards::verify(data, number, &common, &mut report)?;
     }
     let image = cluster::image(data, meta)?;
@@ -38,17 +36,24 @@ pub(super) fn verify(arguments: &Verify, out: &mut dyn Write) -> Result<Verdict,
 
 /// What lies about in the directory itself.
 fn top_level(data: &Path, shards: u32, report: &mut Report<'_>) -> Result<(), Failure> {
-    let current = format!("shards-{shards}");
-    for name in names(data)? {
+    for (name, entry) in entries(data)? {
         let path = Path::new(&name);
-        if name.starts_with("shards-") && name != current {
-            report.note(path, "left from a change of the number of shards; a start removes it")?;
-        } else if name == "meta.properties.new" {
-            report.note(path, "left from a stop while meta.properties was replaced")?;
-        } else if ![&current, "meta.properties", ".lock", TOPICS, RECOVERY_POINTS].contains(&&*name)
-            && !name.starts_with(".block-size-")
-        {
-            report.unknown(path)?;
+        match entry {
+            Entry::ShardLogs(other) if other != shards => {
+                let what =
+                    "left from a change of the number of shards; a start moves it to the trash";
+                report.note(path, what)?;
+            }
+            Entry::StampAside => {
+                report.note(path, "left from a stop while meta.properties was replaced")?;
+            }
+            Entry::Unknown => report.unknown(path)?,
+            Entry::Stamp
+            | Entry::ShardLogs(_)
+            | Entry::Topics
+            | Entry::RecoveryPoints
+            | Entry::Trash
+            | Entry::Passing => {}
         }
     }
     Ok(())

@@ -34,7 +34,8 @@ pub(super) fn verify(
         let point = points.remove(&id);
         match partition_name(image, id) {
             Some(partition) => verify_partition(&directory, &partition, point, report)?,
-            None => report.note(&directory, "of a topic that is gone; a start removes it")?,
+            None => report
+                .note(&directory, "of no topic that is known; a start moves it to the trash")?,
         }
     }
     // Those that are left have no directory any more.

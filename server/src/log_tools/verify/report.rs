@@ -3,6 +3,7 @@
 use super::super::Verdict;
 use super::super::damage::Damage;
 use crate::serve::Failure;
+use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -36,7 +37,7 @@ impl<'o> Report<'o> {
     }
 
     pub(super) fn unknown(&mut self, path: &Path) -> Result<(), Failure> {
-        self.note(path, "not a file of muster's; a start passes it over")
+        self.note(path, "not a file of muster's; a start leaves it alone")
     }
 
     pub(super) fn damage(&mut self, damage: &Damage) -> Result<(), Failure> {
@@ -47,6 +48,13 @@ impl<'o> Report<'o> {
         let Damage { path, at, what } = damage;
         let path = self.relative(path);
         Ok(writeln!(self.out, "DAMAGED {}: byte {at}: {what}", path.display())?)
+    }
+
+    /// Damage that has no place in a file.
+    pub(super) fn missing(&mut self, path: &Path, what: &dyn Display) -> Result<(), Failure> {
+        self.damages += 1;
+        let path = self.relative(path);
+        Ok(writeln!(self.out, "DAMAGED {}: {what}", path.display())?)
     }
 
     pub(super) fn damages(&self) -> u64 {

@@ -2,23 +2,23 @@
 
 use super::super::damage::Damage;
 use super::super::segment_file::names;
-use super::super::shard_files::{End, Piece, SegmentBytes, ShardFiles};
+use super::super::shard_files::{Piece, SegmentBytes, ShardFiles};
 use super::report::Report;
 use super::snapshot;
 use crate::placement::Placement;
 use crate::serve::Failure;
-use crate::shard::{Common, LoadError, read_log};
+use crate::shard::{Common, LoadError, read_known_log, read_log};
 use muster_codec::Wall;
 use muster_codec::record_batch::{Batch, Record};
 use muster_codec::records::{ClusterRecord, GroupRecord};
 use muster_coordinator::{Coordinator, NoTopics};
-use muster_storage::Recovered;
 use muster_storage::layout::{Block, CLUSTER_PARTITION};
 use muster_storage::shard_log::ASIDE_FILE_NAME;
 use muster_storage::shard_log::recovery::{Corruption, segment_file_name};
 use muster_storage::snapshot::{
     SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME,
 };
+use muster_storage::{Cut, Recovered};
 use std::path::Path;
 
 pub(super) fn verify(
@@ -31,10 +31,17 @@ pub(super) fn verify(
     let files = ShardFiles::open(data, placement.shards, number)?;
     other_files(&files, report)?;
     let damages = report.damages();
-    let recovered = match read_log(&files.directory, |_| {}) {
-        Ok(recovered) => Some(recovered),
+    let recovered = match read_known(&files, number, common) {
+        Ok(recovered) => {
+            note_cut(&files, &recovered, report)?;
+            Some(recovered)
+        }
         Err(LoadError::Corruption { directory, corruption }) => {
             report.damage(&located(&files, &directory, &corruption)?)?;
+            None
+        }
+        Err(error) if error.is_damage() => {
+            report.missing(&files.directory, &error)?;
             None
         }
         Err(error) => return Err(error.into()),
@@ -57,6 +64,29 @@ pub(super) fn verify(
         snapshot::verify(&files.directory, common, &mut check.coordinator, report)?;
     }
     Ok(())
+}
+
+/// Reads the log as a start does.
+fn read_known(files: &ShardFiles, number: u32, common: &Common) -> Result<Recovered, LoadError> {
+    match common.known_log(number) {
+        Some(known) => read_known_log(&files.directory, known, |_| {}),
+        None => read_log(&files.directory, |_| {}),
+    }
+}
+
+fn note_cut(
+    files: &ShardFiles,
+    recovered: &Recovered,
+    report: &mut Report<'_>,
+) -> Result<(), Failure> {
+    let Some(Cut { segment, at, bytes }) = recovered.cut() else { return Ok(()) };
+    let path = files.directory.join(segment_file_name(*segment));
+    let what = format!(
+        "byte {at}: {} bytes that are no whole block, beyond all that is known to have been durable. \
+         A stop while they were written explains it: a start cuts them off, and keeps them in the trash",
+        bytes.len()
+    );
+    report.note(&path, &what)
 }
 
 /// What recovery refuses, with the last position before it.
@@ -129,13 +159,6 @@ impl Check {
         for piece in segment.pieces() {
             match piece {
                 Piece::Block { at, block } => self.block(segment, at, &block, report)?,
-                Piece::End { at, end: End::Torn } => {
-                    let what = format!(
-                        "byte {at}: a torn block. It was being written when the server stopped, and \
-                         nobody was told that it was: a start cuts it off"
-                    );
-                    report.note(&segment.path, &what)?;
-                }
                 // What recovery says of it is told already.
                 Piece::Unreadable { .. } | Piece::End { .. } => {}
             }

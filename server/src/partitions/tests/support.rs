@@ -310,6 +310,15 @@ impl Disk {
                 self.files.insert(to, content);
             }
             FileOp::RemoveFile { path } => drop(self.files.remove(&path)),
+            FileOp::MoveDir { from, to } => {
+                let moved: Vec<_> =
+                    self.files.extract_if(.., |file, _| file.starts_with(&from)).collect();
+                self.files.extend(
+                    moved.into_iter().map(|(file, content)| {
+                        (to.join(file.strip_prefix(&from).unwrap()), content)
+                    }),
+                );
+            }
             FileOp::RemoveDir { path } => self.files.retain(|file, _| !file.starts_with(&path)),
         }
         None

@@ -3,6 +3,7 @@
 use super::super::{Effects, Partitions};
 use super::support::*;
 use crate::cluster::OFFSETS_TOPIC;
+use muster_codec::records::{ClusterRecord, TopicKey};
 use muster_codec::{ErrorCode, Uuid};
 
 #[test]
@@ -24,24 +25,35 @@ fn a_deleted_topic_takes_its_files_and_lets_go_of_who_waits() {
 fn a_topic_made_anew_is_empty() {
     let mut world = World::new();
     world.append(0, &batch(3));
-    world.image.apply(&muster_codec::records::ClusterRecord::Topic(
-        muster_codec::records::TopicKey { topic_id: topic_id() },
-        None,
-    ));
+    world.image.apply(&deletion());
     world.add_topic(TOPIC, Uuid([4; 16]), 1);
     assert_eq!(world.append(0, &batch(1)), 0);
 }
 
 #[test]
-fn a_restart_removes_what_a_deleted_topic_left() {
+fn a_restart_removes_what_a_topic_left_whose_deletion_was_not_over() {
     let mut world = World::new();
     world.append(0, &batch(3));
-    world.image.apply(&muster_codec::records::ClusterRecord::Topic(
-        muster_codec::records::TopicKey { topic_id: topic_id() },
-        None,
-    ));
+    world.image.apply(&deletion());
+    world.image.apply(&crate::cluster::deleted_topic_record(topic_id(), Some((TOPIC, NOW))));
     world.reopen();
     assert!(world.disk.files.is_empty());
+}
+
+#[test]
+fn a_restart_moves_what_it_cannot_explain_to_the_trash() {
+    let mut world = World::new();
+    world.append(0, &batch(3));
+    let before: Vec<_> = world.disk.files.values().cloned().collect();
+    world.image.apply(&deletion());
+    world.reopen();
+    let trash = crate::data_dir::trash::place("topics", world.now);
+    assert!(world.disk.files.keys().all(|path| path.starts_with(&trash)));
+    assert_eq!(world.disk.files.values().cloned().collect::<Vec<_>>(), before);
+}
+
+fn deletion() -> ClusterRecord<'static> {
+    ClusterRecord::Topic(TopicKey { topic_id: topic_id() }, None)
 }
 
 #[test]

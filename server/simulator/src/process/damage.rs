@@ -1,0 +1,94 @@
+//! Logs that are damaged while no server runs, after a clean stop: what is known of them is all that
+//! tells it, and a start has to refuse them.
+
+use crate::coverage::Seen;
+use crate::disk::Disk;
+use crate::world::{World, scratch};
+use muster::shard::log_directory;
+use muster_storage::layout::Block;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Of so many starts after a clean stop one is judged.
+const JUDGED_CHANCE: f64 = 0.3;
+
+/// What a block begins at a multiple of.
+const BLOCK_STEP: usize = 512;
+
+#[derive(Debug, Clone, Copy)]
+enum Damage {
+    /// The log of a shard is not there.
+    Missing,
+    /// Its last block is zeros.
+    LastBlockGone,
+    /// Its last block has a bit that is another.
+    LastBlockRotten,
+}
+
+impl World {
+    /// Damages a copy of the directory that is about to be started from; a start from that has to
+    /// be refused.
+    pub(super) fn judge_refusals(&mut self, path: &Path) -> Result<(), String> {
+        if !self.process.ends_are_known || !self.images.random().chance(JUDGED_CHANCE) {
+            return Ok(());
+        }
+        let all = [Damage::Missing, Damage::LastBlockGone, Damage::LastBlockRotten];
+        let random = self.images.random();
+        let damage = random.pick(&all);
+        let shard = random.below(u64::from(self.process_shards)) as u32;
+        let copy = tempfile::tempdir_in(scratch()).map_err(|error| error.to_string())?;
+        copy_all(path, copy.path()).map_err(|error| error.to_string())?;
+        let directory = copy.path().join(log_directory(self.process_shards, shard));
+        if !do_damage(&directory, damage).map_err(|error| error.to_string())? {
+            return Ok(());
+        }
+        let (ids, coverage) = (self.ids.clone(), self.coverage.clone());
+        let is_taken = self.load_all(copy.path(), self.process_shards).is_ok();
+        (self.ids, self.coverage) = (ids, coverage);
+        if is_taken {
+            return Err(format!(
+                "shard {shard}, {damage:?} after a clean stop: the start takes it"
+            ));
+        }
+        self.coverage.saw(Seen::DamageRefused);
+        Ok(())
+    }
+}
+
+fn copy_all(from: &Path, to: &Path) -> std::io::Result<()> {
+    for (path, bytes) in Disk::contents_under(from)? {
+        let path = to.join(path);
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(path, bytes)?;
+    }
+    Ok(())
+}
+
+/// False if there is nothing that could be damaged so.
+fn do_damage(directory: &Path, damage: Damage) -> std::io::Result<bool> {
+    if let Damage::Missing = damage {
+        return fs::remove_dir_all(directory).map(|()| true);
+    }
+    let Some((path, at)) = last_block(directory)? else { return Ok(false) };
+    let mut bytes = fs::read(&path)?;
+    match damage {
+        Damage::LastBlockRotten => bytes[at + 20] ^= 1,
+        Damage::LastBlockGone | Damage::Missing => bytes[at..at + BLOCK_STEP].fill(0),
+    }
+    fs::write(path, bytes).map(|()| true)
+}
+
+/// The block with the last operation of a log.
+fn last_block(directory: &Path) -> std::io::Result<Option<(PathBuf, usize)>> {
+    let mut last = None;
+    for (path, bytes) in Disk::contents_under(directory)? {
+        for at in (0..bytes.len()).step_by(BLOCK_STEP) {
+            let Ok(block) = Block::read(&bytes[at..]) else { continue };
+            let position = block.header.last_position();
+            if last.as_ref().is_none_or(|(before, _, _)| position > *before) {
+                last = Some((position, directory.join(&path), at));
+            }
+        }
+    }
+    Ok(last.map(|(_, path, at)| (path, at)))
+}

@@ -1,0 +1,100 @@
+//! Why a data directory cannot be used, with what its operator can do.
+
+use crate::shard::LoadError;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a data directory cannot be used. Nothing in it was changed.
+#[derive(Debug)]
+pub enum DataDirError {
+    Io {
+        what: &'static str,
+        path: PathBuf,
+        error: io::Error,
+    },
+    Held {
+        path: PathBuf,
+    },
+    /// The stamp is not what was written.
+    Damaged {
+        path: PathBuf,
+        what: String,
+    },
+    /// There is no stamp, though the directory was in use.
+    NoStamp {
+        path: PathBuf,
+        found: Vec<String>,
+    },
+    /// It is a log directory of Kafka's.
+    OfKafka {
+        path: PathBuf,
+    },
+    OffsetsPartitions {
+        written: u32,
+        configured: u32,
+    },
+    /// A log that the stamp names.
+    Log(LoadError),
+}
+
+impl DataDirError {
+    /// Whether something that was there is damaged or missing.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Damaged { .. } | Self::NoStamp { .. } => true,
+            Self::Log(error) => error.is_damage(),
+            Self::Io { .. }
+            | Self::Held { .. }
+            | Self::OfKafka { .. }
+            | Self::OffsetsPartitions { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for DataDirError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { what, path, error } => {
+                write!(f, "could not {what} {}: {error}", path.display())
+            }
+            Self::Held { path } => {
+                write!(f, "the data directory {} is held by another process", path.display())
+            }
+            Self::Damaged { path, what } => write!(
+                f,
+                "{} is damaged: {what}. Restore it from a backup, or let `muster log recover` make \
+                 it again from the logs",
+                path.display()
+            ),
+            Self::NoStamp { path, found } => write!(
+                f,
+                "{} has no meta.properties, but it was in use: it has {}. Nothing was changed. \
+                 Mount or restore what is missing, or let `muster log recover` make \
+                 meta.properties again from the logs",
+                path.display(),
+                found.join(", ")
+            ),
+            Self::OfKafka { path } => write!(
+                f,
+                "{} is a log directory of Apache Kafka: `muster log import` makes a data directory \
+                 of it",
+                path.display()
+            ),
+            Self::OffsetsPartitions { written, configured } => write!(
+                f,
+                "the data directory was written with offsets.topic.num.partitions={written}, and \
+                 cannot be opened with {configured}: groups would lose their offsets"
+            ),
+            Self::Log(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for DataDirError {}
+
+impl From<LoadError> for DataDirError {
+    fn from(error: LoadError) -> Self {
+        Self::Log(error)
+    }
+}

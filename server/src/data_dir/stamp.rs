@@ -1,0 +1,216 @@
+//! `meta.properties`, the stamp of a data directory: what the files in it depend on, which logs are
+//! in it, and how far each was durable at the last clean stop.
+
+use super::DataDirError;
+use crate::placement::Placement;
+use crate::shard::KnownLog;
+use muster_coordinator::Ids;
+use std::fmt;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+pub(crate) const STAMP_FILE_NAME: &str = "meta.properties";
+pub(crate) const STAMP_ASIDE_FILE_NAME: &str = "meta.properties.new";
+
+const VERSION: &str = "2";
+
+/// What `meta.properties` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meta {
+    pub state: State,
+    pub cluster_id: String,
+    /// `offsets.topic.num.partitions`, which decides the partition of each group for ever.
+    pub offsets_partitions: u32,
+    /// The log of each shard, by its number.
+    pub logs: Vec<KnownLog>,
+}
+
+/// Whether the logs that the stamp names must be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// The directory is being made: logs may be missing, and none holds anything.
+    Making,
+    /// Each log is there, and a start without one of them is refused.
+    Made,
+}
+
+impl Meta {
+    /// The stamp of a new directory, whose logs are still to be made.
+    pub(crate) fn new(placement: Placement, ids: &mut dyn Ids) -> Self {
+        let cluster_id = ids.next_id().to_string();
+        let logs = (0..placement.shards).map(|_| KnownLog::new(ids)).collect();
+        let offsets_partitions = placement.offsets_partitions;
+        Self { state: State::Making, cluster_id, offsets_partitions, logs }
+    }
+
+    pub fn shards(&self) -> u32 {
+        self.logs.len() as u32
+    }
+
+    pub fn placement(&self) -> Placement {
+        Placement { shards: self.shards(), offsets_partitions: self.offsets_partitions }
+    }
+
+    /// Notes how far the log of each shard is durable.
+    pub fn record_ends(&mut self, ends: &[u64]) {
+        for (log, end) in self.logs.iter_mut().zip(ends) {
+            log.end = log.end.max(*end);
+        }
+    }
+
+    /// Reads the stamp of a directory, held by a server or not.
+    ///
+    /// # Errors
+    /// It is not there, or damaged.
+    pub fn read(directory: &Path) -> Result<Self, DataDirError> {
+        let path = stamp_file(directory);
+        let bytes = fs::read(&path).map_err(|error| super::failed("read", &path, error))?;
+        let text = String::from_utf8_lossy(&bytes);
+        if is_kafkas(&text) {
+            return Err(DataDirError::OfKafka { path: directory.to_owned() });
+        }
+        Self::parse(&text).map_err(|what| DataDirError::Damaged { path, what })
+    }
+
+    /// Replaces the stamp, durably and at once.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn write(&self, directory: &Path) -> Result<(), DataDirError> {
+        let (file, fresh) = (stamp_file(directory), directory.join(STAMP_ASIDE_FILE_NAME));
+        let write = || {
+            fs::write(&fresh, self.to_string())?;
+            File::open(&fresh)?.sync_all()?;
+            fs::rename(&fresh, &file)?;
+            File::open(directory)?.sync_all()
+        };
+        write().map_err(|error| super::failed("write", &file, error))
+    }
+
+    /// # Errors
+    /// What is wrong, in words.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let version = value(text, "version")?;
+        if version != VERSION {
+            return Err(format!("version={version}, and this server reads version={VERSION}"));
+        }
+        let covered = text.rfind("checksum=").ok_or("checksum= is missing")?;
+        if text[covered..] != checksum_line(&text[..covered]) {
+            return Err("the checksum does not match".to_owned());
+        }
+        let state = match value(text, "state")? {
+            "making" => State::Making,
+            "made" => State::Made,
+            other => return Err(format!("state={other}")),
+        };
+        let log = |number| {
+            let id = value(text, &format!("log.{number}"))?;
+            let id = u64::from_str_radix(id, 16).map_err(|_| format!("log.{number}={id}"))?;
+            Ok(KnownLog { id, end: parsed(text, &format!("end.{number}"))? })
+        };
+        let shards: u32 = positive(text, "shards")?;
+        Ok(Self {
+            state,
+            cluster_id: value(text, "cluster.id")?.to_owned(),
+            offsets_partitions: positive(text, "offsets.topic.num.partitions")?,
+            logs: (0..shards).map(log).collect::<Result<_, String>>()?,
+        })
+    }
+}
+
+impl fmt::Display for Meta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.state == State::Making { "making" } else { "made" };
+        let mut text =
+            format!("version={VERSION}\nstate={state}\ncluster.id={}\n", self.cluster_id);
+        text += &format!("offsets.topic.num.partitions={}\n", self.offsets_partitions);
+        text += &format!("shards={}\n", self.shards());
+        for (number, KnownLog { id, end }) in self.logs.iter().enumerate() {
+            text += &format!("log.{number}={id:016x}\nend.{number}={end}\n");
+        }
+        f.write_str(&text)?;
+        f.write_str(&checksum_line(&text))
+    }
+}
+
+pub(crate) fn stamp_file(directory: &Path) -> PathBuf {
+    directory.join(STAMP_FILE_NAME)
+}
+
+/// A line of a stamp, damaged or not.
+pub(crate) fn value<'t>(text: &'t str, key: &str) -> Result<&'t str, String> {
+    let of = |line: &'t str| line.strip_prefix(key)?.strip_prefix('=');
+    text.lines().find_map(of).ok_or_else(|| format!("{key}= is missing"))
+}
+
+fn parsed<T: std::str::FromStr>(text: &str, key: &str) -> Result<T, String> {
+    let value = value(text, key)?;
+    value.parse().map_err(|_| format!("{key}={value}"))
+}
+
+pub(crate) fn positive(text: &str, key: &str) -> Result<u32, String> {
+    let number = parsed(text, key)?;
+    if number == 0 { Err(format!("{key}=0")) } else { Ok(number) }
+}
+
+/// The last line; it covers all before it.
+fn checksum_line(text: &str) -> String {
+    format!("checksum={:08x}\n", crc32c::crc32c(text.as_bytes()))
+}
+
+/// Kafka has a file of this name in each of its log directories.
+fn is_kafkas(text: &str) -> bool {
+    ["node.id", "broker.id"].iter().any(|key| value(text, key).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta() -> Meta {
+        let logs = vec![KnownLog { id: 0x1f, end: 301 }, KnownLog { id: u64::MAX, end: 0 }];
+        let cluster_id = "AAAAAAAAAAAAAAAAAAAAAA".to_owned();
+        Meta { state: State::Made, cluster_id, offsets_partitions: 50, logs }
+    }
+
+    #[test]
+    fn a_stamp_is_read_as_it_was_written() {
+        let directory = tempfile::tempdir().unwrap();
+        for state in [State::Making, State::Made] {
+            let meta = Meta { state, ..meta() };
+            meta.write(directory.path()).unwrap();
+            assert_eq!(Meta::read(directory.path()).unwrap(), meta);
+        }
+    }
+
+    #[test]
+    fn no_bit_of_a_stamp_can_change() {
+        let whole = meta().to_string();
+        for at in 0..whole.len() {
+            for bit in 0..8 {
+                let mut bytes = whole.clone().into_bytes();
+                bytes[at] ^= 1 << bit;
+                let changed = String::from_utf8_lossy(&bytes);
+                assert!(Meta::parse(&changed).is_err(), "byte {at}, bit {bit}: {changed}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_stamp_that_is_cut_off_or_longer_is_damaged() {
+        let whole = meta().to_string();
+        for len in 0..whole.len() {
+            assert!(Meta::parse(&whole[..len]).is_err(), "{len} bytes");
+        }
+        assert!(Meta::parse(&(whole + "end.0=1\n")).is_err());
+    }
+
+    #[test]
+    fn one_of_kafka_is_known_for_what_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let kafkas = "#\nversion=1\nnode.id=1\ncluster.id=x\ndirectory.id=y\n";
+        fs::write(stamp_file(directory.path()), kafkas).unwrap();
+        let error = Meta::read(directory.path()).unwrap_err();
+        assert!(matches!(error, DataDirError::OfKafka { .. }), "{error}");
+    }
+}

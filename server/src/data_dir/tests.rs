@@ -1,0 +1,203 @@
+//! Directories that are new, in use, lost in parts, or not ours.
+
+use super::*;
+use crate::random::RandomIds;
+use muster_storage::limits::SEGMENT_BYTES_MIN;
+use std::os::fd::AsRawFd;
+
+const SMALL: LogSizes = LogSizes {
+    segment_bytes: Some(16 << 10),
+    operation_bytes_max: 4 << 10,
+    open_bytes_max: 4 << 10,
+};
+
+fn open(path: &Path, shards: u32) -> Result<DataDir, DataDirError> {
+    let placement = Placement { shards, offsets_partitions: 50 };
+    DataDir::open(path, placement, SMALL, &mut RandomIds::new().unwrap())
+}
+
+fn segment(path: &Path, shard: u32) -> PathBuf {
+    path.join(log_directory(2, shard)).join("00000000000000000001.log")
+}
+
+/// Every file below a directory, with its bytes.
+fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+        match entry.file_type().unwrap().is_dir() {
+            true => all.extend(contents(&entry.path())),
+            false => all.push((entry.path(), fs::read(entry.path()).unwrap())),
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn a_directory_keeps_what_it_was_written_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = open(dir.path(), 2).unwrap();
+    let meta = first.meta.clone();
+    assert_eq!((meta.state, meta.shards()), (State::Made, 2));
+    drop(first);
+    let again = open(dir.path(), 4).unwrap();
+    assert_eq!(again.meta, meta, "the cluster id and the logs of the first start");
+}
+
+#[test]
+fn a_new_directory_has_the_log_of_each_shard() {
+    let dir = tempfile::tempdir().unwrap();
+    let meta = open(dir.path(), 2).unwrap().meta;
+    for (number, known) in (0..).zip(&meta.logs) {
+        let log = read_log(&dir.path().join(log_directory(2, number)), |_| {}).unwrap();
+        assert_eq!((log.log_id(), log.position()), (Some(known.id), 0));
+    }
+    assert_ne!(meta.logs[0].id, meta.logs[1].id);
+}
+
+#[test]
+fn a_start_that_was_stopped_while_it_made_the_directory_is_done_again() {
+    let whole = tempfile::tempdir().unwrap();
+    let made = open(whole.path(), 2).unwrap().meta.clone();
+    let making = Meta { state: State::Making, ..made.clone() };
+    let log = fs::read(segment(whole.path(), 0)).unwrap();
+    for left in [None, Some(0), Some(512), Some(5_000), Some(log.len())] {
+        let dir = tempfile::tempdir().unwrap();
+        making.write(dir.path()).unwrap();
+        if let Some(len) = left {
+            fs::create_dir_all(segment(dir.path(), 0).parent().unwrap()).unwrap();
+            fs::write(segment(dir.path(), 0), &log[..len]).unwrap();
+        }
+        // A segment is cut short only while it has no header yet.
+        if left.is_some_and(|len| len < log.len()) {
+            fs::write(segment(dir.path(), 0), vec![0; left.unwrap()]).unwrap();
+        }
+        assert_eq!(open(dir.path(), 1).unwrap().meta, made, "{left:?}");
+        assert_eq!(fs::read(segment(dir.path(), 0)).unwrap(), log, "{left:?}");
+    }
+}
+
+#[test]
+fn a_stop_before_the_first_stamp_leaves_a_new_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("meta.properties.new"), "version=2\nsta").unwrap();
+    fs::create_dir(dir.path().join("lost+found")).unwrap();
+    open(dir.path(), 1).unwrap();
+}
+
+#[test]
+fn logs_of_others_are_not_taken_for_ones_that_are_being_made() {
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let meta = open(one.path(), 2).unwrap().meta.clone();
+    drop(open(other.path(), 2).unwrap());
+    Meta { state: State::Making, ..meta }.write(one.path()).unwrap();
+    fs::copy(segment(other.path(), 1), segment(one.path(), 1)).unwrap();
+    let error = open(one.path(), 2).unwrap_err();
+    assert!(matches!(error, DataDirError::Log(LoadError::OtherLog { .. })), "{error}");
+    assert!(error.is_damage() && error.to_string().contains("shards-2/1"), "{error}");
+}
+
+#[test]
+fn a_directory_that_lost_its_stamp_is_refused_and_stays_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path(), 2).unwrap());
+    fs::create_dir(dir.path().join("topics")).unwrap();
+    fs::remove_file(stamp_file(dir.path())).unwrap();
+    let before = contents(dir.path());
+    for error in [open(dir.path(), 3).unwrap_err(), DataDir::look(dir.path()).unwrap_err()] {
+        assert!(error.is_damage(), "{error}");
+        assert!(error.to_string().contains("shards-2, topics"), "{error}");
+    }
+    assert!(contents(dir.path()) == before);
+}
+
+#[test]
+fn a_directory_of_kafka_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(stamp_file(dir.path()), "version=1\nbroker.id=0\n").unwrap();
+    let error = open(dir.path(), 1).unwrap_err();
+    assert!(error.to_string().contains("muster log import"), "{error}");
+}
+
+#[test]
+fn a_damaged_stamp_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path(), 1).unwrap());
+    let text = fs::read_to_string(stamp_file(dir.path())).unwrap();
+    fs::write(stamp_file(dir.path()), text.replace("shards=1", "shards=3")).unwrap();
+    let error = open(dir.path(), 1).unwrap_err();
+    assert!(error.is_damage() && error.to_string().contains("checksum"), "{error}");
+}
+
+#[test]
+fn ends_only_grow() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut directory = open(dir.path(), 2).unwrap();
+    directory.record_ends(&[7, 3]).unwrap();
+    directory.record_ends(&[5, 9]).unwrap();
+    let ends: Vec<u64> = Meta::read(dir.path()).unwrap().logs.iter().map(|log| log.end).collect();
+    assert_eq!(ends, [7, 9]);
+}
+
+#[test]
+fn a_directory_that_is_there_needs_nothing_of_the_one_that_it_is_in() {
+    let directory = tempfile::tempdir().unwrap();
+    let held = File::open(directory.path()).unwrap();
+    // By a name in a directory that nobody can sync, whoever runs this.
+    let path = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
+    assert!(directories::sync_name(&path).is_err());
+    drop(open(&path, 1).unwrap());
+}
+
+#[test]
+fn a_held_directory_is_refused_whatever_is_removed_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let _first = open(dir.path(), 1).unwrap();
+    fs::write(dir.path().join(".lock"), "").unwrap();
+    let error = open(dir.path(), 1).unwrap_err();
+    assert!(matches!(error, DataDirError::Held { .. }), "{error}");
+    for entry in fs::read_dir(dir.path()).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_file() {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    let error = open(dir.path(), 1).unwrap_err();
+    assert!(matches!(error, DataDirError::Held { .. }), "{error}");
+}
+
+#[test]
+fn who_looks_keeps_servers_out_and_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(DataDir::look(dir.path()).is_err(), "not a data directory");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    let served = open(dir.path(), 1).unwrap();
+    let error = DataDir::look(dir.path()).unwrap_err();
+    assert!(matches!(error, DataDirError::Held { .. }), "{error}");
+    drop(served);
+    let looks = [DataDir::look(dir.path()).unwrap(), DataDir::look(dir.path()).unwrap()];
+    let error = open(dir.path(), 1).unwrap_err();
+    assert!(matches!(error, DataDirError::Held { .. }), "{error}");
+    drop(looks);
+    open(dir.path(), 1).unwrap();
+}
+
+#[test]
+fn another_number_of_offsets_partitions_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path(), 1).unwrap());
+    let placement = Placement { shards: 1, offsets_partitions: 10 };
+    let ids = &mut RandomIds::new().unwrap();
+    let error = DataDir::open(dir.path(), placement, SMALL, ids).unwrap_err();
+    assert!(error.to_string().contains("offsets.topic.num.partitions=50"), "{error}");
+}
+
+#[test]
+fn the_logs_of_a_new_directory_have_the_size_that_a_server_gives_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let sizes = LogSizes { segment_bytes: Some(SEGMENT_BYTES_MIN), ..LogSizes::default() };
+    let placement = Placement { shards: 2, offsets_partitions: 50 };
+    let ids = &mut RandomIds::new().unwrap();
+    drop(DataDir::open(dir.path(), placement, sizes, ids).unwrap());
+    let len = fs::metadata(segment(dir.path(), 1)).unwrap().len();
+    assert_eq!(len, u64::from(SEGMENT_BYTES_MIN));
+}

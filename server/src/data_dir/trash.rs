@@ -1,0 +1,182 @@
+//! `trash/`: what a start finds and no longer needs, or cannot explain, is moved there under the date
+//! of the day, and goes for good `trash.retention.ms` later.
+
+use crate::directories::sync_names;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// The name of the directory in the data directory.
+pub(crate) const TRASH: &str = "trash";
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+
+/// Moves a file or directory of a data directory into its trash, durably; gives the place. `path` is
+/// relative to the data directory, `now` in milliseconds since the epoch.
+///
+/// # Errors
+/// The file system refuses.
+pub(crate) fn move_aside(data: &Path, path: &Path, now: i64) -> io::Result<PathBuf> {
+    let from = data.join(path);
+    let place = free_place(data, &what(path), now)?;
+    fs::rename(&from, &place)?;
+    sync_names(data, &place)?;
+    sync_names(data, &from)?;
+    Ok(place)
+}
+
+/// Keeps bytes that are about to be overwritten, durably; gives the place.
+///
+/// # Errors
+/// The file system refuses.
+pub(crate) fn keep(data: &Path, what: &str, bytes: &[u8], now: i64) -> io::Result<PathBuf> {
+    let place = free_place(data, what, now)?;
+    let mut file = File::create_new(&place)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    sync_names(data, &place)?;
+    Ok(place)
+}
+
+/// The name of what is put into the trash at a time, relative to the data directory.
+pub(crate) fn place(what: &str, now: i64) -> PathBuf {
+    Path::new(TRASH).join(format!("{}-{what}", date(now)))
+}
+
+/// Removes what is in the trash for longer than `retention_ms`; gives the places. What has no date
+/// for a name was put there by somebody else, and stays.
+///
+/// # Errors
+/// The file system refuses.
+pub(crate) fn empty(data: &Path, retention_ms: i64, now: i64) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(data.join(TRASH)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut removed = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let since = date_of(&entry.file_name().to_string_lossy());
+        if since.is_some_and(|since| now.saturating_sub(since) >= retention_ms) {
+            remove(&entry)?;
+            removed.push(entry.path());
+        }
+    }
+    Ok(removed)
+}
+
+fn remove(entry: &fs::DirEntry) -> io::Result<()> {
+    let path = entry.path();
+    if entry.file_type()?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
+}
+
+/// A place that is free yet, in a directory that is there.
+fn free_place(data: &Path, what: &str, now: i64) -> io::Result<PathBuf> {
+    fs::create_dir_all(data.join(TRASH))?;
+    let mut path = data.join(place(what, now));
+    for number in 2.. {
+        if !path.try_exists()? {
+            break;
+        }
+        path = data.join(place(&format!("{what}-{number}"), now));
+    }
+    Ok(path)
+}
+
+/// A path as a part of a name.
+fn what(path: &Path) -> String {
+    path.to_string_lossy().replace(std::path::MAIN_SEPARATOR, "-")
+}
+
+/// `2026-11-22T17-14-38Z`
+fn date(ms: i64) -> String {
+    let (days, seconds) = (ms.div_euclid(DAY_MS), ms.rem_euclid(DAY_MS) / 1_000);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}-{minute:02}-{second:02}Z")
+}
+
+/// The time at the beginning of a name.
+fn date_of(name: &str) -> Option<i64> {
+    let number = |at: std::ops::Range<usize>| name.get(at)?.parse::<i64>().ok();
+    let days = days(number(0..4)?, number(5..7)?, number(8..10)?);
+    let seconds = number(11..13)? * 3_600 + number(14..16)? * 60 + number(17..19)?;
+    let ms = days * DAY_MS + seconds * 1_000;
+    // Whatever is no date does not come out as it went in.
+    name.starts_with(&date(ms)).then_some(ms)
+}
+
+/// The date of a day since the epoch, by Howard Hinnant's algorithm: years begin in March, so that
+/// the leap day is the last.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year + i64::from(month <= 2), month, day)
+}
+
+/// The other way round.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let year = year - i64::from(month <= 2);
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_795_367_678_000;
+
+    #[test]
+    fn dates_are_those_of_the_calendar_and_come_back() {
+        assert_eq!(date(NOW), "2026-11-22T17-14-38Z");
+        assert_eq!(date(0), "1970-01-01T00-00-00Z");
+        assert_eq!(date(951_827_696_000), "2000-02-29T12-34-56Z");
+        for day in (-1_000_000..1_000_000).step_by(997) {
+            let (year, month, date) = civil(day);
+            assert_eq!(days(year, month, date), day);
+        }
+        assert_eq!(date_of("2026-11-22T17-14-38Z-shards-3"), Some(NOW));
+        for name in ["", "shards-3", "2026-11-32T17-14-38Z", "2026-13-01T00-00-00Z", "2026-11-22"] {
+            assert_eq!(date_of(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_moved_aside_stays_for_its_time_and_then_goes() {
+        let data = tempfile::tempdir().unwrap();
+        let data = data.path();
+        let mut places = Vec::new();
+        for round in 0..2 {
+            fs::create_dir_all(data.join("shards-3/0")).unwrap();
+            fs::write(data.join("shards-3/0/file"), [round]).unwrap();
+            places.push(move_aside(data, Path::new("shards-3"), NOW).unwrap());
+            assert!(!data.join("shards-3").exists());
+        }
+        places.push(keep(data, "bytes", b"kept", NOW).unwrap());
+        fs::write(data.join("trash/of somebody else"), "").unwrap();
+        assert_eq!(empty(data, DAY_MS, NOW + DAY_MS - 1).unwrap(), [""; 0].map(PathBuf::from));
+        for (round, place) in places[..2].iter().enumerate() {
+            assert_eq!(fs::read(place.join("0/file")).unwrap(), [round as u8]);
+        }
+        assert_eq!(fs::read(&places[2]).unwrap(), b"kept");
+        let mut removed = empty(data, DAY_MS, NOW + DAY_MS).unwrap();
+        removed.sort();
+        places.sort();
+        assert_eq!(removed, places);
+        assert!(data.join("trash/of somebody else").exists());
+        assert!(places.iter().all(|place| !place.exists()));
+    }
+
+    #[test]
+    fn a_directory_without_trash_has_nothing_to_be_emptied() {
+        let data = tempfile::tempdir().unwrap();
+        assert_eq!(empty(data.path(), 0, NOW).unwrap(), [""; 0].map(PathBuf::from));
+    }
+}

@@ -1,0 +1,47 @@
+//! What the stamp of the data directory says of a shard's log, and what it says that a start found.
+
+use super::LoadError;
+use muster_coordinator::Ids;
+use muster_storage::Recovered;
+use muster_storage::planted::{self, Fault};
+use std::path::Path;
+
+/// A log that is there, with this number in its blocks, and is at least so long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownLog {
+    /// Drawn at random; no other log has it.
+    pub id: u64,
+    /// The position that was durable at the last clean stop. A log never gets shorter.
+    pub end: u64,
+}
+
+impl KnownLog {
+    /// A log that is yet to be made.
+    pub(crate) fn new(ids: &mut dyn Ids) -> Self {
+        Self { id: log_id(ids), end: 0 }
+    }
+
+    /// Holds what was read in a directory against what is known.
+    ///
+    /// # Errors
+    /// The log is missing, another one, or shorter than it was.
+    pub(crate) fn check(&self, directory: &Path, found: &Recovered) -> Result<(), LoadError> {
+        let directory = directory.to_owned();
+        match found.log_id() {
+            None if planted::is(Fault::StartDeletes) => Ok(()),
+            None => Err(LoadError::Missing { directory }),
+            Some(other) if other != self.id => {
+                Err(LoadError::OtherLog { directory, found: other, expected: self.id })
+            }
+            Some(_) if found.position() < self.end && !planted::is(Fault::SilentCut) => {
+                Err(LoadError::short(directory, found, self.end, "at the last clean stop"))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+/// A number for a new log.
+pub(super) fn log_id(ids: &mut dyn Ids) -> u64 {
+    u64::from_be_bytes(*ids.next_id().0.last_chunk().unwrap_or(&[0; 8]))
+}
