@@ -90,7 +90,11 @@ fn copy(
     failed.map_or(Ok(()), Err)
 }
 
-fn append(offline: &mut OfflineLog, batch: RecoveredBatch<'_>) -> Result<(), Failure> {
+/// Appends a batch of another log.
+///
+/// # Errors
+/// The file system refuses, or the batch does not follow the one before.
+pub(crate) fn append(offline: &mut OfflineLog, batch: RecoveredBatch<'_>) -> Result<(), Failure> {
     loop {
         match offline.log.append_batch_at(batch.partition, batch.batch.bytes) {
             Ok(_) => return Ok(()),

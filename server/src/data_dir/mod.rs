@@ -10,7 +10,7 @@ pub use error::DataDirError;
 pub use stamp::{Meta, State};
 
 pub(crate) use contents::{Entry, entries, traces_of_use};
-pub(crate) use stamp::stamp_file;
+pub(crate) use stamp::{positive, stamp_file, value};
 
 use crate::directories;
 use crate::files::block_bytes;
@@ -164,7 +164,11 @@ fn make_logs(path: &Path, meta: &Meta, sizes: LogSizes) -> Result<(), DataDirErr
     Ok(())
 }
 
-fn lock(directory: &Path) -> Result<File, DataDirError> {
+/// Keeps servers and tools out, whatever the directory is.
+///
+/// # Errors
+/// It is held, or not there.
+pub(crate) fn lock(directory: &Path) -> Result<File, DataDirError> {
     let file = File::open(directory).map_err(|error| failed("open", directory, error))?;
     let locked = file.try_lock();
     held(directory, locked).map(|()| file)

@@ -10,6 +10,8 @@ pub enum LogCommand {
     Dump(Dump),
     /// Check a data directory as a start would, and more, without changing anything.
     Verify(Verify),
+    /// Say what is lost of a data directory that is damaged, and repair it without that.
+    Recover(Recover),
     /// Write partitions as Kafka's own segment files.
     Export(Export),
     /// Make a data directory of the groups and topics of a Kafka cluster that has stopped.
@@ -49,6 +51,22 @@ pub struct Verify {
     /// The data directory.
     #[arg(value_name = "DIR")]
     pub data: PathBuf,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Recover {
+    /// The data directory.
+    #[arg(value_name = "DIR")]
+    pub data: PathBuf,
+    /// Repair it. What has to give way is kept in its trash.
+    #[arg(long)]
+    pub accept_loss: bool,
+    /// The server's `offsets.topic.num.partitions`, if meta.properties is lost.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=9_000))]
+    pub offsets_partitions: Option<u32>,
+    /// Which logs count, if meta.properties is lost and there are those of several numbers of shards.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub shards: Option<u32>,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -1,7 +1,8 @@
 //! `muster log`: looks into a data directory, checks it, and exchanges its logs with Kafka. All of
 //! it works on files, while no server has them open.
 //!
-//! `dump` and `verify` read only; `export` and `import` write directories of their own. The end is
+//! `dump` and `verify` read only; `export` and `import` write directories of their own; `recover` repairs
+//! one if it is told to. The end is
 //! 0 if all is well, 1 if something is damaged (the output says where), 2 if the command cannot be
 //! carried out.
 
@@ -13,6 +14,7 @@ mod describe;
 mod dump;
 mod export;
 mod import;
+mod recover;
 mod segment_file;
 mod shard_files;
 mod verify;
@@ -61,6 +63,7 @@ pub fn carry_out(command: &LogCommand, out: &mut dyn Write) -> Result<Verdict, F
     match command {
         LogCommand::Dump(arguments) => dump::dump(arguments, out),
         LogCommand::Verify(arguments) => verify::verify(arguments, out),
+        LogCommand::Recover(arguments) => recover::recover(arguments, out),
         LogCommand::Export(arguments) => export::export(arguments, out),
         LogCommand::Import(arguments) => import::import(arguments, out),
     }

@@ -1,0 +1,78 @@
+//! `muster log recover`: says what is damaged or missing in a data directory, and what is lost with
+//! it. Told to accept the loss, it makes of the rest a directory that a start takes. Nothing is
+//! deleted: what has to give way goes to the trash.
+
+mod shard_log;
+mod stamp;
+mod topics;
+
+use super::Verdict;
+use super::args::Recover;
+use crate::clock::wall;
+use crate::data_dir::{self, Meta, State};
+use crate::random::RandomIds;
+use crate::serve::Failure;
+use shard_log::FoundLog;
+use stamp::FoundStamp;
+use std::io::Write;
+
+/// Looks at a data directory that no server holds, and repairs it if the loss is accepted.
+///
+/// # Errors
+/// A directory that is held, or of which too little is left; or the file system refuses.
+pub(super) fn recover(arguments: &Recover, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let data = &arguments.data;
+    let _lock = data_dir::lock(data)?;
+    let stamp = FoundStamp::find(arguments, &mut RandomIds::new()?)?;
+    if stamp.meta.state == State::Making {
+        writeln!(out, "the directory was not made to its end: a start of the server does that")?;
+        return Ok(Verdict::Good);
+    }
+    shard_log::finish_swaps(data, &stamp.meta, arguments.accept_loss)?;
+    let found = (0..stamp.meta.shards())
+        .map(|number| FoundLog::look(data, &stamp.meta, number))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut is_damaged = false;
+    for line in stamp.wrong.iter().cloned().chain(found.iter().filter_map(FoundLog::wrong)) {
+        is_damaged = true;
+        writeln!(out, "{line}")?;
+    }
+    if !is_damaged {
+        writeln!(out, "good: nothing has to be recovered")?;
+        return Ok(Verdict::Good);
+    }
+    if !arguments.accept_loss {
+        writeln!(
+            out,
+            "nothing was changed. What is lost comes back only from elsewhere: mount what is \
+             missing, or restore it from a backup. With --accept-loss the directory is repaired \
+             without it, and what has to give way is kept in its trash"
+        )?;
+        return Ok(Verdict::Damaged);
+    }
+    repair(arguments, stamp.meta, &found, out)?;
+    Ok(Verdict::Good)
+}
+
+/// The new logs are whole before the stamp names them, and only then take the place of the old ones:
+/// after a stop in between, the next recovery goes on from there.
+fn repair(
+    arguments: &Recover,
+    mut meta: Meta,
+    found: &[FoundLog],
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (data, now) = (&arguments.data, wall().0);
+    let mut ids = RandomIds::new()?;
+    for log in found {
+        log.set_snapshot_aside(data, now, out)?;
+        log.repair(data, &mut meta, &mut ids)?;
+    }
+    meta.write(data)?;
+    for (number, path) in shard_log::finish_swaps(data, &meta, true)? {
+        writeln!(out, "the log of shard {number} was written anew; the old one is in {path}")?;
+    }
+    topics::set_unknown_aside(data, &meta, now, out)?;
+    writeln!(out, "repaired: a start takes the directory now")?;
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! A stamp that is lost or damaged is made again from the logs that are there.
+
+use super::super::args::Recover;
+use super::super::shard_files::ShardFiles;
+use crate::data_dir::{DataDirError, Entry, Meta, State, entries, positive, stamp_file, value};
+use crate::placement::Placement;
+use crate::serve::Failure;
+use crate::shard::{KnownLog, log_directory, read_log};
+use muster_codec::records::GroupRecord;
+use muster_coordinator::Ids;
+use std::fs;
+use std::path::Path;
+
+pub(super) struct FoundStamp {
+    pub(super) meta: Meta,
+    /// What is wrong with the one that is there, in words.
+    pub(super) wrong: Option<String>,
+}
+
+impl FoundStamp {
+    /// # Errors
+    /// There is no stamp, and it cannot be made again.
+    pub(super) fn find(arguments: &Recover, ids: &mut dyn Ids) -> Result<Self, Failure> {
+        let data = &arguments.data;
+        let why = match Meta::read(data) {
+            Ok(meta) => return Ok(Self { meta, wrong: None }),
+            Err(DataDirError::Damaged { what, .. }) => format!("is damaged: {what}"),
+            Err(_) if !stamp_file(data).try_exists()? => "is missing".to_owned(),
+            Err(error) => return Err(error.into()),
+        };
+        let text = fs::read(stamp_file(data)).unwrap_or_default();
+        let meta = make_again(arguments, &String::from_utf8_lossy(&text), ids)?;
+        let wrong = format!(
+            "LOST meta.properties {why}. By the logs that are there it is of {} shards and {} \
+             partitions of __consumer_offsets. How long the logs were at the last clean stop is not \
+             known any more",
+            meta.shards(),
+            meta.offsets_partitions
+        );
+        Ok(Self { meta, wrong: Some(wrong) })
+    }
+}
+
+/// `text` is what is left of the stamp.
+fn make_again(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<Meta, Failure> {
+    let data = &arguments.data;
+    let shards = shards(arguments)?;
+    let offsets_partitions = match arguments.offsets_partitions {
+        Some(partitions) => partitions,
+        None => positive(text, "offsets.topic.num.partitions").map_err(|_| {
+            "how many partitions __consumer_offsets has is not known: say the \
+             offsets.topic.num.partitions that the server was started with (50 if it was not set) \
+             by --offsets-partitions N"
+        })?,
+    };
+    let placement = Placement { shards, offsets_partitions };
+    (0..shards).try_for_each(|number| fits(data, placement, number))?;
+    let cluster_id = match value(text, "cluster.id") {
+        Ok(cluster_id) if !cluster_id.is_empty() => cluster_id.to_owned(),
+        _ => ids.next_id().to_string(),
+    };
+    let logs = (0..shards).map(|number| known(data, shards, number, ids)).collect();
+    Ok(Meta { state: State::Made, cluster_id, offsets_partitions, logs })
+}
+
+/// How many shards there are, by the directory of their logs.
+fn shards(arguments: &Recover) -> Result<u32, Failure> {
+    let all: Vec<u32> = entries(&arguments.data)?
+        .into_iter()
+        .filter_map(|(_, entry)| match entry {
+            Entry::ShardLogs(shards) if shards > 0 => Some(shards),
+            _ => None,
+        })
+        .collect();
+    match (arguments.shards, &all[..]) {
+        (Some(shards), all) if all.contains(&shards) => Ok(shards),
+        (Some(shards), _) => Err(format!("there is no directory shards-{shards}").into()),
+        (None, [shards]) => Ok(*shards),
+        (None, []) => Err("there are no logs of shards, shards-<number>, to recover from".into()),
+        (None, _) => {
+            Err("there are logs of several numbers of shards: a change of the number was \
+                          cut short. Say by --shards N which ones count; the others go to the trash"
+                .into())
+        }
+    }
+}
+
+/// Whether all groups of a log are where they would be with this number of shards and partitions.
+fn fits(data: &Path, placement: Placement, number: u32) -> Result<(), Failure> {
+    let mut misfit = None;
+    ShardFiles::open(data, placement.shards, number)?.each_batch(|partition, batch| {
+        let Ok(records) = batch.records() else { return };
+        for key in records.flatten().filter_map(|record| record.key) {
+            let Ok(Some(record)) = GroupRecord::read(key, None) else { continue };
+            let of_group = placement.group_partition(record.group_id());
+            if i64::from(of_group) != i64::from(partition)
+                || placement.offsets_shard(of_group) != number
+            {
+                misfit = Some((record.group_id().to_owned(), partition));
+            }
+        }
+    })?;
+    let Some((group, partition)) = misfit else { return Ok(()) };
+    let Placement { shards, offsets_partitions } = placement;
+    Err(format!(
+        "group {group:?} is in partition {partition} of shard {number}, where it would not be with \
+         {shards} shards and {offsets_partitions} partitions of __consumer_offsets: say the right \
+         number by --offsets-partitions N"
+    )
+    .into())
+}
+
+/// What the stamp is to say of a log: what it is now, if it can be read.
+fn known(data: &Path, shards: u32, number: u32, ids: &mut dyn Ids) -> KnownLog {
+    let recovered = read_log(&data.join(log_directory(shards, number)), |_| {});
+    let found = recovered.ok().and_then(|it| Some((it.log_id()?, it.position())));
+    match found {
+        Some((id, end)) => KnownLog { id, end },
+        None => KnownLog { id: first_id(data, shards, number).unwrap_or(ids_of(ids)), end: 0 },
+    }
+}
+
+/// The number in the first header that can be read, of a log that cannot be.
+fn first_id(data: &Path, shards: u32, number: u32) -> Option<u64> {
+    let files = ShardFiles::open(data, shards, number).ok()?;
+    let mut id = None;
+    let read = files.each(
+        |segment| {
+            id = id.or(segment.header.map(|header| header.log_id));
+            Ok(())
+        },
+        |_| Ok(()),
+    );
+    read.ok().and(id)
+}
+
+fn ids_of(ids: &mut dyn Ids) -> u64 {
+    KnownLog::new(ids).id
+}

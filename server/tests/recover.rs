@@ -1,0 +1,241 @@
+//! `muster log recover`: what it says of a damaged directory, and what a start finds when the loss was
+//! accepted.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use muster_storage::layout::Block;
+use std::fs;
+use std::path::{Path, PathBuf};
+use support::offsets::{Ended, commit, committed, muster_log};
+use support::{Server, command, create_topic, free_ports};
+
+const GROUPS: i64 = 6;
+
+fn group(number: i64) -> String {
+    format!("group-{number}")
+}
+
+/// What a server of some shards leaves: a topic, and a commit of each group.
+fn stopped(shards: u16) -> tempfile::TempDir {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Server::start(data.path(), shards, &[]);
+    create_topic(&server, "orders", 2);
+    (0..GROUPS).for_each(|number| commit(&server, &group(number), "orders", 0, number));
+    assert!(server.stop().success());
+    data
+}
+
+/// Which groups have what they committed.
+fn groups(server: &Server) -> Vec<i64> {
+    let key = ("orders".to_owned(), 0);
+    let has = |number: &i64| {
+        committed(server, &group(*number)).get(&key).is_some_and(|(offset, _)| offset == number)
+    };
+    (0..GROUPS).filter(has).collect()
+}
+
+fn recover(data: &Path, words: &[&str]) -> Ended {
+    muster_log(["recover", data.to_str().unwrap()].iter().chain(words))
+}
+
+/// Without the word nothing is changed; with it a start takes the directory. Gives what was said.
+#[track_caller]
+fn recovered(data: &Path, words: &[&str]) -> String {
+    let before = contents(data);
+    let told = recover(data, words);
+    assert_eq!(told.status, 1, "{told:?}");
+    assert!(told.out.contains("LOST") && told.out.contains("nothing was changed"), "{told:?}");
+    assert!(contents(data) == before, "it was changed");
+    let mut all = words.to_vec();
+    all.push("--accept-loss");
+    let repaired = recover(data, &all);
+    assert_eq!(repaired.status, 0, "{repaired:?}");
+    let again = recover(data, &[]);
+    assert_eq!(
+        (again.status, &*again.out),
+        (0, "good: nothing has to be recovered\n"),
+        "{again:?}"
+    );
+    let verified = muster_log(["verify", data.to_str().unwrap()]);
+    assert_eq!(verified.status, 0, "{verified:?}");
+    repaired.out
+}
+
+fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+        match entry.file_type().unwrap().is_dir() {
+            true => all.extend(contents(&entry.path())),
+            false => all.push((entry.path(), fs::read(entry.path()).unwrap())),
+        }
+    }
+    all.sort();
+    all
+}
+
+fn segment(data: &Path, shard: &str) -> PathBuf {
+    data.join(shard).join("00000000000000000001.log")
+}
+
+/// Where the blocks of a segment begin.
+fn blocks(path: &Path) -> Vec<usize> {
+    let bytes = fs::read(path).unwrap();
+    let starts = (512..bytes.len()).step_by(512);
+    starts.filter(|at| Block::read(&bytes[*at..]).is_ok()).collect()
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_whole_directory_needs_nothing_and_one_that_is_served_is_left_alone() {
+    let data = stopped(1);
+    let good = recover(data.path(), &["--accept-loss"]);
+    assert_eq!((good.status, &*good.out), (0, "good: nothing has to be recovered\n"), "{good:?}");
+    let server = Server::start(data.path(), 1, &[]);
+    let held = recover(data.path(), &["--accept-loss"]);
+    assert_eq!(held.status, 2, "{held:?}");
+    assert!(held.error.contains("held by another process"), "{held:?}");
+    assert_eq!(groups(&server).len(), GROUPS as usize);
+}
+
+#[test]
+fn a_log_that_is_missing_begins_anew_and_the_others_stay() {
+    let data = stopped(2);
+    let before = {
+        let server = Server::start(data.path(), 2, &[]);
+        let mut kept = (0..GROUPS).collect::<Vec<_>>();
+        kept.retain(|number| server.coordinators().shard(&group(*number)) == Some(0));
+        kept
+    };
+    fs::remove_dir_all(data.path().join("shards-2/1")).unwrap();
+    let told = recovered(data.path(), &[]);
+    assert!(told.contains("LOST shards-2/1: it is missing"), "{told}");
+    assert_eq!(groups(&Server::start(data.path(), 2, &[])), before);
+}
+
+#[test]
+fn a_log_without_the_topics_leaves_their_directories_in_the_trash() {
+    let data = stopped(1);
+    fs::create_dir_all(data.path().join("topics/AAAAAAAAQACAAAAAAAAAAA-0")).unwrap();
+    fs::remove_dir_all(data.path().join("shards-1")).unwrap();
+    let told = recovered(data.path(), &[]);
+    assert!(told.contains("topics/AAAAAAAAQACAAAAAAAAAAA-0 is of no topic"), "{told}");
+    let trash = fs::read_dir(data.path().join("trash")).unwrap().map(Result::unwrap);
+    let mut names = trash.map(|entry| entry.file_name().into_string().unwrap());
+    assert!(names.any(|name| name.ends_with("Z-topics-AAAAAAAAQACAAAAAAAAAAA-0")));
+    assert_eq!(groups(&Server::start(data.path(), 1, &[])), [0; 0]);
+}
+
+#[test]
+fn a_damaged_block_costs_what_is_behind_it() {
+    let data = stopped(1);
+    let path = segment(data.path(), "shards-1/0");
+    let blocks = blocks(&path);
+    let whole = fs::read(&path).unwrap();
+    // Of the topic, and of each group.
+    assert!(blocks.len() > 4);
+    flip(&path, blocks[4] + 60);
+    let told = recovered(data.path(), &[]);
+    assert!(told.contains("(case F of FORMAT.md)"), "{told}");
+    assert!(told.contains(&format!("operations 5 to {}", GROUPS + 1)), "{told}");
+    assert_eq!(groups(&Server::start(data.path(), 1, &[])), [0, 1, 2]);
+    // The old log is kept, and comes back by hand.
+    let trash = fs::read_dir(data.path().join("trash")).unwrap();
+    let kept = trash.map(|entry| entry.unwrap().path()).find(|it| it.is_dir());
+    let kept = kept.unwrap().join("00000000000000000001.log");
+    let mut bytes = fs::read(kept).unwrap();
+    bytes[blocks[4] + 60] ^= 1;
+    assert!(bytes == whole);
+}
+
+#[test]
+fn a_last_block_that_rotted_costs_its_operations() {
+    let data = stopped(1);
+    let path = segment(data.path(), "shards-1/0");
+    flip(&path, *blocks(&path).last().unwrap() + 60);
+    let told = recovered(data.path(), &[]);
+    assert!(told.contains(&format!("it ends at operation {GROUPS}")), "{told}");
+    let server = Server::start(data.path(), 1, &[]);
+    server.says("are no whole block");
+    assert_eq!(groups(&server), (0..GROUPS - 1).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_log_that_is_shorter_than_its_snapshot_goes_on_without_that() {
+    let data = tempfile::tempdir().unwrap();
+    let rules = ["metadata.log.max.snapshot.interval.ms=100"];
+    let mut server = Server::start(data.path(), 1, &rules);
+    create_topic(&server, "orders", 1);
+    (0..GROUPS).for_each(|number| commit(&server, &group(number), "orders", 0, number));
+    server.says(&format!("stands for operation {}", GROUPS + 1));
+    server.kill();
+    let path = segment(data.path(), "shards-1/0");
+    let last = *blocks(&path).last().unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[last..].fill(0);
+    fs::write(&path, bytes).unwrap();
+    let told = recovered(data.path(), &[]);
+    assert!(told.contains("shards-1/0/snapshot is now "), "{told}");
+    assert_eq!(groups(&Server::start(data.path(), 1, &[])), (0..GROUPS - 1).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_stamp_that_is_lost_is_made_again_from_the_logs() {
+    let data = stopped(2);
+    let stamp = data.path().join("meta.properties");
+    let whole = fs::read_to_string(&stamp).unwrap();
+    fs::remove_file(&stamp).unwrap();
+    let told = recover(data.path(), &[]);
+    assert_eq!(told.status, 2, "{told:?}");
+    assert!(told.error.contains("--offsets-partitions N"), "{told:?}");
+    let wrong = recover(data.path(), &["--offsets-partitions", "7"]);
+    assert_eq!(wrong.status, 2, "{wrong:?}");
+    assert!(wrong.error.contains("where it would not be"), "{wrong:?}");
+    recovered(data.path(), &["--offsets-partitions", "50"]);
+    assert_eq!(groups(&Server::start(data.path(), 2, &[])).len(), GROUPS as usize);
+    // What is left of a damaged one is of use.
+    fs::write(&stamp, whole.replace("shards=2", "shards=6")).unwrap();
+    recovered(data.path(), &[]);
+    let text = fs::read_to_string(&stamp).unwrap();
+    let cluster = whole.lines().find(|line| line.starts_with("cluster.id=")).unwrap();
+    assert!(text.contains(cluster), "{text}");
+    assert_eq!(groups(&Server::start(data.path(), 2, &[])).len(), GROUPS as usize);
+}
+
+#[test]
+fn a_directory_of_the_first_format_is_made_one_of_this() {
+    let data = stopped(1);
+    let first = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\nshards=1\n\
+                 offsets.topic.num.partitions=50\n";
+    fs::write(data.path().join("meta.properties"), first).unwrap();
+    let output = command(data.path(), free_ports(1), 1, &[]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success() && text.contains("version=1"), "{text}");
+    recovered(data.path(), &[]);
+    assert_eq!(groups(&Server::start(data.path(), 1, &[])).len(), GROUPS as usize);
+}
+
+#[test]
+fn a_recovery_that_was_stopped_is_ended_by_the_next() {
+    let data = stopped(1);
+    let path = |name: &str| data.path().join(name);
+    let log = segment(data.path(), "shards-1/0");
+    let blocks = blocks(&log);
+    flip(&log, blocks[4] + 60);
+    let old = fs::read(&log).unwrap();
+    recovered(data.path(), &[]);
+    // As it was before the new log took its place.
+    fs::rename(path("shards-1/0"), path("shards-1/0.recovered")).unwrap();
+    fs::create_dir(path("shards-1/0")).unwrap();
+    fs::write(&log, old).unwrap();
+    let output = command(data.path(), free_ports(1), 1, &[]).output().unwrap();
+    assert!(!output.status.success());
+    recover(data.path(), &["--accept-loss"]);
+    assert_eq!(groups(&Server::start(data.path(), 1, &[])), [0, 1, 2]);
+}
