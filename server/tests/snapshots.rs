@@ -10,6 +10,7 @@ use muster_storage::layout::SegmentHeader;
 use muster_storage::snapshot::Snapshot;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use support::{Client, PATIENCE, Server, create_topic, topic_id};
@@ -92,6 +93,34 @@ fn a_shard_with_a_damaged_group_is_loaded_again_from_its_log() {
     let ended = (0..GROUPS).find(|number| fetch(&mut client, *number).is_none());
     assert!(ended.is_some(), "no group was damaged");
     server.says("the snapshot is damaged");
+    server.says("serves again");
+    assert!(path.with_extension("damaged").exists());
+    assert_eq!(everything(&server), before);
+    assert_eq!((server.status(), server.pid()), (None, pid), "it goes on");
+}
+
+#[test]
+fn an_index_that_changes_under_the_server_is_noticed_and_the_shard_loaded_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut server, before) = cold(directory.path());
+    let path = snapshot(directory.path());
+    let header = Snapshot::open(&fs::read(&path).unwrap()).unwrap().header;
+    let pid = server.pid();
+    // The second half of the entries, as of a page that is read from the device again.
+    let len = GROUPS / 2 * 88;
+    let mut file = fs::File::options().write(true).open(&path).unwrap();
+    file.seek(SeekFrom::Start(header.groups.at + 8 + len as u64)).unwrap();
+    file.write_all(&vec![0; len]).unwrap();
+    let mut client = server.client(0);
+    let ended = (0..GROUPS).find(|number| match fetch(&mut client, *number) {
+        Some(offsets) => {
+            assert_eq!(offsets, before[*number], "group {number}");
+            false
+        }
+        None => true,
+    });
+    assert!(ended.is_some(), "the damage was not noticed");
+    server.says("the snapshot is damaged: the index is not what it was");
     server.says("serves again");
     assert!(path.with_extension("damaged").exists());
     assert_eq!(everything(&server), before);

@@ -27,7 +27,8 @@ pub fn file(input: &[u8]) {
         if let Ok(snapshot) = Snapshot::open(&file) {
             let _ = KnownSegments::read(&file[snapshot.log]);
             let mut coordinator = Coordinator::new(Config::default());
-            if coordinator.open_snapshot(Arc::new(file.clone()), snapshot.groups).is_ok() {
+            let (bytes, crc) = (Arc::new(file.clone()), snapshot.header.groups.crc);
+            if coordinator.open_snapshot(bytes, snapshot.groups, crc).is_ok() {
                 go_on(&mut coordinator);
             }
         }
@@ -90,7 +91,10 @@ fn written(coordinator: &mut Coordinator) -> Option<(Vec<u8>, SnapshotPart)> {
 
 fn opened(file: &[u8], index: &SnapshotPart) -> Option<Coordinator> {
     let mut coordinator = Coordinator::new(Config::default());
-    let opened = coordinator.open_snapshot(Arc::new(file.to_vec()), range(index));
+    // Whatever is in the index, as if it had been written so.
+    let (index, bytes) = (range(index), Arc::new(file.to_vec()));
+    let crc = crc32c::crc32c(&file[index.clone()]);
+    let opened = coordinator.open_snapshot(bytes, index, crc);
     opened.is_ok().then_some(coordinator)
 }
 

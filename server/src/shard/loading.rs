@@ -249,7 +249,7 @@ fn begin_with(bytes: SnapshotBytes, common: &Common) -> Result<Start, Unusable> 
     start.snapshot = Some(header);
     start.known = KnownSegments::read(&file[log]).map_err(|error| unusable(&error))?;
     read_cluster(&file[cluster], &mut start.image).map_err(|error| unusable(&error))?;
-    let opened = start.coordinator.open_snapshot(Arc::clone(&bytes), groups);
+    let opened = start.coordinator.open_snapshot(Arc::clone(&bytes), groups, header.groups.crc);
     opened.map_err(|damage| unusable(&damage))?;
     Ok(start)
 }

@@ -2,6 +2,7 @@
 
 use super::image::{self, section_bytes};
 use super::index::{COUNT_BYTES, ENTRY_BYTES, IndexEntry, Kind, Section};
+use super::pages::Pages;
 use super::{SnapshotBytes, SnapshotDamage};
 use crate::group::Entry;
 use crate::limits::GROUPS_MAX;
@@ -11,6 +12,7 @@ use crate::timers::Timers;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::fmt;
 use core::ops::Range;
 
@@ -21,12 +23,22 @@ const PART_OFFSETS_MAX: usize = 1_024;
 /// The records of a group take as long to look at for so many bytes as a member does.
 const ITEM_BYTES: usize = 64;
 
+/// What is wrong with an index that was whole when it was opened.
+static INDEX_CHANGED: SnapshotDamage =
+    SnapshotDamage { group_id: None, what: "the index is not what it was" };
+
 /// The groups that are left of a snapshot; none of no snapshot.
 #[derive(Default)]
 pub(crate) struct Cold {
     bytes: Option<SnapshotBytes>,
+    /// Where the index is in them, and the checksums that each look at it is held against.
+    index: Range<usize>,
+    pages: Pages,
+    /// Where entries and names are in the index.
     entries: Range<usize>,
     names: Range<usize>,
+    /// A look found bytes that are not what was opened.
+    is_damaged: Cell<bool>,
     /// Groups that are here as a whole.
     left: Left,
     /// Groups that are alive, but for their offsets.
@@ -71,24 +83,35 @@ impl fmt::Debug for Cold {
 
 impl Cold {
     /// # Errors
-    /// An index that contradicts itself or the file.
-    pub(super) fn open(bytes: SnapshotBytes, index: Range<usize>) -> Result<Self, SnapshotDamage> {
+    /// An index that has not this checksum, or contradicts itself or the file.
+    pub(super) fn open(
+        bytes: SnapshotBytes,
+        index: Range<usize>,
+        crc: u32,
+    ) -> Result<Self, SnapshotDamage> {
         let damaged = |what| SnapshotDamage { group_id: None, what };
         let file = (*bytes).as_ref();
         let all = file.get(index.clone()).ok_or(damaged("the index is not in the file"))?;
-        let count = all.first_chunk().copied().map_or(0, u64::from_be_bytes);
-        let count = usize::try_from(count).ok().filter(|it| *it <= GROUPS_MAX);
+        let pages = Pages::of(all, crc).ok_or(INDEX_CHANGED.clone())?;
+        let count = pages.get(all, 0..COUNT_BYTES).and_then(|count| count.first_chunk().copied());
+        let count = usize::try_from(count.map_or(0, u64::from_be_bytes)).ok();
+        let count = count.filter(|it| *it <= GROUPS_MAX);
         let count = count.ok_or(damaged("the index has too many groups"))?;
-        let first = index.start + COUNT_BYTES;
-        let entries = first..first + count * ENTRY_BYTES;
-        if entries.end > index.end {
+        let entries = COUNT_BYTES..COUNT_BYTES + count * ENTRY_BYTES;
+        if entries.end > all.len() {
             return Err(damaged("the index is cut off"));
         }
-        let names = entries.end..index.end;
+        let names = entries.end..all.len();
         let (left, offsets_left) = (Left::all(count), Left::none(count));
-        let cold = Self { bytes: Some(Arc::clone(&bytes)), entries, names, left, offsets_left };
+        let (bytes, is_damaged) = (Some(Arc::clone(&bytes)), Cell::new(false));
+        let cold = Self { bytes, index, pages, entries, names, is_damaged, left, offsets_left };
         cold.check(file.len() as u64).map_err(damaged)?;
         Ok(cold)
+    }
+
+    /// What was found wrong with the index since it was opened.
+    pub(super) fn damage(&self) -> Option<&'static SnapshotDamage> {
+        self.is_damaged.get().then_some(&INDEX_CHANGED)
     }
 
     /// How many groups are in the cold.
@@ -236,7 +259,7 @@ impl Cold {
 
     fn close_if_gone(&mut self) {
         if self.left.count == 0 && self.offsets_left.count == 0 {
-            self.bytes = None;
+            (self.bytes, self.pages) = (None, Pages::default());
         }
     }
 
@@ -289,13 +312,26 @@ impl Cold {
         low
     }
 
+    /// None behind the last, and of an entry that is damaged, which is noted.
     fn group(&self, number: usize) -> Option<ColdGroup<'_>> {
-        let file = self.file();
-        let entry = file.get(self.entries.clone())?.get(number * ENTRY_BYTES..)?.first_chunk()?;
+        let at = self.entries.start + number * ENTRY_BYTES;
+        if self.is_gone() || at >= self.entries.end {
+            return None;
+        }
+        let group = self.read_entry(at);
+        self.is_damaged.set(self.is_damaged.get() || group.is_none());
+        group
+    }
+
+    fn read_entry(&self, at: usize) -> Option<ColdGroup<'_>> {
+        let index = self.file().get(self.index.clone())?;
+        let entry = self.pages.get(index, at..at + ENTRY_BYTES)?.first_chunk()?;
         let entry = IndexEntry::read(entry)?;
-        let names = file.get(self.names.clone())?.get(usize::try_from(entry.name_at).ok()?..)?;
-        let (id, rest) = names.split_at_checked(usize::from(entry.id_len))?;
-        let protocol_type = rest.get(..usize::from(entry.protocol_type_len))?;
+        let name_at = self.names.start.checked_add(usize::try_from(entry.name_at).ok()?)?;
+        let id_len = usize::from(entry.id_len);
+        let name_len = id_len + usize::from(entry.protocol_type_len);
+        let name = self.pages.get(index, name_at..name_at.checked_add(name_len)?)?;
+        let (id, protocol_type) = name.split_at_checked(id_len)?;
         let id = core::str::from_utf8(id).ok()?;
         let protocol_type = core::str::from_utf8(protocol_type).ok()?;
         Some(ColdGroup { id, protocol_type, entry })

@@ -16,6 +16,7 @@
 mod cold;
 mod image;
 mod index;
+mod pages;
 mod pieces;
 mod walk;
 
@@ -104,25 +105,27 @@ impl fmt::Display for Divergence {
 
 impl Coordinator {
     /// Begins with the groups of a snapshot, in the place of none. `index` is where
-    /// [`SnapshotPart`] was put in `bytes`; its checksum is the caller's to check. The records of
-    /// the log follow, by [`Self::replay_batch`], and then [`Self::loaded`].
+    /// [`SnapshotPart`] was put in `bytes`, and `crc` its checksum: each later look at it is held
+    /// against what it is now. The records of the log follow, by [`Self::replay_batch`], and then
+    /// [`Self::loaded`].
     ///
     /// # Errors
-    /// An index that contradicts itself or the file. Nothing has changed then.
+    /// An index that is not that, or contradicts itself or the file. Nothing has changed then.
     pub fn open_snapshot(
         &mut self,
         bytes: SnapshotBytes,
         index: Range<usize>,
+        crc: u32,
     ) -> Result<(), SnapshotDamage> {
         debug_assert_eq!(self.written_at, 0, "before all records");
-        self.groups.cold = Cold::open(bytes, index)?;
+        self.groups.cold = Cold::open(bytes, index, crc)?;
         Ok(())
     }
 
-    /// What was found wrong with the snapshot when a group was to come to life. From then on no
-    /// answer or record of this coordinator may be used.
+    /// What was found wrong with the snapshot when its index was looked at or a group was to come to
+    /// life. From then on no answer or record of this coordinator may be used.
     pub fn damage(&self) -> Option<&SnapshotDamage> {
-        self.damage.as_ref()
+        self.damage.as_ref().or(self.groups.cold.damage())
     }
 
     /// How many groups there are.

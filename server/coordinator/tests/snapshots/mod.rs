@@ -4,7 +4,9 @@
 use crate::common::{RecordBytes, bytes};
 use muster_codec::record_batch::{Batch, BatchBuilder};
 use muster_codec::records::GroupRecord;
-use muster_coordinator::{Config, Coordinator, SnapshotDamage, SnapshotPart, SnapshotWalk};
+use muster_coordinator::{
+    Config, Coordinator, SnapshotBytes, SnapshotDamage, SnapshotPart, SnapshotWalk,
+};
 use std::sync::Arc;
 
 /// Where the first section stands: something else is before it.
@@ -55,13 +57,18 @@ pub fn snapshot(coordinator: &mut Coordinator, position: u64) -> File {
 
 /// A coordinator with the groups of a file in the cold; none if the index is damaged.
 pub fn open(config: Config, file: &File) -> Option<Coordinator> {
-    let SnapshotPart { at, len, crc } = file.index;
-    let index = at as usize..(at + len) as usize;
-    if crc32c::crc32c(file.bytes.get(index.clone())?) != crc {
-        return None;
-    }
+    open_bytes(config, Arc::new(file.bytes.clone()), file.index)
+}
+
+/// As [`open`], of bytes that may change later.
+pub fn open_bytes(
+    config: Config,
+    bytes: SnapshotBytes,
+    index: SnapshotPart,
+) -> Option<Coordinator> {
+    let SnapshotPart { at, len, crc } = index;
     let mut coordinator = Coordinator::new(config);
-    coordinator.open_snapshot(Arc::new(file.bytes.clone()), index).ok()?;
+    coordinator.open_snapshot(bytes, at as usize..(at + len) as usize, crc).ok()?;
     Some(coordinator)
 }
 

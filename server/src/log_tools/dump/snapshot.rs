@@ -53,7 +53,7 @@ pub(super) fn dump(
     printer.segment(&name, fields, &text)?;
     let mut coordinator = Coordinator::new(cluster::common(meta)?.config.coordinator());
     let bytes: SnapshotBytes = Arc::new(bytes);
-    if let Err(damage) = coordinator.open_snapshot(bytes, groups) {
+    if let Err(damage) = coordinator.open_snapshot(bytes, groups, header.groups.crc) {
         return printer.damage(&name, 0, &damage.to_string());
     }
     coordinator.touch_all();

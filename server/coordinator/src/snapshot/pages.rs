@@ -1,0 +1,59 @@
+//! The checksums of the pages of an index. The file is mapped: what is read from the disk again later
+//! may be other bytes than those that were checked when it was opened.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// So little that a look at an entry is short. The checksums take 4 bytes of memory for each page.
+const PAGE_BYTES: usize = 512;
+
+/// The CRC-32C of each page of some bytes.
+#[derive(Debug, Default)]
+pub(super) struct Pages(Vec<u32>);
+
+impl Pages {
+    /// Those of bytes that have the checksum `crc` as a whole; None if they have another. Each byte is
+    /// looked at once, so that the pages are those of just these bytes.
+    pub(super) fn of(bytes: &[u8], crc: u32) -> Option<Self> {
+        let (mut pages, mut whole) = (Vec::with_capacity(bytes.len().div_ceil(PAGE_BYTES)), 0);
+        for bytes in bytes.chunks(PAGE_BYTES) {
+            let mut page = [0; PAGE_BYTES];
+            let page = &mut page[..bytes.len()];
+            page.copy_from_slice(bytes);
+            whole = crc32c::crc32c_append(whole, page);
+            pages.push(crc32c::crc32c(page));
+        }
+        (whole == crc).then_some(Self(pages))
+    }
+
+    /// Some of the bytes, if the pages that they are in are still what they were.
+    pub(super) fn get<'b>(&self, bytes: &'b [u8], range: Range<usize>) -> Option<&'b [u8]> {
+        let wanted = bytes.get(range.clone())?;
+        let pages = range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES);
+        let from = bytes.get(pages.start * PAGE_BYTES..)?;
+        let mut checked = from.chunks(PAGE_BYTES).zip(self.0.get(pages)?);
+        checked.all(|(page, crc)| crc32c::crc32c(page) == *crc).then_some(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_changed_is_not_given() {
+        let bytes: Vec<u8> = (0..4 * PAGE_BYTES + 9).map(|at| (at % 251) as u8).collect();
+        assert!(Pages::of(&bytes, 7).is_none());
+        let pages = Pages::of(&bytes, crc32c::crc32c(&bytes)).unwrap();
+        let end = bytes.len();
+        assert_eq!(pages.get(&bytes, 500..1_200), Some(&bytes[500..1_200]));
+        assert_eq!(pages.get(&bytes, end - 3..end), Some(&bytes[end - 3..]));
+        assert_eq!(pages.get(&bytes, end - 3..end + 1), None);
+        for at in 0..end {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            let is_touched = (0..3).contains(&(at / PAGE_BYTES));
+            assert_eq!(pages.get(&changed, 511..1_025).is_none(), is_touched, "byte {at}");
+        }
+    }
+}
