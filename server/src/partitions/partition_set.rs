@@ -162,7 +162,7 @@ impl Partitions {
                 }
             }
         }
-        clear(gone, image, now, out);
+        clear(gone, image, times.wall.0, out);
         self.image = image.clone();
         self.schedule_sweep(times.now);
         Ok(())

@@ -47,7 +47,7 @@ fn a_restart_moves_what_it_cannot_explain_to_the_trash() {
     let before: Vec<_> = world.disk.files.values().cloned().collect();
     world.image.apply(&deletion());
     world.reopen();
-    let trash = crate::data_dir::trash::place("topics", world.now);
+    let trash = crate::data_dir::trash::place("topics", world.wall.0);
     assert!(world.disk.files.keys().all(|path| path.starts_with(&trash)));
     assert_eq!(world.disk.files.values().cloned().collect::<Vec<_>>(), before);
 }
