@@ -1,7 +1,7 @@
 //! How each type reads and writes itself in a given version of a message.
 
 use crate::limits::STRING_BYTES_MAX;
-use crate::types::{Bytes, Str, Uuid};
+use crate::types::{Bytes, Records, Str, Uuid};
 use crate::wire::{DecodeError, Reader, Result, put_i8, put_i16, put_i32, put_i64, put_uvarint};
 
 /// The version of the message around a field, and whether it is a flexible one (KIP-482: compact
@@ -170,6 +170,31 @@ impl<'a> Nullable<'a> for Bytes<'a> {
     }
 }
 
+impl<'a> Nullable<'a> for Records<'a> {
+    fn read_nullable(reader: &mut Reader<'a>, version: Version) -> Result<Option<Self>> {
+        Ok(Bytes::read_nullable(reader, version)?.map(Self::Here))
+    }
+
+    fn write_nullable(value: Option<&Self>, out: &mut Vec<u8>, version: Version) {
+        match value {
+            None => Bytes::write_nullable(None, out, version),
+            Some(Self::Here(bytes)) => Bytes::write_nullable(Some(bytes), out, version),
+            Some(Self::Elsewhere(gap)) => {
+                put_length(out, version, Some(gap.len as usize));
+                gap.at.set(out.len());
+            }
+        }
+    }
+
+    fn held_by(value: &Self) -> usize {
+        value.len()
+    }
+
+    fn longest_string_of(_: &Self) -> usize {
+        0
+    }
+}
+
 impl<'a, T: Field<'a>> Nullable<'a> for Vec<T> {
     fn read_nullable(reader: &mut Reader<'a>, version: Version) -> Result<Option<Self>> {
         let Some(length) = read_length(reader, version)? else { return Ok(None) };
@@ -226,6 +251,7 @@ macro_rules! field_through_nullable {
 field_through_nullable! {
     [] Str<'a>;
     [] Bytes<'a>;
+    [] Records<'a>;
     [T: Field<'a>] Vec<T>;
 }
 

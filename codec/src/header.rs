@@ -59,7 +59,8 @@ fn read_client_id<'a>(reader: &mut Reader<'a>) -> Result<Option<Str<'a>>> {
     Str::read_nullable(reader, CLIENT_ID_VERSION)
 }
 
-/// Appends a whole response frame: length, header, body.
+/// Appends a whole response frame: length, header, body. The length counts the records that are
+/// elsewhere, too.
 ///
 /// # Errors
 /// `UnsupportedVersion` if the API is not served in that version, `ResponseTooLong` past
@@ -79,18 +80,25 @@ pub fn write_response(
         out.push(0);
     }
     response.write(version, out)?;
-    finish_frame(start, RESPONSE_BYTES_MAX, out)
+    finish_frame(start, RESPONSE_BYTES_MAX, bytes_elsewhere(response), out)
 }
 
-/// Fills in the length of the frame that begins at `start`.
-fn finish_frame(start: usize, bytes_max: usize, out: &mut Vec<u8>) -> Result<()> {
+/// Fills in the length of the frame that begins at `start`, of which so many bytes are elsewhere.
+fn finish_frame(start: usize, bytes_max: usize, elsewhere: usize, out: &mut Vec<u8>) -> Result<()> {
     let bytes = out.len() - start;
     if bytes > bytes_max {
         out.truncate(start);
         return Err(DecodeError::ResponseTooLong(bytes));
     }
-    out[start..start + 4].copy_from_slice(&((bytes - 4) as i32).to_be_bytes());
+    out[start..start + 4].copy_from_slice(&((bytes - 4 + elsewhere) as i32).to_be_bytes());
     Ok(())
+}
+
+fn bytes_elsewhere(response: &Response<'_>) -> usize {
+    match response {
+        Response::Fetch(body) => body.gaps().map(|gap| gap.len as usize).sum(),
+        _ => 0,
+    }
 }
 
 #[cfg(test)]
@@ -124,9 +132,9 @@ mod tests {
     #[test]
     fn a_response_that_is_too_long_is_not_appended() {
         let mut out = vec![7; 100];
-        assert_eq!(finish_frame(80, 20, &mut out), Ok(()));
+        assert_eq!(finish_frame(80, 20, 0, &mut out), Ok(()));
         assert_eq!(out[80..84], [0, 0, 0, 16]);
-        assert_eq!(finish_frame(79, 20, &mut out), Err(DecodeError::ResponseTooLong(21)));
+        assert_eq!(finish_frame(79, 20, 0, &mut out), Err(DecodeError::ResponseTooLong(21)));
         assert_eq!(out, [7; 79]);
     }
 

@@ -34,6 +34,6 @@ pub use api::{ApiKey, Request, Response};
 pub use error_code::ErrorCode;
 pub use field::{Field, Nullable, Version};
 pub use room::Room;
-pub use types::{Bytes, Str, Uuid};
+pub use types::{Bytes, Gap, Records, Str, Uuid};
 pub use wall::Wall;
 pub use wire::{DecodeError, Reader};

@@ -1,6 +1,7 @@
 //! The values that fields hold: strings, bytes and uuids. They borrow from the frame where they can.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;
 
@@ -44,6 +45,62 @@ impl From<Vec<u8>> for Bytes<'_> {
 impl fmt::Debug for Bytes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", Base64(&self.0, STANDARD))
+    }
+}
+
+/// The records in an answer: here, or so many bytes of a file, which whoever sends the answer puts in
+/// their place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Records<'a> {
+    Here(Bytes<'a>),
+    Elsewhere(Gap),
+}
+
+/// A place for bytes that are not here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Gap {
+    /// How many they are.
+    pub len: u32,
+    /// Where they belong: the length of the buffer when the answer was last written to one as far as
+    /// them.
+    pub at: Cell<usize>,
+}
+
+impl Records<'_> {
+    /// A place for so many bytes.
+    pub fn elsewhere(len: u32) -> Self {
+        Self::Elsewhere(Gap { len, at: Cell::new(0) })
+    }
+
+    pub fn gap(&self) -> Option<&Gap> {
+        match self {
+            Self::Here(_) => None,
+            Self::Elsewhere(gap) => Some(gap),
+        }
+    }
+}
+
+impl Deref for Records<'_> {
+    type Target = [u8];
+
+    /// Those that are here.
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Here(bytes) => bytes,
+            Self::Elsewhere(_) => &[],
+        }
+    }
+}
+
+impl Default for Records<'_> {
+    fn default() -> Self {
+        Self::Here(Bytes::default())
+    }
+}
+
+impl From<Vec<u8>> for Records<'_> {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Here(bytes.into())
     }
 }
 
@@ -136,7 +193,7 @@ fn base64_value(digit: u8) -> Option<u8> {
 /// Kafka's JSON forms: bytes in base64, uuids in url-safe base64.
 #[cfg(feature = "serde")]
 mod json {
-    use super::{Bytes, Uuid, decode_base64};
+    use super::{Bytes, Records, Uuid, decode_base64};
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -150,6 +207,18 @@ mod json {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
             let text = String::deserialize(deserializer)?;
             decode_base64(&text).map(Self::from).ok_or_else(|| D::Error::custom("not base64"))
+        }
+    }
+
+    impl Serialize for Records<'_> {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            Bytes::borrowed(self).serialize(serializer)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Records<'_> {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            Bytes::deserialize(deserializer).map(Self::Here)
         }
     }
 

@@ -7,9 +7,10 @@ pub use freeing::Freeing;
 
 use crate::directories;
 use crate::reactor::ReactorError;
+use crate::shard::Part;
 use muster_storage::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
-use muster_uring::{AlignedBuf, Durability, File, Ring};
+use muster_uring::{AlignedBuf, ConnId, Durability, File, Ring, Slice};
 use order::{Place, SyncOrder};
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -26,13 +27,24 @@ pub struct Files {
     /// Files that were closed while operations on them were under way: they take descriptors.
     closing: Vec<File>,
     /// What waits until fewer are closing, in order.
-    deferred: VecDeque<FileOp>,
+    deferred: VecDeque<Work>,
+    /// The parts that are sent next.
+    slice: Option<Slice>,
     writing: HashMap<u64, Writing>,
     reading: HashMap<u64, Wanted>,
     syncs: SyncOrder<(File, FileToken)>,
     /// Syncs that were asked for and have not ended.
     syncing: usize,
     spare: Vec<AlignedBuf>,
+}
+
+/// What is done in the order in which it was asked for.
+#[derive(Debug)]
+enum Work {
+    Op(FileOp),
+    Part(Part),
+    /// None if the connection is gone.
+    SendParts(Option<ConnId>),
 }
 
 #[derive(Debug)]
@@ -72,6 +84,7 @@ impl Files {
             open: HashMap::new(),
             closing: Vec::new(),
             deferred: VecDeque::new(),
+            slice: None,
             writing: HashMap::new(),
             reading: HashMap::new(),
             syncs: SyncOrder::default(),
@@ -85,7 +98,31 @@ impl Files {
     /// # Errors
     /// What must not fail did; the process is to end.
     pub fn perform(&mut self, ring: &mut Ring, op: FileOp) -> Result<(), ReactorError> {
-        self.deferred.push_back(op);
+        self.perform_work(ring, Work::Op(op))
+    }
+
+    /// Adds a part to what [`Files::send_parts`] sends.
+    ///
+    /// # Errors
+    /// As for [`Self::perform`].
+    pub fn add_part(&mut self, ring: &mut Ring, part: Part) -> Result<(), ReactorError> {
+        self.perform_work(ring, Work::Part(part))
+    }
+
+    /// Sends the parts that were added; drops them if there is no connection.
+    ///
+    /// # Errors
+    /// As for [`Self::perform`].
+    pub fn send_parts(
+        &mut self,
+        ring: &mut Ring,
+        conn: Option<ConnId>,
+    ) -> Result<(), ReactorError> {
+        self.perform_work(ring, Work::SendParts(conn))
+    }
+
+    fn perform_work(&mut self, ring: &mut Ring, work: Work) -> Result<(), ReactorError> {
+        self.deferred.push_back(work);
         if self.deferred.len() == 1 { self.go_on(ring) } else { Ok(()) }
     }
 
@@ -95,14 +132,39 @@ impl Files {
     /// As for [`Self::perform`].
     pub fn go_on(&mut self, ring: &mut Ring) -> Result<(), ReactorError> {
         self.closing.retain(File::is_in_use);
-        while let Some(op) = self.deferred.pop_front() {
-            if matches!(op, FileOp::Open { .. }) && self.closing.len() >= CLOSING_MAX {
-                self.deferred.push_front(op);
+        while let Some(work) = self.deferred.pop_front() {
+            let is_open = matches!(work, Work::Op(FileOp::Open { .. }));
+            if is_open && self.closing.len() >= CLOSING_MAX {
+                self.deferred.push_front(work);
                 break;
             }
-            self.start(ring, op)?;
+            match work {
+                Work::Op(op) => self.start(ring, op)?,
+                Work::Part(part) => self.put_part(ring, part)?,
+                Work::SendParts(conn) => self.stream(ring, conn),
+            }
         }
         Ok(())
+    }
+
+    fn put_part(&mut self, ring: &mut Ring, part: Part) -> Result<(), ReactorError> {
+        let mut slice = self.slice.take().unwrap_or_else(|| ring.slice());
+        match part {
+            Part::Bytes(bytes) => slice.put(&bytes),
+            Part::File { file, offset, len } => {
+                slice.put_file(&self.file(file)?.file, offset, len);
+            }
+        }
+        self.slice = Some(slice);
+        Ok(())
+    }
+
+    fn stream(&mut self, ring: &mut Ring, conn: Option<ConnId>) {
+        match (self.slice.take(), conn) {
+            (Some(slice), Some(conn)) => drop(ring.stream(conn, slice)),
+            (Some(slice), None) => ring.drop_slice(slice),
+            (None, _) => {}
+        }
     }
 
     fn start(&mut self, ring: &mut Ring, op: FileOp) -> Result<(), ReactorError> {
@@ -162,12 +224,9 @@ impl Files {
         ring: &mut Ring,
         token: u64,
         result: io::Result<()>,
-        mut aligned: AlignedBuf,
+        aligned: AlignedBuf,
     ) -> Result<Option<FileDone>, ReactorError> {
-        aligned.clear();
-        if self.spare.len() < SPARE_BUFFERS_MAX && aligned.capacity() <= SPARE_BUFFER_BYTES_MAX {
-            self.spare.push(aligned);
-        }
+        self.recycle(aligned);
         let writing = self.writing.remove(&token);
         let mode = writing.as_ref().map(|writing| writing.mode);
         let token = FileToken(token);
@@ -190,14 +249,26 @@ impl Files {
         result: io::Result<()>,
         aligned: AlignedBuf,
     ) -> Option<FileDone> {
-        let Wanted { skip, len } = self.reading.remove(&token)?;
+        let wanted = self.reading.remove(&token);
         let token = FileToken(token);
-        if let Err(error) = result {
-            return Some(FileDone::ReadFailed { token, reason: error.to_string() });
+        let done = wanted.map(|Wanted { skip, len }| match result {
+            Ok(()) => {
+                let end = (skip + len).min(aligned.len());
+                let data = aligned.get(skip..end).unwrap_or_default().to_vec();
+                FileDone::Read { token, data }
+            }
+            Err(error) => FileDone::ReadFailed { token, reason: error.to_string() },
+        });
+        self.recycle(aligned);
+        done
+    }
+
+    /// Keeps a buffer for the next read or write.
+    fn recycle(&mut self, mut aligned: AlignedBuf) {
+        if self.spare.len() < SPARE_BUFFERS_MAX && aligned.capacity() <= SPARE_BUFFER_BYTES_MAX {
+            aligned.clear();
+            self.spare.push(aligned);
         }
-        let end = (skip + len).min(aligned.len());
-        let data = aligned.get(skip..end).unwrap_or_default().to_vec();
-        Some(FileDone::Read { token, data })
     }
 
     /// A sync ended.
@@ -273,7 +344,9 @@ impl Files {
         let start = offset - offset % block;
         let end = (offset + u64::from(len)).next_multiple_of(block);
         let wanted = Wanted { skip: (offset - start) as usize, len: len as usize };
-        ring.read(&open.file, start, (end - start) as usize, AlignedBuf::default(), token.0);
+        let file = open.file.clone();
+        let buf = self.spare.pop().unwrap_or_default();
+        ring.read(&file, start, (end - start) as usize, buf, token.0);
         self.reading.insert(token.0, wanted);
         Ok(())
     }

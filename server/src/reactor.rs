@@ -155,6 +155,9 @@ impl Reactor {
                     Ring::AcceptFailed { .. }
                     | Ring::Received { .. }
                     | Ring::Sent { .. }
+                    | Ring::Streamed { .. }
+                    | Ring::StreamFailed { .. }
+                    | Ring::Room { .. }
                     | Ring::Ended { .. }
                     | Ring::SendFailed { .. }
                     | Ring::Closed { .. }
@@ -253,6 +256,22 @@ impl Reactor {
                     self.step(shard, Event::Sent { connection, unsent });
                 }
             }
+            Ring::Streamed { conn, sent } => {
+                if let Some(connection) = self.name(conn) {
+                    self.step(shard, Event::Streamed { connection, sent });
+                }
+            }
+            Ring::StreamFailed { conn, error } => {
+                if let Some(connection) = self.name(conn) {
+                    let reason = error.to_string();
+                    self.step(shard, Event::StreamFailed { connection, reason });
+                }
+            }
+            Ring::Room { conn } => {
+                if let Some(connection) = self.name(conn) {
+                    self.step(shard, Event::Room { connection });
+                }
+            }
             Ring::Ended { conn, error: None } => self.input_ended(shard, conn),
             Ring::Ended { conn, .. } | Ring::SendFailed { conn, .. } => self.ended(shard, conn),
             Ring::Closed { .. } => {}
@@ -346,6 +365,16 @@ impl Reactor {
                 }
             }
             Command::File(op) => self.parts.files.perform(&mut self.parts.ring, op)?,
+            Command::Part(part) => self.parts.files.add_part(&mut self.parts.ring, part)?,
+            Command::SendParts { connection } => {
+                let conn = self.ring_name(connection);
+                self.parts.files.send_parts(&mut self.parts.ring, conn)?;
+            }
+            Command::AwaitRoom { connection } => {
+                if let Some(conn) = self.ring_name(connection) {
+                    self.parts.ring.await_room(conn);
+                }
+            }
             Command::Mail { to, message } => self.parts.peers[to as usize].send(message),
             Command::Stopped => self.stopped = true,
         }

@@ -1,6 +1,7 @@
 //! What the logs ask of the file system, and what comes back: the whole boundary between deciding
 //! and doing. The reactor performs these on its ring; the simulator in memory.
 
+use crate::open_files::FileKey;
 use std::path::PathBuf;
 
 /// Names a file from its [`FileOp::Open`] to its [`FileOp::Close`].
@@ -10,6 +11,14 @@ pub struct FileId(pub u32);
 /// Comes back with the completion of the operation that carried it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileToken(pub u64);
+
+/// Bytes of a file that are to be sent as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileRange {
+    pub file: FileKey,
+    pub offset: u64,
+    pub len: u32,
+}
 
 /// How a write reaches the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 pub mod file_op;
+mod held_files;
 pub mod layout;
 pub mod limits;
 pub mod open_files;
@@ -39,13 +40,13 @@ pub mod progress;
 pub mod shard_log;
 pub mod snapshot;
 
-pub use file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};
+pub use file_op::{FileDone, FileId, FileOp, FileRange, FileToken, OpenMode};
 pub use open_files::{FileKey, OpenFiles};
 pub use pace::Pace;
 pub use partition_log::{
-    Appended, LogEnd, PartitionError, PartitionLog, PartitionPlace, PartitionRead,
-    PartitionRecovery, RecoveredPartition, RecoveryPoint, SegmentSource, TimestampFound,
-    TimestampRead, TopicConfig, TornEnd,
+    Appended, BatchPlace, BatchSearch, Find, Found, LogEnd, PartitionError, PartitionLog,
+    PartitionPlace, PartitionRecovery, RecoveredPartition, RecoveryPoint, Searched, SegmentSource,
+    TimestampSearch, TopicConfig, TornEnd,
 };
 pub use progress::Progress;
 pub use shard_log::{

@@ -1,6 +1,7 @@
 //! How much of everything the logs hold, and how these numbers relate.
 
 use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES};
+use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 
 /// The smallest and the largest block that a device may ask for.
 pub const BLOCK_BYTES_MIN: u32 = 512;
@@ -67,8 +68,15 @@ pub const SHARD_LOG_FILES_MAX: u32 = 16;
 /// (`index.interval.bytes` of Kafka).
 pub const PARTITION_INDEX_SPAN_BYTES: u32 = 4096;
 
-/// What one read of a partition asks for at most, unless one batch is longer.
-pub const PARTITION_READ_BYTES_MAX: usize = 8 << 20;
+/// What one read takes to see all batches that begin in the bytes of one index entry.
+pub const PARTITION_HEADERS_READ_BYTES: u32 =
+    PARTITION_INDEX_SPAN_BYTES + RECORD_BATCH_HEADER_BYTES as u32;
+
+/// What one read takes of the records of a batch, when one of them is looked for.
+pub const PARTITION_RECORDS_READ_BYTES: u32 = 32 << 10;
+
+/// Batches of a partition whose places are remembered when they are appended; 48 bytes each.
+pub const RECENT_BATCHES_MAX: usize = 8;
 
 /// The longest segment of a partition: positions in it are 32 bits, as in Kafka.
 pub const PARTITION_SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;

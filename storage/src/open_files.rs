@@ -1,8 +1,9 @@
 //! Which files are open, and no more of them than allowed.
 
 use crate::file_op::{FileId, FileOp, OpenMode};
+use crate::held_files::HeldFiles;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Names a file whether it is open or not: the number of its log, and the segment in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,6 +23,7 @@ pub struct OpenFiles {
     slots: Vec<Slot>,
     by_key: HashMap<FileKey, u32>,
     hand: u32,
+    held: HeldFiles,
 }
 
 #[derive(Debug)]
@@ -34,7 +36,14 @@ impl OpenFiles {
     /// Gives out the file ids from `first_id` to `first_id + max - 1`.
     pub fn new(first_id: u32, max: u32) -> Self {
         assert!(max > 0 && first_id.checked_add(max).is_some());
-        Self { first_id, max, slots: Vec::new(), by_key: HashMap::new(), hand: 0 }
+        Self {
+            first_id,
+            max,
+            slots: Vec::new(),
+            by_key: HashMap::new(),
+            hand: 0,
+            held: HeldFiles::default(),
+        }
     }
 
     /// The id of an open file; opens it first if it is not.
@@ -65,6 +74,48 @@ impl OpenFiles {
             self.slots[slot as usize].key = None;
             ops.push(FileOp::Close { file: self.id(slot) });
         }
+    }
+
+    /// Keeps the name of a file of the log in `dir`, whatever becomes of the log, until
+    /// [`OpenFiles::release`]. Holds are counted.
+    pub fn hold(&mut self, key: FileKey, dir: &Path) {
+        self.held.hold(key, dir);
+    }
+
+    /// Ends one hold; removes what was to be removed meanwhile.
+    pub fn release(&mut self, key: FileKey, ops: &mut Vec<FileOp>) {
+        let mut removals = Vec::new();
+        for closed in self.held.release(key, &mut removals) {
+            self.close(closed, ops);
+        }
+        ops.append(&mut removals);
+    }
+
+    /// The id of a file that is held; opens it first if it is not open.
+    pub fn open_held(&mut self, key: FileKey, ops: &mut Vec<FileOp>) -> Option<FileId> {
+        let path = self.held.path(key)?;
+        Some(self.open(key, OpenMode::Cached, || path, ops))
+    }
+
+    /// Where a file that is held is.
+    pub fn held_path(&self, key: FileKey) -> Option<PathBuf> {
+        self.held.path(key)
+    }
+
+    /// How many holds there are.
+    pub fn holds(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Closes and removes a segment that its log in `dir` has dropped: later if it is held.
+    pub(crate) fn remove_segment(&mut self, key: FileKey, dir: &Path, ops: &mut Vec<FileOp>) {
+        self.close(key, ops);
+        self.held.remove_segment(key, dir, ops);
+    }
+
+    /// Removes the directory of a log that was deleted, whose files are closed: later if it is held.
+    pub(crate) fn remove_log(&mut self, number: u32, dir: PathBuf, ops: &mut Vec<FileOp>) {
+        self.held.remove_log(number, dir, ops);
     }
 
     /// How many files are open.

@@ -16,7 +16,7 @@
 
 use crate::declare::message;
 use crate::messages::moved_leader::{LeaderIdAndEpoch, NodeEndpoint};
-use crate::types::{Bytes, Str, Uuid};
+use crate::types::{Gap, Records, Str, Uuid};
 
 message! {
     pub struct FetchRequest<'a> {
@@ -84,7 +84,7 @@ message! {
         log_start_offset: i64 = -1, 5..;
         aborted_transactions: Option<Vec<AbortedTransaction>> = Some(Vec::new()), 4..;
         preferred_read_replica: i32 = -1, 11..;
-        records: Option<Bytes<'a>>, 0..;
+        records: Option<Records<'a>>, 0..;
         diverging_epoch: DivergingEpoch, 12.., tag 0;
         current_leader: LeaderIdAndEpoch, 12.., tag 1;
         snapshot_id: SnapshotId, 12.., tag 2;
@@ -103,5 +103,13 @@ message! {
     pub struct AbortedTransaction {
         producer_id: i64, 4..;
         first_offset: i64, 4..;
+    }
+}
+
+impl FetchResponse<'_> {
+    /// The places of the records that are elsewhere, in the order of the wire.
+    pub fn gaps(&self) -> impl Iterator<Item = &Gap> {
+        let partitions = self.responses.iter().flat_map(|topic| &topic.partitions);
+        partitions.filter_map(|partition| partition.records.as_ref()?.gap())
     }
 }

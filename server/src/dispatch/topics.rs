@@ -29,7 +29,10 @@ impl Shard {
                 self.connections.hold(call.request);
                 self.partitions.fetch(call, body, out);
             }
-            Request::ListOffsets(body) => self.partitions.list_offsets(call, body, out),
+            Request::ListOffsets(body) => {
+                self.connections.hold(call.request);
+                self.partitions.list_offsets(call, body, out);
+            }
             Request::DeleteRecords(body) => self.partitions.delete_records(call, body, out),
             Request::OffsetForLeaderEpoch(body) => {
                 self.partitions.offset_for_leader_epoch(call, body, out);

@@ -1,8 +1,10 @@
 //! One connection: what it sent and is not yet a frame, its requests in flight, and its answers,
 //! which leave in the order of the requests, each once what it tells of is durable.
 
+use super::stream::{Frame, Stream};
 use muster_codec::frame::frame_length;
 use muster_codec::{DecodeError, Response, header};
+use muster_storage::{FileKey, FileRange};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -34,11 +36,25 @@ enum Answer {
     Pending,
     /// The whole frame; it leaves once `visible_at` is durable and those before it left.
     Ready {
-        frame: Vec<u8>,
+        frame: Frame,
         visible_at: u64,
     },
     /// The client expects none (Produce with acks=0).
     None,
+}
+
+/// How far the stream of a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Streaming {
+    /// There is none, or what is before it has not left.
+    #[default]
+    No,
+    /// Its next slice waits for its turn.
+    Queued,
+    /// A slice of so many bytes is under way.
+    UnderWay(usize),
+    /// The socket is full.
+    AwaitsRoom,
 }
 
 /// What is known of one connection.
@@ -63,8 +79,11 @@ pub(crate) struct Connection {
     pub(super) counted_input: usize,
     /// Whether it waits for room for more of it.
     pub(super) input_blocked: bool,
-    /// Frames that may leave now.
+    /// Frames that may leave now, before `stream`.
     pub(crate) output: Vec<u8>,
+    /// Frames that may leave behind them: all from the first on with parts of files in it.
+    pub(crate) stream: Stream,
+    pub(crate) streaming: Streaming,
     /// What the socket has not taken yet of earlier output.
     pub(crate) unsent: usize,
     /// Whether the reactor was told to receive no more.
@@ -80,6 +99,8 @@ pub(crate) struct Connection {
     first_sequence: u64,
     /// Bytes of answers in flight: they may not leave yet.
     ready_bytes: usize,
+    /// What of them is in files.
+    ready_file_bytes: usize,
     /// No request is handled until the one before this sequence number is answered.
     held_until: u64,
 }
@@ -98,6 +119,8 @@ impl Connection {
             counted_input: 0,
             input_blocked: false,
             output: Vec::new(),
+            stream: Stream::default(),
+            streaming: Streaming::No,
             unsent: 0,
             receive_paused: false,
             waits_for_log: false,
@@ -106,6 +129,7 @@ impl Connection {
             in_flight: VecDeque::new(),
             first_sequence: 0,
             ready_bytes: 0,
+            ready_file_bytes: 0,
             held_until: 0,
         }
     }
@@ -114,14 +138,30 @@ impl Connection {
         self.in_flight.len()
     }
 
-    /// Bytes of answers that may not leave, and of those that may.
+    /// Memory of answers that may not leave, and of those that may.
     pub(super) fn held_answers(&self) -> (usize, usize) {
-        (self.ready_bytes, self.output.len() + self.unsent)
+        let unsent = self.output.len() + self.unsent + self.stream.bytes_held();
+        (self.ready_bytes - self.ready_file_bytes, unsent)
     }
 
-    /// Bytes of answers that the client has not taken yet.
+    /// Bytes of answers that the client has not taken yet, with what of files is promised to it.
     pub(crate) fn unread_bytes(&self) -> usize {
-        self.ready_bytes + self.output.len() + self.unsent
+        self.ready_bytes + self.output.len() + self.unsent + self.stream.len()
+    }
+
+    /// Whether a slice of the stream can leave next.
+    pub(crate) fn may_stream(&self) -> bool {
+        let is_first = self.output.is_empty() && self.unsent == 0;
+        is_first && !self.stream.is_empty() && self.streaming == Streaming::No
+    }
+
+    /// The files of all that has not left, as often as they are held for it.
+    pub(crate) fn files(&self) -> Vec<FileKey> {
+        let waiting = self.in_flight.iter().flat_map(|request| match &request.answer {
+            Answer::Ready { frame, .. } => &frame.files[..],
+            Answer::Pending | Answer::None => &[],
+        });
+        self.stream.files().chain(waiting.map(|(_, range)| range.file)).collect()
     }
 
     /// Whether it brings nothing more, and all is answered that it brought.
@@ -161,7 +201,7 @@ impl Connection {
         let Some(place) = sequence.checked_sub(self.first_sequence) else { return true };
         let Some(request) = self.in_flight.get_mut(place as usize) else { return true };
         let (correlation_id, version) = (request.correlation_id, request.api_version);
-        let leaves_now = place == 0 && visible_at <= flushed;
+        let leaves_now = place == 0 && visible_at <= flushed && self.stream.is_empty();
         let mut frame = if leaves_now { std::mem::take(&mut self.output) } else { frame() };
         let written = header::write_response(correlation_id, version, response, &mut frame);
         self.failed = written.err().or(self.failed);
@@ -170,9 +210,28 @@ impl Connection {
             self.pop_first();
         } else {
             self.ready_bytes += frame.len();
+            let frame = Frame { bytes: frame, files: Vec::new() };
             request.answer = Answer::Ready { frame, visible_at };
         }
         leaves_now
+    }
+
+    /// Keeps an answer with parts of files in it in its place. False if nobody waits for it.
+    pub(crate) fn answer_from_files(
+        &mut self,
+        sequence: u64,
+        response: &Response<'_>,
+        files: &[FileRange],
+    ) -> bool {
+        let Some(place) = sequence.checked_sub(self.first_sequence) else { return false };
+        let Some(request) = self.in_flight.get_mut(place as usize) else { return false };
+        let mut frame = Frame::default();
+        let written = frame.write(request.correlation_id, request.api_version, response, files);
+        self.failed = written.err().or(self.failed);
+        self.ready_bytes += frame.len();
+        self.ready_file_bytes += frame.len() - frame.bytes.len();
+        request.answer = Answer::Ready { frame, visible_at: 0 };
+        true
     }
 
     /// The request gets no answer.
@@ -189,9 +248,14 @@ impl Connection {
             match &mut request.answer {
                 Answer::Ready { frame, visible_at } if *visible_at <= flushed => {
                     self.ready_bytes -= frame.len();
-                    self.output.extend_from_slice(frame);
-                    frame.clear();
-                    spare.push(std::mem::take(frame));
+                    self.ready_file_bytes -= frame.len() - frame.bytes.len();
+                    if self.stream.is_empty() && frame.files.is_empty() {
+                        self.output.extend_from_slice(&frame.bytes);
+                    } else {
+                        self.stream.push(frame);
+                    }
+                    frame.bytes.clear();
+                    spare.push(std::mem::take(&mut frame.bytes));
                 }
                 Answer::None => {}
                 Answer::Ready { .. } | Answer::Pending => return,

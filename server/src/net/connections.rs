@@ -1,11 +1,14 @@
 //! All connections of a shard, and the durable position that their answers wait for.
 
-use super::account::Account;
-use super::connection::{Connection, ConnectionId};
+use super::account::{Account, Kind};
+use super::connection::{Connection, ConnectionId, Streaming};
 use super::input::Waiting;
+use super::limits::{SLICE_BYTES, SLICE_PIECES_MAX, SLICES_MAX};
+use super::stream::Piece;
 use muster_codec::Response;
 use muster_coordinator::RequestId;
 use muster_storage::planted::{self, Fault};
+use muster_storage::{FileKey, FileRange};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -66,6 +69,9 @@ pub struct Connections {
     pub(super) waiting_input: Waiting,
     /// Since when there is no room for large answers.
     pub(super) unread_full_since: Option<i64>,
+    /// Connections whose streams wait for their turn, and how many slices are under way.
+    streams: VecDeque<ConnectionId>,
+    slices: usize,
     pub(crate) account: Account,
 }
 
@@ -82,6 +88,8 @@ impl Connections {
             spare: Vec::new(),
             waiting_input: Waiting::default(),
             unread_full_since: None,
+            streams: VecDeque::new(),
+            slices: 0,
             account: Account::default(),
         }
     }
@@ -141,14 +149,16 @@ impl Connections {
         self.waiting.len()
     }
 
-    /// Forgets a connection and its requests; answers to them go nowhere from now on.
-    pub fn close(&mut self, id: ConnectionId) -> bool {
+    /// Forgets a connection and its requests; answers to them go nowhere from now on. Gives the
+    /// files that were held for its answers; None if it was forgotten before.
+    pub fn close(&mut self, id: ConnectionId) -> Option<Vec<FileKey>> {
         let slot = self.slots.get_mut(id.slot());
-        let Some(connection) = slot.and_then(|slot| slot.take_if(|c| c.id == id)) else {
-            return false;
-        };
+        let connection = slot.and_then(|slot| slot.take_if(|c| c.id == id))?;
         self.drop_input(&connection);
         self.drop_unread(&connection);
+        if let Streaming::UnderWay(_) = connection.streaming {
+            self.end_slice();
+        }
         self.open -= 1;
         if let Some(count) = self.per_host.get_mut(&connection.host) {
             *count -= 1;
@@ -156,7 +166,7 @@ impl Connections {
                 self.per_host.remove(&connection.host);
             }
         }
-        true
+        Some(connection.files())
     }
 
     /// The bytes that are held for clients.
@@ -238,6 +248,22 @@ impl Connections {
         }
     }
 
+    /// As [`Connections::answer`], for an answer whose records are, where they are elsewhere, parts
+    /// of files, which are held for it. False if the connection is closed: nobody needs them then.
+    pub fn answer_from_files(
+        &mut self,
+        request: RequestId,
+        response: &Response<'_>,
+        files: &[FileRange],
+    ) -> bool {
+        let id = ConnectionId(request.connection);
+        let taken = self
+            .get_mut(id)
+            .is_some_and(|it| it.answer_from_files(request.sequence, response, files));
+        self.advance(id);
+        taken
+    }
+
     /// The request gets no answer (Produce with acks=0).
     pub fn skip(&mut self, request: RequestId) {
         let id = ConnectionId(request.connection);
@@ -264,6 +290,71 @@ impl Connections {
             self.mark_dirty(id);
         }
         self.count_unread(id);
+        self.queue_stream(id);
+    }
+
+    /// The connection whose turn it is to stream, if there is room for one more slice; and what the
+    /// slice is of.
+    pub(crate) fn next_slice(&mut self) -> Option<(ConnectionId, Vec<Piece<'_>>)> {
+        while self.streams.front().is_some_and(|id| self.get(*id).is_none()) {
+            self.streams.pop_front();
+        }
+        if self.slices >= SLICES_MAX {
+            return None;
+        }
+        let id = self.streams.pop_front()?;
+        self.slices += 1;
+        self.account.take(Kind::Slices, SLICE_BYTES);
+        let connection = self.get_mut(id)?;
+        let pieces = connection.stream.slice(SLICE_BYTES, SLICE_PIECES_MAX);
+        connection.streaming = Streaming::UnderWay(pieces.iter().map(Piece::len).sum());
+        Some((id, pieces))
+    }
+
+    /// A slice has left, as far as the socket took it; gives the files whose parts are sent, and
+    /// whether the socket is full.
+    pub(crate) fn streamed(&mut self, id: ConnectionId, sent: usize) -> (Vec<FileKey>, bool) {
+        let mut done = Vec::new();
+        let Some(connection) = self.get_mut(id) else { return (done, false) };
+        let Streaming::UnderWay(len) = connection.streaming else { return (done, false) };
+        connection.stream.advance(sent, &mut done);
+        let is_full = sent < len && !connection.stream.is_empty();
+        connection.streaming = if is_full { Streaming::AwaitsRoom } else { Streaming::No };
+        let is_paused = connection.receive_paused;
+        self.end_slice();
+        self.count_unread(id);
+        self.queue_stream(id);
+        if is_paused {
+            self.mark_dirty(id);
+        }
+        (done, is_full)
+    }
+
+    /// The socket has room again.
+    pub(crate) fn has_room(&mut self, id: ConnectionId) {
+        let Some(connection) = self.get_mut(id) else { return };
+        if connection.streaming == Streaming::AwaitsRoom {
+            connection.streaming = Streaming::No;
+            self.queue_stream(id);
+        }
+    }
+
+    fn queue_stream(&mut self, id: ConnectionId) {
+        let connection = self.get_mut(id).filter(|connection| connection.may_stream());
+        if let Some(connection) = connection {
+            connection.streaming = Streaming::Queued;
+            self.streams.push_back(id);
+        }
+    }
+
+    fn end_slice(&mut self) {
+        self.slices -= 1;
+        self.account.give(Kind::Slices, SLICE_BYTES);
+    }
+
+    /// How many slices are under way.
+    pub fn slices(&self) -> usize {
+        self.slices
     }
 
     /// The connections with output to send, or that may have stopped being stalled, since the last
@@ -291,6 +382,7 @@ impl Connections {
         }
         self.mark_dirty(id);
         self.count_unread(id);
+        self.queue_stream(id);
     }
 
     fn mark_dirty(&mut self, id: ConnectionId) {
@@ -305,7 +397,130 @@ impl Connections {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_codec::messages::HeartbeatResponse;
+    use muster_codec::Records;
+    use muster_codec::messages::*;
+
+    const LIMITS: Limits = Limits {
+        connections: 100,
+        connections_per_ip: 100,
+        requests_in_flight: 10,
+        output_bytes: 1 << 20,
+        input_bytes: 1 << 20,
+        unread_bytes: 1 << 20,
+    };
+
+    const FILE: FileKey = FileKey { log: 1, segment: 0 };
+
+    fn fetched(len: u32) -> (Response<'static>, Vec<FileRange>) {
+        let data = PartitionData { records: Some(Records::elsewhere(len)), ..Default::default() };
+        let topic = FetchableTopicResponse { partitions: vec![data], ..Default::default() };
+        let body = FetchResponse { responses: vec![topic], ..Default::default() };
+        (body.into(), vec![FileRange { file: FILE, offset: 0, len }])
+    }
+
+    fn heartbeat() -> Response<'static> {
+        HeartbeatResponse::default().into()
+    }
+
+    fn bytes(pieces: &[Piece<'_>]) -> Vec<u8> {
+        let each = |piece: &Piece<'_>| match piece {
+            Piece::Bytes(bytes) => bytes.to_vec(),
+            Piece::File(range) => vec![b'f'; range.len as usize],
+        };
+        pieces.iter().flat_map(each).collect()
+    }
+
+    /// Takes all that leaves on a connection, so many bytes at a time; and the files that are done.
+    fn drain(connections: &mut Connections, id: ConnectionId, at_once: usize) -> (Vec<u8>, usize) {
+        let (mut left, mut done) = (Vec::new(), 0);
+        loop {
+            if let Some(connection) = connections.get_mut(id).filter(|it| !it.output.is_empty()) {
+                left.append(&mut connection.output);
+                connections.sent(id, 0);
+            }
+            let Some((next, pieces)) = connections.next_slice() else { return (left, done) };
+            assert_eq!(next, id);
+            let slice = bytes(&pieces);
+            let sent = slice.len().min(at_once);
+            left.extend_from_slice(&slice[..sent]);
+            let (files, is_full) = connections.streamed(id, sent);
+            done += files.len();
+            if is_full {
+                assert!(connections.next_slice().is_none(), "the socket is full");
+                connections.has_room(id);
+            }
+        }
+    }
+
+    /// The correlation ids of the frames in some bytes.
+    fn frames(mut bytes: &[u8]) -> Vec<i32> {
+        let mut ids = Vec::new();
+        while let Some((length, rest)) = bytes.split_first_chunk() {
+            let (frame, rest) = rest.split_at(i32::from_be_bytes(*length) as usize);
+            ids.push(i32::from_be_bytes(*frame.first_chunk().unwrap()));
+            bytes = rest;
+        }
+        ids
+    }
+
+    #[test]
+    fn answers_before_and_behind_one_from_files_keep_their_places() {
+        for at_once in [1, 20_000, 300_000, usize::MAX] {
+            let mut connections = Connections::new(LIMITS);
+            let id = ConnectionId::new(0, 1);
+            connections.open(id, "/10.0.0.1".into(), 0).unwrap();
+            let ask = |connections: &mut Connections, n| connections.begin(id, n, 4);
+            let requests: Vec<_> = (0..5).map(|n| ask(&mut connections, n)).collect();
+            let fetch = fetched(if at_once == 1 { 500 } else { 700_000 });
+            // Answered in another order than asked for.
+            connections.answer(requests[4], &heartbeat(), 0);
+            assert!(connections.answer_from_files(requests[3], &fetch.0, &fetch.1));
+            connections.answer(requests[0], &heartbeat(), 0);
+            assert!(connections.answer_from_files(requests[1], &fetch.0, &fetch.1));
+            assert!(connections.next_slice().is_none(), "what is before it leaves first");
+            connections.answer(requests[2], &heartbeat(), 7);
+            connections.flushed(7);
+            let (left, done) = drain(&mut connections, id, at_once);
+            assert_eq!((frames(&left), done), (vec![0, 1, 2, 3, 4], 2));
+            let last = ask(&mut connections, 5);
+            connections.answer(last, &heartbeat(), 0);
+            assert_eq!(frames(&drain(&mut connections, id, at_once).0), [5]);
+            assert_eq!((connections.slices(), connections.account().total()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn connections_take_turns_and_a_closed_one_gives_its_files_back() {
+        let mut connections = Connections::new(LIMITS);
+        let fetch = fetched(10 << 20);
+        let ids: Vec<_> = (0..40).map(|slot| ConnectionId::new(slot, 1)).collect();
+        for id in &ids {
+            connections.open(*id, "/10.0.0.1".into(), 0).unwrap();
+            let request = connections.begin(*id, 1, 4);
+            connections.answer_from_files(request, &fetch.0, &fetch.1);
+            assert!(connections.is_stalled(*id), "what is promised counts");
+        }
+        let mut started = Vec::new();
+        while let Some((id, _)) = connections.next_slice() {
+            started.push(id);
+        }
+        assert_eq!(started, ids[..SLICES_MAX]);
+        assert_eq!(connections.account().held(Kind::Slices), SLICES_MAX * SLICE_BYTES);
+        let unsent = connections.account().held(Kind::Unsent);
+        assert!(unsent < 40 * 1_000, "{unsent} bytes of memory for 400 MiB");
+        assert_eq!(connections.close(ids[0]), Some(vec![FILE]));
+        assert_eq!(connections.close(ids[33]), Some(vec![FILE]));
+        assert_eq!(connections.next_slice().map(|(id, _)| id), Some(ids[32]));
+        connections.streamed(ids[1], SLICE_BYTES);
+        connections.streamed(ids[2], SLICE_BYTES);
+        assert_eq!(connections.next_slice().map(|(id, _)| id), Some(ids[34]), "33 is gone");
+        for id in &ids {
+            connections.close(*id);
+        }
+        assert_eq!((connections.slices(), connections.account().total()), (0, 0));
+        let request = RequestId { connection: ids[0].0, sequence: 0 };
+        assert!(!connections.answer_from_files(request, &fetch.0, &fetch.1), "nobody is there");
+    }
 
     #[test]
     fn a_host_has_no_more_connections_than_it_may() {
@@ -324,14 +539,14 @@ mod tests {
         assert_eq!(open(&mut connections, 0, "/10.0.0.1"), Ok(()));
         assert_eq!(open(&mut connections, 1, "/10.0.0.1"), Ok(()));
         assert_eq!(open(&mut connections, 2, "/10.0.0.1"), Err(TooMany::PerIp(2)));
-        assert!(!connections.close(ConnectionId::new(2, 0)), "it was not taken");
+        assert!(connections.close(ConnectionId::new(2, 0)).is_none(), "it was not taken");
         assert_eq!(open(&mut connections, 2, "/10.0.0.2"), Ok(()));
         assert_eq!(open(&mut connections, 3, "/10.0.0.3"), Err(TooMany::Connections(3)));
-        assert!(connections.close(ConnectionId::new(0, 0)));
-        assert!(!connections.close(ConnectionId::new(0, 0)), "once is enough");
+        assert!(connections.close(ConnectionId::new(0, 0)).is_some());
+        assert!(connections.close(ConnectionId::new(0, 0)).is_none(), "once is enough");
         assert_eq!(open(&mut connections, 0, "/10.0.0.1"), Ok(()));
         for (slot, left) in [(0, 2), (1, 1), (2, 0)] {
-            assert!(connections.close(ConnectionId::new(slot, 0)));
+            assert!(connections.close(ConnectionId::new(slot, 0)).is_some());
             assert_eq!(connections.per_host.len(), left);
         }
         connections.set_limits(Limits { connections: 0, ..limits });

@@ -236,7 +236,7 @@ mod tests {
             connections.overdue_input(1_000 + PATIENCE_MS).is_some(),
             "drop by drop is too slow"
         );
-        assert!(connections.close(id(1)));
+        assert!(connections.close(id(1)).is_some());
         assert_eq!(connections.account().held(Kind::Input), 90 * MIB);
         assert_eq!(connections.overdue_input(i64::MAX), None);
     }

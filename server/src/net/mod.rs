@@ -4,10 +4,13 @@ mod account;
 mod connection;
 mod connections;
 mod input;
+pub(crate) mod limits;
+mod stream;
 mod unread;
 
 pub use account::{Account, Kind};
 pub use connection::ConnectionId;
 pub use connections::{Connections, Limits, TooMany};
 pub(crate) use input::INPUT_BYTES_DEFAULT;
+pub(crate) use stream::Piece;
 pub(crate) use unread::UNREAD_BYTES_MAX;

@@ -4,7 +4,7 @@ use super::OffsetsRead;
 use crate::cluster::ClusterImage;
 use muster_codec::{Response, Wall};
 use muster_coordinator::RequestId;
-use muster_storage::FileOp;
+use muster_storage::{FileOp, FileRange};
 
 /// The surroundings of one request.
 #[derive(Clone, Copy)]
@@ -40,6 +40,9 @@ pub struct Reply {
 #[derive(Debug)]
 pub enum Outcome {
     Send(Response<'static>),
+    /// An answer whose records are parts of these files, in the order of their places; each is held
+    /// until [`Partitions::release`](super::Partitions::release).
+    SendFiles(Response<'static>, Vec<FileRange>),
     /// A produce with acks 0 is not answered.
     Nothing,
     /// A produce with acks 0 failed, and closing the connection is the one way to say so, as in
@@ -50,5 +53,19 @@ pub enum Outcome {
 impl Effects {
     pub(super) fn send(&mut self, request: RequestId, response: impl Into<Response<'static>>) {
         self.replies.push(Reply { request, outcome: Outcome::Send(response.into()) });
+    }
+
+    pub(super) fn send_files(
+        &mut self,
+        request: RequestId,
+        response: impl Into<Response<'static>>,
+        files: Vec<FileRange>,
+    ) {
+        let response = response.into();
+        let outcome = match files.is_empty() {
+            true => Outcome::Send(response),
+            false => Outcome::SendFiles(response, files),
+        };
+        self.replies.push(Reply { request, outcome });
     }
 }

@@ -1,16 +1,17 @@
 //! Fetch: what a request asks for, checked; then read at once, or parked until there is enough.
 
+use super::limits::FETCH_PARTITIONS_MAX;
 use super::partition_set::{Missing, PartitionId};
 use super::produce::add_endpoint;
 use super::reads::{Fetch, Want};
 use super::{Call, Effects, Partitions};
 use crate::cluster::Topic;
-use muster_codec::Bytes;
-use muster_codec::ErrorCode;
 use muster_codec::messages::{
     FetchPartition, FetchRequest, FetchResponse, FetchTopic, FetchableTopicResponse,
     LeaderIdAndEpoch, PartitionData,
 };
+use muster_codec::{ErrorCode, Uuid};
+use std::collections::HashMap;
 
 /// From this version on topics are named by id.
 const TOPIC_IDS_SINCE: i16 = 13;
@@ -19,6 +20,9 @@ const TOPIC_IDS_SINCE: i16 = 13;
 const REPLICA_STATE_SINCE: i16 = 15;
 
 const READ_COMMITTED: i8 = 1;
+
+/// A partition as a client names it, by the name of its topic or by its id.
+type Named<'r> = (&'r str, Uuid, i32);
 
 /// The session epochs of a request that names all its partitions (`FetchMetadata.isFull`).
 const FULL_SESSION_EPOCHS: [i32; 2] = [0, -1];
@@ -33,21 +37,29 @@ impl Partitions {
             let error_code = ErrorCode::FetchSessionIdNotFound.code();
             return out.send(call.request, FetchResponse { error_code, ..Default::default() });
         }
+        let partitions = body.topics.iter().map(|topic| topic.partitions.len()).sum::<usize>();
+        if partitions > FETCH_PARTITIONS_MAX {
+            let error_code = ErrorCode::InvalidRequest.code();
+            return out.send(call.request, FetchResponse { error_code, ..Default::default() });
+        }
         let mut fetch = Fetch::new(call, body);
         let mut answer_now = body.max_wait_ms <= 0;
+        let mut asked = last_asked(body);
         for topic in &body.topics {
-            let response = self.fetch_topic(call, body, topic, &mut fetch, &mut answer_now);
+            let response =
+                self.fetch_topic(call, body, topic, &mut asked, &mut fetch, &mut answer_now);
             fetch.response.responses.push(response);
         }
         answer_now |= fetch.wants.is_empty();
         self.start_or_park(fetch, answer_now, out);
     }
 
-    fn fetch_topic(
+    fn fetch_topic<'r>(
         &self,
         call: Call<'_>,
         body: &FetchRequest<'_>,
-        asked: &FetchTopic<'_>,
+        asked: &'r FetchTopic<'_>,
+        last_asked: &mut HashMap<Named<'r>, FetchPartition>,
         fetch: &mut Fetch,
         answer_now: &mut bool,
     ) -> FetchableTopicResponse<'static> {
@@ -59,6 +71,8 @@ impl Partitions {
         let topic = topic.ok_or(unknown_topic(call.version));
         let mut partitions = Vec::with_capacity(asked.partitions.len());
         for partition in &asked.partitions {
+            let named = (&*asked.topic, asked.topic_id, partition.partition);
+            let Some(partition) = &last_asked.remove(&named) else { continue };
             let found = topic.and_then(|topic| in_range(topic, partition.partition));
             let data = match found.map(|topic| self.wanted(call, body, topic, partition)) {
                 // Topics that are not there do not end the wait for those that are, as in Kafka.
@@ -116,6 +130,17 @@ impl Partitions {
     }
 }
 
+/// What is asked of each partition: named several times, it is answered once, with what was asked
+/// last, as in Kafka (`FetchRequest.fetchData` is a map).
+fn last_asked<'r>(body: &'r FetchRequest<'_>) -> HashMap<Named<'r>, FetchPartition> {
+    let topics = body.topics.iter();
+    let asked = topics.flat_map(|topic| topic.partitions.iter().map(move |it| (topic, it)));
+    let named = |(topic, partition): (&'r FetchTopic<'_>, &FetchPartition)| {
+        ((&*topic.topic, topic.topic_id, partition.partition), partition.clone())
+    };
+    asked.map(named).collect()
+}
+
 /// Every partition has been led by the same shard since it was made: its epoch is 0 (KIP-320).
 pub(super) fn check_leader_epoch(asked: i32) -> Result<(), ErrorCode> {
     match asked {
@@ -161,5 +186,5 @@ pub(super) fn error_data(partition_index: i32, error: ErrorCode) -> PartitionDat
 }
 
 fn empty_data() -> PartitionData<'static> {
-    PartitionData { records: Some(Bytes::from(Vec::new())), ..Default::default() }
+    PartitionData { records: Some(Vec::new().into()), ..Default::default() }
 }

@@ -1,8 +1,8 @@
 //! The fetches that are not answered yet: by id, by deadline, by connection.
 
-use super::io::Part;
-use super::limits::WAITING_FETCHES_MAX;
+use super::limits::{WAITING_FETCHES_MAX, WAITING_PARTITIONS_MAX};
 use super::reads::{Fetch, Want};
+use muster_codec::messages::PartitionData;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// Kafka's fetch purgatory.
@@ -13,7 +13,9 @@ pub(super) struct Fetches {
     /// Of those that are parked.
     deadlines: BTreeSet<(i64, u64)>,
     by_connection: BTreeSet<(u64, u64)>,
-    /// Those that may be read as soon as other reads are done.
+    /// Partitions of all of them.
+    partitions: usize,
+    /// Fetches and look-ups that go on as soon as other reads are done.
     pub ready: VecDeque<u64>,
 }
 
@@ -26,6 +28,7 @@ impl Fetches {
     pub(super) fn add(&mut self, fetch: Fetch) -> u64 {
         let id = self.next_id();
         self.by_connection.insert((fetch.request.connection, id));
+        self.partitions += fetch.partitions();
         self.by_id.insert(id, fetch);
         id
     }
@@ -49,10 +52,6 @@ impl Fetches {
         self.by_id.get(&id)
     }
 
-    pub(super) fn want(&self, part: Part) -> Option<&Want> {
-        self.by_id.get(&part.request)?.wants.get(part.want)
-    }
-
     pub(super) fn get_mut(&mut self, id: u64) -> Option<&mut Fetch> {
         self.by_id.get_mut(&id)
     }
@@ -62,6 +61,7 @@ impl Fetches {
         self.unpark(id);
         let fetch = self.by_id.remove(&id)?;
         self.by_connection.remove(&(fetch.request.connection, id));
+        self.partitions -= fetch.partitions();
         Some(fetch)
     }
 
@@ -83,7 +83,13 @@ impl Fetches {
         self.by_id.len()
     }
 
+    /// About how many bytes they take.
+    pub(super) fn bytes_held(&self) -> usize {
+        const PARTITION_BYTES: usize = size_of::<PartitionData<'_>>() + size_of::<Want>() + 64;
+        self.partitions * PARTITION_BYTES + self.by_id.len() * size_of::<Fetch>()
+    }
+
     pub(super) fn is_full(&self) -> bool {
-        self.deadlines.len() >= WAITING_FETCHES_MAX
+        self.deadlines.len() >= WAITING_FETCHES_MAX || self.partitions >= WAITING_PARTITIONS_MAX
     }
 }

@@ -5,15 +5,15 @@ use super::Identity;
 use super::limits::{READ_BYTES_IN_FLIGHT_MAX, SPARE_BUFFER_BYTES_MAX, UNWRITTEN_BYTES_MAX};
 use super::partition_set::PartitionId;
 use muster_storage::{
-    FileOp, FileToken, LogEnd, OpenFiles, PartitionLog, PartitionRead, TimestampRead,
+    BatchSearch, FileOp, FileToken, LogEnd, OpenFiles, PartitionLog, TimestampSearch,
 };
 use std::collections::HashMap;
 
 /// Why an operation was asked for; found again by its token. The logs keep their writes themselves.
 #[derive(Debug)]
 pub(super) enum Job {
-    Fetch(Part, PartitionRead),
-    Lookup(Part, TimestampRead),
+    Find(Part, BatchSearch),
+    Lookup(Part, TimestampSearch),
     /// Of `__consumer_offsets`, in the shard's own log.
     Offsets(Part),
     /// A sync of a partition up to here (`flush.messages`, or a clean stop).
@@ -79,6 +79,11 @@ impl Io {
 
     pub(super) fn has_room_to_read(&self) -> bool {
         self.read_bytes < READ_BYTES_IN_FLIGHT_MAX
+    }
+
+    /// Bytes of reads under way.
+    pub(super) fn reading_bytes(&self) -> usize {
+        self.read_bytes
     }
 
     /// Whether no operation is under way.

@@ -1,4 +1,5 @@
-//! Offsets by time: the log says where to read, and whether to read on.
+//! Offsets by time: the log says where to read, and whether to read on. Small reads, as many at a
+//! time as there is room for.
 
 use super::io::{Job, Part};
 use super::partition_set::PartitionId;
@@ -6,15 +7,17 @@ use super::{Effects, Partitions};
 use muster_codec::ErrorCode;
 use muster_codec::messages::{ListOffsetsPartitionResponse, ListOffsetsResponse};
 use muster_coordinator::RequestId;
-use muster_storage::{TimestampFound, TimestampRead};
+use muster_storage::{Searched, TimestampSearch};
 
 /// A ListOffsets that was not answered yet.
 #[derive(Debug)]
 pub(super) struct Lookup {
-    request: RequestId,
+    pub request: RequestId,
     /// Complete but for what `wants` look for.
     pub response: ListOffsetsResponse<'static>,
     wants: Vec<LookupWant>,
+    /// The first of `wants` whose search has not begun.
+    next: usize,
     running: usize,
 }
 
@@ -39,7 +42,7 @@ struct LookupWant {
 impl Lookup {
     pub(super) fn new(request: RequestId) -> Self {
         let response = ListOffsetsResponse::default();
-        Self { request, response, wants: Vec::new(), running: 0 }
+        Self { request, response, wants: Vec::new(), next: 0, running: 0 }
     }
 
     pub(super) fn want(&mut self, id: PartitionId, target: Target, topic: usize, partition: usize) {
@@ -53,64 +56,91 @@ impl Lookup {
 }
 
 impl Partitions {
-    pub(super) fn start_lookup(&mut self, mut lookup: Lookup, out: &mut Effects) {
-        let request = self.fetches.next_id();
-        for want in 0..lookup.wants.len() {
-            let running = self.read_for(&lookup, Part { request, want }, 0, out);
-            lookup.running += usize::from(running);
-        }
-        self.go_on(request, lookup, out);
+    pub(super) fn start_lookup(&mut self, lookup: Lookup, out: &mut Effects) {
+        let id = self.fetches.next_id();
+        self.lookups.insert(id, lookup);
+        self.continue_lookup(id, out);
     }
 
-    fn go_on(&mut self, id: u64, lookup: Lookup, out: &mut Effects) {
-        if lookup.running == 0 {
-            out.send(lookup.request, lookup.response);
-        } else {
-            self.lookups.insert(id, lookup);
+    /// Begins searches as far as there is room to read; answers when all have ended.
+    pub(super) fn continue_lookup(&mut self, id: u64, out: &mut Effects) {
+        let Some(mut lookup) = self.lookups.remove(&id) else { return };
+        while lookup.next < lookup.wants.len() && self.io.has_room_to_read() {
+            let part = Part { request: id, want: lookup.next };
+            lookup.next += 1;
+            let search = self.search(&lookup.wants[part.want]);
+            lookup.running += usize::from(search.is_some_and(|it| {
+                let LookupWant { id, .. } = lookup.wants[part.want];
+                self.search_on(id, part, it, out)
+            }));
         }
+        if lookup.next < lookup.wants.len() {
+            self.fetches.ready.push_back(id);
+        } else if lookup.running == 0 {
+            return out.send(lookup.request, lookup.response);
+        }
+        self.lookups.insert(id, lookup);
     }
 
-    /// Reads where the record may be, from an offset on; false if there is none.
-    fn read_for(&mut self, lookup: &Lookup, part: Part, from: i64, out: &mut Effects) -> bool {
-        let LookupWant { id, target, .. } = lookup.wants[part.want];
-        let Some(partition) = self.partitions.get_mut(&id) else { return false };
-        let time = match target {
+    fn search(&self, want: &LookupWant) -> Option<TimestampSearch> {
+        let log = &self.partitions.get(&want.id)?.log;
+        let time = match want.target {
             Target::AtOrAfter(time) => Some(time),
-            Target::Newest => partition.log.max_timestamp(),
+            Target::Newest => log.max_timestamp(),
         };
+        time.map(|time| log.search(time))
+    }
+
+    /// Reads where the record may be; false if there is none.
+    fn search_on(
+        &mut self,
+        id: PartitionId,
+        part: Part,
+        mut search: TimestampSearch,
+        out: &mut Effects,
+    ) -> bool {
+        let Some(partition) = self.partitions.get(&id) else { return false };
         let token = self.io.token();
         let (files, ops) = (&mut self.io.files, &mut out.ops);
-        let plan =
-            time.and_then(|time| partition.log.timestamp_plan(time, from, token, files, ops));
-        let Some(plan) = plan else { return false };
-        self.io.begin(token, Job::Lookup(part, plan), &out.ops);
-        true
+        let reads = partition.log.search_read(&mut search, token, files, ops);
+        if reads {
+            self.io.begin(token, Job::Lookup(part, search), &out.ops);
+        }
+        reads
     }
 
     /// A read of a look-up is done, or failed.
     pub(super) fn lookup_read(
         &mut self,
         part: Part,
-        plan: &TimestampRead,
+        mut search: TimestampSearch,
         data: Option<&[u8]>,
         out: &mut Effects,
     ) {
-        let Some(mut lookup) = self.lookups.remove(&part.request) else { return };
+        let Some(lookup) = self.lookups.get_mut(&part.request) else { return };
+        let LookupWant { id, .. } = lookup.wants[part.want];
         let answer = lookup.answer(part.want);
-        let running = match data.and_then(|data| plan.find(data).ok()) {
-            Some(TimestampFound::Record { offset, timestamp }) => {
+        match data.and_then(|data| search.look(data).ok()) {
+            Some(Searched::Record { offset, timestamp }) => {
                 (answer.offset, answer.timestamp, answer.leader_epoch) = (offset, timestamp, 0);
-                false
             }
-            Some(TimestampFound::ReadOn { from_offset }) => {
-                self.read_for(&lookup, part, from_offset, out)
+            Some(Searched::ReadOn) => {
+                if self.search_on(id, part, search, out) {
+                    return;
+                }
             }
-            None => {
-                answer.error_code = ErrorCode::KafkaStorageError.code();
-                false
-            }
-        };
-        lookup.running -= usize::from(!running);
-        self.go_on(part.request, lookup, out);
+            None => answer.error_code = ErrorCode::KafkaStorageError.code(),
+        }
+        self.search_ended(part.request, out);
+    }
+
+    /// One of the searches of a look-up has ended; the last one answers it.
+    fn search_ended(&mut self, id: u64, out: &mut Effects) {
+        let Some(lookup) = self.lookups.get_mut(&id) else { return };
+        lookup.running -= 1;
+        let is_last = lookup.running == 0 && lookup.next == lookup.wants.len();
+        if is_last && let Some(lookup) = self.lookups.remove(&id) {
+            out.send(lookup.request, lookup.response);
+        }
     }
 }

@@ -8,7 +8,6 @@ use super::partition::Bounds;
 use super::partition_set::PartitionId;
 use super::{Effects, Partitions};
 use crate::cluster::OFFSETS_TOPIC_ID;
-use muster_codec::{Bytes, ErrorCode};
 use muster_storage::FileToken;
 use std::collections::BTreeSet;
 
@@ -81,10 +80,10 @@ impl Partitions {
         let Some(Job::Offsets(part)) = self.io.end(token) else { return };
         if let Some(fetch) = self.fetches.get_mut(part.request) {
             match batches {
-                Ok(batches) => fetch.data(part.want).records = Some(Bytes::from(batches)),
+                Ok(batches) => fetch.data(part.want).records = Some(batches.into()),
                 Err(reason) => {
                     out.failed_reads.push(reason);
-                    fetch.fail(part.want, ErrorCode::KafkaStorageError);
+                    fetch.wants[part.want].failed = true;
                 }
             }
             self.read_ended(part, out);

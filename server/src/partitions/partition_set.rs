@@ -18,11 +18,11 @@ use crate::data_dir::trash;
 use crate::placement::Placement;
 use muster_codec::messages::NodeEndpoint;
 use muster_codec::{ErrorCode, Uuid, Wall};
-use muster_storage::{FileDone, FileId, FileToken, LogEnd, PartitionLog};
+use muster_storage::{FileDone, FileId, FileKey, FileOp, FileToken, LogEnd, PartitionLog};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tracing::warn;
 
 /// Who the shard is, and what of shared name spaces belongs to its partitions.
@@ -269,8 +269,10 @@ impl Partitions {
             FileDone::Written { .. } | FileDone::Synced { .. } | FileDone::NoSpace { .. } => None,
         };
         match self.io.end(token) {
-            Some(Job::Fetch(part, plan)) => self.fetch_read(part, &plan, data, out),
-            Some(Job::Lookup(part, plan)) => self.lookup_read(part, &plan, data.as_deref(), out),
+            Some(Job::Find(part, search)) => self.headers_read(part, search, data.as_deref(), out),
+            Some(Job::Lookup(part, search)) => {
+                self.lookup_read(part, search, data.as_deref(), out);
+            }
             Some(Job::Flush(id, end)) => self.flushed(id, end, out),
             Some(Job::Checkpoint) => self.checkpoint_written(has_space, out),
             // That of the offsets topic comes by `offsets_read`.
@@ -339,8 +341,10 @@ impl Partitions {
         self.next_sweep = (!self.partitions.is_empty()).then_some(now.saturating_add(interval));
     }
 
-    /// Forgets the fetches that the connection waits for; writes that it asked for go on.
+    /// Forgets the fetches and look-ups that the connection waits for; writes that it asked for go
+    /// on.
     pub fn connection_closed(&mut self, connection: u64) {
+        self.lookups.retain(|_, lookup| lookup.request.connection != connection);
         for fetch in self.fetches.of_connection(connection) {
             self.forget_waiter(fetch);
             self.fetches.remove(fetch);
@@ -370,6 +374,36 @@ impl Partitions {
     /// Fetches that are not answered yet.
     pub fn waiting_fetches(&self) -> usize {
         self.fetches.len()
+    }
+
+    /// The id of a file of which a part was answered; opens it first if it is not open.
+    pub fn open_held(&mut self, file: FileKey, ops: &mut Vec<FileOp>) -> Option<FileId> {
+        self.io.files.open_held(file, ops)
+    }
+
+    /// Where a file is of which a part was answered.
+    pub fn held_path(&self, file: FileKey) -> Option<PathBuf> {
+        self.io.files.held_path(file)
+    }
+
+    /// A part of a file that was answered has been sent, or never will be.
+    pub fn release(&mut self, file: FileKey, ops: &mut Vec<FileOp>) {
+        self.io.files.release(file, ops);
+    }
+
+    /// Parts of files that were answered and are not sent.
+    pub fn holds(&self) -> usize {
+        self.io.files.holds()
+    }
+
+    /// Bytes of reads that were asked for and are not done.
+    pub fn reading_bytes(&self) -> usize {
+        self.io.reading_bytes()
+    }
+
+    /// About how many bytes the fetches take that are not answered.
+    pub fn waiting_bytes(&self) -> usize {
+        self.fetches.bytes_held()
     }
 
     /// Whether no operation on files is under way.

@@ -2,14 +2,15 @@
 
 use super::fetch::{error_data, reads_committed, unknown_topic};
 use super::io::{Job, Part};
+use super::limits::{FETCH_BYTES_MAX, FETCH_WAIT_MS_MAX, OFFSETS_RECORDS_BYTES_MAX};
 use super::offsets_topic::{OffsetsPartition, OffsetsRead};
 use super::partition::{Bounds, Partition};
 use super::partition_set::PartitionId;
 use super::{Call, Effects, Partitions};
 use muster_codec::messages::{FetchPartition, FetchRequest, FetchResponse, PartitionData};
-use muster_codec::{Bytes, ErrorCode};
+use muster_codec::{Bytes, ErrorCode, Records};
 use muster_coordinator::RequestId;
-use muster_storage::PartitionRead;
+use muster_storage::{BatchPlace, BatchSearch, FileRange, Find, Found};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A fetch that was not answered yet.
@@ -28,6 +29,10 @@ pub(super) struct Fetch {
     deleted: ErrorCode,
     /// Bytes that can be read, as far as it is known: raised by appends while parked.
     available: u64,
+    /// The first of `wants` whose records were not looked for.
+    next: usize,
+    /// What its partitions of `__consumer_offsets` may still ask for.
+    offsets_bytes: usize,
     reads_running: usize,
 }
 
@@ -40,9 +45,10 @@ pub(super) struct Want {
     partition: usize,
     offset: i64,
     max_bytes: usize,
-    /// Whether the first batch is given even if it is larger than the bounds, so that a consumer
-    /// always makes progress (KIP-74).
-    first_whole: bool,
+    /// Where its records begin, once it is known.
+    place: Option<BatchPlace>,
+    /// They could not be read.
+    pub failed: bool,
 }
 
 impl Fetch {
@@ -51,12 +57,14 @@ impl Fetch {
             request: call.request,
             response: FetchResponse::default(),
             wants: Vec::new(),
-            deadline: call.now.saturating_add(i64::from(body.max_wait_ms.max(0))),
+            deadline: call.now + i64::from(body.max_wait_ms.clamp(0, FETCH_WAIT_MS_MAX)),
             max_bytes: usize::try_from(body.max_bytes).unwrap_or(0),
             min_bytes: u64::try_from(body.min_bytes).unwrap_or(0),
             reads_committed: reads_committed(body),
             deleted: unknown_topic(call.version),
             available: 0,
+            next: 0,
+            offsets_bytes: OFFSETS_RECORDS_BYTES_MAX,
             reads_running: 0,
         }
     }
@@ -77,7 +85,12 @@ impl Fetch {
         &mut self.response.responses[topic].partitions[partition]
     }
 
-    pub(super) fn fail(&mut self, want: usize, error: ErrorCode) {
+    /// How many partitions the answer has.
+    pub(super) fn partitions(&self) -> usize {
+        self.response.responses.iter().map(|topic| topic.partitions.len()).sum()
+    }
+
+    fn fail(&mut self, want: usize, error: ErrorCode) {
         let data = self.data(want);
         *data = error_data(data.partition_index, error);
     }
@@ -92,27 +105,26 @@ impl Want {
     ) -> Self {
         let max_bytes = usize::try_from(asked.partition_max_bytes).unwrap_or(0);
         let offset = asked.fetch_offset;
-        Self { id, topic, partition, offset, max_bytes, first_whole: false }
+        Self { id, topic, partition, offset, max_bytes, place: None, failed: false }
     }
 }
 
-/// What the reads of a fetch may still ask for.
+/// What an answer may still have.
 struct Budget {
     bytes: usize,
-    /// No partition has given anything yet.
+    /// Whether the first batch is given even if it is larger than the bounds, so that a consumer
+    /// always makes progress (KIP-74): no partition has given anything yet.
     first_whole: bool,
 }
 
 impl Budget {
-    /// The bound for one partition, and whether its first batch is given even if it is larger. None
-    /// if there is nothing to read, or no room.
-    fn take(&mut self, available: u64, max_bytes: usize) -> Option<(usize, bool)> {
-        let limit = self.bytes.min(max_bytes);
-        if available == 0 || (limit == 0 && !self.first_whole) {
-            return None;
-        }
-        self.bytes -= limit.min(usize::try_from(available).unwrap_or(usize::MAX));
-        Some((limit, std::mem::replace(&mut self.first_whole, false)))
+    fn limit(&self, max_bytes: usize) -> usize {
+        self.bytes.min(max_bytes)
+    }
+
+    fn took(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.first_whole &= bytes == 0;
     }
 }
 
@@ -133,7 +145,8 @@ impl Partitions {
                 Err(_) => wrong = true,
             }
         }
-        fetch.max_bytes = fetch.max_bytes.min(self.config.fetch_max_bytes.unsigned_abs() as usize);
+        let max_bytes = self.config.fetch_max_bytes.unsigned_abs() as usize;
+        fetch.max_bytes = fetch.max_bytes.min(max_bytes).min(FETCH_BYTES_MAX);
         let enough = fetch.available >= fetch.min_bytes;
         if now || wrong || enough || self.fetches.is_full() {
             let id = self.fetches.add(fetch);
@@ -182,48 +195,63 @@ impl Partitions {
         }
     }
 
+    /// Looks for the records of a fetch, as far as there is room to read; answers when they are
+    /// found.
     fn start_reads(&mut self, id: u64, out: &mut Effects) {
-        if !self.io.has_room_to_read() {
-            return self.fetches.ready.push_back(id);
-        }
-        let Some(fetch) = self.fetches.get(id) else { return };
-        let mut budget = Budget { bytes: fetch.max_bytes, first_whole: true };
-        for want in 0..fetch.wants.len() {
-            self.start_read(Part { request: id, want }, &mut budget, out);
+        while let Some(fetch) = self.fetches.get_mut(id)
+            && fetch.next < fetch.wants.len()
+        {
+            if !self.io.has_room_to_read() {
+                return self.fetches.ready.push_back(id);
+            }
+            let want = fetch.next;
+            fetch.next += 1;
+            self.find(Part { request: id, want }, out);
         }
         if self.fetches.get(id).is_some_and(|fetch| fetch.reads_running == 0) {
             self.answer_fetch(id, out);
         }
     }
 
-    fn start_read(&mut self, part: Part, budget: &mut Budget, out: &mut Effects) {
-        let Some(&Want { id, offset, max_bytes, .. }) = self.fetches.want(part) else { return };
-        let (available, bounds) = (self.available(id, offset), self.bounds(id));
-        let Some(fetch) = self.fetches.get_mut(part.request) else { return };
-        let available = match available {
-            Ok(available) => available,
-            Err(Unavailable::Deleted) => return fetch.fail(part.want, fetch.deleted),
-            Err(Unavailable::OutOfRange) => {
-                return fetch.fail(part.want, ErrorCode::OffsetOutOfRange);
-            }
-        };
-        fetch.describe(part.want, bounds);
-        let Some((limit, first_whole)) = budget.take(available, max_bytes) else { return };
-        let want = &mut fetch.wants[part.want];
-        (want.max_bytes, want.first_whole) = (limit, first_whole);
-        let token = self.io.token();
-        if id.is_of_offsets() {
-            let partition = id.index;
-            out.offsets_reads.push(OffsetsRead { token, partition, offset, max_bytes: limit });
-            self.io.begin_elsewhere(token, Job::Offsets(part), limit);
-        } else {
-            let Some(partition) = self.partitions.get_mut(&id) else { return };
-            let (files, ops) = (&mut self.io.files, &mut out.ops);
-            let plan = partition.log.read_plan(offset, limit, token, files, ops);
-            let Some(plan) = plan else { return };
-            self.io.begin(token, Job::Fetch(part, plan), &out.ops);
+    /// Looks for the records of one partition, if there are any.
+    fn find(&mut self, part: Part, out: &mut Effects) {
+        let Some(fetch) = self.fetches.get(part.request) else { return };
+        let Want { id, offset, .. } = fetch.wants[part.want];
+        if !self.available(id, offset).is_ok_and(|bytes| bytes > 0) {
+            return;
         }
+        if id.is_of_offsets() {
+            return self.read_offsets(part, out);
+        }
+        let Some(partition) = self.partitions.get(&id) else { return };
+        let token = self.io.token();
+        let (files, ops) = (&mut self.io.files, &mut out.ops);
+        let find = partition.log.find(offset, token, files, ops);
+        let Some(fetch) = self.fetches.get_mut(part.request) else { return };
+        match find {
+            Some(Find::At(place)) => fetch.wants[part.want].place = Some(place),
+            Some(Find::Read(search)) => {
+                fetch.reads_running += 1;
+                self.io.begin(token, Job::Find(part, search), &out.ops);
+            }
+            None => {}
+        }
+    }
+
+    /// The records of `__consumer_offsets` are read at once, and not many.
+    fn read_offsets(&mut self, part: Part, out: &mut Effects) {
+        let Some(fetch) = self.fetches.get_mut(part.request) else { return };
+        let Want { id, offset, max_bytes, .. } = fetch.wants[part.want];
+        let limit = max_bytes.min(fetch.offsets_bytes);
+        if limit == 0 && fetch.offsets_bytes < OFFSETS_RECORDS_BYTES_MAX {
+            return;
+        }
+        // An answer is never without any: the first batch may be longer.
+        fetch.offsets_bytes -= limit.clamp(1, fetch.offsets_bytes);
         fetch.reads_running += 1;
+        let (token, partition) = (self.io.token(), id.index);
+        out.offsets_reads.push(OffsetsRead { token, partition, offset, max_bytes: limit });
+        self.io.begin_elsewhere(token, Job::Offsets(part), limit);
     }
 
     fn available(&self, id: PartitionId, offset: i64) -> Result<u64, Unavailable> {
@@ -236,35 +264,113 @@ impl Partitions {
         partition.available(offset).ok_or(Unavailable::OutOfRange)
     }
 
-    /// A read of a fetch is done, or failed.
-    pub(super) fn fetch_read(
+    /// Headers of batches were read for a fetch, or could not be.
+    pub(super) fn headers_read(
         &mut self,
         part: Part,
-        plan: &PartitionRead,
-        data: Option<Vec<u8>>,
+        search: BatchSearch,
+        data: Option<&[u8]>,
         out: &mut Effects,
     ) {
         let Some(fetch) = self.fetches.get_mut(part.request) else { return };
-        match data.and_then(|data| records(data, plan, &fetch.wants[part.want])) {
-            Some(records) => fetch.data(part.want).records = Some(Bytes::from(records)),
-            None => fetch.fail(part.want, ErrorCode::KafkaStorageError),
+        let want = &mut fetch.wants[part.want];
+        match data.and_then(|data| search.look(data).ok()) {
+            Some(Found::Batch(place)) => want.place = Some(place),
+            Some(Found::ReadOn(search)) => {
+                let id = want.id;
+                if self.find_on(id, part, search, out) {
+                    return;
+                }
+            }
+            None => want.failed = true,
         }
         self.read_ended(part, out);
+    }
+
+    /// Reads further headers; false if there are none.
+    fn find_on(
+        &mut self,
+        id: PartitionId,
+        part: Part,
+        search: BatchSearch,
+        out: &mut Effects,
+    ) -> bool {
+        let Some(partition) = self.partitions.get(&id) else { return false };
+        let token = self.io.token();
+        let (files, ops) = (&mut self.io.files, &mut out.ops);
+        let Some(search) = partition.log.find_on(search, token, files, ops) else { return false };
+        self.io.begin(token, Job::Find(part, search), &out.ops);
+        true
     }
 
     /// One of the reads of a fetch has ended; the last one answers it.
     pub(super) fn read_ended(&mut self, part: Part, out: &mut Effects) {
         let Some(fetch) = self.fetches.get_mut(part.request) else { return };
         fetch.reads_running -= 1;
-        if fetch.reads_running == 0 {
+        if fetch.reads_running == 0 && fetch.next == fetch.wants.len() {
             self.answer_fetch(part.request, out);
         }
     }
 
     fn answer_fetch(&mut self, id: u64, out: &mut Effects) {
-        if let Some(fetch) = self.fetches.remove(id) {
-            out.send(fetch.request, fetch.response);
+        let Some(mut fetch) = self.fetches.remove(id) else { return };
+        let mut budget = Budget { bytes: fetch.max_bytes, first_whole: true };
+        let mut files = Vec::new();
+        for want in 0..fetch.wants.len() {
+            if let Err(error) = self.answer_want(&mut fetch, want, &mut budget, &mut files) {
+                fetch.fail(want, error);
+            }
         }
+        out.send_files(fetch.request, fetch.response, files);
+    }
+
+    /// Says of one partition what there is now.
+    fn answer_want(
+        &mut self,
+        fetch: &mut Fetch,
+        want: usize,
+        budget: &mut Budget,
+        files: &mut Vec<FileRange>,
+    ) -> Result<(), ErrorCode> {
+        let Want { id, offset, max_bytes, place, failed, .. } = fetch.wants[want];
+        self.available(id, offset).map_err(|it| match it {
+            Unavailable::Deleted => fetch.deleted,
+            Unavailable::OutOfRange => ErrorCode::OffsetOutOfRange,
+        })?;
+        if failed {
+            return Err(ErrorCode::KafkaStorageError);
+        }
+        fetch.describe(want, self.bounds(id));
+        let limit = budget.limit(max_bytes);
+        let data = fetch.data(want);
+        if let Some(place) = place {
+            let range = self.range(id, place, limit, budget.first_whole)?;
+            data.records = range.map(|range| Records::elsewhere(range.len)).or(data.records.take());
+            budget.took(range.map_or(0, |range| range.len as usize));
+            files.extend(range);
+        } else if let Some(Records::Here(records)) = &mut data.records {
+            if records.len() > limit && !budget.first_whole {
+                *records = Bytes::default();
+            }
+            budget.took(records.len());
+        }
+        Ok(())
+    }
+
+    /// The part of a file that a partition answers with; it is held from now on.
+    fn range(
+        &mut self,
+        id: PartitionId,
+        place: BatchPlace,
+        limit: usize,
+        first_whole: bool,
+    ) -> Result<Option<FileRange>, ErrorCode> {
+        let Some(Partition { log, .. }) = self.partitions.get(&id) else { return Ok(None) };
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+        let range = log.range(place, limit, first_whole);
+        let range = range.map_err(|_| ErrorCode::KafkaStorageError)?;
+        range.iter().for_each(|range| log.hold(range, &mut self.io.files));
+        Ok(range)
     }
 
     /// Starts what waited for reads of others to end.
@@ -272,7 +378,10 @@ impl Partitions {
         while self.io.has_room_to_read()
             && let Some(id) = self.fetches.ready.pop_front()
         {
-            self.start_reads(id, out);
+            match self.lookups.contains_key(&id) {
+                true => self.continue_lookup(id, out),
+                false => self.start_reads(id, out),
+            }
         }
     }
 }
@@ -287,18 +396,4 @@ fn waiters<'p>(
         return Some(&mut offsets.entry(id.index).or_default().waiters);
     }
     partitions.get_mut(&id).map(|partition| &mut partition.waiters)
-}
-
-/// The batches that a want asked for, out of what was read; None if they are not there. They stay
-/// in the buffer that they were read to.
-fn records(mut data: Vec<u8>, plan: &PartitionRead, want: &Want) -> Option<Vec<u8>> {
-    let wanted = plan.extract(&data).ok()?;
-    let len = wanted.len();
-    if len > want.max_bytes && !want.first_whole {
-        return Some(Vec::new());
-    }
-    let start = wanted.as_ptr().addr() - data.as_ptr().addr();
-    data.truncate(start + len);
-    data.drain(..start);
-    Some(data)
 }

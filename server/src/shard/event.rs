@@ -3,7 +3,7 @@
 
 use super::mailbox::Message;
 use crate::net::ConnectionId;
-use muster_storage::{FileDone, FileOp};
+use muster_storage::{FileDone, FileId, FileOp};
 use std::sync::Arc;
 
 /// Something that happened.
@@ -22,6 +22,20 @@ pub enum Event<'e> {
     Sent {
         connection: ConnectionId,
         unsent: usize,
+    },
+    /// The parts that were to be sent have left, as far as the socket took them: so many bytes.
+    Streamed {
+        connection: ConnectionId,
+        sent: usize,
+    },
+    /// A file could not be read, or ends too early: of the parts that were to be sent none has left.
+    StreamFailed {
+        connection: ConnectionId,
+        reason: String,
+    },
+    /// The socket has room, as was asked for.
+    Room {
+        connection: ConnectionId,
     },
     /// The client sends nothing more. It may be gone, or it may still read.
     InputEnded {
@@ -51,10 +65,33 @@ pub enum Command {
         connection: ConnectionId,
     },
     File(FileOp),
+    /// The next part of what [`Command::SendParts`] sends.
+    Part(Part),
+    /// Send the parts since the last one of these, as far as the socket takes them at once. Nothing
+    /// else of the connection is on its way meanwhile.
+    SendParts {
+        connection: ConnectionId,
+    },
+    /// Tell when the socket has room again.
+    AwaitRoom {
+        connection: ConnectionId,
+    },
     Mail {
         to: u32,
         message: Message,
     },
     /// All is durable and answered: the shard may end.
     Stopped,
+}
+
+/// A part of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    Bytes(Vec<u8>),
+    /// So many bytes of an open file.
+    File {
+        file: FileId,
+        offset: u64,
+        len: u32,
+    },
 }

@@ -2,7 +2,7 @@
 
 use super::Shard;
 use crate::cluster::ClusterImage;
-use crate::net::Connections;
+use crate::net::{Account, Connections};
 use muster_codec::records::GroupRecord;
 use muster_coordinator::Census;
 use muster_storage::Progress;
@@ -78,6 +78,16 @@ impl<'s> Inspection<'s> {
     /// Partitions that are damaged and not served.
     pub fn offline_partitions(self) -> usize {
         self.0.partitions.offline()
+    }
+
+    /// Parts of files that were answered and are not sent.
+    pub fn holds(self) -> usize {
+        self.0.partitions.holds()
+    }
+
+    /// The bytes that it holds for its clients.
+    pub fn account(self) -> &'s Account {
+        self.0.connections.account()
     }
 
     /// What its coordinator keeps.

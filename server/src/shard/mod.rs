@@ -17,10 +17,11 @@ mod offsets_topic;
 mod producer_ids;
 mod snapshot;
 mod step;
+mod streams;
 #[cfg(test)]
 mod testing;
 
-pub use event::{Command, Event};
+pub use event::{Command, Event, Part};
 pub use inspection::Inspection;
 pub use known_log::KnownLog;
 pub use load_error::LoadError;

@@ -3,7 +3,7 @@
 use super::{Command, Event, Message, Shard, Stopping};
 use crate::clock::Times;
 use crate::dispatch::{may_tell_much, request_length};
-use crate::net::ConnectionId;
+use crate::net::{ConnectionId, Kind};
 use crate::partitions::{Effects, Outcome};
 use muster_storage::FileDone;
 use std::fmt;
@@ -38,6 +38,15 @@ impl Shard {
                 self.end_if_answered(connection);
             }
             Event::InputEnded { connection } => self.input_ended(connection),
+            Event::Streamed { connection, sent } => {
+                if sent > 0 {
+                    self.connections.taken(connection, self.now);
+                }
+                self.streamed(connection, sent);
+                self.end_if_answered(connection);
+            }
+            Event::StreamFailed { connection, reason } => self.stream_failed(connection, &reason),
+            Event::Room { connection } => self.connections.has_room(connection),
             Event::Ended { connection } => self.forget(connection),
             Event::File(done) => self.file_done(done),
             Event::Mail(message) => self.mail(message),
@@ -71,6 +80,7 @@ impl Shard {
         self.groups.poll(self.now, &mut self.commands);
         self.snapshot_turn();
         self.log_check_turn();
+        self.start_slices();
         self.advance_stop();
         commands.append(&mut self.commands);
         self.next_deadline()
@@ -280,8 +290,9 @@ impl Shard {
     }
 
     fn forget(&mut self, id: ConnectionId) {
-        if self.connections.close(id) {
+        if let Some(files) = self.connections.close(id) {
             self.partitions.connection_closed(id.0);
+            self.release(files);
         }
         self.forget_gone();
     }
@@ -320,6 +331,9 @@ impl Shard {
     /// Carries out what the partitions want.
     pub(crate) fn perform(&mut self, effects: Effects) {
         self.commands.extend(effects.ops.into_iter().map(Command::File));
+        let account = &mut self.connections.account;
+        account.set(Kind::Reads, self.partitions.reading_bytes());
+        account.set(Kind::Parked, self.partitions.waiting_bytes());
         for reason in &effects.failed_reads {
             self.request_error("read", format_args!("a read failed: {reason}"));
         }
@@ -327,6 +341,11 @@ impl Shard {
         for reply in effects.replies {
             match reply.outcome {
                 Outcome::Send(response) => self.connections.answer(reply.request, &response, 0),
+                Outcome::SendFiles(response, files) => {
+                    if !self.connections.answer_from_files(reply.request, &response, &files) {
+                        self.release(files.into_iter().map(|range| range.file).collect());
+                    }
+                }
                 Outcome::Nothing => self.connections.skip(reply.request),
                 Outcome::Close(reason) => {
                     self.close(ConnectionId(reply.request.connection), reason);

@@ -63,6 +63,13 @@ impl AlignedBuf {
         }
     }
 
+    /// Makes the length `len`; what the new bytes are is not said: the buffer may have been used
+    /// before.
+    pub(crate) fn expose(&mut self, len: usize) {
+        self.reserve(len);
+        self.len = len;
+    }
+
     /// Cuts the end off, if the buffer is longer than `len`.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);

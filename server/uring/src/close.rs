@@ -19,19 +19,25 @@ impl Ring {
             return;
         }
         slot.state = State::Closing;
-        if slot.receiving.armed || slot.sending.in_flight {
+        let on_socket = slot.sending.in_flight || slot.streaming.is_on_socket();
+        if slot.receiving.armed || on_socket {
             self.cancel_all(conn);
         }
         self.advance_close(conn);
     }
 
     /// Closes the connection when its queued output is sent; nothing is received any more.
-    /// A peer that does not read holds this up: `close` ends it.
+    /// A slice that is under way goes no further. A peer that does not read holds this up: `close`
+    /// ends it.
     pub fn finish(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         slot.state = State::Finishing;
+        let awaits_room = slot.streaming.awaits_room();
         if slot.receiving.armed {
             self.cancel(Tag::new(Kind::Recv, conn.index, conn.generation));
+        }
+        if awaits_room {
+            self.cancel(Tag::new(Kind::Room, conn.index, conn.generation));
         }
         self.advance_close(conn);
     }
@@ -42,7 +48,8 @@ impl Ring {
         if slot.state == State::Finishing && slot.sending.unsent() == 0 {
             slot.state = State::Closing;
         }
-        if slot.state != State::Closing || slot.receiving.armed || slot.sending.in_flight {
+        let in_flight = slot.sending.in_flight || slot.streaming.is_in_flight();
+        if slot.state != State::Closing || slot.receiving.armed || in_flight {
             return;
         }
         if let Some(fd) = slot.fd.take() {

@@ -29,8 +29,13 @@ pub(crate) const SEND_APPEND_BYTES_MAX: usize = 64 * 1024;
 pub(crate) const SPARE_BUFFERS_MAX: usize = 1024;
 pub(crate) const SPARE_BUFFER_BYTES_MAX: usize = 16 * 1024;
 
+/// Spare buffers of slices kept for reuse, and the size in which they are made.
+pub(crate) const SPARE_SLICES_MAX: usize = 32;
+pub const SPARE_SLICE_BYTES_MAX: usize = 256 * 1024;
+
 const _: () = assert!(SEND_COPY_BYTES_MAX < SEND_APPEND_BYTES_MAX);
 const _: () = assert!(SPARE_BUFFERS_MAX * SPARE_BUFFER_BYTES_MAX <= 16 << 20);
+const _: () = assert!(SPARE_SLICES_MAX * SPARE_SLICE_BYTES_MAX <= 16 << 20);
 
 impl Default for Config {
     fn default() -> Self {

@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use crate::recv::Receiving;
 use crate::ring::Ring;
 use crate::send::Sending;
+use crate::stream::Streaming;
 
 /// Names one connection for ever: its slot may be used again, its generation is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,6 +41,7 @@ pub(crate) struct Connection {
     pub(crate) fd: Option<OwnedFd>,
     pub(crate) receiving: Receiving,
     pub(crate) sending: Sending,
+    pub(crate) streaming: Streaming,
 }
 
 impl Connection {
@@ -87,6 +89,7 @@ impl Table {
         slot.generation = slot.generation.wrapping_add(1);
         slot.receiving = Receiving::default();
         slot.sending = Sending::default();
+        slot.streaming = Streaming::default();
         self.free.push(conn.index);
     }
 
@@ -113,6 +116,7 @@ impl Table {
             fd: None,
             receiving: Receiving::default(),
             sending: Sending::default(),
+            streaming: Streaming::default(),
         });
         (self.slots.len() - 1) as u32
     }

@@ -26,6 +26,12 @@ pub enum Event {
     Sent { conn: ConnId, unsent: usize },
     /// The connection broke while sending; its queued output is dropped. Close it.
     SendFailed { conn: ConnId, error: io::Error },
+    /// A slice left as far as the socket took it: `sent` bytes of it.
+    Streamed { conn: ConnId, sent: usize },
+    /// A slice was not sent: a file could not be read, or ends too early.
+    StreamFailed { conn: ConnId, error: io::Error },
+    /// The socket has room for output, as was asked for.
+    Room { conn: ConnId },
     /// The connection is gone, its descriptor closed. Last event of this id, and the only one
     /// after `close`.
     Closed { conn: ConnId },

@@ -19,6 +19,8 @@
 //! - Sending: output of a connection leaves in order. What is queued when a turn begins, or while
 //!   a send is in flight, leaves in one send: many small responses cost one entry and no system
 //!   call. The ring sets no limit on what is queued: ask [`Ring::unsent`], and stop.
+//! - Streaming: [`Ring::stream`] sends parts of files, a slice at a time, in as much memory as the
+//!   slices that are under way take: see `stream.rs`.
 //! - Files: [`Ring::write`], [`Ring::read`] and [`Ring::sync`] own their [`AlignedBuf`] until the
 //!   event with the caller's token brings it back. Operations in flight together have no order.
 //!   How durable writes are made, and why so: see `write.rs`.
@@ -42,6 +44,7 @@ mod recv;
 mod ring;
 mod room;
 mod send;
+mod stream;
 mod sync;
 mod tag;
 mod wake;
@@ -50,7 +53,7 @@ mod write;
 pub use accept::ListenerId;
 pub use aligned::{ALIGNMENT, AlignedBuf};
 pub use buffers::RecvBuf;
-pub use config::{CONNECTIONS_LIMIT, Config};
+pub use config::{CONNECTIONS_LIMIT, Config, SPARE_SLICE_BYTES_MAX};
 pub use connection::ConnId;
 pub use event::Event;
 pub use file::{File, is_open_only_here};
@@ -58,5 +61,6 @@ pub use map::MappedFile;
 pub use probe::{OpenFiles, SetupError, file_size_limit, probe, raise_open_files};
 pub use ring::Ring;
 pub use room::Room;
+pub use stream::Slice;
 pub use wake::Waker;
 pub use write::Durability;

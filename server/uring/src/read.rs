@@ -16,7 +16,7 @@ impl Ring {
     /// Offset and length must be multiples of [`File::block_bytes`], or the result is
     /// InvalidInput.
     pub fn read(&mut self, file: &File, offset: u64, len: usize, mut buf: AlignedBuf, token: u64) {
-        buf.resize(len);
+        buf.expose(len);
         let op = DiskOp { file: file.clone(), buf, token };
         self.start_disk(Kind::Read, op, |fd, buf| {
             let len = buf.len().min(u32::MAX as usize) as u32;

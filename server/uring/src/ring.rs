@@ -10,6 +10,7 @@ use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, squeue};
 
 use crate::accept::{self, Listener};
+use crate::aligned::AlignedBuf;
 use crate::buffers::Pool;
 use crate::config::Config;
 use crate::connection::{ConnId, Table};
@@ -43,6 +44,8 @@ pub struct Ring {
     /// Connections whose receive ended for want of buffers.
     pub(crate) starved: Vec<ConnId>,
     pub(crate) spare: Vec<Vec<u8>>,
+    /// Buffers of slices; the last was used last.
+    pub(crate) spare_slices: Vec<AlignedBuf>,
     // The kernel may use what these own until it has let go: see `drop`.
     pub(crate) pool: ManuallyDrop<Rc<Pool>>,
     pub(crate) connections: ManuallyDrop<Table>,
@@ -71,6 +74,7 @@ impl Ring {
             dirty: Vec::new(),
             starved: Vec::new(),
             spare: Vec::new(),
+            spare_slices: Vec::new(),
             pool: ManuallyDrop::new(pool),
             connections: ManuallyDrop::new(Table::new(config.connections_max)),
             disk: ManuallyDrop::new(DiskOps::default()),
@@ -130,6 +134,9 @@ impl Ring {
             Kind::Write => self.written(tag, result),
             Kind::Read => self.read_done(tag, result),
             Kind::Sync => self.synced(tag, result),
+            Kind::SliceRead => self.slice_read(tag, result),
+            Kind::SliceSend => self.slice_sent(tag, result),
+            Kind::Room => self.has_room(tag),
         }
     }
 

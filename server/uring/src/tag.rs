@@ -13,6 +13,9 @@ pub(crate) enum Kind {
     Write,
     Read,
     Sync,
+    SliceRead,
+    SliceSend,
+    Room,
 }
 
 /// kind (8 bits) | slot (24 bits) | generation of the slot (32 bits).
@@ -35,7 +38,7 @@ impl Tag {
 
     /// None for a kind that this crate never submits.
     pub(crate) fn decode(bits: u64) -> Option<Self> {
-        const KINDS: [Kind; 9] = [
+        const KINDS: [Kind; 12] = [
             Kind::Accept,
             Kind::Recv,
             Kind::Send,
@@ -45,6 +48,9 @@ impl Tag {
             Kind::Write,
             Kind::Read,
             Kind::Sync,
+            Kind::SliceRead,
+            Kind::SliceSend,
+            Kind::Room,
         ];
         let kind = *KINDS.get(((bits >> 56) as usize).checked_sub(1)?)?;
         Some(Self { kind, index: (bits >> 32) as u32 & 0xff_ffff, generation: bits as u32 })
@@ -57,7 +63,8 @@ mod tests {
 
     #[test]
     fn a_tag_survives_the_kernel() {
-        for (kind, bits) in [(Kind::Accept, 1), (Kind::Recv, 2), (Kind::Sync, 9)] {
+        for (kind, bits) in [(Kind::Accept, 1), (Kind::Recv, 2), (Kind::Sync, 9), (Kind::Room, 12)]
+        {
             let tag = Tag::new(kind, 0xab_cdef, 0xdead_beef);
             assert_eq!(tag.encode() >> 56, bits);
             assert_eq!(Tag::decode(tag.encode()), Some(tag));
@@ -67,7 +74,7 @@ mod tests {
     #[test]
     fn an_unknown_kind_is_no_tag() {
         assert_eq!(Tag::decode(0), None);
-        assert_eq!(Tag::decode(10 << 56), None);
+        assert_eq!(Tag::decode(13 << 56), None);
         assert_eq!(Tag::decode(u64::MAX), None);
     }
 }

@@ -8,17 +8,19 @@ mod read;
 mod recovery;
 mod recovery_point;
 mod retention;
+mod search;
 mod segment;
 mod start_offset;
 mod synced;
 
-pub use read::{PartitionRead, TimestampFound, TimestampRead};
+pub use read::{BatchPlace, BatchSearch, Find, Found};
 pub use recovery::{PartitionError, PartitionRecovery, RecoveredPartition, SegmentSource, TornEnd};
 pub use recovery_point::{
     LogEnd, RECOVERY_POINT_BYTES, RECOVERY_POINTS_BODY_AT, RECOVERY_POINTS_HEADER_BYTES,
     RECOVERY_POINTS_MAGIC, RECOVERY_POINTS_VERSION, RecoveryPoint, RecoveryPointsWriter,
     read_recovery_points,
 };
+pub use search::{Searched, TimestampSearch};
 pub use start_offset::{
     START_OFFSET_FILE, START_OFFSET_MAGIC, START_OFFSET_SLOT_BYTES, START_OFFSET_SLOT_STRIDE,
     START_OFFSET_VERSION, new_start_offset, read_start_offset,
@@ -31,6 +33,7 @@ use crate::shard_log::AppendError;
 use muster_codec::record_batch::{
     Batches, NO_TIMESTAMP, set_base_offset, set_partition_leader_epoch,
 };
+use read::RecentBatch;
 use segment::Segment;
 use start_offset::StartOffset;
 use std::collections::VecDeque;
@@ -122,6 +125,8 @@ pub struct PartitionLog {
     next_sequence: u64,
     /// Whether there may be a directory: it comes with the first record.
     has_directory: bool,
+    /// The batches that were appended last, by offset: tailing consumers read these.
+    recent: VecDeque<RecentBatch>,
 }
 
 #[derive(Debug)]
@@ -166,6 +171,7 @@ impl PartitionLog {
             pending: VecDeque::new(),
             next_sequence: 0,
             has_directory: false,
+            recent: VecDeque::new(),
         }
     }
 
@@ -322,7 +328,7 @@ impl PartitionLog {
     pub fn delete(mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         self.close(files, ops);
         if self.has_directory {
-            ops.push(FileOp::RemoveDir { path: self.place.dir });
+            files.remove_log(self.place.number, self.place.dir, ops);
         }
     }
 
@@ -361,6 +367,7 @@ impl PartitionLog {
             set_partition_leader_epoch(batch, LEADER_EPOCH);
             let header = muster_codec::record_batch::BatchHeader::read(batch)
                 .map_err(|_| AppendError::NotABatch)?;
+            self.remember(&header);
             self.active_mut().push(&header);
             at += header.total_len();
         }
@@ -449,6 +456,11 @@ impl PartitionLog {
     fn segment_of(&self, offset: i64) -> usize {
         let after = self.segments.partition_point(|segment| segment.base_offset <= offset);
         after.saturating_sub(1)
+    }
+
+    fn segment_with_base(&self, base_offset: i64) -> Option<&Segment> {
+        let segment = self.segments.get(self.segment_of(base_offset))?;
+        (segment.base_offset == base_offset).then_some(segment)
     }
 
     fn active(&self) -> &Segment {

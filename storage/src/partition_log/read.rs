@@ -1,62 +1,129 @@
-//! Reads of a partition, by offset and by timestamp.
+//! Where records are: the batch that holds an offset, and the bytes of the log from a batch on.
 
 use super::PartitionLog;
 use super::segment::Segment;
-use crate::file_op::{FileOp, FileToken};
-use crate::limits::{PARTITION_INDEX_SPAN_BYTES, PARTITION_READ_BYTES_MAX};
+use crate::file_op::{FileOp, FileRange, FileToken};
+use crate::limits::{PARTITION_HEADERS_READ_BYTES, RECENT_BATCHES_MAX};
 use crate::open_files::OpenFiles;
-use muster_codec::record_batch::{Batch, Batches, TimestampType};
+use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
+use muster_codec::record_batch::BatchHeader;
 use muster_codec::wire::{DecodeError, Result};
-use std::ops::Range;
 
-/// What a read by offset was for.
+/// Where a batch is in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PartitionRead {
+pub struct BatchPlace {
+    /// The base offset of its segment.
+    segment: i64,
+    position: u64,
+    len: u64,
+}
+
+/// A batch that was appended not long ago.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RecentBatch {
+    base_offset: i64,
+    next_offset: i64,
+    place: BatchPlace,
+}
+
+/// The batch that holds an offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Find {
+    At(BatchPlace),
+    /// It is to be looked for in the bytes that a read brings.
+    Read(BatchSearch),
+}
+
+/// A search for the batch that holds an offset, through the headers of batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchSearch {
     offset: i64,
-    max_bytes: usize,
+    segment: i64,
+    position: u64,
 }
 
-/// What a read by timestamp was for.
+/// What a read for a search has brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimestampRead {
-    target: i64,
-    from_offset: i64,
-}
-
-/// What a read by timestamp found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TimestampFound {
-    /// The first record of that time or later.
-    Record { offset: i64, timestamp: i64 },
-    /// None so far: to be planned again from this offset on.
-    ReadOn { from_offset: i64 },
+pub enum Found {
+    Batch(BatchPlace),
+    /// It is further on: [`PartitionLog::find_on`].
+    ReadOn(BatchSearch),
 }
 
 impl PartitionLog {
-    /// Plans the read of the log from `offset` on and pushes it onto `ops`; its completion has
-    /// `token`, which is the caller's. [`PartitionRead::extract`] then gives the batches, from the
-    /// next one on if the offset is missing. None if `offset` is before the log start offset, or no
-    /// record there or behind it can be read.
-    pub fn read_plan(
-        &mut self,
+    /// Where the batch is that holds `offset`, or the first behind it if the log has a gap there.
+    /// Known, or looked for by a small read that is pushed onto `ops`; its completion has `token`,
+    /// which is the caller's. None if `offset` is before the log start offset or not below the high
+    /// watermark.
+    pub fn find(
+        &self,
         offset: i64,
-        max_bytes: usize,
         token: FileToken,
         files: &mut OpenFiles,
         ops: &mut Vec<FileOp>,
-    ) -> Option<PartitionRead> {
+    ) -> Option<Find> {
         if offset < self.log_start_offset || offset >= self.high_watermark() {
             return None;
         }
-        let max_bytes = max_bytes.min(PARTITION_READ_BYTES_MAX);
+        let holds = |batch: &&RecentBatch| (batch.base_offset..batch.next_offset).contains(&offset);
+        if let Some(recent) = self.recent.iter().rfind(holds) {
+            return Some(Find::At(recent.place));
+        }
         let segment = self.segments.get(self.segment_from(offset))?;
-        let chunk = segment.chunk_of_offset(offset);
-        // The batch may begin behind the chunk's small batches.
-        let wanted = chunk.start + max_bytes as u64 + u64::from(PARTITION_INDEX_SPAN_BYTES);
-        let range = chunk.start..chunk.end.max(wanted.min(segment.written));
-        let base_offset = segment.base_offset;
-        self.push_read(base_offset, range, token, files, ops)?;
-        Some(PartitionRead { offset, max_bytes })
+        let position = segment.chunk_of_offset(offset).start;
+        let search = BatchSearch { offset, segment: segment.base_offset, position };
+        self.find_on(search, token, files, ops).map(Find::Read)
+    }
+
+    /// Goes on with a search, in the next segment if this one is at its end or gone. None if there is
+    /// nothing more to read.
+    pub fn find_on(
+        &self,
+        mut search: BatchSearch,
+        token: FileToken,
+        files: &mut OpenFiles,
+        ops: &mut Vec<FileOp>,
+    ) -> Option<BatchSearch> {
+        let here = self.segment_with_base(search.segment);
+        if here.is_none_or(|segment| search.position >= segment.written) {
+            let is_next = |it: &&Segment| it.base_offset > search.segment && it.written > 0;
+            (search.segment, search.position) =
+                (self.segments.iter().find(is_next)?.base_offset, 0);
+        }
+        let segment = self.segment_with_base(search.segment)?;
+        let left = segment.written - search.position;
+        let len = left.min(u64::from(PARTITION_HEADERS_READ_BYTES)) as u32;
+        let file = self.file(search.segment, files, ops);
+        ops.push(FileOp::Read { token, file, offset: search.position, len });
+        Some(search)
+    }
+
+    /// The bytes of the log from a batch on, to the end of its segment or so many of them; the last
+    /// batch may be there in part, as in Kafka. If the first is longer than `max_bytes`, it is
+    /// given in whole if `first_whole`, and otherwise nothing. Nothing if the segment was dropped.
+    ///
+    /// # Errors
+    /// The batch ends behind what was written: KAFKA_STORAGE_ERROR.
+    pub fn range(
+        &self,
+        place: BatchPlace,
+        max_bytes: u32,
+        first_whole: bool,
+    ) -> Result<Option<FileRange>> {
+        let Some(segment) = self.segment_with_base(place.segment) else { return Ok(None) };
+        let left = segment.written.saturating_sub(place.position);
+        if place.len > left {
+            return Err(DecodeError::UnexpectedEnd);
+        }
+        let is_cut = place.len > u64::from(max_bytes);
+        let len = if is_cut { place.len } else { left.min(u64::from(max_bytes)) } as u32;
+        let (file, offset) = (self.key(segment.base_offset as u64), place.position);
+        Ok((!is_cut || first_whole).then_some(FileRange { file, offset, len }))
+    }
+
+    /// Keeps the file of a range from being removed, until [`OpenFiles::release`].
+    pub fn hold(&self, range: &FileRange, files: &mut OpenFiles) {
+        files.hold(range.file, &self.place.dir);
     }
 
     /// How many bytes can be read from `offset` on, but for what an index entry stands for; 0 if no
@@ -72,128 +139,43 @@ impl PartitionLog {
         written.saturating_sub(first.chunk_of_offset(offset).start)
     }
 
-    /// Plans the search for the first record of time `target` or later, in ms, at or after
-    /// `from_offset` (the log start offset to begin with). None if there is none. For the record
-    /// with the largest timestamp, `target` is [`PartitionLog::max_timestamp`].
-    pub fn timestamp_plan(
-        &mut self,
-        target: i64,
-        from_offset: i64,
-        token: FileToken,
-        files: &mut OpenFiles,
-        ops: &mut Vec<FileOp>,
-    ) -> Option<TimestampRead> {
-        let from_offset = from_offset.max(self.log_start_offset);
-        if from_offset >= self.high_watermark() {
-            return None;
-        }
-        let may_have = |segment: &&Segment| {
-            segment.max_timestamp >= target && segment.next_offset > from_offset
-        };
-        let segment = self.segments.iter().skip(self.segment_from(from_offset)).find(may_have)?;
-        let offset = from_offset.max(segment.base_offset);
-        let range = segment.chunk_of_timestamp(target, offset);
-        let base_offset = segment.base_offset;
-        self.push_read(base_offset, range, token, files, ops)?;
-        Some(TimestampRead { target, from_offset: offset })
-    }
-
-    /// The largest timestamp of the log, in ms; None if no record has one.
-    pub fn max_timestamp(&self) -> Option<i64> {
-        let times = self.segments.iter().map(|segment| segment.max_timestamp);
-        times.max().filter(|timestamp| *timestamp >= 0)
-    }
-
     /// The place of the segment that has the first record at `offset` or behind it: offsets that are
     /// missing between two segments are skipped.
-    fn segment_from(&self, offset: i64) -> usize {
+    pub(super) fn segment_from(&self, offset: i64) -> usize {
         self.segments.partition_point(|segment| segment.next_offset <= offset)
     }
 
-    /// None if there is nothing to read.
-    fn push_read(
-        &mut self,
-        base_offset: i64,
-        range: Range<u64>,
-        token: FileToken,
-        files: &mut OpenFiles,
-        ops: &mut Vec<FileOp>,
-    ) -> Option<()> {
-        let len = range.end.checked_sub(range.start).filter(|len| *len > 0)?;
-        let len = u32::try_from(len).ok()?;
-        let file = self.file(base_offset, files, ops);
-        ops.push(FileOp::Read { token, file, offset: range.start, len });
-        Some(())
+    /// A batch is about to be appended to the active segment.
+    pub(super) fn remember(&mut self, header: &BatchHeader) {
+        if self.recent.len() == RECENT_BATCHES_MAX {
+            self.recent.pop_front();
+        }
+        let Segment { base_offset: segment, size: position, .. } = *self.active();
+        let place = BatchPlace { segment, position, len: header.total_len() as u64 };
+        let (base_offset, next_offset) = (header.base_offset, header.next_offset());
+        self.recent.push_back(RecentBatch { base_offset, next_offset, place });
     }
 }
 
-impl PartitionRead {
-    /// The whole batches among the bytes that were read, from the one that holds the offset on, as
-    /// far as they are in the limit; the first even if it is longer. Empty if it is not there.
+impl BatchSearch {
+    /// Looks for the batch in the bytes that were read.
     ///
     /// # Errors
     /// The bytes are not what was written: KAFKA_STORAGE_ERROR.
-    pub fn extract<'d>(&self, data: &'d [u8]) -> Result<&'d [u8]> {
-        let mut start = 0;
-        let mut batches = Batches::new(data);
-        let first = loop {
-            let batch = batches.next().ok_or(DecodeError::UnexpectedEnd)??;
-            if batch.header.next_offset() > self.offset {
-                break batch;
+    pub fn look(self, data: &[u8]) -> Result<Found> {
+        let mut at = 0;
+        while let Some(bytes) = data.get(at..).filter(|it| it.len() >= RECORD_BATCH_HEADER_BYTES) {
+            let header = BatchHeader::read(bytes)?;
+            let (position, len) = (self.position + at as u64, header.total_len());
+            if header.next_offset() > self.offset {
+                let place = BatchPlace { segment: self.segment, position, len: len as u64 };
+                return Ok(Found::Batch(place));
             }
-            start = batches.consumed();
-        };
-        let mut end = start + first.bytes.len();
-        // The last batch may be there in part.
-        for batch in batches.map_while(Result::ok) {
-            if end - start + batch.bytes.len() > self.max_bytes {
-                break;
-            }
-            end += batch.bytes.len();
+            at += len;
         }
-        Ok(&data[start..end])
-    }
-}
-
-impl TimestampRead {
-    /// Looks for the record in the bytes that were read. In a compressed batch, which is not opened
-    /// here, it is taken to be the first: a consumer may then see some records more, none less.
-    ///
-    /// # Errors
-    /// The bytes are not what was written: KAFKA_STORAGE_ERROR.
-    pub fn find(&self, data: &[u8]) -> Result<TimestampFound> {
-        let mut from_offset = self.from_offset;
-        for batch in Batches::new(data) {
-            let batch = batch?;
-            if batch.header.next_offset() <= from_offset {
-                continue;
-            }
-            if batch.header.max_timestamp >= self.target
-                && let Some((offset, timestamp)) = self.find_record(&batch)?
-            {
-                return Ok(TimestampFound::Record { offset, timestamp });
-            }
-            from_offset = batch.header.next_offset();
-        }
-        if from_offset == self.from_offset {
+        if at == 0 {
             return Err(DecodeError::UnexpectedEnd);
         }
-        Ok(TimestampFound::ReadOn { from_offset })
-    }
-
-    fn find_record(&self, batch: &Batch<'_>) -> Result<Option<(i64, i64)>> {
-        let first = batch.header.base_offset.max(self.from_offset);
-        let has_one_time = batch.header.timestamp_type() == TimestampType::LogAppendTime;
-        if has_one_time || batch.records().is_err() {
-            return Ok(Some((first, batch.header.max_timestamp)));
-        }
-        for record in batch.records()? {
-            let record = record?;
-            let (offset, timestamp) = (batch.offset(&record), batch.timestamp(&record));
-            if offset >= first && timestamp >= self.target {
-                return Ok(Some((offset, timestamp)));
-            }
-        }
-        Ok(None)
+        Ok(Found::ReadOn(Self { position: self.position + at as u64, ..self }))
     }
 }

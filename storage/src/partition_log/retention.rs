@@ -79,8 +79,7 @@ impl PartitionLog {
         let first = self.segments.remove(0);
         self.synced.forget(first.base_offset);
         assert_eq!(first.written, first.size, "a segment that is being written");
-        files.close(self.key(first.base_offset as u64), ops);
-        self.push_remove(first.base_offset, ops);
+        files.remove_segment(self.key(first.base_offset as u64), &self.place.dir, ops);
         self.log_start_offset = self.log_start_offset.max(self.segments[0].base_offset);
         assert!(self.log_start_offset <= self.high_watermark());
     }

@@ -4,12 +4,13 @@ use super::Disk;
 use muster_codec::record_batch::{BatchBuilder, BatchHeader};
 use muster_storage::partition_log::{START_OFFSET_FILE, partition_files, segment_file_name};
 use muster_storage::{
-    Appended, FileDone, FileOp, FileToken, OpenFiles, PartitionError, PartitionLog, PartitionPlace,
-    PartitionRecovery, RecoveredPartition, RecoveryPoint, TimestampFound, TopicConfig,
+    Appended, FileDone, FileOp, FileRange, FileToken, Find, Found, OpenFiles, PartitionError,
+    PartitionLog, PartitionPlace, PartitionRecovery, RecoveredPartition, RecoveryPoint, Searched,
+    TimestampSearch, TopicConfig,
 };
 use std::path::PathBuf;
 
-const READ: FileToken = FileToken(1);
+pub const READ: FileToken = FileToken(1);
 const SYNC: FileToken = FileToken(2);
 
 /// A log, the files of its shard, and the disk.
@@ -56,11 +57,40 @@ impl World {
         appended
     }
 
-    pub fn read(&mut self, offset: i64, max_bytes: usize) -> Vec<u8> {
+    /// What a fetch gives: the last batch may be there in part.
+    pub fn read(&mut self, offset: i64, max_bytes: u32) -> Vec<u8> {
+        let Some(range) = self.range(offset, max_bytes) else { return Vec::new() };
+        self.log.hold(&range, &mut self.files);
         let mut ops = Vec::new();
-        let plan = self.log.read_plan(offset, max_bytes, READ, &mut self.files, &mut ops);
-        let Some(plan) = plan else { return Vec::new() };
-        plan.extract(&self.read_bytes(ops)).unwrap().to_vec()
+        let file = self.files.open_held(range.file, &mut ops).unwrap();
+        ops.push(FileOp::Read { token: READ, file, offset: range.offset, len: range.len });
+        let data = self.read_bytes(ops);
+        assert_eq!(data.len(), range.len as usize);
+        let mut ops = Vec::new();
+        self.files.release(range.file, &mut ops);
+        self.perform(ops);
+        data
+    }
+
+    pub fn range(&mut self, offset: i64, max_bytes: u32) -> Option<FileRange> {
+        let mut ops = Vec::new();
+        let mut find = self.log.find(offset, READ, &mut self.files, &mut ops)?;
+        let place = loop {
+            let search = match find {
+                Find::At(place) => break place,
+                Find::Read(search) => search,
+            };
+            let data = self.read_bytes(std::mem::take(&mut ops));
+            assert!(data.len() < 5_000, "reads are small");
+            find = match search.look(&data).unwrap() {
+                Found::Batch(place) => Find::At(place),
+                Found::ReadOn(on) => {
+                    let on = self.log.find_on(on, READ, &mut self.files, &mut ops);
+                    Find::Read(on.unwrap())
+                }
+            };
+        };
+        self.log.range(place, max_bytes, true).unwrap()
     }
 
     pub fn read_bytes(&mut self, ops: Vec<FileOp>) -> Vec<u8> {
@@ -72,16 +102,27 @@ impl World {
 
     /// The first record of a time or later: its offset and time.
     pub fn offset_for(&mut self, target: i64) -> Option<(i64, i64)> {
-        let mut from = self.log.log_start_offset();
+        self.search(target).0
+    }
+
+    /// As [`World::offset_for`], with the bytes that were read.
+    pub fn search(&mut self, target: i64) -> (Option<(i64, i64)>, usize) {
+        self.search_on(self.log.search(target))
+    }
+
+    pub fn search_on(&mut self, mut search: TimestampSearch) -> (Option<(i64, i64)>, usize) {
+        let mut read = 0;
         loop {
             let mut ops = Vec::new();
-            let plan = self.log.timestamp_plan(target, from, READ, &mut self.files, &mut ops)?;
-            match plan.find(&self.read_bytes(ops)).unwrap() {
-                TimestampFound::Record { offset, timestamp } => return Some((offset, timestamp)),
-                TimestampFound::ReadOn { from_offset } => {
-                    assert!(from_offset > from);
-                    from = from_offset;
-                }
+            if !self.log.search_read(&mut search, READ, &mut self.files, &mut ops) {
+                return (None, read);
+            }
+            let data = self.read_bytes(ops);
+            read += data.len();
+            assert!(data.len() <= 32 << 10, "reads are small");
+            match search.look(&data).unwrap() {
+                Searched::Record { offset, timestamp } => return (Some((offset, timestamp)), read),
+                Searched::ReadOn => {}
             }
         }
     }

@@ -11,6 +11,7 @@ use muster::shard::Inspection;
 const REQUESTS_IN_FLIGHT_MAX: usize = 1_000;
 const UNREAD_BYTES_MAX: usize = (4 << 20) + (1 << 20);
 const INPUT_BYTES_MAX: usize = 1 << 20;
+const SLICES_MAX: usize = 32;
 
 /// What one request, or what is due at one time, adds to the log at most once it is full, in
 /// operations of the largest size.
@@ -55,6 +56,7 @@ impl World {
             ("answers that wait for a flush", connections.waits_for_flush(), unflushed_max),
             ("connections that wait for the log", waits, waits_max),
             ("bytes for the log", shard.unsubmitted_bytes(), log_bytes_max),
+            ("slices", connections.slices(), SLICES_MAX),
             ("fetches that wait", shard.fetches(), in_flight * connections.len()),
             ("timers", census.timers, census.timers_max()),
         ];

@@ -66,6 +66,8 @@ pub(crate) struct Link {
     /// Bytes that the server sent, and that came, in all.
     pub(crate) sent: u64,
     pub(crate) received: u64,
+    /// The beginning of an answer that has not left in whole.
+    pub(crate) leaving: Vec<u8>,
     /// Answers that are not whole at the client, with the byte at which each ends.
     pub(crate) answers: VecDeque<(u64, Asked, Vec<u8>)>,
     /// The server closed its end; the client learns of it behind the last byte.
@@ -96,6 +98,7 @@ impl Link {
             last_to_client: 0,
             sent: 0,
             received: 0,
+            leaving: Vec::new(),
             answers: VecDeque::new(),
             finished: false,
         }

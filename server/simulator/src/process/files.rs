@@ -6,6 +6,7 @@ use crate::coverage::Seen;
 use crate::disk::Inode;
 use crate::happening::{Crash, Happening};
 use crate::world::World;
+use muster::shard::Part;
 use muster_storage::shard_log::ASIDE_FILE_NAME;
 use muster_storage::snapshot::{SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_FILE_NAME};
 use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
@@ -93,6 +94,31 @@ impl World {
                 self.disk.remove_dir(&from);
             }
         }
+    }
+
+    /// A part of an answer is gathered.
+    pub(super) fn add_part(&mut self, shard: u32, part: Part) {
+        let bytes = match part {
+            Part::Bytes(bytes) => Some(bytes),
+            Part::File { file, offset, len } => self.read_part(shard, file, offset, len),
+        };
+        let parts = &mut self.process.seats[shard as usize].parts;
+        match (parts.as_mut(), bytes) {
+            (Some(parts), Some(bytes)) => parts.extend(bytes),
+            _ => *parts = None,
+        }
+    }
+
+    fn read_part(&mut self, shard: u32, file: FileId, offset: u64, len: u32) -> Option<Vec<u8>> {
+        let file = self.file(shard, file)?;
+        if self.disk_random.chance(self.disk_profile().read_error_chance) {
+            return None;
+        }
+        let bytes = self.disk.read(file.inode, offset, len);
+        if bytes.len() < len as usize {
+            self.violate(format_args!("shard {shard}: a file has less than was promised of it"));
+        }
+        Some(bytes)
     }
 
     fn open_file(&mut self, shard: u32, id: FileId, path: PathBuf, mode: OpenMode) {

@@ -61,6 +61,8 @@ pub(crate) struct Seat {
     inbox: VecDeque<Inbound>,
     mail: VecDeque<Message>,
     files: BTreeMap<FileId, OpenFile>,
+    /// The parts that are sent next; None if one could not be read.
+    parts: Option<Vec<u8>>,
     slots: Vec<Option<(ConnectionId, LinkId)>>,
     serial: u32,
     /// When its next turn is.
@@ -76,6 +78,9 @@ enum Inbound {
     Received(LinkId, Vec<u8>),
     Sent(LinkId, usize),
     InputEnded(LinkId),
+    Streamed(LinkId, usize),
+    StreamFailed(LinkId),
+    Room(LinkId),
     Ended(LinkId),
     File(FileDone),
     Woken,
@@ -107,6 +112,7 @@ impl Seat {
             inbox: VecDeque::new(),
             mail: VecDeque::new(),
             files: BTreeMap::new(),
+            parts: Some(Vec::new()),
             slots: Vec::new(),
             serial: 0,
             turn_at: None,

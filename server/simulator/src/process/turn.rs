@@ -102,6 +102,22 @@ impl World {
                     self.step(number, times, Event::InputEnded { connection });
                 }
             }
+            Inbound::Streamed(link, sent) => {
+                if let Some(connection) = self.network.link(link).server {
+                    self.step(number, times, Event::Streamed { connection, sent });
+                }
+            }
+            Inbound::StreamFailed(link) => {
+                if let Some(connection) = self.network.link(link).server {
+                    let reason = "simulated".to_owned();
+                    self.step(number, times, Event::StreamFailed { connection, reason });
+                }
+            }
+            Inbound::Room(link) => {
+                if let Some(connection) = self.network.link(link).server {
+                    self.step(number, times, Event::Room { connection });
+                }
+            }
             Inbound::Ended(link) => {
                 if let Some(connection) = self.network.link_mut(link).server.take() {
                     self.process.seats[number as usize].forget(connection);
@@ -140,6 +156,13 @@ impl World {
                 Command::PauseReceive { connection } => self.pause(number, connection, true),
                 Command::ResumeReceive { connection } => self.pause(number, connection, false),
                 Command::File(op) => self.perform(number, op),
+                Command::Part(part) => self.add_part(number, part),
+                Command::SendParts { connection } => self.send_parts(number, connection),
+                Command::AwaitRoom { connection } => {
+                    let seat = &mut self.process.seats[number as usize];
+                    let link = seat.link(connection);
+                    seat.inbox.extend(link.map(Inbound::Room));
+                }
                 Command::Mail { to, message } => self.post(to, message),
                 Command::Stopped => self.stopped(number),
             }
@@ -201,21 +224,44 @@ impl World {
         }
     }
 
-    /// Answers leave the shard: what they tell has to be durable now.
+    /// Whole answers leave the shard.
     fn leave(&mut self, id: LinkId, bytes: &[u8]) {
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let announced = rest.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes));
-            let length = announced.map_or(usize::MAX, |length| length as usize + 4);
+        self.leave_in_parts(id, bytes);
+        if !bytes.is_empty() && !self.network.link(id).leaving.is_empty() {
+            self.violate(format_args!("link {}: half an answer left", id.0));
+        }
+    }
+
+    /// Answers leave the shard, the last perhaps in part: what they tell has to be durable now.
+    fn leave_in_parts(&mut self, id: LinkId, bytes: &[u8]) {
+        let mut leaving = std::mem::take(&mut self.network.link_mut(id).leaving);
+        leaving.extend_from_slice(bytes);
+        let mut rest = &leaving[..];
+        while let Some(announced) = rest.first_chunk::<4>() {
+            let length = u32::from_be_bytes(*announced) as usize + 4;
             if length > rest.len() {
-                return self.violate(format_args!("link {}: half an answer left", id.0));
+                break;
             }
             self.answer_leaves(id, &rest[4..length], length);
             rest = &rest[length..];
         }
+        self.network.link_mut(id).leaving = rest.to_vec();
         if !bytes.is_empty() {
             self.network.give(&mut self.queue, id, bytes.len());
         }
+    }
+
+    /// The socket takes what was gathered, or some of it.
+    fn send_parts(&mut self, number: u32, connection: ConnectionId) {
+        let seat = &mut self.process.seats[number as usize];
+        let parts = seat.parts.replace(Vec::new());
+        let Some(link) = seat.link(connection) else { return };
+        let Some(parts) = parts else { return seat.inbox.push_back(Inbound::StreamFailed(link)) };
+        let is_full = self.faults.chance(0.3);
+        let most = parts.len() as u64;
+        let sent = if is_full { self.faults.between(0, most) } else { most } as usize;
+        self.leave_in_parts(link, &parts[..sent]);
+        self.process.seats[number as usize].inbox.push_back(Inbound::Streamed(link, sent));
     }
 
     fn answer_leaves(&mut self, id: LinkId, frame: &[u8], length: usize) {

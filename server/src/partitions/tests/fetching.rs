@@ -95,7 +95,7 @@ fn an_error_ends_the_wait() {
 }
 
 #[test]
-fn limits_cut_between_batches_but_the_first_comes_whole() {
+fn limits_may_cut_the_last_batch_but_the_first_comes_whole() {
     let mut world = World::new();
     let sizes = [5_000, 200_000, 100];
     let lens = sizes.map(|size| large_batch(size).len() as i32);
@@ -123,6 +123,81 @@ fn limits_cut_between_batches_but_the_first_comes_whole() {
     assert_eq!(fetch(0, lens[0] + 10, all), (1, 0));
     assert_eq!(fetch(3, 1, all), (0, 1), "the first that has records");
     assert_eq!(fetch(0, -5, -5), (1, 0));
+}
+
+#[test]
+fn a_range_may_end_within_a_batch_as_kafkas_does() {
+    let mut world = World::new();
+    for _ in 0..3 {
+        world.append(0, &large_batch(5_000));
+    }
+    let mut body = fetch_request(0, &[(0, 1)]);
+    body.max_bytes = 7_000;
+    let request = world.start_fetch(&body);
+    world.settle();
+    let data = only(world.fetched(request).unwrap());
+    assert_eq!(data.records.as_ref().unwrap().len(), 7_000);
+    assert_eq!(ranges(&data), [(1, 1)]);
+}
+
+#[test]
+fn a_partition_that_is_named_twice_is_answered_once_with_the_last() {
+    let mut world = World::new();
+    for _ in 0..3 {
+        world.append(0, &batch(1));
+    }
+    let body = fetch_request(0, &[(0, 0), (1, 0), (0, 2), (1, 0)]);
+    let request = world.start_fetch(&body);
+    world.settle();
+    let response = world.fetched(request).unwrap();
+    let partitions = &response.responses[0].partitions;
+    let answered: Vec<_> = partitions.iter().map(|it| (it.partition_index, ranges(it))).collect();
+    assert_eq!(answered, [(0, vec![(2, 2)]), (1, vec![])]);
+}
+
+#[test]
+fn a_fetch_waits_five_minutes_at_the_most_and_names_so_many_partitions() {
+    let mut world = World::new();
+    let request = world.start_fetch(&fetch_request(i32::MAX, &[(0, 0)]));
+    assert_eq!(world.partitions.next_deadline(), Some(NOW + 300_000));
+    assert!(world.partitions.waiting_bytes() > 0);
+    world.pass(300_000);
+    assert!(world.fetched(request).is_some());
+    assert_eq!(world.partitions.waiting_bytes(), 0);
+    let wants = vec![(0, 0); 100_001];
+    let request = world.start_fetch(&fetch_request(1_000, &wants));
+    let error_code = world.fetched(request).unwrap().error_code;
+    assert_eq!(error(error_code), ErrorCode::InvalidRequest);
+}
+
+#[test]
+fn fetches_wait_for_room_to_read() {
+    let mut world = World::new();
+    world.add_topic("wide", wide_id(), 64);
+    for partition in 0..64 {
+        let request = produce_request_to(("wide", wide_id()), partition, &large_batch(20_000));
+        world.call(9, &request, Partitions::produce);
+    }
+    world.reopen();
+    world.replies.clear();
+    let wants: Vec<_> = (0..64).map(|partition| (partition, 0)).collect();
+    let mut body = fetch_request(0, &wants);
+    body.topics[0].topic = "wide".into();
+    let requests: Vec<_> = (0..40)
+        .map(|_| {
+            let request = world.start_fetch(&body);
+            assert!(world.partitions.reading_bytes() < 5 << 20);
+            request
+        })
+        .collect();
+    assert!(world.partitions.reading_bytes() > 4 << 20);
+    world.settle();
+    for request in requests {
+        let response = world.fetched(request).unwrap();
+        let partitions = &response.responses[0].partitions;
+        assert!(partitions.iter().all(|partition| ranges(partition) == [(0, 0)]));
+    }
+    assert_eq!(world.partitions.reading_bytes(), 0);
 }
 
 #[test]
@@ -221,6 +296,7 @@ fn aborted_transactions_are_none_or_null() {
 fn a_failed_read_is_a_storage_error() {
     let mut world = World::new();
     world.append(0, &batch(1));
+    world.reopen();
     world.disk.broken_reads = true;
     let data = world.fetch(0, 0);
     assert_eq!(error(data.error_code), ErrorCode::KafkaStorageError);
@@ -233,6 +309,7 @@ fn a_failed_read_is_a_storage_error() {
 fn damaged_bytes_are_a_storage_error() {
     let mut world = World::new();
     world.append(0, &batch(1));
+    world.reopen();
     for content in world.disk.files.values_mut() {
         content.fill(0xee);
     }
@@ -249,6 +326,7 @@ fn a_closed_connection_is_forgotten() {
     world.append(0, &batch(1));
     world.pass(1_000);
     assert!(world.replies.is_empty());
+    world.reopen();
     let mut out = Effects::default();
     let call = Call {
         now: NOW,

@@ -1,6 +1,6 @@
 //! ListOffsets, DeleteRecords and OffsetForLeaderEpoch.
 
-use super::super::Partitions;
+use super::super::{Outcome, Partitions};
 use super::support::*;
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response};
@@ -81,6 +81,50 @@ fn times_are_found_far_into_the_log_and_across_segments() {
         assert_eq!(found(&world.list(0, at * 10)), (at * 10, at * 2, 0));
         assert_eq!(found(&world.list(0, at * 10 + 1)), (at * 10 + 5, at * 2 + 1, 0));
     }
+}
+
+#[test]
+fn look_ups_wait_for_room_to_read() {
+    let mut world = World::new();
+    world.add_topic("wide", wide_id(), 64);
+    for partition in 0..64 {
+        let request = produce_request_to(("wide", wide_id()), partition, &large_batch(100_000));
+        world.call(9, &request, Partitions::produce);
+    }
+    world.settle();
+    world.replies.clear();
+    let asked = |partition_index| ListOffsetsPartition {
+        partition_index,
+        current_leader_epoch: -1,
+        timestamp: NOW,
+    };
+    let topic = ListOffsetsTopic { name: "wide".into(), partitions: (0..64).map(asked).collect() };
+    let body = ListOffsetsRequest { topics: vec![topic], ..Default::default() };
+    for _ in 0..100 {
+        world.call(7, &body, Partitions::list_offsets);
+        assert!(world.partitions.reading_bytes() < 5 << 20);
+    }
+    assert!(world.partitions.reading_bytes() > 4 << 20, "there are more than fit at once");
+    world.settle();
+    assert_eq!((world.replies.len(), world.partitions.reading_bytes()), (100, 0));
+    for reply in std::mem::take(&mut world.replies) {
+        let Outcome::Send(Response::ListOffsets(response)) = reply.outcome else { panic!() };
+        assert!(response.topics[0].partitions.iter().all(|it| found(it) == (NOW, 0, 0)));
+    }
+}
+
+#[test]
+fn look_ups_of_closed_connections_are_forgotten() {
+    let mut world = World::new();
+    world.append(0, &large_batch(100_000));
+    let asked = ListOffsetsPartition { partition_index: 0, current_leader_epoch: -1, timestamp: 0 };
+    let topic = ListOffsetsTopic { name: TOPIC.into(), partitions: vec![asked] };
+    let body = ListOffsetsRequest { topics: vec![topic], ..Default::default() };
+    world.call(7, &body, Partitions::list_offsets);
+    world.partitions.connection_closed(1);
+    assert!(world.partitions.lookups.is_empty());
+    world.settle();
+    assert!(world.replies.is_empty() && world.partitions.reading_bytes() == 0);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use muster_codec::record_batch::{BatchBuilder, BatchHeader, TimestampType, set_m
 use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue, TopicKey, TopicValue};
 use muster_codec::{Bytes, ErrorCode, Response, Uuid, Wall};
 use muster_coordinator::RequestId;
-use muster_storage::{FileDone, FileId, FileOp, OpenMode};
+use muster_storage::{FileDone, FileId, FileOp, FileRange, OpenMode};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -183,8 +183,27 @@ impl World {
     pub(super) fn response(&mut self, request: RequestId) -> Option<Response<'static>> {
         match self.outcome(request)? {
             Outcome::Send(response) => Some(response),
+            Outcome::SendFiles(response, files) => Some(self.sent(response, &files)),
             other => panic!("not a response: {other:?}"),
         }
+    }
+
+    /// An answer with the parts of files in it, which are not held any more.
+    fn sent(&mut self, response: Response<'static>, files: &[FileRange]) -> Response<'static> {
+        let Response::Fetch(mut body) = response else { panic!("not a fetch") };
+        let partitions = body.responses.iter_mut().flat_map(|topic| &mut topic.partitions);
+        let gaps = partitions.filter(|it| it.records.as_ref().is_some_and(|it| it.gap().is_some()));
+        let mut ops = Vec::new();
+        for (data, range) in gaps.zip(files) {
+            let FileRange { file, offset, len } = *range;
+            let path = self.partitions.held_path(file).unwrap();
+            let (start, end) = (offset as usize, offset as usize + len as usize);
+            data.records = Some(self.disk.files[&path][start..end].to_vec().into());
+            self.partitions.release(file, &mut ops);
+        }
+        assert!(body.gaps().next().is_none());
+        ops.into_iter().for_each(|op| self.done.extend(self.disk.perform(op)));
+        body.into()
     }
 
     pub(super) fn start_produce(&mut self, partition: i32, batch: &[u8]) -> RequestId {
@@ -363,6 +382,11 @@ pub(super) fn topic_id() -> Uuid {
     Uuid([0; 16].map(|_: u8| 2))
 }
 
+/// Of a topic of many partitions.
+pub(super) fn wide_id() -> Uuid {
+    Uuid([0; 16].map(|_: u8| 3))
+}
+
 pub(super) fn error(code: i16) -> ErrorCode {
     ErrorCode::from_code(code).unwrap()
 }
@@ -385,11 +409,19 @@ fn identity(shards: u32) -> Identity {
 }
 
 pub(super) fn produce_request(acks: i16, partition: i32, batch: &[u8]) -> ProduceRequest<'static> {
+    let request = produce_request_to((TOPIC, topic_id()), partition, batch);
+    ProduceRequest { acks, ..request }
+}
+
+pub(super) fn produce_request_to(
+    (name, topic_id): (&'static str, Uuid),
+    partition: i32,
+    batch: &[u8],
+) -> ProduceRequest<'static> {
     let records = Some(Bytes::from(batch.to_vec()));
     let partition_data = vec![PartitionProduceData { index: partition, records }];
-    let (name, topic_id) = (TOPIC.into(), topic_id());
-    let topic_data = vec![TopicProduceData { name, topic_id, partition_data }];
-    ProduceRequest { transactional_id: None, acks, timeout_ms: 1_000, topic_data }
+    let topic_data = vec![TopicProduceData { name: name.into(), topic_id, partition_data }];
+    ProduceRequest { transactional_id: None, acks: -1, timeout_ms: 1_000, topic_data }
 }
 
 /// A fetch that waits up to `max_wait_ms` for one byte.
@@ -450,12 +482,11 @@ pub(super) fn sequenced(records: usize, producer: i64, epoch: i16, sequence: i32
     patch(batch(records), 43, &fields)
 }
 
-/// The offsets of the batches in the records of a fetch: base and last.
+/// The offsets of the whole batches in the records of a fetch: base and last.
 pub(super) fn ranges(data: &PartitionData<'_>) -> Vec<(i64, i64)> {
     let bytes = data.records.as_ref().unwrap();
     let batches = muster_codec::record_batch::Batches::new(bytes);
-    let batches = batches.map(|batch| {
-        let batch = batch.unwrap();
+    let batches = batches.map_while(Result::ok).map(|batch| {
         batch.validate().unwrap();
         (batch.header.base_offset, batch.header.last_offset())
     });

@@ -175,7 +175,7 @@ fn the_offsets_topic_is_read_from_elsewhere() {
     let mut out = Effects::default();
     world.partitions.offsets_flushed(7, 0, 3, 200, &mut out);
     let [read] = out.offsets_reads[..] else { panic!("{:?}", out.offsets_reads) };
-    assert_eq!((read.partition, read.offset, read.max_bytes), (7, 0, 1 << 20));
+    assert_eq!((read.partition, read.offset, read.max_bytes), (7, 0, 256 << 10));
     assert!(out.ops.is_empty());
     let mut out = Effects::default();
     world.partitions.offsets_read(read.token, Ok(batch(3)), &mut out);

@@ -1,0 +1,247 @@
+//! What leaves a connection with parts of files in it: a queue of parts, of which the next slice is
+//! taken whenever the socket has room.
+
+use muster_codec::header;
+use muster_codec::{Response, wire};
+use muster_storage::{FileKey, FileRange};
+use std::collections::VecDeque;
+
+/// A whole answer: its bytes, and the parts of files that belong between them, each with the number
+/// of bytes before it.
+#[derive(Debug, Default)]
+pub(crate) struct Frame {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) files: Vec<(usize, FileRange)>,
+}
+
+/// Parts of answers, in the order in which they leave.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    parts: VecDeque<Part>,
+    /// What of the first part has left, if it is bytes.
+    sent: usize,
+    bytes: usize,
+    file_bytes: usize,
+}
+
+#[derive(Debug)]
+enum Part {
+    Bytes(Vec<u8>),
+    File(FileRange),
+}
+
+/// A part of a slice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Piece<'s> {
+    Bytes(&'s [u8]),
+    File(FileRange),
+}
+
+impl Piece<'_> {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Piece::Bytes(bytes) => bytes.len(),
+            Piece::File(range) => range.len as usize,
+        }
+    }
+}
+
+impl Frame {
+    /// An answer whose records, where they are elsewhere, are `files`, in this order.
+    ///
+    /// # Errors
+    /// The API is not served in that version.
+    pub(crate) fn write(
+        &mut self,
+        correlation_id: i32,
+        version: i16,
+        response: &Response<'_>,
+        files: &[FileRange],
+    ) -> wire::Result<()> {
+        header::write_response(correlation_id, version, response, &mut self.bytes)?;
+        if let Response::Fetch(body) = response {
+            let places = body.gaps().map(|gap| gap.at.get());
+            self.files.extend(places.zip(files.iter().copied()));
+        }
+        debug_assert_eq!(self.files.len(), files.len());
+        Ok(())
+    }
+
+    /// Bytes that leave in all.
+    pub(crate) fn len(&self) -> usize {
+        let file_bytes = self.files.iter().map(|(_, range)| range.len as usize);
+        self.bytes.len() + file_bytes.sum::<usize>()
+    }
+}
+
+impl Stream {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Bytes that have not left, those of files with them.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes - self.sent + self.file_bytes
+    }
+
+    /// Bytes that are held in memory.
+    pub(crate) fn bytes_held(&self) -> usize {
+        self.bytes + self.parts.len() * size_of::<Part>()
+    }
+
+    pub(crate) fn push(&mut self, frame: &Frame) {
+        let mut from = 0;
+        for (at, range) in &frame.files {
+            self.push_bytes(&frame.bytes[from..*at]);
+            from = *at;
+            if range.len > 0 {
+                self.file_bytes += range.len as usize;
+                self.parts.push_back(Part::File(*range));
+            }
+        }
+        self.push_bytes(&frame.bytes[from..]);
+    }
+
+    fn push_bytes(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.bytes += bytes.len();
+        match self.parts.back_mut() {
+            Some(Part::Bytes(last)) => last.extend_from_slice(bytes),
+            _ => self.parts.push_back(Part::Bytes(bytes.to_vec())),
+        }
+    }
+
+    /// What leaves next: up to `max_bytes`, and up to `max_pieces` pieces.
+    pub(crate) fn slice(&self, max_bytes: usize, max_pieces: usize) -> Vec<Piece<'_>> {
+        let mut pieces = Vec::new();
+        let (mut room, mut skip) = (max_bytes, self.sent);
+        for part in self.parts.iter().take(max_pieces) {
+            let (piece, len) = match part {
+                Part::Bytes(bytes) => {
+                    let bytes = &bytes[std::mem::take(&mut skip)..];
+                    let len = bytes.len().min(room);
+                    (Piece::Bytes(&bytes[..len]), len)
+                }
+                Part::File(range) => {
+                    let len = (range.len as usize).min(room);
+                    (Piece::File(FileRange { len: len as u32, ..*range }), len)
+                }
+            };
+            if room == 0 {
+                break;
+            }
+            room -= len;
+            pieces.push(piece);
+        }
+        pieces
+    }
+
+    /// So many bytes have left. The files whose parts are sent in whole are pushed onto `done`.
+    pub(crate) fn advance(&mut self, mut bytes: usize, done: &mut Vec<FileKey>) {
+        while bytes > 0
+            && let Some(part) = self.parts.front_mut()
+        {
+            match part {
+                Part::Bytes(all) => {
+                    let left = all.len() - self.sent;
+                    if bytes < left {
+                        self.sent += bytes;
+                        return;
+                    }
+                    self.bytes -= all.len();
+                    (self.sent, bytes) = (0, bytes - left);
+                }
+                Part::File(range) => {
+                    let taken = bytes.min(range.len as usize);
+                    self.file_bytes -= taken;
+                    range.offset += taken as u64;
+                    range.len -= taken as u32;
+                    bytes -= taken;
+                    if range.len > 0 {
+                        return;
+                    }
+                    done.push(range.file);
+                }
+            }
+            self.parts.pop_front();
+        }
+    }
+
+    /// The files of all parts, as often as there are parts of them.
+    pub(crate) fn files(&self) -> impl Iterator<Item = FileKey> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::File(range) => Some(range.file),
+            Part::Bytes(_) => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(segment: u64) -> FileKey {
+        FileKey { log: 1, segment }
+    }
+
+    fn range(segment: u64, offset: u64, len: u32) -> FileRange {
+        FileRange { file: key(segment), offset, len }
+    }
+
+    fn stream() -> Stream {
+        let mut stream = Stream::default();
+        let frame = Frame {
+            bytes: b"headmidtail".to_vec(),
+            files: vec![(4, range(1, 1_000, 10)), (7, range(2, 0, 3))],
+        };
+        assert_eq!(frame.len(), 24);
+        stream.push(&frame);
+        stream.push(&Frame { bytes: b"next".to_vec(), files: Vec::new() });
+        stream
+    }
+
+    /// The bytes of the pieces, those of files as their segment's number.
+    fn bytes(pieces: &[Piece<'_>]) -> Vec<u8> {
+        let each = |piece: &Piece<'_>| match piece {
+            Piece::Bytes(bytes) => bytes.to_vec(),
+            Piece::File(range) => vec![b'0' + range.file.segment as u8; range.len as usize],
+        };
+        pieces.iter().flat_map(each).collect()
+    }
+
+    #[test]
+    fn parts_leave_in_order_however_little_the_socket_takes() {
+        let all = b"head1111111111mid222tailnext";
+        for taken in 1..=all.len() {
+            for size in [1, 3, 7, 100] {
+                let (mut stream, mut left, mut done) = (stream(), Vec::new(), Vec::new());
+                while !stream.is_empty() {
+                    assert_eq!(stream.len(), all.len() - left.len());
+                    let slice = bytes(&stream.slice(size, 100));
+                    assert!(slice.len() == size.min(stream.len()));
+                    let sent = slice.len().min(taken);
+                    left.extend_from_slice(&slice[..sent]);
+                    stream.advance(sent, &mut done);
+                }
+                assert_eq!(left, all);
+                assert_eq!(done, [key(1), key(2)]);
+                assert_eq!(stream.bytes_held(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_goes_on_where_it_stopped() {
+        let mut stream = stream();
+        stream.advance(9, &mut Vec::new());
+        assert_eq!(stream.slice(3, 9), [Piece::File(range(1, 1_005, 3))]);
+        assert_eq!(
+            stream.slice(100, 2),
+            [Piece::File(range(1, 1_005, 5)), Piece::Bytes(b"mid")],
+            "no more pieces than were asked for"
+        );
+        assert_eq!(stream.files().collect::<Vec<_>>(), [key(1), key(2)]);
+    }
+}

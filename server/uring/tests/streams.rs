@@ -1,0 +1,186 @@
+//! Stories of streams: parts of files to sockets, whether the peer reads or not.
+#![allow(clippy::unwrap_used)]
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use muster_uring::{Config, ConnId, Event, File, Ring};
+
+const SLICE: usize = 100_000;
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 + i / 251) as u8).collect()
+}
+
+fn file(bytes: &[u8]) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    File::from_std(file)
+}
+
+fn pair() -> (Ring, ConnId, UnixStream) {
+    let mut ring = Ring::new(Config::default()).unwrap();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    theirs.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let conn = ring.adopt(ours).unwrap();
+    (ring, conn, theirs)
+}
+
+fn next(ring: &mut Ring) -> Event {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        if let Some(event) = ring.next_event() {
+            return event;
+        }
+        assert!(Instant::now() < deadline, "nothing happens any more");
+        ring.turn(Some(Duration::from_millis(20))).unwrap();
+    }
+}
+
+/// Sends from `from` on, as far as the socket takes it: how far that is.
+fn send_some(ring: &mut Ring, conn: ConnId, file: &File, from: usize, end: usize) -> usize {
+    let mut slice = ring.slice();
+    slice.put_file(file, from as u64, SLICE.min(end - from) as u32);
+    assert!(ring.stream(conn, slice));
+    match next(ring) {
+        Event::Streamed { conn: on, sent } if on == conn => from + sent,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_peer_gets_all_of_it_at_the_speed_at_which_it_reads() {
+    for pause in [Duration::ZERO, Duration::from_millis(1)] {
+        let (mut ring, conn, mut theirs) = pair();
+        let bytes = pattern(3_000_000);
+        let file = file(&bytes);
+        let reader = std::thread::spawn(move || {
+            let mut got = vec![0; 3_000_000];
+            for piece in got.chunks_mut(70_000) {
+                std::thread::sleep(pause);
+                theirs.read_exact(piece).unwrap();
+            }
+            got
+        });
+        let mut at = 0;
+        while at < bytes.len() {
+            let before = at;
+            at = send_some(&mut ring, conn, &file, at, bytes.len());
+            if at < bytes.len().min(before + SLICE) {
+                ring.await_room(conn);
+                assert!(matches!(next(&mut ring), Event::Room { .. }));
+            }
+        }
+        assert!(reader.join().unwrap() == bytes);
+    }
+}
+
+#[test]
+fn bytes_and_files_stand_one_behind_the_other() {
+    let (mut ring, conn, mut theirs) = pair();
+    let (a, b) = (file(b"0123456789"), file(b"abcdef"));
+    for _ in 0..3 {
+        let mut slice = ring.slice();
+        assert!(slice.is_empty());
+        slice.put(b"<");
+        slice.put_file(&a, 2, 5);
+        slice.put(b"|");
+        slice.put_file(&b, 0, 6);
+        slice.put_file(&a, 9, 1);
+        slice.put(b">");
+        drop_clones_do_no_harm(&a, &b);
+        assert!(ring.stream(conn, slice));
+        assert!(matches!(next(&mut ring), Event::Streamed { sent: 15, .. }));
+        let mut got = [0; 15];
+        theirs.read_exact(&mut got).unwrap();
+        assert_eq!(&got, b"<23456|abcdef9>");
+    }
+}
+
+fn drop_clones_do_no_harm(a: &File, b: &File) {
+    drop((a.clone(), b.clone()));
+}
+
+#[test]
+fn a_file_that_ends_too_early_sends_nothing() {
+    let (mut ring, conn, mut theirs) = pair();
+    let file = file(b"0123456789");
+    let mut slice = ring.slice();
+    slice.put(b"head");
+    slice.put_file(&file, 5, 6);
+    ring.stream(conn, slice);
+    let Event::StreamFailed { error, .. } = next(&mut ring) else { panic!() };
+    assert!(error.to_string().contains("5 of 6"), "{error}");
+    theirs.set_nonblocking(true).unwrap();
+    assert!(theirs.read(&mut [0; 1]).is_err(), "nothing came");
+}
+
+#[test]
+fn a_peer_that_does_not_read_holds_nothing_up() {
+    let (mut ring, conn, theirs) = pair();
+    let file = file(&pattern(10_000_000));
+    let mut at = 0;
+    loop {
+        let after = send_some(&mut ring, conn, &file, at, 10_000_000);
+        if after < at + SLICE {
+            at = after;
+            break;
+        }
+        at = after;
+    }
+    assert_eq!(send_some(&mut ring, conn, &file, at, 10_000_000), at, "the socket is full");
+    ring.await_room(conn);
+    ring.turn(Some(Duration::from_millis(50))).unwrap();
+    assert!(ring.next_event().is_none(), "it has no room");
+    ring.close(conn);
+    assert!(matches!(next(&mut ring), Event::Closed { .. }));
+    drop(theirs);
+}
+
+#[test]
+fn a_connection_may_end_at_any_time() {
+    for turns in 0..4 {
+        for finish in [false, true] {
+            let (mut ring, conn, theirs) = pair();
+            let file = file(&pattern(1_000_000));
+            let mut slice = ring.slice();
+            slice.put_file(&file, 0, 1_000_000);
+            ring.stream(conn, slice);
+            for _ in 0..turns {
+                ring.turn(Some(Duration::ZERO)).unwrap();
+                if let Some(Event::Streamed { .. }) = ring.next_event() {
+                    ring.await_room(conn);
+                }
+            }
+            if finish {
+                ring.finish(conn)
+            } else {
+                ring.close(conn)
+            }
+            let mut refused = ring.slice();
+            refused.put(b"late");
+            assert!(!ring.stream(conn, refused));
+            while !matches!(next(&mut ring), Event::Closed { .. }) {}
+            assert_eq!(ring.connections(), 0);
+            drop(theirs);
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_is_gone_fails_the_stream() {
+    let (mut ring, conn, theirs) = pair();
+    drop(theirs);
+    let file = file(b"0123456789");
+    let mut slice = ring.slice();
+    slice.put_file(&file, 0, 10);
+    ring.stream(conn, slice);
+    loop {
+        match next(&mut ring) {
+            Event::SendFailed { .. } => break,
+            Event::Ended { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The search for a record by its timestamp, in small reads: headers of batches, and the first bytes
+//! of records.
+
+use super::PartitionLog;
+use super::segment::Segment;
+use crate::file_op::{FileOp, FileToken};
+use crate::limits::{PARTITION_HEADERS_READ_BYTES, PARTITION_RECORDS_READ_BYTES};
+use crate::open_files::OpenFiles;
+use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
+use muster_codec::record_batch::{BatchHeader, Compression, TimestampType};
+use muster_codec::wire::{DecodeError, Reader, Result};
+
+/// How far a search has come. [`PartitionLog::search_read`] plans its next read,
+/// [`TimestampSearch::look`] takes what was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimestampSearch {
+    target: i64,
+    /// No record before this offset is looked for.
+    from_offset: i64,
+    /// The base offset of the segment that is being read; None before the first read.
+    segment: Option<i64>,
+    /// What is looked at next: a batch, or a record of the batch in `inside`.
+    position: u64,
+    inside: Option<Inside>,
+}
+
+/// A batch whose records are looked at one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Inside {
+    header: BatchHeader,
+    /// Where it ends.
+    end: u64,
+    records_left: i32,
+}
+
+/// What a read for a search has brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Searched {
+    /// The first record of that time or later.
+    Record { offset: i64, timestamp: i64 },
+    /// None so far: the next read is to be planned.
+    ReadOn,
+}
+
+/// What one batch or one record has brought.
+enum Step {
+    Found(Searched),
+    /// The next one begins that many bytes on.
+    Skip(u64),
+    /// It is not there in whole.
+    More,
+}
+
+/// What a record begins with, at most: its length, attributes, timestamp and offset.
+const RECORD_START_BYTES: usize = 5 + 1 + 10 + 5;
+
+impl PartitionLog {
+    /// A search for the first record of time `target` or later, in ms. For the record with the
+    /// largest timestamp, `target` is [`PartitionLog::max_timestamp`].
+    pub fn search(&self, target: i64) -> TimestampSearch {
+        let from_offset = self.log_start_offset;
+        TimestampSearch { target, from_offset, segment: None, position: 0, inside: None }
+    }
+
+    /// Plans the next read of a search and pushes it onto `ops`; its completion has `token`, which
+    /// is the caller's. False, and no read, if there is no such record.
+    pub fn search_read(
+        &self,
+        search: &mut TimestampSearch,
+        token: FileToken,
+        files: &mut OpenFiles,
+        ops: &mut Vec<FileOp>,
+    ) -> bool {
+        let Some(segment) = self.searched_segment(search) else { return false };
+        let (end, len) = match &search.inside {
+            Some(inside) => (inside.end.min(segment.written), PARTITION_RECORDS_READ_BYTES),
+            None => (segment.written, PARTITION_HEADERS_READ_BYTES),
+        };
+        let len = end.saturating_sub(search.position).min(u64::from(len)) as u32;
+        let file = self.file(segment.base_offset, files, ops);
+        ops.push(FileOp::Read { token, file, offset: search.position, len });
+        true
+    }
+
+    /// The segment in which a search goes on: the one that it reads, or the next that may have what
+    /// is looked for.
+    fn searched_segment(&self, search: &mut TimestampSearch) -> Option<&Segment> {
+        let reading = search.segment.and_then(|base_offset| self.segment_with_base(base_offset));
+        if let Some(segment) = reading {
+            if search.position < segment.written {
+                return reading;
+            }
+            search.from_offset = search.from_offset.max(segment.next_offset);
+        }
+        search.from_offset = search.from_offset.max(self.log_start_offset);
+        if search.from_offset >= self.high_watermark() {
+            return None;
+        }
+        let may_have = |segment: &&Segment| {
+            segment.max_timestamp >= search.target && segment.next_offset > search.from_offset
+        };
+        let segment = self.segments.iter().find(may_have)?;
+        let offset = search.from_offset.max(segment.base_offset);
+        let chunk = segment.chunk_of_timestamp(search.target, offset);
+        (search.segment, search.position) = (Some(segment.base_offset), chunk.start);
+        search.inside = None;
+        (!chunk.is_empty()).then_some(segment)
+    }
+
+    /// The largest timestamp of the log, in ms; None if no record has one.
+    pub fn max_timestamp(&self) -> Option<i64> {
+        let times = self.segments.iter().map(|segment| segment.max_timestamp);
+        times.max().filter(|timestamp| *timestamp >= 0)
+    }
+}
+
+impl TimestampSearch {
+    /// Looks for the record in the bytes that were read. In a compressed batch, which is not opened
+    /// here, it is taken to be the first: a consumer may then see some records more, none less.
+    ///
+    /// # Errors
+    /// The bytes are not what was written: KAFKA_STORAGE_ERROR.
+    pub fn look(&mut self, data: &[u8]) -> Result<Searched> {
+        let start = self.position;
+        loop {
+            let rest = data.get((self.position - start) as usize..).unwrap_or_default();
+            let step = match self.inside {
+                Some(inside) => self.look_at_record(inside, rest)?,
+                None => self.look_at_batch(rest)?,
+            };
+            match step {
+                Step::Found(record) => return Ok(record),
+                Step::Skip(bytes) => self.position += bytes,
+                Step::More if self.position == start => return Err(DecodeError::UnexpectedEnd),
+                Step::More => return Ok(Searched::ReadOn),
+            }
+        }
+    }
+
+    fn look_at_batch(&mut self, rest: &[u8]) -> Result<Step> {
+        if rest.len() < RECORD_BATCH_HEADER_BYTES {
+            return Ok(Step::More);
+        }
+        let header = BatchHeader::read(rest)?;
+        let len = header.total_len() as u64;
+        if header.next_offset() <= self.from_offset || header.max_timestamp < self.target {
+            self.from_offset = self.from_offset.max(header.next_offset());
+            return Ok(Step::Skip(len));
+        }
+        let has_one_time = header.timestamp_type() == TimestampType::LogAppendTime;
+        if has_one_time || header.compression() != Some(Compression::None) {
+            let offset = header.base_offset.max(self.from_offset);
+            let timestamp = header.max_timestamp;
+            return Ok(Step::Found(Searched::Record { offset, timestamp }));
+        }
+        let (end, records_left) = (self.position + len, header.records_count);
+        self.inside = Some(Inside { header, end, records_left });
+        Ok(Step::Skip(RECORD_BATCH_HEADER_BYTES as u64))
+    }
+
+    fn look_at_record(&mut self, inside: Inside, rest: &[u8]) -> Result<Step> {
+        let Inside { header, end, records_left } = inside;
+        let left = end - self.position;
+        if records_left <= 0 || left == 0 {
+            self.inside = None;
+            self.from_offset = self.from_offset.max(header.next_offset());
+            return Ok(Step::Skip(left));
+        }
+        if rest.len() < RECORD_START_BYTES && (rest.len() as u64) < left {
+            return Ok(Step::More);
+        }
+        let start = RecordStart::read(rest)?;
+        let timestamp = header.base_timestamp.wrapping_add(start.timestamp_delta);
+        let offset = header.base_offset.wrapping_add(i64::from(start.offset_delta));
+        if offset >= self.from_offset && timestamp >= self.target {
+            return Ok(Step::Found(Searched::Record { offset, timestamp }));
+        }
+        if start.len > left {
+            return Err(DecodeError::InvalidBatch("a record longer than its batch"));
+        }
+        self.inside = Some(Inside { records_left: records_left - 1, ..inside });
+        Ok(Step::Skip(start.len))
+    }
+}
+
+/// What is looked at of a record.
+struct RecordStart {
+    /// Of the whole record, with the length itself.
+    len: u64,
+    timestamp_delta: i64,
+    offset_delta: i32,
+}
+
+impl RecordStart {
+    fn read(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes);
+        let body = u64::try_from(reader.varint()?)
+            .map_err(|_| DecodeError::InvalidBatch("a record of negative length"))?;
+        let len = body + (bytes.len() - reader.remaining()) as u64;
+        let _attributes = reader.i8()?;
+        let (timestamp_delta, offset_delta) = (reader.varlong()?, reader.varint()?);
+        Ok(Self { len, timestamp_delta, offset_delta })
+    }
+}
