@@ -308,7 +308,7 @@ impl Reactor {
         }
         self.connections[conn.index()] = Some((connection, conn));
         let was_full = std::mem::replace(&mut self.is_full, self.parts.ring.is_full());
-        if self.is_full && !was_full {
+        if self.is_full && !was_full && self.client_lines.admits(self.times.now, None) {
             warn!("there are descriptors for no more connections: further clients wait");
         }
         let host = format!("/{}", peer.ip()).into();

@@ -133,7 +133,7 @@ impl Shard {
             self.request_error("auto-create", words);
         }
         if let Err(error) = self.write_records(records) {
-            error!("topics were not created: {error}");
+            self.request_error("auto-create", format_args!("topics were not created: {error}"));
         }
     }
 
@@ -162,7 +162,8 @@ impl Shard {
     /// Writes the records of a change; what is pending is told once they are durable.
     fn write_change(&mut self, records: Vec<ClusterRecord<'static>>, mut pending: Pending) {
         let position = self.write_records(records).unwrap_or_else(|error| {
-            error!("a change of the cluster was not written: {error}");
+            let words = format_args!("a change of the cluster was not written: {error}");
+            self.request_error("change", words);
             pending.message.fail();
             0
         });

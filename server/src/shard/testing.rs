@@ -4,6 +4,7 @@ use super::{Command, Common, Event, LogSizes, Shard, load, log_directory};
 use crate::clock::Times;
 use crate::cluster::Endpoint;
 use crate::config::{Config, compaction};
+use crate::net::ConnectionId;
 use crate::placement::Placement;
 use muster_codec::Uuid;
 use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
@@ -45,6 +46,8 @@ pub(super) struct World {
     deadline: Option<i64>,
     /// Segments that were compacted, and groups that starts left in the cold.
     pub(super) swaps: u64,
+    /// Connections that the shard closed.
+    pub(super) closed: Vec<ConnectionId>,
     pub(super) cold: usize,
 }
 
@@ -76,6 +79,7 @@ impl World {
             commands: Vec::new(),
             deadline: None,
             swaps: 0,
+            closed: Vec::new(),
             cold: 0,
         };
         ops.into_iter().for_each(|op| world.perform(op));
@@ -128,6 +132,12 @@ impl World {
         self.turn();
     }
 
+    /// Something happens to the shard.
+    pub(super) fn step(&mut self, event: Event<'_>) {
+        self.shard.step(Times::both(self.now), event, &mut self.commands);
+        self.turn();
+    }
+
     /// Time passes, as far as the shard lives; what was asked of the disk is done.
     pub(super) fn pass(&mut self, ms: i64) {
         let until = self.now + ms;
@@ -164,6 +174,7 @@ impl World {
                             &mut self.commands,
                         );
                     }
+                    Command::Close { connection, .. } => self.closed.push(connection),
                     other => unreachable!("{other:?}"),
                 }
             }
