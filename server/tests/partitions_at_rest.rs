@@ -14,6 +14,7 @@ use support::offsets::{commit, muster_log};
 use support::{Client, Server, create_topic, produce, topic_id};
 
 const TOPIC: &str = "orders";
+const OFFSET_OUT_OF_RANGE: i16 = 1;
 const KAFKA_STORAGE_ERROR: i16 = 56;
 /// Larger than any record batch of these tests, so that segments close after a few.
 const SEGMENT_BYTES: usize = 1 << 20;
@@ -243,4 +244,92 @@ fn where_nothing_is_known_of_missing_records_a_consumer_skips_them() {
         let server = server.restart();
         assert_eq!(try_produce(&mut server.client(0), TOPIC), (0, end + 1), "it is known by now");
     }
+}
+
+/// Damages a stopped directory, has it recovered, and starts the server again. Without the word for
+/// it nothing is changed. Gives what was said, the base offsets before, and the end of the log.
+fn recovered(damage: impl Fn(&Path)) -> (tempfile::TempDir, Server, String, Vec<i64>, i64) {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = started(data.path());
+    let bases = fill_segments(&server, data.path());
+    let end = try_produce(&mut server.client(0), TOPIC).1 + 1;
+    assert!(server.stop().success());
+    damage(data.path());
+    let path = data.path().to_str().unwrap();
+    let before: Vec<_> = segments(data.path()).iter().map(|path| fs::read(path).unwrap()).collect();
+    let told = muster_log(["recover", path]);
+    assert_eq!(told.status, 1, "{told:?}");
+    assert!(told.out.contains("LOST of orders-0") && told.out.contains("nothing was changed"));
+    let after: Vec<_> = segments(data.path()).iter().map(|path| fs::read(path).unwrap()).collect();
+    assert!(before == after, "it was changed");
+    let other = muster_log(["recover", path, "--topic", "no-such-topic"]);
+    assert_eq!(other.status, 2, "{other:?}");
+    let repaired = muster_log(["recover", path, "--accept-loss", "--topic", TOPIC]);
+    assert_eq!(repaired.status, 0, "{repaired:?}");
+    let good = muster_log(["recover", path]);
+    assert_eq!((good.status, &*good.out), (0, "good: nothing has to be recovered\n"));
+    let verified = muster_log(["verify", path]);
+    assert_eq!(verified.status, 0, "{verified:?}");
+    (data, server.restart(), told.out, bases, end)
+}
+
+#[test]
+fn a_recovered_partition_has_all_but_the_rest_of_the_damaged_segment() {
+    let (data, server, told, bases, end) = recovered(|data| flip(&segments(data)[1], 16));
+    let lost = format!("the records from offset {} to {}", bases[1], bases[2] - 1);
+    assert!(told.contains(&lost), "{told}");
+    let mut client = server.client(0);
+    assert_eq!(fetch(&mut client, TOPIC, bases[1] - 1), (0, Some(bases[1] - 1)));
+    assert_eq!(fetch(&mut client, TOPIC, bases[1]), (0, Some(bases[2])));
+    assert_eq!(fetch(&mut client, TOPIC, end - 1), (0, Some(end - 1)));
+    assert_eq!(try_produce(&mut client, TOPIC), (0, end));
+    let trash = fs::read_dir(data.path().join("trash")).unwrap();
+    assert_eq!(trash.count(), 1, "what had to give way is kept");
+}
+
+#[test]
+fn a_partition_that_lost_its_first_segment_begins_behind_it() {
+    let (_data, server, told, bases, end) = recovered(|data| flip(&segments(data)[0], 16));
+    assert!(told.contains(&format!("from offset 0 to {}", bases[1] - 1)), "{told}");
+    let mut client = server.client(0);
+    assert_eq!(fetch(&mut client, TOPIC, 0), (OFFSET_OUT_OF_RANGE, None));
+    assert_eq!(fetch(&mut client, TOPIC, bases[1]), (0, Some(bases[1])));
+    assert_eq!(try_produce(&mut client, TOPIC), (0, end));
+}
+
+#[test]
+fn a_recovered_partition_gives_no_offset_a_second_time() {
+    let damages: [fn(&Path); 3] = [
+        |data| {
+            let last = segments(data).pop().unwrap();
+            let len = fs::read(&last).unwrap().len();
+            flip(&last, len - 1);
+        },
+        |data| fs::remove_file(segments(data).pop().unwrap()).unwrap(),
+        |data| segments(data).iter().for_each(|path| fs::remove_file(path).unwrap()),
+    ];
+    for damage in damages {
+        let (_data, mut server, told, _, end) = recovered(damage);
+        assert!(told.contains(&format!("to {}", end - 1)), "{told}");
+        assert_eq!(try_produce(&mut server.client(0), TOPIC), (0, end));
+        assert_eq!(fetch(&mut server.client(0), TOPIC, end), (0, Some(end)));
+        server.kill();
+        let server = server.restart();
+        assert_eq!(try_produce(&mut server.client(0), TOPIC), (0, end + 1));
+    }
+}
+
+#[test]
+fn missing_segments_that_were_accepted_are_skipped() {
+    let (_data, server, told, bases, end) = recovered(|data| {
+        fs::write(&segments(data)[1], b"").unwrap();
+        fs::remove_file(&segments(data)[3]).unwrap();
+    });
+    for at in [1, 3] {
+        let lost = format!("the records from offset {} to {}", bases[at], bases[at + 1] - 1);
+        assert!(told.contains(&lost), "{told}");
+        let found = fetch(&mut server.client(0), TOPIC, bases[at]);
+        assert_eq!(found, (0, Some(bases[at + 1])));
+    }
+    assert_eq!(try_produce(&mut server.client(0), TOPIC), (0, end));
 }

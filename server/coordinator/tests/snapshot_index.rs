@@ -77,9 +77,9 @@ fn no_bit_of_the_index_can_change_unnoticed() {
 #[test]
 fn a_zeroed_page_is_damage_to_each_group_that_is_in_it() {
     let (file, prints) = written();
-    for number in 0..GROUPS {
+    for (number, print) in prints.into_iter().enumerate() {
         let mut coordinator = changed_after(&file, |index| index[4096..8192].fill(0));
-        finds_damage(&mut coordinator, number, prints[number]);
+        finds_damage(&mut coordinator, number, print);
     }
     let mut coordinator = changed_after(&file, |index| index[4096..8192].fill(0));
     coordinator.touch_members();

@@ -61,6 +61,9 @@ pub struct Recover {
     /// Repair it. What has to give way is kept in its trash.
     #[arg(long)]
     pub accept_loss: bool,
+    /// Of user topics, only the partitions of this one.
+    #[arg(long, value_name = "NAME")]
+    pub topic: Option<String>,
     /// The server's `offsets.topic.num.partitions`, if meta.properties is lost.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=9_000))]
     pub offsets_partitions: Option<u32>,

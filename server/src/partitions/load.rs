@@ -15,7 +15,7 @@ use muster_storage::{
     FileOp, PartitionError, PartitionRecovery, RecoveredPartition, RecoveryPoint, SegmentSource,
     TornEnd,
 };
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -91,7 +91,7 @@ pub(super) fn read(
     wall: Wall,
 ) -> Result<Found, PartitionError> {
     let directory = data.join(layout::directory(id));
-    let found = read_partition(&directory, point, wall)?;
+    let found = read_partition(&directory, point, &Cuts::default(), wall)?;
     tell_gaps(&directory, name, &found.recovered);
     put_aside(&directory, name, &found.recovered)?;
     Ok(found)
@@ -105,21 +105,50 @@ pub(crate) fn recovered(
     directory: &Path,
     point: Option<RecoveryPoint>,
 ) -> Result<RecoveredPartition, PartitionError> {
-    Ok(read_partition(directory, point, Wall(0))?.recovered)
+    recovered_if(directory, point, &Cuts::default())
+}
+
+/// What a repair would leave of a partition.
+#[derive(Debug, Default)]
+pub(crate) struct Cuts {
+    /// Segments, by base offset, with what is left of them in bytes; those of which nothing is are
+    /// removed.
+    pub lens: BTreeMap<i64, u64>,
+    /// The log goes on in a new segment at this offset.
+    pub end: Option<i64>,
+}
+
+/// As [`recovered`], of what a repair would leave.
+///
+/// # Errors
+/// As of [`recovered`].
+pub(crate) fn recovered_if(
+    directory: &Path,
+    point: Option<RecoveryPoint>,
+    cuts: &Cuts,
+) -> Result<RecoveredPartition, PartitionError> {
+    Ok(read_partition(directory, point, cuts, Wall(0))?.recovered)
 }
 
 fn read_partition(
     directory: &Path,
     point: Option<RecoveryPoint>,
+    cuts: &Cuts,
     wall: Wall,
 ) -> Result<Found, PartitionError> {
-    let segments = partition_files(names(directory)?);
-    let mut recovery = PartitionRecovery::new(segments.len(), point);
+    let mut segments = partition_files(names(directory)?);
+    segments.retain(|(base_offset, _)| cuts.lens.get(base_offset) != Some(&0));
+    let count = segments.len() + usize::from(cuts.end.is_some());
+    let mut recovery = PartitionRecovery::new(count, point);
     let mut producers = Producers::default();
     for (base_offset, name) in segments {
-        let source = Segment::open(&directory.join(name))?;
+        let len = cuts.lens.get(&base_offset).copied();
+        let source = Segment::open(&directory.join(name), len.unwrap_or(u64::MAX))?;
         recovery
             .segment(base_offset, &source, wall.0, |header| replay(&mut producers, wall, header))?;
+    }
+    if let Some(end) = cuts.end {
+        recovery.segment(end, &[][..], wall.0, |_| {})?;
     }
     let start_offset = if_there(fs::read(directory.join(START_OFFSET_FILE)))?.unwrap_or_default();
     Ok(Found { recovered: recovery.finish()?, start_offset, producers })
@@ -194,9 +223,10 @@ struct Segment {
 }
 
 impl Segment {
-    fn open(path: &Path) -> io::Result<Self> {
+    /// No more of it than so many bytes.
+    fn open(path: &Path, len_max: u64) -> io::Result<Self> {
         let file = File::open(path)?;
-        let len = file.metadata()?.len();
+        let len = file.metadata()?.len().min(len_max);
         Ok(Self { file, len })
     }
 }

@@ -27,7 +27,9 @@ mod produce;
 mod producers;
 mod reads;
 
-pub(crate) use load::{CUT_EXTENSION, recovered, recovery_points};
+pub(crate) use load::{
+    CUT_EXTENSION, Cuts, RecoveryPoints, recovered, recovered_if, recovery_points,
+};
 
 pub use effects::{Call, Effects, Outcome, Reply};
 pub use offsets_topic::OffsetsRead;

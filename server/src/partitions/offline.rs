@@ -32,7 +32,7 @@ impl Partitions {
     ) {
         error!(
             "{}-{} is offline, all else is served: in {}, {why}. See muster log verify {data}, and \
-             muster log recover {data} for what can be saved",
+             muster log recover {data} for what is lost and what can be saved",
             topic.name,
             id.index,
             data.join(layout::directory(id)).display(),

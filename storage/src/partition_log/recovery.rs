@@ -126,9 +126,21 @@ impl RecoveredPartition {
         &self.gaps
     }
 
+    /// Where the first segment begins; None without segments.
+    pub fn base_offset(&self) -> Option<i64> {
+        self.segments.first().map(|first| first.base_offset)
+    }
+
     /// The offset after the last record; 0 without segments.
     pub fn end_offset(&self) -> i64 {
         self.segments.last().map_or(0, |last| last.next_offset)
+    }
+
+    /// Where the log ends; None without segments.
+    pub fn end(&self) -> Option<LogEnd> {
+        let Segment { base_offset: segment, next_offset: offset, size: bytes, .. } =
+            *self.segments.last()?;
+        Some(LogEnd { offset, segment, bytes })
     }
 
     /// No gap is behind this offset.

@@ -2,16 +2,19 @@
 //! it. Told to accept the loss, it makes of the rest a directory that a start takes. Nothing is
 //! deleted: what has to give way goes to the trash.
 
+mod partitions;
 mod shard_log;
 mod stamp;
 mod topics;
 
 use super::Verdict;
 use super::args::Recover;
+use super::cluster;
 use crate::clock::wall;
 use crate::data_dir::{self, Meta, State};
 use crate::random::RandomIds;
 use crate::serve::Failure;
+use partitions::DamagedPartition;
 use shard_log::FoundLog;
 use stamp::FoundStamp;
 use std::io::Write;
@@ -37,7 +40,16 @@ pub(super) fn recover(arguments: &Recover, out: &mut dyn Write) -> Result<Verdic
         is_damaged = true;
         writeln!(out, "{line}")?;
     }
-    if !is_damaged {
+    if is_damaged && arguments.accept_loss {
+        repair(arguments, stamp.meta, &found, out)?;
+        return Ok(Verdict::Good);
+    }
+    // Which topics there are is known once the logs of the shards are good.
+    let partitions = if is_damaged { Vec::new() } else { damaged(arguments, &stamp.meta)? };
+    for partition in &partitions {
+        writeln!(out, "{}", partition.wrong())?;
+    }
+    if !is_damaged && partitions.is_empty() {
         writeln!(out, "good: nothing has to be recovered")?;
         return Ok(Verdict::Good);
     }
@@ -50,8 +62,14 @@ pub(super) fn recover(arguments: &Recover, out: &mut dyn Write) -> Result<Verdic
         )?;
         return Ok(Verdict::Damaged);
     }
-    repair(arguments, stamp.meta, &found, out)?;
+    partitions::repair(data, &partitions, wall().0, out)?;
+    writeln!(out, "repaired: a start serves them now")?;
     Ok(Verdict::Good)
+}
+
+fn damaged(arguments: &Recover, meta: &Meta) -> Result<Vec<DamagedPartition>, Failure> {
+    let image = cluster::image(&arguments.data, meta)?;
+    partitions::damaged(&arguments.data, &image, arguments.topic.as_deref())
 }
 
 /// The new logs are whole before the stamp names them, and only then take the place of the old ones:
@@ -73,6 +91,11 @@ fn repair(
         writeln!(out, "the log of shard {number} was written anew; the old one is in {path}")?;
     }
     topics::set_unknown_aside(data, &meta, now, out)?;
+    let partitions = damaged(arguments, &meta)?;
+    for partition in &partitions {
+        writeln!(out, "{}", partition.wrong())?;
+    }
+    partitions::repair(data, &partitions, now, out)?;
     writeln!(out, "repaired: a start takes the directory now")?;
     Ok(())
 }

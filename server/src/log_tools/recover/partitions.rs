@@ -1,0 +1,213 @@
+//! Partitions of user topics that a start takes offline: what is lost of them, and what they go on
+//! with.
+//!
+//! A segment is cut where the damage begins, and those behind it stay: consumers skip what is
+//! missing. No offset is given a second time that is known to have been given.
+
+use super::super::segment_file::names;
+use crate::cluster::ClusterImage;
+use crate::data_dir::trash;
+use crate::directories::{sync_name, sync_names};
+use crate::partitions::layout::{self, RECOVERY_POINTS, is_recovery_points};
+use crate::partitions::{
+    Cuts, PartitionId, RecoveryPoints, recovered, recovered_if, recovery_points,
+};
+use crate::serve::Failure;
+use muster_storage::partition_log::{RecoveryPointsWriter, partition_files, segment_file_name};
+use muster_storage::{PartitionError, RecoveredPartition, RecoveryPoint};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Of what is cut off a segment, so many bytes are kept.
+const KEPT_BYTES_MAX: u64 = 64 << 20;
+
+/// A partition that a start takes offline.
+pub(super) struct DamagedPartition {
+    id: PartitionId,
+    name: String,
+    point: Option<RecoveryPoint>,
+    /// What is wrong, each with the place.
+    found: Vec<String>,
+    cuts: Cuts,
+    /// What is left.
+    rest: RecoveredPartition,
+}
+
+/// The damaged partitions of all topics, or of one. Nothing is changed.
+pub(super) fn damaged(
+    data: &Path,
+    image: &ClusterImage,
+    topic: Option<&str>,
+) -> Result<Vec<DamagedPartition>, Failure> {
+    if let Some(name) = topic.filter(|name| image.topic(name).is_none()) {
+        return Err(format!("there is no topic {name}").into());
+    }
+    let points = recovery_points(data)?;
+    let mut all = Vec::new();
+    for topic in image.topics().filter(|it| topic.is_none_or(|name| *it.name == *name)) {
+        for index in 0..topic.partitions {
+            let id = PartitionId { topic: topic.id, index };
+            let directory = data.join(layout::directory(id));
+            let point = points.get(&id).copied();
+            let Err(error) = recovered(&directory, point) else { continue };
+            let name = format!("{}-{index}", topic.name);
+            all.push(DamagedPartition::plan(&directory, id, name, point, error)?);
+        }
+    }
+    Ok(all)
+}
+
+impl DamagedPartition {
+    /// Finds out what has to give way, until the rest is good.
+    fn plan(
+        directory: &Path,
+        id: PartitionId,
+        name: String,
+        point: Option<RecoveryPoint>,
+        mut error: PartitionError,
+    ) -> Result<Self, Failure> {
+        // Whatever is missing between segments is lost: no more of it is asked for.
+        let accepted = point.map(|point| RecoveryPoint { whole_from: i64::MAX, ..point });
+        let (mut cuts, mut found) = (Cuts::default(), Vec::new());
+        loop {
+            let PartitionError::Damaged { base_offset, at, .. } = error else {
+                let path = directory.display();
+                return Err(format!("{name}: {path} cannot be read: {error}").into());
+            };
+            found.push(format!("{}: {error}", directory.display()));
+            let file = fs::metadata(directory.join(segment_file_name(base_offset)));
+            let is_cut = cuts.lens.contains_key(&base_offset);
+            if file.is_ok_and(|file| !is_cut && (at == 0 || at < file.len())) {
+                cuts.lens.insert(base_offset, at);
+            } else if let (None, Some(point)) = (cuts.end, point) {
+                cuts.end = Some(point.end.offset);
+            } else {
+                return Err(format!("{name}: {error}, which cannot be repaired").into());
+            }
+            match recovered_if(directory, accepted, &cuts) {
+                Ok(rest) => return Ok(Self { id, name, point, found, cuts, rest }),
+                Err(next) => error = next,
+            }
+        }
+    }
+
+    /// What is wrong, and what is lost with it.
+    pub(super) fn wrong(&self) -> String {
+        let mut text = format!("LOST of {}, which is offline:", self.name);
+        for Range { start, end } in self.lost() {
+            text += &format!("\n  the records from offset {start} to {}", end - 1);
+        }
+        if self.point.is_none() {
+            let end = self.rest.end_offset();
+            text += &format!("\n  the records from offset {end} on, if there were any");
+        }
+        self.found.iter().for_each(|found| text += &format!("\n  for {found}"));
+        text
+    }
+
+    /// The offsets that are missing and were not known to be.
+    fn lost(&self) -> impl Iterator<Item = Range<i64>> {
+        let whole_from = self.point.map_or(0, |point| point.whole_from);
+        let gaps = self.rest.gaps().iter().filter(move |gap| gap.end > whole_from).cloned();
+        self.lost_beginning().into_iter().chain(gaps)
+    }
+
+    /// Those before the first segment that is left.
+    fn lost_beginning(&self) -> Option<Range<i64>> {
+        let first = self.rest.base_offset()?;
+        let removed = self.cuts.lens.iter().find(|(_, len)| **len == 0).map(|(base, _)| *base);
+        let all = self.cuts.end.filter(|end| *end == first).map(|_| 0);
+        let from = removed.or(all).filter(|from| *from < first)?;
+        Some(from..first)
+    }
+
+    /// Cuts what has to give way, after it was put into the trash, and has the rest durable.
+    fn repair(&self, data: &Path, now: i64, out: &mut dyn Write) -> Result<(), Failure> {
+        let relative = layout::directory(self.id);
+        for (base_offset, len) in &self.cuts.lens {
+            let path = relative.join(segment_file_name(*base_offset));
+            let kept = match len {
+                0 => trash::move_aside(data, &path, now)?,
+                len => cut(data, &path, *len, now)?,
+            };
+            writeln!(out, "{}: what had to give way is in {}", self.name, kept.display())?;
+        }
+        let directory = data.join(&relative);
+        if let Some(end) = self.cuts.end {
+            fs::create_dir_all(&directory)?;
+            File::create(directory.join(segment_file_name(end)))?;
+        }
+        for (_, name) in partition_files(names(&directory)?) {
+            File::open(directory.join(name))?.sync_all()?;
+        }
+        Ok(sync_names(data, &directory.join("any"))?)
+    }
+
+    fn new_point(&self) -> Option<RecoveryPoint> {
+        let known = self.point.map_or(0, |point| point.whole_from);
+        let whole_from = self.rest.gaps().last().map_or(known, |gap| gap.end.max(known));
+        self.rest.end().map(|end| RecoveryPoint { end, whole_from })
+    }
+}
+
+/// Keeps the end of a segment in the trash, and cuts it off.
+fn cut(data: &Path, path: &Path, len: u64, now: i64) -> Result<PathBuf, Failure> {
+    let mut file = File::options().read(true).write(true).open(data.join(path))?;
+    file.seek(SeekFrom::Start(len))?;
+    let mut end = Vec::new();
+    (&file).take(KEPT_BYTES_MAX).read_to_end(&mut end)?;
+    let what = format!("{}-from-{len}", path.display()).replace('/', "-");
+    let kept = trash::keep(data, &what, &end, now)?;
+    file.set_len(len)?;
+    Ok(kept)
+}
+
+/// Has a start serve the rest of all of them.
+pub(super) fn repair(
+    data: &Path,
+    damaged: &[DamagedPartition],
+    now: i64,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    if damaged.is_empty() {
+        return Ok(());
+    }
+    let mut points = recovery_points(data)?;
+    for partition in damaged {
+        partition.repair(data, now, out)?;
+        match partition.new_point() {
+            Some(point) => drop(points.insert(partition.id, point)),
+            None => drop(points.remove(&partition.id)),
+        }
+        writeln!(out, "{}: goes on at offset {}", partition.name, partition.rest.end_offset())?;
+    }
+    write_points(data, points)
+}
+
+/// Writes all points to the file of shard 0, in the place of those of all shards.
+fn write_points(data: &Path, points: RecoveryPoints) -> Result<(), Failure> {
+    let points: BTreeMap<PartitionId, RecoveryPoint> = points.into_iter().collect();
+    let (mut entries, mut writer) = (Vec::new(), RecoveryPointsWriter::default());
+    for (id, point) in &points {
+        writer.push(id.topic, id.index, point, &mut entries);
+    }
+    let [path, aside] = layout::recovery_points(0).map(|path| data.join(path));
+    fs::create_dir_all(data.join(RECOVERY_POINTS))?;
+    let mut file = File::create(&aside)?;
+    file.write_all(&writer.header())?;
+    file.write_all(&entries)?;
+    file.sync_all()?;
+    fs::rename(&aside, &path)?;
+    sync_name(&path)?;
+    let others = names(&data.join(RECOVERY_POINTS))?.into_iter();
+    for name in others.filter(|name| is_recovery_points(name)) {
+        let other = data.join(RECOVERY_POINTS).join(name);
+        if other != path {
+            fs::remove_file(other)?;
+        }
+    }
+    Ok(sync_names(data, &path)?)
+}
