@@ -242,6 +242,24 @@ fn who_ends_its_input_and_waits_for_nothing_is_closed_at_once() {
     }
 }
 
+#[test]
+fn who_ends_its_input_gets_records_and_is_closed_when_it_has_them() {
+    let (_directory, server) = server(&[]);
+    support::create_topic(&server, "t", 1);
+    let mut client = server.client(0);
+    support::produce(&mut client, "t", &[7; 500_000]).unwrap();
+    let partition = FetchPartition { partition_max_bytes: 1_000_000, ..Default::default() };
+    let topic = FetchTopic { topic: "t".into(), partitions: vec![partition], ..Default::default() };
+    let request = FetchRequest { max_bytes: 1_000_000, topics: vec![topic], ..Default::default() };
+    let fetching = client.send(11, &request.into()).unwrap();
+    client.stream().shutdown(Shutdown::Write).unwrap();
+    let began = Instant::now();
+    let Some(Response::Fetch(body)) = client.receive(ApiKey::Fetch, 11, fetching) else { panic!() };
+    assert_eq!(body.responses[0].partitions[0].error_code, 0);
+    assert!(client.is_closed());
+    assert!(began.elapsed() < Duration::from_secs(20), "long before it is given up");
+}
+
 /// As the kernel's table of connections has it: a timer of kind 2 asks the peer.
 #[test]
 fn a_silent_client_is_asked_whether_it_is_still_there() {

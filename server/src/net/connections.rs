@@ -320,11 +320,11 @@ impl Connections {
         connection.stream.advance(sent, &mut done);
         let is_full = sent < len && !connection.stream.is_empty();
         connection.streaming = if is_full { Streaming::AwaitsRoom } else { Streaming::No };
-        let is_paused = connection.receive_paused;
+        let goes_on = connection.receive_paused || connection.input_ended_at.is_some();
         self.end_slice();
         self.count_unread(id);
         self.queue_stream(id);
-        if is_paused {
+        if goes_on {
             self.mark_dirty(id);
         }
         (done, is_full)
