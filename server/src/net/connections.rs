@@ -186,9 +186,10 @@ impl Connections {
         self.slots.get_mut(id.slot())?.as_mut().filter(|connection| connection.id == id)
     }
 
-    /// The connections that sent nothing since `time` and wait for no answer.
+    /// The connections that sent and took nothing since `time` and wait for no answer.
     pub fn idle_since(&self, time: i64) -> Vec<ConnectionId> {
-        let idle = |c: &&Connection| c.last_active < time && c.in_flight() == 0;
+        let is_quiet = |c: &Connection| c.last_active.max(c.last_taken) < time;
+        let idle = |c: &&Connection| is_quiet(c) && c.in_flight() == 0;
         self.slots.iter().flatten().filter(idle).map(|connection| connection.id).collect()
     }
 
@@ -487,6 +488,16 @@ mod tests {
             assert_eq!(frames(&drain(&mut connections, id, at_once).0), [5]);
             assert_eq!((connections.slices(), connections.account().total()), (0, 0));
         }
+    }
+
+    #[test]
+    fn who_still_reads_a_long_answer_is_not_idle() {
+        let mut connections = Connections::new(LIMITS);
+        let id = ConnectionId::new(0, 1);
+        connections.open(id, "/10.0.0.1".into(), 0).unwrap();
+        connections.taken(id, 500);
+        assert!(connections.idle_since(500).is_empty());
+        assert_eq!(connections.idle_since(501), [id]);
     }
 
     #[test]

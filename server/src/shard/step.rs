@@ -292,6 +292,7 @@ impl Shard {
     fn forget(&mut self, id: ConnectionId) {
         if let Some(files) = self.connections.close(id) {
             self.partitions.connection_closed(id.0);
+            self.count_partitions();
             self.release(files);
         }
         self.forget_gone();
@@ -331,9 +332,7 @@ impl Shard {
     /// Carries out what the partitions want.
     pub(crate) fn perform(&mut self, effects: Effects) {
         self.commands.extend(effects.ops.into_iter().map(Command::File));
-        let account = &mut self.connections.account;
-        account.set(Kind::Reads, self.partitions.reading_bytes());
-        account.set(Kind::Parked, self.partitions.waiting_bytes());
+        self.count_partitions();
         for reason in &effects.failed_reads {
             self.request_error("read", format_args!("a read failed: {reason}"));
         }
@@ -352,6 +351,13 @@ impl Shard {
                 }
             }
         }
+    }
+
+    /// Brings the account up to what the partitions hold.
+    fn count_partitions(&mut self) {
+        let account = &mut self.connections.account;
+        account.set(Kind::Reads, self.partitions.reading_bytes());
+        account.set(Kind::Parked, self.partitions.waiting_bytes());
     }
 
     /// Logs what a request ran into, which the next one may run into as well.
