@@ -11,7 +11,7 @@ use muster_storage::FileDone;
 use muster_uring::{ConnId, ListenerId, Ring, Waker};
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 /// How to reach another shard.
@@ -68,6 +68,14 @@ impl std::fmt::Display for ReactorError {
 }
 
 impl std::error::Error for ReactorError {}
+
+/// How long the frames of one connection are handled before it is another's turn, and how long a
+/// turn goes on with frames that have come before it looks for more.
+const SLICE: Duration = Duration::from_micros(300);
+const TURN_MS: i64 = 4;
+
+/// Events between two looks at the clock.
+const EVENTS_PER_LOOK: usize = 16;
 
 /// How long a client may take to read the last answers before a connection that is to be closed.
 const FINISH_PATIENCE_MS: i64 = 3_000;
@@ -202,9 +210,15 @@ impl Reactor {
             deadline.map(|at| Duration::from_millis(at.saturating_sub(now).max(0) as u64));
         self.parts.ring.turn(timeout).map_err(ReactorError::Ring)?;
         self.times = self.parts.clock.times();
+        let mut events = 0;
         while let Some(event) = self.parts.ring.next_event() {
             self.handle(shard, event)?;
+            events += 1;
+            if events % EVENTS_PER_LOOK == 0 && self.is_late() {
+                shard.work_later();
+            }
         }
+        self.work(shard)?;
         // A connection that came in the last turn was read in this one: what had come before that one
         // began is read.
         let began = std::mem::replace(&mut self.began, now);
@@ -212,6 +226,25 @@ impl Reactor {
             self.heard = began;
         }
         Ok(())
+    }
+
+    /// Does what waits, a slice for each connection in turn, as long as a turn may take.
+    fn work(&mut self, shard: &mut Shard) -> Result<(), ReactorError> {
+        while shard.has_work() {
+            let began = Instant::now();
+            let mut is_over = || began.elapsed() >= SLICE;
+            shard.work(self.times, &mut is_over, &mut self.commands);
+            self.execute()?;
+            if self.is_late() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the turn has taken as long as it may before the ring is looked at again.
+    fn is_late(&self) -> bool {
+        self.parts.clock.now() - self.times.now >= TURN_MS
     }
 
     /// Gives clients the time to read their last answers.

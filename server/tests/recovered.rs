@@ -70,6 +70,7 @@ fn perform(data: &Path, files: &mut HashMap<FileId, File>, op: FileOp) -> Option
 
 /// The file operations that a turn asks for.
 fn turn(shard: &mut Shard, commands: &mut Vec<Command>) -> Vec<FileOp> {
+    shard.work_all(Times::both(0), commands);
     shard.end_turn(Times::both(0), 0, commands);
     let mut ops = Vec::new();
     while !commands.is_empty() {

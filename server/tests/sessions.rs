@@ -4,10 +4,16 @@
 
 mod support;
 
+use muster_codec::messages::ListGroupsRequest;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::Server;
+use support::offsets::commit_request;
 use support::sessions::{MEMBERS, SESSION_CONFIGS, SESSION_MS, join_all};
+
+/// Groups that are there, and requests for all of them that a client sends at once.
+const GROUPS: usize = 5_000;
+const LISTINGS: usize = 900;
 
 fn server() -> (tempfile::TempDir, Server) {
     let directory = tempfile::tempdir().unwrap();
@@ -37,5 +43,29 @@ fn members_outlive_a_server_that_was_stopped_for_longer_than_their_sessions() {
     for member in others {
         let id = member.ask();
         assert!(member.is_answered(id), "it had no chance to be heard");
+    }
+}
+
+#[test]
+fn members_outlive_a_client_that_lists_many_groups_again_and_again() {
+    let (_directory, server) = server();
+    let mut hostile = server.client(0);
+    for group in 0..GROUPS {
+        let request = commit_request(&format!("group-{group}"), "t", [0], 1, "");
+        hostile.send(8, &request.into()).unwrap();
+    }
+    (0..GROUPS).for_each(|_| drop(hostile.receive_frame().unwrap()));
+    let mut members = join_all(&server, "quiet");
+    let request = ListGroupsRequest { states_filter: vec!["none".into()], ..Default::default() };
+    for _ in 0..LISTINGS {
+        hostile.send(4, &request.clone().into()).unwrap();
+    }
+    let until = Instant::now() + Duration::from_millis(3 * SESSION_MS);
+    while Instant::now() < until {
+        let asked: Vec<_> = members.iter_mut().map(|it| it.ask()).collect();
+        for (member, id) in members.iter_mut().zip(asked) {
+            assert!(member.is_answered(id));
+        }
+        std::thread::sleep(Duration::from_millis(SESSION_MS / 10));
     }
 }

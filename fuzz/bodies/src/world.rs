@@ -203,6 +203,7 @@ impl World {
     /// As for a reactor, mail begins another turn.
     fn end_turn(&mut self) {
         loop {
+            self.shard.work_all(Times::both(self.now), &mut self.commands);
             self.deadline =
                 self.shard.end_turn(Times::both(self.now), self.now, &mut self.commands);
             if !self.execute() {

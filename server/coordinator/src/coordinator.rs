@@ -4,6 +4,7 @@ use crate::classic::ClassicGroup;
 use crate::config::{Config, GroupConfigs, GroupOverrides};
 use crate::context::{Around, Context, DeletedTopic, Topics};
 use crate::group::{Entry, Group, Groups};
+use crate::limits::EXPIRE_RECORDS_MAX;
 use crate::limits::{GROUPS_SHORT_PART, groups_share};
 use crate::modern::topic_hashes::TopicHashes;
 use crate::offsets::{self, Committed};
@@ -13,6 +14,7 @@ use crate::snapshot::SnapshotDamage;
 use crate::text::Text;
 use crate::timers::{Reason, Timer, TimerKey, Timers};
 use crate::turn::Turn;
+use alloc::string::String;
 use alloc::vec::Vec;
 use muster_codec::{ErrorCode, Request, Wall};
 
@@ -185,20 +187,40 @@ impl Coordinator {
         topics: &[DeletedTopic<'_>],
     ) -> Output<'static> {
         let mut output = Output::default();
+        self.topics_deleted_after(context, topics, None, usize::MAX, &mut output);
+        output
+    }
+
+    /// As [`Self::topics_deleted`], of `count` groups at the most that come after one, or fewer that have
+    /// many offsets. Gives the last; None if there are no more.
+    pub fn topics_deleted_after(
+        &mut self,
+        context: &mut Context<'_>,
+        topics: &[DeletedTopic<'_>],
+        after: Option<&str>,
+        count: usize,
+        output: &mut Output<'static>,
+    ) -> Option<String> {
+        let records_max = if count == usize::MAX { count } else { EXPIRE_RECORDS_MAX };
         let deleted = offsets::Deleted::new(topics);
-        let mut next = self.groups.id_after(None);
+        let mut next = self.groups.id_after(after.map(Text::from).as_ref());
+        let mut looked_at = 0;
         while let Some(id) = next {
             if self.may_have_offsets_of(&id, topics) {
                 self.touch_offsets(&id);
-                self.with(context.around(), &mut output, &id, |turn, entry| {
+                self.with(context.around(), output, &id, |turn, entry| {
                     if let Some(entry) = entry {
                         offsets::delete_topics(turn, &entry.offsets, &id, &deleted);
                     }
                 });
             }
+            looked_at += 1;
+            if looked_at >= count || output.records.len() >= records_max {
+                return Some(id.as_ref().into());
+            }
             next = self.groups.id_after(Some(&id));
         }
-        output
+        None
     }
 
     /// The records of a call were not written: a group that only they would have made is gone.

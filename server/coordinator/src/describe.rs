@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::coordinator::{Caller, Coordinator};
 use crate::group::{Group, Listed};
 use crate::output::Output;
-use crate::text::{owned, prefix};
+use crate::text::{Text, owned, prefix};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -35,14 +35,38 @@ impl Coordinator {
         request: &ListGroupsRequest<'r>,
         output: &mut Output<'r>,
     ) {
-        let filter = Filter::new(request);
-        let mut room = Room::of_answer();
-        let listed = self.groups.iter().filter_map(|group| filter.listed(group));
-        let response = match listed.map(|group| room.fit(group)).collect() {
-            Some(groups) => ListGroupsResponse { groups, ..Default::default() },
-            None => ListGroupsResponse { error_code: TOO_LARGE as i16, ..Default::default() },
-        };
-        output.answer(caller.request, response, self.written_at);
+        if let Some((response, at)) = self.list(&mut Listing::new(request), usize::MAX) {
+            output.answer(caller.request, response, at);
+        }
+    }
+
+    /// Goes on with a listing, by `count` groups at the most. Gives the response and the position that
+    /// it waits for once it is through. A group that is there all the while is in it once.
+    pub fn list(
+        &self,
+        listing: &mut Listing,
+        count: usize,
+    ) -> Option<(ListGroupsResponse<'static>, u64)> {
+        let Listing { filter, room, after, groups } = listing;
+        let mut looked_at = 0;
+        let mut last = None;
+        for group in self.groups.iter_after(after.as_deref()).take(count) {
+            looked_at += 1;
+            last = Some(group.id());
+            let Some(listed) = filter.listed(&group) else { continue };
+            let Some(listed) = room.fit(listed) else {
+                let error_code = TOO_LARGE as i16;
+                let response = ListGroupsResponse { error_code, ..Default::default() };
+                return Some((response, self.written_at));
+            };
+            groups.push(listed);
+        }
+        if looked_at == count {
+            *after = last.map(Text::from);
+            return None;
+        }
+        let groups = core::mem::take(groups);
+        Some((ListGroupsResponse { groups, ..Default::default() }, self.written_at))
     }
 
     pub(crate) fn describe_groups<'r>(
@@ -133,7 +157,25 @@ fn not_found(group_id: &str) -> String {
     prefix(&message, STRING_BYTES_MAX).into()
 }
 
+/// A ListGroups that is under way.
+#[derive(Debug)]
+pub struct Listing {
+    filter: Filter,
+    room: Room,
+    /// How far it came.
+    after: Option<Text>,
+    groups: Vec<ListedGroup<'static>>,
+}
+
+impl Listing {
+    pub fn new(request: &ListGroupsRequest<'_>) -> Self {
+        let (filter, room) = (Filter::new(request), Room::of_answer());
+        Self { filter, room, after: None, groups: Vec::new() }
+    }
+}
+
 /// What a ListGroups asks for; no names at all mean any.
+#[derive(Debug)]
 struct Filter {
     states: Vec<String>,
     types: Vec<String>,
@@ -145,7 +187,7 @@ impl Filter {
         Self { states: lower(&request.states_filter), types: lower(&request.types_filter) }
     }
 
-    fn listed(&self, group: Listed<'_>) -> Option<ListedGroup<'static>> {
+    fn listed(&self, group: &Listed<'_>) -> Option<ListedGroup<'static>> {
         let (group_id, state, kind, protocol_type) = match group {
             Listed::Live(entry) => {
                 let group = entry.group.as_ref()?;

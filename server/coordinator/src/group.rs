@@ -48,6 +48,15 @@ pub(crate) enum Listed<'g> {
     Cold(ColdGroup<'g>),
 }
 
+impl<'g> Listed<'g> {
+    pub(crate) fn id(&self) -> &'g str {
+        match self {
+            Self::Live(entry) => &entry.id,
+            Self::Cold(group) => group.id,
+        }
+    }
+}
+
 /// To look at so many partitions, or bytes of texts, takes as long as to look at a member.
 const PARTITIONS_PER_ITEM: usize = 4;
 const BYTES_PER_ITEM: usize = 1_024;
@@ -159,9 +168,10 @@ impl Groups {
         Ok(())
     }
 
-    /// All of them, by id.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Listed<'_>> {
-        let (mut live, mut cold) = (self.live().peekable(), self.cold.iter().peekable());
+    /// All of them that come after an id, by id.
+    pub(crate) fn iter_after(&self, id: Option<&str>) -> impl Iterator<Item = Listed<'_>> {
+        let live = self.live_range(id).filter_map(|id| self.entries.get(id)).map(|entry| &**entry);
+        let (mut live, mut cold) = (live.peekable(), self.cold.iter_after(id).peekable());
         core::iter::from_fn(move || match (live.peek(), cold.peek()) {
             (Some(entry), Some(group)) if *entry.id < *group.id => live.next().map(Listed::Live),
             (_, Some(_)) => cold.next().map(Listed::Cold),

@@ -73,6 +73,7 @@ pub use census::Census;
 pub use config::{Config, GroupOverrides, MigrationPolicy};
 pub use context::{Context, DeletedTopic, Ids, NoTopics, Topics};
 pub use coordinator::{Caller, Coordinator, NoRoom};
+pub use describe::Listing;
 pub use output::{Answer, Output, RequestId};
 pub use shadow::{Sample, Shadow};
 pub use shares::{ShareLimits, Shares};

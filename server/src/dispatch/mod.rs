@@ -77,9 +77,9 @@ impl Shard {
             | Request::OffsetCommit(_)
             | Request::OffsetFetch(_)
             | Request::OffsetDelete(_)
-            | Request::ListGroups(_)
             | Request::DescribeGroups(_)
             | Request::DeleteGroups(_) => self.group_request(id, &call, request),
+            Request::ListGroups(body) => self.list_groups(&call, &body),
             Request::Produce(_)
             | Request::Fetch(_)
             | Request::ListOffsets(_)

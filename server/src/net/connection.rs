@@ -88,8 +88,8 @@ pub(crate) struct Connection {
     pub(crate) unsent: usize,
     /// Whether the reactor was told to receive no more.
     pub(crate) receive_paused: bool,
-    /// Whether it goes on when the log has room again.
-    pub(crate) waits_for_log: bool,
+    /// Whether it waits for its turn.
+    pub(crate) waits: bool,
     /// Listed in `Connections::dirty`.
     pub(crate) dirty: bool,
     /// Why an answer could not be written: those behind it never leave.
@@ -123,7 +123,7 @@ impl Connection {
             streaming: Streaming::No,
             unsent: 0,
             receive_paused: false,
-            waits_for_log: false,
+            waits: false,
             dirty: false,
             failed: None,
             in_flight: VecDeque::new(),

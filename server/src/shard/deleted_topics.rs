@@ -3,7 +3,8 @@
 //! offsets for a later topic of the same name.
 
 use super::{Command, Message, Shard};
-use crate::cluster::ClusterImage;
+use crate::cluster::{ClusterImage, DeletedTopic as Gone};
+use muster_codec::Uuid;
 use muster_coordinator::{DeletedTopic, Topics};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,8 +18,28 @@ pub(crate) struct DeletedTopics {
     /// What was gone in this version of the topics has no offsets here; None of a shard that has
     /// just been loaded.
     forgotten: Option<i64>,
+    /// Walks through the groups, one after the other: a slice of the first at the end of each turn.
+    walks: VecDeque<Walk>,
     /// Versions that the controller is told of once a position is durable.
     untold: VecDeque<(u64, i64)>,
+}
+
+/// Topics whose offsets are removed, group by group.
+#[derive(Debug)]
+struct Walk {
+    topics: Vec<(Arc<str>, Uuid, i64)>,
+    /// The group that it came to.
+    after: Option<String>,
+    /// Once it is through, what was gone in this version has no offsets.
+    version: i64,
+}
+
+impl Walk {
+    /// Whether there is a later topic of one of the names. Who asks for its offsets must not find the
+    /// others', and who commits to it must not lose that.
+    fn is_overtaken(&self, image: &ClusterImage) -> bool {
+        self.topics.iter().any(|(name, ..)| image.topic(name).is_some())
+    }
 }
 
 impl Shard {
@@ -43,20 +64,46 @@ impl Shard {
         let is_last = |id, name: &str| {
             image.topic(name).is_none() || before.is_some_and(|it| it.topic_by_id(id).is_some())
         };
-        let deleted: Vec<_> = new
-            .map(|(id, topic)| DeletedTopic {
-                name: &topic.name,
-                id,
-                until: if is_last(id, &topic.name) { i64::MAX } else { topic.deleted_at },
-            })
-            .collect();
+        let until = |id, topic: &Gone| match is_last(id, &topic.name) {
+            true => i64::MAX,
+            false => topic.deleted_at,
+        };
+        let topics = new.map(|(id, topic)| (topic.name.clone(), id, until(id, topic))).collect();
+        let version = image.version();
+        self.deleted_topics.walks.push_back(Walk { topics, after: None, version });
+        while self.deleted_topics.walks.iter().any(|walk| walk.is_overtaken(&image)) {
+            self.forget_some();
+        }
+    }
+
+    /// Whether a walk goes on as soon as may be.
+    pub(super) fn has_to_forget(&self) -> bool {
+        !self.deleted_topics.walks.is_empty() && !self.groups.is_closed()
+    }
+
+    pub(super) fn forget_slice(&mut self) {
+        if self.has_to_forget() {
+            self.forget_some();
+        }
+    }
+
+    fn forget_some(&mut self) {
+        let image = Arc::clone(&self.image);
+        let Some(mut walk) = self.deleted_topics.walks.pop_front() else { return };
+        let topics = walk.topics.iter();
+        let deleted: Vec<_> =
+            topics.map(|(name, id, until)| DeletedTopic { name, id: *id, until: *until }).collect();
         if !deleted.is_empty() {
-            let (times, ids) = (self.times(), self.ids.as_mut());
-            let output = self.groups.topics_deleted(times, ids, &*image, &deleted);
+            let (times, ids, after) = (self.times(), self.ids.as_mut(), walk.after.as_deref());
+            let (output, last) = self.groups.topics_deleted(times, ids, &*image, &deleted, after);
             self.apply(output);
+            walk.after = last;
+        }
+        if walk.after.is_some() {
+            return self.deleted_topics.walks.push_front(walk);
         }
         let position = self.groups.next_position() - 1;
-        self.deleted_topics.untold.push_back((position, image.version()));
+        self.deleted_topics.untold.push_back((position, walk.version));
     }
 
     /// Tells the controller what is durable of it.

@@ -23,6 +23,9 @@ const _: () = assert!(GROUP_RECORD_BYTES_MAX + 8 * STRING_BYTES_MAX <= OPERATION
 /// The top byte of the tokens of the log.
 pub(crate) const LOG_TOKENS: u8 = 1;
 
+/// Groups whose offsets of deleted topics are looked for at once: about a millisecond's work.
+const FORGETTING_GROUPS: usize = 1_000;
+
 /// What the record of an offset's tombstone takes beside the names, at the most.
 const TOMBSTONE_BYTES: usize = 64;
 
@@ -105,16 +108,27 @@ impl GroupLog {
         self.coordinator.expire(&mut context)
     }
 
-    /// What the end of topics means for offsets.
+    /// What the end of topics means for offsets of the groups after one, as far as one call goes. Gives
+    /// the group to go on after, if there are more.
     pub(crate) fn topics_deleted(
         &mut self,
         times: Times,
         ids: &mut dyn Ids,
         topics: &dyn Topics,
         deleted: &[DeletedTopic<'_>],
-    ) -> Output<'static> {
+        after: Option<&str>,
+    ) -> (Output<'static>, Option<String>) {
+        let mut output = Output::default();
         let mut context = self.context(times, ids, topics);
-        self.coordinator.topics_deleted(&mut context, deleted)
+        let coordinator = &mut self.coordinator;
+        let last = coordinator.topics_deleted_after(
+            &mut context,
+            deleted,
+            after,
+            FORGETTING_GROUPS,
+            &mut output,
+        );
+        (output, last)
     }
 
     /// Appends the records and replays them: those of one group are one atomic operation, as far as

@@ -55,9 +55,9 @@ impl<'s> Inspection<'s> {
         &self.0.connections
     }
 
-    /// Connections that go on when the log has room again, and how many may be noted for that.
-    pub fn waits_for_log(self) -> (usize, usize) {
-        (self.0.waiting_for_log.len(), self.0.waiting_for_log_max())
+    /// How much waits for its turn, or for room in the log, and how much may.
+    pub fn waiting(self) -> (usize, usize) {
+        (self.0.run_queue.len(), self.0.waiting_max())
     }
 
     /// Whether so much waits for the log that no request is handled.

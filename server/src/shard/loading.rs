@@ -6,8 +6,8 @@ use super::group_configs::configure;
 use super::known_log::log_id;
 use super::snapshot::read_cluster;
 use super::{
-    Common, Controller, DeletedTopics, KnownLog, LoadError, LogCheck, ProducerIds, Shard,
-    Snapshots, Stopping,
+    Common, Controller, DeletedTopics, KnownLog, Listings, LoadError, LogCheck, ProducerIds,
+    RunQueue, Shard, Snapshots, Stopping,
 };
 use crate::clock::Times;
 use crate::cluster::{ClusterImage, Endpoint};
@@ -32,7 +32,6 @@ use muster_storage::{
     Cut, FileId, FileOp, KnownSegments, LogConfig, Recovered, RecoveredBatch, Recovery, ShardLog,
 };
 use muster_uring::MappedFile;
-use std::collections::VecDeque;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -452,7 +451,8 @@ impl Loaded {
             commands: Vec::new(),
             config,
             sendable: Vec::new(),
-            waiting_for_log: VecDeque::new(),
+            run_queue: RunQueue::default(),
+            listings: Listings::default(),
             waiting_for_readers: Vec::new(),
             next_idle_sweep: now,
             request_errors: Throttle::default(),

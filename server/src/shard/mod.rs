@@ -7,8 +7,10 @@ mod durable;
 mod event;
 mod group_clock;
 mod group_configs;
+mod input;
 mod inspection;
 mod known_log;
+mod listings;
 mod load_error;
 mod loading;
 mod log_check;
@@ -32,6 +34,8 @@ pub(crate) use controller::Controller;
 pub(crate) use deleted_topics::DeletedTopics;
 pub(crate) use durable::GroupLog;
 pub(crate) use group_clock::GroupClock;
+pub(crate) use input::RunQueue;
+pub(crate) use listings::Listings;
 pub(crate) use loading::{groups_of_snapshot, read_known_log};
 pub(crate) use log_check::LogCheck;
 pub(crate) use producer_ids::ProducerIds;
@@ -46,7 +50,6 @@ use crate::placement::Placement;
 use muster_codec::Wall;
 use muster_coordinator::Ids;
 use muster_storage::limits::{OPEN_BYTES_MAX, OPERATION_BYTES_MAX};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// What all shards of a server have in common.
@@ -128,8 +131,8 @@ pub struct Shard {
     config: Config,
     /// Connections with output to send.
     sendable: Vec<ConnectionId>,
-    /// Connections that go on when the log has room again.
-    waiting_for_log: VecDeque<ConnectionId>,
+    run_queue: RunQueue,
+    listings: Listings,
     /// Connections that go on when clients have read some of their answers.
     waiting_for_readers: Vec<ConnectionId>,
     next_idle_sweep: i64,

@@ -2,7 +2,6 @@
 
 use super::{Command, Event, Message, Shard, Stopping};
 use crate::clock::Times;
-use crate::dispatch::{may_tell_much, request_length};
 use crate::net::{ConnectionId, Kind};
 use crate::partitions::{Effects, Outcome};
 use muster_storage::FileDone;
@@ -15,12 +14,6 @@ const IDLE_SWEEP_MS: i64 = 10_000;
 
 /// How long a client may wait for answers that sends nothing more: most such clients are gone.
 const INPUT_ENDED_PATIENCE_MS: i64 = 30_000;
-
-/// So many connections that are gone may always be among those that wait for the log.
-const WAITING_GONE_MAX: usize = 64;
-
-/// An input buffer larger than this is given back once its frame is handled.
-const KEPT_INPUT_BYTES_MAX: usize = 64 * 1024;
 
 impl Shard {
     /// Handles one event.
@@ -63,9 +56,11 @@ impl Shard {
         commands: &mut Vec<Command>,
     ) -> Option<i64> {
         self.look_at(times);
-        self.heard = heard;
+        self.run_queue.begin_turn();
+        self.heard = self.run_queue.heard(heard);
         assert!(!self.snapshots.is_failed(), "the groups of the shard are not what they should be");
         self.forget_at_start();
+        self.forget_slice();
         self.expire();
         self.resume_stalled();
         self.admit_answers();
@@ -86,7 +81,7 @@ impl Shard {
         self.next_deadline()
     }
 
-    fn look_at(&mut self, times: Times) {
+    pub(super) fn look_at(&mut self, times: Times) {
         Times { now: self.now, wall: self.wall } = times;
         self.groups.advance(self.now);
     }
@@ -117,106 +112,6 @@ impl Shard {
         }
     }
 
-    fn received(&mut self, id: ConnectionId, data: &[u8]) {
-        let Some(connection) = self.connections.get_mut(id) else { return };
-        connection.last_active = self.now;
-        let mut input = std::mem::take(&mut connection.input);
-        if input.is_empty() {
-            let handled = self.frames(id, data);
-            input.extend_from_slice(&data[handled..]);
-        } else {
-            input.extend_from_slice(data);
-            let handled = self.frames(id, &input);
-            input.drain(..handled);
-        }
-        self.keep_input(id, input);
-    }
-
-    /// Handles the whole frames at the start of `bytes`, as far as the connection may go on; gives
-    /// how many bytes that were.
-    fn frames(&mut self, id: ConnectionId, bytes: &[u8]) -> usize {
-        let max_bytes = self.common.config.socket_request_max_bytes.unsigned_abs();
-        let mut handled = 0;
-        while self.stopping == Stopping::No && !self.has_to_wait(id, &bytes[handled..]) {
-            let rest = &bytes[handled..];
-            let length = match request_length(rest, max_bytes) {
-                Ok(Some(length)) if length <= rest.len() => length,
-                Ok(_) => break,
-                Err(error) => {
-                    self.close(id, error.to_string());
-                    return bytes.len();
-                }
-            };
-            handled += length;
-            if let Err(reason) = self.dispatch(id, &rest[4..length]) {
-                self.close(id, reason);
-                return bytes.len();
-            }
-        }
-        handled
-    }
-
-    /// Keeps what is not handled yet, and receives no more while the connection is stalled.
-    fn keep_input(&mut self, id: ConnectionId, mut input: Vec<u8>) {
-        let (log_is_closed, has_to_wait) = (self.groups.is_closed(), self.has_to_wait(id, &input));
-        let readers_are_late = self.connections.is_unread_full();
-        let Some(connection) = self.connections.get_mut(id) else { return };
-        if input.is_empty() && input.capacity() > KEPT_INPUT_BYTES_MAX {
-            input = Vec::new();
-        }
-        connection.input = input;
-        let has_to_wait = has_to_wait && !connection.input.is_empty();
-        if has_to_wait && log_is_closed && !std::mem::replace(&mut connection.waits_for_log, true) {
-            self.waiting_for_log.push_back(id);
-        }
-        let waits_for_readers = has_to_wait && readers_are_late;
-        if waits_for_readers && !std::mem::replace(&mut connection.waits_for_readers, true) {
-            self.waiting_for_readers.push(id);
-        }
-        let paused = self.connections.count_input(id) || has_to_wait;
-        let Some(connection) = self.connections.get_mut(id) else { return };
-        if std::mem::replace(&mut connection.receive_paused, paused) != paused {
-            self.commands.push(match paused {
-                true => Command::PauseReceive { connection: id },
-                false => Command::ResumeReceive { connection: id },
-            });
-        }
-        self.forget_gone();
-    }
-
-    /// Whether no further request of a connection may be handled now: too much of it is in flight,
-    /// it does not read its answers, or the log takes nothing.
-    fn is_stalled(&self, id: ConnectionId) -> bool {
-        self.connections.is_stalled(id) || self.groups.is_closed()
-    }
-
-    /// As [`Self::is_stalled`], or its next request may have a large answer, for which there is no room.
-    fn has_to_wait(&self, id: ConnectionId, input: &[u8]) -> bool {
-        self.is_stalled(id) || (self.connections.is_unread_full() && may_tell_much(input))
-    }
-
-    /// Goes on with the connections whose answers left, and, as far as the log takes something again,
-    /// with those that waited for it, in the order in which they came to.
-    fn resume_stalled(&mut self) {
-        let mut dirty = std::mem::take(&mut self.sendable);
-        self.connections.take_dirty(&mut dirty);
-        for id in &dirty {
-            match self.connections.get(*id).and_then(|connection| connection.failed) {
-                Some(error) => self.close(*id, error.to_string()),
-                None => self.go_on(*id),
-            }
-        }
-        self.sendable = dirty;
-        for _ in 0..self.waiting_for_log.len() {
-            if self.groups.is_closed() {
-                break;
-            }
-            let Some(id) = self.waiting_for_log.pop_front() else { break };
-            self.connections.get_mut(id).into_iter().for_each(|c| c.waits_for_log = false);
-            self.go_on(id);
-        }
-    }
-
     /// Closes who does not read while there is no room for answers, and goes on with those that wait for
     /// that, once there is.
     fn admit_answers(&mut self) {
@@ -243,19 +138,9 @@ impl Shard {
         }
     }
 
-    fn go_on(&mut self, id: ConnectionId) {
+    pub(super) fn go_on(&mut self, id: ConnectionId) {
         self.resume(id);
         self.end_if_answered(id);
-    }
-
-    /// Goes on with a connection that was stalled, as far as it is no longer.
-    fn resume(&mut self, id: ConnectionId) {
-        let connection = self.connections.get_mut(id).filter(|c| c.receive_paused);
-        let Some(connection) = connection else { return };
-        let mut input = std::mem::take(&mut connection.input);
-        let handled = self.frames(id, &input);
-        input.drain(..handled);
-        self.keep_input(id, input);
     }
 
     /// The client may only have closed its side of the connection: what it asked is answered first.
@@ -266,7 +151,7 @@ impl Shard {
     }
 
     /// Closes a connection that brings nothing more, once all its answers have left.
-    fn end_if_answered(&mut self, id: ConnectionId) {
+    pub(super) fn end_if_answered(&mut self, id: ConnectionId) {
         let max_bytes = self.common.config.socket_request_max_bytes.unsigned_abs();
         if self.connections.get(id).is_some_and(|connection| connection.is_over(max_bytes)) {
             self.end(id, None);
@@ -294,22 +179,9 @@ impl Shard {
             self.partitions.connection_closed(id.0);
             self.count_partitions();
             self.release(files);
+            self.forget_listing(id);
         }
         self.forget_gone();
-    }
-
-    /// While the log takes nothing, clients may come and go for long.
-    fn forget_gone(&mut self) {
-        if self.waiting_for_log.len() > self.waiting_for_log_max() {
-            let connections = &self.connections;
-            self.waiting_for_log.retain(|id| connections.get(*id).is_some());
-        }
-    }
-
-    /// How many may be noted to wait for the log: those that are gone are forgotten when they are
-    /// more than the others, so that each costs little.
-    pub(super) fn waiting_for_log_max(&self) -> usize {
-        2 * self.connections.len() + WAITING_GONE_MAX
     }
 
     fn file_done(&mut self, done: FileDone) {
@@ -423,6 +295,7 @@ impl Shard {
             self.connections.input_deadline(),
             self.connections.unread_deadline(self.now),
             (!self.connections.is_empty()).then_some(self.next_idle_sweep),
+            (self.has_work() || self.has_to_forget()).then_some(self.now),
             self.snapshot_deadline(),
             self.log_check_deadline(),
         ]

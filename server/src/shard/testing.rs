@@ -160,6 +160,7 @@ impl World {
     pub(super) fn turn(&mut self) {
         let mut has_mail = true;
         while has_mail && !self.is_failed() {
+            self.shard.work_all(Times::both(self.now), &mut self.commands);
             self.deadline =
                 self.shard.end_turn(Times::both(self.now), self.now, &mut self.commands);
             has_mail = false;
@@ -175,6 +176,7 @@ impl World {
                         );
                     }
                     Command::Close { connection, .. } => self.closed.push(connection),
+                    Command::PauseReceive { .. } | Command::ResumeReceive { .. } => {}
                     other => unreachable!("{other:?}"),
                 }
             }

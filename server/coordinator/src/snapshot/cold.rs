@@ -144,9 +144,10 @@ impl Cold {
         self.get(id).is_some_and(|group| group.entry.position >= position)
     }
 
-    /// All groups in the cold, by id.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = ColdGroup<'_>> {
-        let numbers = core::iter::successors(self.left.next(0), |it| self.left.next(it + 1));
+    /// All groups in the cold that come after an id, by id.
+    pub(crate) fn iter_after(&self, id: Option<&str>) -> impl Iterator<Item = ColdGroup<'_>> {
+        let from = id.map_or(0, |id| self.search(|other| other <= id));
+        let numbers = core::iter::successors(self.left.next(from), |it| self.left.next(it + 1));
         numbers.filter_map(|number| self.group(number))
     }
 

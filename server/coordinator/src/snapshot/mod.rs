@@ -257,7 +257,8 @@ impl Coordinator {
 
     /// Brings the groups with members to life: [`Self::loaded`] has their sessions start.
     pub fn touch_members(&mut self) {
-        let with_members = self.groups.cold.iter().filter(|group| group.entry.members > 0);
+        let with_members =
+            self.groups.cold.iter_after(None).filter(|group| group.entry.members > 0);
         let ids: Vec<Text> = with_members.map(|group| Text::from(group.id)).collect();
         ids.iter().for_each(|id| self.touch(id));
     }

@@ -27,11 +27,11 @@ impl World {
         if is_many && !self.judge.turns.is_multiple_of(LOOK_EVERY) {
             return;
         }
-        let ((waits, _), is_full) = (shard.waits_for_log(), shard.is_log_full());
+        let ((waits, _), is_full) = (shard.waiting(), shard.is_log_full());
         let found = self.too_much(shard);
         self.coverage.saw(Seen::MemoryMeasured);
         self.coverage.add(Seen::LogFull, u64::from(is_full));
-        self.coverage.add(Seen::WaitedForLog, u64::from(waits > 0));
+        self.coverage.add(Seen::WaitedForLog, u64::from(waits > 0 && is_full));
         if let Some((what, has, may)) = found {
             self.violate(format_args!("shard {number}: {has} {what}, and {may} may be"));
         }
@@ -45,7 +45,7 @@ impl World {
         let log_bytes_max = sizes.open_bytes_max + OPERATIONS_OVER * sizes.operation_bytes_max;
         let is_flushed = shard.progress().accepted() == shard.progress().flushed();
         let unflushed_max = if is_flushed { 0 } else { usize::MAX };
-        let (waits, waits_max) = shard.waits_for_log();
+        let (waits, waits_max) = shard.waiting();
         let counted = connections.account().held(Kind::Input);
         let uncounted = connections.input_bytes_held().abs_diff(counted);
         let limits = [

@@ -14,6 +14,10 @@ use muster_codec::Wall;
 /// shard that spins.
 const IDLE_TURNS_MAX: u32 = 2_000;
 
+/// Of a turn, and of a slice.
+const SLICES_MAX: u64 = 64;
+const FRAMES_MAX: u64 = 16;
+
 impl World {
     pub(crate) fn now_ms(&self) -> i64 {
         BEGINNING_MS + (self.queue.now() / 1_000) as i64
@@ -39,6 +43,7 @@ impl World {
         for inbound in inbox {
             self.deliver(number, inbound, times);
         }
+        self.work(number, times);
         let mut commands = std::mem::take(&mut self.process.commands);
         let Some(seat) = self.process.seat(number) else { return };
         let deadline = seat.shard.end_turn(times, times.now, &mut commands);
@@ -55,6 +60,24 @@ impl World {
         self.send_output(number);
         self.judge_shard(number);
         self.plan_turn(number, deadline);
+    }
+
+    /// Slices of what waits, of a few frames each, as many as the turn has time for.
+    fn work(&mut self, number: u32, times: Times) {
+        let mut slices = 1 + self.faults.skewed(0, SLICES_MAX);
+        while slices > 0 && self.process.seats[number as usize].shard.has_work() {
+            slices -= 1;
+            let mut frames = self.faults.skewed(0, FRAMES_MAX);
+            let mut is_over = || {
+                frames = frames.saturating_sub(1);
+                frames == 0
+            };
+            let mut commands = std::mem::take(&mut self.process.commands);
+            let seat = &mut self.process.seats[number as usize];
+            seat.shard.work(times, &mut is_over, &mut commands);
+            self.execute(number, &mut commands);
+            self.process.commands = commands;
+        }
     }
 
     /// Has a shard take its turn soon: something waits for it.

@@ -51,8 +51,8 @@ fn a_server_that_ended_between_the_two_forgets_them_at_its_next_start() {
     let deleted_at = world.now;
     write_deletion(&mut world, id, "t", deleted_at);
     world.restart();
-    assert_eq!((world.committed(1, 0), world.committed(2, 0)), (None, None));
     world.pass(FLUSH_MS);
+    assert_eq!((world.committed(1, 0), world.committed(2, 0)), (None, None));
     assert_eq!(world.shard.image.deleted().len(), 0);
 }
 

@@ -1,0 +1,243 @@
+//! Requests come in: whole frames are handled, each connection's for a slice of time; what is left
+//! waits behind the others. So nobody waits for longer than all others take for one slice each.
+
+use super::{Command, Shard, Stopping};
+use crate::clock::Times;
+use crate::dispatch::{may_tell_much, request_length};
+use crate::net::ConnectionId;
+use std::collections::VecDeque;
+
+/// So many connections that are gone may always be among those that wait.
+const WAITING_GONE_MAX: usize = 64;
+
+/// An input buffer larger than this is given back once its frame is handled; and with more than this
+/// in whole frames nothing more is received.
+const KEPT_INPUT_BYTES_MAX: usize = 64 * 1024;
+
+/// Work that waits for its next slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// The input of a connection.
+    Input(ConnectionId),
+    /// The first of the listings.
+    Listing,
+}
+
+/// What waits, in the order in which it came to, and a time before which none of it arrived.
+#[derive(Debug, Default)]
+pub(crate) struct RunQueue {
+    waiting: VecDeque<(i64, Work)>,
+    /// What comes in is not handled at once: the turn took long enough.
+    is_late: bool,
+}
+
+impl RunQueue {
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// All that arrived before has been handled, of what arrived before `heard`.
+    pub(super) fn heard(&self, heard: i64) -> i64 {
+        self.waiting.front().map_or(heard, |(since, _)| heard.min(*since))
+    }
+
+    /// Another turn begins.
+    pub(super) fn begin_turn(&mut self) {
+        self.is_late = false;
+    }
+}
+
+impl Shard {
+    /// Does a slice of the work that has waited longest: until `is_over` says so, which is asked
+    /// before each further frame. Tells whether more waits.
+    pub fn work(
+        &mut self,
+        times: Times,
+        is_over: &mut dyn FnMut() -> bool,
+        commands: &mut Vec<Command>,
+    ) -> bool {
+        self.look_at(times);
+        if self.has_work() {
+            match self.run_queue.waiting.pop_front() {
+                Some((_, Work::Input(id))) => self.serve(id, is_over),
+                Some((_, Work::Listing)) => self.go_on_listing(is_over),
+                None => {}
+            }
+        }
+        commands.append(&mut self.commands);
+        self.has_work()
+    }
+
+    /// As [`Self::work`], until nothing waits.
+    pub fn work_all(&mut self, times: Times, commands: &mut Vec<Command>) {
+        while self.work(times, &mut || false, commands) {}
+    }
+
+    /// Has what comes in until the end of the turn wait, as it took long enough.
+    pub fn work_later(&mut self) {
+        self.run_queue.is_late = true;
+    }
+
+    /// Whether something waits that may be done now.
+    pub fn has_work(&self) -> bool {
+        !self.run_queue.waiting.is_empty()
+            && self.stopping == Stopping::No
+            && !self.snapshots.is_failed()
+            && !self.groups.is_closed()
+    }
+
+    pub(super) fn received(&mut self, id: ConnectionId, data: &[u8]) {
+        let nothing_waits = self.run_queue.waiting.is_empty() && !self.run_queue.is_late;
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        connection.last_active = self.now;
+        let mut input = std::mem::take(&mut connection.input);
+        // Most come alone, and are handled from where they were received.
+        let is_alone = nothing_waits && input.is_empty();
+        let handled = if is_alone { self.frames(id, data, &mut || true) } else { 0 };
+        input.extend_from_slice(&data[handled..]);
+        self.keep_input(id, input);
+    }
+
+    fn serve(&mut self, id: ConnectionId, is_over: &mut dyn FnMut() -> bool) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        connection.waits = false;
+        let mut input = std::mem::take(&mut connection.input);
+        let handled = self.frames(id, &input, is_over);
+        input.drain(..handled);
+        self.keep_input(id, input);
+        self.end_if_answered(id);
+    }
+
+    /// Handles the whole frames at the start of `bytes`, as far as the connection may go on and its
+    /// slice goes, but one at least; gives how many bytes that were.
+    fn frames(
+        &mut self,
+        id: ConnectionId,
+        bytes: &[u8],
+        is_over: &mut dyn FnMut() -> bool,
+    ) -> usize {
+        let max_bytes = self.common.config.socket_request_max_bytes.unsigned_abs();
+        let mut handled = 0;
+        while self.stopping == Stopping::No && !self.has_to_wait(id, &bytes[handled..]) {
+            let rest = &bytes[handled..];
+            let length = match request_length(rest, max_bytes) {
+                Ok(Some(length)) if length <= rest.len() => length,
+                Ok(_) => break,
+                Err(error) => {
+                    self.close(id, error.to_string());
+                    return bytes.len();
+                }
+            };
+            if handled > 0 && is_over() {
+                break;
+            }
+            handled += length;
+            if let Err(reason) = self.dispatch(id, &rest[4..length]) {
+                self.close(id, reason);
+                return bytes.len();
+            }
+        }
+        handled
+    }
+
+    /// Keeps what is not handled yet, which waits for its turn if it may go on, and receives no more
+    /// while the connection is stalled, or has much to be handled.
+    fn keep_input(&mut self, id: ConnectionId, mut input: Vec<u8>) {
+        let (is_held_back, log_is_closed) =
+            (self.is_held_back(id, &input), self.groups.is_closed());
+        let readers_are_late = self.connections.is_unread_full();
+        let has_frame = self.has_frame(&input);
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        if input.is_empty() && input.capacity() > KEPT_INPUT_BYTES_MAX {
+            input = Vec::new();
+        }
+        connection.input = input;
+        let has_input = !connection.input.is_empty();
+        let waits_for_readers = has_input && is_held_back && readers_are_late;
+        if waits_for_readers && !std::mem::replace(&mut connection.waits_for_readers, true) {
+            self.waiting_for_readers.push(id);
+        }
+        let has_much = has_frame && connection.input.len() > KEPT_INPUT_BYTES_MAX;
+        let may_go_on = !is_held_back && (has_frame || has_input && log_is_closed);
+        if may_go_on && !std::mem::replace(&mut connection.waits, true) {
+            self.run_queue.waiting.push_back((self.heard, Work::Input(id)));
+        }
+        let is_paused = self.connections.count_input(id)
+            || has_input && (is_held_back || log_is_closed || has_much);
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        if std::mem::replace(&mut connection.receive_paused, is_paused) != is_paused {
+            self.commands.push(match is_paused {
+                true => Command::PauseReceive { connection: id },
+                false => Command::ResumeReceive { connection: id },
+            });
+        }
+        self.forget_gone();
+    }
+
+    /// Whether there is a whole frame, or one that is refused.
+    fn has_frame(&self, input: &[u8]) -> bool {
+        let max_bytes = self.common.config.socket_request_max_bytes.unsigned_abs();
+        match request_length(input, max_bytes) {
+            Ok(length) => length.is_some_and(|length| length <= input.len()),
+            Err(_) => true,
+        }
+    }
+
+    /// Whether no further request of a connection may be handled now, as it is held back or the log takes
+    /// nothing.
+    fn has_to_wait(&self, id: ConnectionId, input: &[u8]) -> bool {
+        self.groups.is_closed() || self.is_held_back(id, input)
+    }
+
+    /// Whether too much of a connection is in flight, or it does not read its answers; or its next
+    /// request may have a large answer, for which there is no room.
+    fn is_held_back(&self, id: ConnectionId, input: &[u8]) -> bool {
+        let has_no_room = || self.connections.is_unread_full() && may_tell_much(input);
+        self.connections.is_stalled(id) || has_no_room()
+    }
+
+    /// Has the connections wait for their turn again that were stalled, and whose answers left.
+    pub(super) fn resume_stalled(&mut self) {
+        let mut dirty = std::mem::take(&mut self.sendable);
+        self.connections.take_dirty(&mut dirty);
+        for id in &dirty {
+            match self.connections.get(*id).and_then(|connection| connection.failed) {
+                Some(error) => self.close(*id, error.to_string()),
+                None => self.go_on(*id),
+            }
+        }
+        self.sendable = dirty;
+    }
+
+    pub(super) fn resume(&mut self, id: ConnectionId) {
+        let connection = self.connections.get_mut(id).filter(|c| c.receive_paused);
+        let Some(connection) = connection else { return };
+        let input = std::mem::take(&mut connection.input);
+        self.keep_input(id, input);
+    }
+
+    /// The first of the listings waits for its next slice.
+    pub(super) fn wait_for_listing(&mut self) {
+        self.run_queue.waiting.push_back((self.heard, Work::Listing));
+    }
+
+    /// While the log takes nothing, clients may come and go for long.
+    pub(super) fn forget_gone(&mut self) {
+        if self.run_queue.waiting.len() > self.waiting_max() {
+            let connections = &self.connections;
+            self.run_queue.waiting.retain(|(_, work)| match work {
+                Work::Input(id) => connections.get(*id).is_some(),
+                Work::Listing => true,
+            });
+        }
+    }
+
+    /// How much may be noted to wait: connections that are gone are forgotten when they are more than
+    /// the others, so that each costs little.
+    pub(super) fn waiting_max(&self) -> usize {
+        2 * self.connections.len() + WAITING_GONE_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests;
