@@ -1,0 +1,180 @@
+//! Whether a start on a damaged directory did right: it serves all that was acknowledged, or refuses
+//! and names what is damaged; and whatever it does, it takes no byte away.
+
+use super::damage::{Case, Damage, Excuse};
+use super::image::Image;
+use super::kinds::{Made, topic_directories};
+use super::structure::{Class, blocks};
+use super::trial::{Outcome, Trial};
+use super::truth::{Log, Of, Partition, Truth};
+use muster_storage::layout::SegmentHeader;
+use std::path::Path;
+
+/// How a case went, if it went well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    Served,
+    /// One partition is offline, and named.
+    Offline,
+    /// What a crash explains was cut or passed over, and named.
+    Cut,
+    /// Records that were deleted by a request are there again, as with Kafka when it has lost its
+    /// `log-start-offset-checkpoint`.
+    Returned,
+    /// Records of a user topic are given as they are: the client finds that the checksum does not
+    /// match, as with Kafka.
+    ByChecksum,
+    Refused,
+}
+
+/// # Errors
+/// What the server did wrong.
+pub fn judge(
+    case: &Case,
+    made: &Made,
+    before: &Image,
+    trial: &Trial,
+    after: &Image,
+) -> Result<Verdict, String> {
+    let verdict = match &trial.outcome {
+        Outcome::Died(status) => return Err(format!("it ended with {status} while it served")),
+        Outcome::Refused(status) => judge_refusal(case, trial, *status)?,
+        Outcome::Served(truth) => judge_truth(case, made, trial, truth)?,
+    };
+    let lost = lost(made, before, after, verdict == Verdict::Refused);
+    if lost.is_empty() { Ok(verdict) } else { Err(format!("bytes are gone: {}", lost.join(", "))) }
+}
+
+fn judge_refusal(case: &Case, trial: &Trial, status: i32) -> Result<Verdict, String> {
+    if status == 0 {
+        return Err("it did not serve, and ended with 0".to_owned());
+    }
+    if matches!(case.damage, Damage::Nothing) {
+        return Err("it refused what is not damaged".to_owned());
+    }
+    let names = case.names();
+    match names.iter().any(|name| trial.says(name)) {
+        true => Ok(Verdict::Refused),
+        false => Err(format!("it refused and named none of {names:?}")),
+    }
+}
+
+fn judge_truth(case: &Case, made: &Made, trial: &Trial, found: &Truth) -> Result<Verdict, String> {
+    let mut verdict = Verdict::Served;
+    for difference in made.truth.differences(found) {
+        let excused = match &difference.of {
+            Of::Topic => None,
+            Of::Partition(partition) => {
+                let logs =
+                    made.truth.partitions.get(partition).zip(found.partitions.get(partition));
+                logs.and_then(|logs| judge_partition(case, made, trial, partition, logs))
+            }
+            Of::Group => is_last_block_cut(case, trial),
+        };
+        let Some(excused) = excused else { return Err(difference.to_string()) };
+        verdict = verdict.max(excused);
+    }
+    Ok(verdict)
+}
+
+fn judge_partition(
+    case: &Case,
+    made: &Made,
+    trial: &Trial,
+    partition: &Partition,
+    (known, found): (&Log, &Log),
+) -> Option<Verdict> {
+    let (topic, index) = partition;
+    let id = topic_directories(&made.truth).find(|(name, _)| name == topic)?.1;
+    let directory = format!("topics/{id}-{index}");
+    // What the server notes of partitions may concern any of them.
+    let is_beside = !case.path.starts_with("topics");
+    let is_concerned =
+        is_beside || case.path == Path::new("topics") || case.path.starts_with(&directory);
+    let is_named = trial.warns(&[&directory]) || trial.warns(&[&format!("{topic}-{index}")]);
+    match found {
+        Log::Corrupt(_) if case.path.starts_with(&directory) => Some(Verdict::ByChecksum),
+        Log::Offline if is_concerned && is_named => Some(Verdict::Offline),
+        Log::Online { .. } if begins_earlier(case, known, found) => Some(Verdict::Returned),
+        Log::Online { .. } if case.path.starts_with(&directory) && is_named => {
+            (case.excuse == Excuse::Unsynced).then_some(Verdict::Cut)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a log has all that it had and something before that, for the file which says where it
+/// begins is damaged.
+fn begins_earlier(case: &Case, known: &Log, found: &Log) -> bool {
+    let (Log::Online { start, end, .. }, Log::Online { start: earlier, end: same, .. }) =
+        (known, found)
+    else {
+        return false;
+    };
+    Class::of(&case.path) == Class::StartOffset && earlier < start && same == end
+}
+
+fn is_last_block_cut(case: &Case, trial: &Trial) -> Option<Verdict> {
+    let is_named = case.names().iter().any(|name| trial.warns(&[name, "bytes"]));
+    (case.excuse == Excuse::LastBlock && is_named).then_some(Verdict::Cut)
+}
+
+/// What was on the disk before and is nowhere after, in words.
+fn lost(made: &Made, before: &Image, after: &Image, was_refused: bool) -> Vec<String> {
+    let mut lost = Vec::new();
+    for (path, bytes) in &before.files {
+        if is_free_to_change(Class::of(path), was_refused) {
+            continue;
+        }
+        let len = extent(made, path, bytes.len());
+        let found = after.files.get(path).map_or(&[][..], Vec::as_slice);
+        if let Some((from, to)) = changed(&bytes[..len], found)
+            && !after.holds(&bytes[from..to])
+        {
+            lost.push(format!("bytes {from} to {to} of {}", path.display()));
+        }
+    }
+    lost
+}
+
+/// A server that serves all may replace what it keeps beside its logs by what is newer.
+fn is_free_to_change(class: Class, was_refused: bool) -> bool {
+    match class {
+        Class::Lock => true,
+        Class::Stamp | Class::Snapshot | Class::StartOffset | Class::Note => !was_refused,
+        Class::ShardSegment | Class::PartitionSegment => false,
+    }
+}
+
+/// How many bytes of a file mean something: behind the blocks of a segment may be those of a former
+/// life of the file.
+fn extent(made: &Made, path: &Path, len: usize) -> usize {
+    let Some(bytes) = made.image.files.get(path) else { return len };
+    if Class::of(path) != Class::ShardSegment {
+        return len;
+    }
+    let (header, _) = SegmentHeader::read(bytes).unwrap();
+    match header.is_recycled {
+        true => blocks(bytes, &header).last().map_or(0, |block| block.end).min(len),
+        false => len,
+    }
+}
+
+/// From the first to the last byte that was not zero and is another now.
+fn changed(before: &[u8], after: &[u8]) -> Option<(usize, usize)> {
+    let is_changed = |at: &usize| before[*at] != 0 && after.get(*at) != Some(&before[*at]);
+    // Most is the same: compare by pieces first.
+    const PIECE: usize = 4096;
+    let pieces = (0..before.len().div_ceil(PIECE)).map(|number| number * PIECE);
+    let mut changed = None::<(usize, usize)>;
+    for start in pieces {
+        let end = (start + PIECE).min(before.len());
+        if after.get(start..end) == Some(&before[start..end]) {
+            continue;
+        }
+        for at in (start..end).filter(is_changed) {
+            changed = Some((changed.map_or(at, |(from, _)| from), at + 1));
+        }
+    }
+    changed
+}
