@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub)]
 
 pub mod admin;
+pub mod attacks;
 pub mod bulk;
 pub mod consumers;
 pub mod facts;
+pub mod honest;
 pub mod mixed;
 pub mod offsets;
 pub mod power;
