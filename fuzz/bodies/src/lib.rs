@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used)]
 #![forbid(unsafe_code)]
 
+pub mod amplification;
 mod asks;
 pub mod batches;
 #[path = "../../../server/coordinator/tests/common/mod.rs"]
@@ -34,6 +35,7 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, by name.
 pub const TARGETS: &[Target] = &[
+    ("amplification", amplification::run),
     ("batches", batches::run),
     ("config", config::run),
     ("consumer_protocol", consumer_protocol::run),

@@ -38,6 +38,8 @@ pub(crate) struct World {
     commands: Vec<Command>,
     sendable: Vec<ConnectionId>,
     deadline: Option<i64>,
+    /// Calls into the shard so far.
+    turns: u64,
 }
 
 /// What the disk was asked for, in order.
@@ -61,6 +63,10 @@ pub(crate) struct Connection {
 impl World {
     /// The only shard of a server.
     pub(crate) fn new(words: &[&str]) -> Self {
+        Self::with_log_sizes(words, LOG_SIZES)
+    }
+
+    pub(crate) fn with_log_sizes(words: &[&str], log_sizes: LogSizes) -> Self {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let config = Config::load("", &words).unwrap();
         let offsets_partitions = config.offsets_topic_num_partitions.unsigned_abs();
@@ -69,7 +75,7 @@ impl World {
             placement: Placement { shards: 1, offsets_partitions },
             endpoints: Arc::new([Endpoint { host: "localhost".to_owned(), port: 9092 }]),
             cluster_id: "fuzz".into(),
-            log_sizes: LOG_SIZES,
+            log_sizes,
             known_logs: Arc::new([]),
             partition_files_max: 4,
         };
@@ -90,6 +96,7 @@ impl World {
             commands: Vec::new(),
             sendable: Vec::new(),
             deadline: None,
+            turns: 0,
         };
         world.end_turn();
         world
@@ -203,6 +210,7 @@ impl World {
     /// As for a reactor, mail begins another turn.
     fn end_turn(&mut self) {
         loop {
+            self.turns += 1;
             self.shard.work_all(Times::both(self.now), &mut self.commands);
             self.deadline =
                 self.shard.end_turn(Times::both(self.now), self.now, &mut self.commands);
@@ -220,17 +228,33 @@ impl World {
         let Some(output) = self.shard.output(id) else { return };
         let output = std::mem::take(output);
         let Some(connection) = self.connection(id) else { return };
-        connection.received.extend_from_slice(&output);
         connection.unsent += output.len();
+        match connection.received.is_empty() {
+            true => connection.received = output,
+            false => connection.received.extend_from_slice(&output),
+        }
     }
 
-    /// The client has read what was sent.
-    pub(crate) fn taken(&mut self, slot: u32) {
-        let Some(connection) = self.connections.get_mut(&slot) else { return };
-        if std::mem::take(&mut connection.unsent) > 0 {
+    /// The client has read what was sent; false if that was nothing.
+    pub(crate) fn taken(&mut self, slot: u32) -> bool {
+        let Some(connection) = self.connections.get_mut(&slot) else { return false };
+        let was_sent = std::mem::take(&mut connection.unsent) > 0;
+        if was_sent {
             let connection = ConnectionId::new(slot, connection.serial);
             self.step(Event::Sent { connection, unsent: 0 });
         }
+        was_sent
+    }
+
+    /// Throws away what came on a connection; how much it was.
+    pub(crate) fn drain(&mut self, slot: u32) -> usize {
+        let connection = self.connections.get_mut(&slot);
+        connection.map_or(0, |it| std::mem::take(&mut it.received).len())
+    }
+
+    /// Calls into the shard so far: how much work was done.
+    pub(crate) fn turns(&self) -> u64 {
+        self.turns
     }
 
     /// The socket takes some of it, but for the last time all.

@@ -1,0 +1,189 @@
+//! What a request can make of itself: bytes of memory, bytes of answer and turns of work, in a shard
+//! with much state, alone and pipelined on a connection that nobody reads. Input: which API, version
+//! and form, or bytes to be the body.
+//!
+//! What must hold: [`bounds`].
+
+mod bounds;
+#[path = "../../../../server/tests/support/attacks/dense.rs"]
+#[allow(dead_code, unreachable_pub, reason = "tests of the server take the rest")]
+mod dense;
+mod state;
+
+use crate::memory::peak_of;
+use crate::world::World;
+use arbitrary::{Arbitrary, Result, Unstructured};
+use bounds::{Bound, PIPELINED_BYTES_MAX, bound};
+use dense::{Form, request};
+use muster_codec::ApiKey;
+use muster_codec::header::RequestHeader;
+use state::{State, make};
+use std::cell::RefCell;
+
+pub use state::Sizes;
+
+/// Of libFuzzer: a state that is made fast.
+const FUZZED: Sizes =
+    Sizes { groups: 500, offsets: 20_000, members: 100, client_id_bytes: 2_000, topics: 100 };
+
+/// So many inputs meet the same shard, for it takes long to make one.
+const RUNS_MAX: usize = 1_000;
+
+/// A connection of its own for every request, apart from those that the state holds open.
+const SLOT: u32 = 1_000;
+
+/// Pipelined requests: so many, and so many bytes of them.
+const PIPELINED: usize = 30;
+const PIPELINE_BYTES_MAX: usize = 4 << 20;
+
+/// What one request, or a pipeline of them, took.
+#[derive(Debug, Clone, Copy)]
+pub struct Cost {
+    pub request_bytes: usize,
+    pub answer_bytes: usize,
+    /// Beyond what was in use before.
+    pub memory_bytes: usize,
+    /// Calls into the shard.
+    pub turns: u64,
+}
+
+pub fn run(input: &[u8]) {
+    thread_local! {
+        static SHARD: RefCell<Option<(usize, State)>> = const { RefCell::new(None) };
+    }
+    SHARD.with_borrow_mut(|shard| {
+        let fresh = || (0, make(FUZZED));
+        let (runs, state) = shard.get_or_insert_with(fresh);
+        *runs += 1;
+        let is_worn = *runs >= RUNS_MAX;
+        // An input that ends too early asks for nothing.
+        let _ = fuzzed(state, &mut Unstructured::new(input));
+        if is_worn {
+            *shard = None;
+        }
+    });
+}
+
+fn fuzzed(state: &mut State, u: &mut Unstructured<'_>) -> Result<()> {
+    let api = *u.choose(ApiKey::ALL)?;
+    let version = u.int_in_range(api.versions())?;
+    let form = match u.int_in_range(0..=3)? {
+        0 => Some(Form::Repeated(u.int_in_range(0..=5_000)?)),
+        1 => Some(Form::Distinct(u.int_in_range(0..=5_000)?)),
+        2 => Some(Form::All),
+        _ => None,
+    };
+    let is_pipelined = bool::arbitrary(u)?;
+    let frame = match form {
+        Some(form) => frame(state, api, version, form),
+        None => frame_of_body(api, version, u.bytes(u.len())?),
+    };
+    let too_much = match is_pipelined {
+        true => too_much_pipelined(api, pipeline(&mut state.world, &frame)),
+        false => too_much(api, alone(&mut state.world, &frame)),
+    };
+    assert_eq!(too_much, None);
+    Ok(())
+}
+
+/// Every API in its oldest and its newest version, or in all, in each form, alone and pipelined, in a
+/// shard with so much state: what each took, and why that is too much if it is.
+pub fn survey(
+    sizes: Sizes,
+    counts: &[usize],
+    in_all_versions: bool,
+) -> Vec<(String, Cost, Option<String>)> {
+    let mut state = make(sizes);
+    let mut costs = Vec::new();
+    for api in ApiKey::ALL {
+        let is_end =
+            |version: &i16| [api.versions().start(), api.versions().end()].contains(&version);
+        for version in api.versions().filter(|version| in_all_versions || is_end(version)) {
+            for form in forms(counts) {
+                let frame = frame(&state, *api, version, form);
+                let name = format!("{} v{version} {form:?}", api.name());
+                let cost = alone(&mut state.world, &frame);
+                costs.push((name.clone(), cost, too_much(*api, cost)));
+                let cost = pipeline(&mut state.world, &frame);
+                costs.push((format!("{name}, pipelined"), cost, too_much_pipelined(*api, cost)));
+            }
+        }
+    }
+    costs
+}
+
+fn forms(counts: &[usize]) -> Vec<Form> {
+    let counted = counts.iter().flat_map(|count| [Form::Repeated(*count), Form::Distinct(*count)]);
+    counted.chain([Form::All]).collect()
+}
+
+fn frame(state: &State, api: ApiKey, version: i16, form: Form) -> Vec<u8> {
+    let mut body = Vec::new();
+    request(api, form, &state.target).write(version, &mut body).unwrap();
+    frame_of_body(api, version, &body)
+}
+
+fn frame_of_body(api: ApiKey, version: i16, body: &[u8]) -> Vec<u8> {
+    let client_id = Some("amplification".into());
+    let header =
+        RequestHeader { api_key: api as i16, api_version: version, correlation_id: 1, client_id };
+    let mut frame = vec![0; 4];
+    header.write(&mut frame);
+    frame.extend_from_slice(body);
+    let length = (frame.len() - 4) as i32;
+    frame[..4].copy_from_slice(&length.to_be_bytes());
+    frame
+}
+
+/// One request on a connection of its own, whose answer is read.
+fn alone(world: &mut World, frame: &[u8]) -> Cost {
+    cost(world, frame, true)
+}
+
+/// The same request over and over on one connection, of which nothing is read.
+fn pipeline(world: &mut World, frame: &[u8]) -> Cost {
+    let times = (PIPELINE_BYTES_MAX / frame.len()).clamp(1, PIPELINED);
+    cost(world, &frame.repeat(times), false)
+}
+
+fn cost(world: &mut World, bytes: &[u8], is_read: bool) -> Cost {
+    world.open(SLOT);
+    let turns = world.turns();
+    let (received, peak) = peak_of(|| {
+        world.receive(SLOT, bytes);
+        world.settle();
+        let mut received = world.drain(SLOT);
+        while is_read && world.taken(SLOT) {
+            world.settle();
+            received += world.drain(SLOT);
+        }
+        received
+    });
+    let turns = world.turns() - turns;
+    world.end(SLOT);
+    world.settle();
+    Cost { request_bytes: bytes.len(), answer_bytes: received, memory_bytes: peak, turns }
+}
+
+/// Why a request took more than its API may; None if it did not.
+fn too_much(api: ApiKey, cost: Cost) -> Option<String> {
+    let Bound { memory_bytes, answer_bytes, factor } = bound(api);
+    let grown = factor * cost.request_bytes;
+    if cost.memory_bytes > memory_bytes + grown {
+        return Some(format!(
+            "{}: {} of memory may be: {cost:?}",
+            api.name(),
+            memory_bytes + grown
+        ));
+    }
+    let is_long = cost.answer_bytes > answer_bytes + grown;
+    is_long.then(|| format!("{}: {} of answer may be: {cost:?}", api.name(), answer_bytes + grown))
+}
+
+/// Why requests whose answers nobody reads took more than a few of them may.
+fn too_much_pipelined(api: ApiKey, cost: Cost) -> Option<String> {
+    let Bound { memory_bytes, factor, .. } = bound(api);
+    let most = memory_bytes + PIPELINED_BYTES_MAX + factor * cost.request_bytes;
+    let is_much = cost.memory_bytes > most;
+    is_much.then(|| format!("{}, pipelined: {most} of memory may be: {cost:?}", api.name()))
+}
