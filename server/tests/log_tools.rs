@@ -254,6 +254,20 @@ fn logs_that_are_missing_or_swapped_are_damage() {
 }
 
 #[test]
+fn a_directory_that_was_not_made_to_its_end_is_good() {
+    let data = directory();
+    let path = data.path().join("meta.properties");
+    let text = fs::read_to_string(&path).unwrap().replace("state=made", "state=making");
+    let covered = &text[..text.rfind("checksum=").unwrap()];
+    let checksum = crc32c::crc32c(covered.as_bytes());
+    fs::write(&path, format!("{covered}checksum={checksum:08x}\n")).unwrap();
+    fs::remove_dir_all(data.path().join("shards-2")).unwrap();
+    let good = verify(data.path());
+    assert_eq!(good.status, 0, "{good:?}");
+    assert!(good.out.contains("was not made to its end"), "{good:?}");
+}
+
+#[test]
 fn a_stamp_that_is_damaged_or_gone_is_damage() {
     let data = directory();
     let path = data.path().join("meta.properties");

@@ -10,7 +10,7 @@ pub use error::DataDirError;
 pub use stamp::{Meta, State};
 
 pub(crate) use contents::{Entry, entries, traces_of_use};
-pub(crate) use stamp::{positive, stamp_file, value};
+pub(crate) use stamp::{STAMP_FILE_NAME, positive, stamp_file, value};
 
 use crate::directories;
 use crate::files::block_bytes;

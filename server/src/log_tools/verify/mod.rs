@@ -10,7 +10,7 @@ mod snapshot;
 use super::Verdict;
 use super::args::Verify;
 use super::cluster;
-use crate::data_dir::{DataDir, Entry, entries};
+use crate::data_dir::{DataDir, Entry, STAMP_FILE_NAME, State, entries};
 use crate::serve::Failure;
 use report::Report;
 use std::io::Write;
@@ -25,6 +25,11 @@ pub(super) fn verify(arguments: &Verify, out: &mut dyn Write) -> Result<Verdict,
     let (data, meta) = (&directory.path, &directory.meta);
     let mut report = Report::new(data, out);
     top_level(data, meta.shards(), &mut report)?;
+    if meta.state == State::Making {
+        let what = "the directory was not made to its end; a start does that";
+        report.note(Path::new(STAMP_FILE_NAME), what)?;
+        return report.finish();
+    }
     let common = cluster::common(meta)?;
     for number in 0..meta.shards() {
         shards::verify(data, number, &common, &mut report)?;
