@@ -45,12 +45,10 @@ impl World {
         let (ids, coverage) = (self.ids.clone(), self.coverage.clone());
         let is_taken = self.load_all(copy.path(), self.process_shards).is_ok();
         (self.ids, self.coverage) = (ids, coverage);
-        if is_taken {
-            return Err(format!(
-                "shard {shard}, {damage:?} after a clean stop: the start takes it"
-            ));
+        match is_taken {
+            true => self.violate(format_args!("a start takes {damage:?} of shard {shard}'s log")),
+            false => self.coverage.saw(Seen::DamageRefused),
         }
-        self.coverage.saw(Seen::DamageRefused);
         Ok(())
     }
 }
