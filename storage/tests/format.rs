@@ -75,7 +75,11 @@ fn the_numbers_in_the_document_are_those_of_the_code() {
         };
         assert_eq!(read, value, "{name}");
     }
-    let rows = FORMAT.lines().filter(|line| line.starts_with("| `")).count();
+    let is_constant = |line: &&str| {
+        let name = line.strip_prefix("| `").and_then(|rest| rest.split('`').next());
+        name.is_some_and(|name| name.bytes().all(|byte| matches!(byte, b'A'..=b'Z' | b'_')))
+    };
+    let rows = FORMAT.lines().filter(is_constant).count();
     assert_eq!(rows, constants.len(), "a constant that is not checked");
 }
 
@@ -85,7 +89,7 @@ fn every_recovery_case_of_the_code_has_its_row_and_its_test() {
     let tests = include_str!("recovery.rs");
     let letter = |line: &str| line.strip_suffix(',').filter(|name| name.len() == 1)?.chars().next();
     let cases: Vec<char> = code.lines().filter_map(|line| letter(line.trim())).collect();
-    assert_eq!(cases, ('A'..='Q').collect::<Vec<_>>());
+    assert_eq!(cases, ('A'..='R').collect::<Vec<_>>());
     for case in cases {
         assert!(FORMAT.contains(&format!("\n| {case} | ")), "no row {case}");
         assert!(
