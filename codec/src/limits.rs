@@ -17,13 +17,13 @@ pub const ARRAY_BYTES_MIN: usize = 4096;
 pub const REQUEST_ARRAY_BYTES_MAX: usize = 32 << 20;
 
 /// Bytes of memory that what an answer tells may take while it is built: a million groups with names of
-/// 40 characters, or a million offsets with 100 bytes each.
-pub const ANSWER_BYTES_MAX: usize = 144 << 20;
+/// 30 characters, or a million offsets with 80 bytes of metadata each.
+pub const ANSWER_BYTES_MAX: usize = 128 << 20;
 
 /// Bytes of a response, its length included: far from 2 GiB, where the length would be negative, and
 /// above what an answer takes that was counted while
 /// it was built.
-pub const RESPONSE_BYTES_MAX: usize = 288 << 20;
+pub const RESPONSE_BYTES_MAX: usize = 256 << 20;
 
 /// What a record batch of Kafka takes before its first record.
 pub const RECORD_BATCH_HEADER_BYTES: usize = 61;

@@ -15,6 +15,7 @@ mod descriptors;
 mod directories;
 mod dispatch;
 pub mod files;
+mod limits;
 pub mod log_tools;
 pub mod logging;
 pub mod net;

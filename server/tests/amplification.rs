@@ -62,10 +62,10 @@ fn answers_that_nobody_reads_take_no_more_than_they_may() {
     let request = frame(8, 1, &fetch_all(&["group"])).repeat(6);
     let mut deaf: Vec<Client> = (0..60).map(|_| server.client(0)).collect();
     deaf.iter_mut().for_each(|client| client.send_raw(&request));
-    server.says("bytes of answers, while unread answers take all of the 134217728");
+    server.says("bytes of answers, while unread answers take all of the 67108864");
     client.call(9, commit_request("group", "t", 0..10, 1, "").into());
     let grown = server.peak_memory() - before;
-    assert!(grown < 200 * MIB, "{grown} bytes");
+    assert!(grown < 120 * MIB, "{grown} bytes");
     drop(deaf);
     let Response::OffsetFetch(body) = client.call(8, fetch_all(&["group"])) else { panic!() };
     assert_eq!(body.groups[0].topics[0].partitions.len(), 100_000, "there is room again");

@@ -12,6 +12,9 @@ pub struct Census {
     pub members: usize,
     /// Timers that are set.
     pub timers: usize,
+    /// Bytes that members say of themselves, and what is counted of them.
+    pub member_bytes: usize,
+    pub counted_member_bytes: usize,
 }
 
 /// How many timers one member, one group and the coordinator itself have at most.
@@ -31,10 +34,15 @@ impl Census {
 impl Coordinator {
     /// O(n) in the groups that are alive.
     pub fn census(&self) -> Census {
-        let mut census = Census { timers: self.timers.len(), ..Census::default() };
+        let mut census = Census {
+            timers: self.timers.len(),
+            counted_member_bytes: self.member_bytes,
+            ..Census::default()
+        };
         for entry in self.groups.live() {
             let groups = entry.group.iter().chain(&entry.successor);
             census.groups += 1;
+            census.member_bytes += entry.group.as_ref().map_or(0, Group::member_bytes);
             census.members += groups.map(Group::seats).sum::<usize>();
         }
         census

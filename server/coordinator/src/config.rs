@@ -1,7 +1,7 @@
 //! The configs that the coordinator obeys, with Kafka's names, units and defaults.
 
 use crate::assignors::Assignor;
-use crate::limits::GROUPS_MAX;
+use crate::limits::{GROUPS_MAX, MEMBERS_BYTES_MAX};
 use crate::text::Text;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,6 +12,8 @@ use hashbrown::HashMap;
 pub struct Config {
     /// Not of Kafka: how many groups there may be; [`GROUPS_MAX`] but in tests.
     pub groups_max: usize,
+    /// Not of Kafka: how many bytes members may say of themselves; [`MEMBERS_BYTES_MAX`] but in tests.
+    pub members_bytes_max: usize,
     /// `group.initial.rebalance.delay.ms`
     pub group_initial_rebalance_delay_ms: i32,
     /// `group.min.session.timeout.ms`
@@ -135,6 +137,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             groups_max: GROUPS_MAX,
+            members_bytes_max: MEMBERS_BYTES_MAX,
             group_initial_rebalance_delay_ms: 3_000,
             group_min_session_timeout_ms: 6_000,
             group_max_session_timeout_ms: 1_800_000,

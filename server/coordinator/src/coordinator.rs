@@ -37,6 +37,8 @@ pub struct Coordinator {
     /// The version of the topics that the load met.
     loaded_topics: i64,
     pub(crate) groups: Groups,
+    /// Bytes that the members of all groups say of themselves.
+    pub(crate) member_bytes: usize,
     shares: Shares,
     no_room: Option<NoRoom>,
     pub(crate) timers: Timers,
@@ -85,6 +87,7 @@ impl Coordinator {
             hashes: TopicHashes::default(),
             loaded_topics: 0,
             groups: Groups::default(),
+            member_bytes: 0,
             no_room: None,
             timers: Timers::default(),
             sweep: Sweep::default(),
@@ -249,7 +252,7 @@ impl Coordinator {
         act: impl FnOnce(&mut Turn<'_, 'r>, Option<&mut Entry>) -> R,
     ) -> R {
         self.touch(group_id);
-        let entry = self.groups.get_mut(group_id);
+        let mut entry = self.groups.get_mut(group_id);
         let visible_at = entry.as_ref().map_or(self.removed_at, |entry| entry.written_at);
         let answered = output.answers.len();
         let mut turn = Turn {
@@ -257,6 +260,7 @@ impl Coordinator {
             wall: around.wall,
             config: &self.config,
             group_configs: &self.group_configs,
+            members_room: self.config.members_bytes_max.saturating_sub(self.member_bytes),
             topics: around.topics,
             loaded_topics: self.loaded_topics,
             newest_topics: self.loaded_topics.max(around.topics.version_of_newest()),
@@ -266,8 +270,11 @@ impl Coordinator {
             visible_at,
             position: around.position,
         };
-        let result = act(&mut turn, entry);
+        let result = act(&mut turn, entry.as_deref_mut());
         let visible_at = turn.visible_at;
+        if let Some(entry) = entry {
+            entry.recount(&mut self.member_bytes);
+        }
         // An answer that was given before the record was written has to wait for it as well.
         output.answers[answered..].iter_mut().for_each(|it| it.visible_at = visible_at);
         result

@@ -30,6 +30,8 @@ pub(crate) struct Entry {
     pub(crate) offsets: Offsets,
     /// The position of the last record of this group.
     pub(crate) written_at: u64,
+    /// What its members are counted with among those of all groups.
+    pub(crate) counted_bytes: usize,
 }
 
 /// Most are alive; those of a snapshot that nothing touched yet are in the cold.
@@ -64,7 +66,16 @@ const BYTES_PER_ITEM: usize = 1_024;
 impl Entry {
     /// One without a group.
     pub(crate) fn new(id: Text) -> Self {
-        Self { id, group: None, successor: None, offsets: Offsets::default(), written_at: 0 }
+        let offsets = Offsets::default();
+        Self { id, group: None, successor: None, offsets, written_at: 0, counted_bytes: 0 }
+    }
+
+    /// Counts its members among those of all groups.
+    #[inline]
+    pub(crate) fn recount(&mut self, total: &mut usize) {
+        let bytes = self.group.as_ref().map_or(0, Group::member_bytes);
+        *total = *total - self.counted_bytes + bytes;
+        self.counted_bytes = bytes;
     }
 
     /// How much there is to look at, but for offsets.
@@ -244,6 +255,14 @@ impl Group {
             Self::Consumer(group) => (group.assigned(), group.profile_bytes()),
         };
         self.members() + assigned / PARTITIONS_PER_ITEM + bytes / BYTES_PER_ITEM
+    }
+
+    /// How many bytes its members say of themselves.
+    pub(crate) fn member_bytes(&self) -> usize {
+        match self {
+            Self::Classic(group) => group.member_bytes(),
+            Self::Consumer(group) => group.member_bytes(),
+        }
     }
 
     /// How many places for members it keeps, also for those that are about to be.

@@ -40,6 +40,10 @@ pub const MEMBER_PROFILE_BYTES_MAX: usize = MEMBER_PROTOCOLS_BYTES_MAX;
 /// UNKNOWN_SERVER_ERROR, as above.
 pub const GROUP_PROTOCOLS_BYTES_MAX: usize = 64 << 20;
 
+/// Bytes that the members of all groups offer, or say of themselves, together. Past it who would add to
+/// them gets COORDINATOR_NOT_AVAILABLE, and tries again.
+pub const MEMBERS_BYTES_MAX: usize = 128 << 20;
+
 /// Bytes of the members in a GroupMetadata record: twenty thousand of the usual size. Past it the
 /// rebalance starts anew with UNKNOWN_SERVER_ERROR, as in Kafka when the record exceeds the
 /// `max.message.bytes` of `__consumer_offsets`, which is an eighth of it.
@@ -64,6 +68,7 @@ pub const EXPIRE_RECORDS_MAX: usize = 16_384;
 const _: () = assert!(GROUP_MEMBERS_MAX <= u32::MAX as usize);
 const _: () = assert!(MEMBER_PROTOCOLS_BYTES_MAX <= GROUP_RECORD_BYTES_MAX);
 const _: () = assert!(GROUP_RECORD_BYTES_MAX <= GROUP_PROTOCOLS_BYTES_MAX);
+const _: () = assert!(GROUP_PROTOCOLS_BYTES_MAX <= MEMBERS_BYTES_MAX);
 // A group of the largest size can be described, and its leader told of its members.
 const _: () = assert!(2 * GROUP_PROTOCOLS_BYTES_MAX <= ANSWER_BYTES_MAX);
 const _: () = assert!(EXPIRE_TIMERS_MAX <= EXPIRE_RECORDS_MAX);

@@ -26,6 +26,9 @@ impl Coordinator {
         };
         entry.written_at = position;
         replay_in(entry, &mut self.timers, record);
+        if !matches!(record, GroupRecord::OffsetCommit(..)) {
+            entry.recount(&mut self.member_bytes);
+        }
         if entry.group.is_none() && entry.successor.is_none() && entry.offsets.is_empty() {
             self.groups.remove(group_id);
             self.removed_at = position;

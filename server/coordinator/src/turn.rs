@@ -15,6 +15,8 @@ pub(crate) struct Turn<'t, 'r> {
     pub(crate) wall: Wall,
     pub(crate) config: &'t Config,
     pub(crate) group_configs: &'t GroupConfigs,
+    /// Bytes that members may still add to what all of them say of themselves.
+    pub(crate) members_room: usize,
     pub(crate) topics: &'t dyn Topics,
     /// The version of the topics with which one was last made, or that the load met.
     pub(crate) newest_topics: i64,

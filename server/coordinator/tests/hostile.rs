@@ -143,6 +143,37 @@ fn members_with_long_ids_fill_a_group() {
 }
 
 #[test]
+fn the_members_of_all_groups_share_one_limit() {
+    let config = Config { members_bytes_max: 100_000, ..Config::default() };
+    let mut shard = Shard::with(config);
+    let large = |group_id: &'static str, bytes| {
+        let metadata = Bytes::from(vec![0; bytes]);
+        let protocols = vec![JoinGroupRequestProtocol { name: "p".into(), metadata }];
+        JoinGroupRequest { group_id: group_id.into(), ..join(protocols) }
+    };
+    assert_eq!(shard.ask("a", large("g", 60_000)), None, "it is parked");
+    let refused = shard.ask("b", large("h", 60_000));
+    assert_eq!(error_of(&refused), ErrorCode::CoordinatorNotAvailable);
+    assert_eq!(shard.ask("c", large("h", 30_000)), None);
+    let beat = ConsumerGroupHeartbeatRequest {
+        group_id: "consumers".into(),
+        member_id: "m".into(),
+        rebalance_timeout_ms: 1_000,
+        subscribed_topic_names: Some(vec!["t".repeat(20_000).into()]),
+        topic_partitions: Some(Vec::new()),
+        ..Default::default()
+    };
+    let Some(Response::ConsumerGroupHeartbeat(refused)) = shard.ask("d", beat) else { panic!() };
+    assert_eq!(refused.error_code, ErrorCode::CoordinatorNotAvailable as i16);
+    let census = shard.coordinator.census();
+    assert_eq!(census.member_bytes, census.counted_member_bytes);
+    assert!(census.member_bytes > 90_000);
+    assert!(shard.expire().is_some());
+    let census = shard.coordinator.census();
+    assert_eq!(census.member_bytes, census.counted_member_bytes);
+}
+
+#[test]
 fn of_what_was_not_written_nothing_is_left() {
     let mut shard = Shard::new();
     shard.ask("c", commit(String::new()));
@@ -266,6 +297,7 @@ impl Shard {
             Request::JoinGroup(_) => 3,
             Request::DescribeGroups(_) => 6,
             Request::ListGroups(_) => 5,
+            Request::ConsumerGroupHeartbeat(_) => 1,
             _ => 8,
         };
         self.position += 1;

@@ -6,7 +6,7 @@ use crate::cluster::{
     BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, OFFSETS_TOPIC, Overrides, TOPIC_RESOURCE, Topic,
 };
 use muster_coordinator::assignors::Assignor;
-use muster_coordinator::limits::GROUPS_MAX;
+use muster_coordinator::limits::{GROUPS_MAX, MEMBERS_BYTES_MAX};
 use muster_coordinator::{GroupOverrides, MigrationPolicy};
 use muster_storage::CompactionConfig;
 use muster_storage::limits::{
@@ -21,6 +21,7 @@ impl Config {
     pub fn coordinator(&self) -> muster_coordinator::Config {
         muster_coordinator::Config {
             groups_max: GROUPS_MAX,
+            members_bytes_max: MEMBERS_BYTES_MAX,
             group_initial_rebalance_delay_ms: self.group_initial_rebalance_delay_ms,
             group_min_session_timeout_ms: self.group_min_session_timeout_ms,
             group_max_session_timeout_ms: self.group_max_session_timeout_ms,

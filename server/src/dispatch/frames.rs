@@ -94,9 +94,7 @@ pub(crate) fn may_tell_much(bytes: &[u8]) -> bool {
     match api {
         None => false,
         Some(
-            ApiKey::Fetch
-            | ApiKey::ListOffsets
-            | ApiKey::Metadata
+            ApiKey::Metadata
             | ApiKey::OffsetFetch
             | ApiKey::FindCoordinator
             | ApiKey::DescribeGroups
@@ -110,7 +108,10 @@ pub(crate) fn may_tell_much(bytes: &[u8]) -> bool {
         // What a leader is told of its group is limited for each group, and holds up the others.
         Some(ApiKey::JoinGroup) => false,
         Some(
-            ApiKey::Produce
+            // The records of a fetch stay in files until they are sent.
+            ApiKey::Fetch
+            | ApiKey::ListOffsets
+            | ApiKey::Produce
             | ApiKey::OffsetCommit
             | ApiKey::Heartbeat
             | ApiKey::LeaveGroup

@@ -12,7 +12,7 @@ use muster_codec::frame::frame_length;
 use muster_storage::planted::{self, Fault};
 
 /// What all connections may hold together if `queued.max.request.bytes` does not say.
-pub(crate) const INPUT_BYTES_DEFAULT: usize = 128 << 20;
+pub(crate) const INPUT_BYTES_DEFAULT: usize = 100 << 20;
 
 /// What frames of up to [`SHORT_FRAME_BYTES`] may take beyond that: those of honest clients are not held
 /// up by the large ones of others.

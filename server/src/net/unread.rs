@@ -9,7 +9,7 @@ use super::connection::{Connection, ConnectionId};
 use super::connections::Connections;
 
 /// What answers may take that no client has taken yet; the one that crosses the line is still given.
-pub(crate) const UNREAD_BYTES_MAX: usize = 128 << 20;
+pub(crate) const UNREAD_BYTES_MAX: usize = 64 << 20;
 
 /// How long a client may take nothing at all while there is no room, and how long there may be none
 /// before even one that reads slowly is closed, in ms.

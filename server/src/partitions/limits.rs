@@ -7,11 +7,11 @@ pub(super) const PRODUCERS_PER_PARTITION_MAX: usize = 10_000;
 pub(super) const RECORD_ERRORS_MAX: usize = 100;
 
 /// Bytes accepted from producers whose writes are not done. Beyond it a producer is told to retry.
-pub(super) const UNWRITTEN_BYTES_MAX: usize = 256 << 20;
+pub(crate) const UNWRITTEN_BYTES_MAX: usize = 200 << 20;
 
 /// Bytes of reads asked for and not yet done, with the one that crosses the line; what would begin
 /// beyond it waits for its turn.
-pub(super) const READ_BYTES_IN_FLIGHT_MAX: usize = 4 << 20;
+pub(crate) const READ_BYTES_IN_FLIGHT_MAX: usize = 4 << 20;
 
 /// Records of `__consumer_offsets` in one answer, unless the first batch is longer: they are copied,
 /// as they do not stand in a file as they are sent.
@@ -25,7 +25,7 @@ pub(super) const FETCH_PARTITIONS_MAX: usize = 100_000;
 
 /// Partitions in all fetches that wait. Beyond it a fetch is answered with what there is, without
 /// waiting.
-pub(super) const WAITING_PARTITIONS_MAX: usize = 200_000;
+pub(crate) const WAITING_PARTITIONS_MAX: usize = 200_000;
 
 /// How long a fetch may wait, in ms. (Kafka has no bound; its clients wait for 30 s for an answer.)
 pub(super) const FETCH_WAIT_MS_MAX: i32 = 300_000;

@@ -32,6 +32,7 @@ pub(crate) use load::{
 };
 
 pub use effects::{Call, Effects, Outcome, Reply};
+pub(crate) use limits::{READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX};
 pub use offsets_topic::OffsetsRead;
 pub use partition_set::{Identity, PartitionId, Partitions};
 

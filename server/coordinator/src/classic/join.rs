@@ -122,6 +122,8 @@ impl ClassicGroup {
             joining.refuse(turn, ErrorCode::InconsistentGroupProtocol);
         } else if self.bytes_with(&joining) > GROUP_PROTOCOLS_BYTES_MAX {
             joining.refuse(turn, ErrorCode::UnknownServerError);
+        } else if self.bytes_added_by(&joining) > turn.members_room {
+            joining.refuse(turn, ErrorCode::CoordinatorNotAvailable);
         } else if member_id.is_empty() {
             self.join_new_member(turn, joining);
         } else if self.pending_joins.contains_key(member_id) {
@@ -158,9 +160,15 @@ impl ClassicGroup {
 
     /// What all members say of themselves and offer once `joining` is in.
     fn bytes_with(&self, joining: &Joining<'_>) -> usize {
-        let member = self.roster.get(&joining.request.member_id);
-        let before = member.map_or(0, Member::bytes);
-        self.roster.member_bytes() - before + joining.bytes()
+        self.roster.member_bytes() - self.bytes_before(joining) + joining.bytes()
+    }
+
+    fn bytes_added_by(&self, joining: &Joining<'_>) -> usize {
+        joining.bytes().saturating_sub(self.bytes_before(joining))
+    }
+
+    fn bytes_before(&self, joining: &Joining<'_>) -> usize {
+        self.roster.get(&joining.request.member_id).map_or(0, Member::bytes)
     }
 
     fn join_new_member(&mut self, turn: &mut Turn<'_, '_>, mut joining: Joining<'_>) {

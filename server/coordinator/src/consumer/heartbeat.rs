@@ -175,7 +175,7 @@ impl ConsumerGroup {
     ) -> Result<Subscribed<'m>, Refusal> {
         let Found { before, replaces } = found;
         if after.profile != before.profile {
-            self.refuse_if_large(&after.profile)?;
+            self.refuse_if_large(turn.members_room, &before.profile, &after.profile)?;
             draft.push(records::member_metadata(&self.id, member_id, &after));
         }
         let names_changed = after.profile.topics != before.profile.topics;

@@ -169,6 +169,11 @@ impl ConsumerGroup {
     }
 
     /// What the members say of themselves, in bytes, more or less.
+    pub(crate) fn member_bytes(&self) -> usize {
+        self.profile_bytes + self.names.bytes()
+    }
+
+    /// The same, if each had names of topics of its own.
     pub(crate) fn profile_bytes(&self) -> usize {
         self.profile_bytes + self.names.bytes_unshared(self.roster.len())
     }

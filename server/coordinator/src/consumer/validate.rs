@@ -81,14 +81,23 @@ impl ConsumerGroup {
     }
 
     /// # Errors
-    /// UNKNOWN_SERVER_ERROR if the member says more of itself than we keep.
-    pub(super) fn refuse_if_large(&self, profile: &Profile) -> Result<(), Refusal> {
+    /// UNKNOWN_SERVER_ERROR if the member says more of itself than we keep, COORDINATOR_NOT_AVAILABLE if
+    /// there is no room for it among the members of all groups.
+    pub(super) fn refuse_if_large(
+        &self,
+        members_room: usize,
+        before: &Profile,
+        profile: &Profile,
+    ) -> Result<(), Refusal> {
         let added = profile.own_bytes() + self.names.bytes_added_by(&profile.topics);
         let is_large = profile.bytes() > MEMBER_PROFILE_BYTES_MAX
             || self.profile_bytes + self.names.bytes() + added > GROUP_PROTOCOLS_BYTES_MAX;
-        match is_large {
-            true => refuse(ErrorCode::UnknownServerError, "The member says too much of itself."),
-            false => Ok(()),
+        if is_large {
+            refuse(ErrorCode::UnknownServerError, "The member says too much of itself.")
+        } else if added.saturating_sub(before.own_bytes()) > members_room {
+            refuse(ErrorCode::CoordinatorNotAvailable, "There is no room for further members.")
+        } else {
+            Ok(())
         }
     }
 

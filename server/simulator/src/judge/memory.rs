@@ -48,6 +48,7 @@ impl World {
         let (waits, waits_max) = shard.waiting();
         let counted = connections.account().held(Kind::Input);
         let uncounted = connections.input_bytes_held().abs_diff(counted);
+        let uncounted_members = census.member_bytes.abs_diff(census.counted_member_bytes);
         let limits = [
             ("requests in flight on a connection", in_flight, REQUESTS_IN_FLIGHT_MAX),
             ("bytes of input", connections.input_bytes_max(), INPUT_BYTES_MAX),
@@ -58,6 +59,7 @@ impl World {
             ("bytes for the log", shard.unsubmitted_bytes(), log_bytes_max),
             ("slices", connections.slices(), SLICES_MAX),
             ("fetches that wait", shard.fetches(), in_flight * connections.len()),
+            ("bytes of members that are not counted", uncounted_members, 0),
             ("timers", census.timers, census.timers_max()),
         ];
         limits.into_iter().find(|(_, has, may)| has > may)
