@@ -68,7 +68,7 @@ fn damage_at_rest_is_served_around_or_refused_by_name_and_takes_no_byte_away() {
 }
 
 /// So many cases, of every sort as many as of the others.
-fn sample<'m>(all: Vec<(&'m Made, Case)>, count: usize, seed: u64) -> Vec<(&'m Made, Case)> {
+fn sample(all: Vec<(&Made, Case)>, count: usize, seed: u64) -> Vec<(&Made, Case)> {
     let mut sorts: BTreeMap<String, Vec<_>> = BTreeMap::new();
     for (made, case) in all {
         sorts.entry(case.class.clone()).or_default().push((made, case));
