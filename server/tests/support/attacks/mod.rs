@@ -51,11 +51,6 @@ pub fn attack(port: u16, frames: &[u8], reading: Reading, stop: &AtomicBool) -> 
     (sent, received)
 }
 
-/// A frame, over and over.
-pub fn pipelined(frame: &[u8], times: usize) -> Vec<u8> {
-    frame.repeat(times)
-}
-
 /// A whole request frame, of a client of any name.
 pub fn frame_of(client_id: &str, version: i16, request: &Request<'_>) -> Vec<u8> {
     let header = RequestHeader {
