@@ -207,17 +207,23 @@ impl World {
         self.end_turn();
     }
 
-    /// As for a reactor, mail begins another turn.
+    /// As for a reactor, mail begins another turn, and so does what may go on at its end.
     fn end_turn(&mut self) {
         loop {
             self.turns += 1;
             self.shard.work_all(Times::both(self.now), &mut self.commands);
             self.deadline =
                 self.shard.end_turn(Times::both(self.now), self.now, &mut self.commands);
-            if !self.execute() {
+            let was_mail = self.execute();
+            self.send_output();
+            if !was_mail && !self.shard.has_work() {
                 break;
             }
         }
+    }
+
+    /// What may leave has to be taken in each turn.
+    fn send_output(&mut self) {
         let mut sendable = std::mem::take(&mut self.sendable);
         self.shard.take_sendable(&mut sendable);
         sendable.drain(..).for_each(|connection| self.send(connection));
