@@ -194,9 +194,14 @@ impl GroupLog {
         self.coordinator.next_deadline().filter(|_| !planted::is(Fault::DeadTimer))
     }
 
-    pub(crate) fn next_deadline(&self) -> Option<i64> {
-        let of_groups = self.coordinator_deadline().and_then(|at| self.clock.look_at(at));
-        [of_groups, self.log.next_deadline()].into_iter().flatten().min()
+    /// When groups have something due.
+    pub(crate) fn expiry_deadline(&self) -> Option<i64> {
+        self.coordinator_deadline().and_then(|at| self.clock.look_at(at))
+    }
+
+    /// When the log has something due.
+    pub(crate) fn log_deadline(&self) -> Option<i64> {
+        self.log.next_deadline()
     }
 
     fn context<'c>(

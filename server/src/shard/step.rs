@@ -290,7 +290,8 @@ impl Shard {
 
     fn next_deadline(&self) -> Option<i64> {
         [
-            self.groups.next_deadline(),
+            self.expiry_deadline(),
+            self.groups.log_deadline(),
             self.partitions.next_deadline(),
             self.connections.input_deadline(),
             self.connections.unread_deadline(self.now),
@@ -302,6 +303,13 @@ impl Shard {
         .into_iter()
         .flatten()
         .min()
+    }
+
+    /// When groups have something due. While input waits and cannot be handled, as the log takes
+    /// nothing, none of it expires anyone, and there is no time to wake up at.
+    fn expiry_deadline(&self) -> Option<i64> {
+        let is_blocked = self.run_queue.len() > 0 && !self.has_work();
+        self.groups.expiry_deadline().filter(|_| !is_blocked)
     }
 
     /// Whether partitions were left to sync; syncs some.
