@@ -53,7 +53,6 @@ seen! {
     BlockSize "changes of the block size",
     EndsKnown "starts that knew where the logs end",
     DamageRefused "damaged logs that were refused",
-    Trash "directories moved to the trash",
     CutConnection "broken connections",
     HalfOpen "half-open connections",
     SlowReader "slow readers",

@@ -5,7 +5,7 @@ use simulator::coverage::{Coverage, Seen};
 use simulator::{Options, run};
 
 /// What a few seeds may come through without; a thousand do not.
-const RARE: [Seen; 8] = [
+const RARE: [Seen; 9] = [
     Seen::FileBack,
     Seen::FileLost,
     Seen::DamagedWrite,
@@ -14,6 +14,7 @@ const RARE: [Seen; 8] = [
     Seen::CrashInCompaction,
     Seen::Crowd,
     Seen::HalfRebalance,
+    Seen::WaitedForLog,
 ];
 
 #[test]

@@ -90,7 +90,6 @@ impl World {
             FileOp::MoveDir { from, to } => {
                 let (dir, place) = (from.display(), to.display());
                 self.note(format_args!("shard {shard} moves {dir} to {place}"));
-                self.coverage.saw(Seen::Trash);
                 self.disk.remove_dir(&from);
             }
         }
