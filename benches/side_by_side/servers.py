@@ -78,6 +78,14 @@ MUSTER = Server(
     command="{bin}/muster serve --listen 127.0.0.1:{port} --data {dir}/data --shards 1 "
     + " ".join(GROUP_PROPERTIES.split()),
 )
+#: A build of muster from before a change, given by `--earlier`: what the change costs.
+EARLIER = dataclasses.replace(
+    MUSTER,
+    name="earlier",
+    title="muster, earlier",
+    build="",
+    command=MUSTER.command.replace("{bin}/muster", "{earlier}"),
+)
 KAFKA = Server(
     name="kafka",
     title="Kafka",
@@ -97,6 +105,7 @@ ECHO = Server(
 )
 SERVERS = [
     MUSTER,
+    EARLIER,
     dataclasses.replace(MUSTER, name="muster-ram", title="muster in RAM", in_ram=True),
     KAFKA,
     dataclasses.replace(

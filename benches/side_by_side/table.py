@@ -8,6 +8,7 @@ from .workloads import WORKLOADS, Workload
 TITLES = {server.name: server.title for server in SERVERS}
 #: What ratios are drawn of, of those that ran.
 PAIRS = [
+    ("muster", "earlier"),
     ("muster", "kafka"),
     ("muster-ram", "kafka"),
     ("muster", "kafka-flushed"),
@@ -61,7 +62,7 @@ def measured(result: dict, workload: Workload) -> str:
         "|---:|---|" + "---:|" * len(titles),
     ]
     for size in workload.sizes:
-        for server in workload.servers:
+        for server in workload.with_earlier():
             cells = select(result, workload, server, size)
             if cells:
                 values = [spread(cells, metric) for metric in workload.metrics]

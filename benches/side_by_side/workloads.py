@@ -7,6 +7,8 @@ cells have one value for each of its metrics.
 import dataclasses
 from collections.abc import Callable
 
+from .servers import EARLIER
+
 MIB = 2**20
 
 
@@ -34,6 +36,10 @@ class Workload:
     #: The options of `muster-load echo` for each size, where echoes are measured.
     echo: dict[str, str] = dataclasses.field(default_factory=dict)
     explanation: str = ""
+
+    def with_earlier(self) -> tuple[str, ...]:
+        """Its servers; an earlier muster is measured in all workloads."""
+        return (*self.servers, EARLIER.name)
 
 
 def rebalance(number: int) -> Callable[[dict], float | None]:
