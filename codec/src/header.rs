@@ -83,7 +83,7 @@ pub fn write_response(
     finish_frame(start, RESPONSE_BYTES_MAX, bytes_elsewhere(response), out)
 }
 
-/// Fills in the length of the frame that begins at `start`, of which so many bytes are elsewhere.
+/// Fills in the length of the frame that begins at `start`, of which `elsewhere` bytes are not in it.
 fn finish_frame(start: usize, bytes_max: usize, elsewhere: usize, out: &mut Vec<u8>) -> Result<()> {
     let bytes = out.len() - start;
     if bytes > bytes_max {

@@ -48,7 +48,7 @@ impl fmt::Debug for Bytes<'_> {
     }
 }
 
-/// The records in an answer: here, or so many bytes of a file, which whoever sends the answer puts in
+/// The records in an answer: here, or a number of bytes of a file, which whoever sends the answer puts in
 /// their place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Records<'a> {
@@ -67,7 +67,7 @@ pub struct Gap {
 }
 
 impl Records<'_> {
-    /// A place for so many bytes.
+    /// A place for this number of bytes.
     pub fn elsewhere(len: u32) -> Self {
         Self::Elsewhere(Gap { len, at: Cell::new(0) })
     }

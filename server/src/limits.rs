@@ -13,7 +13,7 @@ const SHARD_BYTES_MAX: usize = 1 << 30;
 /// `socket.request.max.bytes`
 const REQUEST_BYTES_MAX: usize = 100 << 20;
 
-/// Unfinished requests, and the one that goes on although there is no room.
+/// Unfinished requests, and the one that is still received although there is no room.
 const INPUT: usize = INPUT_BYTES_DEFAULT + SHORT_FRAMES_BYTES_MAX + REQUEST_BYTES_MAX;
 
 /// The one request that is being handled, and its answer, as values and as bytes.

@@ -1,5 +1,5 @@
 //! A log that is written with the standard library, one operation after the other: for start-up and
-//! for tools, when there is no ring and nobody waits.
+//! for tools, when there is no ring and no client waits.
 
 use crate::directories;
 use crate::shard::LogSizes;
@@ -43,7 +43,7 @@ impl OfflineLog {
         Self::open(data, config, Recovered::default())
     }
 
-    /// One that goes on from what is there.
+    /// One that continues what is there.
     pub(crate) fn open(data: PathBuf, config: LogConfig, recovered: Recovered) -> Self {
         Self::of(data, ShardLog::new(config, recovered))
     }

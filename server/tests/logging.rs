@@ -19,7 +19,7 @@ const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: muster\r\n\r\n";
 /// Each is a line, if it is not left out.
 const STRANGERS: usize = 500;
 
-/// What a pipe holds, if nobody has changed it.
+/// What a pipe holds by default.
 const PIPE_BYTES: usize = 64 << 10;
 
 /// A server whose log goes where a test says.
@@ -86,7 +86,7 @@ fn full_device() -> File {
     File::options().write(true).open("/dev/full").unwrap()
 }
 
-/// One that takes no further byte as long as nobody reads.
+/// One that takes no further byte as long as it is not read.
 fn full_pipe() -> (PipeReader, Stdio) {
     let (reader, mut writer) = pipe().unwrap();
     writer.write_all(&[b'.'; PIPE_BYTES]).unwrap();

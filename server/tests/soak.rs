@@ -1,4 +1,4 @@
-//! A real server under all attacks at once, in little memory: it lives, nobody who behaves well is
+//! A real server under all attacks at once, in little memory: it lives, no client that behaves well is
 //! lost, and its memory stays in its budget.
 //!
 //! `MUSTER_SOAK_MINUTES` sets for how long (some seconds by default). Where control groups can be

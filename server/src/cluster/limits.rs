@@ -25,7 +25,7 @@ pub const GROUP_CONFIGS_MAX: usize = 100_000;
 /// Bytes of the configs of one group.
 pub const GROUP_CONFIG_BYTES_MAX: usize = 4_096;
 
-/// From so many on, each address may only create its share of topics (by naming them) and of groups
+/// From this number on, each address may only create its share of topics (by naming them) and of groups
 /// with configs.
 pub const AUTO_TOPICS_SHARED: usize = AUTO_TOPICS_MAX / 2;
 pub const AUTO_PARTITIONS_SHARED: i64 = AUTO_PARTITIONS_MAX / 2;

@@ -13,7 +13,7 @@ pub(crate) enum Entry {
     Stamp,
     /// A stamp that was being replaced.
     StampAside,
-    /// The logs of so many shards.
+    /// The logs of this number of shards.
     ShardLogs(u32),
     Topics,
     RecoveryPoints,

@@ -1,4 +1,4 @@
-//! The thread that writes the lines. It may be held up by who reads them; nobody is by it.
+//! The thread that writes the lines. Whoever reads them may block it; it blocks no other thread.
 
 use super::queue::{Item, Waiting};
 use std::fs::File;

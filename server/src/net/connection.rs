@@ -51,7 +51,7 @@ pub(crate) enum Streaming {
     No,
     /// Its next slice waits for its turn.
     Queued,
-    /// A slice of so many bytes is under way.
+    /// A slice of this number of bytes is under way.
     UnderWay(usize),
     /// The socket is full.
     AwaitsRoom,
@@ -216,7 +216,7 @@ impl Connection {
         leaves_now
     }
 
-    /// Keeps an answer with parts of files in it in its place. False if nobody waits for it.
+    /// Keeps an answer with parts of files in it in its place. False if no request waits for it.
     pub(crate) fn answer_from_files(
         &mut self,
         sequence: u64,

@@ -250,7 +250,7 @@ impl Connections {
     }
 
     /// As [`Connections::answer`], for an answer whose records are, where they are elsewhere, parts
-    /// of files, which are held for it. False if the connection is closed: nobody needs them then.
+    /// of files, which are held for it. False if the connection is closed: they are not needed then.
     pub fn answer_from_files(
         &mut self,
         request: RequestId,
@@ -431,7 +431,7 @@ mod tests {
         pieces.iter().flat_map(each).collect()
     }
 
-    /// Takes all that leaves on a connection, so many bytes at a time; and the files that are done.
+    /// Takes all that leaves on a connection, a number of bytes at a time; and the files that are done.
     fn drain(connections: &mut Connections, id: ConnectionId, at_once: usize) -> (Vec<u8>, usize) {
         let (mut left, mut done) = (Vec::new(), 0);
         loop {

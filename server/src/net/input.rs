@@ -22,7 +22,7 @@ const SHORT_FRAME_BYTES: usize = 1 << 20;
 /// Who holds less is always received from.
 const ALWAYS_BYTES: usize = 16 << 10;
 
-/// How long the connection that goes on may be silent, and how long it may take in all, in ms.
+/// How long the connection that is still received from may be silent, and how long it may take in all, in ms.
 const SILENCE_MS: i64 = 5_000;
 const PATIENCE_MS: i64 = 60_000;
 
@@ -30,7 +30,7 @@ const PATIENCE_MS: i64 = 60_000;
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     blocked: Vec<ConnectionId>,
-    /// The connection that goes on, and since when.
+    /// The connection that is still received from, and since when.
     favoured: Option<(ConnectionId, i64)>,
 }
 

@@ -138,7 +138,7 @@ impl Stream {
         pieces
     }
 
-    /// So many bytes have left. The files whose parts are sent in whole are pushed onto `done`.
+    /// This number of bytes has left. The files whose parts are sent in whole are pushed onto `done`.
     pub(crate) fn advance(&mut self, mut bytes: usize, done: &mut Vec<FileKey>) {
         while bytes > 0
             && let Some(part) = self.parts.front_mut()

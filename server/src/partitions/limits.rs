@@ -37,7 +37,7 @@ pub(super) const WAITING_FETCHES_MAX: usize = 65_536;
 /// A buffer up to this size is kept for the next write.
 pub(super) const SPARE_BUFFER_BYTES_MAX: usize = 1 << 20;
 
-/// Of a torn end that a start cuts off, so many bytes are kept beside the log.
+/// How many bytes of a torn end that a start cuts off are kept beside the log, at most.
 pub(super) const CUT_BYTES_KEPT_MAX: u64 = 64 << 20;
 
 /// How many recovery points one write takes (256 KiB): little, for a flush may wait behind it.

@@ -114,7 +114,7 @@ pub(crate) struct Cuts {
     /// Segments, by base offset, with what is left of them in bytes; those of which nothing is are
     /// removed.
     pub lens: BTreeMap<i64, u64>,
-    /// The log goes on in a new segment at this offset.
+    /// The log continues in a new segment at this offset.
     pub end: Option<i64>,
 }
 
@@ -223,7 +223,7 @@ struct Segment {
 }
 
 impl Segment {
-    /// No more of it than so many bytes.
+    /// No more of it than this number of bytes.
     fn open(path: &Path, len_max: u64) -> io::Result<Self> {
         let file = File::open(path)?;
         let len = file.metadata()?.len().min(len_max);

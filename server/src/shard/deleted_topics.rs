@@ -76,7 +76,7 @@ impl Shard {
         }
     }
 
-    /// Whether a walk goes on as soon as may be.
+    /// Whether a walk is to continue at once.
     pub(super) fn has_to_forget(&self) -> bool {
         !self.deleted_topics.walks.is_empty() && !self.groups.is_closed()
     }

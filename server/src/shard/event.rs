@@ -23,7 +23,7 @@ pub enum Event<'e> {
         connection: ConnectionId,
         unsent: usize,
     },
-    /// The parts that were to be sent have left, as far as the socket took them: so many bytes.
+    /// The parts that were to be sent have left, as far as the socket took them: this number of bytes.
     Streamed {
         connection: ConnectionId,
         sent: usize,
@@ -88,7 +88,7 @@ pub enum Command {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
     Bytes(Vec<u8>),
-    /// So many bytes of an open file.
+    /// A range of an open file.
     File {
         file: FileId,
         offset: u64,

@@ -1,5 +1,5 @@
 //! Requests come in: whole frames are handled, each connection's for a slice of time; what is left
-//! waits behind the others. So nobody waits for longer than all others take for one slice each.
+//! waits behind the others. So none waits for longer than all others take for one slice each.
 
 use super::{Command, Shard, Stopping};
 use crate::clock::Times;
@@ -7,7 +7,7 @@ use crate::dispatch::{may_tell_much, request_length};
 use crate::net::ConnectionId;
 use std::collections::VecDeque;
 
-/// So many connections that are gone may always be among those that wait.
+/// How many connections that are gone may always be among those that wait.
 const WAITING_GONE_MAX: usize = 64;
 
 /// An input buffer larger than this is given back once its frame is handled; and with more than this

@@ -112,7 +112,7 @@ impl Shard {
         }
     }
 
-    /// Closes who does not read while there is no room for answers, and goes on with those that wait for
+    /// Closes who does not read while there is no room for answers, and resumes those that wait for
     /// that, once there is.
     fn admit_answers(&mut self) {
         if let Some((id, reason)) = self.connections.overdue_reader(self.heard) {

@@ -30,7 +30,7 @@ pub enum Damage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excuse {
     None,
-    /// The last block of a shard's log may have been torn, and nobody was told of it.
+    /// The last block of a shard's log may have been torn, and was not acknowledged.
     LastBlock,
     /// What was not synced yet of a user topic, as in Kafka.
     Unsynced,
@@ -192,7 +192,7 @@ impl File<'_> {
         may_be_short: bool,
         cases: &mut Vec<Case>,
     ) {
-        // At the boundary of a batch that nobody synced, a shorter file is a whole one.
+        // At the boundary of a batch that was not synced, a shorter file is a whole one.
         if place.start > 0 && !may_be_short {
             let cut = Damage::Cut(place.start);
             cases.push(self.case(&format!("cut before {name}"), cut, place.start));
@@ -272,7 +272,7 @@ fn neighbour(made: &Made, path: &Path) -> Option<PathBuf> {
 
 fn directory_cases(made: &Made, path: &Path, cases: &mut Vec<Case>) {
     let is_of_topics = path.starts_with("topics");
-    // That a topic had records which nobody synced, nothing tells.
+    // Nothing tells that a topic had records that were not synced.
     if is_of_topics && made.kind.is_killed {
         return;
     }

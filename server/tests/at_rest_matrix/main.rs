@@ -34,7 +34,7 @@ use trial::Outcome;
 
 const CASES: u64 = 60;
 
-/// Up to so many cases, only directories that are made fast are damaged.
+/// Up to this number of cases, only directories that are made fast are damaged.
 const CASES_OF_SMALL: u64 = 500;
 
 /// Servers at a time.
@@ -67,7 +67,7 @@ fn damage_at_rest_is_served_around_or_refused_by_name_and_takes_no_byte_away() {
     assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// So many cases, of every sort as many as of the others.
+/// A number of cases, the same of every sort.
 fn sample(all: Vec<(&Made, Case)>, count: usize, seed: u64) -> Vec<(&Made, Case)> {
     let mut sorts: BTreeMap<String, Vec<_>> = BTreeMap::new();
     for (made, case) in all {

@@ -34,7 +34,7 @@ pub struct Notes {
 }
 
 impl Honest {
-    /// Members that have joined, each a group of its own, so that nobody's rebalance hides a loss.
+    /// Members that have joined, each a group of its own, so that no rebalance hides a loss.
     pub fn start(server: &Server, members: usize) -> Self {
         if !knows_topic(&mut server.client(0), TOPIC) {
             create_topic(server, TOPIC, 1);

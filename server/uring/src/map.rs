@@ -168,7 +168,7 @@ extern "C" fn on_bus_error(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut l
     unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
 }
 
-/// Whether a message can be written at once: a pipe that nobody reads would hold up the end.
+/// Whether a message can be written at once: a pipe that is not read would hold up the end.
 fn has_room(fd: libc::c_int) -> bool {
     let mut asked = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
     // SAFETY: the pointer is to one entry, and the call is one that a handler may make.

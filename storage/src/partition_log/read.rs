@@ -98,7 +98,7 @@ impl PartitionLog {
         Some(search)
     }
 
-    /// The bytes of the log from a batch on, to the end of its segment or so many of them; the last
+    /// The bytes of the log from a batch on, to the end of its segment or a number of them; the last
     /// batch may be there in part, as in Kafka. If the first is longer than `max_bytes`, it is
     /// given in whole if `first_whole`, and otherwise nothing. Nothing if the segment was dropped.
     ///

@@ -82,7 +82,7 @@ impl PartitionLog {
         true
     }
 
-    /// The segment in which a search goes on: the one that it reads, or the next that may have what
+    /// The segment in which a search continues: the one that it reads, or the next that may have what
     /// is looked for.
     fn searched_segment(&self, search: &mut TimestampSearch) -> Option<&Segment> {
         let reading = search.segment.and_then(|base_offset| self.segment_with_base(base_offset));

@@ -28,7 +28,7 @@ pub fn place() -> PartitionPlace {
     PartitionPlace { dir: "topics/t-0".into(), number: 77, token_tag: 9 }
 }
 
-/// A batch of records of these times, each with a value of so many bytes.
+/// A batch of records of these times, each with a value of this size.
 pub fn batch(times: &[i64], value_bytes: usize) -> Vec<u8> {
     let mut builder = BatchBuilder::default();
     for time in times {

@@ -1,5 +1,5 @@
 //! What a request can make of itself: bytes of memory, bytes of answer and turns of work, in a shard
-//! with much state, alone and pipelined on a connection that nobody reads. Input: which API, version
+//! with much state, alone and pipelined on a connection whose client does not read. Input: which API, version
 //! and form, or bytes to be the body.
 //!
 //! What must hold: [`bounds`].
@@ -26,13 +26,13 @@ pub use state::Sizes;
 const FUZZED: Sizes =
     Sizes { groups: 500, offsets: 20_000, members: 100, client_id_bytes: 2_000, topics: 100 };
 
-/// So many inputs meet the same shard, for it takes long to make one.
+/// The number of inputs that meet the same shard, as one takes long to make.
 const RUNS_MAX: usize = 1_000;
 
 /// A connection of its own for every request, apart from those that the state holds open.
 const SLOT: u32 = 1_000;
 
-/// Pipelined requests: so many, and so many bytes of them.
+/// Pipelined requests: their number, and their bytes.
 const PIPELINED: usize = 30;
 const PIPELINE_BYTES_MAX: usize = 4 << 20;
 
@@ -180,7 +180,7 @@ fn too_much(api: ApiKey, cost: Cost) -> Option<String> {
     is_long.then(|| format!("{}: {} of answer may be: {cost:?}", api.name(), answer_bytes + grown))
 }
 
-/// Why requests whose answers nobody reads took more than a few of them may.
+/// Why requests whose answers are not read took more than a few of them may.
 fn too_much_pipelined(api: ApiKey, cost: Cost) -> Option<String> {
     let Bound { memory_bytes, factor, .. } = bound(api);
     let most = memory_bytes + PIPELINED_BYTES_MAX + factor * cost.request_bytes;

@@ -16,7 +16,7 @@ pub struct Sizes {
     pub groups: usize,
     /// Offsets of one group.
     pub offsets: usize,
-    /// Members of two groups, with client ids of so many bytes.
+    /// Members of two groups, with client ids of this length, in bytes.
     pub members: usize,
     pub client_id_bytes: usize,
     /// Topics of two partitions.

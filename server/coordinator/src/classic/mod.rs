@@ -118,7 +118,7 @@ impl ClassicGroup {
         self.roster.member_bytes()
     }
 
-    /// Whether there is nothing of it: no record, nobody who has joined or is about to.
+    /// Whether there is nothing of it: no record, and no member that has joined or is about to.
     pub(crate) fn is_unwritten(&self) -> bool {
         self.hard.is_none() && self.seats() == 0
     }

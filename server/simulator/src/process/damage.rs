@@ -9,7 +9,7 @@ use muster_storage::layout::Block;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Of so many starts after a clean stop one is judged.
+/// One of this number of starts after a clean stop is judged.
 const JUDGED_CHANCE: f64 = 0.3;
 
 /// What a block begins at a multiple of.

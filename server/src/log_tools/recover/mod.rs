@@ -73,7 +73,7 @@ fn damaged(arguments: &Recover, meta: &Meta) -> Result<Vec<DamagedPartition>, Fa
 }
 
 /// The new logs are whole before the stamp names them, and only then take the place of the old ones:
-/// after a stop in between, the next recovery goes on from there.
+/// after a stop in between, the next recovery continues from there.
 fn repair(
     arguments: &Recover,
     mut meta: Meta,

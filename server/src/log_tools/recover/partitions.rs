@@ -21,7 +21,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Of what is cut off a segment, so many bytes are kept.
+/// How many bytes are kept of what is cut off a segment, at most.
 const KEPT_BYTES_MAX: u64 = 64 << 20;
 
 /// A partition that a start takes offline.

@@ -103,7 +103,7 @@ impl FoundLog {
         Ok(())
     }
 
-    /// Notes in the stamp what is left of the log; writes it anew, aside, where it cannot stay.
+    /// Notes in the stamp what is left of the log; rewrites it, aside, where it cannot stay.
     pub(super) fn repair(
         &self,
         data: &Path,
@@ -175,12 +175,12 @@ fn copy_readable(directory: &Path, offline: &mut OfflineLog) -> Result<(), Failu
     }
 }
 
-/// Where a log is written anew, relative to the data directory.
+/// Where a log is rewritten, relative to the data directory.
 fn aside(shards: u32, number: u32) -> PathBuf {
     log_directory(shards, number).with_extension("recovered")
 }
 
-/// Logs that were written anew and that the stamp names take their places; the old ones go to the
+/// Logs that were rewritten and that the stamp names take their places; the old ones go to the
 /// trash. One that the stamp does not name is left from a recovery that was stopped before, and goes
 /// there, too. Gives which were put in place, and where the old ones are.
 pub(super) fn finish_swaps(

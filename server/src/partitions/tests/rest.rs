@@ -143,7 +143,7 @@ fn a_damaged_partition_is_offline_and_all_else_is_served() {
         }
         assert_eq!(world.delete_before(0, 1).1, storage_error);
         assert_eq!(end_of_epoch(&mut world), storage_error);
-        // Changes of topics and configs do not begin it anew.
+        // Changes of topics and configs do not restart it.
         world.set("retention.ms", "1000");
         world.pass(300_000);
         assert_eq!(error(world.produce(0, &batch(1)).error_code), storage_error);

@@ -56,7 +56,7 @@ fn answered(world: &mut World, connection: ConnectionId) -> usize {
     answers
 }
 
-/// One slice of work, of so many frames.
+/// One slice of work, of this number of frames.
 fn work(world: &mut World, frames: usize) -> bool {
     let mut left = frames;
     let mut is_over = || {

@@ -22,9 +22,9 @@ pub struct Target {
 /// How a request names what it asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// One thing, so many times.
+    /// One thing, a number of times.
     Repeated(usize),
-    /// So many things that there are not, with names of a few letters.
+    /// A number of things that do not exist, with names of a few letters.
     Distinct(usize),
     /// Everything, by null or by an empty list.
     All,
@@ -123,7 +123,7 @@ fn produce(form: Form, target: &Target) -> ProduceRequest<'static> {
     builder.append(0, &(&b"k"[..], Some(&b"v"[..])));
     let batch = builder.seal(0, -1).to_vec();
     let of = |index| PartitionProduceData { index, records: Some(Bytes::from(batch.clone())) };
-    // Each has a batch in the request: only so many.
+    // Each has a batch in the request, so there are fewer.
     let partition_data = indexes(form, target).into_iter().take(100).map(of).collect();
     let topic_data = vec![TopicProduceData {
         name: target.topic.clone().into(),

@@ -23,10 +23,10 @@ pub struct Sizes {
     pub groups: usize,
     /// Offsets of one group.
     pub offsets: usize,
-    /// Members of one group, with client ids of so many bytes.
+    /// Members of one group, with client ids of this length, in bytes.
     pub members: usize,
     pub client_id_bytes: usize,
-    /// Of the topic with records, which has a record of so many bytes in each.
+    /// Of the topic with records, which has a record of this size in each.
     pub partitions: i32,
     pub record_bytes: usize,
 }
