@@ -1,4 +1,4 @@
-//! Decoding and encoding of the requests that a coordinator lives on, beside the crate
+//! Decoding and encoding of a coordinator's most frequent requests, beside the crate
 //! `kafka-protocol` in the same run. Both read the same bytes and write into a buffer that they
 //! keep.
 
@@ -105,7 +105,7 @@ fn offset_commit(partitions: i32) -> Request<'static> {
     .into()
 }
 
-/// As the Java client joins by default: two assignors, a topic each.
+/// The JoinGroup of a Java client by default: two assignors, a topic each.
 fn join_group() -> Request<'static> {
     let metadata = subscription();
     let protocol = |name: &'static str| ours::JoinGroupRequestProtocol {
@@ -135,7 +135,7 @@ fn subscription() -> Vec<u8> {
     out
 }
 
-/// A member that starts: where are the 50 partitions of mine?
+/// A member that starts asks for the offsets of its 50 partitions.
 fn offset_fetch() -> Request<'static> {
     let topic = ours::OffsetFetchRequestTopics {
         name: TOPIC.into(),

@@ -62,12 +62,13 @@ macro_rules! bodies {
     ($doc:literal $bodies:ident: $($name:ident($body:ty),)*) => {
         #[doc = $doc]
         #[derive(Debug, Clone, PartialEq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
         pub enum $bodies<'a> {
             $($name($body),)*
         }
 
         impl<'a> $bodies<'a> {
-            /// Reads a body; bytes behind it are ignored, as Kafka does.
+            /// Reads a body; bytes after it are ignored, as in Kafka.
             pub fn read(api: ApiKey, version: i16, reader: &mut Reader<'a>) -> Result<Self> {
                 let version = api.version(version)?;
                 Ok(match api {
@@ -122,13 +123,19 @@ apis! {
     InitProducerId = 22, 0..=5, flexible 2, InitProducerIdRequest<'a> => InitProducerIdResponse;
     OffsetForLeaderEpoch = 23, 2..=4, flexible 4,
         OffsetForLeaderEpochRequest<'a> => OffsetForLeaderEpochResponse<'a>;
+    DescribeAcls = 29, 1..=3, flexible 2, DescribeAclsRequest<'a> => DescribeAclsResponse<'a>;
     DescribeConfigs = 32, 1..=4, flexible 4,
         DescribeConfigsRequest<'a> => DescribeConfigsResponse<'a>;
+    AlterConfigs = 33, 0..=2, flexible 2, AlterConfigsRequest<'a> => AlterConfigsResponse<'a>;
+    DescribeLogDirs = 35, 1..=5, flexible 2,
+        DescribeLogDirsRequest<'a> => DescribeLogDirsResponse<'a>;
     CreatePartitions = 37, 0..=3, flexible 2,
         CreatePartitionsRequest<'a> => CreatePartitionsResponse<'a>;
     DeleteGroups = 42, 0..=2, flexible 2, DeleteGroupsRequest<'a> => DeleteGroupsResponse<'a>;
     IncrementalAlterConfigs = 44, 0..=1, flexible 1,
         IncrementalAlterConfigsRequest<'a> => IncrementalAlterConfigsResponse<'a>;
+    ListPartitionReassignments = 46, 0..=0, flexible 0,
+        ListPartitionReassignmentsRequest<'a> => ListPartitionReassignmentsResponse<'a>;
     OffsetDelete = 47, 0..=0, flexible NEVER, OffsetDeleteRequest<'a> => OffsetDeleteResponse<'a>;
     DescribeCluster = 60, 0..=2, flexible 0, DescribeClusterRequest => DescribeClusterResponse<'a>;
     ConsumerGroupHeartbeat = 68, 0..=1, flexible 0,
@@ -168,8 +175,8 @@ impl ApiKey {
         version >= self.flexible_from()
     }
 
-    /// Whether a response has header version 1, rather than 0. ApiVersions never has: a client reads
-    /// its answer before it knows what the server speaks (KIP-511).
+    /// Whether a response has header version 1, rather than 0. ApiVersions never has: a client
+    /// reads its answer before it knows which versions the server supports (KIP-511).
     pub fn flexible_response_header(self, version: i16) -> bool {
         self != Self::ApiVersions && version >= self.flexible_from()
     }

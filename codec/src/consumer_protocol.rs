@@ -1,5 +1,6 @@
-//! What consumers put into JoinGroup's metadata and SyncGroup's assignment, opaque to Kafka but for
-//! the topics: a version of 16 bits, then the structure (ConsumerProtocol in Kafka's clients).
+//! The metadata of JoinGroup and the assignment of SyncGroup as consumers write them; to the broker
+//! all but the topics is opaque. A version of 16 bits, then the structure (ConsumerProtocol in
+//! Kafka's clients).
 
 use crate::declare::message;
 use crate::field::{Field, Version};

@@ -67,8 +67,8 @@ macro_rules! message {
                 reader: &mut $crate::wire::Reader<$lt>,
                 version: $crate::field::Version,
             ) -> $crate::wire::Result<Self> {
-                // One variable for each field: a whole message would be dropped field by field as
-                // it is filled.
+                // One variable for each field: an assignment to a field of a whole message would
+                // have to drop the field's old value.
                 $(let mut $field: $ty = if $crate::declare::message!(@is_plain $($tag)?)
                     && ($versions).contains(&version.number)
                 {

@@ -131,8 +131,8 @@ impl<'a> Nullable<'a> for Str<'a> {
     }
 }
 
-/// Checks ASCII a word at a time, which the lossy decoder does not. A byte that is no UTF-8 becomes
-/// three: a string that is then too long could not be written again, and is refused.
+/// Tries `from_utf8` first: it checks ASCII a word at a time, which the lossy decoder does not. A
+/// byte that is not UTF-8 becomes three; a string that is then too long to be written is refused.
 fn decode_utf8(bytes: &[u8]) -> Result<Str<'_>> {
     if let Ok(text) = str::from_utf8(bytes) {
         return Ok(Str::Borrowed(text));
@@ -141,8 +141,8 @@ fn decode_utf8(bytes: &[u8]) -> Result<Str<'_>> {
     if text.len() > STRING_BYTES_MAX { Err(DecodeError::StringTooLong) } else { Ok(text) }
 }
 
-/// What of a string fits on the wire. What was read fits; only our own messages could be longer, and
-/// they are not.
+/// As much of a string as fits on the wire. Strings that were read fit; our own messages are
+/// shorter.
 fn longest_prefix(text: &str) -> &str {
     debug_assert!(text.len() <= STRING_BYTES_MAX);
     &text[..text.floor_char_boundary(STRING_BYTES_MAX)]
@@ -280,7 +280,7 @@ fn read_length(reader: &mut Reader<'_>, version: Version) -> Result<Option<usize
     if version.flexible { reader.compact_length() } else { reader.i32_length() }
 }
 
-fn put_length(out: &mut Vec<u8>, version: Version, length: Option<usize>) {
+pub(crate) fn put_length(out: &mut Vec<u8>, version: Version, length: Option<usize>) {
     match (version.flexible, length) {
         (true, length) => put_compact_length(out, length),
         (false, Some(length)) => put_i32(out, length as i32),
@@ -292,8 +292,8 @@ fn put_compact_length(out: &mut Vec<u8>, length: Option<usize>) {
     put_uvarint(out, length.map_or(0, |length| length as u32 + 1));
 }
 
-/// Reads a section of tagged fields, giving each tag with its bytes to `known`; what `known` does
-/// not take is skipped.
+/// Reads a section of tagged fields and passes each tag with its bytes to `known`; bytes that
+/// `known` does not read are skipped.
 #[inline]
 pub fn read_tagged<'a>(
     reader: &mut Reader<'a>,
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_can_be_written_again() {
+    fn strings_that_were_read_can_be_written() {
         assert_eq!(read(STRING_BYTES_MAX, b'a'), Ok(STRING_BYTES_MAX));
         let invalid = STRING_BYTES_MAX / 3;
         assert_eq!(read(invalid, 0xff), Ok(3 * invalid));

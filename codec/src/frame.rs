@@ -25,8 +25,8 @@ impl std::error::Error for FrameError {}
 /// API key, version and correlation id.
 const SMALLEST_REQUEST: i32 = 8;
 
-/// The whole length of the frame at the start of `bytes`, its 4-byte length included; None while
-/// those 4 bytes are not all there.
+/// The length of the frame at the start of `bytes`, its 4-byte length field included; None if
+/// `bytes` is shorter than that field.
 ///
 /// # Errors
 /// A length below that of a request header or above `max_bytes`.

@@ -1,14 +1,14 @@
 //! Request headers (versions 1 and 2) and response headers (0 and 1).
 //!
-//! Version 0 of the request header belonged to ControlledShutdown v0 alone and is gone.
+//! Version 0 of the request header was for ControlledShutdown v0 only, which Kafka has removed.
 
 use crate::api::{ApiKey, Response};
-use crate::field::{Nullable, Version, read_tagged};
+use crate::field::{Nullable, Version, put_length, read_tagged};
 use crate::limits::RESPONSE_BYTES_MAX;
 use crate::types::Str;
 use crate::wire::{DecodeError, Reader, Result, put_i16, put_i32};
 
-/// Who asks what, in which version, and under which number the answer is expected.
+/// The API and version of a request, the client, and the id that its response carries.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestHeader<'a> {
     pub api_key: i16,
@@ -18,8 +18,8 @@ pub struct RequestHeader<'a> {
 }
 
 impl<'a> RequestHeader<'a> {
-    /// Reads the header. Of an API or version that is not served only the first three fields are
-    /// read, for it cannot be known how the rest is laid out.
+    /// Reads the header. If the API or version is not served, only the first three fields are read,
+    /// as the layout of the others is unknown.
     pub fn read(reader: &mut Reader<'a>) -> Result<Self> {
         let api_key = reader.i16()?;
         let api_version = reader.i16()?;
@@ -59,8 +59,8 @@ fn read_client_id<'a>(reader: &mut Reader<'a>) -> Result<Option<Str<'a>>> {
     Str::read_nullable(reader, CLIENT_ID_VERSION)
 }
 
-/// Appends a whole response frame: length, header, body. The length counts the records that are
-/// elsewhere, too.
+/// Appends a whole response frame: length, header, body. The length includes the records that are
+/// elsewhere.
 ///
 /// # Errors
 /// `UnsupportedVersion` if the API is not served in that version, `ResponseTooLong` past
@@ -83,7 +83,39 @@ pub fn write_response(
     finish_frame(start, RESPONSE_BYTES_MAX, bytes_elsewhere(response), out)
 }
 
-/// Fills in the length of the frame that begins at `start`, of which `elsewhere` bytes are not in it.
+/// As [`write_response`], of a response with an empty list that in truth has elements, which are written
+/// already: how many bytes stand behind the list, but for tagged fields, the number of elements, and
+/// their bytes. If `out` is empty their memory becomes that of the frame.
+///
+/// # Errors
+/// As for [`write_response`].
+pub fn write_list_response(
+    correlation_id: i32,
+    version: i16,
+    response: &Response<'_>,
+    (bytes_behind, count, mut elements): (usize, usize, Vec<u8>),
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let layout = response.api_key().version(version)?;
+    let mut head = Vec::new();
+    write_response(correlation_id, version, response, &mut head)?;
+    let (no_count, tags) = if layout.flexible { (1, 1) } else { (4, 0) };
+    let tail = head.split_off(head.len() - bytes_behind - tags);
+    head.truncate(head.len() - no_count);
+    put_length(&mut head, layout, Some(count));
+    let start = out.len();
+    if out.is_empty() {
+        elements.splice(0..0, head);
+        *out = elements;
+    } else {
+        out.append(&mut head);
+        out.append(&mut elements);
+    }
+    out.extend_from_slice(&tail);
+    finish_frame(start, RESPONSE_BYTES_MAX, 0, out)
+}
+
+/// Fills in the length of the frame at `start`, of which `elsewhere` bytes are not in `out`.
 fn finish_frame(start: usize, bytes_max: usize, elsewhere: usize, out: &mut Vec<u8>) -> Result<()> {
     let bytes = out.len() - start;
     if bytes > bytes_max {
@@ -104,7 +136,10 @@ fn bytes_elsewhere(response: &Response<'_>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messages::{ApiVersionsResponse, HeartbeatResponse};
+    use crate::field::Field;
+    use crate::messages::{
+        ApiVersionsResponse, HeartbeatResponse, MetadataResponse, MetadataResponseTopic,
+    };
 
     #[test]
     fn a_header_of_each_version_round_trips() {
@@ -136,6 +171,36 @@ mod tests {
         assert_eq!(out[80..84], [0, 0, 0, 16]);
         assert_eq!(finish_frame(79, 20, 0, &mut out), Err(DecodeError::ResponseTooLong(21)));
         assert_eq!(out, [7; 79]);
+    }
+
+    #[test]
+    fn elements_that_are_written_apart_make_the_same_frame() {
+        let topic = |name: &'static str| MetadataResponseTopic {
+            name: Some(name.into()),
+            ..Default::default()
+        };
+        let topics: Vec<_> = ["a", "b", "c"].map(topic).to_vec();
+        for version in ApiKey::Metadata.versions() {
+            let layout = ApiKey::Metadata.version(version).unwrap();
+            let empty = MetadataResponse { cluster_id: Some("c".into()), ..Default::default() };
+            let whole = MetadataResponse { topics: topics.clone(), ..empty.clone() };
+            let (mut expected, mut found) = (vec![7], vec![7]);
+            write_response(5, version, &whole.into(), &mut expected).unwrap();
+            let mut elements = Vec::new();
+            topics.iter().for_each(|topic| topic.write(&mut elements, layout));
+            let behind = match version {
+                8..=10 => 4,
+                13.. => 2,
+                _ => 0,
+            };
+            let empty = empty.into();
+            write_list_response(5, version, &empty, (behind, 3, elements.clone()), &mut found)
+                .unwrap();
+            assert_eq!(found, expected, "version {version}");
+            found.clear();
+            write_list_response(5, version, &empty, (behind, 3, elements), &mut found).unwrap();
+            assert_eq!(found, expected[1..], "version {version}");
+        }
     }
 
     #[test]

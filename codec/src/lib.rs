@@ -1,14 +1,15 @@
 //! Kafka bytes to typed values and back.
 //!
-//! No I/O, no unsafe, and no panic on any input: every length is checked against the bytes that are
-//! there before memory is reserved for it. A value borrows its strings and bytes from the frame it
+//! No I/O, no unsafe, and no panic on any input: every length is checked against the bytes that
+//! follow before memory is reserved for it. A value borrows its strings and bytes from the frame it
 //! was read from, so decoding a request allocates for its arrays only.
 //!
 //! Where to look:
-//! - [`wire`]: the primitive types; [`field`]: how a type reads and writes itself; [`message!`]: how
-//!   a message is declared, once, for all its versions.
-//! - [`api`]: the table of API keys and versions; ApiVersions, decoding and encoding derive from it.
-//! - [`messages`]: one file per API. [`records`]: what the coordinator writes to its log.
+//! - [`wire`]: the primitive types; [`field`]: how a type reads and writes itself; [`message!`]:
+//!   how a message is declared, once, for all its versions.
+//! - [`api`]: the table of API keys and versions, from which ApiVersions, decoding and encoding
+//!   derive.
+//! - [`messages`]: one file per API. [`records`]: the records of the coordinator's log.
 //! - [`record_batch`]: RecordBatch v2 with its CRC-32C.
 
 #![forbid(unsafe_code)]

@@ -1,31 +1,31 @@
-//! Limits of the wire format itself; what a server allows beyond is its own configuration.
+//! Limits of the wire format itself; a server has further ones in its configuration.
 
-/// The longest string: its length is a signed 16-bit number, and Kafka holds compact strings to it.
+/// The longest string: its length is a signed 16-bit number, and Kafka's compact strings have the
+/// same limit.
 pub const STRING_BYTES_MAX: usize = i16::MAX as usize;
 
-/// Bytes of memory that the arrays of a frame may take, those within others included, for each byte
-/// of the frame. Elements are larger in memory than on the wire: the densest that make sense take 16
-/// times as much (OffsetFetch of all offsets of groups with names of two letters: 80 bytes for 5).
-/// Empty strings would take 24 times as much, and counts that nothing follows any amount.
+/// Bytes of memory that the arrays of a frame may take, nested ones included, for each byte of the
+/// frame. Elements are larger in memory than on the wire: the densest that make sense take 16 times
+/// as much (OffsetFetch of all offsets of groups with names of two letters: 80 bytes for 5). Empty
+/// strings would take 24 times as much, and counts without elements any amount.
 pub const ARRAY_BYTES_PER_BYTE: usize = 16;
 
-/// Bytes of memory that the arrays of even the shortest frame may take.
+/// Bytes of memory that the arrays of a frame may take in addition, however short it is.
 pub const ARRAY_BYTES_MIN: usize = 4096;
 
-/// Bytes of memory that the arrays of the longest request may take: what names 200,000 groups or 500,000
-/// partitions is below it.
+/// Bytes of memory that the arrays of the longest request may take: a request that names 200,000
+/// groups or 500,000 partitions is below it.
 pub const REQUEST_ARRAY_BYTES_MAX: usize = 32 << 20;
 
-/// Bytes of memory that what an answer tells may take while it is built: a million groups with names of
-/// 30 characters, or a million offsets with 80 bytes of metadata each.
+/// Bytes of memory that the content of an answer may take while it is built: a million groups with
+/// names of 30 characters, or a million offsets with 80 bytes of metadata each.
 pub const ANSWER_BYTES_MAX: usize = 128 << 20;
 
-/// Bytes of a response, its length included: far from 2 GiB, where the length would be negative, and
-/// above what an answer takes that was counted while
-/// it was built.
+/// Bytes of a response, its length field included: far from 2 GiB, where the length would be
+/// negative, and above what [`ANSWER_BYTES_MAX`] allows.
 pub const RESPONSE_BYTES_MAX: usize = 256 << 20;
 
-/// What a record batch of Kafka takes before its first record.
+/// The header of Kafka's record batch.
 pub const RECORD_BATCH_HEADER_BYTES: usize = 61;
 
 const _: () = assert!(2 * ANSWER_BYTES_MAX <= RESPONSE_BYTES_MAX);

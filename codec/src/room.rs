@@ -1,11 +1,11 @@
-//! The memory that an answer may take while it is built. What it tells is counted as it is added, so
-//! that no question makes an answer of any size.
+//! The memory budget of an answer while it is built. Values are counted as they are added, so that
+//! no request leads to an answer without limit.
 
 use crate::field::Field;
 use crate::limits::ANSWER_BYTES_MAX;
 
-/// The bytes that are left for an answer. A value counts with all that it refers to, as it is in
-/// memory: on the wire it takes less.
+/// The bytes that are left for an answer. A value counts with its size in memory, including what it
+/// refers to; on the wire it takes less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room(usize);
 
@@ -14,7 +14,7 @@ impl Room {
         Self(bytes)
     }
 
-    /// The room of a whole answer.
+    /// The budget of a whole answer.
     pub fn of_answer() -> Self {
         Self(ANSWER_BYTES_MAX)
     }
@@ -24,7 +24,7 @@ impl Room {
         self.0
     }
 
-    /// Takes the room of a value; false, and nothing is taken, if it does not fit.
+    /// Subtracts the size of a value; returns false, and subtracts nothing, if it does not fit.
     #[must_use]
     pub fn take<'a, T: Field<'a>>(&mut self, value: &T) -> bool {
         let left = self.0.checked_sub(size_of::<T>() + value.held());
@@ -32,14 +32,14 @@ impl Room {
         left.is_some()
     }
 
-    /// Takes the room of what each element is told at the least, so that what is told of the first leaves
-    /// the last its error. Elements that have no room even for that are dropped.
+    /// Reserves the `least` answer of each element, so that a long answer for the first leaves
+    /// enough for the error of the last. Elements whose least answer does not fit are dropped.
     pub fn reserve<'a, E, T: Field<'a>>(&mut self, elements: &mut Vec<E>, least: impl Fn(&E) -> T) {
         let fitting = elements.iter().take_while(|element| self.take(&least(element))).count();
         elements.truncate(fitting);
     }
 
-    /// The value, if there is room for it.
+    /// The value, if it fits.
     pub fn fit<'a, T: Field<'a>>(&mut self, value: T) -> Option<T> {
         self.take(&value).then_some(value)
     }
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_without_room_for_an_error_are_dropped() {
+    fn elements_whose_error_does_not_fit_are_dropped() {
         let mut room = Room::new(3 * size_of::<ListedGroup<'_>>() + 10);
         let mut elements = vec![1, 2, 3, 4];
         room.reserve(&mut elements, |_| ListedGroup::default());
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_takes_nothing() {
+    fn a_value_that_does_not_fit_takes_nothing() {
         let group = ListedGroup { group_id: "g".repeat(1_000).into(), ..Default::default() };
         let mut room = Room::new(1_000);
         assert!(!room.take(&group));

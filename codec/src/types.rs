@@ -1,11 +1,11 @@
-//! The values that fields hold: strings, bytes and uuids. They borrow from the frame where they can.
+//! The values of fields: strings, bytes and uuids. They borrow from the frame where they can.
 
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;
 
-/// A string, borrowed from the frame or owned. Invalid UTF-8 on the wire becomes U+FFFD, as in Java.
+/// A string, borrowed from the frame or owned. As in Java, invalid UTF-8 becomes U+FFFD.
 pub type Str<'a> = Cow<'a, str>;
 
 /// A byte string, borrowed from the frame or owned.
@@ -48,26 +48,25 @@ impl fmt::Debug for Bytes<'_> {
     }
 }
 
-/// The records in an answer: here, or a number of bytes of a file, which whoever sends the answer puts in
-/// their place.
+/// The records in an answer: its bytes, or a number of bytes of a file, which the sender of the
+/// answer inserts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Records<'a> {
     Here(Bytes<'a>),
     Elsewhere(Gap),
 }
 
-/// A place for bytes that are not here.
+/// A place in an answer for bytes of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gap {
-    /// How many they are.
+    /// Their number.
     pub len: u32,
-    /// Where they belong: the length of the buffer when the answer was last written to one as far as
-    /// them.
+    /// Their place in the buffer that the answer was last written to.
     pub at: Cell<usize>,
 }
 
 impl Records<'_> {
-    /// A place for this number of bytes.
+    /// A place for `len` bytes of a file.
     pub fn elsewhere(len: u32) -> Self {
         Self::Elsewhere(Gap { len, at: Cell::new(0) })
     }
@@ -83,7 +82,7 @@ impl Records<'_> {
 impl Deref for Records<'_> {
     type Target = [u8];
 
-    /// Those that are here.
+    /// The bytes of `Here`; none of `Elsewhere`.
     fn deref(&self) -> &[u8] {
         match self {
             Self::Here(bytes) => bytes,
@@ -115,7 +114,7 @@ impl Uuid {
         self == Self::ZERO
     }
 
-    /// The id that [`Uuid`]'s `Display` printed.
+    /// Reads the form that [`Uuid`]'s `Display` writes.
     pub fn parse(text: &str) -> Option<Self> {
         decode_base64(text)?.try_into().ok().map(Self)
     }

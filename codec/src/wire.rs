@@ -3,12 +3,12 @@
 use crate::limits::{ARRAY_BYTES_MIN, ARRAY_BYTES_PER_BYTE, REQUEST_ARRAY_BYTES_MAX};
 use std::fmt;
 
-/// Why bytes could not be read. The connection that sent them is closed, as in Kafka.
+/// The reason why bytes cannot be read. The connection that sent them is closed, as in Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecodeError {
     /// The frame ends before the value does.
     UnexpectedEnd,
-    /// A length, count or size that is longer than what is left of the frame.
+    /// A length, count or size that is larger than the rest of the frame.
     LengthTooLong,
     /// A string longer than 32,767 bytes.
     StringTooLong,
@@ -22,9 +22,10 @@ pub enum DecodeError {
     UnsupportedVersion { api_key: i16, version: i16 },
     /// A record of a type or version that this build does not know.
     UnknownRecord { record_type: i16, version: i16 },
-    /// A response that would be longer than [`RESPONSE_BYTES_MAX`](crate::limits::RESPONSE_BYTES_MAX).
+    /// A response that would be longer than
+    /// [`RESPONSE_BYTES_MAX`](crate::limits::RESPONSE_BYTES_MAX).
     ResponseTooLong(usize),
-    /// A record batch that breaks a rule; the words say which.
+    /// A record batch that breaks a rule, which the text names.
     InvalidBatch(&'static str),
 }
 
@@ -32,7 +33,7 @@ impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnexpectedEnd => f.write_str("ends too early"),
-            Self::LengthTooLong => f.write_str("a length promises more than the frame holds"),
+            Self::LengthTooLong => f.write_str("a length exceeds the frame"),
             Self::StringTooLong => f.write_str("a string is longer than 32767 bytes"),
             Self::UnexpectedNull => f.write_str("null where a value is required"),
             Self::VarintTooLong => f.write_str("a varint is too long"),
@@ -57,7 +58,7 @@ pub type Result<T> = std::result::Result<T, DecodeError>;
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
-    /// Memory that arrays may still take.
+    /// The memory that arrays may still take, in bytes.
     array_bytes: usize,
 }
 
@@ -74,12 +75,12 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, array_bytes }
     }
 
-    /// How many bytes are left.
+    /// The number of bytes that are left.
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// Everything that is left, without taking it.
+    /// The bytes that are left, without taking them.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -123,7 +124,8 @@ impl<'a> Reader<'a> {
         self.array().map(i64::from_be_bytes)
     }
 
-    /// An unsigned varint of 32 bits; Kafka refuses a sixth byte and drops bits above the 32nd.
+    /// An unsigned varint of 32 bits. As in Kafka, a sixth byte is refused and bits above the 32nd
+    /// are dropped.
     #[inline]
     pub fn uvarint(&mut self) -> Result<u32> {
         match self.rest.split_first() {
@@ -168,8 +170,8 @@ impl<'a> Reader<'a> {
         Ok((value >> 1) as i32 ^ -((value & 1) as i32))
     }
 
-    /// The length of a compact type: one less than the varint. None is null; Kafka also reads the
-    /// varints from 2^31 + 1 as null, for they wrap to a negative number.
+    /// The length of a compact type: one less than the varint. None is null. As in Kafka, varints
+    /// from 2^31 + 1 are null, too, as they wrap to a negative number.
     #[inline]
     pub fn compact_length(&mut self) -> Result<Option<usize>> {
         let length = (self.uvarint()? as i32).wrapping_sub(1);
@@ -189,10 +191,10 @@ impl<'a> Reader<'a> {
         self.checked_length(i64::from(length))
     }
 
-    /// Takes the memory of an array out of what the frame may have, before it is reserved.
+    /// Subtracts the memory of an array from the frame's budget, before it is reserved.
     ///
     /// # Errors
-    /// `LengthTooLong` if that is used up.
+    /// `LengthTooLong` if it exceeds the budget.
     pub fn claim_array<T>(&mut self, length: usize) -> Result<()> {
         let claimed = length.checked_mul(size_of::<T>());
         let left = claimed.and_then(|claimed| self.array_bytes.checked_sub(claimed));
@@ -200,7 +202,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads from the next `length` bytes alone, out of the same memory.
+    /// Reads from the next `length` bytes alone, with the same memory budget.
     pub fn within<T>(
         &mut self,
         length: usize,
@@ -212,8 +214,8 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// Null if negative, an error if longer than what is left: nothing on the wire, not even the
-    /// element of an array, takes less than a byte.
+    /// Null if negative, an error if longer than the bytes that are left: nothing on the wire, not
+    /// even an array's element, takes less than a byte.
     #[inline]
     fn checked_length(&self, length: i64) -> Result<Option<usize>> {
         match usize::try_from(length) {
@@ -224,7 +226,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// How much memory the arrays of a frame may take in all.
+/// The memory that all arrays of a frame may take, in bytes.
 const fn array_bytes_max(frame_bytes: usize) -> usize {
     frame_bytes.saturating_mul(ARRAY_BYTES_PER_BYTE).saturating_add(ARRAY_BYTES_MIN)
 }
@@ -266,7 +268,7 @@ pub fn put_varlong(out: &mut Vec<u8>, value: i64) {
     out.push(value as u8);
 }
 
-/// How many bytes [`put_varlong`] takes for `value`.
+/// The number of bytes that [`put_varlong`] takes for `value`.
 pub fn varlong_len(value: i64) -> usize {
     let zigzag = ((value << 1) ^ (value >> 63)) as u64;
     (64 - (zigzag | 1).leading_zeros() as usize).div_ceil(7)

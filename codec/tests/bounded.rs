@@ -1,5 +1,5 @@
-//! Whatever bytes arrive, reading them neither panics nor takes more memory than a small multiple
-//! of what arrived. In a binary of its own, for it replaces the allocator by one that counts.
+//! Reading any bytes neither panics nor takes more memory than a small multiple of their length. In
+//! a binary of its own, as it replaces the allocator by one that counts.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,20 +18,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// A byte that is no UTF-8 becomes the three of U+FFFD, in a string that doubles as it grows and
-/// for a moment is there twice.
+/// A byte that is not UTF-8 becomes the three of U+FFFD, in a string whose capacity doubles as it
+/// grows and which is briefly there twice.
 const TEXT_BYTES_PER_BYTE: usize = 9;
 
-/// What the harness itself may take meanwhile, in another thread.
+/// The memory that the harness may take at the same time, in another thread.
 const NOISE_BYTES: usize = 16 << 10;
 
-/// The count is of the whole process: one test at a time.
+/// Memory is counted for the whole process: one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The most memory that was in use during `work`, beyond that before it.
+/// The peak of memory in use during `work`, less that before it.
 fn peak<T>(work: impl FnOnce() -> T) -> (usize, T) {
     MEMORY.reset_peak_usage();
     let before = MEMORY.current_usage();
@@ -39,7 +39,7 @@ fn peak<T>(work: impl FnOnce() -> T) -> (usize, T) {
     (MEMORY.peak_usage().saturating_sub(before), result)
 }
 
-/// Reads a body as it is in one version, and holds it to the bound.
+/// Reads a body in one version and checks the bound.
 fn read(api: ApiKey, version: i16, is_request: bool, body: &[u8]) -> Result<(), DecodeError> {
     let mut reader = Reader::new(body);
     let (peak, result) = peak(|| match is_request {
@@ -52,7 +52,7 @@ fn read(api: ApiKey, version: i16, is_request: bool, body: &[u8]) -> Result<(), 
     result
 }
 
-/// Runs `test` on `cases` values; the seed of a failure can be given in PROPTEST_RNG_SEED.
+/// Runs `test` on `cases` values; PROPTEST_RNG_SEED repeats the run with a seed that failed.
 fn for_all<S: Strategy>(cases: u32, strategy: S, test: impl Fn(S::Value)) {
     let mut config = Config { cases, failure_persistence: None, ..Config::default() };
     if config.rng_seed == RngSeed::Random {
@@ -66,7 +66,7 @@ fn for_all<S: Strategy>(cases: u32, strategy: S, test: impl Fn(S::Value)) {
     run.unwrap();
 }
 
-/// Bytes of which many are small: they pass for lengths, and lead deeper than even noise does.
+/// Bytes of which many are small: they are plausible lengths, and get further than uniform noise.
 fn noise() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![any::<u8>(), 0..4u8, Just(0xff)];
     prop::collection::vec(byte, 0..400)
@@ -85,7 +85,7 @@ fn noise_is_read_within_bounds_in_every_version() {
     });
 }
 
-/// What is done to a body, at a place in it that is given as a fraction of its length.
+/// A change of a body, at a place that is a fraction of its length.
 #[derive(Debug, Clone)]
 enum Edit {
     Set(prop::sample::Index, u8),
@@ -128,7 +128,7 @@ fn apply(edit: &Edit, body: &mut Vec<u8>) {
 }
 
 #[test]
-fn what_kafka_wrote_is_read_within_bounds_after_any_damage() {
+fn damaged_bodies_of_kafka_are_read_within_bounds() {
     let _alone = alone();
     let vectors = vectors();
     let edits = prop::collection::vec(edit(), 1..6);
@@ -147,7 +147,7 @@ fn body(request: impl Into<Request<'static>>, version: i16) -> Vec<u8> {
 }
 
 #[test]
-fn a_count_that_nothing_follows_takes_no_memory() {
+fn a_count_without_elements_takes_no_memory() {
     let _alone = alone();
     let count = 1i32 << 20;
     let mut body = count.to_be_bytes().to_vec();
@@ -162,7 +162,7 @@ fn a_count_that_nothing_follows_takes_no_memory() {
 /// The groups of an OffsetFetch and the topics of its first group both claim a sixth of the bytes
 /// in elements: either alone would be allowed.
 #[test]
-fn counts_within_counts_share_one_bound() {
+fn nested_counts_share_one_bound() {
     let _alone = alone();
     let count = |bytes: usize| {
         let mut out = Vec::new();
@@ -180,14 +180,14 @@ fn counts_within_counts_share_one_bound() {
 }
 
 #[test]
-fn empty_strings_without_end_are_refused() {
+fn a_hundred_thousand_empty_strings_are_refused() {
     let _alone = alone();
     let names = vec!["".into(); 100_000];
     let empty = body(DeleteGroupsRequest { groups_names: names }, 2);
     assert_eq!(read(ApiKey::DeleteGroups, 2, true, &empty), Err(DecodeError::LengthTooLong));
 }
 
-/// The smallest elements that make sense, by the ten thousand.
+/// Ten thousand of the smallest elements that make sense.
 #[test]
 fn requests_that_make_sense_are_within_the_bound() {
     let _alone = alone();

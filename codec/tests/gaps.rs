@@ -1,4 +1,4 @@
-//! Records that are put in their places when an answer is sent.
+//! Answers whose records are inserted when they are sent.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! RecordBatch v2 against what a Kafka broker wrote, and against bytes that no broker would.
+//! RecordBatch v2: batches that a Kafka broker wrote, and bytes that no broker would write.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,10 +10,10 @@ use muster_codec::record_batch::{
 use muster_codec::wire::DecodeError;
 use proptest::prelude::*;
 
-/// A time, a key and a value.
+/// A timestamp, a key and a value.
 type Parts = (i64, Vec<u8>, Option<Vec<u8>>);
 
-/// What Kafka's dump tool says of a batch, and the records in it.
+/// A batch as printed by Kafka's dump tool, and its records.
 struct Written {
     partition: i32,
     base_offset: i64,
@@ -114,7 +114,7 @@ fn a_log_is_read_back_batch_by_batch() {
 }
 
 #[test]
-fn a_builder_is_used_again_and_takes_back_an_append() {
+fn a_builder_is_reused_and_rewinds_an_append() {
     let mut builder = BatchBuilder::default();
     let first = (&b"k"[..], Some(&b"v"[..]));
     builder.append(5, &first);
@@ -149,7 +149,7 @@ fn timestamps_are_deltas_from_the_first_record() {
 }
 
 #[test]
-fn what_the_log_decides_is_patched_in_place() {
+fn offsets_epoch_and_timestamp_are_patched_in_place() {
     let mut bytes = sample();
     set_base_offset(&mut bytes, 1 << 40);
     set_partition_leader_epoch(&mut bytes, 12);
@@ -177,7 +177,7 @@ fn sequence_numbers_wrap_to_zero() {
 }
 
 #[test]
-fn a_client_keeps_to_the_rules_of_kafka() {
+fn batches_of_clients_are_held_to_the_rules_of_kafka() {
     let good = BatchHeader::read(&sample()).unwrap();
     good.validate_from_client().unwrap();
     let bad = [
@@ -219,7 +219,7 @@ fn a_batch_that_ends_too_early_is_refused() {
 }
 
 #[test]
-fn records_that_lie_are_refused() {
+fn records_with_wrong_lengths_are_refused() {
     let cases: [(&str, &[u8]); 6] = [
         ("negative length", &[1]),
         ("longer than the batch", &[100, 0, 0, 0, 1, 1, 0]),
@@ -263,7 +263,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_built_is_read(
+    fn a_batch_that_was_built_is_read_back(
         records in prop::collection::vec(
             (0..=i64::MAX, prop::collection::vec(any::<u8>(), 0..200),
              prop::option::of(prop::collection::vec(any::<u8>(), 0..9_000))), 1..40),

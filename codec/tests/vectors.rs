@@ -1,4 +1,4 @@
-//! Kafka's own serializer wrote `data/`: what it wrote is read, and written again to the same bytes.
+//! Golden bytes of Kafka's own serializer in `data/` are read, and written to the same bytes again.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ use muster_codec::records::GroupRecord;
 use muster_codec::{ApiKey, Reader, Request, Response};
 use std::collections::BTreeSet;
 
-/// Reads a body and writes it again, saying how much of it was read.
+/// Reads a body and writes it again; returns also the number of bytes that were read.
 fn rewrite(vector: &Vector) -> (Vec<u8>, usize) {
     let Vector { api, version, .. } = *vector;
     let mut reader = Reader::new(&vector.body);
@@ -25,7 +25,7 @@ fn rewrite(vector: &Vector) -> (Vec<u8>, usize) {
 }
 
 #[test]
-fn what_kafka_wrote_is_read_and_written_again() {
+fn messages_match_kafkas_golden_bytes() {
     let vectors = vectors();
     for vector in &vectors {
         let (written, read) = rewrite(vector);

@@ -4,7 +4,7 @@
 
 use crate::clock::wall;
 use crate::cluster::{
-    BROKER_RESOURCE, ClusterImage, Creator, GROUP_RESOURCE, TOPIC_RESOURCE,
+    BROKER_RESOURCE, ClusterImage, Creator, GROUP_RESOURCE, OfflinePartitions, TOPIC_RESOURCE,
     incremental_alter_configs, limits::CREATOR_SHARE,
 };
 use crate::data_dir::DataDir;
@@ -149,7 +149,11 @@ fn change(data: &Path, target: &Target, configs: Vec<AlterableConfig<'_>>) -> Re
     let request = request(target, configs);
     let mut shares = Shares::new(CREATOR_SHARE);
     let mut creator = Creator { shares: &mut shares, now: 0, host: "" };
-    let change = incremental_alter_configs(&common.view(&image, 0), &mut creator, &request);
+    let change = incremental_alter_configs(
+        &common.view(&image, &OfflinePartitions::default(), 0),
+        &mut creator,
+        &request,
+    );
     if let Some(refused) = change.response.responses.iter().find(|it| it.error_code != 0) {
         return Err(refused.error_message.as_deref().unwrap_or("it is refused").into());
     }

@@ -28,13 +28,20 @@ impl Descriptors {
     /// There are too few: what to do about it.
     pub(crate) fn share(open_files: &OpenFiles, shards: u32) -> Result<Self, SetupError> {
         let shards = u64::from(shards);
-        let least = PARTITION_FILES_MIN * PARTITIONS_PART;
-        open_files.require(Freeing::DESCRIPTORS + shards * (PER_SHARD + least))?;
+        let least = PER_SHARD + PARTITION_FILES_MIN * PARTITIONS_PART;
+        let possible = open_files.soft.saturating_sub(Freeing::DESCRIPTORS) / least;
+        let fewer = fewer_shards(possible);
+        open_files.require(Freeing::DESCRIPTORS + shards * least, fewer.as_deref())?;
         let each = (open_files.soft - Freeing::DESCRIPTORS) / shards - PER_SHARD;
         let partition_files = (each / PARTITIONS_PART).min(PARTITION_FILES_MAX);
         let connections = shards * (each - partition_files);
         Ok(Self { partition_files: partition_files as u32, connections: connections as usize })
     }
+}
+
+/// Advice for a limit that allows only this number of shards; None if it allows none.
+pub(crate) fn fewer_shards(possible: u64) -> Option<String> {
+    (possible > 0).then(|| format!("start with `--shards {possible}`"))
 }
 
 #[cfg(test)]
@@ -59,5 +66,11 @@ mod tests {
     fn too_few_are_refused() {
         assert_eq!(share(1_024, 3), None);
         assert_eq!(share(0, 1), None);
+        let few = OpenFiles { soft: 4_096, hard: 4_096 };
+        let sentence = Descriptors::share(&few, 32).unwrap_err().to_string();
+        let possible = sentence.split_once("`--shards ").unwrap().1.split('`').next().unwrap();
+        let possible: u64 = possible.parse().unwrap();
+        assert!(share(4_096, possible as u32).is_some(), "{sentence}");
+        assert!(share(4_096, possible as u32 + 1).is_none(), "{sentence}");
     }
 }

@@ -5,7 +5,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod addresses;
 pub mod admin;
+mod calendar;
 pub mod clock;
 pub mod cluster;
 pub mod config;
@@ -27,3 +29,6 @@ pub mod reactor;
 pub mod reshard;
 pub mod serve;
 pub mod shard;
+
+/// The version, and what it was built from.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("MUSTER_BUILD"), ")");

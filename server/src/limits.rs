@@ -5,7 +5,7 @@ use crate::net::limits::SLICE_BYTES_MAX;
 use crate::net::{INPUT_BYTES_DEFAULT, SHORT_FRAMES_BYTES_MAX, UNREAD_BYTES_MAX};
 use crate::partitions::{READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX};
 use muster_codec::limits::{ANSWER_BYTES_MAX, REQUEST_ARRAY_BYTES_MAX};
-use muster_coordinator::limits::MEMBERS_BYTES_MAX;
+use muster_coordinator::limits::{GROUP_PROTOCOLS_BYTES_MAX, MEMBERS_BYTES_MAX};
 
 /// What a shard may hold.
 const SHARD_BYTES_MAX: usize = 1 << 30;
@@ -16,13 +16,19 @@ const REQUEST_BYTES_MAX: usize = 100 << 20;
 /// Unfinished requests, and the one that is still received although there is no room.
 const INPUT: usize = INPUT_BYTES_DEFAULT + SHORT_FRAMES_BYTES_MAX + REQUEST_BYTES_MAX;
 
-/// The one request that is being handled, and its answer, as values and as bytes.
-const HANDLED: usize = REQUEST_ARRAY_BYTES_MAX + 2 * ANSWER_BYTES_MAX;
+/// The long request that is under way, and its answer so far.
+const LONG: usize = ANSWER_BYTES_MAX;
+
+/// The request that is being handled, and its answer as values and as bytes. The largest tells the
+/// leader of a group of its members; or it is the next part of a long one.
+const HANDLED: usize = REQUEST_ARRAY_BYTES_MAX + ANSWER_BYTES_MAX;
+
+const _: () = assert!(2 * GROUP_PROTOCOLS_BYTES_MAX <= ANSWER_BYTES_MAX);
 
 /// Fetches that wait, with some 400 bytes for each partition, and what is read for them and for look-ups.
 const FETCHES: usize = 400 * WAITING_PARTITIONS_MAX + READ_BYTES_IN_FLIGHT_MAX + SLICE_BYTES_MAX;
 
 const _: () = assert!(
-    INPUT + HANDLED + UNREAD_BYTES_MAX + MEMBERS_BYTES_MAX + UNWRITTEN_BYTES_MAX + FETCHES
+    INPUT + LONG + HANDLED + UNREAD_BYTES_MAX + MEMBERS_BYTES_MAX + UNWRITTEN_BYTES_MAX + FETCHES
         <= SHARD_BYTES_MAX
 );

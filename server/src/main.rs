@@ -1,12 +1,15 @@
 //! `muster`: the server's command line.
 
+#![forbid(unsafe_code)]
+
 use clap::{Args, Parser, Subcommand};
-use muster::config::{Address, Config};
+use muster::addresses::{resolve, served};
+use muster::config::{Config, Findings};
 use muster::config_tool::{self, ConfigCommand};
 use muster::log_tools::{self, LogCommand};
 use muster::logging;
 use muster::serve::{Failure, Options, serve};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -15,7 +18,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// A group coordinator that speaks the Kafka protocol.
 #[derive(Debug, Parser)]
-#[command(name = "muster", version)]
+#[command(name = "muster", version = muster::VERSION)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -24,6 +27,9 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve clients until SIGTERM or SIGINT.
+    ///
+    /// The keys of FILE and of KEY=VALUE are those of Kafka's server.properties; docs/configs.md lists them,
+    /// with what each does here.
     Serve(Serve),
     /// Print and change what is stored of configs, while nothing is served.
     Config(ConfigCommand),
@@ -39,25 +45,35 @@ struct Serve {
     /// A file in the form of Kafka's server.properties.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where the first shard listens; the others follow on the next ports.
+    /// Say what is wrong with a file or has no effect in muster, and end: with 0 if the server would
+    /// start with it, else with 1.
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    check_config: Option<PathBuf>,
+    /// Where the first shard listens; the others follow on the next ports. No host is all interfaces
+    /// [default: the file's listeners, or 127.0.0.1:9092].
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
-    /// The host that clients are told to connect to.
-    #[arg(long, value_name = "HOST")]
+    /// What clients are told to connect to for the first shard; the others follow on the next ports
+    /// [default: the file's advertised.listeners, or what is listened on; of all interfaces this host's
+    /// name].
+    #[arg(long, value_name = "HOST[:PORT]")]
     advertise: Option<String>,
-    /// The data directory; it is created if it is not there.
+    /// The data directory; it is made if it is not there [default: the file's log.dirs, or ./data].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// How many shards, one to a core.
+    /// How many shards, each with a core and a port of its own [default: one for each usable core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     shards: Option<u32>,
-    /// Configs, which win over the file's.
+    /// Configs, which win over the file's and over what clients alter.
     #[arg(value_name = "KEY=VALUE")]
     configs: Vec<String>,
 }
 
 fn main() -> ExitCode {
     match Cli::parse().command {
+        Command::Serve(Serve { check_config: Some(file), configs, .. }) => {
+            check_config(&file, &configs)
+        }
         Command::Serve(arguments) => serve_until_stopped(arguments),
         Command::Config(command) => config_tool::run(&command),
         Command::Log { command } => log_tools::run(command),
@@ -79,28 +95,27 @@ fn serve_until_stopped(arguments: Serve) -> ExitCode {
 }
 
 fn options(arguments: Serve) -> Result<Options, Failure> {
-    let file = arguments.config.as_deref().map(read_config).transpose()?;
-    let config = Config::load(file.as_deref().unwrap_or_default(), &arguments.configs)?;
-    let listen = match arguments.listen {
-        Some(listen) => listen,
-        None => config.listener()?.map_or_else(|| DEFAULT_LISTEN.to_owned(), listen_text),
+    let mut config = match &arguments.config {
+        None => Config::load("", &arguments.configs)?,
+        Some(file) => match read_config(file, &arguments.configs)? {
+            (_, findings) if findings.fatal().next().is_some() => return Err(findings.into()),
+            (config, _) => config,
+        },
     };
-    let advertised = config.advertised_listener()?.map(|address| address.host);
+    let data = arguments.data.unwrap_or_else(|| config_data(&config));
+    let data = std::path::absolute(data)?;
+    let (listen, advertise) = (arguments.listen.as_deref(), arguments.advertise.as_deref());
+    let served = served(&config, listen, advertise, &data)?;
+    let listen = resolve(&served.listen)?;
+    config.served = Some(served.clone());
     Ok(Options {
-        listen: resolve(&listen)?,
-        advertise: arguments.advertise.or(advertised).filter(|host| !host.is_empty()),
-        data: arguments.data.unwrap_or_else(|| config_data(&config)),
+        listen,
+        served,
+        data,
         shards: arguments.shards.unwrap_or_else(usable_cores),
+        config_file: arguments.config,
         config,
     })
-}
-
-const DEFAULT_LISTEN: &str = "127.0.0.1:9092";
-
-/// An empty host is all interfaces, as in Kafka.
-fn listen_text(address: Address) -> String {
-    let host = if address.host.is_empty() { "0.0.0.0" } else { &address.host };
-    format!("{host}:{}", address.port)
 }
 
 /// The first of `log.dirs`: muster keeps all in one directory.
@@ -108,15 +123,33 @@ fn config_data(config: &Config) -> PathBuf {
     config.data_dirs().first().map_or_else(|| "data".into(), PathBuf::from)
 }
 
-fn read_config(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path)
-        .map_err(|error| format!("could not read {}: {error}", path.display()))
+fn read_config(file: &Path, words: &[String]) -> Result<(Config, Findings), String> {
+    let bytes = std::fs::read(file)
+        .map_err(|error| format!("could not read {}: {error}", file.display()))?;
+    let (config, mut findings) = Config::read(&text(bytes), words);
+    findings.file = Some(file.display().to_string());
+    Ok((config, findings))
 }
 
-fn resolve(listen: &str) -> Result<SocketAddr, String> {
-    let resolved =
-        listen.to_socket_addrs().map_err(|error| format!("--listen {listen}: {error}"))?;
-    resolved.into_iter().next().ok_or_else(|| format!("--listen {listen}: no such address"))
+/// Java reads such files as Latin-1, in which any byte is a character.
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| error.into_bytes().into_iter().map(char::from).collect())
+}
+
+fn check_config(file: &Path, words: &[String]) -> ExitCode {
+    match read_config(file, words) {
+        Ok((_, findings)) => {
+            let (text, fatal) = (findings.report(), findings.fatal().count());
+            // Whoever reads it may have read enough.
+            let _ = io::stdout().lock().write_all(text.as_bytes());
+            if fatal == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            eprintln!("muster: {error}");
+            ExitCode::from(2)
+        }
+    }
 }
 
 fn usable_cores() -> u32 {

@@ -1,5 +1,6 @@
 //! Which shard owns what: a pure function of names and numbers, so that every shard and every
-//! start-up agrees without a word.
+//! start-up agrees without a word. A partition may be assigned elsewhere: see
+//! [`leader`](crate::cluster::leader).
 
 use muster_codec::Uuid;
 
@@ -30,7 +31,7 @@ impl Placement {
         self.offsets_shard(self.group_partition(group_id))
     }
 
-    /// The shard that leads a partition of a topic. Topics start at different shards, so that many
+    /// The shard that leads a partition of a topic if none was asked for. Topics start at different shards, so that many
     /// topics of one partition spread.
     pub fn partition_shard(self, topic_id: Uuid, partition: i32) -> u32 {
         let start = topic_id.0.iter().fold(0u32, |sum, byte| sum.wrapping_add(u32::from(*byte)));

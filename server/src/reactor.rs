@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, Sender};
 use muster_storage::FileDone;
 use muster_uring::{ConnId, ListenerId, Ring, Waker};
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
@@ -104,6 +104,8 @@ pub struct Reactor {
     is_full: bool,
     /// Lines that clients cause, by their addresses; None where that is not known.
     client_lines: Throttle<Option<IpAddr>>,
+    /// The same with what they say: a client that tries again for ever does not fill the log.
+    repeated: Throttle<(Option<IpAddr>, String)>,
 }
 
 impl Reactor {
@@ -122,6 +124,7 @@ impl Reactor {
             stopped: false,
             is_full: false,
             client_lines: Throttle::default(),
+            repeated: Throttle::of_repeated(),
         }
     }
 
@@ -344,7 +347,8 @@ impl Reactor {
         if self.is_full && !was_full && self.client_lines.admits(self.times.now, None) {
             warn!("there are descriptors for no more connections: further clients wait");
         }
-        let host = format!("/{}", peer.ip()).into();
+        // A client over IPv4 is one, also where the listener takes both families.
+        let host = format!("/{}", peer.ip().to_canonical()).into();
         self.step(shard, Event::Opened { connection, host });
     }
 
@@ -417,7 +421,7 @@ impl Reactor {
     fn close(&mut self, connection: ConnectionId, reason: Option<String>, mut last: Vec<u8>) {
         let Some(conn) = self.ring_name(connection) else { return };
         if let Some(reason) = reason {
-            self.log_closed(conn, &reason);
+            self.log_closed(conn, reason);
         }
         self.connections[connection.slot()] = None;
         // What was answered before still leaves, if the client reads it.
@@ -426,9 +430,11 @@ impl Reactor {
         self.finishing.push_back((self.times.now + FINISH_PATIENCE_MS, conn));
     }
 
-    fn log_closed(&mut self, conn: ConnId, reason: &str) {
+    fn log_closed(&mut self, conn: ConnId, reason: String) {
         let peer = self.parts.ring.peer_addr(conn).ok();
-        if self.client_lines.admits(self.times.now, peer.map(|peer| peer.ip())) {
+        let peer = peer.map(|peer| SocketAddr::new(peer.ip().to_canonical(), peer.port()));
+        let (ip, now) = (peer.map(|peer| peer.ip()), self.times.now);
+        if self.repeated.admits(now, (ip, reason.clone())) && self.client_lines.admits(now, ip) {
             let peer = peer.map_or_else(|| "a client that is gone".to_owned(), |it| it.to_string());
             info!("closed the connection of {peer}: {reason}");
         }
@@ -439,7 +445,12 @@ impl Reactor {
         if let Some(lines) = self.client_lines.left_out(now) {
             info!("{lines} more lines about connections were left out: clients cause too many");
         }
-        self.client_lines.report_at()
+        if let Some(lines) = self.repeated.left_out(now) {
+            info!(
+                "{lines} more connections were closed, each for a reason told of its client before"
+            );
+        }
+        earlier(self.client_lines.report_at(), self.repeated.report_at())
     }
 
     /// Closes what its client had long enough to read; gives the next time to look.

@@ -1,10 +1,12 @@
 //! Starts the shards, one thread and one core each, and ends them again.
 
+use crate::VERSION;
+use crate::addresses::warn_if_unreachable;
 use crate::clock::{Clock, wall};
 use crate::cluster::{ClusterImage, Endpoint};
-use crate::config::Config;
+use crate::config::{Address, Config, Served};
 use crate::data_dir::{DataDir, trash};
-use crate::descriptors::Descriptors;
+use crate::descriptors::{Descriptors, fewer_shards};
 use crate::directories::sync_left;
 use crate::files::{Files, Freeing, block_bytes};
 use crate::logging;
@@ -15,15 +17,15 @@ use crate::reshard;
 use crate::shard::{Command, Common, Left, LogSizes, Message, Shard, load, log_directory};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use muster_uring::{ListenerId, Ring, Room};
-use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use std::error::Error;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
@@ -32,10 +34,13 @@ use tracing::{info, warn};
 #[derive(Debug, Clone)]
 pub struct Options {
     pub config: Config,
+    /// Where the configs were read from.
+    pub config_file: Option<PathBuf>,
     /// The first shard listens here, shard i at i ports further.
     pub listen: SocketAddr,
-    /// The host that clients are told; the listening address if None.
-    pub advertise: Option<String>,
+    /// The same as it was asked for, and what clients are told.
+    pub served: Served,
+    /// Absolute: clients and the log are told of it.
     pub data: PathBuf,
     pub shards: u32,
 }
@@ -49,6 +54,9 @@ const BACKLOG: u32 = 4096;
 /// How often the trash is emptied of what is old enough.
 const TRASH_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
+/// Signals that do not end the server: a closed terminal sends the first.
+const PASSING: &[i32] = &[SIGHUP, SIGUSR1, SIGUSR2];
+
 /// A signal this soon after another is the same wish: some tools signal a process and its group.
 const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
@@ -61,11 +69,16 @@ const LISTEN_RETRY: Duration = Duration::from_millis(20);
 /// # Errors
 /// What keeps the server from starting. A failure later on ends the process.
 pub fn serve(options: &Options) -> Result<(), Failure> {
+    let began = Instant::now();
+    // Until signals are taken: one of these does not end a start.
+    PASSING.iter().try_for_each(|signal| flag::register(*signal, Arc::default()).map(drop))?;
+    tell_what_starts(options);
     tell_without_effect(&options.config);
     tell_file_size_limit();
     let open_files = muster_uring::raise_open_files()?;
     let descriptors = Descriptors::share(&open_files, options.shards)?;
-    muster_uring::probe(muster_uring::Config::default())?;
+    let ring = ring_sizes(options.shards)?;
+    muster_uring::probe(ring.smallest())?;
     let endpoints = endpoints(options)?;
     // A write beyond RLIMIT_FSIZE is to fail as on a full disk: with a message, not by a signal.
     flag::register(SIGXFSZ, Arc::default())?;
@@ -84,19 +97,26 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         placement,
         endpoints,
         cluster_id: directory.meta.cluster_id.as_str().into(),
+        data: options.data.to_string_lossy().into(),
         log_sizes,
         known_logs: directory.meta.logs.as_slice().into(),
         partition_files_max: descriptors.partition_files,
     };
-    let shards =
-        start(options, &common, &Room::new(descriptors.connections, options.shards as usize))?;
+    let room = Room::new(descriptors.connections, options.shards as usize);
+    let shards = start(options, &common, &room, ring)?;
     // Before anyone learns that the server is there to be stopped.
-    let signals = Signals::new([SIGTERM, SIGINT])?;
-    for (number, endpoint) in common.endpoints.iter().enumerate() {
-        info!("shard {number} listens on {}:{}", endpoint.host, endpoint.port);
+    let signals = Signals::new([SIGTERM, SIGINT].iter().chain(PASSING))?;
+    for number in 0..options.shards {
+        let Served { listen, told, .. } = &options.served;
+        let (listen, told) = (listen.of_shard(number)?, told.of_shard(number)?);
+        info!("shard {number} listens on {listen}, clients are told {told}");
     }
-    let ends = wait(shards, signals)?;
-    info!("stopped: all that was acknowledged is durable");
+    warn_if_unreachable(options.listen.ip(), options.served.told.clone())?;
+    let cluster = &directory.meta.cluster_id;
+    info!("ready after {} ms: cluster {cluster}", began.elapsed().as_millis());
+    let (ends, asked) = wait(shards, signals)?;
+    let took = asked.map_or(0, |at| at.elapsed().as_millis());
+    info!("stopped after {took} ms: all that was acknowledged is durable");
     if let Err(error) = directory.record_ends(&ends) {
         warn!("{error}: the next start cannot tell whether the ends of the logs are damaged");
     }
@@ -136,6 +156,7 @@ struct Start {
     options: Options,
     common: Common,
     room: Room,
+    ring: muster_uring::Config,
     block_bytes: u32,
     mailbox: Receiver<Message>,
     freeing: Freeing,
@@ -147,7 +168,12 @@ struct Start {
     image: Receiver<Arc<ClusterImage>>,
 }
 
-fn start(options: &Options, common: &Common, room: &Room) -> Result<Vec<RunningShard>, Failure> {
+fn start(
+    options: &Options,
+    common: &Common,
+    room: &Room,
+    ring: muster_uring::Config,
+) -> Result<Vec<RunningShard>, Failure> {
     let count = options.shards as usize;
     let (ready, readiness) = bounded(count);
     let mailboxes: Vec<_> = (0..count).map(|_| unbounded()).collect();
@@ -164,6 +190,7 @@ fn start(options: &Options, common: &Common, room: &Room) -> Result<Vec<RunningS
             options: options.clone(),
             common: common.clone(),
             room: room.clone(),
+            ring,
             block_bytes,
             mailbox: mailboxes[number].1.clone(),
             freeing: freeing.clone(),
@@ -266,7 +293,7 @@ fn prepare(start: Start) -> Result<(Shard, Parts), Failure> {
     pin(start.number);
     let clock = Clock::start();
     let mut files = Files::new(start.options.data.clone(), start.freeing);
-    let mut ring = Ring::new(muster_uring::Config::default())?;
+    let mut ring = Ring::new_or_smaller(start.ring)?;
     ring.share_room(start.room);
     let ids = Box::new(RandomIds::new()?);
     let data = &start.options.data;
@@ -284,9 +311,9 @@ fn prepare(start: Start) -> Result<(Shard, Parts), Failure> {
         files.perform(&mut ring, op)?;
     }
     let mut address = start.options.listen;
-    address.set_port(port(&start.options, start.number)?);
+    address.set_port(start.options.served.listen.of_shard(start.number)?.port);
     let listener = listen(&mut ring, address)
-        .map_err(|error| format!("could not listen on {address}: {error}"))?;
+        .map_err(|error| not_listened(&start.options, start.number, address, &error))?;
     start.ready.send(Ok((start.number, ring.waker())))?;
     drop(start.ready);
     let peers = start.peers.recv()?;
@@ -307,26 +334,65 @@ fn listen(ring: &mut Ring, address: SocketAddr) -> io::Result<ListenerId> {
     }
 }
 
+fn not_listened(options: &Options, number: u32, address: SocketAddr, error: &io::Error) -> String {
+    let (first, last) = (options.listen.port(), options.listen.port() + options.shards as u16 - 1);
+    format!(
+        "could not listen on {address}, the port of shard {number}: {error}. Each shard has a port, {first} \
+         to {last}: free it, or choose others with --listen or fewer with --shards"
+    )
+}
+
 /// Waits for a signal, or for all shards to end.
-/// Gives where the log of each ends.
-fn wait(shards: Vec<RunningShard>, mut signals: Signals) -> Result<Vec<u64>, Failure> {
+/// Gives where the log of each ends, and when they were asked to end.
+fn wait(
+    shards: Vec<RunningShard>,
+    mut signals: Signals,
+) -> Result<(Vec<u64>, Option<Instant>), Failure> {
     let peers: Vec<Peer> = shards.iter().map(|shard| shard.peer.clone()).collect();
+    let stop_asked = Arc::<OnceLock<Instant>>::default();
+    let first = stop_asked.clone();
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        let mut asked: Option<Instant> = None;
         for signal in signals.forever() {
-            if let Some(at) = asked {
+            if PASSING.contains(&signal) {
+                info!("signal {signal} changes nothing: SIGTERM and SIGINT end the server");
+                continue;
+            }
+            if let Some(at) = first.get() {
                 if at.elapsed() < SAME_SIGNAL {
                     continue;
                 }
                 logging::fail("stopped by a second signal");
             }
-            asked = Some(Instant::now());
+            first.get_or_init(Instant::now);
             info!("stops on signal {signal}: no further requests");
             peers.iter().for_each(|peer| peer.send(Message::Stop));
         }
     })?;
     let end = |shard: RunningShard| shard.thread.join().map_err(|_| "a shard panicked".into());
-    shards.into_iter().map(end).collect()
+    let ends = shards.into_iter().map(end).collect::<Result<_, Failure>>()?;
+    Ok((ends, stop_asked.get().copied()))
+}
+
+/// Rings of the shards in a size that the limit of locked memory allows.
+fn ring_sizes(shards: u32) -> Result<muster_uring::Config, Failure> {
+    let full = muster_uring::Config::default();
+    let fitting = muster_uring::fit_rings(full, shards, fewer_shards)?;
+    if fitting != full {
+        info!(
+            "RLIMIT_MEMLOCK (ulimit -l) allows no full rings for {shards} shards: they have {} entries \
+             instead of {}, and take more system calls under load",
+            fitting.sq_entries, full.sq_entries
+        );
+    }
+    Ok(fitting)
+}
+
+fn tell_what_starts(options: &Options) {
+    let data = options.data.display();
+    let file = options.config_file.as_deref().map(Path::display);
+    let file =
+        file.map_or_else(|| "no config file".to_owned(), |file| format!("configs from {file}"));
+    info!("muster {VERSION}: data in {data}, {file}, shards: {}", options.shards);
 }
 
 /// Who moves a file from Kafka shall know which of its lines do nothing here.
@@ -362,19 +428,14 @@ fn pin(number: u32) {
     }
 }
 
+/// What clients are told of each shard. That each has a port to listen on is checked, too, before anything
+/// is done.
 fn endpoints(options: &Options) -> Result<Arc<[Endpoint]>, Failure> {
-    let host = options.advertise.clone().unwrap_or_else(|| reachable(options.listen.ip()));
-    (0..options.shards)
-        .map(|number| Ok(Endpoint { host: host.clone(), port: port(options, number)? }))
-        .collect()
-}
-
-/// What to tell clients of a listener on all addresses.
-fn reachable(ip: IpAddr) -> String {
-    if ip.is_unspecified() { "localhost".to_owned() } else { ip.to_string() }
-}
-
-fn port(options: &Options, number: u32) -> Result<u16, Failure> {
-    let port = u32::from(options.listen.port()) + number;
-    u16::try_from(port).map_err(|_| format!("shard {number} would listen on port {port}").into())
+    let Served { listen, told, .. } = &options.served;
+    let endpoint = |number| {
+        listen.of_shard(number)?;
+        let Address { host, port } = told.of_shard(number)?;
+        Ok(Endpoint { host, port })
+    };
+    (0..options.shards).map(endpoint).collect()
 }

@@ -14,11 +14,21 @@ use support::{Client, Server, frame, frame_of};
 
 const MIB: usize = 1 << 20;
 
+/// Of the topic that offsets are committed for.
+const PARTITIONS: i32 = 10_000;
+
 fn server() -> (tempfile::TempDir, Server) {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), 1, &[]);
-    support::create_topic(&server, "t", 1);
+    support::create_topic(&server, "t", PARTITIONS);
     (directory, server)
+}
+
+/// A group with an offset for each partition.
+fn commit_all(client: &mut Client) {
+    let response = client.call(9, commit_request("group", "t", 0..PARTITIONS, 1, "").into());
+    let Response::OffsetCommit(body) = response else { panic!() };
+    assert!(body.topics[0].partitions.iter().all(|it| it.error_code == 0));
 }
 
 /// All offsets of a group, asked for as often as it is named.
@@ -33,19 +43,16 @@ fn fetch_all(groups: &[&'static str]) -> Request<'static> {
 }
 
 #[test]
-fn the_offsets_of_a_group_that_is_named_often_are_told_once() {
+fn the_offsets_of_a_group_that_is_named_often_are_answered_once() {
     let (_directory, server) = server();
     let mut client = server.client(0);
-    for part in 0..20 {
-        let request = commit_request("group", "t", part * 5_000..(part + 1) * 5_000, 1, "");
-        client.call(9, request.into());
-    }
+    commit_all(&mut client);
     let before = server.peak_memory();
     let Response::OffsetFetch(body) = client.call(8, fetch_all(&["group"; 1_000])) else {
         panic!()
     };
     let [group] = &body.groups[..] else { panic!("{} groups", body.groups.len()) };
-    assert_eq!((group.error_code, group.topics[0].partitions.len()), (0, 100_000));
+    assert_eq!((group.error_code, group.topics[0].partitions.len()), (0, PARTITIONS as usize));
     let grown = server.peak_memory() - before;
     assert!(grown < 64 * MIB, "{grown} bytes for a frame of some thousand");
 }
@@ -54,12 +61,9 @@ fn the_offsets_of_a_group_that_is_named_often_are_told_once() {
 fn answers_that_nobody_reads_take_no_more_than_they_may() {
     let (_directory, server) = server();
     let mut client = server.client(0);
-    for part in 0..20 {
-        let request = commit_request("group", "t", part * 5_000..(part + 1) * 5_000, 1, "");
-        client.call(9, request.into());
-    }
+    commit_all(&mut client);
     let before = server.peak_memory();
-    let request = frame(8, 1, &fetch_all(&["group"])).repeat(6);
+    let request = frame(8, 1, &fetch_all(&["group"])).repeat(60);
     let mut deaf: Vec<Client> = (0..60).map(|_| server.client(0)).collect();
     deaf.iter_mut().for_each(|client| client.send_raw(&request));
     server.says("bytes of answers, while unread answers take all of the 67108864");
@@ -68,7 +72,11 @@ fn answers_that_nobody_reads_take_no_more_than_they_may() {
     assert!(grown < 120 * MIB, "{grown} bytes");
     drop(deaf);
     let Response::OffsetFetch(body) = client.call(8, fetch_all(&["group"])) else { panic!() };
-    assert_eq!(body.groups[0].topics[0].partitions.len(), 100_000, "there is room again");
+    assert_eq!(
+        body.groups[0].topics[0].partitions.len(),
+        PARTITIONS as usize,
+        "there is room again"
+    );
 }
 
 fn join_frame(client_id: &str) -> Vec<u8> {
@@ -155,7 +163,7 @@ fn frames_that_are_not_finished_take_no_more_than_they_may() {
         "message.max.bytes=4000000",
     ];
     let server = Server::start(directory.path(), 1, &sizes);
-    support::create_topic(&server, "t", 1);
+    support::create_topic(&server, "t", 1_000);
     let before = server.peak_memory();
     let part = unfinished();
     let senders: Vec<TcpStream> = (0..12)
@@ -188,7 +196,8 @@ fn frames_that_are_not_finished_take_no_more_than_they_may() {
 fn a_commit_that_is_too_large_for_the_log_is_answered_at_once_and_leaves_nothing() {
     let (_directory, server) = server();
     let mut client = server.client(0);
-    let response = client.call(9, commit_request("large", "t", 0..200_000, 1, "").into());
+    let request = commit_request("large", "t", 0..2_500, 1, &"m".repeat(4_000));
+    let response = client.call(9, request.into());
     let Response::OffsetCommit(body) = response else { panic!() };
     let errors = body.topics[0].partitions.iter().map(|partition| partition.error_code);
     assert!(errors.into_iter().all(|code| code == ErrorCode::UnknownServerError.code()));

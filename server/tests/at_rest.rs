@@ -8,8 +8,9 @@ mod support;
 use muster_storage::layout::{Block, BlockHeader, SegmentHeader};
 use std::fs;
 use std::path::{Path, PathBuf};
+use support::files::contents;
 use support::offsets::{commit, committed, muster_log};
-use support::{Server, command, create_topic, free_ports, produce};
+use support::{Server, command, create_topic, free_ports, produce, said};
 
 const GROUPS: i64 = 5;
 
@@ -41,7 +42,7 @@ fn stopped(shards: u16) -> tempfile::TempDir {
 fn refused(data: &Path, shards: u16) -> String {
     let before = contents(data);
     let output = command(data, free_ports(shards), shards, &[]).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(contents(data) == before, "something was changed: {text}");
     text
@@ -56,19 +57,6 @@ fn serves(data: &Path, shards: u16) -> Server {
         assert_eq!(found[&("orders".to_owned(), 0)].0, number);
     }
     server
-}
-
-/// Every file with its bytes.
-fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut all = Vec::new();
-    for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
-        match entry.file_type().unwrap().is_dir() {
-            true => all.extend(contents(&entry.path())),
-            false => all.push((entry.path(), fs::read(entry.path()).unwrap())),
-        }
-    }
-    all.sort();
-    all
 }
 
 /// The names in a directory.
@@ -248,7 +236,7 @@ fn a_second_server_is_refused_whatever_files_are_removed() {
     for name in [".lock", "meta.properties"] {
         let _ = fs::remove_file(data.path().join(name));
         let output = command(data.path(), free_ports(1), 1, &[]).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
+        let text = said(&output);
         assert!(!output.status.success() && text.contains("held by another process"), "{text}");
     }
     commit(&server, "another", "orders", 0, 7);

@@ -169,6 +169,44 @@ fn ids_and_metadata_that_are_no_good_get_the_protocols_errors() {
     let too_large = ErrorCode::OffsetMetadataTooLarge.code();
     assert_eq!(error(client.call(9, commit("g", &long))), too_large);
     assert_eq!(error(client.call(9, commit("", ""))), 0, "an empty group may commit");
+    let absent = ErrorCode::UnknownTopicOrPartition.code();
+    let beyond = commit_request("g", "t", [1], 1, "");
+    assert_eq!(error(client.call(9, beyond.into())), absent, "t has one partition");
+    let stranger = OffsetCommitRequest {
+        generation_id_or_member_epoch: 5,
+        ..commit_request("no group", "no topic", [0], 1, "")
+    };
+    assert_eq!(error(client.call(9, stranger.into())), absent, "topics come before the group");
+    let delete = |group_id: &'static str| -> Request<'static> {
+        let partitions = vec![OffsetDeleteRequestPartition { partition_index: 1 }];
+        let topics = vec![OffsetDeleteRequestTopic { name: "t".into(), partitions }];
+        OffsetDeleteRequest { group_id: group_id.into(), topics }.into()
+    };
+    let deleted = |response| {
+        let Response::OffsetDelete(body) = response else { panic!("{response:?}") };
+        (body.error_code, body.topics.first().map(|topic| topic.partitions[0].error_code))
+    };
+    let group_first = (ErrorCode::GroupIdNotFound.code(), None);
+    assert_eq!(deleted(client.call(0, delete("no group"))), group_first);
+    assert_eq!(deleted(client.call(0, delete(""))), (invalid, None));
+}
+
+#[test]
+fn who_uses_transactions_is_refused_for_good_and_named() {
+    let (_directory, server) = server(&[]);
+    let mut client = server.client(0);
+    let (key, coordinator_keys) = ("t".into(), vec!["t".into()]);
+    let request = FindCoordinatorRequest { key, key_type: 1, coordinator_keys };
+    let Response::FindCoordinator(body) = client.call(4, request.into()) else { panic!() };
+    let found = &body.coordinators[0];
+    assert_eq!(found.error_code, ErrorCode::ClusterAuthorizationFailed.code());
+    assert_eq!(found.error_message.as_deref(), Some("muster does not serve transactions."));
+    server.says("uses transactions, which muster does not serve");
+    let request =
+        InitProducerIdRequest { transactional_id: Some("t".into()), ..Default::default() };
+    let Response::InitProducerId(body) = client.call(4, request.into()) else { panic!() };
+    assert_eq!(body.error_code, ErrorCode::TransactionalIdAuthorizationFailed.code());
+    assert_eq!((body.producer_id, body.producer_epoch), (-1, -1));
 }
 
 #[test]

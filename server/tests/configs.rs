@@ -54,6 +54,16 @@ fn nobody_is_locked_out_by_a_limit_of_zero() {
 }
 
 #[test]
+fn a_config_of_brokers_that_changes_nothing_is_not_altered() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), 1, &[]);
+    let (error, message) = alter(&mut server.client(0), "log.cleaner.threads", Some("2"));
+    assert_eq!(error, ErrorCode::InvalidRequest.code());
+    assert!(message.contains("they change nothing in muster: [log.cleaner.threads]"), "{message}");
+    assert_eq!(alter(&mut server.client(0), "log.cleaner.threads", None).0, 0, "it can be removed");
+}
+
+#[test]
 fn the_command_line_wins_over_what_is_stored() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::start(directory.path(), 1, &[]);

@@ -8,7 +8,7 @@ mod support;
 use muster_codec::messages::*;
 use muster_codec::{Request, Response};
 use support::offsets::commit_request;
-use support::{Client, Server, command, create_topic, free_ports};
+use support::{Client, Server, command, create_topic, free_ports, produce_to, said};
 
 fn commit(group: &str, offset: i64) -> Request<'static> {
     commit_request(group, "orders", [0], offset, "").into()
@@ -82,12 +82,54 @@ fn a_directory_of_three_shards_opens_with_two_and_with_five() {
 }
 
 #[test]
+fn partitions_are_served_where_they_were_assigned() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::start(directory.path(), 2, &[]);
+    let nodes = [1, 1, 1, 0, 1, 1];
+    let assignment = |(partition_index, node): (i32, &i32)| CreatableReplicaAssignment {
+        partition_index,
+        broker_ids: vec![*node],
+    };
+    let topic = CreatableTopic {
+        name: "orders".into(),
+        num_partitions: -1,
+        replication_factor: -1,
+        assignments: (0..).zip(&nodes).map(assignment).collect(),
+        ..Default::default()
+    };
+    let request =
+        CreateTopicsRequest { topics: vec![topic], timeout_ms: 10_000, ..Default::default() };
+    let Response::CreateTopics(body) = server.client(1).call(7, request.into()) else { panic!() };
+    assert_eq!(body.topics[0].error_code, 0, "{body:?}");
+    assert_eq!(leaders(&server, "orders"), nodes);
+    let mut client = server.client(1);
+    for partition in [0, 1, 2, 4, 5] {
+        assert_eq!(produce_to(&mut client, "orders", partition, b"first"), Some(0));
+    }
+    server.kill();
+    server = Server::start(directory.path(), 2, &[]);
+    assert_eq!(leaders(&server, "orders"), nodes);
+    assert_eq!(produce_to(&mut server.client(1), "orders", 5, b"second"), Some(1));
+    server.kill();
+    server = Server::start(directory.path(), 1, &[]);
+    assert_eq!(leaders(&server, "orders"), [0; 6], "there is no other shard");
+    assert_eq!(produce_to(&mut server.client(0), "orders", 5, b"third"), Some(2));
+}
+
+fn leaders(server: &Server, topic: &str) -> Vec<i32> {
+    let topic = MetadataRequestTopic { name: Some(topic.to_owned().into()), ..Default::default() };
+    let request = MetadataRequest { topics: Some(vec![topic]), ..Default::default() };
+    let Response::Metadata(body) = server.client(0).call(9, request.into()) else { panic!() };
+    body.topics[0].partitions.iter().map(|partition| partition.leader_id).collect()
+}
+
+#[test]
 fn a_directory_in_use_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let _server = Server::start(directory.path(), 1, &[]);
     let output = command(directory.path(), free_ports(1), 1, &[]).output().unwrap();
     assert!(!output.status.success());
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = said(&output);
     assert!(text.contains("held by another process"), "{text}");
 }
 
@@ -99,7 +141,7 @@ fn a_start_with_impossible_ports_leaves_the_directory_alone() {
     drop(server);
     let output = command(directory.path(), 65_535, 2, &[]).output().unwrap();
     assert!(!output.status.success());
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = said(&output);
     assert!(text.contains("65536") && !text.contains("writes the logs"), "{text}");
 }
 
@@ -111,7 +153,7 @@ fn another_number_of_offsets_partitions_and_unknown_keys_are_refused() {
         let port = free_ports(1);
         let output = command(directory.path(), port, 1, &[config.to_owned()]).output().unwrap();
         assert!(!output.status.success(), "{config}");
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        said(&output)
     };
     assert!(refused("offsets.topic.num.partitions=7").contains("offsets.topic.num.partitions=50"));
     assert!(refused("no.such.key=1").contains("no.such.key"));

@@ -21,7 +21,7 @@ use support::{Server, variable};
 const MEMBERS: usize = 4;
 const SIZES: Sizes = Sizes {
     groups: 10_000,
-    offsets: 20_000,
+    offsets: 10_000,
     members: 50,
     client_id_bytes: 2_000,
     partitions: 16,

@@ -189,6 +189,26 @@ fn records_come_over_where_that_is_asked_for() {
 }
 
 #[test]
+fn records_that_are_lost_after_an_import_are_noticed() {
+    let parent = tempfile::tempdir().unwrap();
+    let data = parent.path().join("data");
+    import(&golden(), &data, &["--with-data", "--partial", "--shards", "1"]).unwrap();
+    let verify = ["verify", data.to_str().unwrap()];
+    assert_eq!(carried_out(&verify).unwrap().0, Verdict::Good);
+
+    let partitions = fs::read_dir(data.join("topics")).unwrap().map(|it| it.unwrap().path());
+    let segment = partitions.map(|it| it.join("00000000000000000000.log")).next().unwrap();
+    // Whole batches are cut off: what is left is a log like any other.
+    let bytes = fs::read(&segment).unwrap();
+    let last = *batch_starts(&bytes).last().unwrap();
+    fs::write(&segment, &bytes[..last]).unwrap();
+    let (verdict, told) = carried_out(&verify).unwrap();
+    assert_eq!(verdict, Verdict::Damaged, "{told}");
+    let directory = segment.parent().unwrap().file_name().unwrap();
+    assert!(told.contains(directory.to_str().unwrap()), "{told}");
+}
+
+#[test]
 fn the_offsets_topic_ends_where_it_ended_from_the_first_answer_on() {
     let parent = tempfile::tempdir().unwrap();
     let data = parent.path().join("data");

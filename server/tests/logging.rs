@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 use support::{Client, PATIENCE, Server, command, free_ports};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: muster\r\n\r\n";
+const TLS: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
+const SASL: &[u8] = b"\0\0\0\x11\0\x11\0\x01\0\0\0\0\xff\xff\0\x05PLAIN";
 
 /// Each is a line, if it is not left out.
 const STRANGERS: usize = 500;
@@ -43,7 +45,7 @@ impl Process {
     fn withstands_strangers(&mut self) {
         let mut client = Client::connect(self.1);
         for stranger in 0..STRANGERS {
-            visit(self.1);
+            visit(self.1, &garbage(stranger));
             if stranger % 50 == 0 {
                 client.call(3, software().into());
             }
@@ -71,11 +73,16 @@ fn software() -> ApiVersionsRequest<'static> {
     ApiVersionsRequest { client_software_name: name, client_software_version: version }
 }
 
+/// What is no request, and for another reason each time: the length of its frame.
+fn garbage(number: usize) -> [u8; 4] {
+    (i32::MAX - number as i32).to_be_bytes()
+}
+
 /// Says what is no request, and waits until the connection is closed.
-fn visit(port: u16) {
+fn visit(port: u16, bytes: &[u8]) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(GET).unwrap();
+    stream.write_all(bytes).unwrap();
     let mut answer = Vec::new();
     // A reset is an end, too.
     let _ = stream.read_to_end(&mut answer);
@@ -139,7 +146,23 @@ fn why_a_server_does_not_start_is_told_where_the_log_cannot_be_written() {
 fn lines_that_one_client_causes_are_left_out_and_counted() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), 1, &[]);
-    (0..STRANGERS).for_each(|_| visit(server.port));
+    (0..STRANGERS).for_each(|stranger| visit(server.port, &garbage(stranger)));
     server.says("more lines about connections were left out");
     assert!(server.lines_with("closed the connection of 127.0.0.1") < STRANGERS / 2);
+}
+
+#[test]
+fn what_is_spoken_to_the_port_by_mistake_is_named_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), 1, &[]);
+    for (bytes, name) in [(GET, "HTTP"), (TLS, "TLS"), (SASL, "SASL")] {
+        (0..20).for_each(|_| visit(server.port, bytes));
+        server.says(&format!("this looks like {name}"));
+    }
+    // The others' lines would be there by now.
+    visit(server.port, &garbage(0));
+    server.says("is over socket.request.max.bytes");
+    for name in ["HTTP", "TLS", "SASL"] {
+        assert_eq!(server.lines_with(&format!("this looks like {name}")), 1);
+    }
 }

@@ -10,12 +10,14 @@ use muster_codec::messages::*;
 use muster_codec::record_batch::{BatchBuilder, Batches};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use support::offsets::{commit, muster_log};
 use support::{Client, Server, create_topic, produce, topic_id};
 
 const TOPIC: &str = "orders";
 const OFFSET_OUT_OF_RANGE: i16 = 1;
 const KAFKA_STORAGE_ERROR: i16 = 56;
+const LEADER_NOT_AVAILABLE: i16 = 5;
 /// Larger than any record batch of these tests, so that segments close after a few.
 const SEGMENT_BYTES: usize = 1 << 20;
 
@@ -108,6 +110,15 @@ fn try_produce(client: &mut Client, topic: &'static str) -> (i16, i64) {
     (answer.error_code, answer.base_offset)
 }
 
+/// Error and leader of the first partition of a topic, and where it is offline.
+fn leader(client: &mut Client, topic: &str) -> (i16, i32, Vec<i32>) {
+    let topic = MetadataRequestTopic { name: Some(topic.to_owned().into()), ..Default::default() };
+    let request = MetadataRequest { topics: Some(vec![topic]), ..Default::default() };
+    let Response::Metadata(body) = client.call(12, request.into()) else { panic!() };
+    let partition = &body.topics[0].partitions[0];
+    (partition.error_code, partition.leader_id, partition.offline_replicas.clone())
+}
+
 /// The partition is offline, its file as it was, and everything else is served.
 fn assert_offline(server: &Server, segment: &Path, bytes: &[u8]) {
     server.says("orders-0 is offline, all else is served");
@@ -115,11 +126,13 @@ fn assert_offline(server: &Server, segment: &Path, bytes: &[u8]) {
     let mut client = server.client(0);
     assert_eq!(try_produce(&mut client, TOPIC).0, KAFKA_STORAGE_ERROR);
     assert_eq!(fetch(&mut client, TOPIC, 0), (KAFKA_STORAGE_ERROR, None));
+    assert_eq!(leader(&mut client, TOPIC), (LEADER_NOT_AVAILABLE, -1, vec![0]));
     assert!(fs::read(segment).unwrap_or_default() == bytes, "nothing is cut");
     commit(server, "group", TOPIC, 0, 7);
     create_topic(server, "others", 1);
     assert_eq!(try_produce(&mut client, "others"), (0, 0));
     assert_eq!(fetch(&mut client, "others", 0), (0, Some(0)));
+    assert_eq!(leader(&mut client, "others"), (0, 0, vec![]));
 }
 
 #[test]
@@ -191,6 +204,25 @@ fn damage_in_an_old_segment_takes_one_partition_offline() {
     assert_eq!(try_produce(&mut server.client(0), TOPIC), (0, 0));
     assert!(server.stop().success());
     assert_eq!(muster_log(["verify", data.path().to_str().unwrap()]).status, 0);
+}
+
+#[test]
+fn all_shards_report_no_leader_of_a_partition_that_is_offline() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = started(data.path());
+    produce(&mut server.client(0), TOPIC, &[7; 50]).unwrap();
+    assert!(server.stop().success());
+    let segment = segments(data.path()).remove(0);
+    flip(&segment, 30);
+    let server = Server::start(data.path(), 3, &[]);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let has_no_leader = |shard| {
+        let (error, leader, offline) = leader(&mut server.client(shard), TOPIC);
+        (error, leader, offline.len()) == (LEADER_NOT_AVAILABLE, -1, 1)
+    };
+    while !(0..3).all(has_no_leader) {
+        assert!(Instant::now() < deadline, "a shard names a leader");
+    }
 }
 
 #[test]

@@ -36,6 +36,7 @@ fn start(data: &Path) -> (Shard, Vec<FileOp>) {
         placement: Placement { shards: 1, offsets_partitions: 1 },
         endpoints: [endpoint].into(),
         cluster_id: "cluster".into(),
+        data: "/data".into(),
         known_logs: Arc::new([]),
         partition_files_max: 4,
         log_sizes: LogSizes {

@@ -37,7 +37,7 @@ fn a_start_with_a_snapshot_is_a_start_without() {
     server.kill();
     fs::remove_file(snapshot(directory.path())).unwrap();
     server = server.restart();
-    server.says("0 of 40 groups in the cold");
+    server.says("0 of 40 groups left in the snapshot");
     assert_eq!(everything(&server), before);
 }
 
@@ -54,6 +54,23 @@ fn groups_go_on_from_a_snapshot() {
     server = server.restart();
     assert_eq!(everything(&server), before, "the records behind the snapshot count");
     assert_eq!((before[7][0], before[8][0]), (1_000, -1));
+}
+
+#[test]
+fn a_start_behind_a_clean_stop_has_little_to_replay() {
+    let directory = tempfile::tempdir().unwrap();
+    let growth = ["metadata.log.max.record.bytes.between.snapshots=1048576"];
+    let mut server = filled_by(directory.path(), 1, &growth);
+    let before = everything(&server);
+    commit(&mut server.client(0), 7, 1_000, &"m".repeat(METADATA_BYTES));
+    assert!(server.stop().success());
+    server = server.restart();
+    let line = server.line_with("groups left in the snapshot");
+    let cold: usize =
+        line.split(" of 40 groups").next().unwrap().rsplit(' ').next().unwrap().parse().unwrap();
+    // A quarter of a snapshot, and of these groups, may be behind it.
+    assert!(cold >= GROUPS * 2 / 3, "{line}");
+    assert_eq!(everything(&server)[8], before[8]);
 }
 
 #[test]
@@ -170,7 +187,7 @@ fn a_snapshot_that_says_what_the_log_does_not_is_found_out() {
     let path = snapshot(directory.path());
     fs::write(&path, forged(fs::read(&path).unwrap())).unwrap();
     server = server.restart();
-    server.says("40 of 40 groups in the cold");
+    server.says("40 of 40 groups left in the snapshot");
     server.says("but its records make");
     server.says("serves again");
     assert!(path.with_extension("damaged").exists());
@@ -221,7 +238,7 @@ fn a_snapshot_is_not_used_once_the_log_has_forgotten_what_was_deleted_since() {
     server.kill();
     fs::write(&path, old).unwrap();
     server = server.restart();
-    server.says("the log no longer tells what was deleted since");
+    server.says("compaction of the log has dropped later deletions");
     assert_eq!(everything(&server), before);
     assert_eq!(before[8][0], -1);
 }
@@ -236,7 +253,7 @@ fn a_quiet_server_makes_a_snapshot_of_what_little_it_has() {
     server.says("stands for operation 2");
     server.kill();
     server = server.restart();
-    server.says("1 of 1 groups in the cold, 0 records");
+    server.says("1 of 1 groups left in the snapshot, 0 records");
     assert_eq!(fetch(&mut server.client(0), 3).unwrap()[0], 7);
 }
 
@@ -306,7 +323,7 @@ fn killed(mut server: Server, data: &Path) -> (Server, Vec<Vec<i64>>) {
 fn cold(data: &Path) -> (Server, Vec<Vec<i64>>) {
     let (server, all) = covered(data);
     let server = server.restart();
-    server.says("40 of 40 groups in the cold");
+    server.says("40 of 40 groups left in the snapshot");
     (server, all)
 }
 

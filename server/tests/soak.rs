@@ -27,7 +27,7 @@ const SHARD_MEMORY_MAX: u64 = 1 << 30;
 
 const SIZES: Sizes = Sizes {
     groups: 10_000,
-    offsets: 50_000,
+    offsets: 10_000,
     members: 100,
     client_id_bytes: 10_000,
     partitions: 64,

@@ -9,7 +9,7 @@ use muster_codec::Response;
 use muster_codec::messages::*;
 use std::process::Command;
 use support::offsets::commit_request;
-use support::{Client, Server, create_topic, produce};
+use support::{Client, Server, create_topic, produce, said};
 
 /// Acknowledged before the limit comes: about 2 MB.
 const BEFORE: i64 = 20;
@@ -86,7 +86,7 @@ fn a_server_that_may_write_no_whole_segment_says_so() {
     limited.arg("--fsize=100001").arg(server.get_program()).args(server.get_args());
     let output = limited.output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let log = String::from_utf8(output.stdout).unwrap();
+    let log = said(&output);
     assert!(log.contains("files may have 100001 bytes at most"), "{log}");
     assert!(!log.contains("Invalid argument"), "{log}");
 }

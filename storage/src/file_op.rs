@@ -1,5 +1,5 @@
-//! What the logs ask of the file system, and what comes back: the whole boundary between deciding
-//! and doing. The reactor performs these on its ring; the simulator in memory.
+//! The file operations that the logs ask for, and their completions. The logs decide, and others
+//! perform: the reactor on its ring, the simulator in memory.
 
 use crate::open_files::FileKey;
 use std::path::PathBuf;
@@ -8,11 +8,11 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(pub u32);
 
-/// Comes back with the completion of the operation that carried it.
+/// Identifies an operation; its completion carries the same token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileToken(pub u64);
 
-/// Bytes of a file that are to be sent as they are.
+/// Bytes of a file that are sent unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileRange {
     pub file: FileKey,
@@ -27,24 +27,24 @@ pub enum OpenMode {
     /// (O_DIRECT and O_DSYNC where the file system has them). If opening creates the file, its
     /// directory is synced too.
     Durable,
-    /// As `Durable`, for a file on which nothing depends yet: a write that finds no space is
-    /// answered with [`FileDone::NoSpace`] and does not end the process.
+    /// As `Durable`, for a file on which nothing depends yet: a write to a full disk completes with
+    /// [`FileDone::NoSpace`] and does not end the process.
     Aside,
     /// Writes go to the page cache, as Kafka's do.
     Cached,
 }
 
-/// One operation. Those on one file take effect in the order in which they were asked for, as far
-/// as they overlap. A write, sync, rename or removal that fails ends the process.
+/// One operation. Operations on one file that overlap take effect in the order in which they were
+/// requested. A write, sync, rename or removal that fails ends the process.
 ///
-/// A `Close` may follow operations on its file that are still under way; they are carried out all
-/// the same. A `Sync` covers the writes to its file that were asked for before it.
+/// A `Close` may follow operations on its file that are under way; these are still carried out. A
+/// `Sync` covers the writes to its file that were requested before it.
 ///
-/// Paths are relative to the data directory. Only `Write`, `Read` and `Sync` are answered, each by
-/// one [`FileDone`]; the others have taken effect when the next operation starts.
+/// Paths are relative to the data directory. Only `Write`, `Read` and `Sync` have a completion, one
+/// [`FileDone`] each; the others have taken effect when the next operation starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileOp {
-    /// Opens a file for reading and writing, and creates it (and its directory) if it is not there.
+    /// Opens a file for reading and writing, and creates it (and its directory) if it is missing.
     Open {
         file: FileId,
         path: PathBuf,
@@ -66,7 +66,7 @@ pub enum FileOp {
         offset: u64,
         len: u32,
     },
-    /// Makes what was written to the file before it durable.
+    /// Makes earlier writes to the file durable.
     Sync {
         token: FileToken,
         file: FileId,
@@ -75,22 +75,22 @@ pub enum FileOp {
         file: FileId,
         len: u64,
     },
-    /// Replaces the file at `to`, if there is one, durably and at once; whoever has that one open
-    /// still reads it.
+    /// Replaces the file at `to`, if there is one, durably and atomically; a process that has the
+    /// replaced file open can still read it.
     Rename {
         from: PathBuf,
         to: PathBuf,
     },
-    /// That the file is not there is no error. After a loss of power it may be there again.
+    /// A missing file is not an error. After a loss of power the file may be there again.
     RemoveFile {
         path: PathBuf,
     },
-    /// Removes a directory and all that is in it, now or later: a start may find it again.
+    /// Removes a directory with its content, now or later: the next start may still find it.
     RemoveDir {
         path: PathBuf,
     },
-    /// Moves a directory to a place where nothing is: a start may find it where it was. One that
-    /// cannot be moved stays.
+    /// Moves a directory to a path that does not exist; the next start may still find it at `from`.
+    /// A directory that cannot be moved stays.
     MoveDir {
         from: PathBuf,
         to: PathBuf,
@@ -100,12 +100,12 @@ pub enum FileOp {
 /// The completion of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileDone {
-    /// All of it was written; the buffer comes back to be used again.
+    /// All bytes were written; the buffer is returned for reuse.
     Written {
         token: FileToken,
         buffer: Vec<u8>,
     },
-    /// The disk is full; what of it was written is not known. Only of files opened `Aside`.
+    /// The disk is full; it is unknown how much was written. Only for files opened `Aside`.
     NoSpace {
         token: FileToken,
     },
@@ -113,7 +113,7 @@ pub enum FileDone {
         token: FileToken,
         data: Vec<u8>,
     },
-    /// What went wrong, for the log; the client gets KAFKA_STORAGE_ERROR.
+    /// The reason is for the log; the client gets KAFKA_STORAGE_ERROR.
     ReadFailed {
         token: FileToken,
         reason: String,
@@ -124,7 +124,7 @@ pub enum FileDone {
 }
 
 impl FileDone {
-    /// The token of the operation that ended.
+    /// The token of the operation.
     pub fn token(&self) -> FileToken {
         let (Self::Written { token, .. }
         | Self::NoSpace { token }

@@ -1,8 +1,8 @@
-//! Files of partitions that somebody still sends from: a hold keeps a file's name until it is
-//! released, whatever the log has dropped meanwhile.
+//! Files of partitions whose bytes are being sent: a hold keeps a file from being removed until it
+//! is released, even if its log drops it.
 //!
-//! What is dropped while something is held is removed later, in the order in which it was dropped:
-//! should the process end before, the files that are left have no gap between them.
+//! Files that are dropped while another is held are removed later, in the order in which they were
+//! dropped: if the process ends before, there is no gap between the files that are left.
 
 use crate::file_op::FileOp;
 use crate::open_files::FileKey;
@@ -19,9 +19,9 @@ pub(crate) struct HeldFiles {
 #[derive(Debug)]
 struct HeldLog {
     dir: PathBuf,
-    /// How often each segment is held.
+    /// The number of holds of each segment.
     segments: BTreeMap<u64, usize>,
-    /// Segments that were dropped, in order.
+    /// Dropped segments, in order, that are not removed yet.
     dropped: VecDeque<u64>,
     /// The log was deleted: its directory is to be removed.
     is_deleted: bool,
@@ -39,7 +39,8 @@ impl HeldFiles {
         *log.segments.entry(key.segment).or_default() += 1;
     }
 
-    /// Ends one hold; gives the files that can be closed now, and removes what waited for it.
+    /// Ends one hold; returns the files that can be closed now, and removes files that waited for
+    /// it.
     pub(crate) fn release(&mut self, key: FileKey, ops: &mut Vec<FileOp>) -> Vec<FileKey> {
         let Some(log) = self.logs.get_mut(&key.log) else { return Vec::new() };
         let Some(count) = log.segments.get_mut(&key.segment) else { return Vec::new() };
@@ -65,8 +66,8 @@ impl HeldFiles {
         closed
     }
 
-    /// Removes a segment that its log has dropped, now or when it is not held any more, nor one that
-    /// was dropped before it.
+    /// Removes a segment that its log has dropped: now, or when neither it nor one that was dropped
+    /// before it is held.
     pub(crate) fn remove_segment(&mut self, key: FileKey, dir: &Path, ops: &mut Vec<FileOp>) {
         if let Some(log) = self.logs.get_mut(&key.log)
             && (log.segments.contains_key(&key.segment) || !log.dropped.is_empty())
@@ -76,7 +77,7 @@ impl HeldFiles {
         ops.push(FileOp::RemoveFile { path: dir.join(segment_file_name(key.segment as i64)) });
     }
 
-    /// Removes the directory of a log that was deleted, now or when nothing of it is held any more.
+    /// Removes the directory of a deleted log: now, or when none of its files is held.
     pub(crate) fn remove_log(&mut self, number: u32, dir: PathBuf, ops: &mut Vec<FileOp>) {
         match self.logs.get_mut(&number) {
             Some(log) => log.is_deleted = true,
@@ -84,7 +85,7 @@ impl HeldFiles {
         }
     }
 
-    /// Where a file that is held is.
+    /// The path of a held file.
     pub(crate) fn path(&self, key: FileKey) -> Option<PathBuf> {
         let log = self.logs.get(&key.log)?;
         log.segments.contains_key(&key.segment).then(|| log.path(key.segment))

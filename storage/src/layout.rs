@@ -1,12 +1,13 @@
-//! The bytes of a shard's segments; FORMAT.md draws them. All numbers are big-endian, as Kafka's.
+//! The bytes of a shard's segments, as FORMAT.md shows them. All numbers are big-endian, as
+//! Kafka's.
 
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::Batch;
 use muster_codec::wire::{DecodeError, Reader, Result};
 
-/// Of segments as they are written at first, and of blocks.
+/// The version of blocks, and of segments that compaction did not write.
 pub const FORMAT_VERSION: u16 = 1;
-/// Of segments that compaction wrote.
+/// The version of segments that compaction wrote.
 pub const COMPACTED_VERSION: u16 = 3;
 
 /// "MSEG"
@@ -18,53 +19,52 @@ pub const COMPACTED_HEADER_BYTES: usize = 84;
 pub const BLOCK_MAGIC: u32 = 0x4d42_4c4b;
 pub const BLOCK_HEADER_BYTES: usize = 48;
 
-/// What stands before each batch of a block: its partition.
+/// The partition number before each batch of a block.
 pub const PARTITION_BYTES: usize = 4;
 
-/// What a partition costs in a block before its first record.
+/// The bytes of a partition in a block before its first record.
 pub const ENTRY_HEADER_BYTES: usize = PARTITION_BYTES + RECORD_BATCH_HEADER_BYTES;
 
-/// The partition number of the cluster's own records.
+/// The partition number of the cluster's records.
 pub const CLUSTER_PARTITION: i32 = -1;
 
 const CRC_AT: usize = 8;
 const CRC_FROM: usize = 12;
 
-/// The flag of a segment in a file that was another's before.
+/// The flag of a segment in a reused file.
 const RECYCLED: u32 = 1;
 
 /// The first block of a segment. It is written last: when the segment is filled with zeros, when
-/// the file is to have its next life, when all blocks of a compacted segment are written.
+/// the file of a retired segment is reused, or when all blocks of a compacted segment are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentHeader {
     pub block_bytes: u32,
     pub segment_bytes: u32,
     /// 1, 2, 3 and so on in a log; the file's name.
     pub sequence: u64,
-    /// Drawn at random when the log was created, so that no client can make up a block.
+    /// Drawn at random when the log was created, so that no client can forge a block.
     pub log_id: u64,
-    /// Whether blocks of another segment stand where none of this one were written yet, and not
-    /// zeros.
+    /// Whether the unused part holds blocks of another segment instead of zeros.
     pub is_recycled: bool,
     pub compacted: Option<Compacted>,
 }
 
-/// What a compacted segment stands for.
+/// The range of the log that a compacted segment replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compacted {
-    /// The last of the sequence numbers that it took the place of; its own is the first.
+    /// The last sequence number of the replaced segments; its own is the first.
     pub last_sequence: u64,
-    /// The positions of all operations that those segments held, whether anything of them is left
-    /// or not.
+    /// The first and last position of the replaced segments, whether or not records of these
+    /// operations are left.
     pub first_position: u64,
     pub last_position: u64,
-    /// No tombstone that was ever dropped from those positions had a higher one; 0 if none was
-    /// dropped. State of an earlier position than this cannot be brought up to date by the log.
+    /// An upper bound of the positions of tombstones that were dropped from this range; 0 if none
+    /// was. Replaying the log on state of an earlier position misses deletions.
     pub dropped_position: u64,
-    /// Where in the file the blocks begin whose keys no pass has looked at; `segment_bytes` if
-    /// there are none.
+    /// The place in the file of the first block whose keys no pass has compared; `segment_bytes` if
+    /// there is none.
     pub dirty_from: u32,
-    /// Which pass wrote it, counted from 1: it tells two from each other that stand for the same.
+    /// The pass that wrote it, counted from 1: two files for the same range have different passes.
     pub pass: u64,
 }
 
@@ -89,7 +89,7 @@ impl SegmentHeader {
         put_crc(&mut block[..len]);
     }
 
-    /// Reads the header of a segment, and its format version. Of a version that is not known the
+    /// Reads the header of a segment, and its format version. If that version is unknown, the
     /// fields mean nothing.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ impl SegmentHeader {
         Ok((header, version))
     }
 
-    /// The last of the sequence numbers that the segment stands for.
+    /// The last sequence number of the range that the segment stands for.
     pub fn last_sequence(&self) -> u64 {
         self.compacted.map_or(self.sequence, |compacted| compacted.last_sequence)
     }
@@ -148,7 +148,7 @@ impl Compacted {
     }
 }
 
-/// Whether this version can read segments of that one.
+/// Whether segments of this format version can be read.
 pub(crate) fn is_known(version: u16) -> bool {
     matches!(version, FORMAT_VERSION | COMPACTED_VERSION)
 }
@@ -157,14 +157,13 @@ fn header_bytes(version: u16) -> usize {
     if version == COMPACTED_VERSION { COMPACTED_HEADER_BYTES } else { SEGMENT_HEADER_BYTES }
 }
 
-/// What a block says of itself; the batches follow it.
+/// The header of a block; the batches follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockHeader {
     /// Header and batches in bytes, without the padding.
     pub length: u32,
     pub log_id: u64,
-    /// The sequence number of the segment, by which blocks of a recycled segment's former life are
-    /// told from its own.
+    /// The sequence number of the segment; old blocks in a reused file have another one.
     pub segment: u64,
     /// The position of the first operation.
     pub first_position: u64,
@@ -178,7 +177,7 @@ impl BlockHeader {
         self.first_position.saturating_add(u64::from(self.operations)).saturating_sub(1)
     }
 
-    /// Writes the header at the front of `block`, which holds the batches already.
+    /// Writes the header at the front of `block`, which already holds the batches.
     pub fn write(&self, block: &mut [u8]) {
         assert!(self.length as usize >= BLOCK_HEADER_BYTES);
         assert!(self.length as usize <= block.len());
@@ -194,7 +193,7 @@ impl BlockHeader {
         put_crc(&mut block[..self.length as usize]);
     }
 
-    /// Reads the header, and the checksum that the block should have.
+    /// Reads the header, and the checksum that the block must have.
     pub(crate) fn read(bytes: &[u8]) -> Result<(Self, u32)> {
         let mut reader = Reader::new(bytes);
         if reader.array().map(u32::from_be_bytes)? != BLOCK_MAGIC {
@@ -214,17 +213,17 @@ impl BlockHeader {
     }
 }
 
-/// A block that is what its checksum says.
+/// A block that matches its checksum.
 #[derive(Debug, Clone, Copy)]
 pub struct Block<'a> {
     pub header: BlockHeader,
-    /// The batches, each behind its partition.
+    /// The batches, each after its partition.
     entries: &'a [u8],
 }
 
 impl<'a> Block<'a> {
-    /// How long the block at the front of `bytes` says that it is, without its padding. The block
-    /// need not be whole.
+    /// The length in the header of the block at the front of `bytes`, without the padding. The
+    /// block need not be whole.
     ///
     /// # Errors
     /// Bytes that are not the header of a block.
@@ -235,7 +234,7 @@ impl<'a> Block<'a> {
     /// The block at the front of `bytes`.
     ///
     /// # Errors
-    /// Bytes that are not a whole block, or not what their checksum says.
+    /// Bytes that are not a whole block, or do not match the checksum.
     pub fn read(bytes: &'a [u8]) -> Result<Self> {
         let (header, crc) = BlockHeader::read(bytes)?;
         let length = header.length as usize;
@@ -247,7 +246,7 @@ impl<'a> Block<'a> {
         Ok(Self { header, entries })
     }
 
-    /// How much of the file the block takes, with its padding.
+    /// The length of the block with its padding.
     pub fn padded_len(&self, block_bytes: u32) -> usize {
         (self.header.length as usize).next_multiple_of(block_bytes as usize)
     }

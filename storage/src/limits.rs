@@ -1,21 +1,21 @@
-//! How much of everything the logs hold, and how these numbers relate.
+//! Limits of the logs and of their buffers, and how they relate.
 
 use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES};
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 
-/// The smallest and the largest block that a device may ask for.
+/// The smallest and the largest block size of a device that is supported.
 pub const BLOCK_BYTES_MIN: u32 = 512;
 pub const BLOCK_BYTES_MAX: u32 = 4096;
 
-/// What the records of one operation take at most: the record of a group of some twenty thousand
-/// members. (Kafka's `max.message.bytes` of `__consumer_offsets` is 1,048,588.)
+/// The most that the records of one operation may take: the record of a group of some twenty
+/// thousand members. (Kafka's `max.message.bytes` of `__consumer_offsets` is 1,048,588.)
 pub const OPERATION_BYTES_MAX: usize = (8 << 20) + (256 << 10);
 
-/// How much may wait for a flush before a shard's log is full; the operation that crosses the line
-/// is still taken.
+/// The bytes that may wait for a flush before a shard's log is full; the operation that exceeds the
+/// limit is still accepted.
 pub const OPEN_BYTES_MAX: usize = 4 << 20;
 
-/// The longest block, padded: no write that a crash cut short leaves more of itself.
+/// The longest block, padded: the most that a crash during a write can leave behind.
 pub const TORN_BYTES_MAX: usize =
     (OPEN_BYTES_MAX + OPERATION_BYTES_MAX + BLOCK_HEADER_BYTES + ENTRY_HEADER_BYTES)
         .next_multiple_of(BLOCK_BYTES_MAX as usize);
@@ -29,53 +29,54 @@ pub const SEGMENT_BYTES_MIN: u32 = 16 << 20;
 pub const SEGMENT_BYTES_DEFAULT: u32 = 16 << 20;
 pub const SEGMENT_BYTES_MAX: u32 = 1 << 30;
 
-/// How much of a segment is filled with zeros by one write: little, for a flush may wait behind it.
+/// The bytes of a segment that one write fills with zeros: few, as a flush may wait for it.
 pub const ZERO_CHUNK_BYTES: usize = 256 << 10;
 
-/// How much of a snapshot one write takes.
+/// The bytes of a snapshot that one write takes.
 pub const SNAPSHOT_CHUNK_BYTES: usize = 256 << 10;
 
-/// Files of retired segments that are kept to be used again.
+/// Files of retired segments that are kept for reuse.
 pub const SPARE_SEGMENTS_MAX: usize = 4;
 
-/// What compaction reads or writes at once, so that a flush never waits long behind it.
+/// The bytes that compaction reads or writes at once: few, as a flush may wait for it.
 pub const COMPACTION_IO_BYTES: u32 = 256 << 10;
 
-/// What compaction does in one turn of the loop at most, which is about 200 us of work: so many
-/// records, and so many bytes. (One block is handled in one turn, however long it is.)
+/// The most records and bytes that compaction handles in one turn of the loop: about 200 us of
+/// work. (One block is handled in one turn, however long it is.)
 pub const COMPACTION_SLICE_RECORDS: usize = 1_000;
 pub const COMPACTION_SLICE_BYTES: usize = 256 << 10;
 
-/// Between two slices of compaction, or of a snapshot, a millisecond passes, or the log grows by this.
+/// The bytes by which the log has to grow between two slices of compaction, or of a snapshot,
+/// unless a millisecond passes.
 pub const SLICE_GROWTH_BYTES: u64 = 32 << 10;
 
-/// How long the blocks of a compacted segment are, if no batch alone is longer.
+/// The longest block of a compacted segment, unless a single batch is longer.
 pub const COMPACTED_BLOCK_BYTES: usize = SHARD_INDEX_SPAN_BYTES as usize;
 
 /// The least memory in which compaction finds the newest records.
 pub const COMPACTION_MAP_BYTES_MIN: usize = 1 << 20;
 
-/// How many bytes of a shard's log one index entry of a partition stands for.
+/// The bytes of a shard's log that one index entry of a partition stands for.
 pub const SHARD_INDEX_SPAN_BYTES: u32 = 64 << 10;
 
-/// What a fetch reads of a shard's log at most, unless one index entry is longer.
+/// The most that a fetch reads of a shard's log, unless one index entry is longer.
 pub const SHARD_READ_BYTES_MAX: u32 = 1 << 20;
 
-/// Files that a shard's log has open: the active segment, the next one, and some to read from.
+/// Files that a shard's log may have open: the active segment, the next one, and some to read from.
 pub const SHARD_LOG_FILES_MAX: u32 = 16;
 
-/// How many bytes of a partition's segment one index entry stands for
+/// The bytes of a partition's segment that one index entry stands for
 /// (`index.interval.bytes` of Kafka).
 pub const PARTITION_INDEX_SPAN_BYTES: u32 = 4096;
 
-/// What one read takes to see all batches that begin in the bytes of one index entry.
+/// The bytes to read for the headers of all batches that begin in the range of one index entry.
 pub const PARTITION_HEADERS_READ_BYTES: u32 =
     PARTITION_INDEX_SPAN_BYTES + RECORD_BATCH_HEADER_BYTES as u32;
 
-/// What one read takes of the records of a batch, when one of them is looked for.
+/// The bytes of a batch that one read takes in the search for a record.
 pub const PARTITION_RECORDS_READ_BYTES: u32 = 32 << 10;
 
-/// Batches of a partition whose places are remembered when they are appended; 48 bytes each.
+/// The batches of a partition, appended last, whose places are kept in memory; 48 bytes each.
 pub const RECENT_BATCHES_MAX: usize = 8;
 
 /// The longest segment of a partition: positions in it are 32 bits, as in Kafka.

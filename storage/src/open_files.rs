@@ -1,21 +1,21 @@
-//! Which files are open, and no more of them than allowed.
+//! The open files of a log, limited in number.
 
 use crate::file_op::{FileId, FileOp, OpenMode};
 use crate::held_files::HeldFiles;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Names a file whether it is open or not: the number of its log, and the segment in it.
+/// Identifies a file, open or not: the number of its log, and the segment in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileKey {
     pub log: u32,
     pub segment: u64,
 }
 
-/// Opens files when they are needed, and closes one that was not used lately when there are too
-/// many (the clock algorithm: each file in turn, unless it was used since its last turn).
+/// Opens files when they are needed. At the limit it closes one that was not used lately (the clock
+/// algorithm: each file in turn, unless it was used since its last turn).
 ///
-/// A file may be closed while operations on it are under way: those were asked for before.
+/// A file may be closed while operations on it are under way: they were requested before.
 #[derive(Debug)]
 pub struct OpenFiles {
     first_id: u32,
@@ -33,7 +33,7 @@ struct Slot {
 }
 
 impl OpenFiles {
-    /// Gives out the file ids from `first_id` to `first_id + max - 1`.
+    /// Uses the file ids from `first_id` to `first_id + max - 1`.
     pub fn new(first_id: u32, max: u32) -> Self {
         assert!(max > 0 && first_id.checked_add(max).is_some());
         Self {
@@ -76,13 +76,13 @@ impl OpenFiles {
         }
     }
 
-    /// Keeps the name of a file of the log in `dir`, whatever becomes of the log, until
-    /// [`OpenFiles::release`]. Holds are counted.
+    /// Keeps a file of the log in `dir` from being removed until [`OpenFiles::release`], even if
+    /// the log drops the segment or is deleted. Holds are counted.
     pub fn hold(&mut self, key: FileKey, dir: &Path) {
         self.held.hold(key, dir);
     }
 
-    /// Ends one hold; removes what was to be removed meanwhile.
+    /// Ends one hold, and removes files whose removal it delayed.
     pub fn release(&mut self, key: FileKey, ops: &mut Vec<FileOp>) {
         let mut removals = Vec::new();
         for closed in self.held.release(key, &mut removals) {
@@ -91,34 +91,35 @@ impl OpenFiles {
         ops.append(&mut removals);
     }
 
-    /// The id of a file that is held; opens it first if it is not open.
+    /// The id of a held file; opens it first if it is not open.
     pub fn open_held(&mut self, key: FileKey, ops: &mut Vec<FileOp>) -> Option<FileId> {
         let path = self.held.path(key)?;
         Some(self.open(key, OpenMode::Cached, || path, ops))
     }
 
-    /// Where a file that is held is.
+    /// The path of a held file.
     pub fn held_path(&self, key: FileKey) -> Option<PathBuf> {
         self.held.path(key)
     }
 
-    /// How many holds there are.
+    /// The number of holds.
     pub fn holds(&self) -> usize {
         self.held.len()
     }
 
-    /// Closes and removes a segment that its log in `dir` has dropped: later if it is held.
+    /// Closes and removes a segment that its log in `dir` has dropped; later if it is held.
     pub(crate) fn remove_segment(&mut self, key: FileKey, dir: &Path, ops: &mut Vec<FileOp>) {
         self.close(key, ops);
         self.held.remove_segment(key, dir, ops);
     }
 
-    /// Removes the directory of a log that was deleted, whose files are closed: later if it is held.
+    /// Removes the directory of a deleted log, whose files are closed; later if one of them is
+    /// held.
     pub(crate) fn remove_log(&mut self, number: u32, dir: PathBuf, ops: &mut Vec<FileOp>) {
         self.held.remove_log(number, dir, ops);
     }
 
-    /// How many files are open.
+    /// The number of open files.
     pub fn len(&self) -> usize {
         self.by_key.len()
     }
@@ -173,19 +174,19 @@ mod tests {
     }
 
     #[test]
-    fn the_file_that_was_not_used_lately_makes_room() {
+    fn at_the_limit_a_file_that_was_not_used_lately_is_closed() {
         let mut files = OpenFiles::new(0, 2);
         open(&mut files, 1);
         open(&mut files, 2);
         open(&mut files, 3);
         assert_eq!(open(&mut files, 3).1, 0, "in the place of 1");
         open(&mut files, 4);
-        assert_eq!(open(&mut files, 3).1, 0, "used since; 2 made room");
+        assert_eq!(open(&mut files, 3).1, 0, "used since; 2 was closed");
         assert_eq!(files.len(), 2);
     }
 
     #[test]
-    fn a_closed_place_is_used_again() {
+    fn the_id_of_a_closed_file_is_reused() {
         let mut files = OpenFiles::new(0, 1);
         open(&mut files, 1);
         let mut ops = Vec::new();

@@ -1,9 +1,9 @@
-//! Bytes that are appended in pieces of any size and written in others.
+//! A queue of bytes between appends and writes of other sizes.
 
 /// A queue of bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    /// What waits: from `taken` on.
+    /// The queued bytes are those from `taken` on.
     buffer: Vec<u8>,
     taken: usize,
 }
@@ -13,7 +13,7 @@ impl Outbox {
         self.buffer.len() - self.taken
     }
 
-    /// Where bytes are appended.
+    /// The buffer to append to.
     pub(crate) fn end(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
     }
@@ -23,7 +23,7 @@ impl Outbox {
         let end = self.taken + len.min(self.len());
         out.extend_from_slice(&self.buffer[self.taken..end]);
         self.taken = end;
-        // What was appended at once may be much longer: what is left is moved now and then only.
+        // A single append may be much longer than `len`: the rest is not moved at each call.
         if self.taken > self.buffer.len() / 2 {
             self.buffer.drain(..self.taken);
             self.taken = 0;
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_leave_as_they_came() {
+    fn bytes_are_taken_in_the_order_of_their_appends() {
         let (mut outbox, mut out) = (Outbox::default(), Vec::new());
         for piece in [&b"one "[..], b"", b"two three ", b"four"] {
             outbox.end().extend_from_slice(piece);
@@ -45,6 +45,6 @@ mod tests {
         assert_eq!((out.len(), outbox.len()), (14, 4));
         outbox.take(99, &mut out);
         assert_eq!((out.as_slice(), outbox.len()), (&b"one two three four"[..], 0));
-        assert!(outbox.end().is_empty(), "what left is not kept");
+        assert!(outbox.end().is_empty(), "taken bytes are not kept");
     }
 }

@@ -1,45 +1,49 @@
-//! Faults that are built in on purpose, so that the simulator can prove that it would see them. Only
-//! a build with the feature `planted-faults` has them; in all others [`is`] is never true, and what
-//! stands behind it is not there.
+//! Injected faults: defects that the simulator has to find, to prove that its checks work. Only
+//! builds with the feature `planted-faults` have them; in all others [`is`] is a constant false,
+//! and the code of the fault is compiled out.
 
-/// One fault, here or in the server.
+/// A fault, in this crate or in the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Fault {
     /// Answers leave without waiting for the flush.
     EarlyAnswer = 1,
-    /// A start skips a tombstone now and then.
+    /// A start skips some tombstones.
     LostTombstone,
-    /// Recovery cuts off the last whole block of a segment.
+    /// Recovery cuts off the last block of a segment, though it is whole.
     WrongCut,
     /// A record is written, but not replayed.
     ReplayDiffers,
     /// Timers of groups do not fire.
     DeadTimer,
-    /// Input of clients is held and not counted.
+    /// Buffered input of clients is not counted in its account.
     OutsideAccount,
-    /// A start makes a new log where one is missing.
+    /// A start creates a new log where one is missing.
     StartDeletes,
-    /// A start takes a log that is shorter than it was.
+    /// A start accepts a log that has become shorter.
     SilentCut,
+    /// A long request is answered at once.
+    UnslicedScan,
+    /// Sessions end by the clock, whatever waits to be read.
+    ExpiryFirst,
 }
 
 #[cfg(feature = "planted-faults")]
-static PLANTED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+static INJECTED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
 
-/// Has this process the fault from now on, in place of any other.
+/// Injects the fault into this process, in place of any other.
 #[cfg(feature = "planted-faults")]
 pub fn plant(fault: Fault) {
-    PLANTED.store(fault as u8, std::sync::atomic::Ordering::Relaxed);
+    INJECTED.store(fault as u8, std::sync::atomic::Ordering::Relaxed);
 }
 
-/// Whether the fault is planted.
+/// Whether the fault is injected.
 #[cfg(feature = "planted-faults")]
 pub fn is(fault: Fault) -> bool {
-    PLANTED.load(std::sync::atomic::Ordering::Relaxed) == fault as u8
+    INJECTED.load(std::sync::atomic::Ordering::Relaxed) == fault as u8
 }
 
-/// Whether the fault is planted: never.
+/// Whether the fault is injected: never.
 #[cfg(not(feature = "planted-faults"))]
 pub const fn is(_: Fault) -> bool {
     false

@@ -1,6 +1,7 @@
-//! How far a log has come: `accepted >= submitted >= flushed`.
+//! The progress of operations through a log: `accepted >= submitted >= flushed`.
 
-/// Positions count appended operations: the first is 1, and 0 is before them all.
+/// The positions of the last accepted, submitted and flushed operation. The first operation has
+/// position 1; 0 is before all operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     accepted: u64,
@@ -9,28 +10,28 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// That of a log whose files hold operations up to `position`. They are flushed when the file
-    /// has been synced once: what a killed process left in the page cache may not be durable.
+    /// The progress of an opened log with operations up to `position`. They count as flushed after
+    /// the first sync: writes of a killed process may still be in the page cache only.
     pub fn opened_at(position: u64) -> Self {
         Self { accepted: position, submitted: position, flushed: 0 }
     }
 
-    /// The last operation that was taken.
+    /// The last operation that was accepted.
     pub fn accepted(&self) -> u64 {
         self.accepted
     }
 
-    /// The last operation that was handed to the file system.
+    /// The last operation whose write has begun.
     pub fn submitted(&self) -> u64 {
         self.submitted
     }
 
-    /// The last operation that is on stable storage, with all before it.
+    /// The last operation that is on stable storage, as are all before it.
     pub fn flushed(&self) -> u64 {
         self.flushed
     }
 
-    /// Takes one more operation and gives it its position.
+    /// Accepts an operation and returns its position.
     pub(crate) fn accept(&mut self) -> u64 {
         self.accepted += 1;
         self.check();
@@ -50,7 +51,7 @@ impl Progress {
     }
 
     fn check(&self) {
-        assert!(self.accepted >= self.submitted, "submitted what was not accepted");
-        assert!(self.submitted >= self.flushed, "flushed what was not submitted");
+        assert!(self.accepted >= self.submitted, "submitted is beyond accepted");
+        assert!(self.submitted >= self.flushed, "flushed is beyond submitted");
     }
 }

@@ -1,5 +1,5 @@
-//! The lights go out before and after every file operation of a log that is being compacted, with
-//! every part of a write on the disk or not: the state that replay makes is that of the full log.
+//! A loss of power before and after every file operation of a log that is being compacted, with any
+//! part of a write on the disk: replay makes the state of the full log.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ const BLOCK: usize = 512;
 
 type State = BTreeMap<(i32, Vec<u8>), Vec<u8>>;
 
-/// A log at work, and what replay should make of it after each operation.
+/// A log at work, and the state that replay should make after each operation.
 struct World {
     config: LogConfig,
     log: ShardLog,
@@ -38,7 +38,7 @@ impl World {
         }
     }
 
-    /// Of one or two records: few keys, many sizes, every fifth a tombstone.
+    /// Appends an operation of one or two records: few keys, many sizes, every fifth a tombstone.
     fn append(&mut self) {
         self.rounds += 1;
         let round = self.rounds as usize;
@@ -60,7 +60,7 @@ impl World {
         self.states.push(state);
     }
 
-    /// One turn of the loop, with a look at every image that the disk may be left in.
+    /// One turn of the loop; checks every image of the disk that a crash may leave.
     fn turn(&mut self) {
         let mut ops = Vec::new();
         self.log.poll(self.now, &mut ops);
@@ -81,7 +81,7 @@ impl World {
             return;
         };
         let blocks = data.len() / BLOCK;
-        // Zeros over what is not in use yet change little, however torn.
+        // Torn writes of zeros to unused space make little difference.
         let is_zero = data.iter().all(|byte| *byte == 0);
         let cuts = [0, 1, blocks / 2, blocks];
         for cut in &cuts[..if is_zero { 1 } else { cuts.len() }] {
@@ -102,14 +102,14 @@ impl World {
         assert!((progress.flushed()..=progress.accepted()).contains(&position), "{position}");
         let expected = &self.states[position as usize];
         assert!(state(&records(&replayed)) == *expected, "another state at {position}");
-        // What follows a crash is dear to try.
+        // Not after each crash, as this takes long.
         if self.checks.is_multiple_of(23) {
-            self.check_goes_on(disk, recovered, expected.clone());
+            self.check_continuation(disk, recovered, expected.clone());
         }
     }
 
-    /// After the crash the log goes on, compacts, and survives another.
-    fn check_goes_on(&self, mut disk: Disk, recovered: Recovered, mut expected: State) {
+    /// Checks that the log continues after the crash, is compacted, and survives another crash.
+    fn check_continuation(&self, mut disk: Disk, recovered: Recovered, mut expected: State) {
         let ends: BTreeMap<i32, i64> = recovered.partitions().collect();
         let mut log = ShardLog::new(self.config.clone(), recovered);
         let mut now = self.now + 100;
@@ -139,7 +139,7 @@ fn crash_at_every_operation(compaction: CompactionConfig, rounds: usize) {
     }
     println!("{} images", world.checks);
     let files = world.disk.dir(&world.config.dir).len();
-    assert!(files < 14, "{files} files: it was compacted all the while");
+    assert!(files < 14, "{files} files, though it was compacted all the time");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_compacted_log_survives_a_crash_at_every_operation() {
 }
 
 #[test]
-fn and_where_tombstones_go_at_once_and_passes_never_end() {
+fn a_log_that_is_compacted_all_the_time_without_tombstones_survives_a_crash_at_every_operation() {
     let rules = compacting_config().compaction.unwrap();
     let rules = CompactionConfig { delete_retention_ms: 0, min_dirty_ratio: 0.0, ..rules };
     crash_at_every_operation(rules, 160);

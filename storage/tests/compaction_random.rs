@@ -1,5 +1,5 @@
-//! Random histories: what replay makes of the compacted log is what it makes of the full log; and
-//! what a snapshot knew of its segments is used only as long as it is true.
+//! Random histories: replay makes the same state of the compacted log and of the full log, and the
+//! index of segments in a snapshot is used only while it is valid.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,13 +20,13 @@ enum Operation {
     Append { partition: i32, records: Vec<(u8, Option<usize>)> },
     /// Milliseconds pass.
     Wait(i64),
-    /// One turn; what it asks for is done.
+    /// One turn; its operations are performed.
     Turn,
     /// Passes until none is due.
     Compact,
-    /// A snapshot takes down what is known of the segments.
+    /// Writes the index of segments for a snapshot.
     Know,
-    /// The process ends when all is flushed, wherever compaction is.
+    /// The process ends after a flush, at any point of compaction.
     Crash { block_bytes: u32 },
 }
 
@@ -46,7 +46,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// A log that is compacted, and one with the same operations that is not.
+/// Two logs with the same operations, of which only one is compacted.
 struct Twins {
     config: LogConfig,
     log: ShardLog,
@@ -54,7 +54,7 @@ struct Twins {
     full: ShardLog,
     full_disk: Disk,
     now: i64,
-    /// The part of a snapshot.
+    /// The index of segments.
     known: Vec<u8>,
 }
 
@@ -120,7 +120,8 @@ impl Twins {
         self.log = open(&self.disk, self.config.clone()).0;
     }
 
-    /// Both logs make the same state, and what is left of one stands in the other as it is.
+    /// Checks that both logs make the same state, and that the compacted one has only records of
+    /// the other.
     fn check(&self) {
         let (recovered, replayed) = recover(&self.disk, &self.config.dir).unwrap();
         let (full_recovered, full_replayed) = recover(&self.full_disk, &self.config.dir).unwrap();
@@ -133,7 +134,7 @@ impl Twins {
         self.check_known(&recovered);
     }
 
-    /// A start that reads only what a snapshot did not know finds the same places.
+    /// Checks that recovery with the index of segments has the same result.
     fn check_known(&self, recovered: &Recovered) {
         let recovery = Recovery::knowing(KnownSegments::read(&self.known).unwrap());
         let (knowing, _) = recover_by(recovery, &self.disk, &self.config.dir).unwrap();
@@ -141,7 +142,7 @@ impl Twins {
         assert_eq!(found(&knowing), found(recovered));
     }
 
-    /// All that is left can be fetched, and nothing else.
+    /// Checks that a fetch returns exactly the batches that are left.
     fn check_fetch(&mut self) {
         let (_, replayed) = recover(&self.disk, &self.config.dir).unwrap();
         for partition in -1..3 {

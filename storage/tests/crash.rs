@@ -1,5 +1,5 @@
-//! The lights go out at every write of a workload, with every part of that write on the disk or
-//! not: what was acknowledged is there, and nothing by halves.
+//! A loss of power at every write of a workload, with any part of that write on the disk: all
+//! acknowledged operations are there, and each is whole.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const BLOCK: usize = 512;
 const OPERATIONS: u32 = 60;
 
-/// Operation `number`: of one to three records in one of four partitions, of 4 to 1,200 bytes.
+/// Appends operation `number`: one to three records of 4 to 1,200 bytes in one of four partitions.
 fn append(log: &mut ShardLog, number: u32) {
     let mut value = number.to_be_bytes().to_vec();
     value.resize(4 + (number as usize * 379) % 1_200, number as u8);
@@ -25,7 +25,7 @@ fn records_of(number: u32) -> usize {
     number as usize % 3 + 1
 }
 
-/// How many records of each operation there are.
+/// The number of records of each operation.
 fn operations(replayed: &[Replayed]) -> BTreeMap<u32, usize> {
     let mut found = BTreeMap::new();
     for value in replayed.iter().flat_map(|batch| values(&batch.bytes)) {
@@ -35,8 +35,8 @@ fn operations(replayed: &[Replayed]) -> BTreeMap<u32, usize> {
     found
 }
 
-/// Which blocks of a write of `count` blocks reach the disk: all beginnings, all ends, and all but
-/// one; of a long write only some.
+/// The blocks of a write of `count` blocks that reach the disk: all beginnings, all ends, and all
+/// but one; for a long write only some of these.
 fn tears(count: usize) -> Vec<Vec<usize>> {
     let step = count.div_ceil(8);
     let cuts = || (0..=count).step_by(step);
@@ -46,7 +46,7 @@ fn tears(count: usize) -> Vec<Vec<usize>> {
     beginnings.chain(ends).chain(holes).collect()
 }
 
-/// What the log acknowledged, and what it was given, when the lights go out.
+/// The progress of the log at the loss of power.
 struct Moment {
     flushed: u64,
     accepted: u64,
@@ -67,12 +67,12 @@ fn check_recovery(config: &LogConfig, mut disk: Disk, moment: &Moment, tear: &[u
     let found = operations(&replayed);
     let last = log.progress().accepted();
     assert!(last >= moment.flushed, "lost {last}..={}, blocks {tear:?}", moment.flushed);
-    assert!(last <= moment.accepted, "made up, blocks {tear:?}");
+    assert!(last <= moment.accepted, "never appended, blocks {tear:?}");
     let expected: BTreeMap<u32, usize> =
         (1..=last as u32).map(|number| (number, records_of(number))).collect();
     assert_eq!(found, expected, "blocks {tear:?}");
 
-    // It goes on from there, and through another crash.
+    // The log continues from there, and survives another crash.
     let next = last as u32 + 1;
     append(&mut log, next);
     settle(&mut log, &mut disk, 0);
@@ -88,7 +88,7 @@ fn crash_at_every_write(config: &LogConfig) {
     let mut log = ShardLog::new(config.clone(), Recovered::default());
     let mut number = 0;
     while log.progress().flushed() < u64::from(OPERATIONS) {
-        // More operations come while a block is being written.
+        // More operations are appended while a block is being written.
         for _ in 0..=number % 3 {
             if number < OPERATIONS && !log.is_full() {
                 number += 1;

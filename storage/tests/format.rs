@@ -1,4 +1,4 @@
-//! FORMAT.md and the code say the same, and the bytes are those of yesterday.
+//! FORMAT.md agrees with the code, and the bytes do not change between versions.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,7 +29,7 @@ use muster_storage::{Recovered, ShardLog};
 const FORMAT: &str = include_str!("../FORMAT.md");
 
 #[test]
-fn the_numbers_in_the_document_are_those_of_the_code() {
+fn the_constants_in_the_document_are_those_of_the_code() {
     let constants: [(&str, u64); 33] = [
         ("FORMAT_VERSION", FORMAT_VERSION.into()),
         ("COMPACTED_VERSION", COMPACTED_VERSION.into()),
@@ -87,7 +87,10 @@ fn the_numbers_in_the_document_are_those_of_the_code() {
 fn every_recovery_case_of_the_code_has_its_row_and_its_test() {
     let code = include_str!("../src/shard_log/recovery.rs");
     let tests = include_str!("recovery.rs");
-    let letter = |line: &str| line.strip_suffix(',').filter(|name| name.len() == 1)?.chars().next();
+    let letter = |line: &str| match line.as_bytes() {
+        [case @ b'A'..=b'Z', b','] => Some(char::from(*case)),
+        _ => None,
+    };
     let cases: Vec<char> = code.lines().filter_map(|line| letter(line.trim())).collect();
     assert_eq!(cases, ('A'..='R').collect::<Vec<_>>());
     for case in cases {
@@ -114,7 +117,7 @@ fn golden() -> Vec<u8> {
     segment[..3 * 512].to_vec()
 }
 
-/// To accept a new format, raise `FORMAT_VERSION` and write the file anew with MUSTER_GOLDEN=write.
+/// To accept a new format, raise `FORMAT_VERSION` and rewrite the file with MUSTER_GOLDEN=write.
 #[test]
 fn the_bytes_of_a_segment_do_not_change_unnoticed() {
     let path = "tests/data/golden-segment.bin";
@@ -155,7 +158,7 @@ fn the_bytes_of_a_compacted_segment_do_not_change_unnoticed() {
 }
 
 #[test]
-fn yesterdays_compacted_segment_is_still_read() {
+fn the_golden_compacted_segment_is_read() {
     let mut disk = Disk::default();
     let segment = std::fs::read("tests/data/golden-compacted.bin").unwrap();
     disk.live.insert(small_config().dir.join("00000000000000000001.log"), segment);
@@ -172,7 +175,7 @@ fn yesterdays_compacted_segment_is_still_read() {
 }
 
 #[test]
-fn yesterdays_segment_is_still_read() {
+fn the_golden_segment_is_read() {
     let mut disk = Disk::default();
     let mut segment = std::fs::read("tests/data/golden-segment.bin").unwrap();
     segment.resize(small_config().segment_bytes as usize, 0);

@@ -1,4 +1,4 @@
-//! What a snapshot knows of segments is used only as long as it is true.
+//! The index of segments in a snapshot is used only while it is valid.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ struct Story {
 }
 
 impl Story {
-    /// Commits of many keys, and of one small key in a partition of its own, compacted.
+    /// A compacted log with records of many keys, and of one small key in a separate partition.
     fn compacted() -> Self {
         let disk = Disk::default();
         let log = open(&disk, compacting_config()).0;
@@ -34,7 +34,7 @@ impl Story {
         settle(&mut self.log, &mut self.disk, self.now);
     }
 
-    /// Fills segments with records of no matter, and compacts what is before them.
+    /// Fills segments with records that the test does not look at, and compacts the earlier ones.
     fn roll(&mut self) {
         (0..30).for_each(|_| self.put(9, "filler", 3_000));
         compact(&mut self.log, &mut self.disk, &mut self.now);
@@ -46,7 +46,7 @@ impl Story {
         settle(&mut self.log, &mut self.disk, self.now);
     }
 
-    /// What a snapshot takes down.
+    /// The index of segments for a snapshot.
     fn know(&self) -> Vec<u8> {
         let mut walk = SegmentWalk::new(0, self.log.progress().accepted());
         let mut known = Vec::new();
@@ -58,7 +58,8 @@ impl Story {
         SegmentHeader::read(self.disk.live.values().next().unwrap()).unwrap().0
     }
 
-    /// What a start with that finds, which is what one without finds; and what both read.
+    /// Checks that recovery has the same result with and without the index; returns the batches
+    /// that each of them read.
     fn start(&self, known: &[u8]) -> [Vec<Replayed>; 2] {
         let knowing = Recovery::knowing(KnownSegments::read(known).unwrap());
         let dir = compacting_config().dir;
@@ -69,20 +70,20 @@ impl Story {
     }
 }
 
-/// All that recovery found, but for how the segments end.
+/// The result of recovery, except how the segments end.
 fn found(recovered: &Recovered) -> String {
     format!("{recovered:?}").split(" ends: ").next().unwrap().to_owned()
 }
 
 #[test]
-fn what_is_known_is_not_read() {
+fn known_segments_are_not_read() {
     let story = Story::compacted();
     let [read, read_all] = story.start(&story.know());
     assert!(!read.iter().any(|batch| batch.partition == 0));
     assert!(read_all.iter().any(|batch| batch.partition == 0));
 }
 
-/// The second pass drops the only record of a partition, and no header tells but for the pass.
+/// The second pass drops the only record of a partition; of the header only the pass changes.
 #[test]
 fn a_segment_that_another_pass_wrote_is_read() {
     let mut story = Story::compacted();
@@ -96,8 +97,8 @@ fn a_segment_that_another_pass_wrote_is_read() {
     story.start(&known);
 }
 
-/// One that takes no blocks now, for they are of another size, may take some after a later start; its
-/// header does not tell.
+/// A segment that takes no blocks, as they have another size, may take some after a later start,
+/// which does not change its header.
 #[test]
 fn the_last_segment_with_blocks_is_always_read() {
     let mut story = Story::compacted();
@@ -106,7 +107,7 @@ fn the_last_segment_with_blocks_is_always_read() {
     story.restart(other_blocks);
     let known = story.know();
     story.restart(compacting_config());
-    story.put(1, "behind it", 10);
+    story.put(1, "after it", 10);
     story.start(&known);
 }
 
@@ -119,7 +120,7 @@ fn passes_are_counted_over_restarts() {
         story.log = open(&story.disk, compacting_config()).0;
         (0..3).for_each(|_| story.roll());
         let Compacted { pass, .. } = story.first_header().compacted.unwrap();
-        assert!(pass > last, "{pass} behind {last}");
+        assert!(pass > last, "{pass} after {last}");
         last = pass;
     }
 }

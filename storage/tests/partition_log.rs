@@ -25,7 +25,7 @@ fn batches_are_stored_as_kafka_stores_them() {
 }
 
 #[test]
-fn nothing_is_read_before_it_is_written_and_all_before_it() {
+fn records_are_read_once_all_writes_up_to_them_are_done() {
     let mut world = World::new(small_config());
     let mut writes = Vec::new();
     for _ in 0..3 {
@@ -47,7 +47,7 @@ fn nothing_is_read_before_it_is_written_and_all_before_it() {
 }
 
 #[test]
-fn a_read_gives_the_batch_of_the_offset_even_beyond_its_limit() {
+fn a_read_returns_the_batch_with_the_offset_even_beyond_its_limit() {
     let mut world = World::new(small_config());
     for i in 0..400usize {
         world.append(batch(&[0, 0, 0], if i % 50 == 7 { 5_000 } else { i % 70 }));
@@ -68,7 +68,7 @@ fn a_read_gives_the_batch_of_the_offset_even_beyond_its_limit() {
 }
 
 #[test]
-fn what_is_no_batch_or_too_long_is_refused() {
+fn invalid_and_too_long_batches_are_refused() {
     let mut world = World::new(small_config());
     let mut append = |bytes: Vec<u8>| {
         let mut ops = Vec::new();
@@ -102,7 +102,7 @@ fn a_segment_is_closed_by_size_and_by_the_time_of_its_records() {
 #[test]
 fn offsets_are_found_by_time() {
     let mut world = World::new(small_config());
-    // Times go up by ten in each batch, with a straggler now and then.
+    // Timestamps grow by ten in each batch; every ninth batch begins with an old one.
     for i in 0..500i64 {
         let straggler = if i % 9 == 0 { 3 } else { i * 10 };
         world.append(batch(&[straggler, i * 10 + 5], 60));
@@ -118,7 +118,7 @@ fn offsets_are_found_by_time() {
     }
     assert_eq!(world.offset_for(4_996), None);
     assert_eq!(world.log.max_timestamp(), Some(4_995));
-    assert_eq!(world.offset_for(4_995), Some((999, 4_995)), "of the largest timestamp");
+    assert_eq!(world.offset_for(4_995), Some((999, 4_995)), "the largest timestamp");
 
     world.delete_records(301);
     assert_eq!(world.offset_for(0), Some((301, 1_505)), "not before the log start offset");
@@ -128,7 +128,7 @@ fn offsets_are_found_by_time() {
 }
 
 #[test]
-fn records_of_one_time_or_compressed_are_found_by_their_batch() {
+fn compressed_or_log_append_time_records_are_found_by_their_batch() {
     let mut world = World::new(small_config());
     let mut stamped = batch(&[1, 2, 3], 5);
     set_max_timestamp(&mut stamped, TimestampType::LogAppendTime, 700);
@@ -141,7 +141,7 @@ fn records_of_one_time_or_compressed_are_found_by_their_batch() {
 }
 
 #[test]
-fn old_segments_go_by_time_and_by_size() {
+fn old_segments_are_dropped_by_time_and_by_size() {
     let fill = |config: TopicConfig| {
         let mut world = World::new(config);
         for i in 0..100 {
@@ -159,7 +159,7 @@ fn old_segments_go_by_time_and_by_size() {
 
     world.retain(5_000);
     assert_eq!((world.log.log_start_offset(), world.log.log_end_offset()), (100, 100));
-    assert_eq!(world.segments(), [100], "an empty segment remembers the offset");
+    assert_eq!(world.segments(), [100], "the name of an empty segment keeps the offset");
     world.reopen().unwrap();
     assert_eq!(world.append(batch(&[1], 5)).base_offset, 100);
 
@@ -180,7 +180,7 @@ fn deleted_records_stay_deleted() {
     assert_eq!(world.delete_records(61), None, "beyond the high watermark");
     assert_eq!(world.delete_records(-1), None);
     assert_eq!(world.delete_records(30), Some(30));
-    assert_eq!(world.delete_records(10), Some(30), "it does not go back");
+    assert_eq!(world.delete_records(10), Some(30), "it does not decrease");
     assert!(world.segments()[0] > 0 && world.segments()[0] <= 30);
     world.reopen().unwrap();
     assert_eq!(world.log.log_start_offset(), 30);
@@ -189,7 +189,7 @@ fn deleted_records_stay_deleted() {
 
     assert_eq!(world.delete_records(60), Some(60));
     assert_eq!(world.segments().len(), 1);
-    // The records are lost with the page cache, the log start offset is not.
+    // The records are lost with the page cache; the log start offset is not.
     let active = world.path(world.segments()[0]);
     world.disk.live.get_mut(&active).unwrap().clear();
     world.reopen().unwrap();
@@ -215,7 +215,7 @@ fn one_log_start_offset_is_written_at_a_time() {
     world.perform(ops);
     let mut ops = Vec::new();
     world.log.retain(0, &mut world.files, &mut ops);
-    assert_eq!(writes(&ops), 1, "the last, when the first is written");
+    assert_eq!(writes(&ops), 1, "the last one, after the first is written");
     world.perform(ops);
     world.reopen().unwrap();
     assert_eq!(world.log.log_start_offset(), 6);
@@ -257,7 +257,7 @@ fn there_is_one_leader_epoch() {
 }
 
 #[test]
-fn few_files_are_open_however_many_are_read() {
+fn the_number_of_open_files_is_limited() {
     let mut world = World::new(small_config());
     for i in 0..200 {
         world.append(batch(&[i], 900));

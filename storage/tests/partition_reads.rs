@@ -1,4 +1,4 @@
-//! Reads of a partition's log: where batches are, ranges of files, and searches by time.
+//! Reads of a partition's log: the places of batches, ranges of files, and searches by time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ use common::partition::{READ, World, batch, small_config};
 use muster_storage::{FileOp, Find, Searched, TopicConfig};
 
 #[test]
-fn a_search_reads_no_more_of_a_batch_than_it_must() {
+fn a_search_reads_only_parts_of_batches() {
     let mut world = World::new(TopicConfig { segment_bytes: 1 << 20, ..small_config() });
     world.append(batch(&[10, 20], 400_000));
     world.append(batch(&(100..900).collect::<Vec<_>>(), 200));
@@ -26,7 +26,7 @@ fn a_search_reads_no_more_of_a_batch_than_it_must() {
 }
 
 #[test]
-fn a_search_goes_on_behind_segments_that_were_dropped_under_it() {
+fn a_search_continues_after_segments_that_were_dropped_meanwhile() {
     let mut world = World::new(small_config());
     for i in 0..100 {
         world.append(batch(&[i * 10, i * 10 + 5], 900));
@@ -67,7 +67,7 @@ fn a_search_through_damage_is_an_error_or_ends() {
 }
 
 #[test]
-fn what_was_appended_last_is_found_without_a_read() {
+fn batches_that_were_appended_last_are_found_without_a_read() {
     let mut world = World::new(small_config());
     for _ in 0..30 {
         world.append(batch(&[0, 0], 100));
@@ -83,7 +83,7 @@ fn what_was_appended_last_is_found_without_a_read() {
 }
 
 #[test]
-fn a_range_is_cut_at_its_limit_and_begins_with_a_whole_batch_or_not_at_all() {
+fn a_range_is_cut_at_its_limit_and_begins_with_a_whole_batch_or_is_empty() {
     let mut world = World::new(TopicConfig { segment_bytes: 100_000, ..small_config() });
     let len = batch(&[0], 10_000).len() as u32;
     for _ in 0..5 {
@@ -114,7 +114,7 @@ fn a_file_that_is_being_sent_is_removed_afterwards() {
     let range = world.range(5, 10_000).unwrap();
     world.log.hold(&range, &mut world.files);
     world.delete_records(100);
-    assert_eq!(world.segments(), before, "those behind it stay as well: there is no gap");
+    assert_eq!(world.segments(), before, "later ones are kept as well, so that there is no gap");
     assert_eq!(world.log.log_start_offset(), 100);
     let mut ops = Vec::new();
     let file = world.files.open_held(range.file, &mut ops).unwrap();

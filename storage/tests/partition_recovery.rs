@@ -1,13 +1,14 @@
-//! What a start makes of the segments of a partition: what a crash explains is cut or skipped, and
-//! all else is damage.
+//! Recovery of a partition's segments: losses that a crash explains are cut or skipped, and all
+//! others are damage.
 
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
-use common::partition::{World, batch, small_config};
+use common::partition::{World, batch, place, small_config};
 use muster_codec::record_batch::{Batches, validate};
-use muster_storage::{Appended, PartitionError, RecoveryPoint, TornEnd};
+use muster_storage::partition_log::START_OFFSET_FILE;
+use muster_storage::{Appended, FileOp, PartitionError, RecoveryPoint, TornEnd};
 use proptest::prelude::*;
 
 /// A log of several segments, all of it synced, and its base offsets.
@@ -22,7 +23,7 @@ fn filled() -> (World, RecoveryPoint, Vec<i64>) {
     (world, point, segments)
 }
 
-/// What a start from the point is told: the segment, the byte and the words.
+/// The damage that a start with the point reports: the segment, the byte and the text.
 fn refusal(world: &mut World, point: RecoveryPoint) -> (i64, u64, String) {
     match world.reopen_from(Some(point)) {
         Err(PartitionError::Damaged { base_offset, at, what }) => (base_offset, at, what),
@@ -38,7 +39,7 @@ impl World {
 }
 
 #[test]
-fn a_torn_end_is_cut_off_wherever_it_is_torn() {
+fn a_torn_end_is_cut_off_at_any_byte() {
     let mut world = World::new(small_config());
     for i in 0..3 {
         world.append(batch(&[i], 30));
@@ -63,7 +64,7 @@ fn a_torn_end_is_cut_off_wherever_it_is_torn() {
 }
 
 #[test]
-fn what_follows_a_torn_segment_is_dropped_and_older_damage_is_refused() {
+fn segments_after_a_torn_one_are_dropped_and_older_damage_is_refused() {
     let mut world = World::new(small_config());
     for i in 0..100 {
         world.append(batch(&[i], 900));
@@ -115,7 +116,7 @@ proptest! {
 }
 
 #[test]
-fn the_point_of_a_log_is_the_end_of_what_was_synced() {
+fn the_recovery_point_is_the_end_of_the_last_sync() {
     let mut world = World::new(small_config());
     assert_eq!(world.log.recovery_point(), None);
     world.append(batch(&[1, 2], 900));
@@ -123,7 +124,7 @@ fn the_point_of_a_log_is_the_end_of_what_was_synced() {
     assert_eq!((point.end.offset, point.end.segment, point.whole_from), (2, 0, 0));
     assert_eq!(point.end.bytes, world.log.size());
     world.append(batch(&[3], 900));
-    assert_eq!(world.log.recovery_point(), Some(point), "what was written since is not synced");
+    assert_eq!(world.log.recovery_point(), Some(point), "later writes are not synced");
     // The next segment closes this one, which is then synced.
     world.append(batch(&[3], 19_000));
     world.retain(0);
@@ -135,7 +136,7 @@ fn the_point_of_a_log_is_the_end_of_what_was_synced() {
 }
 
 #[test]
-fn any_bit_that_changes_after_a_clean_stop_is_damage_in_the_segments_that_are_checked() {
+fn a_changed_bit_after_a_clean_stop_is_damage_in_the_segments_that_are_checked() {
     let mut world = World::new(small_config());
     for i in 0..3 {
         world.append(batch(&[i], 30));
@@ -159,7 +160,7 @@ fn any_bit_that_changes_after_a_clean_stop_is_damage_in_the_segments_that_are_ch
 }
 
 #[test]
-fn only_what_was_not_synced_is_cut() {
+fn only_bytes_that_were_not_synced_are_cut() {
     let mut world = World::new(small_config());
     world.append(batch(&[1], 30));
     let point = world.sync();
@@ -179,7 +180,7 @@ fn only_what_was_not_synced_is_cut() {
 }
 
 #[test]
-fn all_segments_behind_the_point_are_checked_and_may_be_torn() {
+fn all_segments_after_the_point_are_checked_and_may_be_torn() {
     let (mut world, _, segments) = filled();
     let mut early = World::new(small_config());
     early.append(batch(&[0], 900));
@@ -188,7 +189,7 @@ fn all_segments_behind_the_point_are_checked_and_may_be_torn() {
     world.bytes(segments[1])[500] ^= 1;
     world.reopen_from(Some(point)).unwrap();
     assert_eq!(world.log.log_end_offset(), segments[1]);
-    assert_eq!(world.segments(), segments[..2], "what stood behind it is removed");
+    assert_eq!(world.segments(), segments[..2], "later segments are removed");
 }
 
 #[test]
@@ -240,7 +241,7 @@ fn records_that_are_missing_between_synced_segments_are_damage() {
     assert_eq!(segment, segments[1]);
     assert!(what.contains(&missing), "{what}");
 
-    // At the end of a batch, so that nothing else tells.
+    // At the end of a batch, so that the gap is the only sign.
     world.disk.live = whole;
     let batches = world.bytes(segments[2]).len() / batch(&[1], 900).len();
     let half = batches / 2 * batch(&[1], 900).len();
@@ -249,7 +250,7 @@ fn records_that_are_missing_between_synced_segments_are_damage() {
 }
 
 #[test]
-fn where_nothing_is_known_a_gap_is_skipped_and_remembered() {
+fn without_a_point_a_gap_is_skipped_and_recorded() {
     for is_empty in [false, true] {
         let (mut world, _, segments) = filled();
         let (from, to) = (segments[2], segments[3]);
@@ -280,7 +281,7 @@ fn where_nothing_is_known_a_gap_is_skipped_and_remembered() {
 }
 
 #[test]
-fn an_offset_in_a_gap_before_the_end_has_nothing_to_read_until_more_comes() {
+fn an_offset_in_a_gap_at_the_end_has_nothing_to_read_before_the_next_append() {
     let (mut world, _, segments) = filled();
     let (from, to) = (*segments.last().unwrap(), 100);
     let path = world.path(from);
@@ -308,7 +309,7 @@ fn segments_that_are_swapped_are_damage() {
 }
 
 #[test]
-fn a_point_stays_true_when_old_segments_go() {
+fn a_point_stays_valid_when_old_segments_are_dropped() {
     let (mut world, point, _) = filled();
     world.delete_records(95);
     world.reopen_from(Some(point)).unwrap();
@@ -317,4 +318,27 @@ fn a_point_stays_true_when_old_segments_go() {
     world.append(batch(&[1], 9));
     world.reopen_from(Some(point)).unwrap();
     assert_eq!(world.log.log_end_offset(), 101);
+}
+
+#[test]
+fn deleted_records_stay_deleted_without_the_file_of_the_log_start() {
+    let (mut world, before, _) = filled();
+    world.delete_records(51);
+    let point = world.sync();
+    assert_eq!((before.log_start, point.log_start), (0, 51));
+    remove_start_offset(&mut world);
+    world.reopen_from(Some(point)).unwrap();
+    assert_eq!((world.log.log_start_offset(), world.log.log_end_offset()), (51, 100));
+
+    // The next append writes the file again, which is then valid without the point.
+    world.append(batch(&[1], 9));
+    world.reopen_from(Some(before)).unwrap();
+    assert_eq!((world.log.log_start_offset(), world.log.log_end_offset()), (51, 101));
+}
+
+fn remove_start_offset(world: &mut World) {
+    let mut ops = Vec::new();
+    world.log.close(&mut world.files, &mut ops);
+    ops.push(FileOp::RemoveFile { path: place().dir.join(START_OFFSET_FILE) });
+    world.perform(ops);
 }

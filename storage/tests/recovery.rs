@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 const BLOCK: usize = 512;
 
-/// Where block `number` of a segment begins; each takes 512 bytes, and 0 would be the header.
+/// The place of block `number` of a segment; each takes 512 bytes, and 0 is the header.
 fn at(number: usize) -> usize {
     number * BLOCK
 }
@@ -22,8 +22,7 @@ fn path(sequence: u64) -> PathBuf {
     small_config().dir.join(segment_file_name(sequence))
 }
 
-/// A disk with a log of five operations, each in a block of its own in segment 1; segment 2 is
-/// ready.
+/// A disk with a log of five operations, each in a separate block in segment 1; segment 2 is ready.
 struct Story {
     disk: Disk,
 }
@@ -43,7 +42,7 @@ impl Story {
         self.disk.live.get_mut(&path(sequence)).unwrap()
     }
 
-    /// What a sixth operation of two blocks would write.
+    /// The bytes that a sixth operation of two blocks would write.
     fn sixth_block(&self) -> Vec<u8> {
         let mut disk = self.disk.clone();
         let (mut log, _) = common::open(&disk, small_config());
@@ -53,7 +52,7 @@ impl Story {
         disk.live[&path(1)][at(6)..at(8)].to_vec()
     }
 
-    /// Writes a block's header anew, with a checksum that fits.
+    /// Rewrites a block's header, with a valid checksum.
     fn rewrite(&mut self, number: usize, change: impl FnOnce(&mut BlockHeader)) {
         let block = &mut self.segment(1)[at(number)..at(number + 1)];
         let mut header = Block::read(block).unwrap().header;
@@ -65,7 +64,8 @@ impl Story {
         recover(&self.disk, &small_config().dir)
     }
 
-    /// The log opens with operations 1 to `last`, and goes on; another recovery finds a clean end.
+    /// Checks that the log opens with operations 1 to `last` and takes another, and that the next
+    /// recovery finds a clean end.
     #[track_caller]
     fn opens(mut self, ends: &[Case], last: u8) {
         let (recovered, replayed) = self.recover().unwrap();
@@ -78,7 +78,7 @@ impl Story {
         assert_eq!(log.progress().flushed(), u64::from(last) + 1);
 
         let (recovered, replayed) = self.recover().unwrap();
-        assert_eq!(recovered.ends(), [Case::A, Case::A], "nothing is left of what was cut");
+        assert_eq!(recovered.ends(), [Case::A, Case::A], "no cut bytes are left");
         assert_eq!(firsts(&replayed), (1..=last).chain([77]).collect::<Vec<_>>());
     }
 
@@ -105,7 +105,7 @@ fn case_a_zeros_to_the_end() {
 }
 
 #[test]
-fn case_b_a_whole_block_that_nobody_was_told_of_is_kept() {
+fn case_b_a_whole_block_that_was_not_acknowledged_is_kept() {
     let mut story = Story::new();
     let block = story.sixth_block();
     story.segment(1)[at(6)..at(8)].copy_from_slice(&block);
@@ -113,7 +113,7 @@ fn case_b_a_whole_block_that_nobody_was_told_of_is_kept() {
 }
 
 #[test]
-fn case_c_a_block_of_the_files_former_life() {
+fn case_c_an_old_block_of_a_reused_file() {
     let mut story = Story::new();
     let stale = story.segment(1)[at(3)..at(4)].to_vec();
     story.segment(1)[at(6)..at(7)].copy_from_slice(&stale);
@@ -231,7 +231,7 @@ fn case_g_the_end_of_a_segment_is_missing_before_another() {
 }
 
 #[test]
-fn case_h_a_segment_that_was_being_made() {
+fn case_h_a_segment_that_was_being_created() {
     for len in [0, 100, 16 << 10, 32 << 10] {
         let mut story = Story::new();
         *story.segment(2) = vec![0; len];
@@ -240,7 +240,7 @@ fn case_h_a_segment_that_was_being_made() {
 }
 
 #[test]
-fn case_h_a_recycled_file_that_was_being_made() {
+fn case_h_a_file_that_was_being_recycled() {
     let mut story = Story::new();
     let recycled = story.segment(1).clone();
     *story.segment(2) = recycled;
@@ -248,7 +248,7 @@ fn case_h_a_recycled_file_that_was_being_made() {
 }
 
 #[test]
-fn case_h_one_was_begun_behind_a_segment_that_is_made_anew() {
+fn case_h_a_segment_was_begun_after_one_that_is_created_again() {
     for begun in [vec![], vec![0; 100], vec![0xff; BLOCK]] {
         let mut story = Story::new();
         story.segment(2).fill(0);
@@ -287,7 +287,7 @@ fn case_j_a_file_is_missing() {
 }
 
 #[test]
-fn case_j_a_file_is_missing_behind_a_segment_that_is_made_anew() {
+fn case_j_a_file_is_missing_after_a_segment_that_is_created_again() {
     for begun in [vec![], vec![0; 100], vec![0; 32 << 10]] {
         let mut story = Story::new();
         story.segment(2).fill(0);
@@ -378,7 +378,7 @@ impl Story {
 }
 
 impl Story {
-    /// Of twenty operations; all segments but the active one were compacted to one, and the files
+    /// A log of twenty operations; all segments but the active one were compacted to one, and files
     /// of others are spare.
     fn compacted() -> Self {
         let mut story = Self::new();
@@ -436,7 +436,7 @@ fn case_o_a_segment_that_another_stands_for() {
     empty.disk.close_all();
     let (mut log, _) = common::open(&empty.disk, small_config());
     settle(&mut log, &mut empty.disk, 0);
-    assert!(!empty.disk.live.contains_key(&path(left)), "it is of no use, and is removed");
+    assert!(!empty.disk.live.contains_key(&path(left)), "it cannot be reused, and is removed");
     let mut older = Story::compacted();
     let bytes = older.segment(1).clone();
     *older.segment(left) = bytes;
@@ -460,7 +460,7 @@ fn case_p_two_segments_stand_for_a_third() {
 }
 
 #[test]
-fn case_q_a_compacted_segment_that_is_not_what_its_header_says() {
+fn case_q_a_compacted_segment_that_contradicts_its_header() {
     for at in [BLOCK, BLOCK + 30, BLOCK + 5_000, 20_000] {
         let mut story = Story::compacted();
         story.segment(1)[at] ^= 1;
@@ -497,7 +497,7 @@ fn a_bit_flipped_anywhere_is_never_replayed() {
         if let Ok((_, replayed)) = story.recover() {
             let found = firsts(&replayed);
             assert!(whole.starts_with(&found), "bit {bit}");
-            assert!(found.len() >= 4, "bit {bit}: only the last block can be taken for torn");
+            assert!(found.len() >= 4, "bit {bit}: only the last block can seem torn");
         }
         story.segment(1)[bit / 8] ^= 1 << (bit % 8);
     }

@@ -29,7 +29,7 @@ fn ready(config: LogConfig) -> (ShardLog, Disk) {
     (log, disk)
 }
 
-/// Polls; performs all but the write of a block, which comes back.
+/// Polls; performs all operations but the write of a block, which is returned.
 fn block_write(log: &mut ShardLog, disk: &mut Disk, now: i64) -> Option<FileOp> {
     let mut ops = Vec::new();
     log.poll(now, &mut ops);
@@ -89,7 +89,7 @@ fn operations_gather_while_a_block_is_written() {
 }
 
 #[test]
-fn linger_zero_gives_each_operation_its_own_flush() {
+fn linger_zero_flushes_each_operation_separately() {
     let (mut log, mut disk) = ready(LogConfig { linger_ms: 0, ..small_config() });
     for _ in 0..3 {
         append(&mut log, 0, b"a");
@@ -127,7 +127,7 @@ fn linger_does_not_wait_when_the_log_is_full() {
 }
 
 #[test]
-fn an_operation_that_is_too_large_leaves_nothing_behind() {
+fn no_record_of_an_operation_that_is_too_large_is_kept() {
     let (mut log, mut disk) = ready(small_config());
     append(&mut log, 0, b"a");
     let small = record(b"small");
@@ -143,14 +143,14 @@ fn an_operation_that_is_too_large_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_full_log_says_so_and_still_takes_what_one_request_causes() {
+fn a_full_log_still_accepts_the_operations_of_one_request() {
     let (mut log, mut disk) = ready(small_config());
     let mut taken = 0;
     while !log.is_full() {
         taken = append(&mut log, 0, &[1; 4_000]);
     }
     let many = (1..=200).map(|_| append(&mut log, 0, &[2; 4_000])).last();
-    assert_eq!(many, Some(taken + 200), "in blocks of their own, each of a bounded length");
+    assert_eq!(many, Some(taken + 200), "in separate blocks, each of a bounded length");
     settle(&mut log, &mut disk, 0);
     assert!(!log.is_full());
     assert_eq!(log.progress().flushed(), taken + 200);
@@ -171,7 +171,7 @@ fn segments_follow_each_other_and_are_zero_before_they_are_used() {
 }
 
 #[test]
-fn each_partition_is_read_as_if_it_had_a_log_of_its_own() {
+fn each_partition_is_read_as_if_it_had_its_own_log() {
     let (mut log, mut disk) = ready(small_config());
     let mut ends = [0i64; 4];
     for i in 0..200usize {
@@ -219,7 +219,7 @@ fn read_through(log: &mut ShardLog, disk: &mut Disk, partition: i32, end: i64) {
 }
 
 #[test]
-fn what_is_not_flushed_is_not_read() {
+fn records_are_not_read_before_they_are_flushed() {
     let (mut log, mut disk) = ready(small_config());
     append(&mut log, 0, b"a");
     settle(&mut log, &mut disk, 0);
@@ -247,7 +247,7 @@ fn a_read_of_damaged_blocks_is_an_error() {
 }
 
 #[test]
-fn what_recovery_found_is_not_flushed_before_it_is_synced() {
+fn recovered_operations_count_as_flushed_after_a_sync() {
     let (mut log, mut disk) = ready(small_config());
     append(&mut log, 0, b"a");
     settle(&mut log, &mut disk, 0);
@@ -271,7 +271,7 @@ fn what_recovery_found_is_not_flushed_before_it_is_synced() {
 fn a_segment_takes_no_block_before_its_header_is_durable() {
     let (_, mut disk) = ready(small_config());
     let path = small_config().dir.join(segment_file_name(1));
-    // The header was on its way when the process was killed: it is in the page cache.
+    // The process was killed while the header was being written: it is in the page cache.
     disk.durable.get_mut(&path).unwrap().fill(0);
     let (mut log, _) = open(&disk, small_config());
     disk.close_all();
@@ -284,11 +284,11 @@ fn a_segment_takes_no_block_before_its_header_is_durable() {
 }
 
 #[test]
-fn segments_made_ahead_stay_between_those_with_blocks() {
+fn prepared_segments_are_kept_between_those_with_blocks() {
     let (mut log, mut disk) = ready(small_config());
     append(&mut log, 0, b"a");
     settle(&mut log, &mut disk, 0);
-    // The next was taken for a block that never came to the disk, and one more was made behind it.
+    // Segment 2 became active for a block that never reached the disk, and 3 was prepared after it.
     let path = |number| small_config().dir.join(segment_file_name(number));
     let header = |sequence| {
         let mut bytes = vec![0; small_config().segment_bytes as usize];
@@ -321,7 +321,7 @@ fn segments_made_ahead_stay_between_those_with_blocks() {
 }
 
 #[test]
-fn a_log_goes_on_with_another_block_size() {
+fn a_log_continues_with_another_block_size() {
     let (mut log, mut disk) = ready(small_config());
     append(&mut log, 0, b"a");
     settle(&mut log, &mut disk, 0);
@@ -339,12 +339,12 @@ fn a_log_goes_on_with_another_block_size() {
 }
 
 #[test]
-fn the_only_segment_of_a_log_is_never_made_again() {
+fn the_only_segment_of_a_log_is_never_created_again() {
     let (_, mut disk) = ready(small_config());
     let sizes = [(4096, 32 << 10), (512, 64 << 10), (512, 32 << 10)];
     for (number, (block_bytes, segment_bytes)) in sizes.into_iter().enumerate() {
         let config = LogConfig { block_bytes, segment_bytes, ..small_config() };
-        // A stop at any point of the start leaves a log that has its number.
+        // A stop at any point of the start leaves a log that has its id.
         for steps in 0..6 {
             disk.crash();
             let (mut log, _) = open(&disk, config.clone());
@@ -365,7 +365,7 @@ fn the_only_segment_of_a_log_is_never_made_again() {
 }
 
 #[test]
-fn logs_of_another_number_of_shards_are_written_anew() {
+fn batches_are_copied_to_logs_of_another_number_of_shards() {
     let (mut old, mut old_disk) = ready(small_config());
     for i in 0..60u8 {
         append(&mut old, i32::from(i % 4) + CLUSTER_PARTITION, &[i; 500]);
@@ -383,13 +383,13 @@ fn logs_of_another_number_of_shards_are_written_anew() {
         }
         new.append_batch_at(batch.partition, &batch.bytes).unwrap();
     }
-    append(&mut new, 2, b"goes on");
+    append(&mut new, 2, b"next");
     settle(&mut new, &mut disk, 0);
     let (recovered, copied) = recover(&disk, &small_config().dir).unwrap();
     assert_eq!(copied[..batches.len()], batches[..]);
-    assert_eq!(values(&copied[batches.len()].bytes), [b"goes on"]);
+    assert_eq!(values(&copied[batches.len()].bytes), [b"next"]);
     assert_eq!(copied[batches.len()].base_offset, old.log_end_offset(2));
     assert_eq!(recovered.partitions().count(), 4);
     let refused = new.append_batch_at(batches[0].partition, &batches[0].bytes);
-    assert_eq!(refused, Err(AppendError::NotNext), "its offsets are taken");
+    assert_eq!(refused, Err(AppendError::NotNext), "its offsets are already used");
 }

@@ -1,4 +1,4 @@
-//! Random operations and reopenings of a shard's log, against a list for each partition.
+//! Random operations and restarts of a shard's log, compared with a list for each partition.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,9 +18,9 @@ enum Operation {
         records: usize,
         bytes: usize,
     },
-    /// What is asked for is done.
+    /// Polls until no operation is left.
     Settle,
-    /// One poll; what it asked for is done before the next operation.
+    /// One poll; its operations are performed.
     Poll,
     /// The process ends after its writes.
     Reopen {
@@ -47,7 +47,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// The log, the disk, and what each partition should hold.
+/// The log, the disk, and the values that each partition should hold.
 struct World {
     log: ShardLog,
     disk: Disk,
@@ -152,7 +152,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn a_log_holds_what_was_appended(
+    fn a_log_holds_the_appended_records(
         linger_ms in prop_oneof![Just(-1), Just(0), Just(5)],
         operations in prop::collection::vec(operation(), 1..200),
     ) {

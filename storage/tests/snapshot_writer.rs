@@ -1,4 +1,4 @@
-//! A snapshot on its way to the disk: wherever it is cut off, the old one or the new one is there.
+//! Writing a snapshot: after a crash at any point the old one or the new one is there.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,8 +26,8 @@ fn path() -> &'static Path {
     Path::new("shard-0/snapshot")
 }
 
-/// The operations of a whole snapshot with a body of `len` bytes, each with its completion taken
-/// before the next; `each` sees the disk before each of them.
+/// Writes a snapshot with a body of `len` bytes, one operation after the other; calls `each` before
+/// each of them.
 fn write(
     disk: &mut Disk,
     writer: &mut SnapshotWriter,
@@ -69,7 +69,7 @@ fn write(
 }
 
 #[test]
-fn a_snapshot_is_what_was_put_in() {
+fn a_snapshot_holds_the_bytes_that_were_appended() {
     for len in [0, 1, 4_096, 300_000, 1_000_000] {
         let mut disk = Disk::default();
         write(&mut disk, &mut writer(), len, |_, _| {});
@@ -82,7 +82,7 @@ fn a_snapshot_is_what_was_put_in() {
 }
 
 #[test]
-fn wherever_it_is_cut_off_a_whole_one_is_there() {
+fn after_a_crash_at_any_point_a_whole_snapshot_is_there() {
     let (mut disk, mut writer) = (Disk::default(), writer());
     write(&mut disk, &mut writer, 1_000, |disk, _| {
         assert!(!disk.durable.contains_key(path()), "nothing before the rename");
@@ -101,7 +101,7 @@ fn wherever_it_is_cut_off_a_whole_one_is_there() {
 }
 
 #[test]
-fn it_gets_its_name_when_the_log_is_as_durable() {
+fn a_snapshot_is_renamed_once_the_log_is_flushed_as_far() {
     let (mut disk, mut writer, mut ops) = (Disk::default(), writer(), Vec::new());
     writer.begin(&mut ops);
     let empty = Part::of(SNAPSHOT_BODY_AT, &[]);
@@ -126,7 +126,7 @@ fn it_gets_its_name_when_the_log_is_as_durable() {
 }
 
 #[test]
-fn nothing_is_left_of_one_that_was_given_up() {
+fn a_snapshot_that_was_given_up_leaves_no_file() {
     let (mut disk, mut writer, mut ops) = (Disk::default(), writer(), Vec::new());
     writer.begin(&mut ops);
     writer.body().extend(vec![7; 600_000]);

@@ -7,11 +7,11 @@ use crate::declare::message;
 use crate::types::{Str, Uuid};
 
 message! {
-    /// What is null, and a rebalance timeout of -1, has not changed since the last heartbeat.
+    /// Null, and a rebalance timeout of -1, mean no change since the last heartbeat.
     pub struct ConsumerGroupHeartbeatRequest<'a> {
         group_id: Str<'a>, 0..;
         member_id: Str<'a>, 0..;
-        /// 0 to join, -1 to leave, -2 to leave for a while as a static member.
+        /// 0 to join, -1 to leave, -2 for a static member that leaves temporarily.
         member_epoch: i32, 0..;
         instance_id: Option<Str<'a>>, 0..;
         rack_id: Option<Str<'a>>, 0..;
@@ -19,7 +19,7 @@ message! {
         subscribed_topic_names: Option<Vec<Str<'a>>>, 0..;
         subscribed_topic_regex: Option<Str<'a>>, 1..;
         server_assignor: Option<Str<'a>>, 0..;
-        /// What the member owns.
+        /// The partitions that the member owns.
         topic_partitions: Option<Vec<ConsumerGroupHeartbeatTopicPartitions>>, 0..;
     }
 
@@ -35,7 +35,7 @@ message! {
         member_id: Option<Str<'a>>, 0..;
         member_epoch: i32, 0..;
         heartbeat_interval_ms: i32, 0..;
-        /// None if the member knows it already.
+        /// None if it has not changed since the member's last answer.
         assignment: Option<ConsumerGroupHeartbeatAssignment>, 0..;
     }
 

@@ -1,4 +1,4 @@
-//! What Produce and Fetch both say of a leader that moved (KIP-951).
+//! The new leader of a partition, in the responses of Produce and Fetch (KIP-951).
 
 use crate::declare::message;
 use crate::types::Str;

@@ -6,15 +6,15 @@ use crate::limits::RECORD_BATCH_HEADER_BYTES;
 use crate::records::{ClusterRecord, GroupRecord};
 use crate::wire::{put_i8, put_i16, put_i32, put_i64, put_varint, put_varlong, varlong_len};
 
-/// What an empty builder keeps of its buffer at most.
+/// The most that an empty builder keeps of its buffer.
 pub const BUFFER_BYTES_KEPT: usize = 256 << 10;
 
-/// What can be written as a record.
+/// A type that can be written as a record.
 pub trait WriteRecord {
     /// Appends the key.
     fn write_key(&self, out: &mut Vec<u8>);
 
-    /// Appends the value; false, and nothing, for a tombstone.
+    /// Appends the value and returns true; for a tombstone appends nothing and returns false.
     fn write_value(&self, out: &mut Vec<u8>) -> bool;
 }
 
@@ -48,7 +48,7 @@ impl WriteRecord for ClusterRecord<'_> {
     }
 }
 
-/// A key and a value that are bytes already.
+/// A key and a value in their serialized form.
 impl WriteRecord for (&[u8], Option<&[u8]>) {
     fn write_key(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.0);
@@ -60,18 +60,18 @@ impl WriteRecord for (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Gathers records in a buffer that is used again and again. The batch has CREATE_TIME, no
-/// producer, no compression, no headers, and base sequence 0, as Kafka's coordinator has it.
+/// Gathers records in a buffer that is reused. The batch has CREATE_TIME, no producer, no
+/// compression, no headers, and base sequence 0, as those of Kafka's coordinator.
 #[derive(Debug)]
 pub struct BatchBuilder {
-    /// The header's place, then the records.
+    /// Space for the header, then the records.
     buffer: Vec<u8>,
     records: i32,
     base_timestamp: i64,
     max_timestamp: i64,
 }
 
-/// A state of a [`BatchBuilder`] to go back to.
+/// A state of a [`BatchBuilder`] to which [`BatchBuilder::rewind`] returns.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark {
     len: usize,
@@ -88,7 +88,7 @@ impl Default for BatchBuilder {
 }
 
 impl BatchBuilder {
-    /// Appends a record of a time in ms since the epoch.
+    /// Appends a record; `timestamp` is in ms since the epoch.
     pub fn append(&mut self, timestamp: i64, record: &impl WriteRecord) {
         if self.records == 0 {
             self.base_timestamp = timestamp;
@@ -118,14 +118,14 @@ impl BatchBuilder {
         self.records += 1;
     }
 
-    /// Completes the batch, which begins at `base_offset`.
+    /// Completes the batch, whose first record has `base_offset`.
     ///
     /// # Panics
     /// If there is no record.
     pub fn seal(&mut self, base_offset: i64, partition_leader_epoch: i32) -> &[u8] {
         assert!(self.records > 0, "a batch without records");
         let len = self.buffer.len();
-        // Written behind the records and then moved to the place that was kept for it.
+        // The header is appended to the records and then moved to the space in front of them.
         let out = &mut self.buffer;
         put_i64(out, base_offset);
         put_i32(out, (len - LENGTH_OVERHEAD) as i32);
@@ -153,7 +153,7 @@ impl BatchBuilder {
         Mark { len: self.buffer.len(), records, max_timestamp }
     }
 
-    /// Takes back what was appended since `mark`.
+    /// Removes the records that were appended since `mark`.
     pub fn rewind(&mut self, mark: Mark) {
         assert!(mark.len <= self.buffer.len() && mark.records <= self.records);
         self.buffer.truncate(mark.len);
@@ -161,7 +161,7 @@ impl BatchBuilder {
         self.max_timestamp = mark.max_timestamp;
     }
 
-    /// Forgets the records and keeps the buffer, or [`BUFFER_BYTES_KEPT`] of it: there are many
+    /// Removes the records and keeps the buffer, or [`BUFFER_BYTES_KEPT`] of it: there are many
     /// builders, and few of them need much for long.
     pub fn clear(&mut self) {
         self.buffer.truncate(RECORD_BATCH_HEADER_BYTES);
@@ -169,7 +169,7 @@ impl BatchBuilder {
         self.records = 0;
     }
 
-    /// How long the batch is, header included.
+    /// The length of the batch in bytes, header included.
     pub fn len(&self) -> usize {
         self.buffer.len()
     }
@@ -183,8 +183,8 @@ impl BatchBuilder {
     }
 }
 
-/// Puts the length of what stands from `at` on before it. Records are short, so that moving them by
-/// a byte or two costs less than sizing them first.
+/// Inserts the length of the bytes from `at` on before them. Records are short, so moving them by a
+/// byte or two costs less than sizing them first.
 fn insert_varint(out: &mut Vec<u8>, at: usize, value: usize) {
     let width = varlong_len(value as i64);
     let end = out.len();

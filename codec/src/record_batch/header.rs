@@ -11,7 +11,7 @@ const CRC_AT: usize = 17;
 pub(super) const ATTRIBUTES_AT: usize = 21;
 const MAX_TIMESTAMP_AT: usize = 35;
 
-/// What the length field does not count: the base offset and itself.
+/// The bytes that the length field does not count: the base offset and itself.
 pub(super) const LENGTH_OVERHEAD: usize = 12;
 
 const COMPRESSION_MASK: i16 = 0x07;
@@ -31,7 +31,7 @@ pub enum Compression {
     Zstd,
 }
 
-/// Who gave the records of a batch their time.
+/// The origin of the records' timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimestampType {
     /// The producer, record by record.
@@ -60,7 +60,7 @@ pub struct BatchHeader {
 }
 
 impl BatchHeader {
-    /// Reads the header at the front of `bytes`; the records need not be there.
+    /// Reads the header at the front of `bytes`, which need not hold the records.
     ///
     /// # Errors
     /// Fewer than 61 bytes, another magic than 2, or a length that is shorter than the header.
@@ -91,8 +91,8 @@ impl BatchHeader {
         })
     }
 
-    /// What a producer's batch must keep to: as many records as offsets and at least one, a known
-    /// compression, no control batch, and a sequence number if there is a producer id
+    /// Checks the rules for a producer's batch: as many records as offsets and at least one, a
+    /// known compression, no control batch, and a sequence number if there is a producer id
     /// (`LogValidator.validateBatch`).
     ///
     /// # Errors
@@ -172,28 +172,28 @@ impl BatchHeader {
         self.producer_id > NO_PRODUCER_ID
     }
 
-    /// From when on compaction may drop the tombstones of the batch, in ms since the epoch; None
-    /// until it met them for the first time (KIP-534, `DefaultRecordBatch.deleteHorizonMs`).
+    /// The time from which compaction may drop the tombstones of the batch, in ms since the epoch;
+    /// None before the first compaction (KIP-534, `DefaultRecordBatch.deleteHorizonMs`).
     pub fn delete_horizon(&self) -> Option<i64> {
         (self.attributes & DELETE_HORIZON_BIT != 0).then_some(self.base_timestamp)
     }
 
-    /// Makes `horizon` the delete horizon. It takes the place of the base timestamp: the records
-    /// are to be written anew, with their times relative to it.
+    /// Sets the delete horizon, which takes the place of the base timestamp: the records have to be
+    /// rewritten with timestamps relative to it.
     pub fn set_delete_horizon(&mut self, horizon: i64) {
         self.attributes |= DELETE_HORIZON_BIT;
         self.base_timestamp = horizon;
     }
 
-    /// Takes all records out; the offsets stay (`DefaultRecordBatch.writeEmptyHeader`).
+    /// Removes all records; the offsets stay (`DefaultRecordBatch.writeEmptyHeader`).
     pub fn clear_records(&mut self) {
         self.attributes &= !DELETE_HORIZON_BIT & !COMPRESSION_MASK;
         self.base_timestamp = NO_TIMESTAMP;
         self.records_count = 0;
     }
 
-    /// Completes a batch whose records stand behind the place of the header: writes the header
-    /// there. Length and checksum are those of `batch`, whatever these fields say.
+    /// Writes the header at the front of `batch`, where there is space for it before the records.
+    /// Length and checksum are computed from `batch`, not taken from `self`.
     ///
     /// # Panics
     /// If `batch` is shorter than a header.
@@ -214,11 +214,11 @@ impl BatchHeader {
     }
 }
 
-/// Checks the batch at the front of `bytes`: all of it is there, and it is what its checksum says
-/// (`DefaultRecordBatch.ensureValid`). Its header comes back.
+/// Checks that the batch at the front of `bytes` is whole and matches its checksum
+/// (`DefaultRecordBatch.ensureValid`); returns its header.
 ///
 /// # Errors
-/// Whatever makes the bytes not a batch; a producer gets CORRUPT_MESSAGE for them.
+/// The bytes are not a valid batch; a producer gets CORRUPT_MESSAGE.
 pub fn validate(bytes: &[u8]) -> Result<BatchHeader> {
     let header = BatchHeader::read(bytes)?;
     let batch = bytes.get(..header.total_len()).ok_or(DecodeError::UnexpectedEnd)?;
@@ -228,7 +228,7 @@ pub fn validate(bytes: &[u8]) -> Result<BatchHeader> {
     Ok(header)
 }
 
-/// Gives a whole batch its place in the log. The checksum does not cover it.
+/// Sets the base offset of a whole batch, which the checksum does not cover.
 ///
 /// # Panics
 /// If `batch` is shorter than a header: it was not validated.
@@ -236,7 +236,7 @@ pub fn set_base_offset(batch: &mut [u8], base_offset: i64) {
     put(batch, 0, base_offset.to_be_bytes());
 }
 
-/// Gives a whole batch the epoch of the leader that appended it. The checksum does not cover it.
+/// Sets the epoch of the leader that appends a whole batch, which the checksum does not cover.
 ///
 /// # Panics
 /// If `batch` is shorter than a header: it was not validated.
@@ -244,8 +244,8 @@ pub fn set_partition_leader_epoch(batch: &mut [u8], epoch: i32) {
     put(batch, LEADER_EPOCH_AT, epoch.to_be_bytes());
 }
 
-/// Sets who timed a whole batch and its largest timestamp, and the checksum anew if that changes
-/// anything (`DefaultRecordBatch.setMaxTimestamp`). `batch` is that batch and nothing more.
+/// Sets the timestamp type and the largest timestamp of a batch, and the checksum if that changes
+/// the batch (`DefaultRecordBatch.setMaxTimestamp`). `batch` is exactly one batch.
 ///
 /// # Panics
 /// If `batch` is shorter than a header: it was not validated.

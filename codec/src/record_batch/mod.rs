@@ -1,8 +1,8 @@
 //! RecordBatch v2: the unit in which Kafka's records are sent, checked and stored.
 //!
-//! Where the rules come from: `DefaultRecordBatch`, `DefaultRecord` and `LogValidator` of Kafka.
-//! [`header`]: fields, checks and what may be patched in place; [`reader`]: batches of a buffer and
-//! records of a batch; [`builder`]: a batch made of records.
+//! The rules are those of Kafka's `DefaultRecordBatch`, `DefaultRecord` and `LogValidator`.
+//! [`header`]: fields, checks, and the fields that are patched in place; [`reader`]: batches of a
+//! buffer and records of a batch; [`builder`]: a batch made of records.
 
 mod builder;
 mod header;

@@ -13,7 +13,7 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// The batch at the front of `bytes`, which may hold more. The checksum is not looked at.
+    /// The batch at the front of `bytes`, which may hold more. The checksum is not checked.
     ///
     /// # Errors
     /// Bytes that are not a header, or that end before the batch does.
@@ -31,7 +31,7 @@ impl<'a> Batch<'a> {
         validate(self.bytes).map(drop)
     }
 
-    /// What follows the header: the records, or what they were compressed to.
+    /// The bytes after the header: the records, or their compressed form.
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[RECORD_BATCH_HEADER_BYTES..]
     }
@@ -47,7 +47,7 @@ impl<'a> Batch<'a> {
         Ok(Records::new(self.payload(), self.header.records_count))
     }
 
-    /// The time of a record, in ms since the epoch.
+    /// The timestamp of a record, in ms since the epoch.
     pub fn timestamp(&self, record: &Record<'_>) -> i64 {
         match self.header.timestamp_type() {
             TimestampType::CreateTime => {
@@ -57,14 +57,14 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The place of a record in its partition.
+    /// The offset of a record in its partition.
     pub fn offset(&self, record: &Record<'_>) -> i64 {
         self.header.base_offset.wrapping_add(i64::from(record.offset_delta))
     }
 }
 
-/// The batches of a buffer, in order. Checksums are not looked at. The iterator ends with the
-/// buffer or with its first error; [`Batches::consumed`] tells how far it came.
+/// The batches of a buffer, in order. Checksums are not checked. The iterator ends with the buffer
+/// or with its first error; [`Batches::consumed`] returns its position.
 #[derive(Debug, Clone)]
 pub struct Batches<'a> {
     bytes: &'a [u8],
@@ -77,7 +77,7 @@ impl<'a> Batches<'a> {
         Self { bytes, consumed: 0, failed: false }
     }
 
-    /// How many bytes the batches so far took.
+    /// The length in bytes of the batches so far.
     pub fn consumed(&self) -> usize {
         self.consumed
     }
@@ -99,7 +99,7 @@ impl<'a> Iterator for Batches<'a> {
     }
 }
 
-/// A record. Its headers were checked and skipped.
+/// A record without its headers, which were checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
     pub offset_delta: i32,
@@ -128,7 +128,7 @@ impl<'a> Record<'a> {
 }
 
 /// The records of a batch, in order, as many as its header says. The iterator ends with its first
-/// error; bytes after the last record are one.
+/// error; bytes after the last record are an error, too.
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     reader: Reader<'a>,
@@ -146,7 +146,7 @@ impl<'a> Records<'a> {
     /// (`LogValidator.validateMessagesAndAssignOffsets`).
     ///
     /// # Errors
-    /// What is wrong with the first record that is wrong; the producer gets INVALID_RECORD.
+    /// The error of the first invalid record; the producer gets INVALID_RECORD.
     pub fn validate(self) -> Result<()> {
         for (expected, record) in (0..).zip(self) {
             if record?.offset_delta != expected {
@@ -193,7 +193,7 @@ fn nullable_bytes<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>> {
 #[inline]
 fn skip_headers(reader: &mut Reader<'_>) -> Result<()> {
     let count = reader.varint()?;
-    // A header takes two bytes at least, so a count that lies runs into the end at once.
+    // A header takes two bytes at least, so a count that is too large is found here or at the end.
     if count < 0 || count as usize > reader.remaining() {
         return Err(DecodeError::InvalidBatch("an impossible count of headers"));
     }

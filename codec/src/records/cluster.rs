@@ -1,5 +1,5 @@
-//! muster's own records of what all shards know: topics, configs and the next producer id. They
-//! stand in the log of shard 0, which plays the part of Kafka's controller.
+//! muster's own records of the state that all shards share: topics, configs and the next producer
+//! id. They are in the log of shard 0, the controller.
 
 use super::{KEY, Schema};
 use crate::declare::message;
@@ -13,10 +13,13 @@ message! {
         topic_id: Uuid, 0..;
     }
 
-    /// A topic; it only ever grows in partitions.
+    /// A topic; the number of its partitions never decreases.
     pub struct TopicValue<'a> {
         name: Str<'a>, 0..;
         partitions: i32, 0..;
+        /// The nodes that partitions were assigned to when they were created, by index; -1, or
+        /// beyond the end, for a partition without an assignment.
+        assigned: Vec<i32>, 1..;
     }
 
     /// Type 1.
@@ -35,7 +38,7 @@ message! {
     pub struct ProducerIdsKey {
     }
 
-    /// Producer ids below this one may have been given out.
+    /// Producer ids below this one may have been allocated.
     pub struct ProducerIdsValue {
         next_producer_id: i64, 0..;
     }
@@ -45,7 +48,7 @@ message! {
         topic_id: Uuid, 0..;
     }
 
-    /// A topic that is gone, as long as groups may have offsets of it.
+    /// A deleted topic; kept for as long as groups may have committed offsets of it.
     pub struct DeletedTopicValue<'a> {
         name: Str<'a>, 0..;
         /// In milliseconds since the epoch.
@@ -53,10 +56,15 @@ message! {
     }
 }
 
-const TOPIC: Schema = Schema { record_type: 0, versions: 0..=0, flexible_from: 0 };
+const TOPIC: Schema = Schema { record_type: 0, versions: 0..=1, flexible_from: 0 };
 const CONFIG: Schema = Schema { record_type: 1, versions: 0..=0, flexible_from: 0 };
 const PRODUCER_IDS: Schema = Schema { record_type: 2, versions: 0..=0, flexible_from: 0 };
 const DELETED_TOPIC: Schema = Schema { record_type: 3, versions: 0..=0, flexible_from: 0 };
+
+/// Version 1 only if there are assignments, as older servers refuse it.
+fn topic_version(value: &TopicValue<'_>) -> i16 {
+    i16::from(!value.assigned.is_empty())
+}
 
 /// A record of the cluster. A value of None is a tombstone.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,10 +104,10 @@ impl<'a> ClusterRecord<'a> {
         }
     }
 
-    /// Appends the value; false, and nothing, for a tombstone.
+    /// Appends the value and returns true; for a tombstone appends nothing and returns false.
     pub fn write_value(&self, out: &mut Vec<u8>) -> bool {
         match self {
-            Self::Topic(_, Some(value)) => TOPIC.write_value(value, 0, out),
+            Self::Topic(_, Some(value)) => TOPIC.write_value(value, topic_version(value), out),
             Self::Config(_, Some(value)) => CONFIG.write_value(value, 0, out),
             Self::ProducerIds(_, Some(value)) => PRODUCER_IDS.write_value(value, 0, out),
             Self::DeletedTopic(_, Some(value)) => DELETED_TOPIC.write_value(value, 0, out),

@@ -6,12 +6,12 @@ use crate::types::{Bytes, Str, Uuid};
 use crate::wire::{Reader, Result, put_uvarint};
 
 message! {
-    /// Types 3, 4 and 6: what there is once in a group.
+    /// Types 3, 4 and 6: one record for each group.
     pub struct ConsumerGroupKey<'a> {
         group_id: Str<'a>, 0..;
     }
 
-    /// Types 5, 7 and 8: what there is once for each member.
+    /// Types 5, 7 and 8: one record for each member.
     pub struct ConsumerGroupMemberKey<'a> {
         group_id: Str<'a>, 0..;
         member_id: Str<'a>, 0..;
@@ -30,7 +30,7 @@ message! {
         metadata_hash: i64, 0.., tag 0;
     }
 
-    /// Type 4: what the hash in type 3 has replaced since Kafka 4.1.
+    /// Type 4, which Kafka 4.1 replaced by the hash in type 3.
     pub struct ConsumerGroupPartitionMetadataValue<'a> {
         topics: Vec<ConsumerGroupTopicMetadata<'a>>, 0..;
     }
@@ -58,7 +58,7 @@ message! {
         rebalance_timeout_ms: i32 = -1, 0..;
         server_assignor: Option<Str<'a>>, 0..;
         /// Of a member that uses the classic protocol.
-        classic_member_metadata: MaybeClassic<'a> = MaybeClassic::unsaid(), 0.., tag 0;
+        classic_member_metadata: MaybeClassic<'a> = MaybeClassic::absent(), 0.., tag 0;
     }
 
     pub struct ClassicMemberMetadata<'a> {
@@ -100,7 +100,7 @@ message! {
     pub struct ConsumerGroupOwnedTopicPartitions {
         topic_id: Uuid, 0..;
         partitions: Vec<i32>, 0..;
-        /// As long as `partitions`: with which epoch the member got each (KIP-1251).
+        /// The epoch at which the member got each of `partitions`, in their order (KIP-1251).
         assignment_epochs: Option<Vec<i32>>, 0.., tag 0;
     }
 
@@ -112,16 +112,16 @@ message! {
     }
 }
 
-/// What a member of the classic protocol has, or nothing. In a tagged field a structure that is
-/// null has one byte, 0; and Kafka takes a field that is absent for an empty structure, so that
-/// null is always written.
+/// The metadata of a member that uses the classic protocol; None for other members. A null
+/// structure in a tagged field is one byte, 0. Kafka reads an absent field as an empty structure,
+/// so null is always written.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct MaybeClassic<'a>(pub Option<ClassicMemberMetadata<'a>>);
 
 impl MaybeClassic<'_> {
-    /// What a record means that lacks the field.
-    fn unsaid() -> Self {
+    /// The value of a record without the field.
+    fn absent() -> Self {
         Self(Some(ClassicMemberMetadata::default()))
     }
 }

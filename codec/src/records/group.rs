@@ -1,5 +1,5 @@
-//! Kafka's coordinator records, as `__consumer_offsets` holds them; here are the structures of
-//! classic groups and offsets.
+//! Kafka's coordinator records in `__consumer_offsets`: the table of all types, and the structures
+//! of classic groups and offsets.
 
 use super::{
     ConsumerGroupCurrentMemberAssignmentValue, ConsumerGroupKey, ConsumerGroupMemberKey,
@@ -15,14 +15,14 @@ use crate::wire::{DecodeError, Reader, Result};
 use std::ops::RangeInclusive;
 
 message! {
-    /// Type 1; type 0 is that of offsets committed before Kafka 0.9.
+    /// Type 1; offsets committed before Kafka 0.9 have type 0.
     pub struct OffsetCommitKey<'a> {
         group: Str<'a>, 0..;
         topic: Str<'a>, 0..;
         partition: i32, 0..;
     }
 
-    /// Versions 0-4; 4 is written, or 1 when the commit asked for a retention of its own.
+    /// Versions 0-4; 4 is written, or 1 if the commit has its own retention time.
     pub struct OffsetCommitValue<'a> {
         offset: i64, 0..;
         leader_epoch: i32 = -1, 3..;
@@ -59,8 +59,8 @@ message! {
     }
 }
 
-/// The group that the key of any coordinator record begins with; None of bytes that are not such a
-/// key. For who looks at many records and wants few.
+/// The group at the front of the key of any coordinator record; None if the bytes are not such a
+/// key. A scan that wants few of many records decodes no more than this.
 pub fn key_group(key: &[u8]) -> Option<&str> {
     let mut reader = Reader::new(key);
     let _record_type = reader.i16().ok()?;
@@ -69,8 +69,8 @@ pub fn key_group(key: &[u8]) -> Option<&str> {
 }
 
 impl OffsetCommitKey<'_> {
-    /// A key as all that is before its partition, and the partition: keys that begin alike are of one
-    /// group and topic. None of bytes that are not such a key, and no more.
+    /// Splits a key into the bytes before its partition, which are equal for all partitions of one
+    /// group and topic, and the partition. None if the bytes are not exactly such a key.
     pub fn split(key: &[u8]) -> Option<(&[u8], i32)> {
         let (beginning, partition) = key.split_last_chunk()?;
         let mut reader = Reader::new(beginning);
@@ -98,8 +98,8 @@ impl<'a> OffsetCommitValue<'a> {
         read.ok_or(DecodeError::UnexpectedNull)
     }
 
-    /// Reads what nearly all values are, of which a start reads millions: version 4, without metadata
-    /// and with a topic id, so that all fields have their places.
+    /// Reads the form of nearly all values, of which a start reads millions: version 4, without
+    /// metadata and with a topic id, so that all fields have fixed places.
     #[inline]
     fn read_plain(value: &'a [u8]) -> Option<Self> {
         let value: &[u8; PLAIN_VALUE_BYTES] = value.try_into().ok()?;
@@ -125,8 +125,8 @@ impl<'a> OffsetCommitValue<'a> {
 /// See [`OffsetCommitValue::read_value`].
 const PLAIN_VALUE_BYTES: usize = 2 + 8 + 4 + 1 + 8 + 3 + 16;
 
-/// The table of the types of records: type number, versions that are read and the first flexible
-/// one of them, what is in key and value, and the version that is written.
+/// The table of record types: type number, versions that are read and the first flexible one of
+/// them, the structures of key and value, and the version that is written.
 macro_rules! group_records {
     ($($name:ident = $type:literal, $versions:expr, flexible $flexible:literal,
         $key:ty => $value:ty, group $group:ident, writes $written:expr;)*) => {
@@ -167,8 +167,8 @@ macro_rules! group_records {
                 }
             }
 
-            /// Appends the value in the version that Kafka 4.3 writes; false, and nothing, for a
-            /// tombstone.
+            /// Appends the value in the version that Kafka 4.3 writes and returns true; for a
+            /// tombstone appends nothing and returns false.
             pub fn write_value(&self, out: &mut Vec<u8>) -> bool {
                 match self {
                     $(Self::$name(_, Some(value)) => {
@@ -188,7 +188,7 @@ macro_rules! group_records {
                 }
             }
 
-            /// Whether it removes what an earlier record said.
+            /// Whether the record has no value, and so removes an earlier one.
             pub fn is_tombstone(&self) -> bool {
                 match self {
                     $(Self::$name(_, value) => value.is_none(),)*
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_values_are_read_as_all_others() {
+    fn plain_values_are_read_like_others() {
         assert_eq!(value("", -1, 9).len(), PLAIN_VALUE_BYTES);
         for bytes in [value("", -1, 9), value("", -1, 0), value("m", -1, 9), value("", 5, 9)] {
             for (at, change) in (0..bytes.len()).flat_map(|at| (0..=255u8).map(move |it| (at, it)))

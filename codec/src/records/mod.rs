@@ -1,7 +1,7 @@
-//! What is written to a shard's log: Kafka's own coordinator records, and muster's cluster records.
+//! The records of a shard's log: Kafka's coordinator records, and muster's cluster records.
 //!
 //! A key is its type in 16 bits and the key structure; a value is its version in 16 bits and the
-//! value structure; no value is a tombstone.
+//! value structure; a record without a value is a tombstone.
 
 mod cluster;
 mod consumer_group;
@@ -16,8 +16,8 @@ use crate::limits::STRING_BYTES_MAX;
 use crate::wire::{DecodeError, Reader, Result, put_i16};
 use std::ops::RangeInclusive;
 
-/// What is read has no longer strings, and what is made from it is checked before it is accepted: a
-/// record that is cut would say something else than what was acknowledged.
+/// Strings that were read are not longer, and other ones are checked before they are accepted: a
+/// record that was cut would differ from what was acknowledged.
 fn assert_whole<'a>(part: &impl Field<'a>) {
     let longest = part.longest_string();
     assert!(longest <= STRING_BYTES_MAX, "a record cannot hold a string of {longest} bytes");

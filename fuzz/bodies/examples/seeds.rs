@@ -11,7 +11,7 @@ use flate2::read::GzDecoder;
 use muster_codec::ApiKey;
 use muster_codec::header::RequestHeader;
 use muster_codec::record_batch::{BatchBuilder, Batches};
-use muster_fuzz_bodies::import::{FILES, MENDS, PARTIAL, WITH_DATA, WRITES};
+use muster_fuzz_bodies::import::{FILES, PARTIAL, REPAIRS, WITH_DATA, WRITES};
 use muster_storage::{Recovered, ShardLog};
 use std::fs::{self, File};
 use std::io::Read;
@@ -44,7 +44,7 @@ impl Seeds {
         self.count += 1;
     }
 
-    /// One body of each API and version, and as a frame.
+    /// One body of each API and version; requests also as frames.
     fn messages(&mut self) {
         let mut text = String::new();
         let file = File::open(repository("codec/tests/data/message-vectors.tsv.gz")).unwrap();
@@ -152,7 +152,7 @@ impl Seeds {
 }
 
 impl Seeds {
-    /// What Kafka itself wrote: groups of all kinds, in every compression, and its controllers' log.
+    /// Files that Kafka wrote: groups of all kinds, in every compression, and its controllers' log.
     fn imports(&mut self) {
         let mut all = vec![WITH_DATA | PARTIAL | WRITES];
         for (place, name) in (0u8..).zip(FILES) {
@@ -165,7 +165,7 @@ impl Seeds {
                 false => vec![&bytes[..]],
             };
             for batch in batches {
-                self.write("import", &[&[MENDS | PARTIAL][..], &file(place, batch)].concat());
+                self.write("import", &[&[REPAIRS | PARTIAL][..], &file(place, batch)].concat());
             }
             if bytes.len() < 1_400 {
                 all.extend(file(place, &bytes));

@@ -1,4 +1,4 @@
-//! Requests about groups that are made up from the input: few names, so that they meet.
+//! Requests about groups that are generated from the input, with few names, so that they interact.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use muster_codec::consumer_protocol::{
@@ -13,7 +13,7 @@ const INSTANCES: [&str; 2] = ["i0", "i1"];
 const ASSIGNORS: [&str; 4] = ["range", "uniform", "cooperative-sticky", "nonsense"];
 const PATTERNS: [&str; 5] = ["", "o.*", ".*", "(", "[a-c]+|orders"];
 
-/// What a client has learned, and says again.
+/// Ids that a client got and uses in later requests.
 #[derive(Default)]
 pub(crate) struct Known {
     pub(crate) members: Vec<String>,
@@ -35,7 +35,7 @@ impl Known {
     }
 }
 
-/// A request in a version that has all that it says, most of the time.
+/// A request, mostly in the newest version, which has all fields.
 pub(crate) fn ask(u: &mut Unstructured<'_>, known: &Known) -> Result<(i16, Request<'static>)> {
     let request: Request<'static> = match u.int_in_range(0..=11)? {
         0 => join(u, known)?.into(),
@@ -80,7 +80,7 @@ fn member(u: &mut Unstructured<'_>, known: &Known) -> Result<Str<'static>> {
     Ok(u.choose(&known.members)?.clone().into())
 }
 
-/// Small numbers, and now and then any.
+/// Small numbers, and sometimes any.
 fn number(u: &mut Unstructured<'_>) -> Result<i32> {
     if u.ratio(1, 16)? { i32::arbitrary(u) } else { u.int_in_range(-2..=12) }
 }
@@ -100,7 +100,7 @@ fn topic_id(u: &mut Unstructured<'_>, known: &Known) -> Result<Uuid> {
     u.choose(&known.topic_ids).copied()
 }
 
-fn embedded(u: &mut Unstructured<'_>) -> Result<TopicPartitions<'static>> {
+fn topic_partitions(u: &mut Unstructured<'_>) -> Result<TopicPartitions<'static>> {
     Ok(TopicPartitions { topic: topic(u)?, partitions: partitions(u)? })
 }
 
@@ -125,7 +125,7 @@ fn protocol(u: &mut Unstructured<'_>) -> Result<JoinGroupRequestProtocol<'static
     } else {
         let subscription = ConsumerProtocolSubscription {
             topics: vec![topic(u)?],
-            owned_partitions: vec![embedded(u)?],
+            owned_partitions: vec![topic_partitions(u)?],
             generation_id: number(u)?,
             ..Default::default()
         };
@@ -140,7 +140,7 @@ fn sync(u: &mut Unstructured<'_>, known: &Known) -> Result<SyncGroupRequest<'sta
         if u.ratio(1, 8)? {
             bytes.extend(<Vec<u8>>::arbitrary(u)?);
         } else {
-            let assigned_partitions = vec![embedded(u)?];
+            let assigned_partitions = vec![topic_partitions(u)?];
             ConsumerProtocolAssignment { assigned_partitions, user_data: None }
                 .write(1, &mut bytes);
         }
@@ -235,18 +235,18 @@ fn consumer_heartbeat(
         partitions: partitions(u)?,
     };
     let member_epoch = number(u)?;
-    // Whoever joins has to say all of these; others may.
-    let says = |u: &mut Unstructured<'_>| Ok(member_epoch == 0 || u.ratio(1, 4)?);
+    // A member that joins has to send all of these; others may.
+    let sends = |u: &mut Unstructured<'_>| Ok(member_epoch == 0 || u.ratio(1, 4)?);
     Ok(ConsumerGroupHeartbeatRequest {
         group_id: group(u)?,
         member_id: member(u, known)?,
         member_epoch,
         instance_id: instance(u)?,
-        rebalance_timeout_ms: if says(u)? { 10_000 } else { -1 },
-        subscribed_topic_names: says(u)?.then(|| Ok(vec![topic(u)?, topic(u)?])).transpose()?,
+        rebalance_timeout_ms: if sends(u)? { 10_000 } else { -1 },
+        subscribed_topic_names: sends(u)?.then(|| Ok(vec![topic(u)?, topic(u)?])).transpose()?,
         subscribed_topic_regex: u.ratio(1, 4)?.then(|| pick(u, &PATTERNS)).transpose()?,
         server_assignor: u.ratio(1, 4)?.then(|| pick(u, &ASSIGNORS)).transpose()?,
-        topic_partitions: match (member_epoch, says(u)?) {
+        topic_partitions: match (member_epoch, sends(u)?) {
             (0, _) => Some(Vec::new()),
             (_, true) => Some(vec![owned]),
             (_, false) => None,

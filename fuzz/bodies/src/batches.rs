@@ -1,6 +1,6 @@
-//! Record batches as producers send them. Input: whether to mend length and checksum, the batches.
+//! Record batches of producers. Input: whether to repair length and checksum, the batches.
 //!
-//! Batches are never decompressed; so there is no decoder of compressed bytes to attack.
+//! muster never decompresses batches, so there is no decompressor to attack.
 
 use crate::memory::within;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
@@ -8,14 +8,14 @@ use muster_codec::record_batch::{
     Batch, BatchBuilder, Batches, TimestampType, set_base_offset, set_max_timestamp, validate,
 };
 
-/// What the length of a batch does not count: the base offset, and itself.
+/// The bytes that the length of a batch does not count: the base offset, and the length itself.
 const LENGTH_END: usize = 12;
 
 pub fn run(input: &[u8]) {
-    let Some((mend, bytes)) = input.split_first() else { return };
+    let Some((repair, bytes)) = input.split_first() else { return };
     let mut bytes = bytes.to_vec();
-    if *mend != 0 {
-        mend_batch(&mut bytes);
+    if *repair != 0 {
+        repair_batch(&mut bytes);
     }
     within(4096, || read(&bytes));
     if let Ok(batch) = Batch::read(&bytes) {
@@ -23,8 +23,8 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// Gives the last batch a length and a checksum that are right.
-pub(crate) fn mend_batch(bytes: &mut [u8]) {
+/// Sets length and checksum of the last batch to valid values.
+pub(crate) fn repair_batch(bytes: &mut [u8]) {
     let mut batches = Batches::new(bytes);
     while batches.by_ref().any(|batch| batch.is_ok()) {}
     let start = batches.consumed();
@@ -35,8 +35,8 @@ pub(crate) fn mend_batch(bytes: &mut [u8]) {
     }
 }
 
-/// Gives each batch a checksum that is right, and all the rest to one whose length cannot be.
-pub(crate) fn mend_each(mut rest: &mut [u8]) {
+/// Sets the checksum of each batch to a valid one; a batch of impossible length gets all the rest.
+pub(crate) fn repair_each(mut rest: &mut [u8]) {
     while rest.len() >= RECORD_BATCH_HEADER_BYTES {
         let claimed = [rest[8], rest[9], rest[10], rest[11]];
         let len = (u32::from_be_bytes(claimed) as usize).saturating_add(LENGTH_END);
@@ -47,7 +47,7 @@ pub(crate) fn mend_each(mut rest: &mut [u8]) {
     }
 }
 
-/// Makes one batch of it: length, version of the format, checksum.
+/// Makes the bytes one batch: sets length, magic and checksum.
 fn seal(batch: &mut [u8]) {
     let length = (batch.len() - LENGTH_END) as i32;
     batch[8..LENGTH_END].copy_from_slice(&length.to_be_bytes());
@@ -72,7 +72,8 @@ fn read(bytes: &[u8]) {
     }
 }
 
-/// What the log does to a batch leaves one that is valid, with the same records.
+/// Checks that a batch is valid after the patches of the log, and that a batch rebuilt from its
+/// records has the same ones.
 fn patch(batch: &Batch<'_>) {
     if batch.validate().is_err() {
         return;

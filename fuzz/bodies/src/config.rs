@@ -13,7 +13,7 @@ pub fn run(input: &[u8]) {
 
 fn read(text: &str) {
     if let Ok(config) = Config::load(text, &[]) {
-        // What is to be derived from any valid config.
+        // These must not fail for any valid config.
         let _ =
             (config.coordinator(), config.topic_defaults(), config.set_without_effect().count());
     }
@@ -31,7 +31,7 @@ fn read(text: &str) {
     }
 }
 
-/// A value that is taken shows a text that is taken for the same value.
+/// Checks that the text of an accepted value is accepted, and means the same value.
 fn set<C: Clone>(key: &Key<C>, defaults: &C, text: &str) {
     let (mut first, mut second) = (defaults.clone(), defaults.clone());
     if key.set(&mut first, text).is_err() {
@@ -42,5 +42,5 @@ fn set<C: Clone>(key: &Key<C>, defaults: &C, text: &str) {
     assert_eq!(key.get(&second), key.get(&first), "{}={text:?}", key.name);
     let normal = key.normalize(text);
     key.set(&mut second, &normal).unwrap();
-    assert_eq!(key.get(&second), key.get(&first), "{}={text:?} made normal", key.name);
+    assert_eq!(key.get(&second), key.get(&first), "{}={text:?} normalized", key.name);
 }

@@ -1,11 +1,11 @@
-//! What consumers embed in JoinGroup and SyncGroup. Input: the bytes.
+//! The protocol metadata of consumers in JoinGroup and SyncGroup. Input: the bytes.
 
 use crate::memory::within;
 use muster_codec::consumer_protocol::{ConsumerProtocolAssignment, ConsumerProtocolSubscription};
 
 const GRANTED_PER_BYTE: usize = 32;
 
-/// The newest version; later ones are read as it.
+/// The newest version; later ones are read as this one.
 const NEWEST: i16 = 3;
 
 pub fn run(input: &[u8]) {

@@ -1,8 +1,8 @@
-//! Whole sequences of requests to a coordinator, with time that passes, topics that come and go,
-//! and loads from the log in between. Input: a sequence of actions.
+//! Sequences of requests to a coordinator, with time, creation and deletion of topics, and loads
+//! from the log in between. Input: a sequence of actions.
 //!
-//! What must hold after each: the records alone make the state; each request has at most one
-//! answer, which can be sent; nothing tells of a position that was never written.
+//! Properties after each: the records alone make the durable state; each request has at most one
+//! answer, which can be serialized; no answer waits for a position that was never written.
 
 use crate::asks::{Known, TOPICS, ask};
 use crate::common::topics::World as Topics;
@@ -33,13 +33,13 @@ pub fn run(input: &[u8]) {
 
 struct World {
     coordinator: Coordinator,
-    /// Knows nothing but the records.
+    /// A replica that only replays the records.
     follower: Coordinator,
     log: Vec<RecordBytes>,
     now: i64,
     position: u64,
     requests: u64,
-    /// Requests without an answer, and how they are answered.
+    /// Requests without an answer yet: API and version.
     waiting: BTreeMap<u64, (ApiKey, i16)>,
     ids: CountedIds,
     topics: Topics,
@@ -104,7 +104,7 @@ impl World {
         self.now = until;
     }
 
-    /// Makes a topic, or has it grow.
+    /// Creates a topic, or adds partitions to it.
     fn make_topic(&mut self, name: &'static str, partitions: i32) {
         if self.topics.id(name).is_some() {
             return self.topics.grow_to(name, partitions);
@@ -120,7 +120,7 @@ impl World {
         self.settle(output);
     }
 
-    /// The coordinator is gone, and with it all that it had not answered; another takes the log.
+    /// Replaces the coordinator by one that loads the log; unanswered requests are lost.
     fn load(&mut self) {
         self.coordinator = Coordinator::new(config());
         for record in &self.log {
@@ -145,14 +145,18 @@ impl World {
         for answer in output.answers {
             let request = answer.request.sequence;
             let asked = self.waiting.remove(&request).expect("one answer to each request");
-            assert!(answer.visible_at <= self.position, "an answer that never leaves: {answer:?}");
+            assert!(answer.visible_at <= self.position, "an answer that is never sent: {answer:?}");
             check_answer(asked, &answer.response);
             self.known.learn(&answer.response);
         }
     }
 
     fn check(&self) {
-        assert_eq!(bytes(&self.coordinator), bytes(&self.follower), "the records tell all");
+        assert_eq!(
+            bytes(&self.coordinator),
+            bytes(&self.follower),
+            "the records alone make the state"
+        );
     }
 
     fn with_context<T>(&mut self, call: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> T) -> T {

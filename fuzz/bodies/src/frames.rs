@@ -1,6 +1,6 @@
 //! The frame splitter. Input: how the bytes are cut into pieces, and the bytes of a connection.
 //!
-//! However they are cut, the server says the same to them.
+//! Property: the server's answers do not depend on the pieces.
 
 use crate::memory::within;
 use crate::world::World;
@@ -12,13 +12,13 @@ pub fn run(input: &[u8]) {
     let Some((cuts, rest)) = input.split_first() else { return };
     let Some((cuts, bytes)) = rest.split_at_checked((*cuts).into()) else { return };
     within(GRANTED_BYTES, || {
-        let whole = said(&[bytes]);
-        let pieces = said(&cut(bytes, cuts));
+        let whole = sent(&[bytes]);
+        let pieces = sent(&cut(bytes, cuts));
         assert_eq!(pieces, whole, "in pieces and as a whole");
     });
 }
 
-/// Pieces of the lengths that are given, over and over.
+/// Pieces of these lengths, which are repeated as needed.
 fn cut<'a>(mut bytes: &'a [u8], lengths: &[u8]) -> Vec<&'a [u8]> {
     let mut pieces = Vec::new();
     let mut lengths = lengths.iter().cycle().map(|length| usize::from(*length).max(1));
@@ -32,8 +32,9 @@ fn cut<'a>(mut bytes: &'a [u8], lengths: &[u8]) -> Vec<&'a [u8]> {
     pieces
 }
 
-/// All that the server sends before its disk has done anything, and whether it hangs up.
-fn said(pieces: &[&[u8]]) -> (Option<Vec<u8>>, i64) {
+/// The bytes that the server sends before any file operation, None if it closes the connection; and
+/// the time.
+fn sent(pieces: &[&[u8]]) -> (Option<Vec<u8>>, i64) {
     let mut world = World::new(&["socket.request.max.bytes=100000"]);
     world.open(0);
     pieces.iter().for_each(|piece| world.receive(0, piece));

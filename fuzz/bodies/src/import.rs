@@ -1,10 +1,9 @@
-//! `muster log import` of whatever may stand in a directory of Kafka's. Input: flags, then files: for
-//! each its place among [`FILES`], its length, its bytes.
+//! `muster log import` of any files in a Kafka directory. Input: flags, then files: for each its
+//! place in [`FILES`], its length, its bytes.
 //!
-//! What must hold: a data directory comes to be as a whole or not at all; and only if a dry run says
-//! so.
+//! Properties: a data directory is created as a whole or not at all, and not if a dry run refuses.
 
-use crate::batches::mend_each;
+use crate::batches::repair_each;
 use crate::memory::within;
 use muster::log_tools::{Import, LogCommand, Verdict, carry_out};
 use std::collections::BTreeMap;
@@ -14,7 +13,7 @@ use std::path::Path;
 /// The records of one batch may take 256 MiB, in a buffer that was half as long before.
 const GRANTED_BYTES: usize = 448 << 20;
 
-/// Of two brokers.
+/// Files of two brokers.
 pub const FILES: [&str; 14] = [
     "a/__consumer_offsets-0/00000000000000000000.log",
     "a/__consumer_offsets-1/00000000000000000000.log",
@@ -35,7 +34,7 @@ pub const FILES: [&str; 14] = [
 const OFFSETS_PARTITIONS: u32 = 3;
 
 // Flags.
-pub const MENDS: u8 = 1;
+pub const REPAIRS: u8 = 1;
 pub const UNCLEAN: u8 = 2;
 pub const WITH_DATA: u8 = 4;
 pub const PARTIAL: u8 = 8;
@@ -72,7 +71,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// Writes the files; gives the directories of brokers.
+/// Writes the files; returns the directories of brokers.
 fn lay_out(kafka: &Path, flags: u8, rest: &[u8]) -> Vec<&'static str> {
     let mut files = split(rest);
     let mut brokers: Vec<_> = files.keys().filter_map(|name| name.split('/').next()).collect();
@@ -83,8 +82,8 @@ fn lay_out(kafka: &Path, flags: u8, rest: &[u8]) -> Vec<&'static str> {
         }
     }
     for (name, mut bytes) in files {
-        if flags & MENDS != 0 && (name.ends_with(".log") || name.ends_with(".checkpoint")) {
-            mend_each(&mut bytes);
+        if flags & REPAIRS != 0 && (name.ends_with(".log") || name.ends_with(".checkpoint")) {
+            repair_each(&mut bytes);
         }
         let path = kafka.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,11 +1,11 @@
-//! What the fuzz targets do with their input. Each body is a plain function of bytes, so that
-//! `cargo test` runs the committed corpora through the same code as libFuzzer.
+//! The bodies of the fuzz targets. Each is a plain function of bytes, so that `cargo test` runs the
+//! committed corpora through the same code as libFuzzer.
 //!
-//! A body panics if it finds a defect: whatever the input, the code under test may not panic, may
-//! take no more memory than the body grants it, and has to keep the promises that the body states.
-//! (That it ends is for libFuzzer's `-timeout` to see.)
+//! A body panics if it finds a defect: for any input, the code under test must not panic, must not
+//! exceed the memory limit that the body sets, and has to satisfy the properties that the body
+//! states. (libFuzzer's `-timeout` checks that it ends.)
 
-// Bodies state what must hold by panicking.
+// Bodies report defects by panicking.
 #![allow(clippy::unwrap_used)]
 #![forbid(unsafe_code)]
 
@@ -30,7 +30,7 @@ pub mod shard;
 pub mod snapshot;
 mod world;
 
-/// A target: its name, and what it does with an input.
+/// A target: its name and its body.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, by name.

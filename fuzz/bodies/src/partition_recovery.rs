@@ -1,7 +1,7 @@
-//! The segments of a user topic's partition after a stop. Input: whether to mend the last batch of
-//! each, the file of the log start offset, and segments, each with its length.
+//! Recovery of a user topic's partition. Input: whether to repair the last batch of each segment,
+//! the file of the log start offset, and segments, each with its length.
 
-use crate::batches::mend_batch;
+use crate::batches::repair_batch;
 use crate::memory::within;
 use muster_storage::{
     FileId, OpenFiles, PartitionLog, PartitionPlace, PartitionRecovery, TopicConfig,
@@ -13,21 +13,21 @@ const SEGMENTS_MAX: usize = 4;
 const START_OFFSET_BYTES: usize = 28;
 
 pub fn run(input: &[u8]) {
-    let Some((mend, rest)) = input.split_first() else { return };
+    let Some((repair, rest)) = input.split_first() else { return };
     let Some((start_offset, rest)) = rest.split_at_checked(START_OFFSET_BYTES) else { return };
-    let segments = split(rest, *mend != 0);
+    let segments = split(rest, *repair != 0);
     within(input.len() * GRANTED_PER_BYTE + GRANTED_BYTES, || open(start_offset, &segments));
 }
 
 /// Base offset and bytes of each segment.
-fn split(mut rest: &[u8], mend: bool) -> Vec<(i64, Vec<u8>)> {
+fn split(mut rest: &[u8], repair: bool) -> Vec<(i64, Vec<u8>)> {
     let mut segments: Vec<(i64, Vec<u8>)> = Vec::new();
     while let Some(([base_offset, high, low], after)) = rest.split_first_chunk() {
         let length = usize::from(u16::from_be_bytes([*high, *low]));
         let (bytes, after) = after.split_at(length.min(after.len()));
         let mut bytes = bytes.to_vec();
-        if mend {
-            mend_batch(&mut bytes);
+        if repair {
+            repair_batch(&mut bytes);
         }
         segments.push(((*base_offset).into(), bytes));
         rest = after;
@@ -40,7 +40,7 @@ fn split(mut rest: &[u8], mend: bool) -> Vec<(i64, Vec<u8>)> {
     segments
 }
 
-/// A log that opens begins before it ends, and takes the next record there.
+/// Checks that a log that opens starts before its end, and appends the next record there.
 fn open(start_offset: &[u8], segments: &[(i64, Vec<u8>)]) {
     let mut recovery = PartitionRecovery::new(segments.len(), None);
     for (base_offset, bytes) in segments {

@@ -1,8 +1,7 @@
-//! Recovery of a shard's log: from any bytes, and from a log that was good before something was done
-//! to its files.
+//! Recovery of a shard's log: from any bytes, and from a valid log whose files were changed.
 //!
-//! What must hold: recovery refuses, or gives back operations from the first on as they were
-//! written; and a log that opens goes on, and opens again with what was appended.
+//! Properties: recovery refuses, or returns operations from the first on as they were written; and
+//! a log that opens takes appends, and has them at its next start.
 
 #[path = "../../../storage/tests/common/mod.rs"]
 mod disk;
@@ -41,7 +40,7 @@ pub fn raw(mut input: &[u8]) {
     });
 }
 
-/// A good log, and what was done to its files. Input: which log, and edits.
+/// A valid log whose files are changed. Input: which log, and edits.
 pub fn edits(input: &[u8]) {
     let mut u = Unstructured::new(input);
     let Ok(base) = u.choose(&*BASES) else { return };
@@ -58,13 +57,14 @@ pub fn edits(input: &[u8]) {
         if forged {
             return;
         }
-        assert!(base.replayed.starts_with(&replayed), "what was not written, or not in order");
-        go_on(base, disk, recovered, &replayed);
+        assert!(base.replayed.starts_with(&replayed), "batches not as they were written");
+        check_continuation(base, disk, recovered, &replayed);
     });
 }
 
-/// The log takes a record, and is compacted if it ever is; then it opens again with all of it.
-fn go_on(base: &Base, mut disk: Disk, recovered: Recovered, replayed: &[Replayed]) {
+/// Checks that the log takes a record, is compacted if its config says so, and opens again with all
+/// records.
+fn check_continuation(base: &Base, mut disk: Disk, recovered: Recovered, replayed: &[Replayed]) {
     let mut log = ShardLog::new(base.config.clone(), recovered);
     let (key, value) = (&b"new"[..], &b"value"[..]);
     log.append(0, 1_000, [(key, Some(value))]).unwrap();
@@ -76,10 +76,10 @@ fn go_on(base: &Base, mut disk: Disk, recovered: Recovered, replayed: &[Replayed
     let (before, after) = (disk::state(&records(replayed)), disk::state(&records(&again)));
     let mut expected = before;
     expected.insert((0, key.to_vec()), value.to_vec());
-    assert_eq!(after, expected, "the log went on");
+    assert_eq!(after, expected, "the state after the append");
 }
 
-/// Something that happens to files. Places in a file are in blocks; those of a byte, in bytes.
+/// A change of files. Places in a file are in blocks; those of a byte, in bytes.
 #[derive(Debug, Arbitrary)]
 enum Edit {
     Byte {
@@ -92,7 +92,7 @@ enum Edit {
         block: u8,
         count: u8,
     },
-    /// A write that went astray, or came back from the past.
+    /// A misdirected write, or an old block instead of a new one.
     CopyBlock {
         from: u8,
         from_block: u8,
@@ -110,7 +110,7 @@ enum Edit {
         file: u8,
         sequence: u8,
     },
-    /// A field of the block at this place, and its checksum made right: no disk does that.
+    /// A changed header of the block at this place, with a valid checksum: no disk does that.
     Forge {
         file: u8,
         block: u8,
@@ -120,7 +120,7 @@ enum Edit {
 }
 
 impl Edit {
-    /// True if what is there now was never written by a log.
+    /// Applies the edit; returns true if it made valid bytes that no log wrote.
     fn apply(&self, config: &LogConfig, disk: &mut Disk) -> bool {
         match *self {
             Self::Byte { file, at, byte } => {
@@ -166,7 +166,7 @@ impl Edit {
     }
 }
 
-/// Sets a byte of a header, and the checksum over what it then says.
+/// Sets a byte of a header, and a valid checksum.
 fn forge(bytes: &mut [u8], at: usize, byte: u8) {
     bytes.get_mut(at).into_iter().for_each(|it| *it = byte);
     if bytes.len() < BLOCK_BYTES {
@@ -199,14 +199,14 @@ fn block(bytes: &mut [u8], number: u8) -> Option<&mut [u8]> {
     from_block(bytes, number)?.get_mut(..BLOCK_BYTES)
 }
 
-/// A good log, and what it holds.
+/// A valid log, and its batches.
 struct Base {
     config: LogConfig,
     disk: Disk,
     replayed: Vec<Replayed>,
 }
 
-/// Not compacted, of one segment and of several; compacted, with and without files used again.
+/// Not compacted, of one segment and of several; compacted, without and with reused files.
 static BASES: LazyLock<[Base; 4]> = LazyLock::new(|| {
     [
         Base::new(small_config(), 6),
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_logs_have_what_they_are_for() {
+    fn the_logs_have_the_forms_that_they_stand_for() {
         let compacted = |base: &Base| {
             let mut files = base.disk.live.values();
             files.any(|it| {

@@ -3,10 +3,10 @@
 use crate::memory::within;
 use muster_coordinator::regex::{Regex, Resolution};
 
-/// What a program of the most instructions takes, and what parsing it takes.
+/// Memory for a program with the most instructions, and for parsing it.
 const GRANTED_BYTES: usize = 32 << 20;
 
-/// In the steps of a slice.
+/// The steps of a slice.
 const SLICE: usize = 100;
 
 pub fn run(input: &[u8]) {
@@ -19,7 +19,7 @@ pub fn run(input: &[u8]) {
     within(GRANTED_BYTES, || resolve(expression, &names));
 }
 
-/// Name by name, in one piece, and in slices: the same topics.
+/// Checks that matching by name, in one piece, and in slices finds the same topics.
 fn resolve(expression: &str, names: &[&str]) {
     let Ok(regex) = Regex::new(expression) else { return };
     let matching: Vec<&str> = names.iter().copied().filter(|name| regex.matches(name)).collect();

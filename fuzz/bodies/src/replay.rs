@@ -1,4 +1,4 @@
-//! A log of group records as a coordinator loads it; some may be of a Kafka cluster, or of a later
+//! A log of group records that a coordinator loads; some may come from a Kafka cluster, or a later
 //! version. Input: records, each with the lengths of its key and its value.
 
 use crate::common::{self, NoIds, RecordBytes};
@@ -11,7 +11,7 @@ use muster_coordinator::{Config, Context, Coordinator, NoTopics};
 const GRANTED_PER_BYTE: usize = 1024;
 const GRANTED_BYTES: usize = 1 << 20;
 
-/// How long groups go on after the load, call by call.
+/// The number of timer calls after the load.
 const EXPIRIES: u64 = 64;
 
 pub fn run(input: &[u8]) {
@@ -20,7 +20,7 @@ pub fn run(input: &[u8]) {
     within(granted, || load(&records));
 }
 
-/// Key and value; a value of length 255 is none.
+/// Keys and values; a value of length 255 is absent.
 pub(crate) fn split(mut input: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
     std::iter::from_fn(move || {
         let ([key_len, value_len], rest) = input.split_first_chunk()?;
@@ -36,7 +36,7 @@ pub(crate) fn read<'a>((key, value): (&'a [u8], Option<&'a [u8]>)) -> Option<Gro
     GroupRecord::read(key, value).ok().flatten()
 }
 
-/// What a coordinator writes of its state makes the same state in another.
+/// Checks that the records of a coordinator's durable state make the same state in another.
 fn load(records: &[GroupRecord<'_>]) {
     let mut coordinator = Coordinator::new(Config::default());
     records.iter().for_each(|record| coordinator.replay(record, 0));
@@ -46,7 +46,7 @@ fn load(records: &[GroupRecord<'_>]) {
         let record = GroupRecord::read(key, value.as_deref()).unwrap().unwrap();
         other.replay(&record, 0);
     }
-    assert_eq!(bytes(&other), durable, "what is left of the log when it is compacted");
+    assert_eq!(bytes(&other), durable, "the state from the records of the durable state");
     let mut now = 1_000_000;
     coordinator.loaded(now, Wall(now), &NoTopics);
     for position in 1..=EXPIRIES {

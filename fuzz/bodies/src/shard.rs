@@ -1,11 +1,11 @@
-//! Whole sequences of requests, good and bad, to a shard as the server runs it; with a disk that
-//! takes its time, and clients that go and come. Input: a sequence of actions.
+//! Sequences of requests, valid and invalid, to a shard of the server, with a slow disk, and
+//! clients that connect and disconnect. Input: a sequence of actions.
 //!
-//! What must hold: each request is answered once, in order, by bytes that can be read in its
-//! version; and what is on the disk in the end can be loaded.
+//! Properties: each request is answered once, in order, by bytes that can be read in its version;
+//! and the log on the disk can be loaded in the end.
 
 use crate::asks::{Known, TOPICS, ask};
-use crate::batches::mend_batch;
+use crate::batches::repair_batch;
 use crate::memory::within;
 use crate::world::World;
 use arbitrary::{Arbitrary, Result, Unstructured};
@@ -36,7 +36,7 @@ pub fn run(input: &[u8]) {
             }
         }
         run.world.settle();
-        run.hear();
+        run.read_answers();
         run.recover();
     });
 }
@@ -76,19 +76,19 @@ impl Run {
                 self.ask(slot, version, request);
             }
         }
-        self.hear();
+        self.read_answers();
         Ok(())
     }
 
     fn ask(&mut self, slot: u32, version: i16, request: Request<'_>) {
         let mut body = Vec::new();
         request.write(version, &mut body).unwrap();
-        // Kafka's answer to acks=0 is none.
+        // As in Kafka, there is no answer to acks=0.
         let is_answered = !matches!(&request, Request::Produce(body) if body.acks == 0);
         self.send(slot, request.api_key(), version, &body, is_answered);
     }
 
-    /// A body of the input; half of them do not make sense, and end the connection.
+    /// A body from the input; about half of them are invalid, and end the connection.
     fn raw_body(&mut self, slot: u32, u: &mut Unstructured<'_>) -> Result<()> {
         let api = *u.choose(ApiKey::ALL)?;
         let version = u.int_in_range(api.versions())?;
@@ -123,7 +123,7 @@ impl Run {
         self.world.receive(slot, &frame);
     }
 
-    /// Bytes that need not even be a frame; what comes of them nobody reads.
+    /// Bytes that need not be a frame; the answers are not read.
     fn garbage(&mut self, slot: u32, u: &mut Unstructured<'_>) -> Result<()> {
         let length = u.int_in_range(0..=64)?;
         let bytes = u.bytes(usize::min(length, u.len()))?;
@@ -144,7 +144,7 @@ impl Run {
             batch[at] = u.arbitrary()?;
         }
         if u.ratio(3, 4)? {
-            mend_batch(&mut batch);
+            repair_batch(&mut batch);
         }
         let index = u.int_in_range(0..=2)?;
         let records = Some(Bytes::from(batch));
@@ -161,8 +161,8 @@ impl Run {
         Ok(())
     }
 
-    /// Reads what came on all connections.
-    fn hear(&mut self) {
+    /// Reads the answers on all connections.
+    fn read_answers(&mut self) {
         for slot in 0..CONNECTIONS {
             let known = &mut self.known;
             self.world.answers(slot, |response| known.learn(response));
@@ -170,7 +170,7 @@ impl Run {
         }
     }
 
-    /// The log on the disk is one that a server starts with.
+    /// Checks that a server can start with the log on the disk.
     fn recover(&self) {
         let files = self.world.files_in(&log_directory(1, 0));
         let mut recovery = Recovery::default();

@@ -1,4 +1,4 @@
-//! Snapshots: the file as storage sees it, and the groups in it as the coordinator does.
+//! Snapshots: the file in storage, and its groups in the coordinator.
 
 use crate::common::RecordBytes;
 use crate::memory::within;
@@ -13,15 +13,15 @@ use std::sync::Arc;
 const GRANTED_PER_BYTE: usize = 2048;
 const GRANTED_BYTES: usize = 4 << 20;
 const EXPIRIES: usize = 16;
-/// Where the first section of a walk begins.
+/// The place of the first section of a walk.
 const BODY_AT: usize = 64;
 
-/// Any bytes as a file. Input: whether to mend the checksums of header and parts, the bytes.
+/// Any bytes as a file. Input: whether to repair the checksums of header and parts, the bytes.
 pub fn file(input: &[u8]) {
-    let Some((mend, rest)) = input.split_first() else { return };
+    let Some((repair, rest)) = input.split_first() else { return };
     let mut file = rest.to_vec();
-    if *mend != 0 {
-        mend_file(&mut file);
+    if *repair != 0 {
+        repair_file(&mut file);
     }
     within(file.len() * 64 + GRANTED_BYTES, || {
         if let Ok(snapshot) = Snapshot::open(&file) {
@@ -29,13 +29,13 @@ pub fn file(input: &[u8]) {
             let mut coordinator = Coordinator::new(Config::default());
             let (bytes, crc) = (Arc::new(file.clone()), snapshot.header.groups.crc);
             if coordinator.open_snapshot(bytes, snapshot.groups, crc).is_ok() {
-                go_on(&mut coordinator);
+                run_on(&mut coordinator);
             }
         }
     });
 }
 
-fn mend_file(file: &mut [u8]) {
+fn repair_file(file: &mut [u8]) {
     const PARTS: [usize; 3] = [48, 72, 96];
     if file.len() < SNAPSHOT_HEADER_BYTES {
         return;
@@ -50,12 +50,12 @@ fn mend_file(file: &mut [u8]) {
     file[8..12].copy_from_slice(&crc.to_be_bytes());
 }
 
-/// Groups, written and read again. Input: whether to mend the checksums of sections, how many bytes
-/// to change and which, then records as in `replay`.
+/// Groups, written and read again. Input: whether to repair the checksums of sections, how many
+/// bytes to change and which, then records as in `replay`.
 ///
-/// What must hold: nothing of a group is seen that was not in it.
+/// Property: a group that is read is the one that was written.
 pub fn groups(input: &[u8]) {
-    let Some(([mend, changes], rest)) = input.split_first_chunk() else { return };
+    let Some(([repair, changes], rest)) = input.split_first_chunk() else { return };
     let Some((changes, log)) = rest.split_at_checked(usize::from(*changes) * 3) else { return };
     within(input.len() * GRANTED_PER_BYTE + GRANTED_BYTES, || {
         let mut coordinator = Coordinator::new(Config::default());
@@ -65,21 +65,21 @@ pub fn groups(input: &[u8]) {
         let durable = bytes(&coordinator);
         assert_eq!(opened(&file, &index).map(|mut it| seen(&mut it)), Some(Some(durable.clone())));
         change(&mut file, changes);
-        if *mend != 0 {
-            mend_sections(&mut file, &index);
+        if *repair != 0 {
+            repair_sections(&mut file, &index);
         }
         let index_is_whole = crc32c::crc32c(&file[range(&index)]) == index.crc;
         let Some(mut coordinator) = opened(&file, &index) else { return };
-        go_on(&mut coordinator);
-        // Whoever opens a snapshot has checked the index.
-        if index_is_whole && *mend == 0 {
+        run_on(&mut coordinator);
+        // The index is checked when a snapshot is opened.
+        if index_is_whole && *repair == 0 {
             let again = opened(&file, &index).and_then(|mut it| seen(&mut it));
-            assert!(again.is_none_or(|again| again == durable), "damage that is not seen");
+            assert!(again.is_none_or(|again| again == durable), "damage that is not noticed");
         }
     });
 }
 
-/// The file, and where its index is; None if a group is too large for a snapshot.
+/// The file, and the place of its index; None if a group is too large for a snapshot.
 fn written(coordinator: &mut Coordinator) -> Option<(Vec<u8>, SnapshotPart)> {
     let (mut walk, mut file) = (SnapshotWalk::new(BODY_AT as u64), vec![0; BODY_AT]);
     loop {
@@ -91,7 +91,7 @@ fn written(coordinator: &mut Coordinator) -> Option<(Vec<u8>, SnapshotPart)> {
 
 fn opened(file: &[u8], index: &SnapshotPart) -> Option<Coordinator> {
     let mut coordinator = Coordinator::new(Config::default());
-    // Whatever is in the index, as if it had been written so.
+    // With the checksum of the current index, even if it was changed.
     let (index, bytes) = (range(index), Arc::new(file.to_vec()));
     let crc = crc32c::crc32c(&file[index.clone()]);
     let opened = coordinator.open_snapshot(bytes, index, crc);
@@ -102,14 +102,14 @@ fn range(index: &SnapshotPart) -> std::ops::Range<usize> {
     index.at as usize..(index.at + index.len) as usize
 }
 
-/// All that is in it; None if something is found to be damaged.
+/// All its records; None if damage is found.
 fn seen(coordinator: &mut Coordinator) -> Option<Vec<RecordBytes>> {
     coordinator.touch_all();
     coordinator.damage().is_none().then(|| bytes(coordinator))
 }
 
-/// As after a load; what comes of groups that are damaged is of no matter.
-fn go_on(coordinator: &mut Coordinator) {
+/// Runs as after a load; the state of damaged groups is not checked.
+fn run_on(coordinator: &mut Coordinator) {
     coordinator.touch_members();
     coordinator.loaded(1_000_000, Wall(1_000_000), &NoTopics);
     for position in 2..2 + EXPIRIES as u64 {
@@ -125,7 +125,7 @@ fn go_on(coordinator: &mut Coordinator) {
     coordinator.touch_all();
 }
 
-/// Each change is a place and what is there now.
+/// Each change is a place and its new byte.
 fn change(file: &mut [u8], changes: &[u8]) {
     let (changes, _) = changes.as_chunks();
     for [high, low, byte] in changes {
@@ -135,7 +135,7 @@ fn change(file: &mut [u8], changes: &[u8]) {
     }
 }
 
-fn mend_sections(file: &mut [u8], index: &SnapshotPart) {
+fn repair_sections(file: &mut [u8], index: &SnapshotPart) {
     const ENTRY_BYTES: usize = 88;
     let start = index.at as usize;
     let count = number(file, start, 8);
@@ -151,7 +151,7 @@ fn mend_sections(file: &mut [u8], index: &SnapshotPart) {
     }
 }
 
-/// A number of so many bytes; 0 if they are not there.
+/// A number of `len` bytes; 0 if they are missing.
 fn number(bytes: &[u8], at: usize, len: usize) -> usize {
     let bytes = bytes.get(at..at + len).unwrap_or_default();
     bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))

@@ -1,4 +1,4 @@
-//! A shard with what a reactor gives it: connections, a disk, a clock. All in memory.
+//! A shard with connections, disk and clock in memory, in place of a reactor.
 
 use crate::common::CountedIds;
 use muster::clock::Times;
@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 const BLOCK_BYTES: u32 = 4096;
 
-/// Small, so that sequences come to the end of a segment, and to compaction.
+/// Small, so that sequences reach the end of a segment, and compaction.
 const LOG_SIZES: LogSizes = LogSizes {
     segment_bytes: Some(256 << 10),
     operation_bytes_max: 64 << 10,
     open_bytes_max: 64 << 10,
 };
 
-/// So much is written to a file at the most; what would be further on a sequence never reaches.
+/// The longest file; no sequence writes more.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
 pub(crate) struct World {
@@ -31,7 +31,7 @@ pub(crate) struct World {
     pub(crate) connections: BTreeMap<u32, Connection>,
     serial: u32,
     disk: Disk,
-    /// Asked for, and not done yet.
+    /// Operations that are not done yet.
     asked: VecDeque<Asked>,
     /// The parts that are sent next.
     parts: Vec<u8>,
@@ -42,7 +42,7 @@ pub(crate) struct World {
     turns: u64,
 }
 
-/// What the disk was asked for, in order.
+/// An operation of disk or socket, in order.
 enum Asked {
     Op(FileOp),
     Part(Part),
@@ -54,7 +54,7 @@ enum Asked {
 #[derive(Default)]
 pub(crate) struct Connection {
     serial: u32,
-    /// What the server sent, and how the frames in it are to be read.
+    /// The bytes that the server sent, and API, version and id of the answers in them.
     pub(crate) received: Vec<u8>,
     pub(crate) expected: VecDeque<(ApiKey, i16, i32)>,
     unsent: usize,
@@ -75,6 +75,7 @@ impl World {
             placement: Placement { shards: 1, offsets_partitions },
             endpoints: Arc::new([Endpoint { host: "localhost".to_owned(), port: 9092 }]),
             cluster_id: "fuzz".into(),
+            data: "/data".into(),
             log_sizes,
             known_logs: Arc::new([]),
             partition_files_max: 4,
@@ -113,7 +114,7 @@ impl World {
         self.step(Event::Opened { connection, host: "/1.2.3.4".into() });
     }
 
-    /// The client sends nothing more, and reads on.
+    /// The client ends its output, and still reads.
     pub(crate) fn end_input(&mut self, slot: u32) {
         if let Some(connection) = self.connections.get(&slot) {
             let connection = ConnectionId::new(slot, connection.serial);
@@ -121,21 +122,21 @@ impl World {
         }
     }
 
-    /// The client is gone.
+    /// The client disconnects.
     pub(crate) fn end(&mut self, slot: u32) {
         if let Some(connection) = self.connections.remove(&slot) {
             self.step(Event::Ended { connection: ConnectionId::new(slot, connection.serial) });
         }
     }
 
-    /// Bytes of a client, as they came in one piece.
+    /// Bytes of a client, received at once.
     pub(crate) fn receive(&mut self, slot: u32, data: &[u8]) {
         let Some(connection) = self.connections.get(&slot) else { return };
         let connection = ConnectionId::new(slot, connection.serial);
         self.step(Event::Received { connection, data });
     }
 
-    /// The disk does so many of the operations that it was asked for.
+    /// Performs the next `count` operations.
     pub(crate) fn perform(&mut self, count: usize) {
         for _ in 0..count {
             match self.asked.pop_front() {
@@ -147,7 +148,7 @@ impl World {
                 Some(Asked::Part(Part::Bytes(bytes))) => self.parts.extend(bytes),
                 Some(Asked::Part(Part::File { file, offset, len })) => {
                     let bytes = self.disk.file(file).0.read(offset, len);
-                    assert_eq!(bytes.len(), len as usize, "what is promised is there");
+                    assert_eq!(bytes.len(), len as usize, "the whole range is in the file");
                     self.parts.extend(bytes);
                 }
                 Some(Asked::Send(connection)) => self.send_parts(connection),
@@ -157,18 +158,18 @@ impl World {
         }
     }
 
-    /// The disk does all, until nothing more is asked for.
+    /// Performs operations until none are left.
     pub(crate) fn settle(&mut self) {
         while !self.asked.is_empty() {
             self.perform(1);
         }
     }
 
-    /// Time passes; deadlines are met in order.
+    /// Advances the time; deadlines are met in order.
     pub(crate) fn advance(&mut self, ms: i64) {
         let until = self.now + ms;
         while let Some(at) = self.deadline.filter(|at| *at <= until) {
-            // A deadline that has passed already is met as soon as may be.
+            // A deadline that has already passed is met a millisecond later.
             self.now = at.max(self.now + i64::from(at <= self.now));
             if self.now > until {
                 break;
@@ -179,7 +180,7 @@ impl World {
         self.end_turn();
     }
 
-    /// The answers that have come in whole on a connection, read as their requests ask for.
+    /// Passes the whole answers on a connection to `see`, read in the versions of their requests.
     pub(crate) fn answers(&mut self, slot: u32, mut see: impl FnMut(&Response<'_>)) {
         let Some(connection) = self.connections.get_mut(&slot) else { return };
         let mut rest = &connection.received[..];
@@ -194,7 +195,7 @@ impl World {
         connection.received.drain(..connection.received.len() - left);
     }
 
-    /// The bytes of the files in a directory, as they are on the disk.
+    /// The bytes of the files in a directory.
     pub(crate) fn files_in(&self, directory: &Path) -> BTreeMap<String, Vec<u8>> {
         let inside = self.disk.files.iter().filter(|(path, _)| path.parent() == Some(directory));
         let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -207,7 +208,7 @@ impl World {
         self.end_turn();
     }
 
-    /// As for a reactor, mail begins another turn, and so does what may go on at its end.
+    /// As in the reactor, mail begins another turn, and so does work that is left at the end.
     fn end_turn(&mut self) {
         loop {
             self.turns += 1;
@@ -222,7 +223,7 @@ impl World {
         }
     }
 
-    /// What may leave has to be taken in each turn.
+    /// Output that may be sent has to be taken in each turn.
     fn send_output(&mut self) {
         let mut sendable = std::mem::take(&mut self.sendable);
         self.shard.take_sendable(&mut sendable);
@@ -241,7 +242,7 @@ impl World {
         }
     }
 
-    /// The client has read what was sent; false if that was nothing.
+    /// The client reads the sent bytes; returns false if there were none.
     pub(crate) fn taken(&mut self, slot: u32) -> bool {
         let Some(connection) = self.connections.get_mut(&slot) else { return false };
         let was_sent = std::mem::take(&mut connection.unsent) > 0;
@@ -252,18 +253,18 @@ impl World {
         was_sent
     }
 
-    /// Throws away what came on a connection; how much it was.
+    /// Drops the received bytes of a connection; returns their number.
     pub(crate) fn drain(&mut self, slot: u32) -> usize {
         let connection = self.connections.get_mut(&slot);
         connection.map_or(0, |it| std::mem::take(&mut it.received).len())
     }
 
-    /// Calls into the shard so far: how much work was done.
+    /// The number of calls into the shard so far, a measure of its work.
     pub(crate) fn turns(&self) -> u64 {
         self.turns
     }
 
-    /// The socket takes some of it, but for the last time all.
+    /// The socket takes half of the bytes, or all if they are few.
     fn send_parts(&mut self, id: ConnectionId) {
         let parts = std::mem::take(&mut self.parts);
         let sent = if parts.len() > 100 { parts.len() / 2 } else { parts.len() };
@@ -278,7 +279,7 @@ impl World {
         (ConnectionId::new(slot, connection.serial) == id).then_some(connection)
     }
 
-    /// Does what the shard asked for, in order; tells whether there was mail.
+    /// Executes the shard's commands in order; returns whether there was mail.
     fn execute(&mut self) -> bool {
         let mut commands: VecDeque<Command> = std::mem::take(&mut self.commands).into();
         let mut was_mail = false;
@@ -308,7 +309,7 @@ impl World {
                     );
                     commands.extend(self.commands.drain(..));
                 }
-                Command::Stopped => panic!("nobody asked it to stop"),
+                Command::Stopped => panic!("it stopped without a request"),
             }
         }
         was_mail
@@ -325,7 +326,7 @@ fn read_answer<'a>((api, version, id): (ApiKey, i16, i32), body: &'a [u8]) -> Re
     response.unwrap_or_else(|error| panic!("{} v{version}: {error}", api.name()))
 }
 
-/// Files of blocks; those that hold zeros are not there.
+/// Files of blocks; blocks of zeros are not stored.
 #[derive(Default)]
 struct Disk {
     files: BTreeMap<PathBuf, SparseFile>,
@@ -370,7 +371,7 @@ impl Disk {
 
     fn file(&mut self, id: FileId) -> (&mut SparseFile, OpenMode) {
         let (path, mode) = &self.open[&id];
-        // Whoever has a file open may still use it when it has been removed.
+        // A file that is open can still be used after its removal.
         (self.files.entry(path.clone()).or_default(), *mode)
     }
 }

@@ -1,5 +1,5 @@
-//! How long our assignors take on the grid of Kafka's own benchmark. `assignors_kafka` sets them
-//! beside Kafka's.
+//! Times of muster's assignors on the grid of Kafka's own benchmark. `assignors_kafka` compares
+//! them with Kafka's.
 #![allow(clippy::unwrap_used)]
 
 #[path = "kafka/driver.rs"]

@@ -1,14 +1,14 @@
-//! Our assignors beside Kafka's own, on the same groups in the same run: times, balance and moved
-//! partitions, as a table on standard output.
+//! muster's assignors beside Kafka's own, on the same groups in the same run: times, balance and
+//! moved partitions, as a table on standard output.
 //!
 //! ```text
 //! MUSTER_KAFKA_JARS=DIR cargo bench -p muster-coordinator --bench assignors_kafka > table.md
 //! ```
 //!
-//! `DIR` holds the jars of kafka-group-coordinator 4.3.0 with its dependencies (`mvn
+//! `DIR` is the folder of the jars of kafka-group-coordinator 4.3.0 with its dependencies (`mvn
 //! dependency:copy-dependencies`); a JDK of 17 or later is needed. The times are medians of the
-//! assignor alone: what Kafka's coordinator does around it (copying members into maps before,
-//! comparing assignments after) is not counted, while ours includes finding out what changed.
+//! assignor alone: the work of Kafka's coordinator around it (copying members into maps before,
+//! comparing assignments after) is not counted, while muster's times include finding the changes.
 #![allow(clippy::unwrap_used)]
 
 #[path = "kafka/driver.rs"]
@@ -22,7 +22,7 @@ use scenario::{KINDS, SIZES, Scenario};
 use std::time::Duration;
 
 const HEAD: &str = "\
-| members | partitions | what happened | muster, us | its longest slice, us | Kafka, us | times faster \
+| members | partitions | event | muster, us | its longest slice, us | Kafka, us | times faster \
 | moved: muster, Kafka | spread: muster, Kafka | placement |
 |---:|---:|---|---:|---:|---:|---:|---:|---:|---|";
 
@@ -101,11 +101,11 @@ fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// What one side has made of the group.
+/// The results of one side.
 #[derive(Default)]
 struct Side {
     targets: Targets,
-    /// How many partitions a member lost to another that stayed, in the last computation.
+    /// The partitions that members lost to members that stayed, in the last computation.
     moved: usize,
 }
 
@@ -121,7 +121,7 @@ impl Side {
         }
     }
 
-    /// The difference between who has the most and who has the fewest.
+    /// The difference between the greatest and the least load.
     fn spread(&self) -> usize {
         let sizes =
             self.targets.values().map(|topics| topics.values().map(Vec::len).sum::<usize>());

@@ -1,4 +1,4 @@
-//! The configs that the coordinator obeys, with Kafka's names, units and defaults.
+//! The configs that the coordinator reads, with Kafka's names, units and defaults.
 
 use crate::assignors::Assignor;
 use crate::limits::{GROUPS_MAX, MEMBERS_BYTES_MAX};
@@ -7,12 +7,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 
-/// Names as in Kafka's `GroupCoordinatorConfig`, with the dots as underscores.
+/// Names as in Kafka's `GroupCoordinatorConfig`, with underscores for dots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Not of Kafka: how many groups there may be; [`GROUPS_MAX`] but in tests.
+    /// Not from Kafka: the most groups; [`GROUPS_MAX`] except in tests.
     pub groups_max: usize,
-    /// Not of Kafka: how many bytes members may say of themselves; [`MEMBERS_BYTES_MAX`] but in tests.
+    /// Not from Kafka: the most bytes of members' profiles; [`MEMBERS_BYTES_MAX`] except in tests.
     pub members_bytes_max: usize,
     /// `group.initial.rebalance.delay.ms`
     pub group_initial_rebalance_delay_ms: i32,
@@ -44,11 +44,11 @@ pub struct Config {
     pub group_consumer_regex_refresh_interval_ms: i32,
 }
 
-/// Which groups may change their protocol while members are in them.
+/// The groups that may change their protocol while they have members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MigrationPolicy {
-    /// Classic groups become consumer groups with the first member of that protocol, and classic
-    /// ones again when the last such member leaves.
+    /// A classic group becomes a consumer group with its first member of that protocol, and classic
+    /// again when the last such member leaves.
     #[default]
     Bidirectional,
     Upgrade,
@@ -57,7 +57,7 @@ pub enum MigrationPolicy {
 }
 
 impl MigrationPolicy {
-    /// By the name in a config, in letters of either case.
+    /// The policy with this name in a config; upper and lower case are equal.
     pub fn by_name(name: &str) -> Option<Self> {
         let all = [
             ("bidirectional", Self::Bidirectional),
@@ -77,7 +77,7 @@ impl MigrationPolicy {
     }
 }
 
-/// What was set for one group, within the bounds that the broker's configs have for it.
+/// The configs of one group, within the bounds of the broker's configs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GroupOverrides {
     /// `consumer.session.timeout.ms`
@@ -88,7 +88,7 @@ pub struct GroupOverrides {
     pub consumer_assignment_interval_ms: Option<i32>,
 }
 
-/// What holds for one group of the consumer protocol.
+/// The effective configs of one consumer group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GroupConfig {
     pub(crate) session_timeout_ms: i32,
@@ -96,7 +96,7 @@ pub(crate) struct GroupConfig {
     pub(crate) assignment_interval_ms: i32,
 }
 
-/// The groups that have configs of their own.
+/// The groups with configs of their own.
 #[derive(Debug, Default)]
 pub(crate) struct GroupConfigs {
     overrides: HashMap<Text, GroupOverrides>,

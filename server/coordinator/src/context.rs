@@ -1,20 +1,20 @@
-//! What a call brings with it: the time, the place in the log, who asks, ids and topics.
+//! The inputs of a call: the time, the place in the log, ids and topics.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use muster_codec::{Uuid, Wall};
 
-/// The surroundings of one call.
+/// The inputs of one call.
 pub struct Context<'c> {
-    /// The time of timers, in milliseconds from anywhere; never goes back.
+    /// The time of timers, in milliseconds from an arbitrary start; never goes back.
     pub now: i64,
-    /// The time that records are stamped with, and judged by.
+    /// The time of the timestamps in records, and of expiry by them.
     pub wall: Wall,
-    /// The position in the log that the records of this call will get.
+    /// The position in the log of the records of this call.
     pub position: u64,
-    /// New random ids.
+    /// The source of new random ids.
     pub ids: &'c mut dyn Ids,
-    /// The topics there are.
+    /// The existing topics.
     pub topics: &'c dyn Topics,
 }
 
@@ -24,25 +24,26 @@ pub trait Ids {
     fn next_id(&mut self) -> Uuid;
 }
 
-/// What the coordinator needs to know of topics.
+/// The coordinator's view of the topics.
 pub trait Topics {
     fn id(&self, name: &str) -> Option<Uuid>;
     fn name(&self, id: Uuid) -> Option<&str>;
     /// None if there is no such topic.
     fn partitions(&self, name: &str) -> Option<i32>;
-    /// Goes up whenever a topic is made, grows, moves to other racks or is deleted.
+    /// Increases whenever a topic is created, extended, moved to other racks or deleted.
     fn version(&self) -> i64;
-    /// The version with which a topic was last made.
+    /// The version at which a topic was last created.
     fn version_of_newest(&self) -> i64;
-    /// The names of all topics, in order, that come after this one.
+    /// The names of all topics behind this one, in order.
     fn names_after(&self, name: Option<&str>) -> Box<dyn Iterator<Item = &str> + '_>;
-    /// The racks of the brokers that hold a partition, in order; one for each broker that has one.
+    /// The racks of the brokers that hold a partition, in order; brokers without a rack are left
+    /// out.
     fn racks(&self, _name: &str, _partition: i32) -> Vec<&str> {
         Vec::new()
     }
 }
 
-/// The surroundings of one call on one group.
+/// The inputs of one call on one group.
 #[derive(Clone, Copy)]
 pub(crate) struct Around<'c> {
     pub(crate) now: i64,
@@ -57,17 +58,17 @@ impl<'c> Context<'c> {
     }
 }
 
-/// A topic that is gone. A later one may have its name, but never its id.
+/// A deleted topic. A later one may have its name, but never its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeletedTopic<'t> {
     pub name: &'t str,
     pub id: Uuid,
-    /// What was committed later without an id of a topic is of another one, in milliseconds since the
-    /// epoch.
+    /// In milliseconds since the epoch: later commits without a topic id belong to a newer topic of
+    /// this name.
     pub until: i64,
 }
 
-/// No topics at all: for calls that look at none.
+/// No topics: for calls that need none.
 #[derive(Debug, Clone, Copy)]
 pub struct NoTopics;
 

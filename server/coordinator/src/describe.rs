@@ -2,8 +2,10 @@
 //!
 //! - ListGroups: v4 filters by state, v5 by type.
 //! - DescribeGroups: before v6, a group that does not exist is one that is Dead.
-//! - A group that the answer has no room for gets UNKNOWN_SERVER_ERROR, and so does a list of groups
-//!   that it has no room for. Kafka has neither limit nor error for it.
+//! - There is no authorizer: any client that asks for the allowed operations on a group gets all of
+//!   them.
+//! - A group for which the answer's budget does not suffice gets UNKNOWN_SERVER_ERROR, and so does
+//!   a list of groups. Kafka has neither limit nor error for it.
 
 use crate::classic::state::State;
 use crate::context::Context;
@@ -25,7 +27,11 @@ use muster_codec::{ErrorCode, Room, Str};
 /// The first version of DescribeGroups with an error of its own for unknown groups (KIP-1043).
 const GROUP_ID_NOT_FOUND_FROM: i16 = 6;
 
-/// Of what the answer has no room for.
+/// The operations that are allowed on a group as there is no authorizer, those of Kafka: read,
+/// delete, describe, describe configs, alter configs (`AclOperation` codes as bits).
+const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
+
+/// The error for a group or list for which the answer's budget does not suffice.
 const TOO_LARGE: ErrorCode = ErrorCode::UnknownServerError;
 
 impl Coordinator {
@@ -40,8 +46,8 @@ impl Coordinator {
         }
     }
 
-    /// Goes on with a listing, by `count` groups at the most. Gives the response and the position that
-    /// it waits for once it is through. A group that is there all the while is in it once.
+    /// Continues a listing by at most `count` groups. Returns the response, with the position that
+    /// it waits for, when it is complete. A group that exists all the time is listed once.
     pub fn list(
         &self,
         listing: &mut Listing,
@@ -78,6 +84,7 @@ impl Coordinator {
         request.groups.iter().for_each(|group_id| self.touch(group_id));
         let (mut visible_at, mut room) = (0, Room::of_answer());
         room.reserve(&mut request.groups, |group_id| too_large(group_id.clone()));
+        let is_asked = request.include_authorized_operations;
         let describe = |group_id: Str<'r>| {
             let entry = self.groups.get(&group_id);
             visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
@@ -88,7 +95,9 @@ impl Coordinator {
                 }
             };
             let described = described.and_then(|group| room.fit(group));
-            described.unwrap_or_else(|| too_large(group_id))
+            let mut described = described.unwrap_or_else(|| too_large(group_id));
+            described.authorized_operations = operations(is_asked, described.error_code);
+            described
         };
         let groups = request.groups.into_iter().map(describe).collect();
         let response = DescribeGroupsResponse { groups, ..Default::default() };
@@ -106,6 +115,7 @@ impl Coordinator {
         let (mut visible_at, mut room) = (0, Room::of_answer());
         room.reserve(&mut request.group_ids, |group_id| refused(group_id.clone(), TOO_LARGE));
         let assignors = &self.config.group_consumer_assignors;
+        let is_asked = request.include_authorized_operations;
         let describe = |group_id: Str<'r>| {
             let entry = self.groups.get(&group_id);
             visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
@@ -122,11 +132,21 @@ impl Coordinator {
                 }),
             };
             let described = described.and_then(|group| room.fit(group));
-            described.unwrap_or_else(|| refused(group_id, TOO_LARGE))
+            let mut described = described.unwrap_or_else(|| refused(group_id, TOO_LARGE));
+            described.authorized_operations = operations(is_asked, described.error_code);
+            described
         };
         let groups = request.group_ids.into_iter().map(describe).collect();
         let response = ConsumerGroupDescribeResponse { groups, ..Default::default() };
         output.answer(caller.request, response, visible_at);
+    }
+}
+
+/// The operations on a described group, if they were asked for.
+fn operations(is_asked: bool, error_code: i16) -> i32 {
+    match is_asked && error_code == ErrorCode::None as i16 {
+        true => GROUP_OPERATIONS,
+        false => i32::MIN,
     }
 }
 
@@ -157,24 +177,29 @@ fn not_found(group_id: &str) -> String {
     prefix(&message, STRING_BYTES_MAX).into()
 }
 
-/// A ListGroups that is under way.
+/// A ListGroups under way.
 #[derive(Debug)]
 pub struct Listing {
     filter: Filter,
     room: Room,
-    /// How far it came.
+    /// The last group that was visited.
     after: Option<Text>,
     groups: Vec<ListedGroup<'static>>,
 }
 
 impl Listing {
+    /// What it has found since the last call.
+    pub fn take(&mut self) -> Vec<ListedGroup<'static>> {
+        core::mem::take(&mut self.groups)
+    }
+
     pub fn new(request: &ListGroupsRequest<'_>) -> Self {
         let (filter, room) = (Filter::new(request), Room::of_answer());
         Self { filter, room, after: None, groups: Vec::new() }
     }
 }
 
-/// What a ListGroups asks for; no names at all mean any.
+/// The filters of a ListGroups; an empty list matches all.
 #[derive(Debug)]
 struct Filter {
     states: Vec<String>,
@@ -193,7 +218,7 @@ impl Filter {
                 let group = entry.group.as_ref()?;
                 (&*entry.id, group.state_name(), group.type_name(), group.protocol_type())
             }
-            // Groups with members are brought to life when they are loaded.
+            // Groups with members are loaded at the start.
             Listed::Cold(group) => {
                 (group.id, State::Empty.name(), group.entry.kind.type_name()?, group.protocol_type)
             }

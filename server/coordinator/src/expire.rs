@@ -1,4 +1,4 @@
-//! What happens because time passes.
+//! The work that is due at a time.
 
 use crate::classic::ClassicGroup;
 use crate::context::Context;
@@ -14,7 +14,8 @@ use crate::turn::Turn;
 use alloc::vec::Vec;
 
 impl Coordinator {
-    /// Does what is due at `context.now`, as far as one call goes; see [`Self::next_deadline`].
+    /// Does the work that is due at `context.now`, within the limits of one call; see
+    /// [`Self::next_deadline`].
     pub fn expire(&mut self, context: &mut Context<'_>) -> Output<'static> {
         let mut output = Output::default();
         for _ in 0..EXPIRE_TIMERS_MAX {
@@ -24,7 +25,8 @@ impl Coordinator {
                 Some(group_id) => self.group_timer(context, &mut output, &group_id, key),
                 None => self.sweep(context, &mut output),
             }
-            // What comes next may depend on the replay of these; and requests come between slices.
+            // Later work may depend on the replay of these records; and requests are served between
+            // slices.
             if is_slice || !output.records.is_empty() {
                 break;
             }
@@ -41,7 +43,7 @@ impl Coordinator {
     ) {
         self.with(context.around(), output, group_id, |turn, entry| {
             let Some(entry) = entry else { return };
-            debug_assert!(entry.group.is_some(), "a group that goes cancels its timers");
+            debug_assert!(entry.group.is_some(), "a deleted group has cancelled its timers");
             match &mut entry.group {
                 Some(Group::Classic(group)) => classic_timer(turn, group, key),
                 Some(Group::Consumer(_)) => consumer_timer(turn, entry, key),
@@ -50,30 +52,33 @@ impl Coordinator {
         });
     }
 
-    /// Removes expired offsets, and groups that are empty and have none left. What is not done in
-    /// one go is done in the next, at once.
+    /// Removes expired offsets, and empty groups without offsets. The next call continues at once
+    /// where one ends.
     fn sweep(&mut self, context: &Context<'_>, output: &mut Output<'static>) {
         if !self.timers.due(&mut self.sweep.timer, context.now, TimerKey::Sweep) {
             return;
         }
-        let mut swept = self.sweep.swept.take();
+        let mut is_through = false;
         for _ in 0..EXPIRE_TIMERS_MAX {
-            swept = self.groups.id_after(swept.as_ref());
-            let Some(id) = &swept else { break };
-            if !self.may_expire(id, context.wall) {
-                continue;
+            let Some(id) = self.groups.id_after(self.sweep.swept.as_ref()) else {
+                is_through = true;
+                break;
+            };
+            if self.may_expire(&id, context.wall) {
+                self.touch_offsets(&id);
+                self.with(context.around(), output, &id, sweep_group);
             }
-            self.touch_offsets(id);
-            self.with(context.around(), output, id, sweep_group);
+            // A group with many offsets may have more that are expired.
             if output.records.len() >= EXPIRE_RECORDS_MAX {
                 break;
             }
+            self.sweep.swept = Some(id);
         }
-        let pause_ms = match &swept {
-            Some(_) => 0,
-            None => self.config.offsets_retention_check_interval_ms,
-        };
-        self.sweep.swept = swept;
+        let mut pause_ms = 0;
+        if is_through {
+            self.sweep.swept = None;
+            pause_ms = self.config.offsets_retention_check_interval_ms;
+        }
         self.sweep_at(context.now.saturating_add(pause_ms));
     }
 }
@@ -120,7 +125,14 @@ fn sweep_group(turn: &mut Turn<'_, '_>, entry: Option<&mut Entry>) {
     let is_subscribed = |topic: &str| group.is_subscribed_to(topic);
     let nothing_left = entry.offsets.is_empty()
         || group.retention_base().is_some_and(|base| {
-            offsets::expire(turn, &entry.offsets, &entry.id, base, is_subscribed)
+            offsets::expire(
+                turn,
+                &entry.offsets,
+                &entry.id,
+                base,
+                EXPIRE_RECORDS_MAX,
+                is_subscribed,
+            )
         });
     if nothing_left && group.validate_delete().is_ok() {
         write_tombstones(turn, group, &entry.id);

@@ -1,9 +1,9 @@
-//! The groups of a shard, and what is kept of each.
+//! The groups of a shard, and the state of each.
 
 use crate::classic::ClassicGroup;
 use crate::consumer::ConsumerGroup;
 use crate::offsets::{Offsets, RetentionBase};
-use crate::snapshot::{Cold, ColdGroup, Kind, SnapshotDamage};
+use crate::snapshot::{Kind, SnapshotDamage, Unloaded, UnloadedGroup};
 use crate::text::Text;
 use crate::timers::Timers;
 use alloc::boxed::Box;
@@ -20,34 +20,34 @@ pub(crate) enum Group {
     Consumer(Box<ConsumerGroup>),
 }
 
-/// All there is under one group id. Offsets outlive a group that one of another kind replaces.
+/// The whole state of one group id. Offsets outlive a group that one of another kind replaces.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) id: Text,
     pub(crate) group: Option<Group>,
-    /// The group that replaces it, in a handler's hands until its records are replayed.
+    /// The group that replaces it, held by a handler until its records are replayed.
     pub(crate) successor: Option<Group>,
     pub(crate) offsets: Offsets,
     /// The position of the last record of this group.
     pub(crate) written_at: u64,
-    /// What its members are counted with among those of all groups.
+    /// The part of the total of members' bytes that is this group's.
     pub(crate) counted_bytes: usize,
 }
 
-/// Most are alive; those of a snapshot that nothing touched yet are in the cold.
+/// The groups: loaded ones, and those of a snapshot that are not loaded yet.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     entries: HashMap<Text, Box<Entry>>,
-    /// For everything that goes through all groups.
+    /// For iterations over all groups.
     ids: BTreeSet<Text>,
-    pub(crate) cold: Cold,
+    pub(crate) unloaded: Unloaded,
 }
 
-/// A group as it is found without bringing it to life.
+/// A group as it is found without loading it.
 #[derive(Debug)]
 pub(crate) enum Listed<'g> {
     Live(&'g Entry),
-    Cold(ColdGroup<'g>),
+    Cold(UnloadedGroup<'g>),
 }
 
 impl<'g> Listed<'g> {
@@ -59,18 +59,18 @@ impl<'g> Listed<'g> {
     }
 }
 
-/// To look at so many partitions, or bytes of texts, takes as long as to look at a member.
+/// This many partitions, or bytes of texts, take as long to process as a member.
 const PARTITIONS_PER_ITEM: usize = 4;
 const BYTES_PER_ITEM: usize = 1_024;
 
 impl Entry {
-    /// One without a group.
+    /// An entry without a group.
     pub(crate) fn new(id: Text) -> Self {
         let offsets = Offsets::default();
         Self { id, group: None, successor: None, offsets, written_at: 0, counted_bytes: 0 }
     }
 
-    /// Counts its members among those of all groups.
+    /// Updates the total of members' bytes.
     #[inline]
     pub(crate) fn recount(&mut self, total: &mut usize) {
         let bytes = self.group.as_ref().map_or(0, Group::member_bytes);
@@ -78,12 +78,12 @@ impl Entry {
         self.counted_bytes = bytes;
     }
 
-    /// How much there is to look at, but for offsets.
+    /// The items to process, without offsets.
     pub(crate) fn group_items(&self) -> usize {
         self.group.as_ref().map_or(0, Group::items)
     }
 
-    /// The same with offsets, of which each is one.
+    /// The items to process; each offset is one.
     pub(crate) fn items(&self) -> usize {
         self.group_items() + self.offsets.len()
     }
@@ -94,51 +94,51 @@ impl Entry {
 }
 
 impl Groups {
-    /// A group that is alive; see [`crate::Coordinator::touch`].
+    /// A loaded group; see [`crate::Coordinator::touch`].
     pub(crate) fn get(&self, group_id: &str) -> Option<&Entry> {
-        debug_assert!(self.cold.get(group_id).is_none(), "{group_id} is in the cold");
+        debug_assert!(self.unloaded.get(group_id).is_none(), "{group_id} is not loaded");
         self.entries.get(group_id).map(|entry| &**entry)
     }
 
-    /// As [`Self::get`].
+    /// Like [`Self::get`].
     pub(crate) fn get_mut(&mut self, group_id: &str) -> Option<&mut Entry> {
-        debug_assert!(self.cold.get(group_id).is_none(), "{group_id} is in the cold");
+        debug_assert!(self.unloaded.get(group_id).is_none(), "{group_id} is not loaded");
         self.entries.get_mut(group_id).map(|entry| &mut **entry)
     }
 
-    /// A group, alive or not.
+    /// A group, loaded or not.
     pub(crate) fn listed(&self, group_id: &str) -> Option<Listed<'_>> {
         let live = self.entries.get(group_id).map(|entry| Listed::Live(entry));
-        live.or_else(|| self.cold.get(group_id).map(Listed::Cold))
+        live.or_else(|| self.unloaded.get(group_id).map(Listed::Cold))
     }
 
-    /// Brings a group to life if it is in the cold, but not its offsets.
+    /// Loads a group if it is unloaded, but not its offsets.
     ///
     /// # Errors
-    /// What is in the cold is damaged. There is no such group any more.
-    pub(crate) fn thaw(
+    /// A damaged group. It is removed.
+    pub(crate) fn load(
         &mut self,
         timers: &mut Timers,
         group_id: &str,
     ) -> Result<(), SnapshotDamage> {
-        if self.cold.len() == 0 || self.entries.contains_key(group_id) {
+        if self.unloaded.len() == 0 || self.entries.contains_key(group_id) {
             return Ok(());
         }
-        if let Some(entry) = self.cold.take(group_id, timers)? {
+        if let Some(entry) = self.unloaded.take(group_id, timers)? {
             self.ids.insert(entry.id.clone());
             self.entries.insert(entry.id.clone(), Box::new(entry));
         }
         Ok(())
     }
 
-    /// Makes the entry of a group that has none.
+    /// Creates the entry of a group that has none.
     pub(crate) fn insert(&mut self, group_id: &str) -> &mut Entry {
         let id = Text::from(group_id);
         self.ids.insert(id.clone());
         self.entries.entry(id.clone()).or_insert_with(|| Box::new(Entry::new(id)))
     }
 
-    /// The entry of a group that is not in the cold; a new one if it has none.
+    /// The entry of a group that is not unloaded; a new one if it has none.
     pub(crate) fn get_or_insert(&mut self, group_id: &str) -> &mut Entry {
         if !self.entries.contains_key(group_id) {
             self.insert(group_id);
@@ -151,61 +151,61 @@ impl Groups {
         self.ids.remove(group_id);
     }
 
-    /// Removes the entry of a group that did not come to be.
+    /// Removes the entry of a group that was not created in the end.
     pub(crate) fn remove_if_vacant(&mut self, group_id: &str) {
         if self.get(group_id).is_some_and(Entry::is_vacant) {
             self.remove(group_id);
         }
     }
 
-    /// How many there are, alive or not.
+    /// Number of groups, loaded or not.
     pub(crate) fn len(&self) -> usize {
-        self.ids.len() + self.cold.len()
+        self.ids.len() + self.unloaded.len()
     }
 
-    /// Brings the offsets of a group that is alive to life.
+    /// Loads the offsets of a loaded group.
     ///
     /// # Errors
-    /// They are damaged.
-    pub(crate) fn thaw_offsets(&mut self, group_id: &str) -> Result<(), SnapshotDamage> {
-        if self.cold.is_gone() {
+    /// Damaged offsets.
+    pub(crate) fn load_offsets(&mut self, group_id: &str) -> Result<(), SnapshotDamage> {
+        if self.unloaded.is_closed() {
             return Ok(());
         }
         let entry = self.entries.get_mut(group_id).filter(|entry| entry.offsets.is_cold());
         if let Some(entry) = entry {
             entry.offsets = Offsets::default();
-            entry.offsets = self.cold.take_offsets(group_id)?;
+            entry.offsets = self.unloaded.take_offsets(group_id)?;
         }
         Ok(())
     }
 
-    /// All of them that come after an id, by id.
+    /// All groups behind an id, by id.
     pub(crate) fn iter_after(&self, id: Option<&str>) -> impl Iterator<Item = Listed<'_>> {
         let live = self.live_range(id).filter_map(|id| self.entries.get(id)).map(|entry| &**entry);
-        let (mut live, mut cold) = (live.peekable(), self.cold.iter_after(id).peekable());
-        core::iter::from_fn(move || match (live.peek(), cold.peek()) {
+        let (mut live, mut unloaded) = (live.peekable(), self.unloaded.iter_after(id).peekable());
+        core::iter::from_fn(move || match (live.peek(), unloaded.peek()) {
             (Some(entry), Some(group)) if *entry.id < *group.id => live.next().map(Listed::Live),
-            (_, Some(_)) => cold.next().map(Listed::Cold),
+            (_, Some(_)) => unloaded.next().map(Listed::Cold),
             (_, None) => live.next().map(Listed::Live),
         })
     }
 
-    /// Those that are alive, by id.
+    /// The loaded groups, by id.
     pub(crate) fn live(&self) -> impl Iterator<Item = &Entry> {
         self.ids.iter().filter_map(|id| self.entries.get(id)).map(|entry| &**entry)
     }
 
-    /// The id that comes after `id`; the first if that is None.
+    /// The id that follows `id`; the first if that is None.
     pub(crate) fn id_after(&self, id: Option<&Text>) -> Option<Text> {
         let live = self.live_range(id.map(|id| &**id)).next();
-        match (live, self.cold.id_after(id.map(|id| &**id))) {
-            (Some(live), Some(cold)) if **live < *cold => Some(live.clone()),
-            (_, Some(cold)) => Some(Text::from(cold)),
+        match (live, self.unloaded.id_after(id.map(|id| &**id))) {
+            (Some(live), Some(unloaded)) if **live < *unloaded => Some(live.clone()),
+            (_, Some(unloaded)) => Some(Text::from(unloaded)),
             (live, None) => live.cloned(),
         }
     }
 
-    /// As [`Self::id_after`], of those that are alive.
+    /// Like [`Self::id_after`], among the loaded groups.
     pub(crate) fn live_after(&self, id: Option<&str>) -> Option<Text> {
         self.live_range(id).next().cloned()
     }
@@ -217,7 +217,7 @@ impl Groups {
 }
 
 impl Kind {
-    /// As [`Group::type_name`].
+    /// Like [`Group::type_name`].
     pub(crate) fn type_name(self) -> Option<&'static str> {
         match self {
             Self::None => None,
@@ -240,15 +240,15 @@ impl Group {
         }
     }
 
-    /// How many members are in it.
+    /// Number of members.
     pub(crate) fn members(&self) -> usize {
         match self {
-            Self::Classic(group) => group.hard().map_or(0, |hard| hard.members.len()),
+            Self::Classic(group) => group.durable().map_or(0, |durable| durable.members.len()),
             Self::Consumer(group) => group.members(),
         }
     }
 
-    /// How much there is to look at: a member is one.
+    /// The items to process: a member is one.
     fn items(&self) -> usize {
         let (assigned, bytes) = match self {
             Self::Classic(group) => (0, group.member_bytes()),
@@ -257,7 +257,7 @@ impl Group {
         self.members() + assigned / PARTITIONS_PER_ITEM + bytes / BYTES_PER_ITEM
     }
 
-    /// How many bytes its members say of themselves.
+    /// Bytes of the members' profiles.
     pub(crate) fn member_bytes(&self) -> usize {
         match self {
             Self::Classic(group) => group.member_bytes(),
@@ -265,25 +265,24 @@ impl Group {
         }
     }
 
-    /// How many places for members it keeps, also for those that are about to be.
-    pub(crate) fn seats(&self) -> usize {
+    /// Number of members, including those that are joining.
+    pub(crate) fn members_and_pending(&self) -> usize {
         match self {
-            Self::Classic(group) => group.seats(),
-            Self::Consumer(group) => group.seats(),
+            Self::Classic(group) => group.members_and_pending(),
+            Self::Consumer(group) => group.members_and_pending(),
         }
     }
 
-    /// When the state began that its record tells of, if it has such a one.
+    /// The time in the group's record at which its state began, if it has one.
     pub(crate) fn recorded_at(&self) -> Option<i64> {
         match self {
-            Self::Classic(group) => group.hard().map(|hard| hard.state_timestamp),
+            Self::Classic(group) => group.durable().map(|durable| durable.state_timestamp),
             Self::Consumer(_) => None,
         }
         .filter(|at| *at != -1)
     }
 
-    /// A hash of what is counted of the members rather than recorded, where that is kept up with
-    /// each record.
+    /// A hash of the counts over the members, for kinds that update them with each record.
     pub(crate) fn count_hash(&self) -> u64 {
         match self {
             Self::Classic(_) => 0,
@@ -324,7 +323,8 @@ impl Group {
     }
 
     /// # Errors
-    /// NON_EMPTY_GROUP if members may be using offsets of which we do not know the topics.
+    /// NON_EMPTY_GROUP if members may be using the offsets: their topics are known only of
+    /// consumers.
     pub(crate) fn validate_offset_delete(&self) -> Result<(), ErrorCode> {
         match self {
             Self::Classic(group) => group.validate_offset_delete(),
@@ -332,7 +332,7 @@ impl Group {
         }
     }
 
-    /// From when offsets are kept; None while they may not expire.
+    /// The time from which the retention of offsets counts; None while they may not expire.
     pub(crate) fn retention_base(&self) -> Option<RetentionBase> {
         match self {
             Self::Classic(group) => group.retention_base(),
@@ -340,7 +340,7 @@ impl Group {
         }
     }
 
-    /// It is gone: nothing of it may fall due.
+    /// Cancels the timers of a group that was deleted.
     pub(crate) fn removed(&mut self, timers: &mut Timers) {
         match self {
             Self::Classic(group) => group.removed(timers),

@@ -1,5 +1,5 @@
-//! ConsumerGroupHeartbeat, on its way to a group: one that is there, one that comes to be with its
-//! first member, or a classic one that becomes a consumer group.
+//! Routes a ConsumerGroupHeartbeat to its group: an existing one, one that its first member
+//! creates, or a classic one that becomes a consumer group.
 
 use crate::consumer::member::Client;
 use crate::consumer::validate::{JOIN, validate};
@@ -26,7 +26,7 @@ impl Coordinator {
     ) {
         let valid = validate(&self.config, caller.api_version, &request);
         let (host, now) = (caller.client_host, context.now);
-        let valid = valid.and_then(|()| self.make_entry(host, now, &request));
+        let valid = valid.and_then(|()| self.create_entry(host, now, &request));
         if request.member_id.is_empty() && valid.is_ok() {
             request.member_id = Str::Owned(format!("{}", context.ids.next_id()));
         }
@@ -39,8 +39,8 @@ impl Coordinator {
         }
     }
 
-    /// A place for a group that may come to be.
-    fn make_entry(
+    /// Creates an entry for the group of a joining member if there is none.
+    fn create_entry(
         &mut self,
         host: &str,
         now: i64,
@@ -59,7 +59,7 @@ impl Coordinator {
     }
 }
 
-/// Serves a request that is valid by itself. Its records are written if nothing is wrong.
+/// Serves a request that was checked by itself. Its records are written unless an error follows.
 fn serve<'r>(
     turn: &mut Turn<'_, 'r>,
     entry: Option<&mut Entry>,
@@ -75,8 +75,8 @@ fn serve<'r>(
     match served {
         Ok(_) => turn.write_all(draft),
         Err(_) => {
-            let unborn = entry.successor.take();
-            unborn.into_iter().for_each(|mut group| group.removed(turn.timers));
+            let pending = entry.successor.take();
+            pending.into_iter().for_each(|mut group| group.removed(turn.timers));
         }
     }
     served

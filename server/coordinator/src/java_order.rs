@@ -1,11 +1,11 @@
-//! The order in which Java's `HashMap` would give its keys. Kafka leaves choices to it (the new
-//! leader, a tie of votes, which member gives up a partition) and we make the same ones: then a
-//! client sees what it saw with Kafka, and logs of both can be compared record for record.
+//! The iteration order of Java's `HashMap`. Kafka leaves choices to it (the new leader, a tie of
+//! votes, the member that gives up a partition); making the same choices lets clients see what they
+//! see with Kafka, and lets the logs of both be compared record by record.
 
-/// How many buckets a new `HashMap` has.
+/// The number of buckets of a new `HashMap`.
 const BUCKETS: usize = 16;
 
-/// The size of one map over its life: it doubles when it is three quarters full, and never shrinks.
+/// The size of a map over its life: it doubles when it is three quarters full, and never shrinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Buckets(usize);
 
@@ -16,19 +16,19 @@ impl Default for Buckets {
 }
 
 impl Buckets {
-    /// Call when an entry came in and there are `len` of them.
+    /// To be called after an insertion, with the number of entries.
     pub(crate) fn grow_to_hold(&mut self, len: usize) {
         while len > self.0 / 4 * 3 {
             self.0 *= 2;
         }
     }
 
-    /// Where `text` comes. Within a bucket it goes by the time of insertion.
+    /// The bucket of `text`. Within a bucket entries are in order of insertion.
     pub(crate) fn of(self, text: &str) -> usize {
         self.of_hash(hash_code(text))
     }
 
-    /// Where a key with this `hashCode` comes.
+    /// The bucket of a key with this `hashCode`.
     pub(crate) fn of_hash(self, hash: u32) -> usize {
         (hash ^ hash >> 16) as usize & (self.0 - 1)
     }

@@ -1,39 +1,39 @@
-//! The group coordinator: who consumes what, and how far each consumer has read. Start here.
+//! The group coordinator: members, assignments and committed offsets of groups. Start here.
 //!
-//! A deterministic state machine without I/O, clock or randomness. There are four kinds of calls:
+//! A deterministic state machine without I/O, clock or randomness. There are five kinds of calls:
 //!
-//! - **Requests**: [`Coordinator::handle`] takes a request of a client and gives an [`Output`]:
-//!   the records that it wants written and the responses that it gives, to this request or to ones
-//!   that were parked before (a join waits for the others). It changes soft state only, such as who
-//!   has joined so far and which responses are parked.
-//! - **Records**: [`Coordinator::replay`] is the one thing that changes durable state, in normal
-//!   work and at recovery alike. The caller replays the records of an `Output`, in order, before
-//!   the next call, and appends them to its log as one atomic batch per group.
-//! - **Time**: whenever `now` has reached [`Coordinator::next_deadline`], the caller calls
-//!   [`Coordinator::expire`], and again as long as that is so: one call does a limited amount of
-//!   work, and ends with the first that wants records written. A spurious call does no harm. `now`
+//! - **Requests**: [`Coordinator::handle`] takes a client's request and returns an [`Output`]: the
+//!   records to write and the responses, to this request or to ones that were parked before (a join
+//!   waits for the others). It changes volatile state only, such as the members that have joined so
+//!   far and the parked requests.
+//! - **Records**: [`Coordinator::replay`] alone changes durable state, in normal work and at
+//!   recovery alike. The caller replays the records of an `Output`, in order, before the next call,
+//!   and appends them to its log as one atomic batch per group.
+//! - **Time**: when `now` has reached [`Coordinator::next_deadline`], the caller calls
+//!   [`Coordinator::expire`], and repeats that while it holds: one call does a limited amount of
+//!   work, and ends with the first timer that writes records. A spurious call does no harm. `now`
 //!   never goes back.
-//! - **Topics**: [`Coordinator::topics_deleted`] when topics are gone. That topics are made, grow
-//!   or move, groups notice by themselves: each call brings the topics as they are, and
-//!   [`Topics::version`] tells whether they changed.
+//! - **Topics**: [`Coordinator::topics_deleted`] when topics were deleted. Groups notice by
+//!   themselves that topics are created, extended or moved: each call brings the present topics,
+//!   and [`Topics::version`] shows whether they changed.
 //! - **Configs**: [`Coordinator::set_group_config`] for each group that has configs of its own,
 //!   after [`Coordinator::new`] and whenever they change.
 //!
-//! A coordinator begins with the records of its log, then [`Coordinator::loaded`], once, also if
-//! the log is empty. Before that it serves no requests. It may begin with a [`snapshot`] instead,
-//! which saves it all but the end of the log.
+//! The caller replays the records of the log and then calls [`Coordinator::loaded`], once, also if
+//! the log is empty. Before that, no requests are served. A [`snapshot`] may stand for all but the
+//! end of the log.
 //!
-//! **What is seen is durable**: [`Context::position`] is the place in the caller's log that the
-//! records of this call will have. Each response says with [`Answer::visible_at`] which position
-//! must be durable before it may leave: the last that wrote to the group, so that no client sees a
-//! state that a crash could undo. Zero means at once.
+//! **Only durable state is visible**: [`Context::position`] is the place in the caller's log that
+//! the records of this call will have. [`Answer::visible_at`] is the position that must be durable
+//! before a response may leave: that of the last write to the group, so that no client sees a state
+//! that a crash could undo. Zero means at once.
 //!
-//! **Who holds what**: [`group`](group) has all there is under one group id. A classic group is in
-//! [`classic`](classic), a consumer group in [`consumer`](consumer), with what later kinds will
-//! share in [`modern`](modern); neither of the two kinds knows the other. A group that goes from
-//! one to the other does so in [`migration`](migration). Long work, such as an assignment of
-//! 100,000 partitions, goes in slices: the rest of it is due at once ([`Reason::Work`]), and other
-//! requests come between.
+//! **Modules**: [`group`](group) has the whole state of one group id. A classic group is in
+//! [`classic`](classic), a consumer group in [`consumer`](consumer), with the parts that later
+//! kinds will share in [`modern`](modern); neither kind refers to the other.
+//! [`migration`](migration) converts one into the other. Long work, such as an assignment of
+//! 100,000 partitions, is done in slices: the rest is due at once ([`Reason::Work`]), and other
+//! requests are served in between.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -72,7 +72,7 @@ mod turn;
 pub use census::Census;
 pub use config::{Config, GroupOverrides, MigrationPolicy};
 pub use context::{Context, DeletedTopic, Ids, NoTopics, Topics};
-pub use coordinator::{Caller, Coordinator, NoRoom};
+pub use coordinator::{Caller, Coordinator, NoRoom, Reached};
 pub use describe::Listing;
 pub use output::{Answer, Output, RequestId};
 pub use shadow::{Sample, Shadow};

@@ -1,10 +1,10 @@
-//! What a call gives back: records to write and responses to send.
+//! The output of a call: records to write and responses to send.
 
 use alloc::vec::Vec;
 use muster_codec::Response;
 use muster_codec::records::GroupRecord;
 
-/// Names a request for its answer; means something to the caller only.
+/// Identifies a request for its answer; opaque to the coordinator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId {
     pub connection: u64,
@@ -16,11 +16,11 @@ pub struct RequestId {
 pub struct Answer<'a> {
     pub request: RequestId,
     pub response: Response<'a>,
-    /// The position that must be durable before the response may leave; 0 if it need not wait.
+    /// The position that must be durable before the response is sent; 0 if it need not wait.
     pub visible_at: u64,
 }
 
-/// The outcome of a call. The caller appends and replays the records, then sends the answers.
+/// The output of a call. The caller appends and replays the records, then sends the answers.
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Output<'a> {

@@ -1,6 +1,5 @@
-//! The log at a start, batch by batch. A commit of many partitions is as many records: those of one
-//! group and topic that follow each other are applied together, for they are most of what a start
-//! has to do.
+//! Reads the log at a start, batch by batch. A commit of many partitions is as many records;
+//! successive records of one group and topic, most of a start's work, are applied together.
 
 use crate::coordinator::Coordinator;
 use crate::offsets::Committed;
@@ -10,20 +9,20 @@ use muster_codec::DecodeError;
 use muster_codec::record_batch::Record;
 use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 
-/// How many offsets are applied together at most.
+/// The most offsets that are applied together.
 const RUN_OFFSETS_MAX: usize = 4096;
 
 /// Offsets of one topic of a group, in the order of their records.
 struct Run<'a> {
-    /// The key of the first.
+    /// The key of the first record.
     key: OffsetCommitKey<'a>,
-    /// What all their keys begin with.
+    /// The common prefix of their keys.
     beginning: &'a [u8],
     offsets: Vec<(i32, Committed)>,
 }
 
 impl<'a> Run<'a> {
-    /// The partition of a key if it is of this group and topic.
+    /// The partition of a key of the same group and topic.
     fn partition(&self, key: &'a [u8]) -> Option<i32> {
         let (beginning, partition) = key.split_last_chunk()?;
         let is_next = beginning == self.beginning && self.offsets.len() < RUN_OFFSETS_MAX;
@@ -32,10 +31,10 @@ impl<'a> Run<'a> {
 }
 
 impl Coordinator {
-    /// Applies the records of a batch of the log, but for those of groups that a snapshot has at this
-    /// position or a later one. `position` is that of the last operation in the batch's block: the
-    /// parts of a block are never on both sides of a group's position, unless compaction has made the
-    /// block anew, and then its records are those that the group was made from.
+    /// Applies the records of a batch of the log, except those of groups that a snapshot has at
+    /// this position or a later one. `position` is that of the last operation in the batch's block:
+    /// the operations of a block are never on both sides of a group's position, unless compaction
+    /// has rewritten the block, and then its records are those that the group was made from.
     ///
     /// # Errors
     /// A record that this version cannot read.
@@ -74,17 +73,17 @@ impl Coordinator {
     }
 
     fn replay_found(&mut self, record: &GroupRecord<'_>, position: u64) {
-        match self.groups.cold.holds(record.group_id(), position) {
+        match self.groups.unloaded.holds(record.group_id(), position) {
             true => self.written_at = self.written_at.max(position),
             false => self.replay(record, position),
         }
     }
 
-    /// As [`Self::replay_found`], of the records of a run in order.
+    /// Like [`Self::replay_found`], for the records of a run in order.
     fn apply_run(&mut self, run: Option<Run<'_>>, position: u64) {
         let Some(Run { key, mut offsets, .. }) = run else { return };
         self.written_at = position;
-        if !self.groups.cold.holds(&key.group, position) {
+        if !self.groups.unloaded.holds(&key.group, position) {
             self.touch_offsets(&key.group);
             let entry = self.groups.get_or_insert(&key.group);
             entry.written_at = position;

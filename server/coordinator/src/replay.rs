@@ -1,4 +1,4 @@
-//! From records to state: the one thing that changes what is durable.
+//! Applies records to the state; nothing else changes durable state.
 
 use crate::classic::ClassicGroup;
 use crate::consumer::ConsumerGroup;
@@ -35,8 +35,8 @@ impl Coordinator {
         }
     }
 
-    /// The durable state as the records that would make it, by group: what is left of the log when
-    /// it is compacted. What is in the cold is left out; see [`Self::touch_all`].
+    /// The durable state as the records that produce it, by group, like a compacted log. Unloaded
+    /// groups are left out; see [`Self::touch_all`].
     pub fn durable_records(&self) -> Vec<GroupRecord<'_>> {
         self.groups.live().flat_map(durable_records).collect()
     }
@@ -63,8 +63,8 @@ pub(crate) fn replay_in(entry: &mut Entry, timers: &mut Timers, record: &GroupRe
     }
 }
 
-/// The consumer group that a record is about. One comes to be with its first record, also in place
-/// of a classic group that has none: offsets alone.
+/// The consumer group of a record. The first record of one creates it, also in place of a classic
+/// group that has no record: offsets alone.
 fn consumer_group<'e>(
     timers: &mut Timers,
     entry: &'e mut Entry,
@@ -91,7 +91,7 @@ fn offset_committed(entry: &mut Entry, key: &OffsetCommitKey<'_>, value: &Offset
     entry.offsets.replay(key, Some(value));
 }
 
-/// Who commits without being a member makes a group of it: a simple one.
+/// A commit of a client that is not a member creates a simple group.
 pub(crate) fn has_committed(entry: &mut Entry, commit_timestamp: i64) {
     if entry.group.is_none() {
         let group = ClassicGroup::new(entry.id.clone(), Wall(commit_timestamp));
@@ -146,13 +146,13 @@ fn durable_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
     records
 }
 
-/// The records that make the group as it is, members in the order in which they came, without its
+/// The records that produce the group, with the members in the order in which they joined, without
 /// offsets.
 pub(crate) fn group_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
     let mut records = Vec::new();
     match &entry.group {
         Some(Group::Classic(group)) => {
-            records.extend(group.hard().map(|hard| hard.to_record(&entry.id)));
+            records.extend(group.durable().map(|durable| durable.to_record(&entry.id)));
         }
         Some(Group::Consumer(group)) => group.records_by_age(&mut records),
         None => {}

@@ -1,4 +1,4 @@
-//! From requests to groups and back: what is the same whatever kind of group it is.
+//! Routes requests to groups, and answers for all kinds of groups alike.
 
 use crate::classic::{Joining, Parked, leave_unknown_group};
 use crate::context::Context;
@@ -62,7 +62,7 @@ impl Coordinator {
         let around = context.around();
         let client = (caller.client_id, caller.client_host);
         let joining = Joining::new(parked(caller), client, request, context.ids);
-        // Only who has no member id makes a group.
+        // Only a request without a member id creates a group.
         let refusal = joining.refusal(&self.config);
         let wants_group = refusal.is_none() && joining.request.member_id.is_empty();
         let created = match wants_group {
@@ -144,12 +144,9 @@ impl Coordinator {
         let group_id = request.group_id.clone();
         self.touch_offsets(&group_id);
         let is_member = request.generation_id_or_member_epoch >= 0;
-        let created = if offsets::names_only_unknown_ids(context.topics, version, &request) {
-            Err(ErrorCode::UnknownTopicId)
-        } else if is_member {
-            Ok(false)
-        } else {
-            self.create_if_absent(&group_id, caller.client_host, context.around())
+        let created = match is_member {
+            true => Ok(false),
+            false => self.create_if_absent(&group_id, caller.client_host, context.around()),
         };
         self.with(context.around(), output, &group_id, |turn, entry| {
             let accepted = created.and_then(|_| match entry {
@@ -263,7 +260,7 @@ impl Coordinator {
     }
 }
 
-/// Tombstones for all of a group, if it is empty.
+/// Writes the tombstones of a whole group, if it is empty.
 fn delete_group(turn: &mut Turn<'_, '_>, entry: Option<&mut Entry>) -> Result<(), ErrorCode> {
     let entry = entry.ok_or(ErrorCode::GroupIdNotFound)?;
     let group = entry.group.as_ref().ok_or(ErrorCode::GroupIdNotFound)?;
@@ -285,7 +282,7 @@ pub(crate) fn write_tombstones(turn: &mut Turn<'_, '_>, group: &Group, group_id:
     }
 }
 
-/// The answer has no room for all that was asked of the group.
+/// The answer's budget does not suffice for the group.
 fn too_large_fetch(group_id: Str<'_>) -> OffsetFetchResponseGroup<'_> {
     refused_fetch(group_id, ErrorCode::UnknownServerError)
 }
@@ -303,7 +300,7 @@ fn parked(caller: Caller<'_>) -> Parked {
     Parked { request: caller.request, api_version: caller.api_version }
 }
 
-/// A request for one group, as later versions would put it.
+/// A request for a single group in the form of later versions.
 fn as_group(request: OffsetFetchRequest<'_>) -> OffsetFetchRequestGroup<'_> {
     let topics = request.topics.map(|topics| {
         let topics = topics.into_iter().map(|topic| OffsetFetchRequestTopics {
@@ -316,7 +313,7 @@ fn as_group(request: OffsetFetchRequest<'_>) -> OffsetFetchRequestGroup<'_> {
     OffsetFetchRequestGroup { group_id: request.group_id, topics, ..Default::default() }
 }
 
-/// And back: the response to a request for one group.
+/// The response to a request for a single group.
 fn only_group(group: OffsetFetchResponseGroup<'_>) -> OffsetFetchResponse<'_> {
     let topics = group.topics.into_iter().map(|topic| {
         let partitions = topic.partitions.into_iter().map(|it| OffsetFetchResponsePartition {

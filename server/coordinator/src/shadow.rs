@@ -1,7 +1,8 @@
-//! A shadow of some groups: what the records of the log make of them, beside the groups themselves.
+//! A replica of some groups: what the records of the log produce, beside the groups that serve.
 //!
-//! Who reads the log back from its beginning fills one, and holds each group in it against the live
-//! one, by [`Print`]. A shadow is bounded: when it grows too large it goes on with fewer groups.
+//! A caller that reads the log from its beginning fills a replica, and compares its groups with the
+//! live ones by [`Print`]. Its memory is bounded: when it grows too large, it continues with fewer
+//! groups.
 
 use crate::config::Config;
 use crate::coordinator::Coordinator;
@@ -16,17 +17,17 @@ use muster_codec::record_batch::Record;
 use muster_codec::records::key_group;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// What a shadow takes of memory at the most, more or less.
+/// The approximate memory of a replica.
 pub const SHADOW_BYTES_MAX: usize = 4 << 20;
 
-/// Members, offsets and partitions of a group that is looked at: a part of a millisecond's worth.
+/// The most members, offsets and partitions of a compared group: part of a millisecond of work.
 pub const SHADOW_GROUP_ITEMS_MAX: usize = 2_000;
 
-/// What an offset and a group take beside their texts, more or less.
+/// The approximate bytes of an offset and of a group beside their texts.
 const OFFSET_BYTES: usize = 100;
 const GROUP_BYTES: usize = 500;
 
-/// Some of all groups: one of two to the power of `halvings`, others with each salt.
+/// A sample of the groups: one of two to the power of `halvings`, which ones depends on `salt`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     pub salt: u64,
@@ -39,26 +40,26 @@ impl Sample {
     }
 }
 
-/// What the log makes of a sample of the groups.
+/// The groups of a sample, as the log produces them.
 #[derive(Debug)]
 pub struct Shadow {
     groups: Coordinator,
     sample: Sample,
-    /// Groups with too much to be looked at: their records are passed over.
+    /// Groups that are too large to be compared: their records are skipped.
     left_out: BTreeSet<Text>,
     bytes_max: usize,
-    /// What the groups took when they were weighed last, and all records since.
+    /// The bytes of the groups when they were last measured, plus those of all records since.
     bytes: usize,
 }
 
 impl Shadow {
-    /// One that takes `bytes_max`, more or less.
+    /// A replica of about `bytes_max` bytes.
     pub fn new(config: Config, sample: Sample, bytes_max: usize) -> Self {
         let (groups, left_out) = (Coordinator::new(config), BTreeSet::new());
         Self { groups, sample, left_out, bytes_max, bytes: 0 }
     }
 
-    /// Which groups are in it; fewer than at its beginning, if they were too large.
+    /// The present sample; smaller than the first one if the groups were too large.
     pub fn sample(&self) -> Sample {
         self.sample
     }
@@ -88,7 +89,7 @@ impl Shadow {
         });
         self.groups.replay_batch(records, 0)?;
         if self.bytes > self.bytes_max {
-            self.weigh();
+            self.measure();
             while self.bytes > self.bytes_max / 2 && self.sample.halvings < u64::BITS {
                 self.halve();
             }
@@ -96,7 +97,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// As [`Coordinator::print`], of a group that is in it.
+    /// [`Coordinator::print`] of a group of the sample.
     pub fn print(&mut self, group_id: &str) -> Print {
         self.groups.print(group_id, usize::MAX).unwrap_or_default()
     }
@@ -109,17 +110,17 @@ impl Shadow {
         }
     }
 
-    /// Goes on with half of the groups.
+    /// Continues with half of the groups.
     fn halve(&mut self) {
         self.sample.halvings += 1;
         let sample = self.sample;
         self.retain(|entry| sample.has(&entry.id));
         self.left_out.retain(|id| sample.has(id));
-        self.weigh();
+        self.measure();
     }
 
-    /// Finds how much the groups take, and leaves out those that are too large.
-    fn weigh(&mut self) {
+    /// Measures the groups, and leaves out those that are too large.
+    fn measure(&mut self) {
         let is_large = |entry: &&Entry| entry.items() > SHADOW_GROUP_ITEMS_MAX;
         self.left_out.extend(self.groups.groups.live().filter(is_large).map(|it| it.id.clone()));
         self.retain(|entry| entry.items() <= SHADOW_GROUP_ITEMS_MAX);
@@ -139,7 +140,7 @@ impl Shadow {
     }
 }
 
-/// What a group takes, more or less.
+/// The approximate bytes of a group.
 fn weight(entry: &Entry) -> usize {
     let mut records = Vec::new();
     for record in group_records(entry) {
@@ -160,7 +161,7 @@ mod tests {
     use muster_codec::record_batch::{Batch, BatchBuilder};
     use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 
-    /// Commits offsets of as many partitions in the log of groups, and in the groups.
+    /// Commits offsets of `partitions` partitions in the log of the groups, and in the live groups.
     fn commit(shadow: &mut Shadow, live: &mut Coordinator, group: &str, partitions: i32) {
         let mut batch = BatchBuilder::default();
         for partition in 0..partitions {
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_in_the_shadow_and_others_are_not() {
+    fn the_replica_has_the_groups_of_its_sample_only() {
         let (mut shadow, mut live) = shadow(2, SHADOW_BYTES_MAX);
         let groups: Vec<_> = (0..200).map(|number| format!("g{number}")).collect();
         groups.iter().for_each(|group| commit(&mut shadow, &mut live, group, 2));
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shadow_that_grows_too_large_goes_on_with_fewer_groups() {
+    fn a_replica_that_grows_too_large_continues_with_fewer_groups() {
         let (mut shadow, mut live) = shadow(0, 100_000);
         let groups: Vec<_> = (0..1_000).map(|number| format!("g{number}")).collect();
         for group in &groups {
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_key_over_and_over_takes_no_more() {
+    fn a_key_that_is_written_again_takes_no_more_memory() {
         let (mut shadow, mut live) = shadow(0, 100_000);
         (0..10_000).for_each(|_| commit(&mut shadow, &mut live, "hot", 1));
         assert!(shadow.has("hot") && is_as_live(&mut shadow, &mut live, "hot"));
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_is_too_large_is_left_out_for_good() {
+    fn a_group_that_is_too_large_stays_left_out() {
         let (mut shadow, mut live) = shadow(0, 100_000);
         commit(&mut shadow, &mut live, "small", 10);
         commit(&mut shadow, &mut live, "large", 3_000);

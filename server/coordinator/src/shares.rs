@@ -1,29 +1,28 @@
-//! What each address may still create when little is left of something that all clients share: so
-//! that one that creates as much as it can leaves room for the others.
+//! The rate at which each address may create more of a shared budget, such as groups, when little
+//! of it is left, so that one address cannot use up the rest.
 
 use alloc::collections::BTreeMap;
 use core::net::{IpAddr, Ipv6Addr};
 
-/// What an address may create at once, and how long it takes until it may create one more.
+/// The number that an address may create at once, and the time until it may create another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShareLimits {
     pub burst: u32,
     pub every_ms: u32,
 }
 
-/// Addresses that are remembered at the same time. Beyond it those are forgotten first that have
-/// created least.
+/// The most addresses that are remembered. Beyond it, those that created least are forgotten first.
 const ADDRESSES_MAX: usize = 4_096;
 
 /// The shares of all addresses.
 #[derive(Debug, Clone)]
 pub struct Shares {
     limits: ShareLimits,
-    /// When each address will have its whole share again, in milliseconds; not in the past.
+    /// The time at which each address has its whole share again, in milliseconds; not in the past.
     whole_at: BTreeMap<Address, i64>,
 }
 
-/// None for a host that is no address.
+/// None for a host that is not an address.
 type Address = Option<IpAddr>;
 
 impl Shares {
@@ -31,8 +30,8 @@ impl Shares {
         Self { limits, whole_at: BTreeMap::new() }
     }
 
-    /// Whether a client at `host`, which is `/` and its address, may create one more. What it creates
-    /// while there is plenty left counts, and is never refused.
+    /// Whether a client at `host`, a `/` followed by its address, may create one more. While the
+    /// budget is not short, creations count but are never refused.
     pub fn admits(&mut self, now: i64, host: &str, is_short: bool) -> bool {
         let (address, every) = (address(host), i64::from(self.limits.every_ms));
         let latest = now.saturating_add(every.saturating_mul(i64::from(self.limits.burst)));
@@ -58,7 +57,7 @@ impl Shares {
     }
 }
 
-/// Who has an address of IPv6 has all of its network.
+/// An IPv6 address stands for its network, which its client owns as a whole.
 fn address(host: &str) -> Address {
     match host.strip_prefix('/')?.parse().ok()? {
         IpAddr::V6(address) => {
@@ -80,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn each_address_has_a_share_of_its_own_that_comes_back() {
+    fn each_address_has_its_own_share_that_is_restored() {
         let mut shares = Shares::new(LIMITS);
         assert_eq!(admitted(&mut shares, 5, "/10.0.0.1", true), 3);
         assert_eq!(admitted(&mut shares, 5, "/10.0.0.2", true), 3);
@@ -90,15 +89,11 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_plenty_nothing_is_refused_but_counted() {
+    fn creations_count_but_are_not_refused_while_the_budget_is_not_short() {
         let mut shares = Shares::new(LIMITS);
         assert_eq!(admitted(&mut shares, 0, "/10.0.0.1", false), 100);
         assert_eq!(admitted(&mut shares, 0, "/10.0.0.1", true), 0);
-        assert_eq!(
-            admitted(&mut shares, 30, "/10.0.0.1", true),
-            3,
-            "it is not held against it long"
-        );
+        assert_eq!(admitted(&mut shares, 30, "/10.0.0.1", true), 3, "the share is restored");
     }
 
     #[test]
@@ -118,8 +113,9 @@ mod tests {
             assert!(shares.admits(0, &host, true));
         }
         assert_eq!(shares.whole_at.len(), ADDRESSES_MAX);
-        assert_eq!(admitted(&mut shares, 0, "/10.0.0.1", true), 0, "who created most is known");
+        let admitted = admitted(&mut shares, 0, "/10.0.0.1", true);
+        assert_eq!(admitted, 0, "the address that created most is remembered");
         assert!(shares.admits(1_000, "/10.1.1.1", true));
-        assert_eq!(shares.whole_at.len(), 1, "who has its whole share again is forgotten");
+        assert_eq!(shares.whole_at.len(), 1, "addresses with a whole share are forgotten");
     }
 }

@@ -1,4 +1,4 @@
-//! Strings and bytes that several places of the state share.
+//! Strings and bytes that several parts of the state share.
 
 use alloc::sync::Arc;
 use muster_codec::{Bytes, Str};
@@ -6,10 +6,10 @@ use muster_codec::{Bytes, Str};
 pub(crate) type Text = Arc<str>;
 pub(crate) type Blob = Arc<[u8]>;
 
-/// What a text takes beside its characters: a reference to it, its counts.
+/// The bytes of a text beside its characters: a reference to it and its counts.
 pub(crate) const TEXT_BYTES: usize = 32;
 
-/// A copy for an output, which outlives the borrow of the state.
+/// An owned copy for an output, which outlives the borrow of the state.
 pub(crate) fn owned(text: &str) -> Str<'static> {
     Str::Owned(text.into())
 }
@@ -19,7 +19,7 @@ pub(crate) fn prefix(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
-/// As [`owned`], of bytes.
+/// Like [`owned`], for bytes.
 pub(crate) fn owned_bytes(bytes: &[u8]) -> Bytes<'static> {
     Bytes::from(bytes.to_vec())
 }

@@ -1,27 +1,28 @@
-//! Keyed timers: what falls due when. O(log n) to arm and to cancel; to put off a timer that is
-//! armed, as each heartbeat does, costs nothing but a number.
+//! Keyed timers. Arming and cancelling take O(log n); putting off an armed timer, as each heartbeat
+//! does, only changes a number.
 //!
-//! What has a timer holds a [`Timer`], which knows when it is due; the queue holds a time not after
-//! that. When the queue's time has come, [`Timers::due`] looks at the timer and, if it was
-//! put off, queues it anew. Equal deadlines fire in the order in which they were set.
+//! The owner of a timer holds a [`Timer`] with its deadline; the queue holds a time that is not
+//! later. When that time has come, [`Timers::due`] checks the timer and queues it again if it was
+//! put off. Equal deadlines fire in the order in which they were set.
 
 use crate::text::Text;
 use alloc::collections::BTreeMap;
 
-/// What falls due, and of whom.
+/// The purpose of a timer, and its group and member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TimerKey {
-    /// A member's session, or how long a member id that was given out waits for its JoinGroup.
+    /// A member's session, or the time in which a pending member id has to join.
     Session { group_id: Text, member_id: Text },
-    /// How long a member of a consumer group has to give up partitions.
+    /// The time in which a member of a consumer group has to revoke partitions.
     Revocation { group_id: Text, member_id: Text },
-    /// How long a classic member of a consumer group has to join, once it was told to.
+    /// The time in which a classic member of a consumer group has to join after
+    /// REBALANCE_IN_PROGRESS.
     MemberJoin { group_id: Text, member_id: Text },
-    /// How long a classic member of a consumer group has to sync, once it joined.
+    /// The time in which a classic member of a consumer group has to sync after it joined.
     MemberSync { group_id: Text, member_id: Text },
-    /// The next slice of a target assignment that takes long.
+    /// The next slice of a long computation of a target assignment.
     Assignment { group_id: Text },
-    /// The regular expressions of a group are to be resolved.
+    /// The next slice of the resolution of a group's regular expressions.
     Expressions { group_id: Text },
     /// The join phase of a rebalance.
     Join { group_id: Text },
@@ -34,21 +35,21 @@ pub(crate) enum TimerKey {
 /// Why [`crate::Coordinator::expire`] is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// A session may be over.
+    /// A session may have expired.
     Session,
-    /// The time for members to join a rebalance is up.
+    /// The join phase of a rebalance ends.
     Join,
-    /// The time for members to fetch their assignments is up.
+    /// The sync phase of a rebalance ends.
     PendingSync,
     /// Offsets and groups may have expired.
     Sweep,
-    /// The time for a member to give up partitions is up.
+    /// A member's time to revoke partitions has expired.
     Revocation,
     /// There is work on a target assignment or on regular expressions.
     Work,
 }
 
-/// A time, and a number that orders equal times by when they were set.
+/// A time, and a sequence number that orders equal times.
 type Due = (i64, u64);
 
 /// One timer. Cancel it before it is dropped.
@@ -77,7 +78,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Sets, or sets anew, when `timer` is due. `key` is asked for only if it must be queued.
+    /// Sets the deadline of `timer`. `key` is called only if the timer has to be queued.
     pub(crate) fn schedule(&mut self, timer: &mut Timer, at: i64, key: impl FnOnce() -> TimerKey) {
         self.set += 1;
         let due = (at, self.set);
@@ -99,24 +100,24 @@ impl Timers {
         }
     }
 
-    /// How many are queued.
+    /// Number of queued timers.
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// The next time to look at a timer, and whose. It is at most what that timer is due at.
+    /// The next time to check a timer, and its reason. The timer's deadline is not earlier.
     pub(crate) fn next(&self) -> Option<(i64, Reason)> {
         self.queue.first_key_value().map(|((at, _), key)| (*at, key.reason()))
     }
 
-    /// The timer at the head of the queue if its time has come. The caller must give its timer to
+    /// Removes the head of the queue if its time has come. The caller must pass its timer to
     /// [`Self::due`] before it acts on it.
     pub(crate) fn pop(&mut self, now: i64) -> Option<TimerKey> {
         let first = self.queue.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
     }
 
-    /// Whether the popped `timer` is due; queues it anew if it was put off.
+    /// Whether the popped `timer` is due; queues it again if it was put off.
     pub(crate) fn due(&mut self, timer: &mut Timer, now: i64, key: TimerKey) -> bool {
         debug_assert!(timer.queued.is_some() && timer.due.is_some());
         timer.queued = None;
@@ -131,7 +132,7 @@ impl Timers {
         false
     }
 
-    /// Whether another timer comes first: it was put off to a time that has come as well.
+    /// Whether another timer comes first, as `due` was put off to a time that has come as well.
     fn is_behind(&self, due: Due) -> bool {
         self.queue.first_key_value().is_some_and(|(first, _)| *first < due)
     }
@@ -144,7 +145,7 @@ impl Timers {
 }
 
 impl TimerKey {
-    /// None if it is of no group.
+    /// None if it belongs to no group.
     pub(crate) fn group_id(&self) -> Option<&Text> {
         match self {
             Self::Session { group_id, .. }
@@ -159,7 +160,7 @@ impl TimerKey {
         }
     }
 
-    /// Whether it is one slice of work that may take long.
+    /// Whether it is a slice of long work.
     pub(crate) fn is_slice_of_work(&self) -> bool {
         matches!(self, Self::Assignment { .. } | Self::Expressions { .. })
     }
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn putting_off_does_not_queue_but_bringing_forward_does() {
+    fn a_timer_is_queued_again_only_when_its_deadline_gets_earlier() {
         let (mut timers, mut a) = (Timers::default(), Timer::default());
         timers.schedule(&mut a, 5, || key("a"));
         timers.schedule(&mut a, 50, || unreachable!("it is queued"));

@@ -1,4 +1,4 @@
-//! One call on one group: what it knows of its surroundings, and where its output goes.
+//! One call on one group: its inputs, and its output.
 
 use crate::config::{Config, GroupConfig, GroupConfigs};
 use crate::context::Topics;
@@ -9,23 +9,23 @@ use alloc::vec::Vec;
 use muster_codec::records::GroupRecord;
 use muster_codec::{Response, Wall};
 
-/// The surroundings of a handler.
+/// The inputs and outputs of a handler.
 pub(crate) struct Turn<'t, 'r> {
     pub(crate) now: i64,
     pub(crate) wall: Wall,
     pub(crate) config: &'t Config,
     pub(crate) group_configs: &'t GroupConfigs,
-    /// Bytes that members may still add to what all of them say of themselves.
+    /// Bytes that the profiles of all members may still grow by.
     pub(crate) members_room: usize,
     pub(crate) topics: &'t dyn Topics,
-    /// The version of the topics with which one was last made, or that the load met.
+    /// The version of the topics when one was last created, at least `loaded_topics`.
     pub(crate) newest_topics: i64,
-    /// The version that the load met.
+    /// The version of the topics at the load.
     pub(crate) loaded_topics: i64,
     pub(crate) hashes: &'t mut TopicHashes,
     pub(crate) timers: &'t mut Timers,
     pub(crate) output: &'t mut Output<'r>,
-    /// What answers wait for: the last write to the group, or the one that this call makes.
+    /// The position that answers wait for: that of the last write to the group, or of this call's.
     pub(crate) visible_at: u64,
     /// The position of this call's records.
     pub(crate) position: u64,
@@ -41,7 +41,7 @@ impl<'r> Turn<'_, 'r> {
         self.output.answer(request, response, self.visible_at);
     }
 
-    /// Wants `record` written. The answers of this call that come after it wait for it.
+    /// Adds `record` to the output. Later answers of this call wait for it.
     pub(crate) fn write(&mut self, record: GroupRecord<'r>) {
         self.visible_at = self.position;
         self.output.records.push(record);

@@ -1,4 +1,4 @@
-//! The assignors as a group uses them: small stories whose outcomes are Kafka's.
+//! The assignors as a group uses them: short stories with Kafka's results.
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::Uuid;
@@ -32,7 +32,7 @@ impl Group {
         self.target.leave(member as u32);
     }
 
-    /// Assigns, and says for each member that changed what it has.
+    /// Assigns, and returns a line for each member that changed.
     fn assign(&mut self, assignor: Assignor, kind: SubscriptionType) -> Vec<String> {
         let mut changes =
             Computation::new(assignor, kind, None, &mut self.target).finish(&self.target);
@@ -74,7 +74,7 @@ fn range_puts_the_same_partitions_of_two_topics_together() {
 }
 
 #[test]
-fn range_gives_a_topic_to_its_subscribers() {
+fn range_assigns_a_topic_to_its_subscribers() {
     let mut group = Group::default();
     let (one, two) = (group.topic(1, 3), group.topic(2, 2));
     group.join("a", &[one]);
@@ -96,7 +96,7 @@ fn range_puts_static_members_first() {
 }
 
 #[test]
-fn uniform_is_balanced_and_moves_what_it_must() {
+fn uniform_is_balanced_and_moves_as_little_as_possible() {
     let mut group = Group::default();
     let topic = group.topic(1, 5);
     group.join("a", &[topic]);
@@ -110,7 +110,7 @@ fn uniform_is_balanced_and_moves_what_it_must() {
 }
 
 #[test]
-fn uniform_gives_up_a_deleted_topic_and_takes_new_partitions() {
+fn uniform_drops_a_deleted_topic_and_assigns_new_partitions() {
     let mut group = Group::default();
     let (one, two) = (group.topic(1, 2), group.topic(2, 2));
     group.join("a", &[one, two]);
@@ -150,7 +150,7 @@ fn uniform_balances_members_with_different_topics() {
 }
 
 #[test]
-fn uniform_keeps_what_members_with_different_topics_have() {
+fn uniform_keeps_assignments_of_members_with_different_topics() {
     let mut group = Group::default();
     let topics: Vec<_> = (1..=4).map(|number| group.topic(number, 3)).collect();
     group.join("a", &[topics[0], topics[2], topics[3]]);
@@ -160,7 +160,7 @@ fn uniform_keeps_what_members_with_different_topics_have() {
 }
 
 #[test]
-fn a_static_member_that_comes_back_keeps_what_it_had() {
+fn a_static_member_that_returns_keeps_its_partitions() {
     let mut group = Group::default();
     let topic = group.topic(1, 2);
     group.join("a", &[topic]);
@@ -173,7 +173,7 @@ fn a_static_member_that_comes_back_keeps_what_it_had() {
 }
 
 #[test]
-fn who_leaves_while_a_computation_is_under_way_is_not_in_its_outcome() {
+fn a_member_that_leaves_during_a_computation_is_not_in_its_result() {
     let mut group = Group::default();
     let topic = group.topic(1, 4);
     group.join("a", &[topic]);
@@ -189,7 +189,7 @@ fn who_leaves_while_a_computation_is_under_way_is_not_in_its_outcome() {
 }
 
 #[test]
-fn a_topic_that_nobody_uses_is_forgotten() {
+fn an_unused_topic_is_forgotten() {
     let mut group = Group::default();
     let one = group.topic(1, 2);
     group.join("a", &[one]);

@@ -1,19 +1,18 @@
-//! Random groups, computed by our assignors and by Kafka's own, must come out the same, change for
-//! change.
+//! Compares the changes that muster's assignors and Kafka's own make to random groups.
 //!
-//! One choice of Kafka's is not followed: which partitions a member gives up of a topic with more
-//! than 16, where Kafka goes by the order of a hash set that depends on all that was ever in it.
-//! There both sides must move as many partitions, and leave everyone with as many.
+//! Kafka's choice of the partitions that a member gives up of a topic with more than 16 is not
+//! followed: it depends on the order of a hash set, and so on all that was ever in it. There both
+//! sides must move equally many partitions and leave equal loads.
 //!
-//! Runs where Kafka's jars are at hand:
+//! Runs only with Kafka's jars:
 //!
 //! ```text
 //! mvn dependency:copy-dependencies (of org.apache.kafka:kafka-group-coordinator:4.3.0, to DIR)
 //! MUSTER_KAFKA_JARS=DIR cargo test -p muster-coordinator --test assignors_kafka -- --nocapture
 //! ```
 //!
-//! `MUSTER_KAFKA_SEED` (default 1) is the first seed and `MUSTER_KAFKA_GROUPS` (default 200) how
-//! many there are. A JDK of 17 or later is needed.
+//! `MUSTER_KAFKA_SEED` (default 1) is the first seed and `MUSTER_KAFKA_GROUPS` (default 200) the
+//! number of seeds. A JDK of 17 or later is needed.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../benches/kafka/driver.rs"]
@@ -24,7 +23,7 @@ use driver::{Group, Kafka, Targets, mixed};
 use muster_coordinator::assignors::{Assignor, SubscriptionType};
 
 #[test]
-fn kafka_places_partitions_where_we_do() {
+fn assignments_equal_those_of_kafka() {
     let Some(jars) = std::env::var_os("MUSTER_KAFKA_JARS") else { return };
     let number = |name: &str, default| std::env::var(name).map_or(default, |n| n.parse().unwrap());
     let first: u64 = number("MUSTER_KAFKA_SEED", 1);
@@ -51,10 +50,10 @@ fn kafka_places_partitions_where_we_do() {
         kafka = history.group.kafka.take().unwrap();
     }
     println!("{groups} groups, {computations} computations, {changes} changed targets");
-    println!("all the same but for {argued}, as good");
+    println!("all equal except {argued}, which are as good");
 }
 
-/// How many partitions each has that changed, ascending.
+/// The loads of the changed members, ascending.
 fn sizes(changes: &Targets) -> Vec<usize> {
     let mut sizes: Vec<_> =
         changes.values().map(|topics| topics.values().map(Vec::len).sum()).collect();
@@ -62,7 +61,7 @@ fn sizes(changes: &Targets) -> Vec<usize> {
     sizes
 }
 
-/// How many partitions go to a member that did not have them.
+/// The number of partitions that move to another member.
 fn moved(before: &Targets, changes: &Targets) -> usize {
     let mut moved = 0;
     for (member, topics) in changes {
@@ -79,12 +78,12 @@ fn moved(before: &Targets, changes: &Targets) -> usize {
 struct History {
     group: Group,
     random: u64,
-    /// By id, what they subscribe to.
+    /// Their ids, and the topics that they subscribe to.
     members: Vec<(String, Vec<usize>)>,
     partitions: Vec<u32>,
     joined: u64,
     assignor: Assignor,
-    /// Whether members subscribe to the same topics mostly.
+    /// Whether members mostly subscribe to the same topics.
     is_alike: bool,
     joining: Option<String>,
     targets: Targets,
@@ -147,7 +146,7 @@ impl History {
         self.joining = Some(id);
     }
 
-    /// What changes with us and with Kafka.
+    /// The changes made by muster and by Kafka.
     fn assign(&mut self) -> (Targets, Targets) {
         let alike = self.members.windows(2).all(|pair| pair[0].1 == pair[1].1);
         let kind = match alike {

@@ -1,4 +1,4 @@
-//! What must be true of every assignment, over random groups and histories.
+//! The properties of each assignment, over random groups and histories.
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::Uuid;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const TOPICS: usize = 4;
 const MEMBERS: u32 = 12;
 
-/// What happens to a group. Numbers are taken modulo what there is.
+/// An event of a group. Numbers are taken modulo the number of topics or members.
 #[derive(Debug, Clone)]
 enum Event {
     Join { member: u32, is_static: bool, topics: [bool; TOPICS] },
@@ -35,11 +35,11 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 1..60)
 }
 
-/// A group, with what it is told kept apart.
+/// A group, with its expected inputs.
 struct Group {
     target: TargetAssignment,
     assignor: Assignor,
-    /// If all are to have the same topics.
+    /// Whether all members have the same topics.
     is_alike: bool,
     partitions: [u32; TOPICS],
     members: BTreeMap<MemberIndex, BTreeSet<usize>>,
@@ -87,7 +87,7 @@ impl Group {
     fn assign_and_check(&mut self, budget: usize) {
         let before = self.targets();
         let whole = self.begin().finish(&self.target);
-        assert_eq!(self.in_slices(budget), whole, "slices make no difference");
+        assert_eq!(self.in_slices(budget), whole, "slices do not change the result");
         for Change { member, partitions } in &whole {
             assert_ne!(before.get(member), Some(partitions), "a change changes something");
             self.target.set(*member, partitions.clone());
@@ -99,7 +99,7 @@ impl Group {
                 self.check_sticky(&before);
             }
         }
-        assert_eq!(self.begin().finish(&self.target), [], "what is settled stays");
+        assert_eq!(self.begin().finish(&self.target), [], "a second computation changes nothing");
     }
 
     fn begin(&mut self) -> Computation {
@@ -130,7 +130,7 @@ impl Group {
         targets
     }
 
-    /// Each partition of a topic with subscribers has one owner, who subscribes to it.
+    /// Each partition of a topic with subscribers has one owner, a subscriber.
     fn check_valid(&self) {
         let mut owned = BTreeSet::new();
         for (member, topics) in &self.members {
@@ -147,7 +147,7 @@ impl Group {
         assert_eq!(owned.len(), all, "all partitions are owned");
     }
 
-    /// No move of one partition between two members would bring them closer.
+    /// No move of one partition between two members would bring their loads closer.
     fn check_balanced(&self) {
         let load = |member: &MemberIndex| self.target.of(*member).len();
         for (giver, taker) in
@@ -161,7 +161,7 @@ impl Group {
         }
     }
 
-    /// A member gives up only what it has beyond its share: the fewest moves that balance allows.
+    /// A member gives up only partitions beyond its quota: the fewest moves that balance allows.
     fn check_sticky(&self, before: &BTreeMap<MemberIndex, Vec<TopicPartition>>) {
         let all: usize = self.members.keys().map(|member| self.target.of(*member).len()).sum();
         let share = all / self.members.len().max(1);
@@ -179,7 +179,7 @@ impl Group {
             extras -= usize::from(keeps_extra);
             needed += had.len().saturating_sub(share + usize::from(keeps_extra));
         }
-        assert_eq!(moved, needed, "as few as may be move");
+        assert_eq!(moved, needed, "the number of moves is minimal");
     }
 }
 

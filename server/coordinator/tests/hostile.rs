@@ -1,4 +1,4 @@
-//! Requests that no client of good will makes: the protocol's own error, and bounded answers.
+//! Requests that no well-behaved client sends: the protocol's own errors, and bounded answers.
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::limits::ANSWER_BYTES_MAX;
@@ -10,7 +10,7 @@ use muster_coordinator::{
 };
 
 #[test]
-fn more_protocols_than_any_client_has_are_refused() {
+fn too_many_or_too_large_protocols_are_refused() {
     let mut shard = Shard::new();
     let protocol = |_| JoinGroupRequestProtocol { name: "p".into(), ..Default::default() };
     let many = join((0..=MEMBER_PROTOCOLS_MAX).map(protocol).collect());
@@ -19,7 +19,7 @@ fn more_protocols_than_any_client_has_are_refused() {
     let metadata = Bytes::from(vec![0; MEMBER_PROTOCOLS_BYTES_MAX]);
     let large = join(vec![JoinGroupRequestProtocol { name: "p".into(), metadata }]);
     assert_eq!(error_of(&shard.ask("c", large)), ErrorCode::UnknownServerError);
-    assert_eq!(shard.coordinator.durable_records().len(), 0, "they make no group");
+    assert_eq!(shard.coordinator.durable_records().len(), 0, "they create no group");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn the_longest_ids_fit_into_their_answers() {
 }
 
 #[test]
-fn what_is_named_over_and_over_is_not_repeated_without_end() {
+fn a_partition_that_is_named_many_times_does_not_exceed_the_answers_limit() {
     let mut shard = Shard::new();
     let metadata = "m".repeat(4_096);
     shard.ask("c", commit(metadata));
@@ -70,7 +70,7 @@ fn what_is_named_over_and_over_is_not_repeated_without_end() {
     assert_eq!((group.error_code, group.topics.len()), (ErrorCode::UnknownServerError as i16, 0));
 }
 
-/// How long the frame of a response is: less than what was counted.
+/// The length of a response's frame, which is less than what was counted for it.
 fn frame_bytes(response: Response<'_>, version: i16) -> usize {
     let mut frame = Vec::new();
     header::write_response(1, version, &response, &mut frame).unwrap();
@@ -95,16 +95,16 @@ fn an_answer_about_many_offsets_has_a_limit() {
         topics: None,
         ..Default::default()
     };
-    // A caller that does not see to it that each is named once.
+    // The caller does not ensure that each group is named once.
     let groups = vec![all("g"); 1_000];
     let fetched = shard.ask("c", OffsetFetchRequest { groups, ..Default::default() }).unwrap();
     let Response::OffsetFetch(body) = &fetched else { panic!() };
-    let told = body.groups.iter().filter(|group| group.error_code == ErrorCode::None as i16);
+    let complete = body.groups.iter().filter(|group| group.error_code == ErrorCode::None as i16);
     let bytes = 20_000 * size_of::<OffsetFetchResponsePartitions<'_>>();
-    assert!(told.clone().count() <= ANSWER_BYTES_MAX / bytes);
+    assert!(complete.clone().count() <= ANSWER_BYTES_MAX / bytes);
     let is_whole =
         |group: &OffsetFetchResponseGroup<'_>| group.topics[0].partitions.len() == 20_000;
-    assert!(told.clone().count() > 100 && told.clone().all(is_whole));
+    assert!(complete.clone().count() > 100 && complete.clone().all(is_whole));
     let last = body.groups.last().unwrap();
     assert_eq!((body.groups.len(), last.error_code, last.topics.len()), (1_000, -1, 0));
     assert!(frame_bytes(fetched, 8) <= ANSWER_BYTES_MAX);
@@ -122,9 +122,9 @@ fn an_answer_about_members_with_long_ids_has_a_limit() {
     let described = shard.ask("c", DescribeGroupsRequest { groups, ..Default::default() });
     let described = described.unwrap();
     let Response::DescribeGroups(body) = &described else { panic!() };
-    let told = body.groups.iter().filter(|group| group.error_code == ErrorCode::None as i16);
-    assert!(told.clone().all(|group| group.members.len() == 300));
-    assert!((1..20).contains(&told.count()));
+    let complete = body.groups.iter().filter(|group| group.error_code == ErrorCode::None as i16);
+    assert!(complete.clone().all(|group| group.members.len() == 300));
+    assert!((1..20).contains(&complete.count()));
     let last = body.groups.last().unwrap();
     assert_eq!((body.groups.len(), last.error_code, last.members.len()), (100, -1, 0));
     assert!(frame_bytes(described, 5) <= ANSWER_BYTES_MAX);
@@ -174,7 +174,7 @@ fn the_members_of_all_groups_share_one_limit() {
 }
 
 #[test]
-fn of_what_was_not_written_nothing_is_left() {
+fn nothing_remains_of_a_group_whose_records_were_not_written() {
     let mut shard = Shard::new();
     shard.ask("c", commit(String::new()));
     for (group_id, listed) in [("h", 1), ("g", 1)] {
@@ -188,7 +188,7 @@ fn of_what_was_not_written_nothing_is_left() {
     }
     shard.ask("a", join(vec![JoinGroupRequestProtocol { name: "r".into(), ..Default::default() }]));
     shard.coordinator.not_written("g");
-    assert!(shard.expire().is_some(), "whoever has joined stays");
+    assert!(shard.expire().is_some(), "a member that has joined stays");
 }
 
 fn request_of_one(topic: &'static str) -> OffsetCommitRequest<'static> {
@@ -228,7 +228,7 @@ fn commit(metadata: String) -> OffsetCommitRequest<'static> {
     OffsetCommitRequest { group_id: "g".into(), topics: vec![topic], ..Default::default() }
 }
 
-/// A commit of a group that has no members.
+/// A commit to a group without members.
 fn commit_of(group: usize) -> OffsetCommitRequest<'static> {
     let group_id = format!("g{group}").into();
     OffsetCommitRequest { group_id, generation_id_or_member_epoch: -1, ..commit("m".into()) }
@@ -240,15 +240,15 @@ fn commit_error(shard: &mut Shard, group: usize) -> ErrorCode {
 }
 
 #[test]
-fn who_creates_groups_without_end_leaves_room_for_the_others() {
+fn an_address_that_creates_many_groups_leaves_some_for_others() {
     let mut shard = Shard::with(Config { groups_max: 1_000, ..Config::default() });
     let created = |shard: &mut Shard, from: usize| {
         let is_created = |group: &usize| commit_error(shard, *group) == ErrorCode::None;
         (from..from + 1_000).filter(is_created).count()
     };
-    assert_eq!(created(&mut shard, 0), 500, "half of them, without a question");
+    assert_eq!(created(&mut shard, 0), 500, "half of them without a limit");
     assert_eq!(shard.coordinator.take_no_room(), Some(NoRoom::Share));
-    assert_eq!(commit_error(&mut shard, 7), ErrorCode::None, "there is that group");
+    assert_eq!(commit_error(&mut shard, 7), ErrorCode::None, "the group exists");
     shard.host = "/1.2.3.5";
     assert_eq!(created(&mut shard, 2_000), 10, "its share");
     assert_eq!(commit_error(&mut shard, 999), ErrorCode::CoordinatorNotAvailable);
@@ -267,7 +267,7 @@ struct Shard {
     coordinator: Coordinator,
     position: u64,
     ids: CountedIds,
-    /// The address of the client that asks.
+    /// The client's address.
     host: &'static str,
 }
 
@@ -314,7 +314,7 @@ impl Shard {
         self.coordinator.handle(&mut context, caller, request)
     }
 
-    /// The first answer that the end of the initial delay gives.
+    /// The first answer after the initial delay.
     fn expire(&mut self) -> Option<Response<'static>> {
         let mut answers = Vec::new();
         for now in [3_000, 6_000] {

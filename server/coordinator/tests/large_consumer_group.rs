@@ -1,4 +1,4 @@
-//! Thousands of members of a consumer group come, settle, heartbeat and go.
+//! Thousands of members join a consumer group, reconcile, heartbeat and leave.
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::messages::{
@@ -52,11 +52,11 @@ fn thousands_of_members_in_one_group() {
     assert!(shard.records - settled < 3 * MEMBERS, "most keep what they have");
 
     shard.advance(100_000);
-    assert_eq!(shard.coordinator.durable_records().len(), 2, "every session has ended");
+    assert_eq!(shard.coordinator.durable_records().len(), 2, "all sessions have expired");
 }
 
 #[test]
-fn an_assignment_that_takes_long_goes_in_slices() {
+fn a_long_computation_of_an_assignment_is_done_in_slices() {
     let mut shard = Shard::new(400_000);
     shard.join(0);
     assert_eq!((shard.members[0].epoch, shard.members[0].owned()), (1, 0), "it is under way");
@@ -65,18 +65,18 @@ fn an_assignment_that_takes_long_goes_in_slices() {
     while let Some((_, Reason::Work)) = shard.coordinator.next_timer() {
         slices += 1;
         shard.join(slices);
-        assert_eq!(shard.members[slices].owned(), 0, "others are served meanwhile");
+        assert_eq!(shard.members[slices].owned(), 0, "requests are served in between");
         let output = shard.with_context(Coordinator::expire);
         shard.replay(&output.records);
     }
     assert!(slices > 1, "{slices} slices");
 
     shard.beat(0, true);
-    assert_eq!(shard.members[0].owned(), 400_000, "who was there when it began");
+    assert_eq!(shard.members[0].owned(), 400_000, "the member that was there at its start");
 }
 
 #[test]
-fn a_group_whose_members_say_too_much_serves_those_it_has() {
+fn a_group_at_its_limit_of_bytes_serves_its_members() {
     let mut shard = Shard::new(1);
     let name = |list: usize, at: usize| format!("{list}-{at}-{}", "x".repeat(240)).into();
     let many = |list: usize| (0..3_500).map(|at| name(list, at)).collect();
@@ -95,13 +95,13 @@ fn a_group_whose_members_say_too_much_serves_those_it_has() {
         shard.send(*who, request) != 0
     });
     let full = full.unwrap();
-    assert!((150..170).contains(&full), "64 MiB hold some sixty lists; {full} found it full");
+    assert!((150..170).contains(&full), "64 MiB hold some sixty lists; member {full} is refused");
     for who in 0..full {
         let beat = ConsumerGroupHeartbeatRequest {
             topic_partitions: Some(shard.members[who].owned.clone()),
             ..shard.request(who)
         };
-        assert_eq!(shard.send(who, beat), 0, "member {who} says nothing new");
+        assert_eq!(shard.send(who, beat), 0, "member {who} changes nothing");
     }
 }
 
@@ -160,7 +160,7 @@ impl Shard {
         }
     }
 
-    /// Gives the error.
+    /// Returns the error code.
     fn send(&mut self, who: usize, request: ConsumerGroupHeartbeatRequest<'static>) -> i16 {
         let caller = Caller {
             request: RequestId { connection: 0, sequence: 0 },
@@ -180,7 +180,7 @@ impl Shard {
         error
     }
 
-    /// How many rounds of heartbeats, a second apart, until one writes nothing.
+    /// The number of rounds of heartbeats, a second apart, until one writes nothing.
     fn rounds_to_settle(&mut self) -> usize {
         (1..100)
             .find(|_| {
@@ -225,7 +225,7 @@ impl Member {
     }
 }
 
-/// One topic, with so many partitions.
+/// One topic with this number of partitions.
 struct Orders(i32);
 
 impl Topics for Orders {

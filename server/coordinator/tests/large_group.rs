@@ -1,10 +1,13 @@
-//! Ten thousand members join, sync, heartbeat and go, and no request costs more for it.
+//! Ten thousand members join, sync, heartbeat and leave; the cost of a request does not grow.
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::messages::*;
-use muster_codec::{Bytes, ErrorCode, Request, Response, Wall};
+use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
+use muster_codec::{Bytes, ErrorCode, Request, Response, Uuid, Wall};
+use muster_coordinator::limits::EXPIRE_RECORDS_MAX;
 use muster_coordinator::{
-    Answer, Caller, Config, Context, Coordinator, NoTopics, Output, RequestId,
+    Answer, Caller, Config, Context, Coordinator, DeletedTopic, NoTopics, Output, Reached,
+    RequestId,
 };
 use std::time::Instant;
 
@@ -55,7 +58,7 @@ fn ten_thousand_members_in_one_group() {
 
     let start = Instant::now();
     shard.advance(200_000);
-    assert_eq!(shard.state(), "Empty", "every session has ended");
+    assert_eq!(shard.state(), "Empty", "all sessions have expired");
     println!("sessions end {:?}", start.elapsed());
 }
 
@@ -185,4 +188,54 @@ fn commit(member_id: &str) -> OffsetCommitRequest<'static> {
         }],
         ..Default::default()
     }
+}
+
+/// One group, with more offsets than a call removes.
+fn with_many_offsets() -> Coordinator {
+    let mut coordinator = Coordinator::new(Config::default());
+    for partition in 0..EXPIRE_RECORDS_MAX as i32 + 1_000 {
+        let key = OffsetCommitKey { group: "g".into(), topic: "t".into(), partition };
+        let value = OffsetCommitValue { expire_timestamp: -1, ..Default::default() };
+        coordinator.replay(&GroupRecord::OffsetCommit(key, Some(value)), 1);
+    }
+    coordinator
+}
+
+#[test]
+fn the_offsets_of_a_deleted_topic_go_in_slices_even_of_one_group() {
+    let mut coordinator = with_many_offsets();
+    let topic = DeletedTopic { name: "t", id: Uuid([1; 16]), until: i64::MAX };
+    let mut ids = CountedIds::default();
+    for (expected, reached) in
+        [(EXPIRE_RECORDS_MAX, Reached::After(None)), (1_000, Reached::End), (0, Reached::End)]
+    {
+        let (now, wall, position) = (0, Wall(0), 2);
+        let mut context = Context { now, wall, position, ids: &mut ids, topics: &NoTopics };
+        let mut output = Output::default();
+        let topics = std::slice::from_ref(&topic);
+        let found = coordinator.topics_deleted_after(&mut context, topics, None, 100, &mut output);
+        assert_eq!((output.records.len(), found), (expected, reached));
+        output.records.iter().for_each(|record| coordinator.replay(record, 2));
+    }
+}
+
+#[test]
+fn expired_offsets_go_in_slices_even_of_one_group() {
+    let mut coordinator = with_many_offsets();
+    coordinator.loaded(0, Wall(0), &NoTopics);
+    let mut ids = CountedIds::default();
+    let mut gone = Vec::new();
+    let mut now = coordinator.next_deadline().unwrap();
+    while gone.iter().sum::<usize>() < EXPIRE_RECORDS_MAX + 1_000 {
+        let wall = Wall(i64::MAX / 2);
+        let mut context = Context { now, wall, position: 2, ids: &mut ids, topics: &NoTopics };
+        let output = coordinator.expire(&mut context);
+        output.records.iter().for_each(|record| coordinator.replay(record, 2));
+        gone.push(output.records.len());
+        assert!(gone.len() < 10, "{gone:?}");
+        now = coordinator.next_deadline().unwrap();
+    }
+    gone.retain(|count| *count > 0);
+    assert_eq!(gone[0], EXPIRE_RECORDS_MAX);
+    assert_eq!(gone.len(), 2, "{gone:?}");
 }

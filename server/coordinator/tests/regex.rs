@@ -1,5 +1,5 @@
-//! Regular expressions as a group uses them: the dialect in short, limits, and slices. That it is
-//! RE2J's in all else is shown by `regex_re2j`.
+//! Regular expressions as a group uses them: the dialect in short, limits, and slices. `regex_re2j`
+//! shows that the rest equals RE2J.
 #![allow(clippy::unwrap_used)]
 
 use muster_coordinator::regex::{INSTRUCTIONS_MAX, Regex, RegexError, Resolution};
@@ -29,7 +29,7 @@ fn a_name_is_matched_as_a_whole() {
 }
 
 #[test]
-fn classes_are_ascii_and_know_no_set_operations() {
+fn classes_are_ascii_and_have_no_set_operations() {
     check("\\w+\\s\\d", &["a_1 2"], &["a_1\u{b}2", "é 2"]);
     check("[a-c&&b]", &["a", "&", "c"], &["d"]);
     check("[[:alpha:]-]+\\pN", &["a-b1"], &["1"]);
@@ -45,7 +45,7 @@ fn flags_hold_to_the_end_of_their_group() {
 }
 
 #[test]
-fn what_re2j_refuses_is_refused_in_its_words() {
+fn errors_have_the_descriptions_of_re2j() {
     refused("(?=a)", "invalid or unsupported Perl syntax");
     refused("(a)\\1", "invalid escape sequence");
     refused("a**", "invalid nested repetition operator");
@@ -64,14 +64,14 @@ fn what_re2j_refuses_is_refused_in_its_words() {
 }
 
 #[test]
-fn a_repeat_goes_up_to_a_thousand() {
+fn a_repeat_has_a_maximum_of_a_thousand() {
     let name = "a".repeat(1000);
     check("a{1000}", &[&name], &[&name[1..]]);
     check("(?:a{0,1000})", &["", "a", &name], &["b"]);
 }
 
 #[test]
-fn a_repeat_that_is_repeated_comes_as_a_whole() {
+fn a_repeated_repeat_is_repeated_as_a_whole() {
     check("a+(?s){2}\\Q\\E*", &["", "aa", "aaa"], &["a"]);
     check("(?:a+b?){2}?", &["aa", "aba", "abab"], &["a", "ab", "b"]);
     check("a?(?i){3}(?i)+", &["", "a", "aaa", "aaaa"], &["b"]);
@@ -96,7 +96,7 @@ fn matching_takes_linear_time() {
 }
 
 #[test]
-fn a_resolution_in_slices_finds_what_one_in_a_piece_finds() {
+fn a_resolution_in_slices_has_the_result_of_a_whole_one() {
     let names: Vec<String> = (100..400).map(|n| format!("topic-{n}")).collect();
     let mut whole = Resolution::new(Regex::new(".*[05]").unwrap());
     let all = whole.step(names.iter().map(String::as_str), usize::MAX).unwrap();

@@ -1,4 +1,4 @@
-//! What a start applies together is what it would have applied record by record.
+//! Batches of records are applied with the same result as record by record.
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::records::{GroupMetadataKey, GroupMetadataValue, GroupRecord};
@@ -14,7 +14,7 @@ use snapshots::Writing;
 const GROUPS: [&str; 3] = ["a", "group", "group-with-a-longer-name"];
 const TOPICS: [&str; 2] = ["t", "topic"];
 
-/// Some offsets of a topic that follow each other, or a record of the group itself.
+/// Successive offsets of a topic, or a record of the group itself.
 #[derive(Debug, Clone)]
 enum Piece {
     Offsets {
@@ -105,7 +105,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_batch_is_its_records_in_order(
+    fn a_batch_equals_its_records_in_order(
         pieces in prop::collection::vec(piece(), 1..40),
         batch in 1..300usize,
         snapshot_at in 0..20usize,
@@ -129,7 +129,7 @@ proptest! {
     }
 
     #[test]
-    fn a_group_is_whole_whatever_happens_while_it_is_written(
+    fn a_group_that_changes_while_it_is_written_is_complete(
         pieces in prop::collection::vec(piece(), 1..60),
         batch in 1..60usize,
         begin in 0..20usize,

@@ -1,5 +1,5 @@
-//! The index of a snapshot whose file changes while it is mapped: no look at it gives anything else
-//! than what was written.
+//! The index of a snapshot whose file changes while it is mapped: a look-up returns what was
+//! written, or reports damage.
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
@@ -13,7 +13,7 @@ mod snapshots;
 
 const GROUPS: usize = 100;
 
-/// A mapped file: from some moment on other bytes are read.
+/// A mapped file whose bytes change at some moment.
 struct Mapped {
     before: Vec<u8>,
     after: Vec<u8>,
@@ -30,7 +30,7 @@ fn id(number: usize) -> String {
     format!("group-{number:04}")
 }
 
-/// A file of groups that have an offset each, and what they are.
+/// A file of groups with one offset each, and their fingerprints.
 fn written() -> (File, Vec<Option<u64>>) {
     let mut coordinator = Coordinator::new(Config::default());
     for number in 0..GROUPS {
@@ -54,7 +54,7 @@ fn changed_after(file: &File, change: impl FnOnce(&mut [u8])) -> Coordinator {
     coordinator
 }
 
-/// Looks for a group: whether it was found to be damaged, and otherwise as it was written.
+/// Looks for a group: returns whether damage was found; otherwise the group must be as written.
 fn finds_damage(coordinator: &mut Coordinator, number: usize, print: Option<u64>) -> bool {
     let found = coordinator.fingerprint(&id(number));
     let is_damaged = coordinator.damage().is_some();
@@ -63,19 +63,19 @@ fn finds_damage(coordinator: &mut Coordinator, number: usize, print: Option<u64>
 }
 
 #[test]
-fn no_bit_of_the_index_can_change_unnoticed() {
+fn each_changed_bit_of_the_index_is_noticed() {
     let (file, prints) = written();
     for at in (0..file.index.len as usize).step_by(31) {
         let change = |index: &mut [u8]| index[at] ^= 1 << (at % 8);
         let mut coordinator = changed_after(&file, change);
         let found = (0..GROUPS).any(|it| finds_damage(&mut coordinator, it, prints[it]));
-        // How many groups there are is not looked at again.
+        // The number of groups is not read again.
         assert!(found || at < 8, "byte {at}");
     }
 }
 
 #[test]
-fn a_zeroed_page_is_damage_to_each_group_that_is_in_it() {
+fn a_zeroed_page_damages_each_group_in_it() {
     let (file, prints) = written();
     for (number, print) in prints.into_iter().enumerate() {
         let mut coordinator = changed_after(&file, |index| index[4096..8192].fill(0));

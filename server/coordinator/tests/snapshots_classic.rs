@@ -1,4 +1,4 @@
-//! Whatever clients of classic groups do: a snapshot, and the log behind it, is as good as the log.
+//! Random histories of classic groups: a snapshot with the log behind it equals the whole log.
 #![allow(clippy::unwrap_used)]
 
 use common::{CountedIds, RecordBytes, bytes, read};
@@ -17,7 +17,7 @@ mod snapshots;
 
 const GROUPS: [&str; 2] = ["g", "h"];
 
-/// What a client does; `who` is one of the members that answers told of, or a stranger.
+/// An action of a client; `who` is one of the members named in answers, or an unknown one.
 #[derive(Debug, Clone)]
 enum Action {
     Join {
@@ -66,7 +66,7 @@ enum Action {
     Advance {
         ms: i64,
     },
-    /// The server starts anew: clients are still there, requests are not.
+    /// The server restarts: clients remain, their requests do not.
     Restart,
 }
 
@@ -109,15 +109,15 @@ proptest! {
     })]
 
     #[test]
-    fn a_start_from_a_snapshot_is_one_from_the_log(actions in actions()) {
+    fn a_start_from_a_snapshot_equals_one_from_the_log(actions in actions()) {
         let from_log = History::of(&actions);
         let from_snapshot = History::starting_from(Start::Snapshot, &actions);
-        prop_assert_eq!(from_log.told, from_snapshot.told);
+        prop_assert_eq!(from_log.outputs, from_snapshot.outputs);
         prop_assert_eq!(from_log.log, from_snapshot.log);
     }
 
     #[test]
-    fn a_snapshot_and_the_rest_of_the_log_are_the_log(
+    fn a_snapshot_and_the_rest_of_the_log_equal_the_log(
         actions in actions(),
         begin in 0..100usize,
         bytes in 1..2_000usize,
@@ -180,7 +180,7 @@ proptest! {
     }
 
     #[test]
-    fn live_groups_are_what_their_records_make_of_them(actions in actions()) {
+    fn live_groups_equal_what_their_records_produce(actions in actions()) {
         let mut history = History::of(&actions);
         let mut audited = history.coordinator.audit_after(None);
         while let Some((id, found)) = audited {
@@ -191,7 +191,7 @@ proptest! {
 
 }
 
-/// How a server starts anew.
+/// How a server restarts.
 #[derive(Debug, Clone, Copy)]
 enum Start {
     Log,
@@ -218,7 +218,7 @@ struct History {
     waiting: BTreeSet<RequestId>,
     askers: BTreeMap<RequestId, (usize, Option<u8>)>,
     generations: BTreeMap<String, i32>,
-    told: Vec<String>,
+    outputs: Vec<String>,
 }
 
 impl History {
@@ -232,8 +232,8 @@ impl History {
         history
     }
 
-    /// A history in which a snapshot begins before the action `begin`, and grows by `bytes` with
-    /// each from then on: the file if it became whole, and its first and last position.
+    /// A history in which a snapshot starts before the action `begin`, and grows by `bytes` with
+    /// each later action: the file if it was completed, and its first and last position.
     fn with_snapshot(
         actions: &[Action],
         begin: usize,
@@ -269,7 +269,7 @@ impl History {
             waiting: BTreeSet::new(),
             askers: BTreeMap::new(),
             generations: BTreeMap::new(),
-            told: Vec::new(),
+            outputs: Vec::new(),
         }
     }
 
@@ -450,7 +450,7 @@ impl History {
 
     fn settle(&mut self, output: Output<'_>) {
         let answers = output.answers.iter().map(|it| (it.request, &it.response));
-        self.told.push(format!("{:?} {:?}", output.records, answers.collect::<Vec<_>>()));
+        self.outputs.push(format!("{:?} {:?}", output.records, answers.collect::<Vec<_>>()));
         if !output.records.is_empty() {
             self.position += 1;
         }
@@ -524,7 +524,7 @@ fn topic_id(topic: u8) -> Uuid {
     Uuid([topic + 1; 16])
 }
 
-/// Topic 2 is not known: its offsets are without an id.
+/// Topic 2 does not exist: its offsets have no topic id.
 struct ThreeTopics;
 
 impl Topics for ThreeTopics {

@@ -1,4 +1,4 @@
-//! Random histories of consumer groups that start anew from the log, or from a snapshot.
+//! Random histories of consumer groups that restart from the log, or from a snapshot.
 #![allow(clippy::unwrap_used)]
 
 use common::topics::World;
@@ -22,7 +22,7 @@ const GROUP: &str = "g";
 const MEMBERS: usize = 6;
 const NAMES: [&str; 3] = ["a", "ab", "b"];
 
-/// What happens; `who` is one of a few clients.
+/// An action; `who` is one of a few clients.
 #[derive(Debug, Clone)]
 enum Action {
     Join { who: usize, topics: u8, regex: bool, is_static: bool },
@@ -67,15 +67,15 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// What is durable is the same. The order in which members came may be another, as in a log that
-    /// was compacted, and with it whom the assignors visit first.
+    /// The durable state is equal. The order in which members joined may differ, as in a compacted
+    /// log, and with it the order in which the assignors visit them.
     #[test]
-    fn a_start_from_a_snapshot_is_one_from_the_log(actions in actions()) {
+    fn a_start_from_a_snapshot_equals_one_from_the_log(actions in actions()) {
         History::starting_from(Start::Snapshot, &actions).load();
     }
 
     #[test]
-    fn live_groups_are_what_their_records_make_of_them(actions in actions()) {
+    fn live_groups_equal_what_their_records_produce(actions in actions()) {
         let mut history = History::of(&actions);
         let audited = history.coordinator.audit_after(None);
         prop_assert_eq!(audited.map_or(Ok(()), |(_, found)| found), Ok(()));
@@ -85,7 +85,7 @@ proptest! {
 
 }
 
-/// How a server starts anew.
+/// How a server restarts.
 #[derive(Debug, Clone, Copy)]
 enum Start {
     Log,
@@ -111,7 +111,7 @@ struct History {
     log: Vec<RecordBytes>,
     clients: Vec<Client>,
     answer: Option<Response<'static>>,
-    /// What each member owns, as the records say, with its epoch.
+    /// The partitions of each member according to the records, with its epoch.
     recorded: BTreeMap<String, (i32, BTreeSet<(Uuid, i32)>)>,
     group_epoch: i32,
 }
@@ -228,7 +228,7 @@ impl History {
         self.send(who, request, is_lost);
     }
 
-    /// Sends a heartbeat; whether the client gets the answer or not, and does as it is told.
+    /// Sends a heartbeat. Unless the answer is lost, the client adopts it.
     fn send(&mut self, who: usize, request: ConsumerGroupHeartbeatRequest<'static>, is_lost: bool) {
         let is_join = request.member_epoch == 0;
         if !is_join && !self.clients[who].is_in {
@@ -247,7 +247,7 @@ impl History {
             return;
         }
         client.is_in = true;
-        assert!(is_join || response.member_epoch >= client.epoch, "a member epoch goes back");
+        assert!(is_join || response.member_epoch >= client.epoch, "a member epoch decreases");
         client.epoch = response.member_epoch;
         if let Some(assignment) = response.assignment {
             let topics = assignment.topic_partitions.into_iter();
@@ -298,7 +298,7 @@ impl History {
         for (member_id, (_, owned)) in &self.recorded {
             for partition in owned {
                 let other = owners.insert(*partition, member_id);
-                assert_eq!(other, None, "{partition:?} is {member_id}'s too");
+                assert_eq!(other, None, "{partition:?} is owned by {member_id} too");
             }
         }
     }
@@ -341,7 +341,7 @@ impl History {
     fn observe(&mut self, record: &GroupRecord<'_>) {
         match record {
             GroupRecord::ConsumerGroupMetadata(_, Some(value)) => {
-                assert!(value.epoch >= self.group_epoch, "the group epoch goes back");
+                assert!(value.epoch >= self.group_epoch, "the group epoch decreases");
                 self.group_epoch = value.epoch;
             }
             GroupRecord::ConsumerGroupMetadata(_, None) => self.group_epoch = 0,

@@ -1,6 +1,8 @@
 //! `simulator`: runs seeds on all cores, and prints the first that finds a violation with the
 //! command that replays it.
 
+#![forbid(unsafe_code)]
+
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use simulator::coverage::{Coverage, Seen};

@@ -25,10 +25,14 @@ pub enum Plant {
     StartDeletes,
     /// A start takes a log that is shorter than it was.
     SilentCut,
+    /// A long request is answered at once.
+    UnslicedScan,
+    /// Sessions end by the clock, whatever waits to be read.
+    ExpiryFirst,
 }
 
 impl Plant {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::EarlyWrite,
         Self::SkippedSync,
         Self::EarlyAnswer,
@@ -39,6 +43,8 @@ impl Plant {
         Self::OutsideAccount,
         Self::StartDeletes,
         Self::SilentCut,
+        Self::UnslicedScan,
+        Self::ExpiryFirst,
     ];
 
     pub fn name(self) -> &'static str {
@@ -53,6 +59,8 @@ impl Plant {
             Self::OutsideAccount => "outside-account",
             Self::StartDeletes => "start-deletes",
             Self::SilentCut => "silent-cut",
+            Self::UnslicedScan => "unsliced-scan",
+            Self::ExpiryFirst => "expiry-first",
         }
     }
 
@@ -88,6 +96,8 @@ impl Plant {
             Self::OutsideAccount => Fault::OutsideAccount,
             Self::StartDeletes => Fault::StartDeletes,
             Self::SilentCut => Fault::SilentCut,
+            Self::UnslicedScan => Fault::UnslicedScan,
+            Self::ExpiryFirst => Fault::ExpiryFirst,
             Self::EarlyWrite | Self::SkippedSync => return Ok(()),
         });
         Ok(())

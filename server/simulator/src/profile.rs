@@ -62,6 +62,10 @@ pub(crate) struct FaultProfile {
     pub(crate) power_loss: u64,
     pub(crate) clean_stop: u64,
     pub(crate) disk_full: u64,
+    /// The process stands still for a while.
+    pub(crate) pause: u64,
+    /// The wall clock is set to another time.
+    pub(crate) clock: u64,
     /// How often a snapshot has rotted when a start reads it.
     pub(crate) rotten_snapshot_chance: f64,
     /// How often a start is followed by a crash very soon.
@@ -271,6 +275,8 @@ fn faults(random: &mut Random, length: Length) -> FaultProfile {
         power_loss: random.between(1, 4),
         clean_stop: random.between(0, 2),
         disk_full: random.below(2),
+        pause: random.below(2),
+        clock: random.below(2),
         rotten_snapshot_chance: random.pick(&[0.0, 0.2]),
         crash_in_start_chance: random.pick(&[0.0, 0.3]),
         reshard_chance: random.pick(&[0.0, 0.0, 0.3]),

@@ -273,9 +273,11 @@ impl World {
         }
         self.plan_fault();
         let faults = self.profile.faults.clone();
-        let sum = faults.kill + faults.power_loss + faults.clean_stop + faults.disk_full;
-        let drawn = self.faults.below(sum);
-        if drawn < faults.disk_full {
+        let ends = faults.kill + faults.power_loss + faults.clean_stop;
+        let drawn = self.faults.below(ends + faults.disk_full + faults.pause + faults.clock);
+        if let Some(drawn) = drawn.checked_sub(ends + faults.disk_full) {
+            if drawn < faults.pause { self.pause_process() } else { self.set_clock() }
+        } else if drawn < faults.disk_full {
             self.note(format_args!("the disk is full"));
             self.coverage.saw(Seen::FullDisk);
             self.process.disk_is_full = true;

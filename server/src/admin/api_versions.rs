@@ -1,5 +1,6 @@
 //! ApiVersions (KIP-35, KIP-511).
 
+use crate::config::Config;
 use muster_codec::messages::{
     ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
 };
@@ -15,8 +16,9 @@ const FEATURES_AT_ZERO_FROM: i16 = 4;
 ///
 /// No feature but `group.version` is announced: each one of Kafka's others
 /// (`transaction.version`, ...) makes clients count on APIs that are not in the table, and without it
-/// they do as with a broker that has not finalized it.
+/// they do as with a broker that has not finalized it. What the config switches off is not there.
 pub fn api_versions(
+    config: &Config,
     version: i16,
     request: &ApiVersionsRequest<'_>,
 ) -> ApiVersionsResponse<'static> {
@@ -32,14 +34,18 @@ pub fn api_versions(
         max_version_level: 1,
         min_version_level: 1,
     };
+    let served = ApiKey::ALL.iter().filter(|api| config.serves(**api));
     ApiVersionsResponse {
-        api_keys: ApiKey::ALL.iter().map(|api| api_version(*api)).collect(),
+        api_keys: served.map(|api| api_version(*api)).collect(),
         supported_features: match version >= FEATURES_AT_ZERO_FROM {
             true => vec![supported],
             false => Vec::new(),
         },
         finalized_features_epoch: 0,
-        finalized_features: vec![finalized],
+        finalized_features: match config.serves_consumer_groups() {
+            true => vec![finalized],
+            false => Vec::new(),
+        },
         ..Default::default()
     }
 }

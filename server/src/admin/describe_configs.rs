@@ -14,28 +14,65 @@ use std::collections::{BTreeMap, HashSet};
 
 /// The configs of resources: value, source, synonyms.
 ///
-/// A resource that is named twice is answered once and refused from then on, unlike in Kafka: the
-/// answer is much larger than the question, and shall not grow with repetitions. What the answer has no
+/// A resource that is named twice is answered once and refused from then on, unlike in Kafka (what is
+/// refused at once is refused each time): the answer is much larger than the question, and shall not grow with repetitions. What the answer has no
 /// room for is refused, too, with UNKNOWN_SERVER_ERROR: any name is a group that has configs.
 pub fn describe_configs<'r>(
     view: &View<'r>,
     request: &'r DescribeConfigsRequest<'_>,
 ) -> DescribeConfigsResponse<'r> {
+    if let Some(unknown) = unknown_type(request) {
+        return all_refused(request, unknown);
+    }
     let mut seen = HashSet::with_capacity(request.resources.len());
+    describe_configs_of(view, request, |resource_type, name| seen.insert((resource_type, name)))
+}
+
+/// A type that muster does not know, if a resource has one: then all are refused.
+pub fn unknown_type(request: &DescribeConfigsRequest<'_>) -> Option<i8> {
+    let mut types = request.resources.iter().map(|resource| resource.resource_type);
+    types.find(|resource_type| !is_known(*resource_type))
+}
+
+/// As [`describe_configs`], of a part of a request: `is_new` tells whether a resource was not named
+/// before.
+pub fn describe_configs_of<'r>(
+    view: &View<'r>,
+    request: &'r DescribeConfigsRequest<'_>,
+    mut is_new: impl FnMut(i8, &'r str) -> bool,
+) -> DescribeConfigsResponse<'r> {
     let mut room = Room::of_answer();
     let mut describers = Describers { view, of_brokers: BTreeMap::new() };
     let resources = request.resources.iter();
     let reserved = resources.clone().take_while(|resource| room.take(&no_room(resource))).count();
     let results = resources.take(reserved).map(|resource| {
-        let described = if seen.insert((resource.resource_type, &*resource.resource_name)) {
-            describe(view, &mut describers, resource)
-        } else {
-            Err(invalid("Each resource must appear at most once."))
-        };
+        let mut described = describe(view, &mut describers, resource);
+        if !is_new(resource.resource_type, &resource.resource_name) {
+            let again = || invalid("Each resource must appear at most once.");
+            described = Err(described.err().unwrap_or_else(again));
+        }
         let result = room.fit(result(resource, request.include_synonyms, described));
         result.unwrap_or_else(|| no_room(resource))
     });
     DescribeConfigsResponse { results: results.collect(), ..Default::default() }
+}
+
+fn is_known(resource_type: i8) -> bool {
+    const CLIENT_METRICS: i8 = 16;
+    [TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS, GROUP_RESOURCE]
+        .contains(&resource_type)
+}
+
+/// A type that Kafka does not know has it refuse the whole request.
+fn all_refused<'r>(
+    request: &'r DescribeConfigsRequest<'_>,
+    unknown: i8,
+) -> DescribeConfigsResponse<'r> {
+    let mut room = Room::of_answer();
+    let refused = || Err(invalid(format!("Unexpected resource type {unknown}")));
+    let results = request.resources.iter().map(|resource| result(resource, false, refused()));
+    let results = results.map_while(|result| room.fit(result)).collect();
+    DescribeConfigsResponse { results, ..Default::default() }
 }
 
 /// One for each broker that is asked for.

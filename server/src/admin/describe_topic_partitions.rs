@@ -1,6 +1,6 @@
 //! DescribeTopicPartitions (KIP-966): topics in the order of their names, a page at a time.
 
-use super::{TOPIC_OPERATIONS, View};
+use super::{NO_LEADER, TOPIC_OPERATIONS, View};
 use crate::cluster::{Topic, check_topic_name, is_reserved, leader};
 use muster_codec::messages::{
     Cursor, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
@@ -19,7 +19,11 @@ pub fn describe_topic_partitions<'r>(
     let names: BTreeSet<&'r str> = request.topics.iter().map(|topic| &*topic.name).collect();
     let cursor = request.cursor.as_ref();
     if cursor.is_some_and(|cursor| !is_valid(cursor, &names)) {
-        return refused(&request.topics);
+        return refused(&request.topics, ErrorCode::InvalidRequest);
+    }
+    if cursor.is_none() && names.contains("") {
+        // Kafka takes it for the topic of a cursor, and fails.
+        return refused(&request.topics, ErrorCode::UnknownServerError);
     }
     let room = Room::of_answer();
     let limit = request.response_partition_limit.min(view.config.max_request_partition_size_limit);
@@ -47,9 +51,12 @@ fn is_valid(cursor: &Cursor<'_>, names: &BTreeSet<&str>) -> bool {
     is_asked && cursor.partition_index >= 0
 }
 
-fn refused<'r>(topics: &'r [TopicRequest<'_>]) -> DescribeTopicPartitionsResponse<'r> {
+fn refused<'r>(
+    topics: &'r [TopicRequest<'_>],
+    error: ErrorCode,
+) -> DescribeTopicPartitionsResponse<'r> {
     let refuse = |topic: &'r TopicRequest<'_>| DescribeTopicPartitionsResponseTopic {
-        error_code: ErrorCode::InvalidRequest.code(),
+        error_code: error.code(),
         name: Some(Str::Borrowed(&topic.name)),
         ..Default::default()
     };
@@ -138,10 +145,13 @@ fn partition(
     index: i32,
 ) -> DescribeTopicPartitionsResponsePartition {
     let leader = leader(topic, index, view.placement) as i32;
+    // Kafka has no error here, as Metadata has, but no leader.
+    let is_offline = view.offline.has(topic, index);
     DescribeTopicPartitionsResponsePartition {
         partition_index: index,
-        leader_id: leader,
+        leader_id: if is_offline { NO_LEADER } else { leader },
         leader_epoch: 0,
+        offline_replicas: is_offline.then_some(leader).into_iter().collect(),
         replica_nodes: vec![leader],
         isr_nodes: vec![leader],
         eligible_leader_replicas: Some(Vec::new()),

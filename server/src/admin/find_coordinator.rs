@@ -11,8 +11,10 @@ const SHARE: i8 = 2;
 
 /// The coordinator of one key, or of many from version 4 on (KIP-699).
 ///
-/// Transactions and share groups are refused with INVALID_REQUEST, which clients take as final and
-/// show with its message; COORDINATOR_NOT_AVAILABLE would have them ask for ever.
+/// Share groups are refused with INVALID_REQUEST, which clients take as final and show with its message;
+/// COORDINATOR_NOT_AVAILABLE would have them ask for ever. Of transactions librdkafka asks for ever after
+/// INVALID_REQUEST, too: it takes CLUSTER_AUTHORIZATION_FAILED as final and shows the message, and so do
+/// the others. TRANSACTIONAL_ID_AUTHORIZATION_FAILED would have Java leave out the message.
 pub fn find_coordinator<'r>(
     view: &View<'r>,
     version: i16,
@@ -37,10 +39,18 @@ pub fn find_coordinator<'r>(
     }
 }
 
+/// Whether a transactional producer asks.
+pub fn is_of_transactions(request: &FindCoordinatorRequest<'_>) -> bool {
+    request.key_type == TRANSACTION
+}
+
 fn coordinator<'r>(view: &View<'r>, key_type: i8, key: &'r str) -> Coordinator<'r> {
     let words = match key_type {
         GROUP => return group_coordinator(view, key),
-        TRANSACTION => "muster does not serve transactions.",
+        TRANSACTION => {
+            let words = "muster does not serve transactions.";
+            return nobody(key, ErrorCode::ClusterAuthorizationFailed, words);
+        }
         SHARE => "muster does not serve share groups.",
         _ => {
             "This most likely occurs because of a request being malformed by the client library or \

@@ -1,6 +1,8 @@
 //! Metadata: brokers, topics, leaders.
 
-use super::{CLUSTER_OPERATIONS, CONTROLLER, Endpoint, TOPIC_OPERATIONS, View, nodes, operations};
+use super::{
+    CLUSTER_OPERATIONS, CONTROLLER, Endpoint, NO_LEADER, TOPIC_OPERATIONS, View, nodes, operations,
+};
 use crate::cluster::limits::PARTITIONS_PER_REQUEST_MAX;
 use crate::cluster::{Topic, check_topic_name, is_reserved, leader};
 use muster_codec::messages::{
@@ -21,14 +23,9 @@ pub fn metadata<'r>(
     version: i16,
     request: &'r MetadataRequest<'_>,
 ) -> (MetadataResponse<'r>, Vec<String>) {
-    let topics = request.topics.as_deref();
-    let topics = topics.filter(|topics| version > 0 || !topics.is_empty());
-    let is_wrong = |topic: &MetadataRequestTopic<'_>| match version {
-        FIRST_VERSION_WITH_IDS.. => topic.topic_id.is_zero() && topic.name.is_none(),
-        _ => !topic.topic_id.is_zero() || topic.name.is_none(),
-    };
-    if let Some(topics) = topics.filter(|topics| topics.iter().any(is_wrong)) {
-        return (refused(topics), Vec::new());
+    let topics = request.topics.as_deref().filter(|_| !asks_for_all(version, request));
+    if let Some((topics, error)) = topics.zip(refusal_of_metadata(version, request)) {
+        return (refused(topics, error), Vec::new());
     }
     let room = Room::of_answer();
     let mut answer = Answer { view, request, room, topics: Vec::new(), to_create: Vec::new() };
@@ -49,17 +46,34 @@ pub fn metadata<'r>(
     (response, answer.to_create)
 }
 
-/// The answer to topics that the version cannot ask for.
-fn refused<'r>(topics: &'r [MetadataRequestTopic<'_>]) -> MetadataResponse<'r> {
+/// Whether a request asks for all topics that there are.
+pub fn asks_for_all(version: i16, request: &MetadataRequest<'_>) -> bool {
+    request.topics.as_ref().is_none_or(|topics| version == 0 && topics.is_empty())
+}
+
+/// Why none of the topics is answered: the version cannot ask for them, or one of them has neither id nor
+/// name, on which Kafka fails.
+pub fn refusal_of_metadata(version: i16, request: &MetadataRequest<'_>) -> Option<ErrorCode> {
+    let topics = request.topics.as_deref().unwrap_or_default();
+    let has_id = topics.iter().any(|topic| !topic.topic_id.is_zero());
+    let is_nameless = topics.iter().any(|topic| topic.name.is_none());
+    match version >= FIRST_VERSION_WITH_IDS {
+        true => (!has_id && is_nameless).then_some(ErrorCode::UnknownServerError),
+        false => (has_id || is_nameless).then_some(ErrorCode::InvalidRequest),
+    }
+}
+
+/// The answer to topics that are refused together.
+fn refused<'r>(topics: &'r [MetadataRequestTopic<'_>], error: ErrorCode) -> MetadataResponse<'r> {
     let refuse = |topic: &'r MetadataRequestTopic<'_>| MetadataResponseTopic {
-        error_code: ErrorCode::InvalidRequest.code(),
+        error_code: error.code(),
         name: Some(topic.name.as_deref().unwrap_or_default().into()),
         topic_id: topic.topic_id,
         ..Default::default()
     };
     let mut room = Room::of_answer();
     let topics = topics.iter().map(refuse).map_while(|topic| room.fit(topic)).collect();
-    MetadataResponse { topics, ..Default::default() }
+    MetadataResponse { topics, error_code: error.code(), ..Default::default() }
 }
 
 fn broker((node_id, endpoint): (i32, &Endpoint)) -> MetadataResponseBroker<'_> {
@@ -155,15 +169,24 @@ impl<'r> Answer<'_, 'r> {
     }
 }
 
-/// A partition has one replica and one leader, for good.
+/// A partition has one replica, which leads it for good, but while it is offline.
 fn partition(view: &View<'_>, topic: &Topic, index: i32) -> MetadataResponsePartition {
     let leader = leader(topic, index, view.placement) as i32;
-    MetadataResponsePartition {
+    let partition = MetadataResponsePartition {
         partition_index: index,
         leader_id: leader,
         leader_epoch: 0,
         replica_nodes: vec![leader],
         isr_nodes: vec![leader],
         ..Default::default()
+    };
+    if !view.offline.has(topic, index) {
+        return partition;
+    }
+    MetadataResponsePartition {
+        error_code: ErrorCode::LeaderNotAvailable.code(),
+        leader_id: NO_LEADER,
+        offline_replicas: vec![leader],
+        ..partition
     }
 }

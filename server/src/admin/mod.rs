@@ -2,6 +2,7 @@
 //! by itself. What changes the cluster is in [`cluster`](crate::cluster).
 
 mod api_versions;
+mod describe_acls;
 mod describe_cluster;
 mod describe_configs;
 mod describe_topic_partitions;
@@ -14,15 +15,19 @@ mod tests;
 
 pub use crate::cluster::{Endpoint, View};
 pub use api_versions::{api_version, api_versions};
+pub use describe_acls::describe_acls;
 pub use describe_cluster::describe_cluster;
-pub use describe_configs::describe_configs;
+pub use describe_configs::{describe_configs, describe_configs_of, unknown_type};
 pub use describe_topic_partitions::describe_topic_partitions;
-pub use find_coordinator::find_coordinator;
+pub use find_coordinator::{find_coordinator, is_of_transactions};
 pub use list_config_resources::list_config_resources;
-pub use metadata::metadata;
+pub use metadata::{asks_for_all, metadata, refusal_of_metadata};
 
 /// Kafka's number of the loggers of a broker, among the resources that have configs. muster has none.
 const BROKER_LOGGER_RESOURCE: i8 = 8;
+
+/// In place of the leader of a partition that is offline.
+const NO_LEADER: i32 = -1;
 
 /// The shard that changes the cluster, as a node id.
 const CONTROLLER: i32 = 0;

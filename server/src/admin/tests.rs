@@ -1,12 +1,14 @@
 //! Questions about the cluster, and what Kafka 4.3 answers to the same.
 
+mod offline;
+
 use super::*;
-use crate::cluster::{ClusterImage, OFFSETS_TOPIC, OFFSETS_TOPIC_ID};
+use crate::cluster::{ClusterImage, OFFSETS_TOPIC, OFFSETS_TOPIC_ID, OfflinePartitions};
 use crate::config::Config;
 use crate::placement::Placement;
 use ErrorCode::{
-    InvalidRequest, InvalidTopicException, MismatchedEndpointType, UnknownTopicId,
-    UnknownTopicOrPartition, UnsupportedEndpointType,
+    ClusterAuthorizationFailed, InvalidRequest, InvalidTopicException, MismatchedEndpointType,
+    UnknownServerError, UnknownTopicId, UnknownTopicOrPartition, UnsupportedEndpointType,
 };
 use muster_codec::messages::*;
 use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue, TopicKey, TopicValue};
@@ -19,6 +21,7 @@ const NO_ID: Uuid = Uuid::ZERO;
 /// A cluster of two shards with the topics t1 (three partitions) and x.y (one).
 struct Cluster {
     image: ClusterImage,
+    offline: OfflinePartitions,
     config: Config,
     endpoints: Vec<Endpoint>,
 }
@@ -29,16 +32,22 @@ impl Cluster {
         let config = Config::load("", &words).unwrap();
         let mut image = ClusterImage::new(&config);
         for (id, name, partitions) in [(T1, "t1", 3), (Uuid([2; 16]), "x.y", 1)] {
-            let value = TopicValue { name: name.into(), partitions };
+            let value = TopicValue { name: name.into(), partitions, ..Default::default() };
             image.apply(&ClusterRecord::Topic(TopicKey { topic_id: id }, Some(value)));
         }
         let endpoint = |port| Endpoint { host: "h".to_owned(), port };
-        Self { image, config, endpoints: [9092, 9093].map(endpoint).to_vec() }
+        Self {
+            image,
+            offline: OfflinePartitions::default(),
+            config,
+            endpoints: [9092, 9093].map(endpoint).to_vec(),
+        }
     }
 
     fn view(&self) -> View<'_> {
         View {
             image: &self.image,
+            offline: &self.offline,
             config: &self.config,
             placement: Placement { shards: 2, offsets_partitions: 50 },
             endpoints: &self.endpoints,
@@ -155,15 +164,17 @@ fn topics_are_found_by_id_from_version_12_on() {
         (12, asked(&[(None, UNKNOWN)]), vec![(None, UnknownTopicId)]),
         (12, asked(&[(None, UNKNOWN), (Some("t1"), NO_ID)]), vec![(None, UnknownTopicId)]),
         (12, asked(&[(Some("t1"), UNKNOWN)]), vec![(None, UnknownTopicId)]),
-        (12, asked(&[(None, NO_ID)]), vec![(name(""), InvalidRequest)]),
+        (12, asked(&[(None, NO_ID)]), vec![(name(""), UnknownServerError)]),
+        (12, asked(&[(None, UNKNOWN), (None, NO_ID)]), vec![(None, UnknownTopicId)]),
         (10, asked(&[(Some("t1"), T1)]), vec![(name("t1"), InvalidRequest)]),
         (10, asked(&[(None, NO_ID)]), vec![(name(""), InvalidRequest)]),
     ];
     for (version, request, topics) in cases {
         let (response, to_create) = metadata(&cluster.view(), version, &request);
         assert_eq!((told(&response), to_create.len()), (topics, 0));
-        let refused = response.topics[0].error_code == InvalidRequest.code();
-        assert_eq!(response.brokers.is_empty(), refused);
+        let refused =
+            [InvalidRequest, UnknownServerError].contains(&code(response.topics[0].error_code));
+        assert_eq!((response.brokers.is_empty(), response.error_code != 0), (refused, refused));
     }
 }
 
@@ -241,6 +252,7 @@ fn partitions_are_described_a_page_at_a_time() {
         ((&["x.y", "t1", "t1"], 2000, None), "t1[0, 1, 2] x.y[0] "),
         ((&["t1"], 2000, Some(("zzz", 0))), "t1(InvalidRequest) "),
         ((&["t1"], 2000, Some(("t1", -1))), "t1(InvalidRequest) "),
+        ((&["t1", ""], 2000, None), "t1(UnknownServerError) (UnknownServerError) "),
         ((&["t1"], 0, None), "t1[0] -> t1 1"),
         ((&["t1"], -1, None), "t1[0] -> t1 1"),
         ((&["t1"], 10, Some(("t1", 9))), "t1[] "),
@@ -277,16 +289,16 @@ fn a_group_has_the_shard_of_its_offsets_partition() {
 fn coordinators_of_other_kinds_are_refused_for_good() {
     let cluster = Cluster::new(&[]);
     let kinds = [
-        (1, "muster does not serve transactions."),
-        (2, "muster does not serve share groups."),
-        (-1, "This most likely occurs because of"),
+        (1, ClusterAuthorizationFailed, "muster does not serve transactions."),
+        (2, InvalidRequest, "muster does not serve share groups."),
+        (-1, InvalidRequest, "This most likely occurs because of"),
     ];
-    for (key_type, words) in kinds {
+    for (key_type, error, words) in kinds {
         let coordinator_keys = vec!["a".into()];
         let request = FindCoordinatorRequest { key: "a".into(), key_type, coordinator_keys };
         let many = find_coordinator(&cluster.view(), 6, &request);
         let Coordinator { error_code, node_id, port, error_message, .. } = &many.coordinators[0];
-        assert_eq!((code(*error_code), *node_id, *port), (InvalidRequest, -1, -1));
+        assert_eq!((code(*error_code), *node_id, *port), (error, -1, -1));
         assert!(error_message.as_deref().unwrap().starts_with(words));
         let one = find_coordinator(&cluster.view(), 3, &request);
         assert_eq!((one.error_code, &one.error_message), (*error_code, error_message));
@@ -310,12 +322,12 @@ fn versions_are_told_to_clients_that_name_their_software() {
             client_software_name: software.into(),
             client_software_version: "1".into(),
         };
-        let response = api_versions(3, &request);
+        let response = api_versions(&Config::default(), 3, &request);
         let error = if served { ErrorCode::None } else { InvalidRequest };
         assert_eq!(code(response.error_code), error, "{software}");
         let apis = if served { ApiKey::ALL.len() } else { 0 };
         assert_eq!(response.api_keys.len(), apis);
-        assert_eq!(api_versions(2, &request).error_code, 0);
+        assert_eq!(api_versions(&Config::default(), 2, &request).error_code, 0);
     }
     let produce = api_version(ApiKey::Produce);
     assert_eq!((produce.api_key, produce.min_version, produce.max_version), (0, 0, 13));
@@ -447,7 +459,7 @@ fn what_cannot_be_described_is_refused() {
         ),
         (4, "abc", InvalidRequest, "Broker id must be an integer, but it is: abc"),
         (8, "0", InvalidRequest, "muster has no broker loggers."),
-        (0, "1", InvalidRequest, "Unknown resource type 0"),
+        (0, "1", InvalidRequest, "Unexpected resource type 0"),
     ];
     for (resource_type, name, error, words) in cases {
         assert_eq!(describe(&cluster, resource_type, name, &[]), Err((error, words.to_owned())));
@@ -463,6 +475,19 @@ fn what_cannot_be_described_is_refused() {
     assert_eq!((results[0].error_code, results[0].configs.len()), (0, 33));
     assert!(results[0].configs.iter().all(|config| config.synonyms.is_empty()));
     assert_eq!(code(results[1].error_code), InvalidRequest);
+    let of = |resource_type, name: &'static str| DescribeConfigsResource {
+        resource_type,
+        resource_name: name.into(),
+        configuration_keys: None,
+    };
+    let errors = |resources| -> Vec<ErrorCode> {
+        let request = DescribeConfigsRequest { resources, ..Default::default() };
+        let results = describe_configs(&cluster.view(), &request).results;
+        results.iter().map(|result| code(result.error_code)).collect()
+    };
+    let absent = UnknownTopicOrPartition;
+    assert_eq!(errors(vec![of(2, "nope"), of(2, "nope")]), [absent, absent]);
+    assert_eq!(errors(vec![of(2, "t1"), of(3, "x")]), [InvalidRequest, InvalidRequest]);
 }
 
 #[test]
@@ -532,6 +557,7 @@ fn config_resources_are_listed_by_type() {
 fn consumer_groups_are_a_finalized_feature() {
     let features = |version| {
         let response = api_versions(
+            &Config::default(),
             version,
             &ApiVersionsRequest {
                 client_software_name: "x".into(),

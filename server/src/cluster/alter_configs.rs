@@ -1,14 +1,16 @@
-//! IncrementalAlterConfigs of topics, brokers and groups, as Kafka's `ConfigurationControlManager`
-//! and `DynamicBrokerConfig` decide it (KIP-339).
+//! IncrementalAlterConfigs and AlterConfigs of topics, brokers and groups, as Kafka's
+//! `ConfigurationControlManager` and `DynamicBrokerConfig` decide them (KIP-339).
 
 use super::change::{Change, Creator, Refused, check_length, config_record};
 use super::limits::{GROUP_CONFIG_BYTES_MAX, GROUP_CONFIGS_MAX, GROUP_CONFIGS_SHARED};
 use super::{BROKER_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE, View, check_topic_name};
 use crate::config::{Config, ConfigType, Describer, GroupConfig, TopicConfig, words};
 use muster_codec::ErrorCode;
+use muster_codec::Str;
 use muster_codec::messages::{
-    AlterConfigsResource, AlterConfigsResourceResponse, AlterableConfig,
-    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+    AlterConfigsRequest, AlterConfigsResource, AlterConfigsResourceResponse, AlterConfigsResponse,
+    AlterableConfig, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+    ReplacedConfig, ReplacedConfigsResource,
 };
 use muster_codec::records::ClusterRecord;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,26 +21,60 @@ pub fn incremental_alter_configs(
     creator: &mut Creator<'_>,
     request: &IncrementalAlterConfigsRequest<'_>,
 ) -> Change<IncrementalAlterConfigsResponse<'static>> {
+    let change = alter_all(view, creator, &request.resources, false, request.validate_only);
+    change.map(|responses| IncrementalAlterConfigsResponse { responses, ..Default::default() })
+}
+
+/// Sets all configs of resources: those that a resource does not name go back to their defaults.
+pub fn alter_configs(
+    view: &View<'_>,
+    creator: &mut Creator<'_>,
+    request: &AlterConfigsRequest<'_>,
+) -> Change<AlterConfigsResponse<'static>> {
+    let resources: Vec<_> = request.resources.iter().map(sets_all).collect();
+    let change = alter_all(view, creator, &resources, true, request.validate_only);
+    change.map(|responses| AlterConfigsResponse { responses, ..Default::default() })
+}
+
+fn sets_all<'r>(resource: &'r ReplacedConfigsResource<'_>) -> AlterConfigsResource<'r> {
+    let config = |config: &'r ReplacedConfig<'_>| AlterableConfig {
+        name: Str::Borrowed(&config.name),
+        config_operation: SET,
+        value: config.value.as_deref().map(Str::Borrowed),
+    };
+    AlterConfigsResource {
+        resource_type: resource.resource_type,
+        resource_name: Str::Borrowed(&resource.resource_name),
+        configs: resource.configs.iter().map(config).collect(),
+    }
+}
+
+fn alter_all(
+    view: &View<'_>,
+    creator: &mut Creator<'_>,
+    resources: &[AlterConfigsResource<'_>],
+    replaces: bool,
+    validate_only: bool,
+) -> Change<Vec<AlterConfigsResourceResponse<'static>>> {
     let mut times: BTreeMap<(i8, &str), usize> = BTreeMap::new();
-    for resource in &request.resources {
+    for resource in resources {
         *times.entry(identity(resource)).or_default() += 1;
     }
     let describer = Describer::new(view.config, view.image, view.shard);
+    let is_senseless = resources.iter().any(|resource| is_senseless(view, &describer, resource));
     let mut room = Room { groups: view.image.configured_count(GROUP_RESOURCE), creator };
     let mut records = Vec::new();
-    let mut responses = Vec::with_capacity(request.resources.len());
-    for resource in &request.resources {
+    let mut responses = Vec::with_capacity(resources.len());
+    for resource in resources {
         let altered = match times[&identity(resource)] {
-            1 => alter(view, &describer, &mut room, resource),
+            _ if is_senseless => Err(senseless(view, &describer, &mut room, resource)),
+            1 => alter(view, &describer, &mut room, resource, replaces),
             _ => Err(invalid("Each resource must appear at most once.")),
         };
         responses.push(response(resource, altered.as_ref().err().cloned()));
-        records.extend(altered.ok().filter(|_| !request.validate_only).into_iter().flatten());
+        records.extend(altered.ok().filter(|_| !validate_only).into_iter().flatten());
     }
-    Change {
-        records,
-        response: IncrementalAlterConfigsResponse { responses, ..Default::default() },
-    }
+    Change { records, response: responses }
 }
 
 fn identity<'a>(resource: &'a AlterConfigsResource<'_>) -> (i8, &'a str) {
@@ -54,24 +90,24 @@ fn alter(
     describer: &Describer<'_>,
     room: &mut Room<'_, '_>,
     resource: &AlterConfigsResource<'_>,
+    replaces: bool,
 ) -> Result<Vec<ClusterRecord<'static>>, Refused> {
     let (resource_type, name) = identity(resource);
-    check_names_and_values(&resource.configs)?;
+    check_at_broker(view, resource)?;
+    let none = Overrides::new();
+    let before = view.image.configs(resource_type, name).unwrap_or(&none);
+    let kept = if replaces { &none } else { before };
+    let after = apply(describer, resource_type, kept, &resource.configs)?;
     match resource_type {
-        TOPIC_RESOURCE => check_topic(view, name)?,
-        BROKER_RESOURCE => check_broker(view, name, &resource.configs)?,
+        TOPIC_RESOURCE => {
+            check_name(name)?;
+            TopicConfig::validate(describer.config(), &after)
+                .map_err(|message| Refused::new(ErrorCode::InvalidConfig, message))?;
+            check_topic(view, name)?;
+        }
         GROUP_RESOURCE if name.is_empty() => {
             return Err(invalid("Default group resources are not allowed."));
         }
-        GROUP_RESOURCE => {}
-        _ => return Err(invalid(format!("Unknown resource type {resource_type}"))),
-    }
-    let none = Overrides::new();
-    let before = view.image.configs(resource_type, name).unwrap_or(&none);
-    let after = apply(describer, resource_type, before, &resource.configs)?;
-    match resource_type {
-        TOPIC_RESOURCE => TopicConfig::validate(describer.config(), &after)
-            .map_err(|message| Refused::new(ErrorCode::InvalidConfig, message))?,
         GROUP_RESOURCE => {
             GroupConfig::validate(describer.config(), &after)
                 .map_err(|message| Refused::new(ErrorCode::InvalidConfig, message))?;
@@ -117,13 +153,55 @@ const DELETE: i8 = 1;
 const APPEND: i8 = 2;
 const SUBTRACT: i8 = 3;
 
+/// Kafka's controller fails on an operation that it does not know, and so does all that a request brings
+/// to it: what its broker refuses before has an error of its own.
+fn senseless(
+    view: &View<'_>,
+    describer: &Describer<'_>,
+    room: &mut Room<'_, '_>,
+    resource: &AlterConfigsResource<'_>,
+) -> Refused {
+    let refused = match resource.resource_type {
+        // The values, too.
+        BROKER_RESOURCE => alter(view, describer, room, resource, false).err(),
+        _ => check_at_broker(view, resource).err(),
+    };
+    refused.unwrap_or_else(|| Refused::without_message(ErrorCode::UnknownServerError))
+}
+
+/// Whether the controller would come to an operation that it does not know: a broker refuses one for
+/// brokers, and an operation that a config does not allow ends the resource before.
+fn is_senseless(
+    view: &View<'_>,
+    describer: &Describer<'_>,
+    resource: &AlterConfigsResource<'_>,
+) -> bool {
+    let is_known = |config: &&AlterableConfig<'_>| is_operation(config.config_operation);
+    let known: Vec<_> = resource.configs.iter().filter(is_known).cloned().collect();
+    known.len() < resource.configs.len()
+        && check_at_broker(view, resource).is_ok()
+        && apply(describer, resource.resource_type, &Overrides::new(), &known).is_ok()
+}
+
+fn is_operation(operation: i8) -> bool {
+    (SET..=SUBTRACT).contains(&operation)
+}
+
+/// What a broker checks before the controller sees it.
+fn check_at_broker(view: &View<'_>, resource: &AlterConfigsResource<'_>) -> Result<(), Refused> {
+    let (resource_type, name) = identity(resource);
+    check_names_and_values(&resource.configs)?;
+    match resource_type {
+        TOPIC_RESOURCE | GROUP_RESOURCE => Ok(()),
+        BROKER_RESOURCE => check_broker(view, name, &resource.configs),
+        _ => Err(invalid(format!("Unknown resource type {resource_type}"))),
+    }
+}
+
 fn check_names_and_values(configs: &[AlterableConfig<'_>]) -> Result<(), Refused> {
     let mut seen = BTreeSet::new();
     if !configs.iter().all(|config| seen.insert(&*config.name)) {
         return Err(invalid("Error due to duplicate config keys"));
-    }
-    if let Some(config) = configs.iter().find(|c| !(SET..=SUBTRACT).contains(&c.config_operation)) {
-        return Err(invalid(format!("Unknown config operation {}", config.config_operation)));
     }
     let is_null = |c: &&AlterableConfig<'_>| c.config_operation != DELETE && c.value.is_none();
     let nulls: Vec<&str> = configs.iter().filter(is_null).map(|config| &*config.name).collect();
@@ -133,12 +211,15 @@ fn check_names_and_values(configs: &[AlterableConfig<'_>]) -> Result<(), Refused
     Ok(())
 }
 
-fn check_topic(view: &View<'_>, name: &str) -> Result<(), Refused> {
+fn check_name(name: &str) -> Result<(), Refused> {
     if name.is_empty() {
         return Err(invalid("Default topic resources are not allowed."));
     }
     check_topic_name(name)
-        .map_err(|message| Refused::new(ErrorCode::InvalidTopicException, message))?;
+        .map_err(|message| Refused::new(ErrorCode::InvalidTopicException, message))
+}
+
+fn check_topic(view: &View<'_>, name: &str) -> Result<(), Refused> {
     match view.image.topic(name) {
         None => {
             let words = format!("The topic '{name}' does not exist.");
@@ -166,7 +247,9 @@ fn check_broker(
             return Err(invalid(words));
         }
     }
+    check_operations(configs)?;
     let is_dynamic = |name: &str| Config::key(name).is_some_and(|key| key.flags.dynamic);
+    let is_obeyed = |name: &str| Config::key(name).is_some_and(|key| key.flags.obeyed);
     let refuse = |refused: &dyn Fn(&str) -> bool, why: &str| {
         let set = configs.iter().filter(|config| config.config_operation != DELETE);
         let names: Vec<&str> = set.map(|config| &*config.name).filter(|it| refused(it)).collect();
@@ -175,7 +258,21 @@ fn check_broker(
         if names.is_empty() { Ok(()) } else { Err(invalid(words())) }
     };
     refuse(&|name| !is_dynamic(name), "")?;
+    refuse(&|name| !is_obeyed(name), ", as they change nothing in muster")?;
     refuse(&|name| view.config.is_pinned(name), ", as the server's command line sets them")
+}
+
+fn check_operations(configs: &[AlterableConfig<'_>]) -> Result<(), Refused> {
+    if let Some(config) = configs.iter().find(|config| !is_operation(config.config_operation)) {
+        return Err(invalid(format!("Unknown config operation {}", config.config_operation)));
+    }
+    let is_list =
+        |name: &str| Config::key(name).is_some_and(|key| key.config_type == ConfigType::List);
+    let extends = |config: &&AlterableConfig<'_>| config.config_operation >= APPEND;
+    match configs.iter().filter(extends).find(|config| !is_list(&config.name)) {
+        Some(config) => Err(not_a_list(config.config_operation, &config.name)),
+        None => Ok(()),
+    }
 }
 
 /// What a resource has after the operations.

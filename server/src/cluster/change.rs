@@ -45,6 +45,15 @@ pub(crate) struct Refused {
     pub(crate) message: Option<String>,
 }
 
+/// A change that is to be made within no time is not made, whatever else is wrong with it, as in Kafka.
+pub(super) fn is_timed_out(timeout_ms: i32) -> bool {
+    timeout_ms <= 0
+}
+
+pub(super) fn timed_out() -> Refused {
+    Refused::without_message(ErrorCode::RequestTimedOut)
+}
+
 /// Bytes of an error message, which may quote what a client sent.
 const MESSAGE_BYTES_MAX: usize = 2_000;
 

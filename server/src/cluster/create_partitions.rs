@@ -1,8 +1,8 @@
 //! CreatePartitions, as Kafka's `ReplicationControlManager` decides it.
 
 use super::View;
-use super::change::{Change, Refused};
-use super::create_topics::{check_replicas, excessive, too_many_in_a_topic, too_many_partitions};
+use super::change::{Change, Refused, is_timed_out, timed_out};
+use super::create_topics::{excessive, only_replica, too_many_in_a_topic, too_many_partitions};
 use super::limits::{PARTITIONS_MAX, PARTITIONS_PER_REQUEST_MAX, PARTITIONS_PER_TOPIC_MAX};
 use muster_codec::ErrorCode;
 use muster_codec::messages::{
@@ -21,6 +21,7 @@ pub fn create_partitions(
     for topic in &request.topics {
         topics.entry(&topic.name).or_default().push(topic);
     }
+    let is_late = is_timed_out(request.timeout_ms) && topics.values().any(|asked| asked.len() == 1);
     let mut room = Room {
         in_request: PARTITIONS_PER_REQUEST_MAX,
         in_cluster: PARTITIONS_MAX - view.image.partition_count(),
@@ -29,6 +30,7 @@ pub fn create_partitions(
     let mut results = Vec::with_capacity(topics.len());
     for (name, asked) in topics {
         let grown = match asked[..] {
+            _ if is_late => Err(timed_out()),
             [topic] => grow(view, topic, &mut room),
             _ => Err(Refused::new(ErrorCode::InvalidRequest, "Duplicate topic name.")),
         };
@@ -67,12 +69,14 @@ fn grow(
     if added > room.in_cluster {
         return Err(too_many_partitions(PARTITIONS_MAX - room.in_cluster));
     }
-    if let Some(assignments) = &asked.assignments {
-        check_assignments(view, added, assignments)?;
-    }
+    let nodes = asked.assignments.as_ref().map(|nodes| assigned(view, added, nodes)).transpose()?;
     room.in_request -= added;
     room.in_cluster -= added;
-    let value = TopicValue { name: topic.name.to_string().into(), partitions: asked.count };
+    let value = TopicValue {
+        name: topic.name.to_string().into(),
+        partitions: asked.count,
+        assigned: topic.assigned_with(nodes.unwrap_or_default()),
+    };
     Ok(ClusterRecord::Topic(TopicKey { topic_id: topic.id }, Some(value)))
 }
 
@@ -88,12 +92,12 @@ fn increase(name: &str, partitions: i32, count: i32) -> Result<i64, Refused> {
     Err(Refused::new(ErrorCode::InvalidPartitions, words))
 }
 
-/// Placement follows from ids and numbers, so that no assignment can be taken.
-fn check_assignments(
+/// The node of each new partition.
+fn assigned(
     view: &View<'_>,
     added: i64,
     assignments: &[CreatePartitionsAssignment],
-) -> Result<(), Refused> {
+) -> Result<Vec<i32>, Refused> {
     if assignments.len() as i64 != added {
         let words = format!(
             "Attempted to add {added} additional partition(s), but only {} assignment(s) were \
@@ -102,8 +106,7 @@ fn check_assignments(
         );
         return Err(Refused::new(ErrorCode::InvalidReplicaAssignment, words));
     }
-    assignments.iter().try_for_each(|assignment| check_replicas(view, &assignment.broker_ids))?;
-    Err(super::create_topics::no_manual_assignment())
+    assignments.iter().map(|assignment| only_replica(view, &assignment.broker_ids)).collect()
 }
 
 fn result(name: &str, refused: Option<Refused>) -> CreatePartitionsTopicResult<'static> {

@@ -1,6 +1,8 @@
 //! CreateTopics and automatic creation, as Kafka's `ReplicationControlManager` decides them.
 
-use super::change::{Change, Creator, Refused, check_length, config_record};
+use super::change::{
+    Change, Creator, Refused, check_length, config_record, is_timed_out, timed_out,
+};
 use super::limits::{
     AUTO_PARTITIONS_MAX, AUTO_PARTITIONS_SHARED, AUTO_TOPICS_MAX, AUTO_TOPICS_SHARED,
     PARTITIONS_MAX, PARTITIONS_PER_REQUEST_MAX, PARTITIONS_PER_TOPIC_MAX, TOPICS_MAX,
@@ -14,7 +16,7 @@ use muster_codec::messages::{
 use muster_codec::records::{ClusterRecord, TopicKey, TopicValue};
 use muster_codec::{ErrorCode, Str, Uuid};
 use muster_coordinator::Ids;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Creates topics. What is asked twice is answered once, with an error.
 pub fn create_topics(
@@ -27,11 +29,13 @@ pub fn create_topics(
     for topic in &request.topics {
         asked.entry(&topic.name).or_default().push(topic);
     }
+    let is_late = is_timed_out(request.timeout_ms) && asked.values().any(|asked| asked.len() == 1);
     let too_many = partitions_asked(view, request) > PARTITIONS_PER_REQUEST_MAX;
     let mut creation = Creation::new(view);
     let mut topics = Vec::with_capacity(asked.len());
     for (name, asked) in asked {
         let created = match asked[..] {
+            _ if is_late => Err(timed_out()),
             _ if too_many => Err(excessive()),
             [topic] => creation.create(ids, topic),
             _ => Err(Refused::new(ErrorCode::InvalidRequest, "Duplicate topic name.")),
@@ -90,6 +94,12 @@ struct Creation<'v> {
     records: Vec<ClusterRecord<'static>>,
 }
 
+/// How many partitions a topic is to have, and the nodes that it asks for.
+struct Partitions {
+    count: i32,
+    assigned: Vec<i32>,
+}
+
 struct Created {
     id: Uuid,
     partitions: i32,
@@ -109,12 +119,12 @@ impl<'v> Creation<'v> {
     ) -> Result<Created, Refused> {
         self.check_name(&topic.name)?;
         let overrides = overrides(topic)?;
-        let partitions = self.partitions(topic)?;
-        self.check_room(partitions)?;
         TopicConfig::validate(self.describer.config(), &overrides)
             .map_err(|message| Refused::new(ErrorCode::InvalidConfig, message))?;
+        let Partitions { count: partitions, assigned } = self.partitions(topic)?;
+        self.check_room(partitions)?;
         let id = ids.next_id();
-        let value = TopicValue { name: topic.name.to_string().into(), partitions };
+        let value = TopicValue { name: topic.name.to_string().into(), partitions, assigned };
         let record = ClusterRecord::Topic(TopicKey { topic_id: id }, Some(value));
         let configs = overrides.iter().map(|(name, value)| {
             config_record(TOPIC_RESOURCE, &topic.name, name, Some(value.clone()))
@@ -144,20 +154,25 @@ impl<'v> Creation<'v> {
         Ok(())
     }
 
-    fn partitions(&self, topic: &CreatableTopic<'_>) -> Result<i32, Refused> {
+    fn partitions(&self, topic: &CreatableTopic<'_>) -> Result<Partitions, Refused> {
         if !topic.assignments.is_empty() {
-            check_manual_assignment(self.view, topic)?;
-            return Err(no_manual_assignment());
+            let assigned = manual_assignment(self.view, topic)?;
+            return Ok(Partitions { count: assigned.len() as i32, assigned });
         }
-        check_replication_factor(topic.replication_factor, self.view.placement.shards)?;
-        match topic.num_partitions {
-            -1 => Ok(self.view.config.num_partitions),
-            count if count > 0 => Ok(count),
+        if topic.replication_factor < -1 || topic.replication_factor == 0 {
+            let words = "Replication factor must be larger than 0, or -1 to use the default value.";
+            return Err(Refused::new(ErrorCode::InvalidReplicationFactor, words));
+        }
+        let count = match topic.num_partitions {
+            -1 => self.view.config.num_partitions,
+            count if count > 0 => count,
             _ => {
                 let words = "Number of partitions was set to an invalid non-positive value.";
-                Err(Refused::new(ErrorCode::InvalidPartitions, words))
+                return Err(Refused::new(ErrorCode::InvalidPartitions, words));
             }
-        }
+        };
+        check_replicas(topic.replication_factor)?;
+        Ok(Partitions { count, assigned: Vec::new() })
     }
 
     fn check_room(&self, partitions: i32) -> Result<(), Refused> {
@@ -244,22 +259,19 @@ fn overrides(topic: &CreatableTopic<'_>) -> Result<Overrides, Refused> {
 }
 
 /// There is one replica of each partition, on the shard that leads it.
-fn check_replication_factor(factor: i16, brokers: u32) -> Result<(), Refused> {
-    let unable = |why: &str| format!("Unable to replicate the partition {factor} time(s): {why}");
-    let words = match factor {
-        -1 | 1 => return Ok(()),
-        ..=0 => "Replication factor must be larger than 0, or -1 to use the default value.".into(),
-        _ if u32::from(factor.unsigned_abs()) > brokers => unable(&format!(
-            "The target replication factor of {factor} cannot be reached because only {brokers} \
-             broker(s) are registered or some brokers have all their log directories cordoned."
-        )),
-        _ => unable("muster keeps one replica of each partition."),
-    };
+fn check_replicas(factor: i16) -> Result<(), Refused> {
+    if factor <= 1 {
+        return Ok(());
+    }
+    let words = format!("Unable to replicate the partition {factor} time(s): {ONE_REPLICA}");
     Err(Refused::new(ErrorCode::InvalidReplicationFactor, words))
 }
 
-/// The checks that Kafka makes before it takes an assignment.
-fn check_manual_assignment(view: &View<'_>, topic: &CreatableTopic<'_>) -> Result<(), Refused> {
+const ONE_REPLICA: &str =
+    "muster keeps one replica of each partition, whatever the number of brokers.";
+
+/// The node of each partition, by index, after the checks that Kafka makes.
+fn manual_assignment(view: &View<'_>, topic: &CreatableTopic<'_>) -> Result<Vec<i32>, Refused> {
     let set = [
         ("replication factor", i32::from(topic.replication_factor)),
         ("numPartitions", topic.num_partitions),
@@ -269,45 +281,46 @@ fn check_manual_assignment(view: &View<'_>, topic: &CreatableTopic<'_>) -> Resul
             format!("A manual partition assignment was specified, but {what} was not set to -1.");
         return Err(Refused::new(ErrorCode::InvalidRequest, words));
     }
-    let mut seen = BTreeSet::new();
+    let mut nodes = BTreeMap::new();
     for CreatableReplicaAssignment { partition_index, broker_ids } in &topic.assignments {
-        if !seen.insert(*partition_index) {
+        if nodes.contains_key(partition_index) {
             return Err(invalid_assignment(format!(
                 "Found multiple manual partition assignments for partition {partition_index}"
             )));
         }
-        check_replicas(view, broker_ids)?;
+        nodes.insert(*partition_index, only_replica(view, broker_ids)?);
     }
-    if seen.iter().zip(0..).any(|(partition, index)| *partition != index) {
+    if nodes.keys().zip(0..).any(|(partition, index)| *partition != index) {
         let words = "partitions should be a consecutive 0-based integer sequence";
         return Err(invalid_assignment(words));
     }
-    Ok(())
+    Ok(nodes.into_values().collect())
 }
 
-/// Whether brokers can be the replicas of a partition.
-pub(super) fn check_replicas(view: &View<'_>, brokers: &[i32]) -> Result<(), Refused> {
+/// The one broker that is to hold a partition.
+pub(super) fn only_replica(view: &View<'_>, brokers: &[i32]) -> Result<i32, Refused> {
     const WHERE: &str = "The manual partition assignment includes";
-    if brokers.is_empty() {
+    let mut sorted = brokers.to_vec();
+    sorted.sort_unstable();
+    let Some(first) = sorted.first() else {
         return Err(invalid_assignment(format!("{WHERE} an empty replica list.")));
-    }
-    let mut seen = BTreeSet::new();
-    for broker in brokers {
-        if !seen.insert(broker) {
+    };
+    let is_known = |broker: i32| u32::try_from(broker).is_ok_and(|it| it < view.placement.shards);
+    let mut previous = None;
+    for broker in &sorted {
+        if !is_known(*broker) {
+            let words = format!("{WHERE} broker {broker}, but no such broker is registered.");
+            return Err(invalid_assignment(words));
+        }
+        if previous.replace(broker) == Some(broker) {
             let words = format!("{WHERE} the broker {broker} more than once.");
             return Err(invalid_assignment(words));
         }
-        if u32::try_from(*broker).is_ok_and(|broker| broker < view.placement.shards) {
-            continue;
-        }
-        let words = format!("{WHERE} broker {broker}, but no such broker is registered.");
-        return Err(invalid_assignment(words));
     }
-    Ok(())
-}
-
-pub(super) fn no_manual_assignment() -> Refused {
-    invalid_assignment("muster places partitions itself and takes no manual partition assignment.")
+    match sorted.len() {
+        1 => Ok(*first),
+        count => Err(invalid_assignment(format!("{WHERE} {count} replicas: {ONE_REPLICA}"))),
+    }
 }
 
 fn invalid_assignment(words: impl Into<String>) -> Refused {

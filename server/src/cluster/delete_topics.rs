@@ -1,6 +1,6 @@
 //! DeleteTopics, as Kafka's `ControllerApis` decides it.
 
-use super::change::{Change, Refused, config_record};
+use super::change::{Change, Refused, config_record, is_timed_out, timed_out};
 use super::{TOPIC_RESOURCE, Topic, View, deleted_topic_record};
 use muster_codec::messages::{DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse};
 use muster_codec::records::{ClusterRecord, TopicKey};
@@ -19,11 +19,19 @@ pub fn delete_topics(
     request: &DeleteTopicsRequest<'_>,
 ) -> Change<DeleteTopicsResponse<'static>> {
     let asked = asked(request);
+    let has_work =
+        asked.iter().any(|((name, id), times)| *times == 1 && name.is_some() == id.is_zero());
+    let is_late = is_timed_out(request.timeout_ms) && has_work;
     let mut records = Vec::new();
     let mut responses = Vec::with_capacity(asked.len());
     for ((name, id), times) in &asked {
+        let is_decided = view.config.delete_topic_enable && !is_late;
+        if is_decided && name.is_none() && is_named_too(view, *id, &asked) {
+            continue;
+        }
         let topic = match (times, view.config.delete_topic_enable) {
             (_, false) => Err(deletion_is_disabled(version)),
+            _ if is_late => Err(timed_out()),
             (1, true) => find(view, *name, *id, &asked),
             (_, true) => Err(invalid(if name.is_some() {
                 "Duplicate topic name."
@@ -34,7 +42,11 @@ pub fn delete_topics(
         if let Ok(topic) = &topic {
             delete(view, wall, topic, &mut records);
         }
-        responses.push(result(*name, *id, topic));
+        let known = name.and_then(|name| view.image.topic(name));
+        let is_twice =
+            is_decided && known.is_some_and(|topic| asked.contains_key(&(None, topic.id)));
+        let id = known.filter(|_| is_twice).map_or(*id, |topic| topic.id);
+        responses.push(result(*name, id, topic));
     }
     Change { records, response: DeleteTopicsResponse { responses, ..Default::default() } }
 }
@@ -47,6 +59,12 @@ fn asked<'a>(request: &'a DeleteTopicsRequest<'_>) -> Asked<'a> {
         *asked.entry(topic).or_default() += 1;
     }
     asked
+}
+
+/// A topic that is asked for by its id and by its name is answered once, with an error.
+fn is_named_too(view: &View<'_>, id: Uuid, asked: &Asked<'_>) -> bool {
+    let topic = view.image.topic_by_id(id);
+    topic.is_some_and(|topic| asked.contains_key(&(Some(&*topic.name), Uuid::ZERO)))
 }
 
 fn find<'v>(

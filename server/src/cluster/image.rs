@@ -22,14 +22,35 @@ pub struct Topic {
     pub id: Uuid,
     pub name: Arc<str>,
     pub partitions: i32,
+    /// The nodes that partitions were assigned to, as its record has them.
+    assigned: Arc<[i32]>,
 }
 
 impl Topic {
+    /// The node that a partition was assigned to; None if none was asked for.
+    pub fn assigned(&self, partition: i32) -> Option<u32> {
+        let node = self.assigned.get(usize::try_from(partition).ok()?)?;
+        u32::try_from(*node).ok()
+    }
+
+    /// The nodes with those of new partitions behind them, of which each has one or none has.
+    pub(super) fn assigned_with(&self, added: Vec<i32>) -> Vec<i32> {
+        let mut all = self.assigned.to_vec();
+        if !added.is_empty() {
+            all.resize(usize::try_from(self.partitions).unwrap_or_default(), UNASSIGNED);
+            all.extend(added);
+        }
+        all
+    }
+
     /// Whether it is [`OFFSETS_TOPIC`], whose partitions the group coordinator keeps.
     pub fn is_internal(&self) -> bool {
         self.id == OFFSETS_TOPIC_ID
     }
 }
+
+/// In place of the node of a partition that was assigned to none.
+const UNASSIGNED: i32 = -1;
 
 /// A topic that is gone, as long as groups may have offsets of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +96,7 @@ impl ClusterImage {
         let mut image = Self::default();
         let name: Arc<str> = OFFSETS_TOPIC.into();
         let partitions = config.offsets_topic_num_partitions;
-        image.insert(Topic { id: OFFSETS_TOPIC_ID, name, partitions });
+        image.insert(Topic { id: OFFSETS_TOPIC_ID, name, partitions, assigned: [].into() });
         let segment_bytes = config.offsets_topic_segment_bytes.to_string();
         let overrides = [
             ("cleanup.policy", "compact"),
@@ -162,8 +183,11 @@ impl ClusterImage {
     /// The records that make this image of a new one ([`Self::new`]).
     pub fn records(&self, config: &Config) -> Vec<ClusterRecord<'static>> {
         let topics = self.topics().map(|topic| {
-            let value =
-                TopicValue { name: topic.name.to_string().into(), partitions: topic.partitions };
+            let value = TopicValue {
+                name: topic.name.to_string().into(),
+                partitions: topic.partitions,
+                assigned: topic.assigned.to_vec(),
+            };
             ClusterRecord::Topic(TopicKey { topic_id: topic.id }, Some(value))
         });
         let deleted = self.deleted().map(|(topic_id, DeletedTopic { name, deleted_at, .. })| {
@@ -228,8 +252,8 @@ impl ClusterImage {
     }
 
     fn put_topic(&mut self, key: &TopicKey, value: &TopicValue<'_>) {
-        let name = value.name.as_ref().into();
-        self.insert(Topic { id: key.topic_id, name, partitions: value.partitions });
+        let (name, assigned) = (value.name.as_ref().into(), value.assigned.as_slice().into());
+        self.insert(Topic { id: key.topic_id, name, partitions: value.partitions, assigned });
     }
 
     /// Counts on from the position of shard 0's log that a load has come to: from as high as ever
@@ -371,7 +395,7 @@ mod tests {
     use super::*;
 
     fn topic(id: u8, name: &str, partitions: i32) -> ClusterRecord<'static> {
-        let value = TopicValue { name: name.to_owned().into(), partitions };
+        let value = TopicValue { name: name.to_owned().into(), partitions, ..Default::default() };
         ClusterRecord::Topic(TopicKey { topic_id: Uuid([id; 16]) }, Some(value))
     }
 
@@ -398,6 +422,35 @@ mod tests {
         assert_eq!((before.partition_count(), image.partition_count()), (1, 2));
         assert_eq!(before.configs(TOPIC_RESOURCE, "a"), None);
         assert_eq!(image.configs(TOPIC_RESOURCE, "a").unwrap()["retention.ms"], "5");
+    }
+
+    #[test]
+    fn where_partitions_were_assigned_outlasts_growth_and_a_start() {
+        let assigned = |image: &ClusterImage| {
+            let topic = image.topic("a").unwrap();
+            [0, 1, 2, 3].map(|partition| topic.assigned(partition))
+        };
+        let of = |partitions, assigned| {
+            let value = TopicValue { name: "a".into(), partitions, assigned };
+            ClusterRecord::Topic(TopicKey { topic_id: Uuid([1; 16]) }, Some(value))
+        };
+        let mut image = ClusterImage::default();
+        image.apply(&of(2, Vec::new()));
+        assert!(image.topic("a").unwrap().assigned_with(Vec::new()).is_empty());
+        let grown = image.topic("a").unwrap().assigned_with(vec![1]);
+        image.apply(&of(3, grown));
+        assert_eq!(assigned(&image), [None, None, Some(1), None]);
+        let unchanged = image.topic("a").unwrap().assigned_with(Vec::new());
+        image.apply(&of(4, unchanged));
+        assert_eq!(assigned(&image), [None, None, Some(1), None]);
+        let mut again = ClusterImage::default();
+        for record in image.records(&Config::default()) {
+            let (mut key, mut value) = (Vec::new(), Vec::new());
+            record.write_key(&mut key);
+            let value = record.write_value(&mut value).then_some(&value[..]);
+            again.apply(&ClusterRecord::read(&key, value).unwrap().unwrap());
+        }
+        assert_eq!(again.topic("a"), image.topic("a"));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod create_topics;
 mod delete_topics;
 mod image;
 pub mod limits;
+mod offline;
 mod producer_ids;
 mod topic_name;
 mod view;
@@ -19,7 +20,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-pub use alter_configs::incremental_alter_configs;
+pub use alter_configs::{alter_configs, incremental_alter_configs};
 pub use change::{Change, Creator};
 pub use configs::Overrides;
 pub use create_partitions::create_partitions;
@@ -29,6 +30,7 @@ pub use image::{
     BROKER_RESOURCE, ClusterImage, DeletedTopic, GROUP_RESOURCE, OFFSETS_TOPIC, OFFSETS_TOPIC_ID,
     TOPIC_RESOURCE, Topic,
 };
+pub use offline::{OfflineList, OfflinePartitions};
 pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
 pub use topic_name::{check_topic_name, is_reserved};
 pub use view::{Endpoint, View, leader};

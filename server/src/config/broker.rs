@@ -3,8 +3,9 @@
 //! A field is Kafka's key with underscores for dots. Types, defaults and ranges are those of
 //! Kafka 4.3 (`AbstractKafkaConfig.CONFIG_DEF`), but for `log.dir` and
 //! `offsets.topic.segment.bytes`, and for values that would lock out all clients. Keys of what muster does not have at all (TLS, SASL, authorizers,
-//! tiered storage, plug-ins) are not here: who sets one of those counts on something, and is told.
+//! tiered storage, plug-ins) are in `unserved`.
 
+use super::Served;
 use super::key::{Flags, Key, find, key_name, set_field};
 use super::value::{CleanupPolicy, CompressionType, ConfigValue, Valid, at_least, between, words};
 use muster_codec::record_batch::TimestampType;
@@ -21,12 +22,22 @@ macro_rules! broker_configs {
             pub(super) set: BTreeMap<&'static str, String>,
             /// Those of them that the command line set.
             pub(super) pinned: BTreeSet<&'static str>,
+            /// Keys that were set of what muster does not have, and that change nothing.
+            pub(super) unserved: BTreeSet<String>,
+            /// Where the server serves, once that is decided.
+            pub served: Option<Served>,
         }
 
         /// Kafka's defaults.
         impl Default for Config {
             fn default() -> Self {
-                Self { $($field: $default,)* set: BTreeMap::new(), pinned: BTreeSet::new() }
+                Self {
+                    $($field: $default,)*
+                    set: BTreeMap::new(),
+                    pinned: BTreeSet::new(),
+                    unserved: BTreeSet::new(),
+                    served: None,
+                }
             }
         }
 
@@ -111,7 +122,7 @@ broker_configs! {
     group_coordinator_background_threads: i32 = 2, at_least(1), [];
     group_coordinator_cached_buffer_max_bytes: i32 = 1_048_588, at_least(524_288), [dynamic];
     group_coordinator_rebalance_protocols: Vec<String> = words("classic,consumer,streams"),
-        Valid::EachOneOf(&["consumer", "classic", "share", "streams"]), [];
+        Valid::EachOneOf(&["consumer", "classic", "share", "streams"]), [obeyed];
     group_coordinator_threads: i32 = 4, at_least(1), [];
     group_initial_rebalance_delay_ms: i32 = 3_000, Valid::Any, [obeyed];
     group_max_session_timeout_ms: i32 = 1_800_000, Valid::Any, [obeyed];
@@ -271,6 +282,8 @@ broker_configs! {
     share_coordinator_threads: i32 = 1, at_least(1), [];
     share_coordinator_write_timeout_ms: i32 = 5_000, at_least(1), [];
     share_fetch_purgatory_purge_interval_requests: i32 = 1_000, Valid::Any, [];
+    // Our own: how long a stop may take to write the snapshot that is due, so that the next start is quick.
+    snapshot_on_stop_max_ms: i64 = 5_000, at_least(0), [obeyed];
     socket_connection_setup_timeout_max_ms: i64 = 30_000, Valid::Any, [];
     socket_connection_setup_timeout_ms: i64 = 10_000, Valid::Any, [];
     socket_listen_backlog_size: i32 = 50, at_least(1), [];

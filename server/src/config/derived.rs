@@ -5,6 +5,7 @@ use super::{Config, GroupConfig, TopicConfig, rules};
 use crate::cluster::{
     BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, OFFSETS_TOPIC, Overrides, TOPIC_RESOURCE, Topic,
 };
+use muster_codec::ApiKey;
 use muster_coordinator::assignors::Assignor;
 use muster_coordinator::limits::{GROUPS_MAX, MEMBERS_BYTES_MAX};
 use muster_coordinator::{GroupOverrides, MigrationPolicy};
@@ -41,6 +42,18 @@ impl Config {
             group_consumer_migration_policy: self.migration_policy(),
             group_consumer_regex_refresh_interval_ms: self.group_consumer_regex_refresh_interval_ms,
         }
+    }
+
+    /// Whether consumer groups are served (`group.coordinator.rebalance.protocols`).
+    pub fn serves_consumer_groups(&self) -> bool {
+        self.group_coordinator_rebalance_protocols.iter().any(|protocol| protocol == "consumer")
+    }
+
+    /// Whether an API is served: those of consumer groups may be switched off.
+    pub fn serves(&self, api: ApiKey) -> bool {
+        let is_of_consumer_groups =
+            matches!(api, ApiKey::ConsumerGroupHeartbeat | ApiKey::ConsumerGroupDescribe);
+        !is_of_consumer_groups || self.serves_consumer_groups()
     }
 
     /// `offsets.topic.segment.bytes`, as near to it as a shard's log can have it.
@@ -109,7 +122,7 @@ impl Config {
                 key.set(&mut config, value).map_err(|error| error.to_string())?;
             }
         }
-        rules::check(&config)
+        rules::check(&config).into_iter().next().map_or(Ok(()), |broken| Err(broken.rule))
     }
 
     /// `log.retention.ms`, or the minutes or hours; -1 is for ever.

@@ -41,6 +41,7 @@ pub struct Synonym {
 #[derive(Debug)]
 pub struct Describer<'a> {
     fixed: &'a Config,
+    node_id: u32,
     effective: Config,
     topic_defaults: TopicConfig,
     group_defaults: GroupConfig,
@@ -55,6 +56,7 @@ impl<'a> Describer<'a> {
         let effective = fixed.with_dynamic(image, node_id);
         Self {
             fixed,
+            node_id,
             topic_defaults: effective.topic_defaults(),
             group_defaults: GroupConfig::from(&effective),
             effective,
@@ -131,7 +133,7 @@ impl<'a> Describer<'a> {
             }
             Source::DynamicBroker => self.of_broker?.get(name).cloned(),
             Source::DynamicDefaultBroker => self.of_all_brokers?.get(name).cloned(),
-            Source::StaticBroker => self.fixed.set_text(name).map(str::to_owned),
+            Source::StaticBroker => self.fixed.fixed_text(name, self.node_id),
             Source::Default => Config::key(name)?.get(&self.defaults).text(),
         }
     }

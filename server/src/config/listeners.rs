@@ -1,52 +1,160 @@
-//! Where a server listens, and what it tells clients: `listeners` and `advertised.listeners`.
+//! Where a server listens, and what it tells clients: `listeners` and `advertised.listeners`, or
+//! `--listen` and `--advertise`.
 
 use super::Config;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// The first shard's address; each further shard is one port higher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// Empty: all interfaces, or the host that was listened on if it is an advertised one.
+    /// Empty: all interfaces, or the name of this host if clients are told it.
     pub host: String,
     pub port: u16,
 }
 
+/// A listener of clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listener {
+    pub name: String,
+    pub address: Address,
+}
+
+/// How a server is placed: what of its configs follows from the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Served {
+    /// The name of the listener.
+    pub name: String,
+    /// As it was asked for.
+    pub listen: Address,
+    /// What clients are told.
+    pub told: Address,
+    /// The data directory.
+    pub data: String,
+}
+
+const LISTEN_FORMS: &str = "HOST:PORT, such as 127.0.0.1:9092 or [::1]:9092, or :9092 for all \
+                            interfaces";
+const ADVERTISE_FORMS: &str =
+    "HOST or HOST:PORT, such as kafka.example.org:9092 or [2001:db8::1]:9092";
+
+impl Address {
+    /// What `--listen` says: `HOST:PORT`; a host that is empty or `*` is all interfaces.
+    ///
+    /// # Errors
+    /// The text is of no such form; it says which there are.
+    pub fn of_listen(text: &str) -> Result<Self, String> {
+        let malformed = || format!("--listen {text}: it is to be {LISTEN_FORMS}");
+        let (host, port) = split(text).ok_or_else(malformed)?;
+        let port = port.and_then(parse_port).ok_or_else(malformed)?;
+        let host = if host == "*" { "" } else { host };
+        match host.is_empty() || is_host(host) {
+            true => Ok(Self { host: host.to_owned(), port }),
+            false => Err(malformed()),
+        }
+    }
+
+    /// What `--advertise` says: `HOST`, with the port that is listened on, or `HOST:PORT`.
+    ///
+    /// # Errors
+    /// The text is of no such form, or an address that no client can connect to.
+    pub fn of_advertise(text: &str, listen_port: u16) -> Result<Self, String> {
+        let malformed = || format!("--advertise {text}: it is to be {ADVERTISE_FORMS}");
+        let (host, port) = split(text).ok_or_else(malformed)?;
+        let port = port.map_or(Some(listen_port), parse_port).ok_or_else(malformed)?;
+        let address = Self { host: host.to_owned(), port };
+        match is_host(host) {
+            true => address.routable(&format!("--advertise {text}")),
+            false => Err(malformed()),
+        }
+    }
+
+    /// The address of a shard.
+    ///
+    /// # Errors
+    /// There is no such port.
+    pub fn of_shard(&self, number: u32) -> Result<Self, String> {
+        let port = u32::from(self.port) + number;
+        let port = u16::try_from(port).map_err(|_| {
+            format!(
+                "shard {number} would have port {port}, and the last one is 65535: each shard has a \
+                 port, from {} on",
+                self.port
+            )
+        })?;
+        Ok(Self { host: self.host.clone(), port })
+    }
+
+    /// Whether it is all interfaces.
+    pub fn is_wildcard(&self) -> bool {
+        self.host.is_empty() || self.ip().is_some_and(|ip| ip.is_unspecified())
+    }
+
+    /// The host, if it is an IP address and no name.
+    pub fn ip(&self) -> Option<IpAddr> {
+        self.host.parse().ok()
+    }
+
+    /// As Kafka refuses the meta-address in `advertised.listeners`.
+    fn routable(self, what: &str) -> Result<Self, String> {
+        match self.ip().is_some_and(|ip| ip.is_unspecified()) {
+            true => Err(format!(
+                "{what}: clients cannot connect to {}, use an address of this host \
+                                 or a name",
+                self.host
+            )),
+            false => Ok(self),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
 impl Config {
-    /// The address of `listeners`; None if nobody set it.
+    /// The one of `listeners` that clients connect to; None if the key is not set.
     ///
     /// # Errors
     /// It is not exactly one listener of clients, in plain text.
-    pub fn listener(&self) -> Result<Option<Address>, String> {
+    pub fn listener(&self) -> Result<Option<Listener>, String> {
         match self.set_text("listeners") {
-            Some(_) => self.client_address("listeners", &self.listeners).map(Some),
+            Some(_) => self.client_listener("listeners", &self.listeners).map(Some),
             None => Ok(None),
         }
     }
 
-    /// The address of `advertised.listeners`; None if nobody set it.
+    /// The one of `advertised.listeners` that clients are given; None if the key is not set.
     ///
     /// # Errors
-    /// It is not exactly one listener of clients, in plain text.
-    pub fn advertised_listener(&self) -> Result<Option<Address>, String> {
-        let listeners = self.advertised_listeners.as_deref();
-        listeners.map(|list| self.client_address("advertised.listeners", list)).transpose()
+    /// It is not exactly one listener of clients, in plain text, or no client can connect to it.
+    pub fn advertised_listener(&self) -> Result<Option<Listener>, String> {
+        let Some(listeners) = self.advertised_listeners.as_deref() else { return Ok(None) };
+        let Listener { name, address } = self.client_listener("advertised.listeners", listeners)?;
+        let address = address.routable("advertised.listeners")?;
+        Ok(Some(Listener { name, address }))
     }
 
     /// Listeners named in `controller.listener.names` are left out: the controller of muster is its
     /// first shard, which needs none.
-    fn client_address(&self, key: &str, listeners: &[String]) -> Result<Address, String> {
+    fn client_listener(&self, key: &str, listeners: &[String]) -> Result<Listener, String> {
         let controllers = self.controller_listener_names.as_deref().unwrap_or_default();
         let mut found = None;
-        for listener in listeners {
-            let parts = listener.split_once("://").and_then(|(n, at)| Some((n, address(at)?)));
-            let (name, address) = parts
-                .ok_or_else(|| format!("{key}={listener}: not of the form NAME://host:port"))?;
-            if controllers.iter().any(|controller| controller == name) {
+        for text in listeners {
+            let listener = listener(text)
+                .ok_or_else(|| format!("{key}={text}: not of the form NAME://host:port"))?;
+            if controllers.contains(&listener.name) {
                 continue;
             }
-            if self.security_protocol(name) != Some("PLAINTEXT") {
-                return Err(format!("{key}={listener}: muster serves PLAINTEXT only"));
+            if self.security_protocol(&listener.name) != Some("PLAINTEXT") {
+                return Err(format!("{key}={text}: muster serves PLAINTEXT only"));
             }
-            if found.replace(address).is_some() {
+            if found.replace(listener).is_some() {
                 return Err(format!("{key}: muster has one listener for clients"));
             }
         }
@@ -60,9 +168,107 @@ impl Config {
     }
 }
 
-/// `host:port`, `[IPv6]:port` or `:port`.
-fn address(text: &str) -> Option<Address> {
-    let (host, port) = text.rsplit_once(':')?;
-    let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
-    Some(Address { host: host.to_owned(), port: port.parse().ok()? })
+/// `NAME://host:port`, where the host may be empty.
+fn listener(text: &str) -> Option<Listener> {
+    let (name, address) = text.split_once("://")?;
+    let (host, port) = split(address)?;
+    let address = Address { host: host.to_owned(), port: parse_port(port?)? };
+    Some(Listener { name: name.to_owned(), address })
+}
+
+/// A host, which may be an IPv6 address in brackets or, without a port, as it is; and a port.
+fn split(text: &str) -> Option<(&str, Option<&str>)> {
+    if let Some(rest) = text.strip_prefix('[') {
+        let (host, port) = rest.split_once(']')?;
+        let is_ipv6 = host.split('%').next().is_some_and(|ip| ip.parse::<Ipv6Addr>().is_ok());
+        let port = if port.is_empty() { None } else { Some(port.strip_prefix(':')?) };
+        return is_ipv6.then_some((host, port));
+    }
+    match text.rsplit_once(':') {
+        _ if text.parse::<Ipv6Addr>().is_ok() => Some((text, None)),
+        // Where an IPv6 address ends and a port begins is not to be guessed.
+        Some((host, _)) if host.contains(':') => None,
+        Some((host, port)) => Some((host, Some(port))),
+        None => Some((text, None)),
+    }
+}
+
+/// Shards have the ports from this one on, so it cannot be left to the kernel.
+fn parse_port(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|port| *port != 0)
+}
+
+fn is_host(text: &str) -> bool {
+    let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let without_zone = text.split('%').next().unwrap_or_default();
+    !text.is_empty() && (text.chars().all(is_of_name) || without_zone.parse::<IpAddr>().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(address: Result<Address, String>) -> String {
+        address.map_or_else(|error| error, |address| address.to_string())
+    }
+
+    #[test]
+    fn an_address_to_listen_on_is_a_host_and_a_port() {
+        for (given, read) in [
+            ("127.0.0.1:9092", "127.0.0.1:9092"),
+            ("kafka-1.example.org:9092", "kafka-1.example.org:9092"),
+            ("[::1]:9092", "[::1]:9092"),
+            ("[fe80::1%eth0]:9092", "[fe80::1%eth0]:9092"),
+            ("0.0.0.0:9092", "0.0.0.0:9092"),
+            (":9092", ":9092"),
+            ("*:9092", ":9092"),
+        ] {
+            assert_eq!(text(Address::of_listen(given)), read);
+        }
+        for given in [
+            "29000",
+            "::1:9092",
+            "::1:29000",
+            "::1",
+            "[::1]",
+            "a b:1",
+            "host:",
+            "host:0",
+            "host:65536",
+        ] {
+            let error = Address::of_listen(given).unwrap_err();
+            assert!(error.contains(given) && error.contains("[::1]:9092"), "{error}");
+        }
+        assert!(Address::of_listen(":1").unwrap().is_wildcard());
+        assert!(Address::of_listen("[::]:1").unwrap().is_wildcard());
+    }
+
+    #[test]
+    fn an_advertised_address_is_a_host_with_or_without_a_port() {
+        for (given, read) in [
+            ("kafka", "kafka:9092"),
+            ("kafka:19092", "kafka:19092"),
+            ("10.0.0.1", "10.0.0.1:9092"),
+            ("10.0.0.1:80", "10.0.0.1:80"),
+            ("2001:db8::1", "[2001:db8::1]:9092"),
+            ("[2001:db8::1]", "[2001:db8::1]:9092"),
+            ("[2001:db8::1]:80", "[2001:db8::1]:80"),
+        ] {
+            assert_eq!(text(Address::of_advertise(given, 9092)), read);
+        }
+        for given in [
+            "", ":9092", "kafka:", "kafka:x", "kafka:0", "a:1:2", "a b", "http://a", "0.0.0.0",
+            "[::]:1",
+        ] {
+            let error = Address::of_advertise(given, 9092).unwrap_err();
+            assert!(error.starts_with(&format!("--advertise {given}: ")), "{error}");
+        }
+    }
+
+    #[test]
+    fn each_shard_has_the_next_port_as_far_as_there_are_ports() {
+        let first = Address { host: "::1".to_owned(), port: 65_534 };
+        assert_eq!(text(first.of_shard(1)), "[::1]:65535");
+        assert!(text(first.of_shard(2)).contains("65536"));
+    }
 }

@@ -2,17 +2,20 @@
 //!
 //! Start with `broker`, `topic` and `group`, the tables from which all else is derived: parsing, checks,
 //! DescribeConfigs, the texts of errors. `value` holds the types, `rules` what spans several keys,
-//! `properties` the form of the file.
+//! `properties` the form of the file, `unserved` the keys of what muster does not have, `findings` what
+//! there is to say of a configuration.
 
 mod broker;
 mod derived;
 mod describe;
+mod findings;
 mod group;
 mod key;
 mod listeners;
 mod properties;
 mod rules;
 mod topic;
+mod unserved;
 mod value;
 
 #[cfg(test)]
@@ -21,15 +24,18 @@ mod tests;
 pub use broker::Config;
 pub use derived::{compaction, effective, group_overrides};
 pub use describe::{Described, Describer, Source, Synonym};
+pub use findings::{Finding, Findings, Kind};
 pub use group::GroupConfig;
 pub use key::{Flags, InvalidValue, Key};
-pub use listeners::Address;
+pub use listeners::{Address, Listener, Served};
 pub use topic::TopicConfig;
 pub use value::{CleanupPolicy, CompressionType, ConfigType, Invalid, Value};
 
 pub(crate) use value::words;
 
-use std::fmt;
+use rules::Broken;
+use std::collections::BTreeMap;
+use unserved::Unserved;
 
 impl Config {
     /// The configs that a file in the form of `server.properties` and `key=value` words of the
@@ -37,27 +43,81 @@ impl Config {
     /// the last one.
     ///
     /// # Errors
-    /// What is wrong, by the name of its key.
-    pub fn load(file: &str, words: &[String]) -> Result<Self, ConfigError> {
-        let mut config = Self::default();
-        for (name, value) in properties::parse(file).map_err(ConfigError::Syntax)? {
-            config.set(&name, &value)?;
-        }
-        for word in words {
-            let pair = word.split_once('=');
-            let (name, value) = pair.ok_or_else(|| ConfigError::NotAPair(word.clone()))?;
-            let key = config.set(name, value)?;
-            config.pinned.insert(key);
-        }
-        rules::check(&config).map_err(ConfigError::Rule)?;
-        Ok(config)
+    /// All that keeps a server from starting with them.
+    pub fn load(file: &str, words: &[String]) -> Result<Self, Findings> {
+        let (config, findings) = Self::read(file, words);
+        if findings.fatal().next().is_some() { Err(findings) } else { Ok(config) }
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<&'static str, ConfigError> {
-        let key = Self::key(name).ok_or_else(|| ConfigError::UnknownKey(name.to_owned()))?;
-        key.set(self, value).map_err(ConfigError::InvalidValue)?;
-        self.set.insert(key.name, key.normalize(value));
-        Ok(key.name)
+    /// As [`Self::load`], with all that there is to say of them; what is wrong is left out.
+    pub fn read(file: &str, words: &[String]) -> (Self, Findings) {
+        let (mut config, mut findings) = (Self::default(), Findings::default());
+        let mut lines = BTreeMap::new();
+        for (line, pair) in properties::parse(file) {
+            match pair {
+                Ok((name, value)) => {
+                    config.take(Some(line), &name, &value, &mut findings);
+                    lines.insert(name, line);
+                }
+                Err(error) => findings.add(Some(line), "", Kind::Wrong(error)),
+            }
+        }
+        for word in words {
+            match word.split_once('=') {
+                Some((name, value)) => {
+                    lines.remove(name);
+                    let key = config.take(None, name, value, &mut findings);
+                    config.pinned.extend(key);
+                }
+                None => {
+                    let what = format!("\"{word}\" is not of the form key=value");
+                    findings.add(None, word, Kind::Wrong(what));
+                }
+            }
+        }
+        for Broken { key, rule } in rules::check(&config) {
+            findings.add(lines.get(key).copied(), key, Kind::Wrong(rule));
+        }
+        findings.all.sort_by_key(|finding| finding.line.unwrap_or(usize::MAX));
+        (config, findings)
+    }
+
+    /// Takes a pair over, or finds why not. Gives the key if there is one of that name.
+    fn take(
+        &mut self,
+        line: Option<usize>,
+        name: &str,
+        value: &str,
+        findings: &mut Findings,
+    ) -> Option<&'static str> {
+        let Some(key) = Self::key(name) else {
+            findings.add(line, name, self.take_unserved(name, value));
+            return None;
+        };
+        match key.set(self, value) {
+            Ok(()) => {
+                self.set.insert(key.name, key.normalize(value));
+                if !key.flags.obeyed {
+                    findings.add(line, name, Kind::WithoutEffect);
+                }
+            }
+            Err(InvalidValue { key, invalid }) => {
+                let what = format!("{key}={}: {}", invalid.value, invalid.rule);
+                findings.add(line, name, Kind::Wrong(what));
+            }
+        }
+        Some(key.name)
+    }
+
+    fn take_unserved(&mut self, name: &str, value: &str) -> Kind {
+        match unserved::unserved(name, value) {
+            Some(Unserved::WithoutEffect) => {
+                self.unserved.insert(name.to_owned());
+                Kind::WithoutEffect
+            }
+            Some(Unserved::Refused(missing)) => Kind::Refused(missing),
+            None => Kind::Unknown { similar: findings::similar(name) },
+        }
     }
 
     /// Whether the command line set a key: it wins over what clients alter.
@@ -70,36 +130,25 @@ impl Config {
         self.set.get(key).map(String::as_str)
     }
 
-    /// The keys that were set and change nothing, for a line in the log.
-    pub fn set_without_effect(&self) -> impl Iterator<Item = &'static str> {
-        let keys = Self::KEYS.iter().filter(|key| !key.flags.obeyed);
-        keys.filter(|key| self.set.contains_key(key.name)).map(|key| key.name)
-    }
-}
-
-/// Why there is no config to start with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ConfigError {
-    Syntax(String),
-    /// A word of the command line without `=`.
-    NotAPair(String),
-    UnknownKey(String),
-    InvalidValue(InvalidValue),
-    /// Values that do not go together.
-    Rule(String),
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Syntax(error) | Self::Rule(error) => f.write_str(error),
-            Self::NotAPair(word) => write!(f, "\"{word}\" is not of the form key=value"),
-            Self::UnknownKey(key) => write!(f, "unknown key \"{key}\""),
-            Self::InvalidValue(InvalidValue { key, invalid }) => {
-                write!(f, "{key}={}: {}", invalid.value, invalid.rule)
-            }
+    /// The text of a key as one broker has it without what clients alter: as it was set, or as the
+    /// server is placed.
+    pub(crate) fn fixed_text(&self, key: &str, node_id: u32) -> Option<String> {
+        let of_shard = |name: &str, first: &Address| {
+            first.of_shard(node_id).map(|address| format!("{name}://{address}")).ok()
+        };
+        match (key, &self.served) {
+            ("node.id" | "broker.id", _) => Some(node_id.to_string()),
+            ("listeners", Some(served)) => of_shard(&served.name, &served.listen),
+            ("advertised.listeners", Some(served)) => of_shard(&served.name, &served.told),
+            ("log.dirs", Some(served)) => Some(served.data.clone()),
+            _ => self.set_text(key).map(str::to_owned),
         }
     }
-}
 
-impl std::error::Error for ConfigError {}
+    /// The keys that were set and change nothing, for a line in the log.
+    pub fn set_without_effect(&self) -> impl Iterator<Item = &str> {
+        let keys = Self::KEYS.iter().filter(|key| !key.flags.obeyed).map(|key| key.name);
+        let keys = keys.filter(|name| self.set.contains_key(name));
+        keys.chain(self.unserved.iter().map(String::as_str))
+    }
+}

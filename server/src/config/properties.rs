@@ -3,19 +3,18 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
+/// A pair with the number of its line, or why there is none.
+pub(super) type Parsed = (usize, Result<(String, String), String>);
+
 /// The pairs of a text, in order: comments (`#`, `!`), `=`, `:` or blanks between key and value,
 /// escapes (`\t`, `\n`, `\r`, `\f`, `\uXXXX`, a backslash before anything else) and continuation
-/// lines, as `java.util.Properties.load` reads them.
-///
-/// # Errors
-/// An escape `\u` without four hexadecimal digits, with the number of its line.
-pub(super) fn parse(text: &str) -> Result<Vec<(String, String)>, String> {
-    logical_lines(text)
-        .into_iter()
-        .map(|(number, line)| {
-            pair(&line).ok_or_else(|| format!("line {number}: \\u wants four hexadecimal digits"))
-        })
-        .collect()
+/// lines, as `java.util.Properties.load` reads them. An escape `\u` without four hexadecimal digits
+/// is an error.
+pub(super) fn parse(text: &str) -> impl Iterator<Item = Parsed> {
+    logical_lines(text).into_iter().map(|(number, line)| {
+        let pair = pair(&line).ok_or_else(|| "\\u wants four hexadecimal digits".to_owned());
+        (number, pair)
+    })
 }
 
 /// Lines that are neither blank nor comments, joined where a line ends in a backslash, with the
@@ -112,7 +111,7 @@ mod tests {
     #[test]
     fn texts_are_read_as_java_reads_them() {
         for (text, pairs) in CASES {
-            let read = parse(text).unwrap();
+            let read: Vec<_> = parse(text).map(|(_, pair)| pair.unwrap()).collect();
             let read: Vec<_> = read.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
             assert_eq!(&read, pairs, "{text:?}");
         }
@@ -120,7 +119,8 @@ mod tests {
 
     #[test]
     fn a_bad_escape_names_its_line() {
-        let error = parse("a=1\n\nb=\\u12x4").unwrap_err();
-        assert_eq!(error, "line 3: \\u wants four hexadecimal digits");
+        let read: Vec<_> = parse("a=1\n\nb=\\u12x4\nc=2").collect();
+        assert_eq!((read[1].0, read[1].1.is_err()), (3, true), "{read:?}");
+        assert_eq!(read[2], (4, Ok(("c".to_owned(), "2".to_owned()))), "what follows is read");
     }
 }

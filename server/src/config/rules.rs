@@ -84,37 +84,141 @@ const LESS: &[[&str; 2]] = &[
 /// With less a connection may be gone before its client has sent the first request.
 const MAX_IDLE_MS_MIN: i64 = 100;
 
-/// # Errors
-/// The first rule that the configs break.
-pub(super) fn check(config: &Config) -> Result<(), String> {
+/// A rule that configs break, and the key to blame: of those that it is about, one that was set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Broken {
+    pub(super) key: &'static str,
+    pub(super) rule: String,
+}
+
+/// The rules that the configs break.
+pub(super) fn check(config: &Config) -> Vec<Broken> {
+    let mut check = Check { config, broken: Vec::new() };
     for [min, middle, max] in RANGES {
-        require_at_least(config, max, min)?;
-        require_at_least(config, middle, min)?;
-        require(number(config, middle) <= number(config, max), || {
+        check.at_least(max, min);
+        check.at_least(middle, min);
+        check.require(&[middle, max], number(config, middle) <= number(config, max), || {
             format!("{middle} must be less than or equal to {max}")
-        })?;
+        });
     }
     for [larger, smaller] in AT_LEAST {
-        require_at_least(config, larger, smaller)?;
+        check.at_least(larger, smaller);
     }
     for [smaller, larger] in LESS {
-        require(number(config, smaller) < number(config, larger), || {
+        check.require(&[smaller, larger], number(config, smaller) < number(config, larger), || {
             format!("{smaller} must be less than {larger}")
-        })?;
+        });
     }
-    check_assignors(config)?;
-    check_log(config)?;
-    check_sockets(config)
+    check.assignors();
+    check.protocols();
+    check.roles();
+    check.log();
+    check.sockets();
+    check.broken
 }
 
-fn require(holds: bool, rule: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(rule()) }
+struct Check<'c> {
+    config: &'c Config,
+    broken: Vec<Broken>,
 }
 
-fn require_at_least(config: &Config, larger: &str, smaller: &str) -> Result<(), String> {
-    require(number(config, larger) >= number(config, smaller), || {
-        format!("{larger} must be greater than or equal to {smaller}")
-    })
+impl Check<'_> {
+    fn require(&mut self, keys: &[&'static str], holds: bool, rule: impl FnOnce() -> String) {
+        if !holds {
+            let set = keys.iter().find(|key| self.config.set_text(key).is_some());
+            let key = set.or(keys.first()).copied().unwrap_or_default();
+            self.broken.push(Broken { key, rule: rule() });
+        }
+    }
+
+    fn at_least(&mut self, larger: &'static str, smaller: &'static str) {
+        let holds = number(self.config, larger) >= number(self.config, smaller);
+        self.require(&[larger, smaller], holds, || {
+            format!("{larger} must be greater than or equal to {smaller}")
+        });
+    }
+
+    fn assignors(&mut self) {
+        const KEY: &str = "group.consumer.assignors";
+        let assignors = &self.config.group_consumer_assignors;
+        self.require(&[KEY], !assignors.is_empty(), || format!("{KEY} must not be empty"));
+        let mut sorted = assignors.clone();
+        sorted.sort();
+        sorted.dedup();
+        self.require(&[KEY], sorted.len() == assignors.len(), || {
+            format!("{KEY} must not name an assignor twice")
+        });
+        let are_known = assignors.iter().all(|a| matches!(a.as_str(), "uniform" | "range"));
+        self.require(&[KEY], are_known, || {
+            format!("{KEY}={}: assignors are uniform and range", assignors.join(","))
+        });
+        let key = "group.share.assignors";
+        self.require(&[key], self.config.group_share_assignors == ["simple"], || {
+            format!("{key} must contain exactly one assignor, simple")
+        });
+    }
+
+    /// As in Kafka, where classic groups cannot be switched off.
+    fn protocols(&mut self) {
+        const KEY: &str = "group.coordinator.rebalance.protocols";
+        let protocols = &self.config.group_coordinator_rebalance_protocols;
+        let has_classic = protocols.iter().any(|protocol| protocol == "classic");
+        self.require(&[KEY], has_classic, || {
+            format!("{KEY}: Disabling the 'classic' protocol is not supported.")
+        });
+    }
+
+    fn roles(&mut self) {
+        let roles = self.config.process_roles.as_deref().unwrap_or_default();
+        let is_broker = roles.is_empty() || roles.iter().any(|role| role == "broker");
+        self.require(&["process.roles"], is_broker, || {
+            "process.roles: this is the file of a controller; muster needs none, as its first shard \
+             is the controller. Start it with the file of a broker"
+                .into()
+        });
+    }
+
+    fn log(&mut self) {
+        let config = self.config;
+        let retention = config.log_retention_ms();
+        let keys = ["log.retention.ms", "log.retention.minutes", "log.retention.hours"];
+        self.require(&keys, retention == -1 || retention >= 1, || {
+            "log.retention.ms must be unlimited (-1) or, equal or greater than 1".into()
+        });
+        self.require(&["log.roll.ms", "log.roll.hours"], config.log_roll_ms() >= 1, || {
+            "log.roll.ms must be greater than or equal to 1".into()
+        });
+        self.require(
+            &["log.roll.jitter.ms", "log.roll.jitter.hours"],
+            config.log_roll_jitter_ms() >= 0,
+            || "log.roll.jitter.ms must be greater than or equal to 0".into(),
+        );
+        let is_one = config.data_dirs().len() == 1 && !config.data_dirs()[0].is_empty();
+        self.require(&["log.dirs", "log.dir"], is_one, || {
+            "log.dirs: muster keeps its data in exactly one directory".into()
+        });
+    }
+
+    fn sockets(&mut self) {
+        let config = self.config;
+        let listeners = [
+            ("listeners", config.listener().err()),
+            ("advertised.listeners", config.advertised_listener().err()),
+        ];
+        for (key, error) in listeners {
+            self.broken.extend(error.map(|rule| Broken { key, rule }));
+        }
+        let (idle_ms, min_ms) = (config.connections_max_idle_ms, MAX_IDLE_MS_MIN);
+        self.require(&["connections.max.idle.ms"], idle_ms < 0 || idle_ms >= min_ms, || {
+            format!("connections.max.idle.ms must be at least {min_ms}, or negative for no limit")
+        });
+        let bytes = config.queued_max_request_bytes;
+        let holds = bytes <= 0 || bytes >= i64::from(config.socket_request_max_bytes);
+        let keys = ["queued.max.request.bytes", "socket.request.max.bytes"];
+        self.require(&keys, holds, || {
+            "queued.max.request.bytes must be larger or equal to socket.request.max.bytes".into()
+        });
+    }
 }
 
 /// None for a key that does not exist or holds no integer; a test sees to it that the rules name
@@ -124,50 +228,6 @@ fn number(config: &Config, key: &str) -> Option<i64> {
         Value::Integer(number) => Some(number),
         _ => None,
     }
-}
-
-fn check_assignors(config: &Config) -> Result<(), String> {
-    let assignors = &config.group_consumer_assignors;
-    require(!assignors.is_empty(), || "group.consumer.assignors must not be empty".into())?;
-    let mut sorted = assignors.clone();
-    sorted.sort();
-    sorted.dedup();
-    require(sorted.len() == assignors.len(), || {
-        "group.consumer.assignors must not name an assignor twice".into()
-    })?;
-    require(assignors.iter().all(|a| matches!(a.as_str(), "uniform" | "range")), || {
-        let list = assignors.join(",");
-        format!("group.consumer.assignors={list}: assignors are uniform and range")
-    })?;
-    require(config.group_share_assignors == ["simple"], || {
-        "group.share.assignors must contain exactly one assignor, simple".into()
-    })
-}
-
-fn check_log(config: &Config) -> Result<(), String> {
-    require(config.log_retention_ms() == -1 || config.log_retention_ms() >= 1, || {
-        "log.retention.ms must be unlimited (-1) or, equal or greater than 1".into()
-    })?;
-    require(config.log_roll_ms() >= 1, || "log.roll.ms must be greater than or equal to 1".into())?;
-    require(config.log_roll_jitter_ms() >= 0, || {
-        "log.roll.jitter.ms must be greater than or equal to 0".into()
-    })?;
-    require(config.data_dirs().len() == 1 && !config.data_dirs()[0].is_empty(), || {
-        "log.dirs: muster keeps its data in exactly one directory".into()
-    })
-}
-
-fn check_sockets(config: &Config) -> Result<(), String> {
-    config.listener()?;
-    config.advertised_listener()?;
-    let (idle_ms, min_ms) = (config.connections_max_idle_ms, MAX_IDLE_MS_MIN);
-    require(idle_ms < 0 || idle_ms >= min_ms, || {
-        format!("connections.max.idle.ms must be at least {min_ms}, or negative for no limit")
-    })?;
-    let bytes = config.queued_max_request_bytes;
-    require(bytes <= 0 || bytes >= i64::from(config.socket_request_max_bytes), || {
-        "queued.max.request.bytes must be larger or equal to socket.request.max.bytes".into()
-    })
 }
 
 #[cfg(test)]

@@ -10,32 +10,7 @@ fn load(words: &[&str]) -> Result<Config, String> {
 }
 
 /// What Kafka ships as `config/server.properties`, without its comments.
-const KAFKAS_OWN: &str = "
-process.roles=broker,controller
-node.id=1
-controller.quorum.bootstrap.servers=localhost:9093
-listeners=PLAINTEXT://:9092,CONTROLLER://:9093
-inter.broker.listener.name=PLAINTEXT
-advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL
-num.network.threads=3
-num.io.threads=8
-socket.send.buffer.bytes=102400
-socket.receive.buffer.bytes=102400
-socket.request.max.bytes=104857600
-log.dirs=/var/lib/data
-num.partitions=1
-num.recovery.threads.per.data.dir=2
-offsets.topic.replication.factor=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-log.retention.hours=168
-log.segment.bytes=1073741824
-log.retention.check.interval.ms=300000
-";
+const KAFKAS_OWN: &str = include_str!("../../tests/data/properties/server.properties");
 
 #[test]
 fn the_keys_are_in_order_so_that_they_can_be_searched() {
@@ -54,7 +29,7 @@ fn the_defaults_pass_their_own_checks() {
     for key in Config::KEYS {
         key.valid.check(key.get(&defaults)).unwrap();
     }
-    rules::check(&defaults).unwrap();
+    assert_eq!(rules::check(&defaults), []);
     assert_eq!(TopicConfig::validate(&defaults, &Overrides::new()), Ok(()));
     assert_eq!(GroupConfig::validate(&defaults, &Overrides::new()), Ok(()));
 }
@@ -62,11 +37,14 @@ fn the_defaults_pass_their_own_checks() {
 #[test]
 fn kafkas_own_file_is_understood() {
     let config = Config::load(KAFKAS_OWN, &[]).unwrap();
-    assert_eq!(config.data_dirs(), ["/var/lib/data"]);
+    assert_eq!(config.data_dirs(), ["/tmp/kraft-combined-logs"]);
     let listener = config.listener().unwrap().unwrap();
-    assert_eq!(listener, Address { host: String::new(), port: 9092 });
+    assert_eq!(
+        (listener.name.as_str(), listener.address),
+        ("PLAINTEXT", Address { host: String::new(), port: 9092 })
+    );
     let advertised = config.advertised_listener().unwrap().unwrap();
-    assert_eq!(advertised, Address { host: "localhost".into(), port: 9092 });
+    assert_eq!(advertised.address, Address { host: "localhost".into(), port: 9092 });
     let inert: Vec<_> = config.set_without_effect().collect();
     assert!(inert.contains(&"num.io.threads") && !inert.contains(&"log.dirs"), "{inert:?}");
 }
@@ -75,7 +53,10 @@ fn kafkas_own_file_is_understood() {
 fn the_command_line_wins_over_the_file() {
     let words = ["group.max.size=7".to_owned(), "num.partitions = 3 ".to_owned()];
     let config = Config::load("group.max.size=5\ngroup.initial.rebalance.delay.ms: 0", &words);
-    assert_eq!(config.unwrap_err().to_string(), "unknown key \"num.partitions \"");
+    assert_eq!(
+        config.unwrap_err().to_string(),
+        "unknown key \"num.partitions \": did you mean num.partitions?"
+    );
     let config = Config::load("group.max.size=5\nnum.partitions: 2", &words[..1]).unwrap();
     assert_eq!((config.group_max_size, config.num_partitions), (7, 2));
     assert_eq!(config.coordinator().group_max_size, 7);
@@ -88,7 +69,21 @@ fn what_is_wrong_is_named() {
     let cases: &[(&[&str], &str)] = &[
         (&["foo=1"], "unknown key \"foo\""),
         (&["foo"], "\"foo\" is not of the form key=value"),
-        (&["ssl.keystore.location=/x"], "unknown key \"ssl.keystore.location\""),
+        (
+            &["ssl.keystore.password=secret"],
+            "ssl.keystore.password: refused, as muster has no TLS: all that is sent can be read on \
+             the way",
+        ),
+        (
+            &["group.coordinator.rebalance.protocols=consumer"],
+            "group.coordinator.rebalance.protocols: Disabling the 'classic' protocol is not \
+             supported.",
+        ),
+        (
+            &["advertised.listeners=PLAINTEXT://0.0.0.0:9092"],
+            "advertised.listeners: clients cannot connect to 0.0.0.0, use an address of this host \
+             or a name",
+        ),
         (&["group.max.size=0"], "group.max.size=0: Value must be at least 1"),
         (&["group.max.size=1k"], "group.max.size=1k: Not a number of type INT"),
         (
@@ -165,8 +160,37 @@ fn what_is_wrong_is_named() {
         ),
     ];
     for (words, error) in cases {
-        assert_eq!(load(words).unwrap_err(), *error);
+        assert_eq!(load(words).unwrap_err().lines().next(), Some(*error));
     }
+}
+
+#[test]
+fn everything_is_found_at_once_and_each_with_its_line() {
+    let file = "ssl.keystore.location=/x\n\nzookeeper.connect=zk\nnum.partitons=1\n\
+                group.max.size=0\na=\\u1\nlog.retention.hours=0\nlog.cleaner.threads=2\n";
+    let words = ["num.io.threads=3".to_owned(), "junk".to_owned()];
+    let (config, findings) = Config::read(file, &words);
+    let found: Vec<_> = findings.all.iter().map(|it| (it.line, it.key.as_str())).collect();
+    let expected = [
+        (Some(1), "ssl.keystore.location"),
+        (Some(3), "zookeeper.connect"),
+        (Some(4), "num.partitons"),
+        (Some(5), "group.max.size"),
+        (Some(6), ""),
+        (Some(7), "log.retention.hours"),
+        (Some(8), "log.cleaner.threads"),
+        (None, "num.io.threads"),
+        (None, "junk"),
+    ];
+    assert_eq!(found, expected);
+    let fatal: Vec<_> = findings.fatal().map(|it| it.key.as_str()).collect();
+    let keys = ["ssl.keystore.location", "num.partitons", "group.max.size", ""];
+    assert_eq!(fatal, [&keys[..], &["log.retention.hours", "junk"]].concat());
+    let inert: Vec<_> = config.set_without_effect().collect();
+    assert_eq!(inert, ["log.cleaner.threads", "num.io.threads", "zookeeper.connect"]);
+    assert!(Config::load(file, &words).is_err());
+    let named = Findings { file: Some("server.properties".to_owned()), ..findings };
+    assert!(named.to_string().starts_with("server.properties:1: ssl.keystore.location: refused"));
 }
 
 #[test]
@@ -342,4 +366,34 @@ fn a_group_has_its_own_configs_within_the_bounds_of_its_broker() {
     assert_eq!((session(&[], "g"), session(&[], "other")), (Some(60_000), None));
     // The broker's bound was lowered after the group's value was set.
     assert_eq!(session(&["group.consumer.max.session.timeout.ms=50000"], "g"), Some(50_000));
+}
+
+/// The sections of the page on configs.
+fn page(section: &str) -> &'static str {
+    let page = include_str!("../../../docs/configs.md");
+    let (_, rest) = page.split_once(&format!("## {section}\n")).unwrap();
+    rest.split("\n## ").next().unwrap()
+}
+
+#[test]
+fn the_page_on_configs_has_every_key_where_it_belongs() {
+    for Key { name, flags, .. } in Config::KEYS {
+        match flags.obeyed {
+            true => {
+                let star = if flags.dynamic { "*" } else { "" };
+                let words =
+                    page("Obeyed").split_whitespace().map(|word| word.trim_end_matches(','));
+                let expected = format!("`{name}`{star}");
+                assert!(words.into_iter().any(|word| word == expected), "{expected}");
+            }
+            false => assert!(page("Without effect").contains(&format!("`{name}`")), "{name}"),
+        }
+    }
+    for name in unserved::names() {
+        let section = match unserved::unserved(name, "anything") {
+            Some(Unserved::Refused(_)) => "Refused",
+            _ => "Without effect",
+        };
+        assert!(page(section).contains(&format!("`{name}`")), "{name} in {section}");
+    }
 }

@@ -77,8 +77,9 @@ impl fmt::Display for DataDirError {
             ),
             Self::OfKafka { path } => write!(
                 f,
-                "{} is a log directory of Apache Kafka: `muster log import` makes a data directory \
-                 of it",
+                "{0} is a log directory of Apache Kafka. While Kafka is stopped, \
+                 `muster log import {0} --data NEW` makes the data directory NEW of it (add \
+                 --with-data for the records of topics, --dry-run to look first)",
                 path.display()
             ),
             Self::OffsetsPartitions { written, configured } => write!(

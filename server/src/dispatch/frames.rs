@@ -74,6 +74,9 @@ fn bytes_max(api: ApiKey) -> usize {
         | ApiKey::CreatePartitions
         | ApiKey::DeleteGroups
         | ApiKey::IncrementalAlterConfigs
+        | ApiKey::AlterConfigs
+        | ApiKey::DescribeLogDirs
+        | ApiKey::ListPartitionReassignments
         | ApiKey::OffsetDelete
         | ApiKey::ConsumerGroupHeartbeat
         | ApiKey::DescribeTopicPartitions => LISTS,
@@ -82,6 +85,7 @@ fn bytes_max(api: ApiKey) -> usize {
         | ApiKey::ListGroups
         | ApiKey::ApiVersions
         | ApiKey::InitProducerId
+        | ApiKey::DescribeAcls
         | ApiKey::DescribeCluster
         | ApiKey::ListConfigResources => SHORT,
     }
@@ -101,6 +105,7 @@ pub(crate) fn may_tell_much(bytes: &[u8]) -> bool {
             | ApiKey::ListGroups
             | ApiKey::CreateTopics
             | ApiKey::DescribeConfigs
+            | ApiKey::DescribeLogDirs
             | ApiKey::ConsumerGroupDescribe
             | ApiKey::ListConfigResources
             | ApiKey::DescribeTopicPartitions,
@@ -123,7 +128,10 @@ pub(crate) fn may_tell_much(bytes: &[u8]) -> bool {
             | ApiKey::OffsetForLeaderEpoch
             | ApiKey::CreatePartitions
             | ApiKey::DeleteGroups
+            | ApiKey::DescribeAcls
+            | ApiKey::AlterConfigs
             | ApiKey::IncrementalAlterConfigs
+            | ApiKey::ListPartitionReassignments
             | ApiKey::OffsetDelete
             | ApiKey::DescribeCluster
             | ApiKey::ConsumerGroupHeartbeat,

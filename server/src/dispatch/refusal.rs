@@ -1,12 +1,31 @@
-//! Answers that need no coordinator: groups that another shard coordinates (NOT_COORDINATOR) and
-//! topics that do not exist. What is refused is taken out of the request, and put into the response
-//! to the rest (KafkaApis does the same).
+//! Answers that need no coordinator: groups that another shard coordinates (NOT_COORDINATOR), and topics
+//! that do not exist ([`absent`](super::absent)). What is refused is taken out of the request, and put
+//! into the response to the rest (KafkaApis does the same).
 
+use super::absent::gather;
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Request, Response, Str};
 
+/// From this version on a SyncGroup names the protocol (KIP-559).
+const SYNC_NAMES_PROTOCOL_SINCE: i16 = 5;
+
+/// Why a request of one group does not get to the coordinator.
+pub(crate) fn error_of_whole(
+    request: &Request<'_>,
+    version: i16,
+    foreign: impl Fn(&str) -> bool,
+) -> Option<ErrorCode> {
+    if let Request::SyncGroup(body) = request
+        && version >= SYNC_NAMES_PROTOCOL_SINCE
+        && (body.protocol_type.is_none() || body.protocol_name.is_none())
+    {
+        return Some(ErrorCode::InconsistentGroupProtocol);
+    }
+    single_group(request, version).filter(|group| foreign(group)).map(|_| ErrorCode::NotCoordinator)
+}
+
 /// The group of a request that names exactly one.
-pub(crate) fn single_group<'r>(request: &'r Request<'_>, version: i16) -> Option<&'r str> {
+fn single_group<'r>(request: &'r Request<'_>, version: i16) -> Option<&'r str> {
     Some(match request {
         Request::JoinGroup(body) => &body.group_id,
         Request::SyncGroup(body) => &body.group_id,
@@ -103,6 +122,9 @@ pub(crate) fn fail(response: &mut Response<'_>, error: ErrorCode) {
         Response::CreatePartitions(body) => {
             body.results.iter_mut().for_each(|topic| topic.error_code = error_code);
         }
+        Response::AlterConfigs(body) => {
+            body.responses.iter_mut().for_each(|resource| resource.error_code = error_code);
+        }
         Response::IncrementalAlterConfigs(body) => {
             body.responses.iter_mut().for_each(|resource| resource.error_code = error_code);
         }
@@ -144,9 +166,13 @@ impl Refused {
     /// Adds to the coordinator's response to the rest. An error of the whole request stands alone.
     pub(crate) fn merge_into(self, response: &mut Response<'_>) {
         match (self, response) {
-            (Self::Commit(topics), Response::OffsetCommit(body)) => body.topics.extend(topics),
-            (Self::OffsetDelete(topics), Response::OffsetDelete(body)) if body.error_code == 0 => {
-                body.topics.extend(topics);
+            (Self::Commit(topics), Response::OffsetCommit(body)) if !topics.is_empty() => {
+                body.topics = gather(topics, std::mem::take(&mut body.topics));
+            }
+            (Self::OffsetDelete(topics), Response::OffsetDelete(body))
+                if body.error_code == 0 && !topics.is_empty() =>
+            {
+                body.topics = gather(topics, std::mem::take(&mut body.topics));
             }
             (Self::Fetch(groups), Response::OffsetFetch(body)) => body.groups.extend(groups),
             (Self::Describe(groups), Response::DescribeGroups(body)) => body.groups.extend(groups),
@@ -163,7 +189,6 @@ impl Refused {
 pub(crate) fn is_empty(request: &Request<'_>) -> bool {
     match request {
         Request::OffsetCommit(body) => body.topics.is_empty(),
-        Request::OffsetDelete(body) => body.topics.is_empty(),
         Request::OffsetFetch(body) => body.groups.is_empty(),
         Request::DescribeGroups(body) => body.groups.is_empty(),
         Request::ConsumerGroupDescribe(body) => body.group_ids.is_empty(),
@@ -172,16 +197,7 @@ pub(crate) fn is_empty(request: &Request<'_>) -> bool {
     }
 }
 
-pub(crate) fn commit(
-    body: &mut OffsetCommitRequest<'_>,
-    unknown: impl Fn(&str) -> bool,
-) -> Option<Refused> {
-    let refused = extract(&mut body.topics, |topic| unknown(&topic.name))?;
-    let error = ErrorCode::UnknownTopicOrPartition;
-    Some(Refused::Commit(refused.iter().map(|topic| refuse_commit(topic, error)).collect()))
-}
-
-fn refuse_commit(
+pub(super) fn refuse_commit(
     topic: &OffsetCommitRequestTopic<'_>,
     error: ErrorCode,
 ) -> OffsetCommitResponseTopic<'static> {
@@ -194,22 +210,6 @@ fn refuse_commit(
         topic_id: topic.topic_id,
         partitions: topic.partitions.iter().map(partition).collect(),
     }
-}
-
-pub(crate) fn offset_delete(
-    body: &mut OffsetDeleteRequest<'_>,
-    unknown: impl Fn(&str) -> bool,
-) -> Option<Refused> {
-    let refused = extract(&mut body.topics, |topic| unknown(&topic.name))?;
-    let partition = |partition: &OffsetDeleteRequestPartition| OffsetDeleteResponsePartition {
-        partition_index: partition.partition_index,
-        error_code: ErrorCode::UnknownTopicOrPartition.code(),
-    };
-    let topics = refused.iter().map(|topic| OffsetDeleteResponseTopic {
-        name: owned(&topic.name),
-        partitions: topic.partitions.iter().map(partition).collect(),
-    });
-    Some(Refused::OffsetDelete(topics.collect()))
 }
 
 pub(crate) fn fetch(
@@ -240,12 +240,13 @@ pub(crate) fn describe(
 
 pub(crate) fn describe_consumer(
     body: &mut ConsumerGroupDescribeRequest<'_>,
+    error: ErrorCode,
     foreign: impl Fn(&str) -> bool,
 ) -> Option<Refused> {
     let refused = extract(&mut body.group_ids, |group| foreign(group))?;
     let groups = refused.iter().map(|group| DescribedConsumerGroup {
         group_id: owned(group),
-        error_code: ErrorCode::NotCoordinator.code(),
+        error_code: error.code(),
         ..Default::default()
     });
     Some(Refused::ConsumerDescribe(groups.collect()))
@@ -264,7 +265,7 @@ pub(crate) fn delete(
 }
 
 /// Takes the elements out that are to be refused; None if there are none.
-fn extract<T>(elements: &mut Vec<T>, refuse: impl Fn(&T) -> bool) -> Option<Vec<T>> {
+pub(super) fn extract<T>(elements: &mut Vec<T>, refuse: impl Fn(&T) -> bool) -> Option<Vec<T>> {
     if !elements.iter().any(&refuse) {
         return None;
     }
@@ -273,6 +274,27 @@ fn extract<T>(elements: &mut Vec<T>, refuse: impl Fn(&T) -> bool) -> Option<Vec<
     Some(refused)
 }
 
-fn owned(text: &Str<'_>) -> Str<'static> {
+pub(super) fn owned(text: &Str<'_>) -> Str<'static> {
     Str::Owned(text.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sync_without_its_protocol_is_refused_before_its_group_is_looked_for() {
+        let named = SyncGroupRequest {
+            protocol_type: Some("consumer".into()),
+            protocol_name: Some("range".into()),
+            ..Default::default()
+        };
+        let unnamed = SyncGroupRequest { protocol_name: None, ..named.clone() };
+        let error = |request: &SyncGroupRequest<'static>, version| {
+            error_of_whole(&request.clone().into(), version, |_| true)
+        };
+        assert_eq!(error(&named, 5), Some(ErrorCode::NotCoordinator));
+        assert_eq!(error(&unnamed, 5), Some(ErrorCode::InconsistentGroupProtocol));
+        assert_eq!(error(&unnamed, 4), Some(ErrorCode::NotCoordinator));
+    }
 }

@@ -2,12 +2,12 @@
 //! image of the cluster.
 
 use super::Call;
-use crate::admin;
+use crate::admin::{self, View};
 use crate::net::ConnectionId;
 use crate::partitions::{self, Effects};
 use crate::shard::{AdminRequest, Command, Message, Shard};
 use muster_codec::messages::*;
-use muster_codec::{ApiKey, Request, Response};
+use muster_codec::{ApiKey, Request, Response, Str};
 use muster_coordinator::RequestId;
 use std::sync::Arc;
 
@@ -56,13 +56,30 @@ impl Shard {
     }
 
     pub(crate) fn metadata(&mut self, call: &Call<'_>, body: &MetadataRequest<'_>) {
-        let (response, to_create) =
-            admin::metadata(&self.common.view(&self.image, self.number), call.version, body);
+        let (response, to_create) = admin::metadata(
+            &self.common.view(&self.image, &self.offline, self.number),
+            call.version,
+            body,
+        );
         let response = response.into();
         self.connections.answer(call.request, &response, 0);
-        if let Some(host) = self.host(call.request).filter(|_| !to_create.is_empty()) {
-            self.tell_controller(Message::AutoCreate { topics: to_create, host });
+        self.create_topics(call.request, to_create);
+    }
+
+    /// Has topics created that a request for Metadata named.
+    pub(crate) fn create_topics(&mut self, request: RequestId, topics: Vec<String>) {
+        if let Some(host) = self.host(request).filter(|_| !topics.is_empty()) {
+            self.tell_controller(Message::AutoCreate { topics, host });
         }
+    }
+
+    /// What each partition takes on the disk that this shard leads.
+    pub(crate) fn describe_log_dirs(&mut self, call: &Call<'_>, body: &DescribeLogDirsRequest<'_>) {
+        let log_dir = Str::Borrowed(&*self.common.data);
+        let topics = self.partitions.describe_log_dirs(&self.image, body);
+        let result = DescribeLogDirsResult { log_dir, topics, ..Default::default() };
+        let response = DescribeLogDirsResponse { results: vec![result], ..Default::default() };
+        self.connections.answer(call.request, &response.into(), 0);
     }
 
     /// The address of the client that sent a request.
@@ -71,23 +88,50 @@ impl Shard {
         connection.map(|connection| connection.host.clone())
     }
 
-    /// Requests that the image and the config answer.
-    pub(crate) fn view_request(&mut self, call: &Call<'_>, request: Request<'_>) {
-        let view = self.common.view(&self.image, self.number);
-        let version = call.version;
-        let response: Response<'_> = match &request {
-            Request::FindCoordinator(body) => admin::find_coordinator(&view, version, body).into(),
-            Request::ApiVersions(body) => admin::api_versions(version, body).into(),
-            Request::DescribeConfigs(body) => admin::describe_configs(&view, body).into(),
-            Request::DescribeCluster(body) => admin::describe_cluster(&view, body).into(),
-            Request::ListConfigResources(body) => {
-                admin::list_config_resources(&view, version, body).into()
-            }
-            Request::DescribeTopicPartitions(body) => {
-                admin::describe_topic_partitions(&view, body).into()
-            }
-            _ => return,
-        };
-        self.connections.answer(call.request, &response, 0);
+    /// A client that uses transactions may say little of why it ends.
+    pub(crate) fn tell_of_transactions(&mut self, call: &Call<'_>) {
+        let Some(host) = self.host(call.request) else { return };
+        let client = &*call.client_id;
+        let words = format_args!(
+            "client {client:?} at {host} uses transactions, which muster does not serve: it is \
+             refused, with an error that is final"
+        );
+        self.request_error("transactions", words);
     }
+
+    /// Requests that the image and the config answer.
+    pub(crate) fn view_request(&mut self, call: &Call<'_>, request: &Request<'_>) {
+        if matches!(request, Request::FindCoordinator(body) if admin::is_of_transactions(body)) {
+            self.tell_of_transactions(call);
+        }
+        let view = self.common.view(&self.image, &self.offline, self.number);
+        if let Some(response) = view_response(&view, call.version, request) {
+            self.connections.answer(call.request, &response, 0);
+        }
+    }
+}
+
+/// The response to one of them.
+pub(crate) fn view_response<'r>(
+    view: &View<'r>,
+    version: i16,
+    request: &'r Request<'_>,
+) -> Option<Response<'r>> {
+    Some(match request {
+        Request::FindCoordinator(body) => admin::find_coordinator(view, version, body).into(),
+        Request::ApiVersions(body) => admin::api_versions(view.config, version, body).into(),
+        Request::DescribeConfigs(body) => admin::describe_configs(view, body).into(),
+        Request::DescribeCluster(body) => admin::describe_cluster(view, body).into(),
+        Request::DescribeAcls(_) => admin::describe_acls().into(),
+        Request::ListPartitionReassignments(_) => {
+            ListPartitionReassignmentsResponse { error_message: None, ..Default::default() }.into()
+        }
+        Request::ListConfigResources(body) => {
+            admin::list_config_resources(view, version, body).into()
+        }
+        Request::DescribeTopicPartitions(body) => {
+            admin::describe_topic_partitions(view, body).into()
+        }
+        _ => return None,
+    })
 }

@@ -15,6 +15,10 @@ use std::time::Duration;
 use tracing::error;
 
 /// So much is freed at once, and then comes a pause for the core and the file system's journal.
+///
+/// Files are cut at multiples of it. Pages of a file that sendfile(2) gave to a socket may still be on
+/// their way to the client: those that are dropped whole stay as they are until then, but in one that
+/// is cut the kernel zeroes the rest, and it keeps up to 2 MiB of a file in one piece.
 const PIECE_BYTES: u64 = 4 << 20;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -168,7 +172,7 @@ fn free(Removed { file, directory }: &Removed) -> io::Result<()> {
         File::open(directory)?.sync_all()?;
     }
     while left > PIECE_BYTES {
-        left -= PIECE_BYTES;
+        left = (left - 1) / PIECE_BYTES * PIECE_BYTES;
         file.set_len(left)?;
         thread::sleep(PAUSE);
     }
@@ -198,6 +202,10 @@ fn remove_slowly(directory: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use muster_uring::{Config, Event, Ring};
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
 
     const BYTES: u64 = 3 * PIECE_BYTES / 2;
 
@@ -218,7 +226,45 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let removed = removed(&file(directory.path(), "a"));
         free(&removed).unwrap();
-        assert_eq!(removed.file.metadata().unwrap().len(), BYTES - PIECE_BYTES);
+        assert_eq!(removed.file.metadata().unwrap().len(), PIECE_BYTES);
+    }
+
+    /// Gives a part of a file to a socket; gives the other end.
+    fn sent(file: &File, offset: u64, len: u32) -> UnixStream {
+        let mut ring = Ring::new(Config::default()).unwrap();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (conn, mut slice) = (ring.adopt(ours).unwrap(), ring.slice());
+        let file = muster_uring::File::from_std(file.try_clone().unwrap());
+        slice.put_file(&file, offset, len);
+        assert!(ring.stream(conn, slice));
+        let streamed = loop {
+            ring.turn(None).unwrap();
+            if let Some(event) = ring.next_event() {
+                break event;
+            }
+        };
+        assert!(matches!(streamed, Event::Streamed { sent, .. } if sent == len as usize));
+        theirs
+    }
+
+    #[test]
+    fn what_is_on_its_way_to_a_client_stays_as_it_is() {
+        const LEN: usize = (PIECE_BYTES + PIECE_BYTES / 3) as usize;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("segment");
+        fs::write(&path, vec![7; LEN]).unwrap();
+        let removed = removed(&path);
+        let places = [PIECE_BYTES, PIECE_BYTES / 3, LEN as u64 - 30_000].map(|at| at - 20_000);
+        let readable = File::open(format!("/proc/self/fd/{}", removed.file.as_raw_fd())).unwrap();
+        let clients = places.map(|at| sent(&readable, at, 50_000));
+        drop(readable);
+        free(&removed).unwrap();
+        assert_eq!(removed.file.metadata().unwrap().len(), PIECE_BYTES);
+        for (mut client, place) in clients.into_iter().zip(places) {
+            let mut got = vec![0; 50_000];
+            client.read_exact(&mut got).unwrap();
+            assert!(got.iter().all(|byte| *byte == 7), "the part at {place}");
+        }
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub(crate) fn common(meta: &Meta) -> Result<Common, Failure> {
         placement: meta.placement(),
         endpoints: Arc::new([]),
         cluster_id: meta.cluster_id.as_str().into(),
+        data: "".into(),
         log_sizes: LogSizes::default(),
         known_logs: meta.logs.as_slice().into(),
         partition_files_max: 1,

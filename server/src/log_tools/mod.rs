@@ -15,6 +15,7 @@ mod dump;
 mod export;
 mod import;
 mod recover;
+mod recovery_points;
 mod segment_file;
 mod shard_files;
 mod verify;
@@ -34,6 +35,8 @@ use std::process::ExitCode;
 pub enum Verdict {
     Good,
     Damaged,
+    /// What was asked for is not there.
+    Missing,
 }
 
 /// Carries a command out, with its output on stdout and what went wrong on stderr.
@@ -45,7 +48,7 @@ pub fn run(command: LogCommand) -> ExitCode {
     });
     match verdict {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
-        Ok(Verdict::Damaged) => ExitCode::from(1),
+        Ok(Verdict::Damaged | Verdict::Missing) => ExitCode::from(1),
         // Who pipes the output into `head` has seen enough.
         Err(failure) if is_broken_pipe(&failure) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -24,8 +24,8 @@ const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
 
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
-/// Logs to the standard output from now on, or to the standard error where that fails: a line for
-/// each event; `RUST_LOG` chooses which. A panic is a line, too.
+/// Logs from now on, a line for each event: errors to the standard error, all else to the standard
+/// output, and where one of them fails to the other. `RUST_LOG` chooses which. A panic is a line, too.
 ///
 /// # Errors
 /// There is no thread or descriptor for it.
@@ -39,7 +39,7 @@ pub fn start() -> io::Result<()> {
         .with_target(false)
         .with_ansi(false)
         .log_internal_errors(false)
-        .with_writer(move || queue)
+        .with_writer(queue)
         .init();
     panic::set_hook(Box::new(log_panic));
     Ok(())

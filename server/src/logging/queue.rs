@@ -5,15 +5,24 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use tracing::{Level, Metadata};
+use tracing_subscriber::fmt::MakeWriter;
 
 /// Lines that wait to be written, and their bytes. Further ones are dropped, and counted.
 pub(super) const LINES_MAX: usize = 8_192;
 pub(super) const BYTES_MAX: usize = 4 << 20;
 
 pub(super) enum Item {
-    Line(Vec<u8>),
+    Line(Kind, Vec<u8>),
     /// To be answered when all lines before it are written.
     Flush(Sender<()>),
+}
+
+/// What a line tells, which decides where it goes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Error,
+    Other,
 }
 
 /// The end of the queue that threads log to.
@@ -52,20 +61,39 @@ impl Queue {
             && is_done.recv_deadline(deadline).is_ok()
     }
 
-    fn push(&self, line: &[u8]) {
+    pub(super) fn push(&self, kind: Kind, line: &[u8]) {
         let before = self.counts.bytes.fetch_add(line.len(), Relaxed);
         let has_room = before.saturating_add(line.len()) <= BYTES_MAX;
-        if !has_room || self.sender.try_send(Item::Line(line.to_vec())).is_err() {
+        if !has_room || self.sender.try_send(Item::Line(kind, line.to_vec())).is_err() {
             self.counts.bytes.fetch_sub(line.len(), Relaxed);
             self.counts.dropped.fetch_add(1, Relaxed);
         }
     }
 }
 
-/// Each call is one line.
-impl Write for &Queue {
+impl<'q> MakeWriter<'q> for &'static Queue {
+    type Writer = Lines<'q>;
+
+    fn make_writer(&'q self) -> Lines<'q> {
+        Lines { queue: self, kind: Kind::Other }
+    }
+
+    fn make_writer_for(&'q self, meta: &Metadata<'_>) -> Lines<'q> {
+        let kind = if *meta.level() == Level::ERROR { Kind::Error } else { Kind::Other };
+        Lines { queue: self, kind }
+    }
+}
+
+/// Puts lines of a kind into the queue: each call is one line.
+#[derive(Debug)]
+pub(super) struct Lines<'q> {
+    queue: &'q Queue,
+    kind: Kind,
+}
+
+impl Write for Lines<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.push(line);
+        self.queue.push(self.kind, line);
         Ok(line.len())
     }
 
@@ -78,7 +106,7 @@ impl Waiting {
     /// The next line, or None when no further one can come.
     pub(super) fn next(&self) -> Option<Item> {
         let item = self.receiver.recv().ok()?;
-        if let Item::Line(line) = &item {
+        if let Item::Line(_, line) = &item {
             self.counts.bytes.fetch_sub(line.len(), Relaxed);
         }
         Some(item)
@@ -97,7 +125,7 @@ mod tests {
     fn lines(waiting: &Waiting) -> usize {
         let mut lines = 0;
         while !waiting.receiver.is_empty() {
-            lines += usize::from(matches!(waiting.next(), Some(Item::Line(_))));
+            lines += usize::from(matches!(waiting.next(), Some(Item::Line(..))));
         }
         lines
     }
@@ -105,10 +133,10 @@ mod tests {
     #[test]
     fn lines_beyond_the_limit_are_dropped_and_counted() {
         let (queue, waiting) = new();
-        (0..LINES_MAX + 3).for_each(|_| queue.push(b"x\n"));
+        (0..LINES_MAX + 3).for_each(|_| queue.push(Kind::Other, b"x\n"));
         assert_eq!((lines(&waiting), waiting.take_dropped()), (LINES_MAX, 3));
         assert_eq!(waiting.take_dropped(), 0, "they are counted once");
-        queue.push(b"x\n");
+        queue.push(Kind::Other, b"x\n");
         assert_eq!((lines(&waiting), waiting.take_dropped()), (1, 0), "there is room again");
     }
 
@@ -116,9 +144,9 @@ mod tests {
     fn bytes_beyond_the_limit_are_dropped_and_counted() {
         let (queue, waiting) = new();
         let line = vec![b'x'; BYTES_MAX / 4];
-        (0..6).for_each(|_| queue.push(&line));
+        (0..6).for_each(|_| queue.push(Kind::Other, &line));
         assert_eq!((lines(&waiting), waiting.take_dropped()), (4, 2));
-        (0..6).for_each(|_| queue.push(&line));
+        (0..6).for_each(|_| queue.push(Kind::Other, &line));
         assert_eq!((lines(&waiting), waiting.take_dropped()), (4, 2), "what left makes room");
     }
 
@@ -126,7 +154,7 @@ mod tests {
     fn nobody_waits_for_a_writer_for_long() {
         let (queue, _waiting) = new();
         assert!(!queue.flush(Duration::from_millis(10)));
-        (0..LINES_MAX).for_each(|_| queue.push(b"x\n"));
+        (0..LINES_MAX).for_each(|_| queue.push(Kind::Other, b"x\n"));
         assert!(!queue.flush(Duration::from_millis(10)), "the queue is full");
     }
 }

@@ -3,17 +3,25 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// For so long lines are counted together.
-const WINDOW_MS: i64 = 10_000;
+/// Lines that are counted together.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    window_ms: i64,
+    /// Lines in that time that one may cause, and all together. Who is counted has caused one at least,
+    /// so the second is also how many are counted.
+    lines: u32,
+    all_lines: u32,
+}
 
-/// Lines in that time that one may cause, and all together. Who is counted has caused one at least, so
-/// the second is also how many are counted.
-const LINES_MAX: u32 = 10;
-const ALL_LINES_MAX: u32 = 200;
+const LINES: Limits = Limits { window_ms: 10_000, lines: 10, all_lines: 200 };
+
+/// Of lines that only repeat what was said: a key may take 256 bytes, and all of them 2 MiB.
+const REPEATED: Limits = Limits { window_ms: 600_000, lines: 1, all_lines: 8_192 };
 
 /// Admits lines, by who causes them.
 #[derive(Debug)]
 pub struct Throttle<K> {
+    limits: Limits,
     began: i64,
     lines: HashMap<K, u32>,
     all_lines: u32,
@@ -24,32 +32,43 @@ pub struct Throttle<K> {
 
 impl<K> Default for Throttle<K> {
     fn default() -> Self {
+        Self::new(LINES)
+    }
+}
+
+impl<K> Throttle<K> {
+    /// Admits each key once in ten minutes.
+    pub fn of_repeated() -> Self {
+        Self::new(REPEATED)
+    }
+
+    fn new(limits: Limits) -> Self {
         let lines = HashMap::new();
-        Self { began: i64::MIN, lines, all_lines: 0, left_out: 0, report_at: None }
+        Self { limits, began: i64::MIN, lines, all_lines: 0, left_out: 0, report_at: None }
     }
 }
 
 impl<K: Eq + Hash> Throttle<K> {
     /// Whether there is to be a line now; counts it if not.
     pub fn admits(&mut self, now: i64, key: K) -> bool {
-        if now.saturating_sub(self.began) >= WINDOW_MS {
+        if now.saturating_sub(self.began) >= self.limits.window_ms {
             self.lines.clear();
             (self.began, self.all_lines) = (now, 0);
         }
         let admitted = self.counts(key);
         if !admitted {
             self.left_out += 1;
-            self.report_at.get_or_insert(self.began.saturating_add(WINDOW_MS));
+            self.report_at.get_or_insert(self.began.saturating_add(self.limits.window_ms));
         }
         admitted
     }
 
     fn counts(&mut self, key: K) -> bool {
-        if self.all_lines >= ALL_LINES_MAX {
+        if self.all_lines >= self.limits.all_lines {
             return false;
         }
         let lines = self.lines.entry(key).or_default();
-        let has_room = *lines < LINES_MAX;
+        let has_room = *lines < self.limits.lines;
         *lines += u32::from(has_room);
         self.all_lines += u32::from(has_room);
         has_room
@@ -70,6 +89,10 @@ impl<K: Eq + Hash> Throttle<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const WINDOW_MS: i64 = LINES.window_ms;
+    const LINES_MAX: u32 = LINES.lines;
+    const ALL_LINES_MAX: u32 = LINES.all_lines;
 
     fn admitted(throttle: &mut Throttle<u32>, now: i64, keys: impl Iterator<Item = u32>) -> usize {
         keys.filter(|key| throttle.admits(now, *key)).count()
@@ -101,5 +124,14 @@ mod tests {
         assert_eq!(admitted(&mut throttle, 0, 0..100_000), ALL_LINES_MAX as usize);
         assert_eq!(throttle.lines.len(), ALL_LINES_MAX as usize, "no more are remembered");
         assert_eq!(throttle.left_out(WINDOW_MS), Some(99_800));
+    }
+
+    #[test]
+    fn what_is_repeated_is_said_once() {
+        let mut throttle = Throttle::of_repeated();
+        assert_eq!(admitted(&mut throttle, 0, [1, 1, 2, 1].into_iter()), 2);
+        assert_eq!(admitted(&mut throttle, REPEATED.window_ms - 1, [1, 2, 3].into_iter()), 1);
+        assert_eq!(admitted(&mut throttle, REPEATED.window_ms, [1].into_iter()), 1);
+        assert_eq!(throttle.left_out(REPEATED.window_ms), Some(4));
     }
 }

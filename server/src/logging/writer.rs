@@ -1,6 +1,6 @@
 //! The thread that writes the lines. Whoever reads them may block it; it blocks no other thread.
 
-use super::queue::{Item, Waiting};
+use super::queue::{Item, Kind, Waiting};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -18,7 +18,7 @@ pub(super) fn start(waiting: Waiting) -> io::Result<()> {
 }
 
 struct Writer<W> {
-    /// A line goes to the first that takes it.
+    /// A line goes to the first that takes it, an error to the last.
     outputs: Vec<W>,
     /// Lines that are missing in the log since the last that is in it.
     lost: u64,
@@ -31,18 +31,18 @@ impl<W: Write> Writer<W> {
         while let Some(item) = waiting.next() {
             self.lost += waiting.take_dropped();
             match item {
-                Item::Line(line) => self.line(&line),
+                Item::Line(kind, line) => self.line(kind, &line),
                 // Whoever asked may have given up.
                 Item::Flush(done) => drop(done.send(())),
             }
         }
     }
 
-    fn line(&mut self, line: &[u8]) {
-        if self.lost > 0 && self.write(self.report().as_bytes()) {
+    fn line(&mut self, kind: Kind, line: &[u8]) {
+        if self.lost > 0 && self.write(Kind::Other, self.report().as_bytes()) {
             (self.lost, self.why) = (0, None);
         }
-        if !self.write(line) {
+        if !self.write(kind, line) {
             self.lost += 1;
         }
     }
@@ -57,8 +57,12 @@ impl<W: Write> Writer<W> {
         line
     }
 
-    fn write(&mut self, line: &[u8]) -> bool {
-        for output in &mut self.outputs {
+    fn write(&mut self, kind: Kind, line: &[u8]) -> bool {
+        let mut outputs: Vec<&mut W> = self.outputs.iter_mut().collect();
+        if kind == Kind::Error {
+            outputs.reverse();
+        }
+        for output in outputs {
             match output.write_all(line) {
                 Ok(()) => return true,
                 Err(error) => self.why = Some(error),
@@ -112,11 +116,11 @@ mod tests {
     #[test]
     fn lines_that_could_not_be_written_are_counted_when_one_can_be() {
         let (outputs, mut writer) = writer(1);
-        writer.line(b"first\n");
+        writer.line(Kind::Other, b"first\n");
         outputs[0].fails(true);
-        (0..3).for_each(|_| writer.line(b"lost\n"));
+        (0..3).for_each(|_| writer.line(Kind::Other, b"lost\n"));
         outputs[0].fails(false);
-        (0..2).for_each(|_| writer.line(b"last\n"));
+        (0..2).for_each(|_| writer.line(Kind::Other, b"last\n"));
         let text = outputs[0].text();
         assert!(text.starts_with("first\n\n2") && text.ends_with("\nlast\nlast\n"), "{text}");
         let report = text.lines().nth(2).unwrap();
@@ -128,18 +132,26 @@ mod tests {
     fn where_the_first_output_fails_lines_go_to_the_second() {
         let (outputs, mut writer) = writer(2);
         outputs[0].fails(true);
-        writer.line(b"here\n");
+        writer.line(Kind::Other, b"here\n");
         assert_eq!((outputs[0].text(), outputs[1].text()), (String::new(), "here\n".to_owned()));
+    }
+
+    #[test]
+    fn errors_go_to_the_last_output_or_else_to_the_first() {
+        let (outputs, mut writer) = writer(2);
+        writer.line(Kind::Other, b"started\n");
+        writer.line(Kind::Error, b"damaged\n");
+        outputs[1].fails(true);
+        writer.line(Kind::Error, b"stopped\n");
+        let texts: Vec<String> = outputs.iter().map(Output::text).collect();
+        assert_eq!(texts, ["started\nstopped\n", "damaged\n"]);
     }
 
     #[test]
     fn what_found_no_room_is_told_before_the_next_line() {
         let (outputs, writer) = writer(1);
         let (queue, waiting) = queue::new();
-        let mut log = &queue;
-        for _ in 0..queue::LINES_MAX + 7 {
-            log.write_all(b"x\n").unwrap();
-        }
+        (0..queue::LINES_MAX + 7).for_each(|_| queue.push(Kind::Other, b"x\n"));
         let thread = thread::spawn(move || writer.run(&waiting));
         assert!(queue.flush(std::time::Duration::from_secs(60)));
         drop(queue);

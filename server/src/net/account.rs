@@ -1,5 +1,7 @@
 //! One account for each shard: the bytes that it holds for its clients, by what they are.
 
+use std::fmt;
+
 /// What bytes are held for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
@@ -12,6 +14,8 @@ pub enum Kind {
     Reads,
     /// Buffers between a file and a socket.
     Slices,
+    /// The long request that is under way, and its answer so far.
+    Scan,
     /// Answers that are built and may not leave yet.
     Answers,
     /// Answers that may leave, and that the client has not taken.
@@ -19,6 +23,8 @@ pub enum Kind {
 }
 
 const KINDS: usize = Kind::Unsent as usize + 1;
+
+const NAMES: [&str; KINDS] = ["input", "parked", "reads", "slices", "long", "answers", "unsent"];
 
 /// Bytes held by kind, their sum, and the largest that the sum has been.
 #[derive(Debug, Clone, Default)]
@@ -61,6 +67,20 @@ impl Account {
     }
 }
 
+/// The bytes by kind, as the log has them.
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, held) in NAMES.iter().zip(self.held) {
+            write!(f, "{name} {} KiB, ", kib(held))?;
+        }
+        write!(f, "{} KiB in all, {} KiB at the peak", kib(self.total), kib(self.peak))
+    }
+}
+
+fn kib(bytes: usize) -> usize {
+    bytes.div_ceil(1024)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +95,12 @@ mod tests {
         account.set(Kind::Reads, 10);
         account.set(Kind::Reads, 5);
         assert_eq!((account.total(), account.peak()), (125, 150));
+        account.take(Kind::Slices, 5 << 20);
+        assert_eq!(
+            account.to_string(),
+            "input 1 KiB, parked 0 KiB, reads 1 KiB, slices 5120 KiB, long 0 KiB, answers 0 KiB, unsent 1 KiB, \
+             5121 KiB in all, 5121 KiB at the peak"
+        );
     }
 
     #[test]

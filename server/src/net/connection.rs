@@ -3,10 +3,13 @@
 
 use super::stream::{Frame, Stream};
 use muster_codec::frame::frame_length;
-use muster_codec::{DecodeError, Response, header};
+use muster_codec::{DecodeError, Response, wire};
 use muster_storage::{FileKey, FileRange};
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// An answer that is larger than this is not copied behind others, if it need not be.
+const COPIED_BYTES_MAX: usize = 64 << 10;
 
 /// Names a connection; never used twice. The lower half is its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -90,6 +93,8 @@ pub(crate) struct Connection {
     pub(crate) receive_paused: bool,
     /// Whether it waits for its turn.
     pub(crate) waits: bool,
+    /// Whether its next request is a long one, which waits for its turn.
+    pub(crate) waits_to_scan: bool,
     /// Listed in `Connections::dirty`.
     pub(crate) dirty: bool,
     /// Why an answer could not be written: those behind it never leave.
@@ -124,6 +129,7 @@ impl Connection {
             unsent: 0,
             receive_paused: false,
             waits: false,
+            waits_to_scan: false,
             dirty: false,
             failed: None,
             in_flight: VecDeque::new(),
@@ -179,7 +185,7 @@ impl Connection {
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        self.first_sequence < self.held_until
+        self.first_sequence < self.held_until || self.waits_to_scan
     }
 
     /// Takes a place in the order of answers; the number names the request.
@@ -188,12 +194,12 @@ impl Connection {
         self.first_sequence + self.in_flight.len() as u64 - 1
     }
 
-    /// Keeps the answer in its place, or puts it straight into the output if it is first in order
+    /// Keeps the answer, which `write` writes with its correlation id and version, in its place, or puts it straight into the output if it is first in order
     /// and nothing that it tells of is still on its way to the disk. False if it has to wait.
     pub(crate) fn answer(
         &mut self,
         sequence: u64,
-        response: &Response<'_>,
+        write: impl FnOnce(i32, i16, &mut Vec<u8>) -> wire::Result<()>,
         visible_at: u64,
         flushed: u64,
         frame: impl FnOnce() -> Vec<u8>,
@@ -203,7 +209,7 @@ impl Connection {
         let (correlation_id, version) = (request.correlation_id, request.api_version);
         let leaves_now = place == 0 && visible_at <= flushed && self.stream.is_empty();
         let mut frame = if leaves_now { std::mem::take(&mut self.output) } else { frame() };
-        let written = header::write_response(correlation_id, version, response, &mut frame);
+        let written = write(correlation_id, version, &mut frame);
         self.failed = written.err().or(self.failed);
         if leaves_now {
             self.output = frame;
@@ -250,7 +256,7 @@ impl Connection {
                     self.ready_bytes -= frame.len();
                     self.ready_file_bytes -= frame.len() - frame.bytes.len();
                     if self.stream.is_empty() && frame.files.is_empty() {
-                        self.output.extend_from_slice(&frame.bytes);
+                        give(&mut frame.bytes, &mut self.output);
                     } else {
                         self.stream.push(frame);
                     }
@@ -267,5 +273,14 @@ impl Connection {
     fn pop_first(&mut self) {
         self.in_flight.pop_front();
         self.first_sequence += 1;
+    }
+}
+
+/// Appends bytes; of many the memory changes hands instead.
+fn give(bytes: &mut Vec<u8>, output: &mut Vec<u8>) {
+    if output.is_empty() && bytes.len() > COPIED_BYTES_MAX {
+        std::mem::swap(bytes, output);
+    } else {
+        output.extend_from_slice(bytes);
     }
 }

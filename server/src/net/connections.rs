@@ -5,8 +5,8 @@ use super::connection::{Connection, ConnectionId, Streaming};
 use super::input::Waiting;
 use super::limits::{SLICE_BYTES, SLICE_PIECES_MAX, SLICES_MAX};
 use super::stream::Piece;
-use muster_codec::Response;
-use muster_coordinator::RequestId;
+use muster_codec::{Response, header, wire};
+use muster_coordinator::{Answer, RequestId};
 use muster_storage::planted::{self, Fault};
 use muster_storage::{FileKey, FileRange};
 use std::collections::{HashMap, VecDeque};
@@ -232,6 +232,38 @@ impl Connections {
     /// Takes the answer to a request. It leaves when the earlier ones have left and `visible_at`
     /// is durable. An answer to a closed connection is dropped.
     pub fn answer(&mut self, request: RequestId, response: &Response<'_>, visible_at: u64) {
+        let write = |correlation_id, version, out: &mut _| {
+            header::write_response(correlation_id, version, response, out)
+        };
+        self.answer_by(request, write, visible_at);
+    }
+
+    pub(crate) fn take_answer(&mut self, answer: Answer<'_>) {
+        self.answer(answer.request, &answer.response, answer.visible_at);
+    }
+
+    /// As [`Connections::answer`], for a response whose list is already encoded, with the number of
+    /// its elements: see [`header::write_list_response`].
+    pub(crate) fn answer_with_list(
+        &mut self,
+        request: RequestId,
+        response: &Response<'_>,
+        (bytes_behind, count, elements): (usize, usize, Vec<u8>),
+        visible_at: u64,
+    ) {
+        let write = |correlation_id, version, out: &mut _| {
+            let list = (bytes_behind, count, elements);
+            header::write_list_response(correlation_id, version, response, list, out)
+        };
+        self.answer_by(request, write, visible_at);
+    }
+
+    fn answer_by(
+        &mut self,
+        request: RequestId,
+        write: impl FnOnce(i32, i16, &mut Vec<u8>) -> wire::Result<()>,
+        visible_at: u64,
+    ) {
         let id = ConnectionId(request.connection);
         let flushed = self.flushed;
         let visible_at = if planted::is(Fault::EarlyAnswer) { 0 } else { visible_at };
@@ -239,7 +271,7 @@ impl Connections {
         let slot = slots.get_mut(id.slot()).and_then(Option::as_mut);
         let Some(connection) = slot.filter(|connection| connection.id == id) else { return };
         let frame = || spare.pop().unwrap_or_default();
-        if connection.answer(request.sequence, response, visible_at, flushed, frame)
+        if connection.answer(request.sequence, write, visible_at, flushed, frame)
             || visible_at <= flushed
         {
             self.advance(id);

@@ -5,6 +5,7 @@ mod connection;
 mod connections;
 mod input;
 pub(crate) mod limits;
+mod stranger;
 mod stream;
 mod unread;
 
@@ -12,5 +13,6 @@ pub use account::{Account, Kind};
 pub use connection::ConnectionId;
 pub use connections::{Connections, Limits, TooMany};
 pub(crate) use input::{INPUT_BYTES_DEFAULT, SHORT_FRAMES_BYTES_MAX};
+pub(crate) use stranger::looks_like;
 pub(crate) use stream::Piece;
 pub(crate) use unread::UNREAD_BYTES_MAX;

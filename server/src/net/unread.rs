@@ -6,7 +6,7 @@
 
 use super::account::Kind;
 use super::connection::{Connection, ConnectionId};
-use super::connections::Connections;
+use super::connections::{Connections, Limits};
 
 /// What answers may take that no client has taken yet; the one that crosses the line is still given.
 pub(crate) const UNREAD_BYTES_MAX: usize = 64 << 20;
@@ -17,6 +17,10 @@ const SILENCE_MS: i64 = 10_000;
 const PATIENCE_MS: i64 = 60_000;
 
 impl Connections {
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// Whether there is no room for further large answers.
     pub(crate) fn is_unread_full(&self) -> bool {
         let held = self.account.held(Kind::Answers) + self.account.held(Kind::Unsent);

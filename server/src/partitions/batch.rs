@@ -3,7 +3,7 @@
 
 use super::limits::RECORD_ERRORS_MAX;
 use crate::config::TopicConfig;
-use muster_codec::messages::BatchIndexAndErrorMessage;
+use muster_codec::messages::{BatchIndexAndErrorMessage, ProduceRequest};
 use muster_codec::record_batch::{
     Batch, BatchHeader, Compression, NO_TIMESTAMP, TimestampType, validate,
 };
@@ -34,6 +34,9 @@ const CORRUPT: Refusal = Refusal::of(ErrorCode::CorruptMessage);
 
 type Result<T> = std::result::Result<T, Refusal>;
 
+/// A transactional batch in a request without a transactional id.
+const NOT_TRANSACTIONAL: Refusal = Refusal::of(ErrorCode::TransactionalIdAuthorizationFailed);
+
 /// The codec came with Produce v7 (KIP-110).
 const ZSTD_SINCE: i16 = 7;
 
@@ -43,6 +46,29 @@ const MAGIC_AT: usize = 16;
 /// The smallest length that Kafka takes for a batch of any magic.
 const SMALLEST_LENGTH: i32 = 14;
 
+/// What Kafka asks of the first batch of every partition before it looks at topics, and refuses the
+/// whole request for (`RequestUtils.hasTransactionalRecords`).
+pub(super) fn check_request(body: &ProduceRequest<'_>) -> Result<()> {
+    let partitions = body.topic_data.iter().flat_map(|topic| &topic.partition_data);
+    for records in partitions.filter_map(|partition| partition.records.as_ref()) {
+        let first = split_batch(records).map_err(|refusal| {
+            let message = "The records of a partition do not begin with a batch";
+            Refusal { message: Some(message.to_owned()), ..refusal }
+        })?;
+        if first.is_some_and(|(first, _)| is_transactional(first)) {
+            return match body.transactional_id {
+                Some(_) => Ok(()),
+                None => Err(NOT_TRANSACTIONAL),
+            };
+        }
+    }
+    Ok(())
+}
+
+fn is_transactional(batch: &[u8]) -> bool {
+    batch[MAGIC_AT] == 2 && BatchHeader::read(batch).is_ok_and(|header| header.is_transactional())
+}
+
 /// Finds the one batch in the records of a partition.
 pub(super) fn only_batch<'a>(records: Option<&'a Bytes<'_>>, version: i16) -> Result<&'a [u8]> {
     let bytes = records.map_or(&[][..], |records| &records[..]);
@@ -51,8 +77,15 @@ pub(super) fn only_batch<'a>(records: Option<&'a Bytes<'_>>, version: i16) -> Re
         return Err(INVALID_RECORD);
     }
     let header = BatchHeader::read(first).map_err(|_| CORRUPT)?;
-    if version < ZSTD_SINCE && header.compression() == Some(Compression::Zstd) {
-        return Err(Refusal::of(ErrorCode::UnsupportedCompressionType));
+    if version < ZSTD_SINCE {
+        match header.compression() {
+            Some(Compression::Zstd) => {
+                return Err(Refusal::of(ErrorCode::UnsupportedCompressionType));
+            }
+            // Kafka fails on it, here when it looks for that one, else when it unpacks the batch.
+            None => return Err(Refusal::of(ErrorCode::UnknownServerError)),
+            Some(_) => {}
+        }
     }
     if split_batch(rest)?.is_some() {
         return Err(INVALID_RECORD);
@@ -92,6 +125,9 @@ pub(super) fn check<'a>(
         return Err(Refusal::of(ErrorCode::MessageTooLarge));
     }
     validate(bytes).map_err(|_| CORRUPT)?;
+    if header.compression().is_none() {
+        return Err(Refusal::of(ErrorCode::UnknownServerError));
+    }
     header.validate_from_client().map_err(|_| INVALID_RECORD)?;
     if header.is_transactional() {
         // No transaction can have been begun: InitProducerId refuses transactional ids.

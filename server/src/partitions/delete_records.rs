@@ -8,6 +8,7 @@ use muster_codec::messages::{
     DeleteRecordsTopicResult, EpochEndOffset, OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse, OffsetForLeaderPartition, OffsetForLeaderTopicResult,
 };
+use std::collections::HashMap;
 
 /// Stands for the high watermark (`DeleteRecordsRequest.HIGH_WATERMARK`).
 const HIGH_WATERMARK: i64 = -1;
@@ -20,24 +21,23 @@ impl Partitions {
         body: &DeleteRecordsRequest<'_>,
         out: &mut Effects,
     ) {
-        let mut topics = Vec::with_capacity(body.topics.len());
-        for topic in &body.topics {
-            let mut partitions = Vec::with_capacity(topic.partitions.len());
-            for asked in &topic.partitions {
-                let partition_index = asked.partition_index;
-                let deleted =
-                    self.delete_before(call, &topic.name, partition_index, asked.offset, out);
-                let (low_watermark, error) = match deleted {
-                    Ok(low_watermark) => (low_watermark, ErrorCode::None),
-                    Err(error) => (-1, error),
-                };
-                let error_code = error.code();
-                let result =
-                    DeleteRecordsPartitionResult { partition_index, low_watermark, error_code };
-                partitions.push(result);
+        let mut topics: Vec<DeleteRecordsTopicResult<'static>> = Vec::new();
+        let mut places = HashMap::with_capacity(body.topics.len());
+        for (name, partition_index, offset) in last_asked(body) {
+            let deleted = self.delete_before(call, name, partition_index, offset, out);
+            let (low_watermark, error) = match deleted {
+                Ok(low_watermark) => (low_watermark, ErrorCode::None),
+                Err(error) => (-1, error),
+            };
+            let place = *places.entry(name).or_insert(topics.len());
+            if place == topics.len() {
+                let name = name.to_owned().into();
+                topics.push(DeleteRecordsTopicResult { name, partitions: Vec::new() });
             }
-            let name = topic.name.clone().into_owned().into();
-            topics.push(DeleteRecordsTopicResult { name, partitions });
+            let error_code = error.code();
+            let result =
+                DeleteRecordsPartitionResult { partition_index, low_watermark, error_code };
+            topics[place].partitions.push(result);
         }
         out.send(call.request, DeleteRecordsResponse { throttle_time_ms: 0, topics });
     }
@@ -61,10 +61,11 @@ impl Partitions {
         }
         let high_watermark = partition.log.high_watermark();
         let offset = if offset == HIGH_WATERMARK { high_watermark } else { offset };
-        partition
-            .log
-            .delete_records(offset, call.wall.0, &mut self.io.files, &mut out.ops)
-            .ok_or(ErrorCode::OffsetOutOfRange)
+        let deleted =
+            partition.log.delete_records(offset, call.wall.0, &mut self.io.files, &mut out.ops);
+        // The recovery points remember the start, too.
+        self.checkpoint.advanced();
+        deleted.ok_or(ErrorCode::OffsetOutOfRange)
     }
 
     /// OffsetForLeaderEpoch v2 to v4.
@@ -101,8 +102,30 @@ impl Partitions {
             Ok(id) if asked.leader_epoch == 0 => {
                 (answer.leader_epoch, answer.end_offset) = (0, self.bounds(id).high_watermark);
             }
+            // Before the first epoch there was nothing; -1 stands for none.
+            Ok(id) if asked.leader_epoch < -1 => {
+                (answer.leader_epoch, answer.end_offset) =
+                    (asked.leader_epoch, self.bounds(id).log_start);
+            }
             Ok(_) => {}
         }
         answer
     }
+}
+
+/// What is asked of each partition: named several times, it is answered once, with what was asked
+/// last, as in Kafka.
+fn last_asked<'r>(body: &'r DeleteRecordsRequest<'_>) -> Vec<(&'r str, i32, i64)> {
+    let topics = body.topics.iter();
+    let all = topics.flat_map(|topic| topic.partitions.iter().map(|one| (&*topic.name, one)));
+    let mut places = HashMap::new();
+    let mut asked: Vec<(&str, i32, i64)> = Vec::new();
+    for (name, partition) in all {
+        let place = *places.entry((name, partition.partition_index)).or_insert(asked.len());
+        match asked.get_mut(place) {
+            Some(first) => first.2 = partition.offset,
+            None => asked.push((name, partition.partition_index, partition.offset)),
+        }
+    }
+    asked
 }

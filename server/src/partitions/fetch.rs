@@ -1,17 +1,19 @@
 //! Fetch: what a request asks for, checked; then read at once, or parked until there is enough.
 
 use super::limits::FETCH_PARTITIONS_MAX;
+use super::partition::Bounds;
 use super::partition_set::{Missing, PartitionId};
 use super::produce::add_endpoint;
 use super::reads::{Fetch, Want};
 use super::{Call, Effects, Partitions};
 use crate::cluster::Topic;
 use muster_codec::messages::{
-    FetchPartition, FetchRequest, FetchResponse, FetchTopic, FetchableTopicResponse,
-    LeaderIdAndEpoch, PartitionData,
+    DivergingEpoch, FetchPartition, FetchRequest, FetchResponse, FetchTopic,
+    FetchableTopicResponse, LeaderIdAndEpoch, PartitionData,
 };
 use muster_codec::{ErrorCode, Uuid};
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 /// From this version on topics are named by id.
 const TOPIC_IDS_SINCE: i16 = 13;
@@ -21,8 +23,18 @@ const REPLICA_STATE_SINCE: i16 = 15;
 
 const READ_COMMITTED: i8 = 1;
 
+pub(super) const ISOLATION_LEVELS: RangeInclusive<i8> = 0..=READ_COMMITTED;
+
 /// A partition as a client names it, by the name of its topic or by its id.
 type Named<'r> = (&'r str, Uuid, i32);
+
+/// What does not exist stands at the end of an answer, unknown ids of topics first. It does not end the
+/// wait for what does, as in Kafka.
+#[derive(Default)]
+struct Unknown<'r> {
+    topics: Vec<(&'r FetchTopic<'r>, PartitionData<'static>)>,
+    partitions: Vec<(&'r FetchTopic<'r>, PartitionData<'static>)>,
+}
 
 /// The session epochs of a request that names all its partitions (`FetchMetadata.isFull`).
 const FULL_SESSION_EPOCHS: [i32; 2] = [0, -1];
@@ -44,60 +56,76 @@ impl Partitions {
         }
         let mut fetch = Fetch::new(call, body);
         let mut answer_now = body.max_wait_ms <= 0;
+        let mut unknown = Unknown::default();
         let mut asked = last_asked(body);
         for topic in &body.topics {
-            let response =
-                self.fetch_topic(call, body, topic, &mut asked, &mut fetch, &mut answer_now);
-            fetch.response.responses.push(response);
+            let known = find_topic(call, topic);
+            for partition in &topic.partitions {
+                let named = (&*topic.topic, topic.topic_id, partition.partition);
+                let Some(partition) = asked.remove(&named) else { continue };
+                match known.ok_or(unknown_topic(call.version)) {
+                    Err(error) if call.version >= TOPIC_IDS_SINCE => {
+                        unknown.topics.push((topic, unknown_data(&partition, error)));
+                    }
+                    Err(error) => unknown.partitions.push((topic, unknown_data(&partition, error))),
+                    Ok(known) if !(0..known.partitions).contains(&partition.partition) => {
+                        let error = ErrorCode::UnknownTopicOrPartition;
+                        unknown.partitions.push((topic, unknown_data(&partition, error)));
+                    }
+                    Ok(known) => {
+                        answer_now |= !self.fetch_partition(
+                            call,
+                            body,
+                            (topic, known),
+                            &partition,
+                            &mut fetch,
+                        );
+                    }
+                }
+            }
+        }
+        if !fetch.response.responses.is_empty() && !ISOLATION_LEVELS.contains(&body.isolation_level)
+        {
+            return out.send(call.request, refuse_all(call.version, body));
+        }
+        for (topic, data) in unknown.topics.into_iter().chain(unknown.partitions) {
+            push(&mut fetch, topic, data);
         }
         answer_now |= fetch.wants.is_empty();
         self.start_or_park(fetch, answer_now, out);
     }
 
-    fn fetch_topic<'r>(
+    /// Adds a partition that exists to the answer; false if it cannot be read here.
+    fn fetch_partition(
         &self,
         call: Call<'_>,
         body: &FetchRequest<'_>,
-        asked: &'r FetchTopic<'_>,
-        last_asked: &mut HashMap<Named<'r>, FetchPartition>,
+        (asked_topic, topic): (&FetchTopic<'_>, &Topic),
+        asked: &FetchPartition,
         fetch: &mut Fetch,
-        answer_now: &mut bool,
-    ) -> FetchableTopicResponse<'static> {
-        let topic = if call.version >= TOPIC_IDS_SINCE {
-            call.image.topic_by_id(asked.topic_id)
-        } else {
-            call.image.topic(&asked.topic)
+    ) -> bool {
+        // Kafka counts what is left of the length from 0 on behind the first.
+        let max_bytes = match fetch.response.responses.is_empty() {
+            true => asked.partition_max_bytes.min(body.max_bytes),
+            false => asked.partition_max_bytes,
         };
-        let topic = topic.ok_or(unknown_topic(call.version));
-        let mut partitions = Vec::with_capacity(asked.partitions.len());
-        for partition in &asked.partitions {
-            let named = (&*asked.topic, asked.topic_id, partition.partition);
-            let Some(partition) = &last_asked.remove(&named) else { continue };
-            let found = topic.and_then(|topic| in_range(topic, partition.partition));
-            let data = match found.map(|topic| self.wanted(call, body, topic, partition)) {
-                // Topics that are not there do not end the wait for those that are, as in Kafka.
-                Err(error) => PartitionData {
-                    aborted_transactions: Some(Vec::new()),
-                    ..error_data(partition.partition, error)
-                },
-                Ok(Err(missing)) => {
-                    *answer_now = true;
-                    self.moved(partition.partition, missing, fetch)
-                }
-                Ok(Ok(id)) => {
-                    fetch.wants.push(Want::new(
-                        id,
-                        fetch.response.responses.len(),
-                        partitions.len(),
-                        partition,
-                    ));
-                    PartitionData { partition_index: partition.partition, ..empty_data() }
-                }
-            };
-            partitions.push(data);
+        match self.wanted(call, body, topic, asked, max_bytes) {
+            Err(missing) => {
+                let data = self.moved(asked.partition, missing, fetch);
+                push(fetch, asked_topic, data);
+                false
+            }
+            Ok(id) if self.has_diverged(id, asked) => {
+                push(fetch, asked_topic, diverging_data(asked.partition, self.bounds(id)));
+                false
+            }
+            Ok(id) => {
+                let data = PartitionData { partition_index: asked.partition, ..empty_data() };
+                let (topic, partition) = push(fetch, asked_topic, data);
+                fetch.wants.push(Want::new(id, topic, partition, asked));
+                true
+            }
         }
-        let (topic, topic_id) = (asked.topic.clone().into_owned().into(), asked.topic_id);
-        FetchableTopicResponse { topic, topic_id, partitions }
     }
 
     fn wanted(
@@ -106,6 +134,7 @@ impl Partitions {
         body: &FetchRequest<'_>,
         topic: &Topic,
         asked: &FetchPartition,
+        max_bytes: i32,
     ) -> Result<PartitionId, Missing> {
         let id = self.locate(topic, asked.partition)?;
         // A fetch with a negative epoch has none, whichever it is.
@@ -117,7 +146,22 @@ impl Partitions {
                 _ => ErrorCode::UnknownLeaderEpoch,
             }));
         }
+        if asked.last_fetched_epoch > 0 {
+            return Err(Missing::of(ErrorCode::OffsetOutOfRange));
+        }
+        let Bounds { log_start, high_watermark } = self.bounds(id);
+        let is_readable = (log_start..high_watermark).contains(&asked.fetch_offset);
+        // Kafka fails on a negative length when it comes to read.
+        if max_bytes < 0 && is_readable {
+            return Err(Missing::of(ErrorCode::UnknownServerError));
+        }
         Ok(id)
+    }
+
+    /// Whether the client has records of the only epoch, 0, that are not there: it is told where the
+    /// epoch ends (KIP-595).
+    fn has_diverged(&self, id: PartitionId, asked: &FetchPartition) -> bool {
+        asked.last_fetched_epoch == 0 && asked.fetch_offset > self.bounds(id).high_watermark
     }
 
     fn moved(&self, index: i32, missing: Missing, fetch: &mut Fetch) -> PartitionData<'static> {
@@ -150,9 +194,47 @@ pub(super) fn check_leader_epoch(asked: i32) -> Result<(), ErrorCode> {
     }
 }
 
-fn in_range(topic: &Topic, partition: i32) -> Result<&Topic, ErrorCode> {
-    let there = (0..topic.partitions).contains(&partition);
-    there.then_some(topic).ok_or(ErrorCode::UnknownTopicOrPartition)
+fn find_topic<'i>(call: Call<'i>, asked: &FetchTopic<'_>) -> Option<&'i Topic> {
+    if call.version >= TOPIC_IDS_SINCE {
+        call.image.topic_by_id(asked.topic_id)
+    } else {
+        call.image.topic(&asked.topic)
+    }
+}
+
+/// Adds a partition to the answer: where it stands. As in Kafka, a topic is named again if others were
+/// named since.
+fn push(fetch: &mut Fetch, asked: &FetchTopic<'_>, data: PartitionData<'static>) -> (usize, usize) {
+    let responses = &mut fetch.response.responses;
+    let same = |last: &FetchableTopicResponse<'_>| {
+        last.topic == asked.topic && last.topic_id == asked.topic_id
+    };
+    if !responses.last().is_some_and(same) {
+        let (topic, topic_id) = (asked.topic.clone().into_owned().into(), asked.topic_id);
+        responses.push(FetchableTopicResponse { topic, topic_id, partitions: Vec::new() });
+    }
+    let topic = responses.len() - 1;
+    let partitions = &mut responses[topic].partitions;
+    partitions.push(data);
+    (topic, partitions.len() - 1)
+}
+
+/// What Kafka answers if it fails on a request (`FetchRequest.getErrorResponse`).
+fn refuse_all(version: i16, body: &FetchRequest<'_>) -> FetchResponse<'static> {
+    let error = ErrorCode::UnknownServerError;
+    let refuse = |asked: &FetchPartition| unknown_data(asked, error);
+    let refuse_topic = |asked: &FetchTopic<'_>| FetchableTopicResponse {
+        topic: asked.topic.clone().into_owned().into(),
+        topic_id: asked.topic_id,
+        partitions: asked.partitions.iter().map(refuse).collect(),
+    };
+    let topics = body.topics.iter().filter(|_| version < TOPIC_IDS_SINCE);
+    FetchResponse {
+        error_code: error.code(),
+        session_id: body.session_id,
+        responses: topics.map(refuse_topic).collect(),
+        ..Default::default()
+    }
 }
 
 /// The broker that fetches as a follower; negative for a consumer.
@@ -183,6 +265,22 @@ pub(super) fn error_data(partition_index: i32, error: ErrorCode) -> PartitionDat
         aborted_transactions: None,
         ..empty_data()
     }
+}
+
+fn diverging_data(partition_index: i32, bounds: Bounds) -> PartitionData<'static> {
+    PartitionData {
+        high_watermark: bounds.high_watermark,
+        last_stable_offset: bounds.high_watermark,
+        log_start_offset: bounds.log_start,
+        diverging_epoch: DivergingEpoch { epoch: 0, end_offset: bounds.high_watermark },
+        ..error_data(partition_index, ErrorCode::None)
+    }
+}
+
+/// What Kafka says of a partition that it does not look for.
+fn unknown_data(asked: &FetchPartition, error: ErrorCode) -> PartitionData<'static> {
+    let aborted_transactions = Some(Vec::new());
+    PartitionData { aborted_transactions, ..error_data(asked.partition, error) }
 }
 
 fn empty_data() -> PartitionData<'static> {

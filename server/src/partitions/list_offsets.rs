@@ -1,15 +1,15 @@
 //! ListOffsets: offsets by name (earliest, latest) at once, and by time after a scan.
 
-use super::fetch::check_leader_epoch;
+use super::fetch::{ISOLATION_LEVELS, check_leader_epoch};
 use super::lookups::{Lookup, Target};
 use super::partition_set::PartitionId;
 use super::{Call, Effects, Partitions};
 use muster_codec::ErrorCode;
 use muster_codec::messages::{
-    ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsTopic,
-    ListOffsetsTopicResponse,
+    ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse,
+    ListOffsetsTopic, ListOffsetsTopicResponse,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Timestamps that stand for an offset, and the first version that has them
 /// (`ListOffsetsRequest`, `ReplicaManager.timestampMinSupportedVersion`).
@@ -46,11 +46,21 @@ impl Partitions {
         body: &ListOffsetsRequest<'_>,
         out: &mut Effects,
     ) {
+        if !ISOLATION_LEVELS.contains(&body.isolation_level) {
+            return out.send(call.request, refuse_all(body));
+        }
         let mut named = count_names(body);
+        let mut places = HashMap::with_capacity(body.topics.len());
         let mut lookup = Lookup::new(call.request);
-        for topic in &body.topics {
-            let response = self.list_topic(call, topic, &mut named, &mut lookup);
-            lookup.response.topics.push(response);
+        // A topic stands in an answer once, and only with partitions.
+        for topic in body.topics.iter().filter(|topic| !topic.partitions.is_empty()) {
+            let topics = &mut lookup.response.topics;
+            let place = *places.entry(&*topic.name).or_insert(topics.len());
+            if place == topics.len() {
+                let name = topic.name.clone().into_owned().into();
+                topics.push(ListOffsetsTopicResponse { name, partitions: Vec::new() });
+            }
+            self.list_topic(call, topic, place, &mut named, &mut lookup);
         }
         self.start_lookup(lookup, out);
     }
@@ -59,10 +69,10 @@ impl Partitions {
         &self,
         call: Call<'_>,
         topic: &'r ListOffsetsTopic<'_>,
+        place: usize,
         named: &mut BTreeMap<Named<'r>, Times>,
         lookup: &mut Lookup,
-    ) -> ListOffsetsTopicResponse<'static> {
-        let mut partitions = Vec::with_capacity(topic.partitions.len());
+    ) {
         for asked in &topic.partitions {
             let partition_index = asked.partition_index;
             let found = match named.get_mut(&(&*topic.name, partition_index)) {
@@ -81,12 +91,12 @@ impl Partitions {
                     answer.leader_epoch = leader_epoch;
                 }
                 Ok((id, Found::ByScan(target))) => {
-                    lookup.want(id, target, lookup.response.topics.len(), partitions.len());
+                    let partition = lookup.response.topics[place].partitions.len();
+                    lookup.want(id, target, place, partition);
                 }
             }
-            partitions.push(answer);
+            lookup.response.topics[place].partitions.push(answer);
         }
-        ListOffsetsTopicResponse { name: topic.name.clone().into_owned().into(), partitions }
     }
 
     fn list_partition(
@@ -113,6 +123,20 @@ impl Partitions {
         };
         Ok((id, found))
     }
+}
+
+/// What Kafka answers if it fails on a request.
+fn refuse_all(body: &ListOffsetsRequest<'_>) -> ListOffsetsResponse<'static> {
+    let refuse = |asked: &ListOffsetsPartition| ListOffsetsPartitionResponse {
+        partition_index: asked.partition_index,
+        error_code: ErrorCode::UnknownServerError.code(),
+        ..Default::default()
+    };
+    let topics = body.topics.iter().map(|topic| ListOffsetsTopicResponse {
+        name: topic.name.clone().into_owned().into(),
+        partitions: topic.partitions.iter().map(refuse).collect(),
+    });
+    ListOffsetsResponse { topics: topics.collect(), ..Default::default() }
 }
 
 /// The first version of the API that takes the timestamp.

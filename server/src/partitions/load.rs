@@ -54,7 +54,7 @@ pub(super) fn make_directory(data: &Path) -> io::Result<()> {
 }
 
 /// The recovery points that shards have written, however many there were: of several for a partition
-/// the highest. A file that is damaged is told of and left out: the ends of its logs are then judged
+/// the last ([`RecoveryPoint::later`]). A file that is damaged is told of and left out: the ends of its logs are then judged
 /// as after a crash.
 pub(crate) fn recovery_points(data: &Path) -> io::Result<RecoveryPoints> {
     let directory = data.join(layout::RECOVERY_POINTS);
@@ -74,9 +74,7 @@ pub(crate) fn recovery_points(data: &Path) -> io::Result<RecoveryPoints> {
         };
         for (topic, index, point) in points {
             let known = all.entry(PartitionId { topic, index }).or_insert(point);
-            if known.end.offset < point.end.offset {
-                *known = point;
-            }
+            *known = known.later(point);
         }
     }
     Ok(all)

@@ -10,6 +10,7 @@
 mod batch;
 mod checkpoint;
 mod delete_records;
+mod describe_log_dirs;
 mod effects;
 mod fetch;
 mod fetches;

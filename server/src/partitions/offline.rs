@@ -4,7 +4,7 @@
 use super::layout;
 use super::partition_set::{PartitionId, Partitions};
 use super::{Effects, load};
-use crate::cluster::Topic;
+use crate::cluster::{OfflineList, Topic};
 use muster_storage::{PartitionError, RecoveryPoint};
 use std::path::Path;
 use tracing::error;
@@ -20,6 +20,11 @@ impl Partitions {
     /// How many partitions are offline.
     pub fn offline(&self) -> usize {
         self.offline.len()
+    }
+
+    /// Those that are offline, in order.
+    pub fn offline_list(&self) -> OfflineList {
+        self.offline.keys().map(|id| (id.topic, id.index)).collect()
     }
 
     pub(super) fn take_offline(

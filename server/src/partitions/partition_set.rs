@@ -141,9 +141,12 @@ impl Partitions {
         image: &ClusterImage,
         out: &mut Effects,
     ) -> io::Result<()> {
-        // Those of deleted topics are ours to remove: a partition's place follows from its id.
+        // Those of deleted topics are ours to remove, if their ids say so.
         let Identity { placement, shard, .. } = self.identity;
-        let ours = |id: &PartitionId| placement.partition_shard(id.topic, id.index) == shard;
+        let ours = |id: &PartitionId| match image.topic_by_id(id.topic) {
+            Some(topic) => leader(topic, id.index, placement) == shard,
+            None => placement.partition_shard(id.topic, id.index) == shard,
+        };
         let on_disk = load::on_disk(data)?.into_iter().filter(ours);
         let (there, gone): (BTreeSet<_>, BTreeSet<_>) = on_disk.partition(|id| is_in(image, *id));
         load::make_directory(data)?;

@@ -11,6 +11,7 @@ use muster_codec::messages::{
     ProduceResponse, TopicProduceData, TopicProduceResponse,
 };
 use muster_coordinator::RequestId;
+use std::collections::{HashMap, HashSet};
 
 /// From this version on topics are named by id.
 const TOPIC_IDS_SINCE: i16 = 13;
@@ -50,11 +51,11 @@ impl Partitions {
             writes: 0,
             error: None,
         };
-        // Backwards, because of a partition that is named twice Kafka takes the last.
-        let topics = body.topic_data.iter().rev();
-        let mut responses: Vec<_> =
-            topics.map(|topic| self.produce_topic(&mut round, topic, out)).collect();
-        responses.reverse();
+        let responses = match batch::check_request(body) {
+            Err(refusal) => refuse_all(&mut round, body, &refusal),
+            Ok(()) => self.produce_topics(&mut round, body, out),
+        };
+        let responses = named_once(responses);
         let node_endpoints = std::mem::take(&mut round.node_endpoints);
         let response = ProduceResponse { responses, throttle_time_ms: 0, node_endpoints };
         self.end_produce(&round, response, out);
@@ -79,6 +80,20 @@ impl Partitions {
                 self.produces.insert(round.produce, pending);
             }
         }
+    }
+
+    /// Backwards, because of a partition that is named twice Kafka takes the last.
+    fn produce_topics(
+        &mut self,
+        round: &mut Round<'_>,
+        body: &ProduceRequest<'_>,
+        out: &mut Effects,
+    ) -> Vec<TopicProduceResponse<'static>> {
+        let topics = body.topic_data.iter().rev();
+        let mut responses: Vec<_> =
+            topics.map(|topic| self.produce_topic(round, topic, out)).collect();
+        responses.reverse();
+        responses
     }
 
     fn produce_topic(
@@ -106,11 +121,7 @@ impl Partitions {
             partition_responses.push(answer);
         }
         partition_responses.reverse();
-        TopicProduceResponse {
-            name: data.name.clone().into_owned().into(),
-            topic_id: data.topic_id,
-            partition_responses,
-        }
+        topic_answer(data, partition_responses)
     }
 
     /// None if the request names the partition again further on.
@@ -201,6 +212,47 @@ impl Partitions {
             out.send(done.request, done.response);
         }
     }
+}
+
+/// The same error for every partition.
+fn refuse_all(
+    round: &mut Round<'_>,
+    body: &ProduceRequest<'_>,
+    refusal: &Refusal,
+) -> Vec<TopicProduceResponse<'static>> {
+    round.error = Some(refusal.error);
+    let refuse = |data: &PartitionProduceData<'_>| failed(data.index, refusal.clone());
+    let topics = body.topic_data.iter();
+    topics
+        .map(|data| topic_answer(data, data.partition_data.iter().map(refuse).collect()))
+        .collect()
+}
+
+fn topic_answer(
+    data: &TopicProduceData<'_>,
+    partition_responses: Vec<PartitionProduceResponse<'static>>,
+) -> TopicProduceResponse<'static> {
+    let name = data.name.clone().into_owned().into();
+    TopicProduceResponse { name, topic_id: data.topic_id, partition_responses }
+}
+
+/// Each topic and each partition is named once in an answer, and no topic without partitions: Kafka
+/// makes it of a map by partition.
+fn named_once(responses: Vec<TopicProduceResponse<'static>>) -> Vec<TopicProduceResponse<'static>> {
+    let mut places = HashMap::with_capacity(responses.len());
+    let mut once: Vec<TopicProduceResponse<'static>> = Vec::with_capacity(responses.len());
+    for topic in responses.into_iter().filter(|topic| !topic.partition_responses.is_empty()) {
+        let place = *places.entry((topic.name.clone(), topic.topic_id)).or_insert(once.len());
+        match once.get_mut(place) {
+            Some(first) => first.partition_responses.extend(topic.partition_responses),
+            None => once.push(topic),
+        }
+    }
+    for topic in &mut once {
+        let mut seen = HashSet::with_capacity(topic.partition_responses.len());
+        topic.partition_responses.retain(|partition| seen.insert(partition.index));
+    }
+    once
 }
 
 /// Each endpoint is named once in an answer.

@@ -98,7 +98,7 @@ impl Shard {
         request: &Request<'_>,
     ) -> Option<Change<Response<'static>>> {
         let Controller { accepted, shares, .. } = self.controller.as_mut()?;
-        let view = self.common.view(accepted, self.number);
+        let view = self.common.view(accepted, &self.offline, self.number);
         let (ids, version) = (self.ids.as_mut(), admin.version);
         Some(match request {
             Request::CreateTopics(body) => {
@@ -109,6 +109,10 @@ impl Shard {
             }
             Request::CreatePartitions(body) => {
                 cluster::create_partitions(&view, body).map(Into::into)
+            }
+            Request::AlterConfigs(body) => {
+                let mut creator = Creator { shares, now: self.now, host: &admin.host };
+                cluster::alter_configs(&view, &mut creator, body).map(Into::into)
             }
             Request::IncrementalAlterConfigs(body) => {
                 let mut creator = Creator { shares, now: self.now, host: &admin.host };
@@ -123,7 +127,7 @@ impl Shard {
     /// Creates topics that a client asked for that may have them created.
     pub(crate) fn auto_create(&mut self, topics: &[String], host: &str) {
         let Some(Controller { accepted, shares, .. }) = self.controller.as_mut() else { return };
-        let view = self.common.view(accepted, self.number);
+        let view = self.common.view(accepted, &self.offline, self.number);
         let mut creator = Creator { shares, now: self.now, host };
         let (records, refused) =
             cluster::auto_create(&view, self.ids.as_mut(), &mut creator, topics);

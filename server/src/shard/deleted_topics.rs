@@ -5,7 +5,7 @@
 use super::{Command, Message, Shard};
 use crate::cluster::{ClusterImage, DeletedTopic as Gone};
 use muster_codec::Uuid;
-use muster_coordinator::{DeletedTopic, Topics};
+use muster_coordinator::{DeletedTopic, Reached, Topics};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) struct DeletedTopics {
 #[derive(Debug)]
 struct Walk {
     topics: Vec<(Arc<str>, Uuid, i64)>,
-    /// The group that it came to.
+    /// The last group that it is through with.
     after: Option<String>,
     /// Once it is through, what was gone in this version has no offsets.
     version: i64,
@@ -95,12 +95,13 @@ impl Shard {
             topics.map(|(name, id, until)| DeletedTopic { name, id: *id, until: *until }).collect();
         if !deleted.is_empty() {
             let (times, ids, after) = (self.times(), self.ids.as_mut(), walk.after.as_deref());
-            let (output, last) = self.groups.topics_deleted(times, ids, &*image, &deleted, after);
+            let (output, reached) =
+                self.groups.topics_deleted(times, ids, &*image, &deleted, after);
             self.apply(output);
-            walk.after = last;
-        }
-        if walk.after.is_some() {
-            return self.deleted_topics.walks.push_front(walk);
+            if let Reached::After(group) = reached {
+                walk.after = group;
+                return self.deleted_topics.walks.push_front(walk);
+            }
         }
         let position = self.groups.next_position() - 1;
         self.deleted_topics.untold.push_back((position, walk.version));

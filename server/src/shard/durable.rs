@@ -9,7 +9,9 @@ use muster_codec::Request;
 use muster_codec::limits::STRING_BYTES_MAX;
 use muster_codec::records::{ClusterRecord, GroupRecord};
 use muster_coordinator::limits::GROUP_RECORD_BYTES_MAX;
-use muster_coordinator::{Caller, Context, Coordinator, DeletedTopic, Ids, Output, Topics};
+use muster_coordinator::{
+    Caller, Context, Coordinator, DeletedTopic, Ids, Output, Reached, Topics,
+};
 use muster_storage::layout::CLUSTER_PARTITION;
 use muster_storage::limits::OPERATION_BYTES_MAX;
 use muster_storage::planted::{self, Fault};
@@ -85,11 +87,17 @@ impl GroupLog {
         self.coordinator.handle(&mut context, caller, request)
     }
 
-    /// Lets the time of the groups pass until `now`.
-    pub(crate) fn advance(&mut self, now: i64) {
+    /// Lets the time of the groups pass until now.
+    pub(crate) fn advance(&mut self, Times { now, wall }: Times) {
         self.clock.advance(now);
+        self.log.set_wall(now, wall);
         let progress = self.log.progress();
         self.clock.watch(progress.flushed(), progress.accepted());
+    }
+
+    /// The groups' time at a time that has been.
+    pub(crate) fn time(&self, now: i64) -> i64 {
+        self.clock.at(now)
     }
 
     /// Whether groups have something due at a time that has been.
@@ -108,8 +116,7 @@ impl GroupLog {
         self.coordinator.expire(&mut context)
     }
 
-    /// What the end of topics means for offsets of the groups after one, as far as one call goes. Gives
-    /// the group to go on after, if there are more.
+    /// What the end of topics means for offsets of the groups after one, as far as one call goes.
     pub(crate) fn topics_deleted(
         &mut self,
         times: Times,
@@ -117,18 +124,18 @@ impl GroupLog {
         topics: &dyn Topics,
         deleted: &[DeletedTopic<'_>],
         after: Option<&str>,
-    ) -> (Output<'static>, Option<String>) {
+    ) -> (Output<'static>, Reached) {
         let mut output = Output::default();
         let mut context = self.context(times, ids, topics);
         let coordinator = &mut self.coordinator;
-        let last = coordinator.topics_deleted_after(
+        let reached = coordinator.topics_deleted_after(
             &mut context,
             deleted,
             after,
             FORGETTING_GROUPS,
             &mut output,
         );
-        (output, last)
+        (output, reached)
     }
 
     /// Appends the records and replays them: those of one group are one atomic operation, as far as

@@ -4,7 +4,7 @@
 use super::{Command, Shard, Stopping};
 use crate::clock::Times;
 use crate::dispatch::{may_tell_much, request_length};
-use crate::net::ConnectionId;
+use crate::net::{ConnectionId, looks_like};
 use std::collections::VecDeque;
 
 /// How many connections that are gone may always be among those that wait.
@@ -19,8 +19,8 @@ const KEPT_INPUT_BYTES_MAX: usize = 64 * 1024;
 enum Work {
     /// The input of a connection.
     Input(ConnectionId),
-    /// The first of the listings.
-    Listing,
+    /// The long request that is under way.
+    Scan,
 }
 
 /// What waits, in the order in which it came to, and a time before which none of it arrived.
@@ -34,6 +34,14 @@ pub(crate) struct RunQueue {
 impl RunQueue {
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// The connections whose input waits.
+    pub(super) fn inputs(&self) -> impl Iterator<Item = ConnectionId> {
+        self.waiting.iter().filter_map(|(_, work)| match work {
+            Work::Input(id) => Some(*id),
+            Work::Scan => None,
+        })
     }
 
     /// All that arrived before has been handled, of what arrived before `heard`.
@@ -60,7 +68,7 @@ impl Shard {
         if self.has_work() {
             match self.run_queue.waiting.pop_front() {
                 Some((_, Work::Input(id))) => self.serve(id, is_over),
-                Some((_, Work::Listing)) => self.go_on_listing(is_over),
+                Some((_, Work::Scan)) => self.go_on_scanning(is_over),
                 None => {}
             }
         }
@@ -124,17 +132,23 @@ impl Shard {
                 Ok(Some(length)) if length <= rest.len() => length,
                 Ok(_) => break,
                 Err(error) => {
-                    self.close(id, error.to_string());
+                    self.close(id, mistaken(rest, error.to_string()));
                     return bytes.len();
                 }
             };
             if handled > 0 && is_over() {
                 break;
             }
-            handled += length;
-            if let Err(reason) = self.dispatch(id, &rest[4..length]) {
-                self.close(id, reason);
-                return bytes.len();
+            match self.dispatch(id, &rest[4..length]) {
+                Ok(true) => {
+                    handled += length;
+                    self.requests_handled += 1;
+                }
+                Ok(false) => self.wait_to_scan(id),
+                Err(reason) => {
+                    self.close(id, mistaken(rest, reason));
+                    return bytes.len();
+                }
             }
         }
         handled
@@ -142,7 +156,7 @@ impl Shard {
 
     /// Keeps what is not handled yet, which waits for its turn if it may go on, and receives no more
     /// while the connection is stalled, or has much to be handled.
-    fn keep_input(&mut self, id: ConnectionId, mut input: Vec<u8>) {
+    pub(super) fn keep_input(&mut self, id: ConnectionId, mut input: Vec<u8>) {
         let (is_held_back, log_is_closed) =
             (self.is_held_back(id, &input), self.groups.is_closed());
         let readers_are_late = self.connections.is_unread_full();
@@ -191,7 +205,7 @@ impl Shard {
 
     /// Whether too much of a connection is in flight, or it does not read its answers; or its next
     /// request may have a large answer, for which there is no room.
-    fn is_held_back(&self, id: ConnectionId, input: &[u8]) -> bool {
+    pub(super) fn is_held_back(&self, id: ConnectionId, input: &[u8]) -> bool {
         let has_no_room = || self.connections.is_unread_full() && may_tell_much(input);
         self.connections.is_stalled(id) || has_no_room()
     }
@@ -216,9 +230,9 @@ impl Shard {
         self.keep_input(id, input);
     }
 
-    /// The first of the listings waits for its next slice.
-    pub(super) fn wait_for_listing(&mut self) {
-        self.run_queue.waiting.push_back((self.heard, Work::Listing));
+    /// The long requests wait for their next slice.
+    pub(super) fn wait_for_scans(&mut self) {
+        self.run_queue.waiting.push_back((self.heard, Work::Scan));
     }
 
     /// While the log takes nothing, clients may come and go for long.
@@ -227,7 +241,7 @@ impl Shard {
             let connections = &self.connections;
             self.run_queue.waiting.retain(|(_, work)| match work {
                 Work::Input(id) => connections.get(*id).is_some(),
-                Work::Listing => true,
+                Work::Scan => true,
             });
         }
     }
@@ -237,6 +251,12 @@ impl Shard {
     pub(super) fn waiting_max(&self) -> usize {
         2 * self.connections.len() + WAITING_GONE_MAX
     }
+}
+
+/// Why a connection ends on which these bytes came that are no request: what they look like, if that says
+/// more.
+fn mistaken(bytes: &[u8], reason: String) -> String {
+    looks_like(bytes).map_or(reason, str::to_owned)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::Shard;
 use crate::cluster::ClusterImage;
-use crate::net::{Account, Connections};
+use crate::net::{Account, ConnectionId, Connections};
 use muster_codec::records::GroupRecord;
 use muster_coordinator::Census;
 use muster_storage::Progress;
@@ -58,6 +58,38 @@ impl<'s> Inspection<'s> {
     /// How much waits for its turn, or for room in the log, and how much may.
     pub fn waiting(self) -> (usize, usize) {
         (self.0.run_queue.len(), self.0.waiting_max())
+    }
+
+    /// The connections that wait for their turn, in that order; some may be gone.
+    pub fn run_queue(self) -> impl Iterator<Item = ConnectionId> {
+        self.0.run_queue.inputs()
+    }
+
+    /// The input of each of them.
+    pub fn waiting_input(self) -> impl Iterator<Item = (ConnectionId, &'s [u8])> {
+        let connections = &self.0.connections;
+        let waiting = self.run_queue().filter_map(|id| connections.get(id));
+        waiting.map(|connection| (connection.id, &connection.input[..]))
+    }
+
+    /// All that arrived before this time has been handled: sessions are held against it.
+    pub fn heard(self) -> i64 {
+        self.0.heard
+    }
+
+    /// The time of the groups, which their timers go by.
+    pub fn group_time(self) -> i64 {
+        self.0.groups.time(self.0.now)
+    }
+
+    /// Requests handled, those that were taken apart counted by their items.
+    pub fn requests_handled(self) -> u64 {
+        self.0.requests_handled
+    }
+
+    /// Whether a long request is under way.
+    pub fn has_long_request(self) -> bool {
+        self.0.scans.is_under_way()
     }
 
     /// Whether so much waits for the log that no request is handled.

@@ -81,7 +81,12 @@ impl fmt::Display for LoadError {
                 write!(f, "{}: {corruption}. {RECOVER}", directory.display())
             }
             Self::Record { directory, error } => {
-                write!(f, "the log in {} holds what cannot be read: {error}", directory.display())
+                write!(
+                    f,
+                    "the log in {} holds a record that this version cannot read: {error}. A later \
+                     version of muster may have written it: start that one",
+                    directory.display()
+                )
             }
             Self::Missing { directory } => write!(
                 f,

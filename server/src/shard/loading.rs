@@ -6,11 +6,11 @@ use super::group_configs::configure;
 use super::known_log::log_id;
 use super::snapshot::read_cluster;
 use super::{
-    Common, Controller, DeletedTopics, KnownLog, Listings, LoadError, LogCheck, ProducerIds,
-    RunQueue, Shard, Snapshots, Stopping,
+    Common, Controller, DeletedTopics, KnownLog, LoadError, LogCheck, ProducerIds, RunQueue, Scans,
+    Shard, Snapshots, Stopping,
 };
 use crate::clock::Times;
-use crate::cluster::{ClusterImage, Endpoint};
+use crate::cluster::{ClusterImage, Endpoint, OfflinePartitions};
 use crate::config::{Config, compaction};
 use crate::data_dir::trash;
 use crate::logging::Throttle;
@@ -99,7 +99,7 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
     }
     image.loaded_at(recovered.position());
     info!(
-        "shard {number} is at operation {}: {} of {} groups in the cold, {} records of {} bytes \
+        "shard {number} is at operation {}: {} of {} groups left in the snapshot, {} records of {} bytes \
          replayed, in {} ms",
         recovered.position(),
         coordinator.cold_groups(),
@@ -434,6 +434,7 @@ impl Loaded {
         let directory = log_directory(shards, self.number);
         let mut shard = Shard {
             number: self.number,
+            offline: OfflinePartitions::default(),
             connections: Connections::new(limits(&config)),
             groups: GroupLog::new(self.coordinator, log, &self.common, now),
             partitions,
@@ -452,13 +453,16 @@ impl Loaded {
             config,
             sendable: Vec::new(),
             run_queue: RunQueue::default(),
-            listings: Listings::default(),
+            scans: Scans::default(),
+            requests_handled: 0,
             waiting_for_readers: Vec::new(),
             next_idle_sweep: now,
+            next_account_line: now,
             request_errors: Throttle::default(),
             stopping: Stopping::No,
         };
         shard.open_offsets_topic();
+        shard.report_offline();
         Ok((shard, effects.ops))
     }
 

@@ -1,6 +1,6 @@
 //! What shards tell each other: control messages only, never a client's produce or commit.
 
-use crate::cluster::ClusterImage;
+use crate::cluster::{ClusterImage, OfflineList};
 use crate::dispatch::refusal;
 use muster_codec::{ApiKey, ErrorCode, Response};
 use muster_coordinator::RequestId;
@@ -34,6 +34,8 @@ pub enum Message {
     /// To the controller: what was gone in this version of the topics is gone for the groups of shard
     /// `from`, too.
     Forgotten { from: u32, version: i64 },
+    /// These partitions of shard `from` are offline, and no others.
+    Offline { from: u32, partitions: OfflineList },
     /// From the operator: finish what was begun and end.
     Stop,
 }
@@ -51,6 +53,7 @@ impl Message {
             | Self::ProducerIds { .. }
             | Self::Image(_)
             | Self::Forgotten { .. }
+            | Self::Offline { .. }
             | Self::Stop => {}
         }
     }

@@ -1,6 +1,7 @@
 //! One core's worth of muster: a broker of its own. [`Shard::step`] takes what happened and gives
 //! what is to be done; it performs nothing, so that a simulator can drive it as the reactor does.
 
+mod account_lines;
 mod controller;
 mod deleted_topics;
 mod durable;
@@ -10,13 +11,14 @@ mod group_configs;
 mod input;
 mod inspection;
 mod known_log;
-mod listings;
 mod load_error;
 mod loading;
 mod log_check;
 mod mailbox;
+mod offline;
 mod offsets_topic;
 mod producer_ids;
+mod scans;
 mod snapshot;
 mod step;
 mod streams;
@@ -35,13 +37,13 @@ pub(crate) use deleted_topics::DeletedTopics;
 pub(crate) use durable::GroupLog;
 pub(crate) use group_clock::GroupClock;
 pub(crate) use input::RunQueue;
-pub(crate) use listings::Listings;
 pub(crate) use loading::{groups_of_snapshot, read_known_log};
 pub(crate) use log_check::LogCheck;
 pub(crate) use producer_ids::ProducerIds;
+pub(crate) use scans::Scans;
 pub(crate) use snapshot::Snapshots;
 
-use crate::cluster::{ClusterImage, Endpoint, View};
+use crate::cluster::{ClusterImage, Endpoint, OfflinePartitions, View};
 use crate::config::Config;
 use crate::logging::Throttle;
 use crate::net::{ConnectionId, Connections};
@@ -60,6 +62,8 @@ pub struct Common {
     /// Where each shard can be reached, by its number.
     pub endpoints: Arc<[Endpoint]>,
     pub cluster_id: Arc<str>,
+    /// The data directory, as clients are told of it.
+    pub data: Arc<str>,
     pub log_sizes: LogSizes,
     /// The log of each shard as the data directory's stamp names it. None where there is no stamp:
     /// then a log that is not there is a new one.
@@ -94,9 +98,15 @@ impl Common {
     }
 
     /// What the answers of shard `number` about the cluster are made from.
-    pub(crate) fn view<'a>(&'a self, image: &'a ClusterImage, number: u32) -> View<'a> {
+    pub(crate) fn view<'a>(
+        &'a self,
+        image: &'a ClusterImage,
+        offline: &'a OfflinePartitions,
+        number: u32,
+    ) -> View<'a> {
         View {
             image,
+            offline,
             config: &self.config,
             placement: self.placement,
             endpoints: &self.endpoints,
@@ -111,6 +121,8 @@ pub struct Shard {
     pub(crate) number: u32,
     pub(crate) common: Common,
     pub(crate) image: Arc<ClusterImage>,
+    /// As all shards have reported it, this one too.
+    pub(crate) offline: OfflinePartitions,
     pub(crate) connections: Connections,
     pub(crate) groups: GroupLog,
     pub(crate) partitions: Partitions,
@@ -132,10 +144,13 @@ pub struct Shard {
     /// Connections with output to send.
     sendable: Vec<ConnectionId>,
     run_queue: RunQueue,
-    listings: Listings,
+    scans: Scans,
+    requests_handled: u64,
     /// Connections that go on when clients have read some of their answers.
     waiting_for_readers: Vec<ConnectionId>,
     next_idle_sweep: i64,
+    /// When there may be a line about the account again.
+    next_account_line: i64,
     /// Errors that requests run into, by what they were about.
     pub(crate) request_errors: Throttle<&'static str>,
     stopping: Stopping,
@@ -153,11 +168,13 @@ pub struct Left {
 impl Shard {
     /// It is given up, with all that it took and did not answer.
     pub fn leave(self) -> Left {
+        let offline = self.leave_offline();
         let mut commands: Vec<_> =
             self.controller.into_iter().flat_map(Controller::leave).collect();
         if self.stopping != Stopping::No {
             commands.push(Command::Mail { to: self.number, message: Message::Stop });
         }
+        commands.extend(offline);
         Left { image: self.image, commands }
     }
 }
@@ -166,7 +183,9 @@ impl Shard {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stopping {
     No,
-    /// Takes no further request; waits until all is durable.
-    Draining,
+    /// Takes no further request; waits until all is durable, and for a snapshot.
+    Draining {
+        since: i64,
+    },
     Done,
 }

@@ -28,9 +28,13 @@ impl Shard {
     /// InitProducerId for idempotent producers; each call gives a new id at epoch 0, as Kafka does
     /// for a producer without a transactional id.
     pub(crate) fn init_producer_id(&mut self, call: &Call<'_>, body: &InitProducerIdRequest<'_>) {
-        if body.transactional_id.is_some() {
-            let error_code = ErrorCode::TransactionalIdAuthorizationFailed.code();
-            let response = InitProducerIdResponse { error_code, ..Default::default() };
+        if let Some(error) = refusal(body) {
+            if error == ErrorCode::TransactionalIdAuthorizationFailed {
+                self.tell_of_transactions(call);
+            }
+            let error_code = error.code();
+            let response =
+                InitProducerIdResponse { error_code, producer_epoch: -1, ..Default::default() };
             return self.connections.answer(call.request, &response.into(), 0);
         }
         self.producer_ids.waiting.push_back(call.request);
@@ -55,5 +59,42 @@ impl Shard {
         if wanted && !std::mem::replace(&mut self.producer_ids.asked, true) {
             self.tell_controller(Message::ProducerIds { from: self.number });
         }
+    }
+}
+
+/// An id without an epoch, or an epoch without an id, is no producer; transactions are not served, with
+/// an error that clients take as final.
+fn refusal(body: &InitProducerIdRequest<'_>) -> Option<ErrorCode> {
+    if (body.producer_id == -1) != (body.producer_epoch == -1) {
+        return Some(ErrorCode::InvalidRequest);
+    }
+    match body.transactional_id.as_deref()? {
+        "" => Some(ErrorCode::InvalidRequest),
+        _ => Some(ErrorCode::TransactionalIdAuthorizationFailed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_for_a_producer_id_wrongly_is_told_as_by_kafka() {
+        let error = |transactional_id: Option<&'static str>, producer_id, producer_epoch| {
+            refusal(&InitProducerIdRequest {
+                transactional_id: transactional_id.map(Into::into),
+                producer_id,
+                producer_epoch,
+                ..Default::default()
+            })
+        };
+        let (invalid, is_final) =
+            (ErrorCode::InvalidRequest, ErrorCode::TransactionalIdAuthorizationFailed);
+        assert_eq!(error(None, -1, -1), None);
+        assert_eq!(error(None, 5, 0), None);
+        assert_eq!(error(None, 5, -1), Some(invalid));
+        assert_eq!(error(Some("t"), -1, 0), Some(invalid));
+        assert_eq!(error(Some(""), -1, -1), Some(invalid));
+        assert_eq!(error(Some("t"), -1, -1), Some(is_final));
     }
 }

@@ -1,7 +1,7 @@
 //! Snapshots of a shard while it serves: when one begins, and its slices. The coordinator knows what
 //! a group is as bytes, the log what it needs of its segments, and the writer how a file comes to be.
 
-use super::{Command, Shard};
+use super::{Command, Shard, Stopping};
 use crate::cluster::ClusterImage;
 use crate::config::Config;
 use muster_codec::records::ClusterRecord;
@@ -176,9 +176,8 @@ impl Shard {
             if self.snapshots.is_due(self.now, written, dropped_position) {
                 self.begin_snapshot(written, &mut ops);
             }
-            let Snapshots { job, writer, pace, .. } = &mut self.snapshots;
-            if job.is_some() && writer.has_room() && pace.allows(self.now, written) {
-                pace.sliced(self.now, written);
+            while self.may_write_slice(written) {
+                self.snapshots.pace.sliced(self.now, written);
                 self.write_slice(&mut ops);
             }
         }
@@ -186,6 +185,26 @@ impl Shard {
             self.snapshots.tell(news);
         }
         self.commands.extend(ops.into_iter().map(Command::File));
+    }
+
+    /// One slice a millisecond while clients are served, and as many as are taken when none is any more.
+    fn may_write_slice(&self, written: u64) -> bool {
+        let Snapshots { job, writer, pace, .. } = &self.snapshots;
+        let is_stopping = self.stopping != Stopping::No;
+        job.is_some() && writer.has_room() && (is_stopping || pace.allows(self.now, written))
+    }
+
+    /// Whether a stop waits for the snapshot that is due or under way. (What a start would have to
+    /// replay without it takes longer than to write it.)
+    pub(super) fn awaits_snapshot(&self, stop_began: i64) -> bool {
+        let patience = self.common.config.snapshot_on_stop_max_ms;
+        self.now < stop_began.saturating_add(patience) && self.has_snapshot_to_write()
+    }
+
+    fn has_snapshot_to_write(&self) -> bool {
+        let (written, dropped) =
+            (self.groups.log.written_bytes(), self.groups.log.dropped_position());
+        !self.snapshots.writer.is_idle() || self.snapshots.is_due(self.now, written, dropped)
     }
 
     /// When there is something to be done for a snapshot though nothing happens.
@@ -333,4 +352,42 @@ pub(super) fn read_cluster(bytes: &[u8], image: &mut ClusterImage) -> Result<(),
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{World, commit};
+    use super::super::{Event, Message};
+    use super::*;
+
+    /// A load that comes faster than slices of snapshots are written, and a stop right behind it.
+    fn stopped(configs: &[&str]) -> World {
+        let mut world = World::new(configs);
+        for number in 0..600 {
+            world.append(&commit(number % 60, number % 8, Some(number as i64)));
+            world.pass(0);
+        }
+        assert!(world.shard.has_snapshot_to_write(), "there would be nothing to see");
+        world.step(Event::Mail(Message::Stop));
+        world.pass(1_000);
+        world
+    }
+
+    #[test]
+    fn a_clean_stop_writes_the_snapshot_that_is_due() {
+        let mut world = stopped(&[]);
+        assert!(world.stopped.is_some() && !world.shard.has_snapshot_to_write());
+        let end = world.shard.groups.log.progress().accepted();
+        let bytes = std::fs::read(world.path(SNAPSHOT_FILE_NAME)).unwrap();
+        let header = muster_storage::snapshot::Snapshot::open(&bytes).unwrap().header;
+        assert!(header.from > end * 9 / 10, "{} of {end}", header.from);
+        world.restart();
+        assert!(world.cold > 50, "{} groups need no replay", world.cold);
+    }
+
+    #[test]
+    fn a_stop_that_may_not_wait_for_a_snapshot_does_not() {
+        let world = stopped(&["snapshot.on.stop.max.ms=0"]);
+        assert!(world.stopped.is_some() && world.shard.has_snapshot_to_write());
+    }
 }

@@ -5,6 +5,7 @@ use crate::clock::Times;
 use crate::net::{ConnectionId, Kind};
 use crate::partitions::{Effects, Outcome};
 use muster_storage::FileDone;
+use muster_storage::planted::{self, Fault};
 use std::fmt;
 use std::sync::Arc;
 use tracing::error;
@@ -57,7 +58,10 @@ impl Shard {
     ) -> Option<i64> {
         self.look_at(times);
         self.run_queue.begin_turn();
-        self.heard = self.run_queue.heard(heard);
+        self.heard = match planted::is(Fault::ExpiryFirst) {
+            true => self.now,
+            false => self.run_queue.heard(heard),
+        };
         assert!(!self.snapshots.is_failed(), "the groups of the shard are not what they should be");
         self.forget_at_start();
         self.forget_slice();
@@ -76,6 +80,7 @@ impl Shard {
         self.snapshot_turn();
         self.log_check_turn();
         self.start_slices();
+        self.warn_of_limits();
         self.advance_stop();
         commands.append(&mut self.commands);
         self.next_deadline()
@@ -83,7 +88,7 @@ impl Shard {
 
     pub(super) fn look_at(&mut self, times: Times) {
         Times { now: self.now, wall: self.wall } = times;
-        self.groups.advance(self.now);
+        self.groups.advance(times);
     }
 
     pub(crate) fn times(&self) -> Times {
@@ -179,7 +184,7 @@ impl Shard {
             self.partitions.connection_closed(id.0);
             self.count_partitions();
             self.release(files);
-            self.forget_listing(id);
+            self.forget_scan(id);
         }
         self.forget_gone();
     }
@@ -252,10 +257,11 @@ impl Shard {
             Message::ProducerIds { from } => self.give_producer_ids(from),
             Message::ProducerIdBlock { first, count } => self.producer_ids_came(first, count),
             Message::Image(image) => self.image_changed(image),
+            Message::Offline { from, partitions } => self.offline.set(from, partitions),
             Message::Forgotten { from, version } => self.forgotten(from, version),
             Message::Stop => {
                 if self.stopping == Stopping::No {
-                    self.stopping = Stopping::Draining;
+                    self.stopping = Stopping::Draining { since: self.now };
                 }
             }
         }
@@ -298,11 +304,19 @@ impl Shard {
             (!self.connections.is_empty()).then_some(self.next_idle_sweep),
             (self.has_work() || self.has_to_forget()).then_some(self.now),
             self.snapshot_deadline(),
+            self.stop_deadline(),
             self.log_check_deadline(),
         ]
         .into_iter()
         .flatten()
         .min()
+    }
+
+    /// When a stop waits no longer for a snapshot.
+    fn stop_deadline(&self) -> Option<i64> {
+        let Stopping::Draining { since } = self.stopping else { return None };
+        let at = since.saturating_add(self.common.config.snapshot_on_stop_max_ms);
+        Some(at).filter(|at| self.now < *at)
     }
 
     /// When groups have something due. While input waits and cannot be handled, as the log takes
@@ -322,16 +336,18 @@ impl Shard {
 
     /// Once all that was accepted is durable, the last answers leave and the shard is done.
     fn advance_stop(&mut self) {
-        if self.stopping != Stopping::Draining || !self.groups.is_flushed() {
+        let Stopping::Draining { since } = self.stopping else { return };
+        if !self.groups.is_flushed() {
             return;
         }
-        if !self.partitions.is_quiet() || self.syncs_partitions() {
+        if !self.partitions.is_quiet() || self.syncs_partitions() || self.awaits_snapshot(since) {
             return;
         }
         for id in self.connections.ids() {
             self.end(id, None);
         }
         self.stopping = Stopping::Done;
+        self.report_peak();
         self.commands.push(Command::Stopped);
     }
 }

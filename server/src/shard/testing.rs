@@ -6,8 +6,9 @@ use crate::cluster::Endpoint;
 use crate::config::{Config, compaction};
 use crate::net::ConnectionId;
 use crate::placement::Placement;
-use muster_codec::Uuid;
+use muster_codec::header::RequestHeader;
 use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
+use muster_codec::{Request, Uuid};
 use muster_coordinator::Ids;
 use muster_storage::{CompactionConfig, FileDone, FileId, FileOp};
 use std::collections::{HashMap, VecDeque};
@@ -49,6 +50,8 @@ pub(super) struct World {
     /// Connections that the shard closed.
     pub(super) closed: Vec<ConnectionId>,
     pub(super) cold: usize,
+    /// When the shard stopped.
+    pub(super) stopped: Option<i64>,
 }
 
 impl World {
@@ -59,6 +62,7 @@ impl World {
             placement: Placement { shards: 1, offsets_partitions: 4 },
             endpoints: Arc::new([Endpoint { host: "localhost".to_owned(), port: 9092 }]),
             cluster_id: "test".into(),
+            data: "/data".into(),
             known_logs: Arc::new([]),
             partition_files_max: 4,
             log_sizes: LogSizes {
@@ -81,6 +85,7 @@ impl World {
             swaps: 0,
             closed: Vec::new(),
             cold: 0,
+            stopped: None,
         };
         ops.into_iter().for_each(|op| world.perform(op));
         world.turn();
@@ -92,6 +97,7 @@ impl World {
         self.swaps += self.shard.groups.log.swaps();
         self.open.clear();
         self.done.clear();
+        self.stopped = None;
         let (shard, ops) = start(self.directory.path(), &self.common, self.now);
         self.shard = shard;
         self.cold += self.shard.groups.coordinator.cold_groups();
@@ -141,7 +147,7 @@ impl World {
     /// Time passes, as far as the shard lives; what was asked of the disk is done.
     pub(super) fn pass(&mut self, ms: i64) {
         let until = self.now + ms;
-        while !self.is_failed() {
+        while !self.is_failed() && self.stopped.is_none() {
             if let Some(done) = self.done.pop_front() {
                 self.shard.step(Times::both(self.now), Event::File(done), &mut self.commands);
                 self.turn();
@@ -177,6 +183,7 @@ impl World {
                     }
                     Command::Close { connection, .. } => self.closed.push(connection),
                     Command::PauseReceive { .. } | Command::ResumeReceive { .. } => {}
+                    Command::Stopped => self.stopped = Some(self.now),
                     other => unreachable!("{other:?}"),
                 }
             }
@@ -244,6 +251,20 @@ fn start(data: &Path, common: &Common, now: i64) -> (Shard, Vec<FileOp>) {
     let loaded = load(data, common, 0).unwrap();
     let image = loaded.image().unwrap().clone();
     loaded.into_shard(data, BLOCK_BYTES, image, Box::new(CountedIds(0)), Times::both(now)).unwrap()
+}
+
+/// A request as a client sends it.
+pub(super) fn frame(version: i16, request: impl Into<Request<'static>>) -> Vec<u8> {
+    let request = request.into();
+    let api_key = request.api_key() as i16;
+    let header =
+        RequestHeader { api_key, api_version: version, correlation_id: 7, client_id: None };
+    let mut out = vec![0; 4];
+    header.write(&mut out);
+    request.write(version, &mut out).unwrap();
+    let length = (out.len() - 4) as u32;
+    out[..4].copy_from_slice(&length.to_be_bytes());
+    out
 }
 
 struct CountedIds(u128);

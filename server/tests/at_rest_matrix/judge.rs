@@ -18,8 +18,8 @@ pub enum Verdict {
     Offline,
     /// What a crash explains was cut or passed over, and named.
     Cut,
-    /// Records that were deleted by a request are there again, as with Kafka when it has lost its
-    /// `log-start-offset-checkpoint`.
+    /// Records that were deleted by a request since the recovery points were written are there again,
+    /// as with Kafka when it has lost its `log-start-offset-checkpoint`.
     Returned,
     /// Records of a user topic are given as they are: the client finds that the checksum does not
     /// match, as with Kafka.
@@ -95,7 +95,9 @@ fn judge_partition(
     match found {
         Log::Corrupt(_) if case.path.starts_with(&directory) => Some(Verdict::ByChecksum),
         Log::Offline if is_concerned && is_named => Some(Verdict::Offline),
-        Log::Online { .. } if begins_earlier(case, known, found) => Some(Verdict::Returned),
+        Log::Online { .. } if made.kind.is_killed && begins_earlier(case, known, found) => {
+            Some(Verdict::Returned)
+        }
         Log::Online { .. } if case.path.starts_with(&directory) && is_named => {
             (case.excuse == Excuse::Unsynced).then_some(Verdict::Cut)
         }

@@ -7,6 +7,7 @@ pub mod attacks;
 pub mod bulk;
 pub mod consumers;
 pub mod facts;
+pub mod files;
 pub mod honest;
 pub mod mixed;
 pub mod offsets;
@@ -21,7 +22,7 @@ use muster_codec::{ApiKey, Bytes, Reader, Request, Response, Uuid};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -51,8 +52,18 @@ impl Server {
         let server = command(data, port, 1, &[]);
         let mut limited = Command::new("prlimit");
         limited.arg(format!("--nofile={open_files}")).arg(server.get_program());
-        limited.args(server.get_args()).stdout(Stdio::piped());
+        limited.args(server.get_args()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self::run(limited, data.to_owned(), port, 1, Vec::new())
+    }
+
+    /// One that is told where to serve by arguments of its own; its first port is `port`.
+    pub fn with_arguments(data: &Path, port: u16, shards: u16, arguments: &[&str]) -> Self {
+        Self::of(command_with(data, shards, arguments), data, port, shards)
+    }
+
+    /// A command that serves there.
+    pub fn of(command: Command, data: &Path, port: u16, shards: u16) -> Self {
+        Self::run(command, data.to_owned(), port, shards, Vec::new())
     }
 
     /// The same server once more, after it was killed or stopped.
@@ -76,19 +87,24 @@ impl Server {
         configs: Vec<String>,
     ) -> Self {
         let mut process = command.spawn().unwrap();
-        let lines = BufReader::new(process.stdout.take().unwrap());
+        let outputs: [Box<dyn Read + Send>; 2] =
+            [Box::new(process.stdout.take().unwrap()), Box::new(process.stderr.take().unwrap())];
         let (ready, readiness) = std::sync::mpsc::channel();
         let log = Arc::<Mutex<String>>::default();
-        let written = log.clone();
-        std::thread::spawn(move || {
-            for line in lines.lines().map_while(Result::ok) {
-                if line.contains("listens on") {
-                    let _ = ready.send(());
+        for output in outputs {
+            let (written, ready) = (log.clone(), ready.clone());
+            std::thread::spawn(move || {
+                for line in BufReader::new(output).lines().map_while(Result::ok) {
+                    eprintln!("server: {line}");
+                    let listens = line.contains("listens on");
+                    written.lock().unwrap().push_str(&(line + "\n"));
+                    if listens {
+                        let _ = ready.send(());
+                    }
                 }
-                eprintln!("server: {line}");
-                written.lock().unwrap().push_str(&(line + "\n"));
-            }
-        });
+            });
+        }
+        drop(ready);
         // From here on whoever panics ends the process too.
         let server = Self { process, port, shards, data, configs, log };
         for _ in 0..shards {
@@ -147,6 +163,13 @@ impl Server {
         }
     }
 
+    /// The first line of the log that holds `text`, once there is one.
+    pub fn line_with(&self, text: &str) -> String {
+        self.says(text);
+        let log = self.log.lock().unwrap();
+        log.lines().find(|line| line.contains(text)).unwrap().to_owned()
+    }
+
     /// How many lines of the log so far hold `text`.
     pub fn lines_with(&self, text: &str) -> usize {
         self.log.lock().unwrap().lines().filter(|line| line.contains(text)).count()
@@ -196,15 +219,30 @@ impl Coordinators {
 
 /// `muster serve` that is not started yet.
 pub fn command(data: &Path, port: u16, shards: u16, configs: &[String]) -> Command {
+    let listen = format!("127.0.0.1:{port}");
+    let configs = configs.iter().map(String::as_str);
+    command_with(
+        data,
+        shards,
+        &["--listen", &listen].into_iter().chain(configs).collect::<Vec<_>>(),
+    )
+}
+
+/// The same with arguments that say where it listens.
+pub fn command_with(data: &Path, shards: u16, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
     command
-        .args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--data"])
+        .args(["serve", "--shards", &shards.to_string(), "--data"])
         .arg(data)
-        .args(["--shards", &shards.to_string()])
-        .args(configs)
+        .args(arguments)
         .stdout(Stdio::piped())
-        .stderr(Stdio::inherit());
+        .stderr(Stdio::piped());
     command
+}
+
+/// What a server said that ended by itself, on both outputs.
+pub fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
 }
 
 /// The first of as many free ports in a row.

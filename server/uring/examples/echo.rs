@@ -1,5 +1,5 @@
-//! Echoes frames (4-byte big-endian length, payload) from one ring on one thread: what muster is
-//! measured against. With `--durable FILE` each frame is in the file, safely, before it is
+//! Echoes frames (4-byte big-endian length, payload) from one ring on one thread: the baseline of
+//! muster's benchmarks. With `--durable FILE` each frame is durable in the file before it is
 //! answered; while one write is in flight the next batch gathers.
 //!
 //!     echo --listen 127.0.0.1:PORT [--durable FILE]
@@ -65,7 +65,7 @@ fn arguments() -> Result<(SocketAddr, Option<String>), Box<dyn std::error::Error
     Ok((listen.ok_or("usage: echo --listen HOST:PORT [--durable FILE]")?, durable))
 }
 
-/// Handles all whole frames; what is left of the last one waits in `partial`.
+/// Handles all whole frames; an incomplete last one waits in `partial`.
 fn receive(
     ring: &mut Ring,
     log: &mut Option<Log>,
@@ -109,7 +109,7 @@ fn whole_frames(bytes: &[u8]) -> Option<usize> {
     Some(whole)
 }
 
-/// A client that does not read its answers is closed.
+/// Sends the frames back; the connection of a client that does not read its answers is closed.
 fn answer(ring: &mut Ring, conn: ConnId, frames: &[u8]) {
     if let Some(output) = ring.output(conn) {
         output.extend_from_slice(frames);
@@ -119,13 +119,13 @@ fn answer(ring: &mut Ring, conn: ConnId, frames: &[u8]) {
     }
 }
 
-/// Frames on their way to the disk: one batch gathers while another is written.
+/// Frames to be written: one batch gathers while another is written.
 struct Log {
     file: File,
     block_bytes: usize,
     offset: u64,
     gathering: Batch,
-    /// Who waits for the batch in flight.
+    /// The connections of the batch in flight, as in [`Batch::waiting`].
     waiting: Vec<(ConnId, usize)>,
     spare: Option<AlignedBuf>,
     writing: bool,

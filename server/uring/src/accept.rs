@@ -1,5 +1,5 @@
-//! Listening sockets and the accepts on each: only as many as there is room for connections, as one
-//! turn takes all clients that it may.
+//! Listening sockets and the accepts on each: no more than the connection budget allows, as one
+//! turn may complete all of them.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -17,7 +17,7 @@ use crate::tag::{Kind, Tag};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ListenerId(pub(crate) u32);
 
-/// After so long a listener tries again that found no descriptors.
+/// The time after which a listener that found no free descriptors tries again.
 pub(crate) const REST: Duration = Duration::from_secs(1);
 
 pub(crate) struct Listener {
@@ -26,14 +26,14 @@ pub(crate) struct Listener {
     /// Accepts under way.
     pub(crate) armed: usize,
     wanted: bool,
-    /// There were no descriptors at that time; it waits until one may have become free.
+    /// When there were no free descriptors; the listener waits until one may have become free.
     pub(crate) resting: Option<Instant>,
-    /// To be closed as soon as the kernel lets go of it.
+    /// To be closed as soon as no accept is under way.
     closing: bool,
 }
 
 impl Listener {
-    /// Whether more accepts would be under way if there were room.
+    /// Whether more accepts would be under way if the budget allowed it.
     pub(crate) fn is_short(&self, accepts_max: usize) -> bool {
         let is_open = self.socket.is_some() && self.wanted && !self.closing;
         is_open && self.resting.is_none() && self.armed < accepts_max
@@ -42,10 +42,11 @@ impl Listener {
 
 impl Ring {
     /// Binds `addr` with SO_REUSEADDR, and accepts from the next turn on. Connections get
-    /// TCP_NODELAY, and end with an error when their peer is dead. `backlog` is cut by the kernel to `net.core.somaxconn`.
+    /// TCP_NODELAY, and end with an error when their peer is dead. The kernel limits `backlog` to
+    /// `net.core.somaxconn`.
     ///
     /// # Errors
-    /// What bind(2) and listen(2) say.
+    /// Those of bind(2) and listen(2).
     pub fn listen(&mut self, addr: SocketAddr, backlog: u32) -> io::Result<ListenerId> {
         let socket = TcpListener::bind(addr)?;
         configure(&socket, backlog)?;
@@ -70,7 +71,8 @@ impl Ring {
         socket.ok_or(io::ErrorKind::NotConnected)?.local_addr()
     }
 
-    /// Leaves further clients in the backlog. A few may still be accepted meanwhile.
+    /// Leaves further clients in the backlog. A few may be accepted until the accepts are
+    /// cancelled.
     pub fn pause_accept(&mut self, listener: ListenerId) {
         let Some(slot) = self.listeners.get_mut(listener.0 as usize) else { return };
         let was_wanted = std::mem::replace(&mut slot.wanted, false);
@@ -105,7 +107,7 @@ impl Ring {
             let is_news = result != -libc::ECANCELED && slot.resting.is_none();
             slot.resting = slot.resting.or_else(|| scarce(-result).then(Instant::now));
             self.accept_ended(listener);
-            self.give_room();
+            self.release_unused();
             let error = io::Error::from_raw_os_error(-result);
             return is_news.then_some(Event::AcceptFailed { listener, error });
         }
@@ -123,11 +125,12 @@ impl Ring {
         Some(event)
     }
 
-    /// Listeners that stopped for want of descriptors or of room: a connection is gone.
+    /// Retries accepts after a connection was closed, which freed a descriptor and a part of the
+    /// budget.
     pub(crate) fn retry_accepts(&mut self) {
         self.listeners.iter_mut().for_each(|listener| listener.resting = None);
         self.arm_all();
-        self.give_room();
+        self.release_unused();
     }
 
     pub(crate) fn arm_all(&mut self) {
@@ -147,7 +150,7 @@ impl Ring {
         let slot = self.listeners.get(listener.0 as usize).filter(|slot| slot.is_short(max));
         let Some(slot) = slot else { return };
         let Some(fd) = slot.socket.as_ref().map(AsRawFd::as_raw_fd) else { return };
-        let more = self.take_room(max - slot.armed);
+        let more = self.reserve(max - slot.armed);
         self.listeners[listener.0 as usize].armed += more;
         for _ in 0..more {
             let none = std::ptr::null_mut();
@@ -158,29 +161,29 @@ impl Ring {
     }
 }
 
-/// Closes the connection that a completion brings, if it does: nobody is left to take it.
+/// Closes the connection of an accept that completed while the ring was being dropped.
 pub(crate) fn discard(completion: &cqueue::Entry) {
     let accept = Tag::decode(completion.user_data()).is_some_and(|tag| tag.kind == Kind::Accept);
     if accept && completion.result() >= 0 {
-        // SAFETY: the kernel made this descriptor for us, and nobody owns it yet.
+        // SAFETY: the kernel made this descriptor for us, and it has no owner yet.
         drop(unsafe { OwnedFd::from_raw_fd(completion.result()) });
     }
 }
 
-/// Errors that last until something is freed: accepting again at once would spin.
+/// Whether an error lasts until resources are freed: accepting again at once would spin.
 fn scarce(errno: i32) -> bool {
     matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
 }
 
-/// A client that says nothing for a minute is asked whether it is still there, at most six times in
-/// the next; one that takes nothing for as long, though output waits for it, is taken for gone, too.
+/// After a minute without data keep-alive probes are sent, at most six in the next minute. A
+/// connection whose peer acknowledges no output for as long breaks, too.
 const KEEPALIVE_IDLE_S: libc::c_int = 60;
 const KEEPALIVE_INTERVAL_S: libc::c_int = 10;
 const KEEPALIVE_PROBES: libc::c_int = 6;
 const USER_TIMEOUT_MS: libc::c_int =
     (KEEPALIVE_IDLE_S + KEEPALIVE_INTERVAL_S * KEEPALIVE_PROBES) * 1_000;
 
-/// What accepted sockets inherit from the listening one.
+/// Options that accepted sockets inherit from the listening one.
 const OPTIONS: [(libc::c_int, libc::c_int, libc::c_int); 6] = [
     (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1),
     (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
@@ -212,7 +215,7 @@ mod tests {
     use std::net::TcpStream;
 
     #[test]
-    fn an_accepted_connection_finds_out_that_its_peer_is_dead() {
+    fn accepted_connections_have_keepalive_and_user_timeout() {
         let mut ring = Ring::new(Config::default()).unwrap();
         let listener = ring.listen(([127, 0, 0, 1], 0).into(), 16).unwrap();
         let _client = TcpStream::connect(ring.local_addr(listener).unwrap()).unwrap();
@@ -226,10 +229,10 @@ mod tests {
         for (level, name, expected) in OPTIONS {
             let (mut value, mut size): (libc::c_int, _) = (0, size_of::<libc::c_int>() as u32);
             // SAFETY: a valid descriptor, and pointers to an int and to its size.
-            let told = unsafe {
+            let status = unsafe {
                 libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut size)
             };
-            assert_eq!((told, value), (0, expected), "option {name}");
+            assert_eq!((status, value), (0, expected), "option {name}");
         }
     }
 }

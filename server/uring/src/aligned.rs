@@ -1,4 +1,4 @@
-//! `AlignedBuf`: an owned, page-aligned byte buffer, as O_DIRECT asks for.
+//! `AlignedBuf`: an owned, page-aligned byte buffer, as O_DIRECT requires.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
@@ -54,7 +54,7 @@ impl AlignedBuf {
         self.len = end;
     }
 
-    /// Makes the length `len`: cuts the end off, or appends zeros.
+    /// Sets the length: cuts the end off, or appends zeros.
     pub fn resize(&mut self, len: usize) {
         self.reserve(len);
         let old = std::mem::replace(&mut self.len, len);
@@ -63,7 +63,7 @@ impl AlignedBuf {
         }
     }
 
-    /// Makes the length `len`; what the new bytes are is not said: the buffer may have been used
+    /// Sets the length; added bytes have unspecified values, as the buffer may have been used
     /// before.
     pub(crate) fn expose(&mut self, len: usize) {
         self.reserve(len);
@@ -75,7 +75,7 @@ impl AlignedBuf {
         self.len = self.len.min(len);
     }
 
-    /// Makes the length zero; the memory stays.
+    /// Sets the length to zero and keeps the memory.
     pub fn clear(&mut self) {
         self.len = 0;
     }
@@ -91,7 +91,7 @@ impl AlignedBuf {
     }
 
     fn layout(capacity: usize) -> Layout {
-        // A capacity that no layout holds is one that no allocator serves either.
+        // A capacity that is too large for a layout is too large for the allocator, too.
         Layout::from_size_align(capacity, ALIGNMENT)
             .unwrap_or_else(|_| handle_alloc_error(Layout::new::<Self>()))
     }

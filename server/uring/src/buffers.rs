@@ -1,4 +1,4 @@
-//! The receive buffers that all connections of a ring share, and the guard that lends one out.
+//! The receive buffers that all connections of a ring share, and the guard for a lent one.
 
 use std::cell::Cell;
 use std::fmt;
@@ -16,8 +16,8 @@ use crate::config::Config;
 /// The buffer group that every receive uses.
 pub(crate) const GROUP: u16 = 0;
 
-/// Bytes that a connection received. The buffer goes back to the kernel when this is dropped:
-/// consume it or copy it soon, for all connections of the ring share them.
+/// Bytes that a connection received. Dropping it returns the buffer to the kernel: consume or copy
+/// the bytes soon, as all connections of the ring share the buffers.
 pub struct RecvBuf {
     pool: Rc<Pool>,
     id: u16,
@@ -28,8 +28,8 @@ impl Deref for RecvBuf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the kernel gave this buffer to us and will not write to it before `drop`
-        // gives it back; `lend` checked that `len` is within the buffer.
+        // SAFETY: the kernel handed this buffer to us and will not write to it before `drop`
+        // returns it; `lend` checked that `len` is within the buffer.
         unsafe { std::slice::from_raw_parts(self.pool.buffer(self.id), self.len as usize) }
     }
 }
@@ -37,7 +37,7 @@ impl Deref for RecvBuf {
 impl Drop for RecvBuf {
     fn drop(&mut self) {
         self.pool.lent.set(self.pool.lent.get() - 1);
-        self.pool.give(self.id);
+        self.pool.provide(self.id);
     }
 }
 
@@ -48,7 +48,7 @@ impl fmt::Debug for RecvBuf {
 }
 
 /// The memory of the buffers and the ring through which the kernel takes them.
-/// Not `Send`: only the thread of the ring gives buffers back.
+/// Not `Send`: only the thread of the ring returns buffers.
 pub(crate) struct Pool {
     entries: *mut BufRingEntry,
     data: *mut u8,
@@ -75,7 +75,7 @@ impl Pool {
                 0,
             )?;
         }
-        (0..pool.count).for_each(|id| pool.give(id));
+        (0..pool.count).for_each(|id| pool.provide(id));
         Ok(pool)
     }
 
@@ -98,8 +98,8 @@ impl Pool {
         }
     }
 
-    /// The buffer that a completion names, filled with `len` bytes. None if it names none, or
-    /// one that does not exist.
+    /// The buffer that a completion names, with `len` bytes. None if it names none, or one that
+    /// does not exist.
     pub(crate) fn lend(self: &Rc<Self>, flags: u32, len: u32) -> Option<RecvBuf> {
         let id = cqueue::buffer_select(flags)?;
         if id >= self.count || len > self.size {
@@ -119,7 +119,8 @@ impl Pool {
         self.data.wrapping_add(usize::from(id) * self.stride)
     }
 
-    fn give(&self, id: u16) {
+    /// Makes a buffer available to the kernel.
+    fn provide(&self, id: u16) {
         let tail = self.tail.get();
         let slot = usize::from(tail & (self.count - 1));
         // SAFETY: `slot < count` entries; the kernel reads an entry only once the tail passed

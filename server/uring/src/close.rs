@@ -26,9 +26,8 @@ impl Ring {
         self.advance_close(conn);
     }
 
-    /// Closes the connection when its queued output is sent; nothing is received any more.
-    /// A slice that is under way goes no further. A peer that does not read holds this up: `close`
-    /// ends it.
+    /// Closes the connection when its queued output is sent; nothing more is received. A slice that
+    /// is being read is not sent. A peer that does not read delays the close; `close` ends that.
     pub fn finish(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         slot.state = State::Finishing;
@@ -42,7 +41,7 @@ impl Ring {
         self.advance_close(conn);
     }
 
-    /// Takes the next step of a close, if it is time for it.
+    /// Takes the next step of a close that is due.
     pub(crate) fn advance_close(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_mut(conn) else { return };
         if slot.state == State::Finishing && slot.sending.unsent() == 0 {
@@ -53,7 +52,7 @@ impl Ring {
             return;
         }
         if let Some(fd) = slot.fd.take() {
-            // From here on the descriptor is the kernel's to close, exactly once.
+            // From here on the kernel owns the descriptor and closes it, exactly once.
             let close = opcode::Close::new(types::Fd(fd.into_raw_fd())).build();
             self.push(close, Tag::new(Kind::Close, conn.index, conn.generation));
         }
@@ -66,7 +65,7 @@ impl Ring {
         Some(Event::Closed { conn })
     }
 
-    /// Cancels the operation with this tag; its own completion tells how that went.
+    /// Cancels the operation with this tag; the result is in the operation's own completion.
     pub(crate) fn cancel(&mut self, target: Tag) {
         let cancel = opcode::AsyncCancel::new(target.encode()).build();
         self.push(cancel, Tag::new(Kind::Cancel, 0, 0));

@@ -1,15 +1,16 @@
-//! Sizes of a ring. Every queue has a limit; the defaults fit an RLIMIT_MEMLOCK of 8 MiB.
+//! Sizes of a ring. Every queue has a limit; the memory that the kernel locks for a ring may be
+//! limited, too (RLIMIT_MEMLOCK).
 
 /// Sizes of one [`Ring`](crate::Ring). Numbers are entries unless the name says bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// Submission queue; more operations than this in one turn cost further system calls.
     pub sq_entries: u32,
-    /// Completion queue; past it the kernel keeps completions aside, none is lost.
+    /// Completion queue; the kernel keeps further completions elsewhere and loses none.
     pub cq_entries: u32,
     /// Receive buffers shared by all connections: a power of two, at most 32768.
     pub recv_buffers: u16,
-    /// Size of one receive buffer: the most that one `Received` event can carry.
+    /// Bytes of one receive buffer: the most that one `Received` event can carry.
     pub recv_buffer_bytes: u32,
     /// Connections held at the same time, at most [`CONNECTIONS_LIMIT`].
     pub connections_max: u32,
@@ -21,17 +22,19 @@ pub const CONNECTIONS_LIMIT: u32 = 1 << 24;
 pub(crate) const RECV_BUFFERS_LIMIT: u16 = 1 << 15;
 /// The kernel gathers at most UIO_MAXIOV buffers in one send.
 pub(crate) const SEND_BUFFERS_MAX: usize = 1024;
-/// A shorter response is copied behind the one before it: cheaper than a gather entry.
+/// A shorter response is appended to the previous one: cheaper than a gather entry.
 pub(crate) const SEND_COPY_BYTES_MAX: usize = 1024;
-/// Output buffers stop growing by appending here; the next bytes start another one.
+/// The size up to which output buffers grow; further bytes start another one.
 pub(crate) const SEND_APPEND_BYTES_MAX: usize = 64 * 1024;
 /// Spare output buffers kept for reuse, and the largest one kept.
 pub(crate) const SPARE_BUFFERS_MAX: usize = 1024;
 pub(crate) const SPARE_BUFFER_BYTES_MAX: usize = 16 * 1024;
 
-/// Spare buffers of slices kept for reuse, and the size in which they are made.
+/// Spare buffers of slices kept for reuse, and the size with which they are created.
 pub(crate) const SPARE_SLICES_MAX: usize = 32;
 pub const SPARE_SLICE_BYTES_MAX: usize = 256 * 1024;
+/// A turn starts no more slices when it has started as much as this: some 200 microseconds.
+pub(crate) const SLICE_BYTES_PER_TURN: usize = 512 * 1024;
 
 const _: () = assert!(SEND_COPY_BYTES_MAX < SEND_APPEND_BYTES_MAX);
 const _: () = assert!(SPARE_BUFFERS_MAX * SPARE_BUFFER_BYTES_MAX <= 16 << 20);
@@ -49,7 +52,55 @@ impl Default for Config {
     }
 }
 
+/// The sizes of the kernel's entries, and of the head of their queues.
+const SQE_BYTES: u64 = 64;
+const SQ_INDEX_BYTES: u64 = 4;
+const CQE_BYTES: u64 = 16;
+const BUFFER_ENTRY_BYTES: u64 = 16;
+const QUEUES_HEAD_BYTES: u64 = 256;
+const PAGE_BYTES: u64 = 4096;
+
+/// The smallest ring that is made to fit a limit.
+const SQ_ENTRIES_MIN: u32 = 64;
+const CQ_ENTRIES_MIN: u32 = 512;
+
 impl Config {
+    /// The memory that the kernel locks for such a ring.
+    pub fn locked_bytes(&self) -> u64 {
+        let (sq, cq) = (u64::from(self.sq_entries), u64::from(self.cq_entries));
+        let queues = cq * CQE_BYTES + sq * SQ_INDEX_BYTES + QUEUES_HEAD_BYTES;
+        let buffers = u64::from(self.recv_buffers) * BUFFER_ENTRY_BYTES;
+        [sq * SQE_BYTES, queues, buffers]
+            .map(|bytes| bytes.next_multiple_of(PAGE_BYTES))
+            .iter()
+            .sum()
+    }
+
+    /// The next smaller ring, which needs more system calls for the same work; None for the
+    /// smallest.
+    pub fn smaller(&self) -> Option<Self> {
+        let sq_entries = (self.sq_entries / 2).max(SQ_ENTRIES_MIN);
+        let cq_entries = (self.cq_entries / 2).max(CQ_ENTRIES_MIN);
+        let is_smaller = sq_entries < self.sq_entries && cq_entries < self.cq_entries;
+        is_smaller.then_some(Self { sq_entries, cq_entries, ..*self })
+    }
+
+    /// The smallest ring that [`Self::smaller`] leads to.
+    pub fn smallest(&self) -> Self {
+        let mut config = *self;
+        while let Some(smaller) = config.smaller() {
+            config = smaller;
+        }
+        config
+    }
+
+    /// The largest of these sizes with which `rings` rings fit into `bytes`; None if not even the
+    /// smallest do.
+    pub fn fit(&self, rings: u32, bytes: u64) -> Option<Self> {
+        let sizes = std::iter::successors(Some(*self), Self::smaller);
+        sizes.into_iter().find(|config| u64::from(rings) * config.locked_bytes() <= bytes)
+    }
+
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         let buffers = self.recv_buffers;
         if !buffers.is_power_of_two() || buffers > RECV_BUFFERS_LIMIT {
@@ -65,5 +116,29 @@ impl Config {
             return Err("cq_entries must be at least sq_entries, and sq_entries at least 1");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_get_smaller_until_they_fit() {
+        let full = Config::default();
+        assert_eq!(full.locked_bytes(), 405_504 + 16_384, "as Linux 6.18 counts");
+        let entries = |rings, kib: u64| full.fit(rings, kib << 10).map(|config| config.sq_entries);
+        assert_eq!(entries(8, 8_192), Some(2_048));
+        assert_eq!(entries(32, 8_192), Some(1_024));
+        assert_eq!(entries(128, 8_192), Some(128));
+        assert_eq!(entries(1, 64), Some(128));
+        assert_eq!(entries(4, 64), None);
+        assert_eq!(full.smallest().locked_bytes(), 32_768);
+    }
+
+    #[test]
+    fn a_ring_of_any_size_can_be_made() {
+        let sizes = std::iter::successors(Some(Config::default()), Config::smaller);
+        assert!(sizes.map(|config| crate::Ring::new(config).map(drop)).all(|made| made.is_ok()));
     }
 }

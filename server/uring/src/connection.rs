@@ -1,4 +1,4 @@
-//! The table of connections: slots that carry a generation, so that an id is never reused.
+//! The table of connections: slots with a generation, so that an id is never reused.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -10,7 +10,7 @@ use crate::ring::Ring;
 use crate::send::Sending;
 use crate::stream::Streaming;
 
-/// Names one connection for ever: its slot may be used again, its generation is not.
+/// Identifies one connection, uniquely: its slot may be reused, but with another generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnId {
     pub(crate) index: u32,
@@ -19,7 +19,7 @@ pub struct ConnId {
 
 impl ConnId {
     /// The slot: below `Config::connections_max`, and small numbers come first, so that callers
-    /// can keep what they know of a connection in a `Vec`. Free again after `Closed`.
+    /// can keep their state of a connection in a `Vec`. Free again after `Closed`.
     pub fn index(self) -> usize {
         self.index as usize
     }
@@ -30,7 +30,7 @@ pub(crate) enum State {
     Open,
     /// Closes once its output is sent.
     Finishing,
-    /// Waits for its operations to end, then for the descriptor to close.
+    /// Waits until its operations have ended, then until the descriptor is closed.
     Closing,
 }
 
@@ -50,7 +50,7 @@ impl Connection {
     }
 }
 
-/// Slots, with the free ones listed.
+/// Slots, with a list of the free ones.
 pub(crate) struct Table {
     slots: Vec<Connection>,
     free: Vec<u32>,
@@ -66,12 +66,12 @@ impl Table {
         self.slots.len() - self.free.len()
     }
 
-    /// How many there may be.
+    /// The most connections that there may be.
     pub(crate) fn max(&self) -> usize {
         self.max as usize
     }
 
-    /// Gives the descriptor back if the table is full.
+    /// Adds a connection; returns the descriptor if the table is full.
     pub(crate) fn insert(&mut self, fd: OwnedFd) -> Result<ConnId, OwnedFd> {
         let index = match self.free.pop() {
             Some(index) => index,
@@ -93,7 +93,7 @@ impl Table {
         self.free.push(conn.index);
     }
 
-    /// The connection of this very generation, in whatever state.
+    /// The connection of exactly this generation, in any state.
     pub(crate) fn get_mut(&mut self, conn: ConnId) -> Option<&mut Connection> {
         let slot = self.slots.get_mut(conn.index as usize)?;
         (slot.generation == conn.generation).then_some(slot)
@@ -123,10 +123,10 @@ impl Table {
 }
 
 impl Ring {
-    /// Takes over a connected stream socket, which from now on receives as if accepted.
+    /// Takes over a connected stream socket, which receives from now on as if accepted.
     ///
     /// # Errors
-    /// If all slots are in use; the stream is closed then.
+    /// All slots are in use; the stream is closed.
     pub fn adopt(&mut self, stream: impl Into<OwnedFd>) -> io::Result<ConnId> {
         match self.connections.insert(stream.into()) {
             Ok(conn) => {
@@ -145,7 +145,7 @@ impl Ring {
     /// The peer's address.
     ///
     /// # Errors
-    /// NotConnected if the peer is gone already or the id is no longer valid.
+    /// NotConnected if the peer has disconnected or the id is no longer valid.
     pub fn peer_addr(&self, conn: ConnId) -> io::Result<SocketAddr> {
         let Some(fd) = self.connections.get(conn).and_then(|slot| slot.fd.as_ref()) else {
             return Err(io::ErrorKind::NotConnected.into());

@@ -1,4 +1,4 @@
-//! File operations in flight: each owns its buffer and its file until its completion.
+//! File operations in flight: each owns its buffer and file until its completion.
 
 use std::io;
 
@@ -17,8 +17,7 @@ pub(crate) struct DiskOp {
     pub(crate) token: u64,
 }
 
-/// Operations by slot. A slot is free again only after its completion, so that it needs no
-/// generation.
+/// Operations by slot. A slot is freed only at the completion, so it needs no generation.
 #[derive(Default)]
 pub(crate) struct DiskOps {
     slots: Vec<Option<DiskOp>>,
@@ -47,7 +46,8 @@ impl DiskOps {
 }
 
 impl Ring {
-    /// Submits what `entry` makes of the descriptor and the buffer, and keeps both meanwhile.
+    /// Submits the entry that `entry` makes from descriptor and buffer; keeps both until it
+    /// completes.
     pub(crate) fn start_disk(
         &mut self,
         kind: Kind,
@@ -60,7 +60,7 @@ impl Ring {
     }
 }
 
-/// What a completion says of an operation that moves or could move `result` bytes.
+/// The result of a completion: a number of bytes, or an error.
 pub(crate) fn outcome(result: i32) -> io::Result<usize> {
     if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result as usize) }
 }

@@ -1,4 +1,4 @@
-//! What a turn of the ring can bring.
+//! The events of a ring.
 
 use std::io;
 
@@ -7,37 +7,38 @@ use crate::aligned::AlignedBuf;
 use crate::buffers::RecvBuf;
 use crate::connection::ConnId;
 
-/// One thing that happened. Events of one connection come in the order in which they happened.
+/// An event. Those of one connection come in the order in which they occurred.
 #[derive(Debug)]
 pub enum Event {
-    /// A connection was accepted; it is receiving already.
+    /// A connection was accepted; it already receives.
     Accepted { listener: ListenerId, conn: ConnId },
-    /// A connection could not be accepted: out of descriptors, or the client was gone already. The
-    /// listener goes on by itself, when short of descriptors as soon as a connection closes,
+    /// A connection could not be accepted: out of descriptors, or the client has disconnected. The
+    /// listener continues by itself; if short of descriptors, as soon as a connection is closed,
     /// [`Ring::resume_accept`](crate::Ring::resume_accept) is called, or a second has passed.
     AcceptFailed { listener: ListenerId, error: io::Error },
     /// Bytes from the peer: never empty, in order.
     Received { conn: ConnId, data: RecvBuf },
     /// Nothing more will be received: the peer ended its stream (no error) or the connection
-    /// broke. After an orderly end sending may still work: the caller is to close it then, or to
-    /// send what it has and finish.
+    /// broke. After an orderly end sending may still work. The caller has to close the connection,
+    /// or to send its remaining output and finish it.
     Ended { conn: ConnId, error: Option<io::Error> },
-    /// Output left for the socket; `unsent` bytes are still queued here.
+    /// The socket took output; `unsent` bytes are still queued.
     Sent { conn: ConnId, unsent: usize },
-    /// The connection broke while sending; its queued output is dropped. Close it.
+    /// The connection broke while sending; its queued output is dropped. The caller has to close
+    /// it.
     SendFailed { conn: ConnId, error: io::Error },
-    /// A slice left as far as the socket took it: `sent` bytes of it.
+    /// The socket took the first `sent` bytes of a slice; the others are dropped.
     Streamed { conn: ConnId, sent: usize },
     /// A slice was not sent: a file could not be read, or ends too early.
     StreamFailed { conn: ConnId, error: io::Error },
-    /// The socket has room for output, as was asked for.
+    /// The socket can take output, after [`Ring::await_room`](crate::Ring::await_room).
     Room { conn: ConnId },
-    /// The connection is gone, its descriptor closed. Last event of this id, and the only one
-    /// after `close`.
+    /// The connection's descriptor is closed. The last event of this id, and the only one after
+    /// `close`.
     Closed { conn: ConnId },
-    /// A write ended; all of `buf` is in the file (durably, if that was asked), or an error.
+    /// A write ended: all of `buf` is in the file (durably, if requested), or an error.
     Written { token: u64, result: io::Result<()>, buf: AlignedBuf },
-    /// A read ended; `buf` holds what was read, shorter than asked at the end of the file.
+    /// A read ended; `buf` holds the bytes, fewer than requested at the end of the file.
     Read { token: u64, result: io::Result<()>, buf: AlignedBuf },
     /// A sync ended.
     Synced { token: u64, result: io::Result<()> },

@@ -1,16 +1,17 @@
-//! Files that a ring reads and writes, opened with O_DIRECT where the file system takes it.
+//! Files that a ring reads and writes, opened with O_DIRECT where the file system supports it.
 
 use std::fs::{File as StdFile, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::aligned::ALIGNMENT;
+use crate::page_cache::PageCache;
 
-/// An open file. Clones share the descriptor; operations under way hold one, so that it closes
-/// when the last of them and of the caller's is gone.
+/// An open file. Clones share the descriptor, and operations under way hold one: it is closed when
+/// the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct File {
     inner: Arc<Inner>,
@@ -20,68 +21,73 @@ pub struct File {
 struct Inner {
     file: StdFile,
     block_bytes: Option<usize>,
+    page_cache: Mutex<PageCache>,
 }
 
 impl File {
-    /// Opens for reading and writing past the page cache (O_DIRECT), creating the file if need
-    /// be; where the file system does not take that, through the page cache. Blocks.
+    /// Opens for reading and writing past the page cache (O_DIRECT), creating the file if
+    /// necessary; where the file system does not support that, through the page cache. Blocks.
     ///
     /// # Errors
-    /// What open(2) says.
+    /// Those of open(2).
     pub fn open_direct(path: &Path) -> io::Result<Self> {
         let direct = options().custom_flags(libc::O_DIRECT).open(path);
         match direct {
-            // tmpfs before Linux 6.6, and others without direct I/O.
+            // tmpfs before Linux 6.6, and other file systems without direct I/O.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Self::open_buffered(path),
             Err(error) => Err(error),
             Ok(file) => Ok(Self::new(direct_block_bytes(&file)?, file)),
         }
     }
 
-    /// Opens for reading and writing through the page cache, creating the file if need be.
+    /// Opens for reading and writing through the page cache, creating the file if necessary.
     /// Blocks.
     ///
     /// # Errors
-    /// What open(2) says.
+    /// Those of open(2).
     pub fn open_buffered(path: &Path) -> io::Result<Self> {
         Ok(Self::new(None, options().open(path)?))
     }
 
-    /// A file opened by other means, taken as buffered: it must not carry O_DIRECT.
+    /// A file opened by other means, treated as buffered: it must not have O_DIRECT.
     pub fn from_std(file: StdFile) -> Self {
         Self::new(None, file)
     }
 
-    /// Whether an operation under way, or another clone, keeps it open.
+    /// Whether an operation under way or another clone keeps it open.
     pub fn is_in_use(&self) -> bool {
         Arc::strong_count(&self.inner) > 1
     }
 
-    /// The unit, in bytes, of which offset and length of every read and write of a direct file
-    /// must be multiples. None for a file in the page cache: any offset and length.
+    /// The block size in bytes: offset and length of every read and write of a direct file must be
+    /// multiples of it. None for a file in the page cache: any offset and length.
     pub fn block_bytes(&self) -> Option<usize> {
         self.inner.block_bytes
     }
 
-    /// The file itself, for what blocks and is rare: metadata, set_len, locks.
+    /// The file itself, for rare calls that block: metadata, set_len, locks.
     pub fn std(&self) -> &StdFile {
         &self.inner.file
     }
 
+    pub(crate) fn page_cache(&self) -> MutexGuard<'_, PageCache> {
+        self.inner.page_cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn new(block_bytes: Option<usize>, file: StdFile) -> Self {
-        Self { inner: Arc::new(Inner { file, block_bytes }) }
+        Self { inner: Arc::new(Inner { file, block_bytes, page_cache: Mutex::default() }) }
     }
 }
 
 /// From the kernel's `fcntl.h`; the C library's bindings do not have it.
 const F_SETSIG: libc::c_int = 10;
 
-/// Whether nobody else has the file open or mapped, as far as the file system can tell: false if it
-/// cannot. `file` must be open for writing.
+/// Whether no other descriptor or mapping of the file exists; false if the file system cannot know.
+/// `file` must be open for writing.
 pub fn is_open_only_here(file: &StdFile) -> bool {
     let fd = file.as_raw_fd();
-    // Who opens it between the two calls is made to wait for the second, and this process is told:
-    // by a signal that does nothing.
+    // A process that opens the file between the last two calls waits for the second, and the kernel
+    // sends this process a signal: SIGURG, which is ignored by default.
     // SAFETY: all three take a descriptor, which is open, and a number.
     unsafe {
         libc::fcntl(fd, F_SETSIG, libc::SIGURG) == 0
@@ -96,7 +102,8 @@ fn options() -> OpenOptions {
     options
 }
 
-/// What the file system says about direct I/O on this file; a page if it does not say.
+/// The block size that the file system reports for direct I/O on this file; a page if it reports
+/// none.
 fn direct_block_bytes(file: &StdFile) -> io::Result<Option<usize>> {
     // SAFETY: all zeros is a valid statx, and the empty path with AT_EMPTY_PATH names the
     // descriptor itself.
@@ -109,8 +116,8 @@ fn direct_block_bytes(file: &StdFile) -> io::Result<Option<usize>> {
         }
         stat
     };
-    let told = stat.stx_mask & libc::STATX_DIOALIGN != 0;
+    let is_reported = stat.stx_mask & libc::STATX_DIOALIGN != 0;
     let block = stat.stx_dio_offset_align as usize;
     let fits = (stat.stx_dio_mem_align as usize) <= ALIGNMENT;
-    if told && block > 0 && fits { Ok(Some(block)) } else { Ok(Some(ALIGNMENT)) }
+    if is_reported && block > 0 && fits { Ok(Some(block)) } else { Ok(Some(ALIGNMENT)) }
 }

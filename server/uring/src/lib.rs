@@ -3,33 +3,34 @@
 //!
 //! # Contract
 //!
-//! - A [`Ring`] belongs to the thread that made it. The loop is: ask for things
+//! - A [`Ring`] belongs to the thread that created it. The loop is: request operations
 //!   ([`Ring::output`], [`Ring::write`], ...), which only queues them; [`Ring::turn`], which
 //!   submits them all and waits, in one system call; then [`Ring::next_event`] until None.
 //!   Completions are copied first and handled later: any method may be called between two events.
-//! - Nothing that the peer, the disk or the kernel answers makes this crate panic.
-//! - Ids: a [`ConnId`] names one connection for ever. Calls with an id whose connection is
-//!   closed, or closing, do nothing.
+//! - No input from the peer, the disk or the kernel makes this crate panic.
+//! - Ids: a [`ConnId`] identifies one connection and is never reused. Calls with an id whose
+//!   connection is closed, or closing, do nothing.
 //! - Connections: `Accepted` first (they receive at once), `Closed` last, exactly once, and only
-//!   after the caller's [`Ring::close`] or [`Ring::finish`]: the ring never closes on its own, so
-//!   `Ended` and `SendFailed` are to be answered with `close`, in the end. A slot is used again only after
-//!   every operation of its connection has ended and its descriptor is closed.
-//! - Receiving: `Received` lends a buffer of the ring's pool; dropping it gives it back. While
-//!   all are lent, nothing is received. [`Ring::pause_recv`] is the back-pressure.
-//! - Sending: output of a connection leaves in order. What is queued when a turn begins, or while
-//!   a send is in flight, leaves in one send: many small responses cost one entry and no system
-//!   call. The ring sets no limit on what is queued: ask [`Ring::unsent`], and stop.
-//! - Streaming: [`Ring::stream`] sends parts of files, a slice at a time, in as much memory as the
-//!   slices that are under way take: see `stream.rs`.
+//!   after the caller's [`Ring::close`] or [`Ring::finish`]: the ring never closes a connection on
+//!   its own, so the caller has to close it after `Ended` and `SendFailed`. A slot is reused only
+//!   after every operation of its connection has ended and its descriptor is closed.
+//! - Receiving: `Received` lends a buffer of the ring's pool; dropping it returns it. While all are
+//!   lent, nothing is received. [`Ring::pause_recv`] is the back-pressure.
+//! - Sending: output of a connection leaves in order. Output that is queued when a turn begins, or
+//!   while a send is in flight, leaves in one send: many small responses cost one entry and no
+//!   system call. The ring does not limit the queue: the caller has to check [`Ring::unsent`].
+//! - Streaming: [`Ring::stream`] sends parts of files, a slice at a time, with no more memory than
+//!   that of the slices under way, and with some system calls for each slice: see `stream.rs`.
 //! - Files: [`Ring::write`], [`Ring::read`] and [`Ring::sync`] own their [`AlignedBuf`] until the
-//!   event with the caller's token brings it back. Operations in flight together have no order.
-//!   How durable writes are made, and why so: see `write.rs`.
+//!   event with the caller's token returns it. Operations in flight together have no order.
+//!   `write.rs` describes durable writes, with measurements.
 //! - [`Ring::turn`] fails only when the ring is unusable; a full submission or completion queue
-//!   loses nothing. Dropping a ring cancels and waits for all that is in flight; completed
-//!   events not yet taken are dropped.
+//!   loses nothing. Dropping a ring cancels and awaits all operations in flight; events that were
+//!   not taken are dropped.
 
 mod accept;
 mod aligned;
+mod at_once;
 mod buffers;
 mod close;
 mod config;
@@ -38,6 +39,7 @@ mod disk;
 mod event;
 mod file;
 mod map;
+mod page_cache;
 mod probe;
 mod read;
 mod recv;
@@ -58,7 +60,7 @@ pub use connection::ConnId;
 pub use event::Event;
 pub use file::{File, is_open_only_here};
 pub use map::MappedFile;
-pub use probe::{OpenFiles, SetupError, file_size_limit, probe, raise_open_files};
+pub use probe::{OpenFiles, SetupError, file_size_limit, fit_rings, probe, raise_open_files};
 pub use ring::Ring;
 pub use room::Room;
 pub use stream::Slice;

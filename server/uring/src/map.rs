@@ -1,4 +1,4 @@
-//! A file that is read as if it were memory, and what happens when it no longer can be.
+//! A file that is mapped into memory, and the handler of SIGBUS for one that can no longer be read.
 
 use memmap2::Mmap;
 use std::ffi::CString;
@@ -10,18 +10,18 @@ use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// How many files can be mapped at a time; any shard may have one.
+/// The most files that can be mapped at a time; each shard may have one.
 const MAPS_MAX: usize = 1024;
 
-/// What the handler of SIGBUS looks at: it may neither allocate nor wait for a lock.
+/// The maps, for the handler of SIGBUS, which may neither allocate nor wait for a lock.
 static MAPS: [Slot; MAPS_MAX] = [const { Slot::empty() }; MAPS_MAX];
 
-/// The bytes of a file, which the kernel reads when they are looked at.
+/// The bytes of a file, which the kernel reads on access.
 ///
-/// The file is not to be changed while it is mapped: files that are mapped get their names when they
-/// are whole, and others take their place by name. One that somebody cuts short all the same, or
-/// that the device cannot read, ends the process when what is gone is looked at: with a message on
-/// stderr, status 1, and the file under another name, so that the next start goes without it.
+/// muster never changes a mapped file: such files get their names when they are whole, and are
+/// replaced by a rename. If another process truncates the file, or the device cannot read it, an
+/// access to the missing bytes ends the process: with a message on stderr, status 1, and the file
+/// renamed, so that the next start does not use it.
 #[derive(Debug)]
 pub struct MappedFile {
     map: Mmap,
@@ -29,10 +29,10 @@ pub struct MappedFile {
 }
 
 impl MappedFile {
-    /// `aside` is the name that the file gets if it turns out that it cannot be read.
+    /// Maps a file; `aside` is the name that it gets when it can no longer be read.
     ///
     /// # Errors
-    /// The file is not there, is empty, or cannot be mapped.
+    /// The file is missing, is empty, or cannot be mapped.
     pub fn open(path: &Path, aside: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         if file.metadata()?.len() == 0 {
@@ -40,8 +40,8 @@ impl MappedFile {
         }
         handle_signal()?;
         let names = Names::new(path, aside)?;
-        // SAFETY: nobody who keeps to the rule above writes to the file. Who does not may change
-        // bytes, of which each is valid, or cut the file, which the handler is for.
+        // SAFETY: muster never modifies a mapped file. If another process does, every byte is a
+        // valid u8; truncation raises SIGBUS, which the handler below takes.
         let map = unsafe { Mmap::map(&file)? };
         let slot = Slot::take(&map, names).ok_or(io::ErrorKind::QuotaExceeded)?;
         Ok(Self { map, slot })
@@ -56,15 +56,15 @@ impl AsRef<[u8]> for MappedFile {
 
 impl Drop for MappedFile {
     fn drop(&mut self) {
-        self.slot.give_back();
+        self.slot.free();
     }
 }
 
-/// A map that is there, or room for one. It is taken by whoever sets `names`.
+/// An entry for a map, which is in use if `names` is set.
 #[derive(Debug)]
 struct Slot {
     names: AtomicPtr<Names>,
-    /// The addresses, `start` set last; both 0 if there is no map.
+    /// The addresses of the map, `start` set last; both 0 if there is none.
     start: AtomicUsize,
     end: AtomicUsize,
 }
@@ -81,11 +81,11 @@ impl Slot {
     fn take(map: &Mmap, names: Names) -> Option<&'static Self> {
         let names = Box::into_raw(Box::new(names));
         let is_taken = |slot: &&Self| {
-            let (order, nobody) = (Ordering::AcqRel, ptr::null_mut());
-            slot.names.compare_exchange(nobody, names, order, Ordering::Relaxed).is_ok()
+            let (order, free) = (Ordering::AcqRel, ptr::null_mut());
+            slot.names.compare_exchange(free, names, order, Ordering::Relaxed).is_ok()
         };
         let Some(slot) = MAPS.iter().find(is_taken) else {
-            // SAFETY: it was made here, and nobody else has it.
+            // SAFETY: it was made here, and there is no other pointer to it.
             drop(unsafe { Box::from_raw(names) });
             return None;
         };
@@ -95,12 +95,12 @@ impl Slot {
         Some(slot)
     }
 
-    fn give_back(&self) {
+    fn free(&self) {
         self.start.store(0, Ordering::Release);
         self.end.store(0, Ordering::Release);
         let names = self.names.swap(ptr::null_mut(), Ordering::AcqRel);
-        // SAFETY: it came from a box. The handler has it only while someone looks at the map, which
-        // whoever drops the map has to himself.
+        // SAFETY: it came from a box. The handler uses it only during an access to the map, and the
+        // map is being dropped, so that there are no other references to it.
         drop(unsafe { Box::from_raw(names) });
     }
 
@@ -110,7 +110,7 @@ impl Slot {
     }
 }
 
-/// What there is to be done, ready beforehand.
+/// The arguments of the handler's calls, made in advance.
 #[derive(Debug)]
 struct Names {
     path: CString,
@@ -121,7 +121,7 @@ struct Names {
 impl Names {
     fn new(path: &Path, aside: &Path) -> io::Result<Self> {
         let message = format!(
-            "{} can no longer be read: it is now {}, and the next start goes without it\n",
+            "{} can no longer be read: it is now {}, and the next start will not use it\n",
             path.display(),
             aside.display()
         );
@@ -130,12 +130,12 @@ impl Names {
     }
 }
 
-/// Has SIGBUS handled from now on.
+/// Installs the handler of SIGBUS.
 fn handle_signal() -> io::Result<()> {
     static ONCE: Once = Once::new();
     let mut installed = 0;
     ONCE.call_once(|| {
-        // SAFETY: the action is whole, and its handler does only what a handler may.
+        // SAFETY: the action is whole, and its handler makes only async-signal-safe calls.
         installed = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_bus_error as *const () as usize;
@@ -148,31 +148,31 @@ fn handle_signal() -> io::Result<()> {
 }
 
 extern "C" fn on_bus_error(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel gives the handler a whole one.
+    // SAFETY: the kernel passes the handler a valid siginfo.
     let address = unsafe { (*info).si_addr() }.addr();
     if let Some(slot) = MAPS.iter().find(|slot| slot.has(address)) {
         let names = slot.names.load(Ordering::Acquire);
-        // SAFETY: they stay as long as the map, which is being looked at. The calls are such that a
-        // handler may make; if they fail, there is nothing more to be done about it.
+        // SAFETY: the names live as long as the map, which is being accessed. The calls are
+        // async-signal-safe; if they fail, nothing more can be done.
         unsafe {
             let Names { path, aside, message } = &*names;
             libc::rename(path.as_ptr(), aside.as_ptr());
-            if has_room(libc::STDERR_FILENO) {
+            if is_writable(libc::STDERR_FILENO) {
                 libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), message.len());
             }
             libc::_exit(1);
         }
     }
-    // It has nothing to do with files: the signal comes again, and ends the process.
-    // SAFETY: a handler may do that.
+    // The address is in no map: with the default action the signal comes again and ends the
+    // process. SAFETY: the call is async-signal-safe.
     unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
 }
 
-/// Whether a message can be written at once: a pipe that is not read would hold up the end.
-fn has_room(fd: libc::c_int) -> bool {
-    let mut asked = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
-    // SAFETY: the pointer is to one entry, and the call is one that a handler may make.
-    unsafe { libc::poll(&raw mut asked, 1, 0) > 0 }
+/// Whether a message can be written at once: a pipe that is not read would block the exit.
+fn is_writable(fd: libc::c_int) -> bool {
+    let mut entry = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+    // SAFETY: the pointer is to one entry, and the call is async-signal-safe.
+    unsafe { libc::poll(&raw mut entry, 1, 0) > 0 }
 }
 
 #[cfg(test)]
@@ -183,7 +183,7 @@ mod tests {
     const FILE: &str = "MUSTER_TEST_MAPPED_FILE";
 
     #[test]
-    fn a_map_is_what_is_in_the_file() {
+    fn a_map_has_the_bytes_of_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let (path, aside) = (directory.path().join("file"), directory.path().join("aside"));
         for round in 0..=MAPS_MAX {
@@ -195,24 +195,24 @@ mod tests {
         assert!(MappedFile::open(&path, &aside).is_err());
     }
 
-    /// The part of the process that ends.
+    /// The process that the next test starts.
     #[test]
-    fn reads_what_is_gone() {
+    fn reads_behind_a_truncation() {
         let Some(path) = std::env::var_os(FILE) else { return };
         let path = Path::new(&path);
         let map = MappedFile::open(path, &path.with_extension("aside")).unwrap();
         std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(4096).unwrap();
         assert_eq!(map.as_ref()[0], 7);
-        assert_eq!(map.as_ref()[5000], 7, "this is not reached");
+        assert_eq!(map.as_ref()[5000], 7, "not reached");
     }
 
     #[test]
-    fn a_file_that_is_cut_short_ends_the_process_and_is_put_aside() {
+    fn a_truncated_file_ends_the_process_and_is_renamed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         std::fs::write(&path, [7; 8192]).unwrap();
         let mut process = Command::new(std::env::current_exe().unwrap());
-        let process = process.args(["--exact", "map::tests::reads_what_is_gone"]);
+        let process = process.args(["--exact", "map::tests::reads_behind_a_truncation"]);
         let output = process.env(FILE, &path).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         assert!(String::from_utf8_lossy(&output.stderr).contains("can no longer be read"));

@@ -1,4 +1,4 @@
-//! What the machine must offer, and the sentence that tells the operator what it does not.
+//! The requirements on the machine, and the sentence for the operator if one is not met.
 
 use std::fmt;
 use std::io;
@@ -7,13 +7,15 @@ use io_uring::{IoUring, Probe, opcode};
 
 use crate::config::Config;
 
-/// DEFER_TASKRUN came with it.
+/// The first kernel with DEFER_TASKRUN.
 const KERNEL_MIN: (u32, u32) = (6, 1);
 
-/// Why a ring could not be set up: one sentence that says what is missing and how to fix it.
+/// The reason why a ring could not be set up: one sentence that says what is missing and how to fix
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetupError {
     sentence: String,
+    is_memory: bool,
 }
 
 impl fmt::Display for SetupError {
@@ -32,37 +34,75 @@ pub fn probe(config: Config) -> Result<(), SetupError> {
     crate::Ring::new(config).map(drop)
 }
 
-/// Open files: the limits of this process.
+/// The limits of this process on open files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenFiles {
-    /// What may be open now.
+    /// The current limit.
     pub soft: u64,
-    /// What root allows it to be raised to.
+    /// The limit up to which the process may raise it.
     pub hard: u64,
 }
 
 impl OpenFiles {
     /// # Errors
-    /// If fewer than `needed` files may be open: what to do about it, in one sentence.
-    pub fn require(&self, needed: u64) -> Result<(), SetupError> {
+    /// Fewer than `needed` files may be open: one sentence with the remedy, and `or` as an
+    /// alternative if there is one.
+    pub fn require(&self, needed: u64, or: Option<&str>) -> Result<(), SetupError> {
         if self.soft >= needed {
             return Ok(());
         }
-        Err(SetupError {
-            sentence: format!(
-                "RLIMIT_NOFILE allows {} open files and {needed} are needed: raise the hard limit \
-                 (`ulimit -Hn {needed}`, or LimitNOFILE={needed} in the systemd unit) or lower \
-                 the number of connections.",
-                self.soft
-            ),
-        })
+        let or = or.map_or(String::new(), |other| format!(", or {other}"));
+        Err(SetupError::new(format!(
+            "RLIMIT_NOFILE allows {} open files and {needed} are needed: raise the hard limit \
+             (`ulimit -Hn {needed}`, or LimitNOFILE={needed} in the systemd unit){or}.",
+            self.soft
+        )))
     }
+}
+
+/// CAP_IPC_LOCK lifts the limit of locked memory.
+const CAP_IPC_LOCK: u32 = 14;
+
+/// The largest sizes with which `rings` rings fit into the memory that this process may lock. If
+/// none do, `or` returns an alternative remedy, given the number of rings that would fit.
+///
+/// # Errors
+/// Not even the smallest rings fit: one sentence with the remedy.
+pub fn fit_rings(
+    config: Config,
+    rings: u32,
+    or: impl FnOnce(u64) -> Option<String>,
+) -> Result<Config, SetupError> {
+    let limit = limit(libc::RLIMIT_MEMLOCK).map_or(libc::RLIM_INFINITY, |limit| limit.rlim_cur);
+    if limit == libc::RLIM_INFINITY || may_lock_all() {
+        return Ok(config);
+    }
+    // The kernel may not have released the memory of the probe's ring yet.
+    let least = config.smallest().locked_bytes();
+    let left = limit.saturating_sub(least);
+    config.fit(rings, left).ok_or_else(|| {
+        let or = or(left / least).map_or(String::new(), |other| format!(", or {other}"));
+        let needed = (u64::from(rings) + 1) * least / 1024;
+        SetupError::new(format!(
+            "RLIMIT_MEMLOCK allows {} KiB, and the smallest rings of {rings} shards take {needed}: \
+             raise it (`ulimit -l unlimited`, or LimitMEMLOCK=infinity in the systemd unit){or}.",
+            limit / 1024
+        ))
+    })
+}
+
+/// Whether this process is exempt from the limit of locked memory.
+fn may_lock_all() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    bits.is_some_and(|bits| bits & 1 << CAP_IPC_LOCK != 0)
 }
 
 /// Raises the soft limit of open files to the hard one.
 ///
 /// # Errors
-/// What getrlimit(2) and setrlimit(2) say.
+/// Those of getrlimit(2) and setrlimit(2).
 pub fn raise_open_files() -> io::Result<OpenFiles> {
     let mut limit = limit(libc::RLIMIT_NOFILE)?;
     limit.rlim_cur = limit.rlim_max;
@@ -73,7 +113,7 @@ pub fn raise_open_files() -> io::Result<OpenFiles> {
     Ok(OpenFiles { soft: limit.rlim_cur, hard: limit.rlim_max })
 }
 
-/// Sets up the io_uring, or says why it cannot be.
+/// Sets up the io_uring, or returns why it cannot.
 pub(crate) fn setup(config: &Config) -> Result<IoUring, SetupError> {
     let built = IoUring::builder()
         .setup_cqsize(config.cq_entries)
@@ -87,7 +127,7 @@ pub(crate) fn setup(config: &Config) -> Result<IoUring, SetupError> {
     Ok(uring)
 }
 
-/// What was observed when the kernel refused; [`Facts::sentence`] is a function of it alone.
+/// Observations when the kernel refused a ring; [`Facts::sentence`] depends on nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Facts {
     errno: i32,
@@ -99,8 +139,17 @@ struct Facts {
 }
 
 impl SetupError {
+    fn new(sentence: String) -> Self {
+        Self { sentence, is_memory: false }
+    }
+
     pub(crate) fn config(sentence: &'static str) -> Self {
-        Self { sentence: format!("The ring's configuration is impossible: {sentence}.") }
+        Self::new(format!("The ring's configuration is invalid: {sentence}."))
+    }
+
+    /// Whether memory is what is missing, so that a smaller ring may be possible.
+    pub(crate) fn is_memory(&self) -> bool {
+        self.is_memory
     }
 
     pub(crate) fn from_buffers(error: io::Error) -> Self {
@@ -120,7 +169,7 @@ fn refused(error: &io::Error) -> SetupError {
         memlock_bytes: limit(libc::RLIMIT_MEMLOCK).map_or(0, |limit| limit.rlim_cur),
         open_files: limit(libc::RLIMIT_NOFILE).map_or(0, |limit| limit.rlim_cur),
     };
-    SetupError { sentence: facts.sentence() }
+    SetupError { sentence: facts.sentence(), is_memory: facts.errno == libc::ENOMEM }
 }
 
 impl Facts {
@@ -148,7 +197,8 @@ impl Facts {
             (libc::ENOMEM, _) => format!(
                 "The kernel has no memory for a ring, most likely because RLIMIT_MEMLOCK allows \
                  only {} KiB: raise it (`ulimit -l unlimited`, or LimitMEMLOCK=infinity in the \
-                 systemd unit) or make the ring smaller.",
+                 systemd unit) or start fewer shards (--shards). Memory that other processes of this \
+                 user lock counts, too.",
                 self.memlock_bytes / 1024
             ),
             (libc::EMFILE, _) => format!(
@@ -165,7 +215,7 @@ impl Facts {
     }
 }
 
-/// Only a seccomp-like filter or a vendor's kernel leaves single operations out.
+/// Fails if an operation is missing, as with a seccomp-like filter or a vendor's kernel.
 fn missing_operations(uring: &IoUring) -> Result<(), SetupError> {
     let needed = [
         ("accept", opcode::Accept::CODE),
@@ -182,13 +232,11 @@ fn missing_operations(uring: &IoUring) -> Result<(), SetupError> {
     uring.submitter().register_probe(&mut probe).map_err(|error| refused(&error))?;
     match needed.iter().find(|(_, code)| !probe.is_supported(*code)) {
         None => Ok(()),
-        Some((name, _)) => Err(SetupError {
-            sentence: format!(
-                "This kernel's io_uring lacks the operation {name}: use an unmodified Linux {}.{} \
-                 or newer.",
-                KERNEL_MIN.0, KERNEL_MIN.1
-            ),
-        }),
+        Some((name, _)) => Err(SetupError::new(format!(
+            "This kernel's io_uring lacks the operation {name}: use an unmodified Linux {}.{} or \
+             newer.",
+            KERNEL_MIN.0, KERNEL_MIN.1
+        ))),
     }
 }
 
@@ -202,7 +250,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// What a file may grow to, in bytes; None if nothing limits it.
+/// The limit on the size of a file in bytes; None if there is none.
 pub fn file_size_limit() -> Option<u64> {
     let limit = limit(libc::RLIMIT_FSIZE).ok()?.rlim_cur;
     (limit != libc::RLIM_INFINITY).then_some(limit)
@@ -232,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sentence_names_what_is_missing_and_the_remedy() {
+    fn the_sentence_names_the_cause_and_the_remedy() {
         let old = Facts { kernel: Some((5, 15)), ..facts(libc::EINVAL) };
         let off = Facts { disabled: Some(2), ..facts(libc::EPERM) };
         let unprivileged = Facts { disabled: Some(1), ..facts(libc::EPERM) };
@@ -256,15 +304,17 @@ mod tests {
     }
 
     #[test]
-    fn too_few_open_files_is_a_sentence_too() {
+    fn too_few_open_files_has_a_sentence_too() {
         let files = OpenFiles { soft: 1024, hard: 4096 };
-        assert_eq!(files.require(1024), Ok(()));
-        let sentence = files.require(5000).unwrap_err().to_string();
+        assert_eq!(files.require(1024, None), Ok(()));
+        let sentence = files.require(5000, None).unwrap_err().to_string();
         assert!(sentence.contains("allows 1024") && sentence.contains("LimitNOFILE=5000"));
+        let sentence = files.require(5000, Some("wait")).unwrap_err().to_string();
+        assert!(sentence.ends_with("systemd unit), or wait."), "{sentence}");
     }
 
     #[test]
-    fn kernel_releases_are_read_in_their_variety() {
+    fn kernel_releases_of_all_forms_are_read() {
         for (release, expected) in [
             ("6.18.44-fc-v595\n", Some((6, 18))),
             ("5.4.0", Some((5, 4))),
@@ -277,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn an_impossible_configuration_says_which() {
+    fn an_invalid_configuration_is_named() {
         let config = Config { recv_buffers: 1000, ..Config::default() };
         let sentence = probe(config).unwrap_err().to_string();
         assert!(sentence.contains("power of two"), "{sentence}");

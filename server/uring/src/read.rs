@@ -10,8 +10,8 @@ use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
 impl Ring {
-    /// Reads `len` bytes at `offset` into `buf`, whose old bytes are lost. `Read` brings `token`
-    /// and the buffer back, shorter than `len` if the file ends before.
+    /// Reads `len` bytes at `offset` into `buf`, whose old bytes are lost. `Read` returns `token`
+    /// and the buffer, shorter than `len` if the file ends before.
     ///
     /// Offset and length must be multiples of [`File::block_bytes`], or the result is
     /// InvalidInput.

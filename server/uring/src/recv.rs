@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
-/// A connection's side of its receive.
+/// The state of a connection's receive.
 #[derive(Debug, Default)]
 pub(crate) struct Receiving {
     /// The kernel holds a receive.
@@ -21,8 +21,8 @@ pub(crate) struct Receiving {
 }
 
 impl Ring {
-    /// Stops receiving, so that the peer's window fills. What the kernel had received before it
-    /// hears of this still comes, one or a few events.
+    /// Stops receiving, so that the peer's window fills. One or a few events may follow, with bytes
+    /// that the kernel received before.
     pub fn pause_recv(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         let was_paused = std::mem::replace(&mut slot.receiving.paused, true);
@@ -50,7 +50,7 @@ impl Ring {
         self.push(recv, Tag::new(Kind::Recv, conn.index, conn.generation));
     }
 
-    /// Connections whose receive ended for want of buffers go on once there is one.
+    /// Resumes connections whose receive ended for lack of buffers, if there is one again.
     pub(crate) fn feed_starved(&mut self) {
         if !self.pool.exhausted() {
             while let Some(conn) = self.starved.pop() {
@@ -59,7 +59,7 @@ impl Ring {
         }
     }
 
-    /// Whether something has come that is not read, for want of buffers.
+    /// Whether bytes of a connection wait for a buffer.
     pub fn is_starved(&self) -> bool {
         let waits =
             |conn: &ConnId| self.connections.get(*conn).is_some_and(|slot| !slot.receiving.paused);
@@ -68,7 +68,7 @@ impl Ring {
 
     pub(crate) fn received(&mut self, tag: Tag, result: i32, flags: u32) -> Option<Event> {
         let conn = ConnId { index: tag.index, generation: tag.generation };
-        // Takes the buffer back whatever becomes of its bytes.
+        // The buffer is returned even if the bytes are not used.
         let data = self.pool.lend(flags, result.max(0) as u32);
         let slot = self.connections.get_mut(conn)?;
         let ended = !cqueue::more(flags);

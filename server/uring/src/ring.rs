@@ -21,32 +21,37 @@ use crate::room::Room;
 use crate::tag::{Kind, Tag};
 use crate::wake::Wake;
 
-/// IORING_ENTER_GETEVENTS: run what was deferred to us, and wait.
+/// IORING_ENTER_GETEVENTS: run deferred task work, and wait.
 const GETEVENTS: u32 = 1;
-/// How long dropping a ring waits for the kernel to let go of its buffers.
+/// The longest time that dropping a ring waits until the kernel no longer uses its buffers.
 const DROP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// One io_uring for the sockets and files of one thread. See the crate's documentation.
 pub struct Ring {
     uring: ManuallyDrop<IoUring>,
-    /// Completions copied out of the kernel's queue, not yet handed on.
+    /// Completions copied out of the kernel's queue, not yet handled.
     ready: VecDeque<cqueue::Entry>,
-    /// Entries that found the submission queue full, in order.
+    /// Entries for which the submission queue was full, in order.
     backlog: VecDeque<squeue::Entry>,
     /// Operations whose last completion has not been copied yet.
     in_flight: usize,
     pub(crate) listeners: Vec<Listener>,
-    pub(crate) room: Option<Room>,
-    /// What was taken of the room.
-    pub(crate) granted: usize,
+    /// The connection budget that it shares with other rings.
+    pub(crate) budget: Option<Room>,
+    /// The part of the budget that this ring holds.
+    pub(crate) reserved: usize,
     /// Connections with output to send at the next turn.
     pub(crate) dirty: Vec<ConnId>,
-    /// Connections whose receive ended for want of buffers.
+    /// Connections whose receive ended for lack of buffers.
     pub(crate) starved: Vec<ConnId>,
     pub(crate) spare: Vec<Vec<u8>>,
     /// Buffers of slices; the last was used last.
     pub(crate) spare_slices: Vec<AlignedBuf>,
-    // The kernel may use what these own until it has let go: see `drop`.
+    /// Connections with a slice that is to be started, in order.
+    pub(crate) slices: VecDeque<ConnId>,
+    /// Slices that were sent, as far as the socket took them, and are not reported yet.
+    pub(crate) streamed: VecDeque<(ConnId, usize)>,
+    // The kernel may use the memory of these until all operations have ended: see `drop`.
     pub(crate) pool: ManuallyDrop<Rc<Pool>>,
     pub(crate) connections: ManuallyDrop<Table>,
     pub(crate) disk: ManuallyDrop<DiskOps>,
@@ -54,7 +59,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring for the thread that calls this; only that thread may use it.
+    /// A ring for the calling thread; only that thread may use it.
     ///
     /// # Errors
     /// What is missing on this machine, and how to fix it, in one sentence.
@@ -69,12 +74,14 @@ impl Ring {
             backlog: VecDeque::new(),
             in_flight: 0,
             listeners: Vec::new(),
-            room: None,
-            granted: 0,
+            budget: None,
+            reserved: 0,
             dirty: Vec::new(),
             starved: Vec::new(),
             spare: Vec::new(),
             spare_slices: Vec::new(),
+            slices: VecDeque::new(),
+            streamed: VecDeque::new(),
             pool: ManuallyDrop::new(pool),
             connections: ManuallyDrop::new(Table::new(config.connections_max)),
             disk: ManuallyDrop::new(DiskOps::default()),
@@ -84,35 +91,48 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Submits all that was asked for since the last turn and waits until something happens, or
-    /// for `timeout` (`None`: without end); one system call. It does not wait while events are
-    /// left to take. Take the events with [`Ring::next_event`].
+    /// As [`Self::new`], but with a smaller ring if the kernel has no memory for this one: the
+    /// memory that other processes lock is not known in advance.
     ///
     /// # Errors
-    /// Only what leaves the ring unusable.
+    /// As for [`Self::new`].
+    pub fn new_or_smaller(config: Config) -> Result<Self, SetupError> {
+        match (Self::new(config), config.smaller()) {
+            (Err(error), Some(smaller)) if error.is_memory() => Self::new_or_smaller(smaller),
+            (made, _) => made,
+        }
+    }
+
+    /// Submits all operations since the last turn and waits for an event, at most for `timeout`
+    /// (`None`: no limit); one system call, and some for each slice of a stream. It does not wait
+    /// if there are events to take, with [`Ring::next_event`].
+    ///
+    /// # Errors
+    /// Only errors that leave the ring unusable.
     pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.feed_starved();
-        let patience = self.look_for_room();
-        let timeout = timeout.into_iter().chain(patience).min();
+        let longest = self.poll_budget();
+        let timeout = timeout.into_iter().chain(longest).min();
         self.start_sends();
+        self.start_slices();
         self.drain_backlog()?;
-        let wait = self.ready.is_empty() && self.backlog.is_empty();
+        let wait = self.ready.is_empty() && self.backlog.is_empty() && !self.has_slices();
         self.enter(if wait { timeout } else { Some(Duration::ZERO) })?;
         self.reap();
         Ok(())
     }
 
-    /// The next thing that happened, or None when it is time for another turn.
+    /// The next event, or None when it is time for another turn.
     pub fn next_event(&mut self) -> Option<Event> {
         loop {
-            let completion = self.ready.pop_front()?;
+            let Some(completion) = self.ready.pop_front() else { return self.next_streamed() };
             if let Some(event) = self.complete(&completion) {
                 return Some(event);
             }
         }
     }
 
-    /// Queues an operation. Never fails: what finds the queue full waits its turn.
+    /// Queues an operation. Never fails: if the queue is full, the operation waits in the backlog.
     pub(crate) fn push(&mut self, entry: squeue::Entry, tag: Tag) {
         let entry = entry.user_data(tag.encode());
         self.in_flight += 1;
@@ -142,14 +162,14 @@ impl Ring {
 
     /// False if the queue is full.
     fn push_now(&mut self, entry: &squeue::Entry) -> bool {
-        // SAFETY: whoever makes an entry keeps what it points to until its completion: the
-        // tables of connections, of disk operations, the pool and the wake-up counter, none of
+        // SAFETY: the memory that an entry points to lives until its completion: it is in the
+        // tables of connections and of disk operations, the pool, or the wake-up counter, none of
         // which is freed before that (see `drop`).
         unsafe { self.uring.submission().push(entry).is_ok() }
     }
 
-    /// Moves the backlog into the queue, submitting as often as it takes; what the kernel does
-    /// not take now stays for the next turn.
+    /// Moves the backlog into the queue, submitting as often as needed; entries that the kernel
+    /// does not take now stay for the next turn.
     fn drain_backlog(&mut self) -> io::Result<()> {
         while let Some(entry) = self.backlog.pop_front() {
             if self.push_now(&entry) {
@@ -185,7 +205,7 @@ impl Ring {
         }
     }
 
-    /// Copies what completed; handling comes later, so that it may ask for more meanwhile.
+    /// Copies the completions; they are handled later, as handling may queue further operations.
     fn reap(&mut self) {
         let completions = self.uring.completion();
         let before = self.ready.len();
@@ -194,7 +214,7 @@ impl Ring {
         self.in_flight -= self.ready.range(before..).filter(last).count();
     }
 
-    /// Cancels everything and waits until the kernel has let go. False if it does not.
+    /// Cancels all operations and waits for their completions. False if some are missing.
     fn quiesce(&mut self) -> bool {
         let deadline = Instant::now() + DROP_PATIENCE;
         while self.in_flight > 0 && Instant::now() < deadline {
@@ -202,7 +222,7 @@ impl Ring {
                 return false;
             }
             let soon = Some(Timespec::new().nsec(10_000_000));
-            // Finding nothing to cancel is as good as cancelling.
+            // An error because there is nothing to cancel does not matter.
             let _ = self.uring.submitter().register_sync_cancel(soon, CancelBuilder::any());
             self.reap();
         }
@@ -211,8 +231,8 @@ impl Ring {
 }
 
 impl Drop for Ring {
-    /// Buffers that the kernel may still write to must not be freed: they are leaked if it does
-    /// not let go in time.
+    /// Buffers that the kernel may still write to must not be freed: they are leaked if their
+    /// operations do not end in time.
     fn drop(&mut self) {
         let quiet = self.quiesce();
         self.ready.drain(..).for_each(|completion| accept::discard(&completion));
@@ -229,7 +249,7 @@ impl Drop for Ring {
     }
 }
 
-/// What the next turn may get over: a timeout, a signal, completions to be taken first.
+/// Whether the next turn may succeed: after a timeout, a signal, or a full completion queue.
 fn transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN))
 }

@@ -1,4 +1,4 @@
-//! How many connections the rings of a process may have together.
+//! The connection budget that the rings of a process share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -7,8 +7,9 @@ use std::time::Duration;
 use crate::accept::REST;
 use crate::ring::Ring;
 
-/// Room for so many connections, of which rings take some as clients come, and give it back. A count
-/// and no lock: it is touched when a connection comes or goes, never by what is sent on it.
+/// A budget of connections. Rings reserve parts of it for accepts, and release those of closed
+/// connections. An atomic count without a lock, which changes only with connections, not with
+/// requests.
 #[derive(Debug, Clone)]
 pub struct Room {
     left: Arc<AtomicUsize>,
@@ -16,13 +17,13 @@ pub struct Room {
     accepts_max: usize,
 }
 
-/// How often a ring that is full looks whether another one gave room back.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The interval at which a ring that is full checks whether another one released some budget.
+const POLL_EVERY: Duration = Duration::from_millis(100);
 
-/// Accepts under way at the most: so many clients are taken in a turn.
+/// The most accepts under way, and so the most clients that are accepted in a turn.
 const ACCEPTS_MAX: usize = 64;
 
-/// Accepts under way take room, too: in all rings together no more than this part.
+/// Accepts under way need budget, too: those of all rings at most the budget divided by this.
 const ACCEPTS_PART: usize = 4;
 
 impl Room {
@@ -34,13 +35,13 @@ impl Room {
         }
     }
 
-    /// Takes up to `most`.
+    /// Takes up to `most`; returns how many.
     fn take(&self, most: usize) -> usize {
         let left = self.left.fetch_update(Relaxed, Relaxed, |left| Some(left - most.min(left)));
         left.map_or(0, |left| most.min(left))
     }
 
-    fn give(&self, count: usize) {
+    fn release(&self, count: usize) {
         self.left.fetch_add(count, Relaxed);
     }
 
@@ -50,54 +51,54 @@ impl Room {
 }
 
 impl Ring {
-    /// From now on connections are accepted only as far as there is room.
+    /// Limits connections by a budget that is shared with other rings.
     pub fn share_room(&mut self, room: Room) {
-        self.room = Some(room);
+        self.budget = Some(room);
     }
 
-    /// Whether further clients wait in the backlog: as many connections are open as may be.
+    /// Whether no more connections can be accepted: further clients wait in the backlog.
     pub fn is_full(&self) -> bool {
         let max = self.accepts_max();
         self.listeners.iter().any(|listener| listener.is_short(max) && listener.armed == 0)
     }
 
-    /// Of one listener.
+    /// The most accepts under way on one listener.
     pub(crate) fn accepts_max(&self) -> usize {
-        self.room.as_ref().map_or(ACCEPTS_MAX, |room| room.accepts_max)
+        self.budget.as_ref().map_or(ACCEPTS_MAX, |budget| budget.accepts_max)
     }
 
-    /// Takes room for up to `most` accepts more than are under way; tells for how many there is any.
-    pub(crate) fn take_room(&mut self, most: usize) -> usize {
+    /// Reserves budget for up to `most` further accepts; returns for how many.
+    pub(crate) fn reserve(&mut self, most: usize) -> usize {
         let held = self.held();
         let most = most.min(self.connections.max().saturating_sub(held));
-        let Some(room) = &self.room else { return most };
-        let missing = (held + most).saturating_sub(self.granted);
-        self.granted += if missing > 0 { room.take(missing) } else { 0 };
-        most.min(self.granted.saturating_sub(held))
+        let Some(budget) = &self.budget else { return most };
+        let missing = (held + most).saturating_sub(self.reserved);
+        self.reserved += if missing > 0 { budget.take(missing) } else { 0 };
+        most.min(self.reserved.saturating_sub(held))
     }
 
-    /// Gives back the room of connections that are gone.
-    pub(crate) fn give_room(&mut self) {
-        let unused = self.granted.saturating_sub(self.held());
-        if let Some(room) = self.room.as_ref().filter(|_| unused > 0) {
-            room.give(unused);
-            self.granted -= unused;
+    /// Releases the budget of closed connections.
+    pub(crate) fn release_unused(&mut self) {
+        let unused = self.reserved.saturating_sub(self.held());
+        if let Some(budget) = self.budget.as_ref().filter(|_| unused > 0) {
+            budget.release(unused);
+            self.reserved -= unused;
         }
     }
 
-    /// Another ring may have given some back, and descriptors may be there again. Gives how long
-    /// this turn may wait, as nobody tells.
-    pub(crate) fn look_for_room(&mut self) -> Option<Duration> {
+    /// Polls the shared budget and the free descriptors, as rings do not notify each other; returns
+    /// the longest wait for this turn.
+    pub(crate) fn poll_budget(&mut self) -> Option<Duration> {
         for listener in &mut self.listeners {
             listener.resting = listener.resting.filter(|since| since.elapsed() < REST);
         }
         let max = self.accepts_max();
         let is_short = self.listeners.iter().any(|listener| listener.is_short(max));
-        if is_short && self.room.as_ref().is_none_or(Room::is_left) {
+        if is_short && self.budget.as_ref().is_none_or(Room::is_left) {
             self.arm_all();
         }
         let rests = self.listeners.iter().any(|listener| listener.resting.is_some());
-        if self.is_full() { Some(LOOK_EVERY) } else { rests.then_some(REST) }
+        if self.is_full() { Some(POLL_EVERY) } else { rests.then_some(REST) }
     }
 
     /// Connections, and accepts under way, each of which may become one.

@@ -13,11 +13,11 @@ use crate::event::Event;
 use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
-/// A peer that is gone is an error, not a signal; and the kernel goes on by itself until all
-/// is sent, so a completion is the whole of it or an error.
+/// A disconnected peer is an error, not a signal; and the kernel continues by itself until all is
+/// sent, so a completion is for all bytes or an error.
 const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
 
-/// A connection's output: what waits, and what the kernel is sending.
+/// A connection's output: queued, and in flight.
 #[derive(Default)]
 pub(crate) struct Sending {
     queue: Vec<Vec<u8>>,
@@ -30,7 +30,7 @@ pub(crate) struct Sending {
     message: Option<Box<Message>>,
 }
 
-/// What sendmsg(2) is given; boxed because the kernel keeps its address until the submission.
+/// The arguments of sendmsg(2); boxed because the kernel keeps their address until the submission.
 struct Message {
     header: libc::msghdr,
     parts: Vec<libc::iovec>,
@@ -51,11 +51,11 @@ impl Sending {
 }
 
 impl Ring {
-    /// The buffer to append this connection's next output to; it leaves with the next turn, in
-    /// one send with all else that is queued. None if the connection is closed or closing.
+    /// The buffer to append this connection's next output to; it is sent in the next turn, in one
+    /// send with all other queued output. None if the connection is closed or closing.
     ///
-    /// This is the cheapest way for small responses: no allocation, no entry of their own.
-    /// What a client that does not read leaves here is for the caller to limit, by `unsent`.
+    /// This is the cheapest way for small responses: no allocation, no separate entry. The caller
+    /// has to limit the output to a client that does not read, by `unsent`.
     pub fn output(&mut self, conn: ConnId) -> Option<&mut Vec<u8>> {
         let slot = self.connections.get_open(conn)?;
         if !slot.sending.appendable(1) {
@@ -68,9 +68,9 @@ impl Ring {
         slot.sending.queue.last_mut()
     }
 
-    /// Queues an owned buffer behind the connection's output, without a copy if it is large.
-    /// The buffer's memory comes back by [`Ring::buffer`]. False if the connection is closed or
-    /// closing; the bytes are dropped then.
+    /// Queues an owned buffer after the connection's output, without a copy if it is large.
+    /// [`Ring::buffer`] reuses its memory. Returns false, and drops the bytes, if the connection is
+    /// closed or closing.
     pub fn send(&mut self, conn: ConnId, bytes: Vec<u8>) -> bool {
         let Some(slot) = self.connections.get_open(conn) else {
             self.recycle(bytes);
@@ -90,12 +90,12 @@ impl Ring {
         true
     }
 
-    /// An empty buffer, with the capacity of one that was sent before if there is one.
+    /// An empty buffer, reusing the memory of one that was sent if there is one.
     pub fn buffer(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Gives a buffer back for [`Ring::buffer`] and [`Ring::output`].
+    /// Keeps a buffer for reuse by [`Ring::buffer`] and [`Ring::output`].
     pub fn recycle(&mut self, mut buffer: Vec<u8>) {
         let worth = 1..=SPARE_BUFFER_BYTES_MAX;
         if worth.contains(&buffer.capacity()) && self.spare.len() < SPARE_BUFFERS_MAX {
@@ -109,7 +109,7 @@ impl Ring {
         self.connections.get(conn).map_or(0, |slot| slot.sending.unsent())
     }
 
-    /// One send for every connection with output and none in flight.
+    /// Starts one send for every connection that has output and none in flight.
     pub(crate) fn start_sends(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
         for conn in dirty.drain(..) {
@@ -146,7 +146,7 @@ impl Ring {
         self.start_send_after(conn, flight)
     }
 
-    /// `flight` is empty: it comes back for its capacity.
+    /// `flight` is empty, and kept for its capacity.
     fn start_send_after(&mut self, conn: ConnId, flight: Vec<Vec<u8>>) -> Option<Event> {
         let slot = self.connections.get_mut(conn)?;
         slot.sending.flight = flight;
@@ -209,7 +209,7 @@ impl Ring {
 }
 
 impl Sending {
-    /// The message for what is left of the flight.
+    /// The message for the unsent bytes of the flight.
     fn gather(&mut self) -> *const libc::msghdr {
         let message = self.message.get_or_insert_with(|| {
             // SAFETY: all zeros is a valid msghdr: no name, no parts, no control data.

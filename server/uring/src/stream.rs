@@ -1,17 +1,21 @@
-//! Streams: parts of files to a socket, slice by slice, through buffers that are used again at once.
+//! Streams: parts of files to a socket, slice by slice.
 //!
-//! A slice is read, and sent as far as the socket takes it without waiting; then its buffer is free
-//! again. So a peer that does not read holds no memory: what the socket did not take is read once
-//! more when it has room ([`Ring::await_room`]). The buffer that was used last is used first, so that
-//! its bytes are in the core's cache.
+//! A long part that is in the page cache goes from there to the socket without a copy, a short one
+//! through a buffer. A part that has to come from the disk is read by the ring into the buffer; the
+//! thread never waits for it. The buffer is free again when the socket has taken as many bytes as
+//! it takes without waiting. So a peer that does not read holds no memory: bytes that the socket
+//! did not take are read once more when it can take output ([`Ring::await_room`]). The buffer that
+//! was used last is reused first, as its memory is in the core's cache.
 
+use std::collections::VecDeque;
 use std::io;
 
 use io_uring::{opcode, types};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 
 use crate::aligned::AlignedBuf;
-use crate::config::{SPARE_SLICE_BYTES_MAX, SPARE_SLICES_MAX};
+use crate::at_once;
+use crate::config::{SLICE_BYTES_PER_TURN, SPARE_SLICE_BYTES_MAX, SPARE_SLICES_MAX};
 use crate::connection::{ConnId, State};
 use crate::disk::outcome;
 use crate::event::Event;
@@ -19,17 +23,40 @@ use crate::file::File;
 use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
-/// The socket takes what it has room for and no more.
+/// The socket takes as many bytes as fit in its buffer, without waiting.
 const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
 
-/// What is sent next on a connection: bytes and parts of files, one behind the other.
+/// The shortest part of a file that is sent without a copy; for a shorter one, the system calls for
+/// that cost more than the copy.
+const UNCOPIED_BYTES_MIN: u32 = 16 << 10;
+
+/// The bytes and parts of files that are sent next on a connection, in order.
 #[derive(Debug)]
 pub struct Slice {
+    /// The bytes, each part at its place. Parts that are sent without a copy are never written to
+    /// it.
     buf: AlignedBuf,
-    reads: Vec<SliceRead>,
+    /// The parts to be read, in order.
+    reads: VecDeque<SliceRead>,
+    /// Bytes that the socket has taken.
+    sent: usize,
 }
 
-/// A part of a file, and where in the buffer it belongs.
+/// How far the socket took a part of a slice.
+enum Sent {
+    All,
+    Some,
+}
+
+/// The next step of a slice.
+enum Next {
+    /// None: all bytes are sent, or the socket is full.
+    End,
+    /// The ring performs the reads that are left, and sends the rest.
+    Ring,
+}
+
+/// A part of a file, and its place in the buffer.
 #[derive(Debug)]
 struct SliceRead {
     file: File,
@@ -38,12 +65,12 @@ struct SliceRead {
     len: u32,
 }
 
-/// A connection's slice, and what the kernel is doing for it.
+/// A connection's slice, and its operations in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Streaming {
     slice: Option<Slice>,
     reads_in_flight: usize,
-    /// Bytes that reads have brought, and the first failure.
+    /// Bytes that were read, and the first failure.
     read: usize,
     error: Option<io::Error>,
     sending: bool,
@@ -60,7 +87,7 @@ impl Slice {
     pub fn put_file(&mut self, file: &File, offset: u64, len: u32) {
         let at = self.buf.len();
         self.buf.expose(at + len as usize);
-        self.reads.push(SliceRead { file: file.clone(), offset, at, len });
+        self.reads.push_back(SliceRead { file: file.clone(), offset, at, len });
     }
 
     pub fn is_empty(&self) -> bool {
@@ -73,7 +100,7 @@ impl Slice {
 }
 
 impl Streaming {
-    /// Whether the kernel still has something of it.
+    /// Whether an operation of it is in flight.
     pub(crate) fn is_in_flight(&self) -> bool {
         self.reads_in_flight > 0 || self.is_on_socket()
     }
@@ -88,14 +115,14 @@ impl Streaming {
 }
 
 impl Ring {
-    /// An empty slice; to be given to [`Ring::stream`] or [`Ring::drop_slice`].
+    /// An empty slice; to be passed to [`Ring::stream`] or [`Ring::drop_slice`].
     pub fn slice(&mut self) -> Slice {
         let buf = self.spare_slices.pop();
         let buf = buf.unwrap_or_else(|| AlignedBuf::with_capacity(SPARE_SLICE_BYTES_MAX));
-        Slice { buf, reads: Vec::new() }
+        Slice { buf, reads: VecDeque::new(), sent: 0 }
     }
 
-    /// The slice is not sent.
+    /// Drops a slice that is not sent, and keeps its buffer for reuse.
     pub fn drop_slice(&mut self, slice: Slice) {
         let mut buf = slice.buf;
         let is_worth = buf.capacity() <= SPARE_SLICE_BYTES_MAX;
@@ -105,33 +132,85 @@ impl Ring {
         }
     }
 
-    /// Sends a slice as far as the socket takes it at once: [`Event::Streamed`] tells how far, or
-    /// [`Event::StreamFailed`] that a file could not be read; nothing was sent then. False, and
-    /// nothing, if the connection is closed or closing.
+    /// Sends a slice at one of the next turns, as far as the socket takes it at once.
+    /// [`Event::Streamed`] has the number of bytes; after [`Event::StreamFailed`] a file could not
+    /// be read. Returns false if the connection is closed or closing.
     ///
-    /// One slice of a connection at a time, and while it is under way nothing by [`Ring::send`] and
-    /// [`Ring::output`], nor before they have left ([`Ring::unsent`] is 0).
-    pub fn stream(&mut self, conn: ConnId, mut slice: Slice) -> bool {
+    /// A connection may have one slice at a time. While it is under way the caller must not use
+    /// [`Ring::send`] and [`Ring::output`], whose bytes must have been sent before
+    /// ([`Ring::unsent`] is 0).
+    pub fn stream(&mut self, conn: ConnId, slice: Slice) -> bool {
         let Some(slot) = self.connections.get_open(conn) else {
             self.drop_slice(slice);
             return false;
         };
         debug_assert!(slot.streaming.slice.is_none() && slot.sending.unsent() == 0);
-        let reads = slice.reads.len();
-        let entries: Vec<_> = slice.entries().collect();
-        let streaming = &mut slot.streaming;
-        (streaming.reads_in_flight, streaming.read, streaming.error) = (reads, 0, None);
-        streaming.slice = Some(slice);
-        for entry in entries {
-            self.push(entry, Tag::new(Kind::SliceRead, conn.index, conn.generation));
-        }
-        if reads == 0 {
-            self.send_slice(conn);
-        }
+        slot.streaming.slice = Some(slice);
+        self.slices.push_back(conn);
         true
     }
 
-    /// Asks for [`Event::Room`] when the socket has room for output again.
+    /// Starts slices, in the order of their requests, as many as a turn has time for.
+    pub(crate) fn start_slices(&mut self) {
+        let mut room = SLICE_BYTES_PER_TURN;
+        while room > 0
+            && let Some(conn) = self.slices.pop_front()
+        {
+            room = room.saturating_sub(self.start_slice(conn));
+        }
+    }
+
+    /// Whether slices wait for the next turn, or for their events to be taken.
+    pub(crate) fn has_slices(&self) -> bool {
+        !self.slices.is_empty() || !self.streamed.is_empty()
+    }
+
+    /// The end of a slice that was sent without the kernel's queue.
+    pub(crate) fn next_streamed(&mut self) -> Option<Event> {
+        while let Some((conn, sent)) = self.streamed.pop_front() {
+            if self.connections.get_open(conn).is_some() {
+                return Some(Event::Streamed { conn, sent });
+            }
+        }
+        None
+    }
+
+    /// Performs the steps that need not wait, and leaves the others to the ring; returns the length
+    /// of the slice.
+    fn start_slice(&mut self, conn: ConnId) -> usize {
+        let Some(slot) = self.connections.get_open(conn) else {
+            self.end_slice(conn);
+            return 0;
+        };
+        let socket = slot.raw_fd();
+        let Some(slice) = &mut slot.streaming.slice else { return 0 };
+        let len = slice.buf.len();
+        match slice.send_at_once(socket) {
+            Next::End => {
+                let sent = slice.sent;
+                self.end_slice(conn);
+                self.streamed.push_back((conn, sent));
+            }
+            Next::Ring => self.read_slice(conn),
+        }
+        len
+    }
+
+    fn read_slice(&mut self, conn: ConnId) {
+        let Some(slot) = self.connections.get_mut(conn) else { return };
+        let streaming = &mut slot.streaming;
+        let Some(slice) = &mut streaming.slice else { return };
+        let entries: Vec<_> = slice.entries().collect();
+        (streaming.reads_in_flight, streaming.read, streaming.error) = (entries.len(), 0, None);
+        if entries.is_empty() {
+            return self.send_slice(conn);
+        }
+        for entry in entries {
+            self.push(entry, Tag::new(Kind::SliceRead, conn.index, conn.generation));
+        }
+    }
+
+    /// Requests [`Event::Room`] when the socket can take output again.
     pub fn await_room(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         if std::mem::replace(&mut slot.streaming.awaiting_room, true) {
@@ -141,7 +220,7 @@ impl Ring {
         self.push(poll, Tag::new(Kind::Room, conn.index, conn.generation));
     }
 
-    /// One read of a slice has ended; the last one sends it.
+    /// Handles the end of a read of a slice; after the last one the slice is sent.
     pub(crate) fn slice_read(&mut self, tag: Tag, result: i32) -> Option<Event> {
         let conn = ConnId { index: tag.index, generation: tag.generation };
         let streaming = &mut self.connections.get_mut(conn)?.streaming;
@@ -178,24 +257,27 @@ impl Ring {
         let Some(slot) = self.connections.get_mut(conn) else { return };
         let fd = types::Fd(slot.raw_fd());
         let Some(slice) = &slot.streaming.slice else { return };
-        let len = slice.buf.len().min(i32::MAX as usize) as u32;
-        let send = opcode::Send::new(fd, slice.buf.as_ptr(), len).flags(FLAGS).build();
+        let rest = &slice.buf[slice.sent..];
+        let len = rest.len().min(i32::MAX as usize) as u32;
+        let send = opcode::Send::new(fd, rest.as_ptr(), len).flags(FLAGS).build();
         slot.streaming.sending = true;
         self.push(send, Tag::new(Kind::SliceSend, conn.index, conn.generation));
     }
 
     pub(crate) fn slice_sent(&mut self, tag: Tag, result: i32) -> Option<Event> {
         let conn = ConnId { index: tag.index, generation: tag.generation };
-        self.connections.get_mut(conn)?.streaming.sending = false;
+        let streaming = &mut self.connections.get_mut(conn)?.streaming;
+        streaming.sending = false;
+        let before = streaming.slice.as_ref().map_or(0, |slice| slice.sent);
         self.end_slice(conn);
         if self.connections.get_mut(conn)?.state != State::Open {
             self.advance_close(conn);
             return None;
         }
         match result {
-            0.. => Some(Event::Streamed { conn, sent: result as usize }),
+            0.. => Some(Event::Streamed { conn, sent: before + result as usize }),
             _ if matches!(-result, libc::EAGAIN | libc::EINTR) => {
-                Some(Event::Streamed { conn, sent: 0 })
+                Some(Event::Streamed { conn, sent: before })
             }
             _ => {
                 let error = io::Error::from_raw_os_error(-result);
@@ -204,7 +286,7 @@ impl Ring {
         }
     }
 
-    /// A socket that broke has room, too: the next send tells.
+    /// The event comes for a broken connection, too: the next send then fails.
     pub(crate) fn has_room(&mut self, tag: Tag) -> Option<Event> {
         let conn = ConnId { index: tag.index, generation: tag.generation };
         let slot = self.connections.get_mut(conn)?;
@@ -216,7 +298,7 @@ impl Ring {
         Some(Event::Room { conn })
     }
 
-    /// The buffer of a connection's slice is free again.
+    /// Frees the buffer of a connection's slice.
     fn end_slice(&mut self, conn: ConnId) {
         let slot = self.connections.get_mut(conn);
         if let Some(slice) = slot.and_then(|slot| slot.streaming.slice.take()) {
@@ -226,9 +308,47 @@ impl Ring {
 }
 
 impl Slice {
+    /// Reads and sends in order as far as possible without waiting.
+    fn send_at_once(&mut self, socket: RawFd) -> Next {
+        while let Some(read) = self.reads.front() {
+            let done = match read.len {
+                UNCOPIED_BYTES_MIN.. => self.send_uncopied(socket),
+                _ => self.read_at_once(),
+            };
+            match done {
+                Some(Sent::All) => drop(self.reads.pop_front()),
+                Some(Sent::Some) => return Next::End,
+                None => return Next::Ring,
+            }
+        }
+        if self.sent == self.buf.len() { Next::End } else { Next::Ring }
+    }
+
+    /// Reads the next part of a file into its place.
+    fn read_at_once(&mut self) -> Option<Sent> {
+        let Self { buf, reads, .. } = self;
+        let SliceRead { file, offset, at, len } = reads.front()?;
+        let place = &mut buf[*at..*at + *len as usize];
+        at_once::read(file, *offset, place).then_some(Sent::All)
+    }
+
+    /// Sends the next part of a file, and the bytes before it.
+    fn send_uncopied(&mut self, socket: RawFd) -> Option<Sent> {
+        let SliceRead { file, offset, at, len } = self.reads.front()?;
+        if self.sent < *at {
+            self.sent += at_once::send(socket, &self.buf[self.sent..*at]).ok()?;
+            if self.sent < *at {
+                return Some(Sent::Some);
+            }
+        }
+        let sent = at_once::send_file(socket, file, *offset, *len)?;
+        self.sent += sent;
+        Some(if sent == *len as usize { Sent::All } else { Sent::Some })
+    }
+
     /// A read for each part of a file.
     fn entries(&mut self) -> impl Iterator<Item = io_uring::squeue::Entry> {
-        let Self { buf, reads } = self;
+        let Self { buf, reads, .. } = self;
         reads.iter().map(|read| {
             let SliceRead { file, offset, at, len } = read;
             let part = &mut buf[*at..*at + *len as usize];

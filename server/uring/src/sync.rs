@@ -10,9 +10,9 @@ use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
 impl Ring {
-    /// fdatasync(2): makes durable what was written before, that is, by writes whose `Written`
-    /// has come. `Synced` brings `token` back. A sync that failed must never be tried again:
-    /// the kernel may have dropped the bytes.
+    /// fdatasync(2): makes earlier writes durable, those whose `Written` event has come. `Synced`
+    /// returns `token`. A sync that failed must never be retried: the kernel may have dropped the
+    /// bytes.
     pub fn sync(&mut self, file: &File, token: u64) {
         let op = DiskOp { file: file.clone(), buf: AlignedBuf::empty(), token };
         self.start_disk(Kind::Sync, op, |fd, _buf| {

@@ -1,6 +1,6 @@
-//! The 64 bits that an operation carries through the kernel: what it is, and whose.
+//! The user data of an operation: 64 bits with its kind and the slot that it belongs to.
 
-/// What kind of operation a completion belongs to.
+/// The kind of operation that a completion belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tag_survives_the_kernel() {
+    fn a_tag_round_trips() {
         for (kind, bits) in [(Kind::Accept, 1), (Kind::Recv, 2), (Kind::Sync, 9), (Kind::Room, 12)]
         {
             let tag = Tag::new(kind, 0xab_cdef, 0xdead_beef);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_kind_is_no_tag() {
+    fn an_unknown_kind_is_refused() {
         assert_eq!(Tag::decode(0), None);
         assert_eq!(Tag::decode(13 << 56), None);
         assert_eq!(Tag::decode(u64::MAX), None);

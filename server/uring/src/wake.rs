@@ -1,4 +1,4 @@
-//! Waking a ring from another thread: an eventfd that the ring always has a read on.
+//! Waking a ring from another thread: an eventfd that the ring always reads.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,19 +12,19 @@ use crate::event::Event;
 use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
-/// Wakes the ring that it came from: its turn ends with [`Event::Woken`]. Many calls before
-/// the ring gets to it are one event. Outlives the ring harmlessly.
+/// Wakes the ring that it came from: its turn ends with [`Event::Woken`]. Several calls before the
+/// ring sees them are one event. It may outlive the ring.
 #[derive(Debug, Clone)]
 pub struct Waker {
     shared: Arc<Shared>,
 }
 
 impl Waker {
-    /// Wakes the ring. Whatever was written before is visible to it when it sees the event.
+    /// Wakes the ring. Memory that was written before is visible to it when it sees the event.
     pub fn wake(&self) {
         if !self.shared.pending.swap(true, Ordering::AcqRel) {
-            // An eventfd refuses a write only when its counter is full, and then the ring has
-            // a wake-up to read anyway.
+            // An eventfd refuses a write only if its counter is full; then the ring has a wake-up
+            // to read anyway.
             let _ = (&self.shared.eventfd).write(&1u64.to_ne_bytes());
         }
     }
@@ -39,7 +39,7 @@ struct Shared {
 /// The ring's end of its wakers.
 pub(crate) struct Wake {
     waker: Waker,
-    /// Where the kernel puts the counter; boxed so that its address stays.
+    /// The counter that the kernel writes; boxed so that its address does not change.
     counter: Box<u64>,
 }
 
@@ -50,7 +50,7 @@ impl Wake {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a fresh descriptor that nobody else owns.
+        // SAFETY: a new descriptor without another owner.
         let eventfd = unsafe { File::from_raw_fd(fd) };
         let shared = Arc::new(Shared { eventfd, pending: AtomicBool::new(false) });
         Ok(Self { waker: Waker { shared }, counter: Box::new(0) })

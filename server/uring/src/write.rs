@@ -2,16 +2,16 @@
 //!
 //! A durable write is one operation: a write with RWF_DSYNC, on a file opened with O_DIRECT where
 //! the file system allows it. Into blocks that were written before, such a write never goes to
-//! io_uring's own workers (seen in their run time: none), so their affinity and limits have no
-//! say. On a device that wants a flush after the write (no FUA, a volatile cache), a worker of the
+//! io_uring's own workers (their run time was zero), so their affinity and limits do not matter. On
+//! a device that needs a flush after the write (no FUA, a volatile cache), a worker of the
 //! kernel (`kworker/dio`) sends and awaits that flush; with FUA or without such a cache there is
 //! no flush and, by the kernel's source, no worker. Writes into holes, fallocated blocks or past
 //! the end do go to io_uring's workers.
 //!
-//! The ways to do it, measured on two cores of a virtual machine (ext4 on virtio without FUA,
-//! server on core 0, client on core 1), where the bare echo answers in 43 us, 222,000 a CPU-second.
-//! Other programs were running: these are the best of many short runs, and less than a fifth
-//! between two of them means nothing.
+//! The alternatives, measured on two cores of a virtual machine (ext4 on virtio without FUA,
+//! server on core 0, client on core 1), where an echo without a file takes 43 us, 222,000 a
+//! CPU-second. Other programs were running: these are the best of many short runs, and differences
+//! of less than a fifth mean nothing.
 //!
 //! | durable echo by | p50, 1 connection | per CPU-second at 64 | at 1,000 connections |
 //! |---|---|---|---|
@@ -23,11 +23,11 @@
 //! | pwritev2 on a thread of its own, same core | 182 us | 152,000 | 155,000 |
 //! | pwritev2 on a thread of its own, any core | 171 us | 140,000 | 170,000 |
 //!
-//! (The p50 of the blocking and of the buffered way were seen at real-time priority, where the
-//! first row had 198 us: the kernel's worker does not inherit it.) Only the process's CPU time is
-//! counted, not the kernel worker's. Two ways stand out of the noise: blocking is the fastest for
-//! a single client and the slowest for many, as it holds up everyone on the shard for the length
-//! of a flush; buffered costs the most CPU time. Of the others, the first is the simplest, and
+//! (The p50 of the blocking and of the buffered write were measured at real-time priority, where
+//! the first row had 198 us: the kernel's worker does not inherit it.) Only the process's CPU time
+//! is counted, not the kernel worker's. Two results exceed the noise: blocking is the fastest for a
+//! single client and the slowest for many, as it delays all clients of the shard for the length of
+//! a flush; buffered writes cost the most CPU time. Of the others, the first is the simplest, and
 //! the only one that needs no worker where the device needs no flush.
 
 use std::io;
@@ -42,18 +42,18 @@ use crate::probe::file_size_limit;
 use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
-/// What a write promises when it is done.
+/// The guarantee of a completed write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// The bytes, and what it takes to find them again, are on stable storage.
+    /// The bytes, and the metadata needed to read them, are on stable storage.
     Durable,
-    /// The bytes are seen by reads; a power failure may lose them until a `sync`.
+    /// Reads see the bytes; a loss of power may lose them until a `sync`.
     Cached,
 }
 
 impl Ring {
-    /// Writes all of `buf` at `offset`. `Written` brings `token` and the buffer back, with an
-    /// error if not every byte was written. Writes in flight together are in no order.
+    /// Writes all of `buf` at `offset`. `Written` returns `token` and the buffer, with an error if
+    /// not every byte was written. Writes in flight together have no order.
     ///
     /// Offset and length must be multiples of [`File::block_bytes`], or the result is
     /// InvalidInput.
@@ -84,8 +84,9 @@ impl Ring {
     }
 }
 
-/// Where RLIMIT_FSIZE is no multiple of a block, the kernel cuts a write short to what is left, and a
-/// direct one that is no longer whole blocks is an invalid argument.
+/// Names RLIMIT_FSIZE in the error if it is the cause. If the limit is not a multiple of a block,
+/// the kernel shortens the write to the limit, and a direct write that is not whole blocks gets
+/// EINVAL.
 fn explained(error: io::Error) -> io::Error {
     let limit = file_size_limit().filter(|limit| match error.raw_os_error() {
         Some(libc::EFBIG) => true,
@@ -97,11 +98,11 @@ fn explained(error: io::Error) -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, text)
 }
 
-/// The kernel itself goes on after a short write to a file; one that stays short has no room.
+/// The kernel itself continues after a short write to a file; one that stays short found no space.
 fn whole(written: usize, len: usize) -> io::Result<()> {
     if written == len {
         return Ok(());
     }
-    let text = format!("only {written} of {len} bytes were written: there is no room for more");
+    let text = format!("only {written} of {len} bytes were written: there is no space for more");
     Err(io::Error::new(io::ErrorKind::WriteZero, text))
 }

@@ -12,7 +12,7 @@ fn next(ring: &mut Ring) -> Event {
         if let Some(event) = ring.next_event() {
             return event;
         }
-        assert!(Instant::now() < deadline, "nothing happens any more");
+        assert!(Instant::now() < deadline, "no event for 10 s");
         ring.turn(Some(Duration::from_millis(100))).unwrap();
     }
 }
@@ -42,7 +42,7 @@ fn round_trip(dir: &Path, open: fn(&Path) -> std::io::Result<File>) {
     assert_eq!(tokens, (0..writes).collect::<Vec<_>>());
     ring.sync(&file, 77);
     assert!(matches!(next(&mut ring), Event::Synced { token: 77, result: Ok(()) }));
-    // Asking for more than there is gives what there is.
+    // A read beyond the end returns the bytes up to the end.
     ring.read(&file, 40 * block as u64, 20 * block, AlignedBuf::default(), 78);
     let Event::Read { token: 78, result: Ok(()), buf } = next(&mut ring) else { panic!() };
     assert_eq!(buf.len(), 10 * block);
@@ -52,25 +52,25 @@ fn round_trip(dir: &Path, open: fn(&Path) -> std::io::Result<File>) {
 }
 
 #[test]
-fn what_is_written_is_read_back_past_the_page_cache() {
+fn written_bytes_are_read_back_past_the_page_cache() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     round_trip(dir.path(), File::open_direct);
 }
 
 #[test]
-fn what_is_written_is_read_back_through_the_page_cache() {
+fn written_bytes_are_read_back_through_the_page_cache() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     round_trip(dir.path(), File::open_buffered);
 }
 
 #[test]
-fn a_file_system_in_memory_serves_too() {
+fn written_bytes_are_read_back_from_tmpfs() {
     let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return };
     round_trip(dir.path(), File::open_direct);
 }
 
 #[test]
-fn errors_come_back_with_token_and_buffer() {
+fn errors_return_token_and_buffer() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("read-only");
     std::fs::write(&path, b"here").unwrap();
@@ -82,7 +82,7 @@ fn errors_come_back_with_token_and_buffer() {
     assert_eq!(buf.len(), 10);
     ring.read(&file, 100, 10, buf, 6);
     let Event::Read { token: 6, result: Ok(()), buf } = next(&mut ring) else { panic!() };
-    assert!(buf.is_empty(), "past the end there is nothing");
+    assert!(buf.is_empty(), "past the end");
     let directory = File::from_std(std::fs::File::open(dir.path()).unwrap());
     ring.read(&directory, 0, 10, buf, 7);
     assert!(matches!(next(&mut ring), Event::Read { token: 7, result: Err(_), .. }));
@@ -100,7 +100,7 @@ fn a_full_device_is_an_error() {
 }
 
 #[test]
-fn a_file_dropped_by_its_owner_stays_open_for_what_is_queued() {
+fn a_file_dropped_by_its_owner_stays_open_for_queued_operations() {
     let dir = tempfile::tempdir().unwrap();
     let mut ring = Ring::new(Config::default()).unwrap();
     let file = File::open_buffered(&dir.path().join("a")).unwrap();
@@ -151,7 +151,7 @@ fn any_thread_wakes_the_ring_and_no_wake_up_is_lost() {
 }
 
 #[test]
-fn a_turn_without_anything_to_do_ends_at_its_timeout() {
+fn a_turn_without_events_ends_at_its_timeout() {
     let mut ring = Ring::new(Config::default()).unwrap();
     let start = Instant::now();
     ring.turn(Some(Duration::from_millis(20))).unwrap();

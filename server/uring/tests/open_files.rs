@@ -1,4 +1,4 @@
-//! Running out of descriptors: alone in its process, since the limit is the process's.
+//! Running out of descriptors: the only test of its process, as the limit is the process's.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::File;
@@ -13,13 +13,13 @@ fn next(ring: &mut Ring) -> Event {
         if let Some(event) = ring.next_event() {
             return event;
         }
-        assert!(Instant::now() < deadline, "nothing happens any more");
+        assert!(Instant::now() < deadline, "no event for 10 s");
         ring.turn(Some(Duration::from_millis(20))).unwrap();
     }
 }
 
 #[test]
-fn out_of_descriptors_the_listener_rests_until_one_is_free() {
+fn without_descriptors_a_listener_waits_until_one_is_free() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: valid pointers to a valid limit.
     unsafe {
@@ -41,7 +41,7 @@ fn out_of_descriptors_the_listener_rests_until_one_is_free() {
     let Event::AcceptFailed { error, .. } = next(&mut ring) else { panic!() };
     assert_eq!(error.raw_os_error(), Some(libc::EMFILE));
     ring.turn(Some(Duration::from_millis(20))).unwrap();
-    assert!(ring.next_event().is_none(), "it does not try again and again");
+    assert!(ring.next_event().is_none(), "it does not retry at once");
 
     ring.close(conn);
     assert!(matches!(next(&mut ring), Event::Closed { .. }));
@@ -50,5 +50,5 @@ fn out_of_descriptors_the_listener_rests_until_one_is_free() {
 
     let files = raise_open_files().unwrap();
     assert_eq!((files.soft, files.hard), (limit.rlim_max, limit.rlim_max));
-    assert!(files.require(65).is_ok() && files.require(u64::MAX).is_err());
+    assert!(files.require(65, None).is_ok() && files.require(u64::MAX, None).is_err());
 }

@@ -37,7 +37,7 @@ fn listening_in(room: &Room) -> (Ring, ListenerId, std::net::SocketAddr) {
     listen(ring)
 }
 
-/// Turns until `handle` has had enough.
+/// Turns until `handle` returns true.
 fn turn_until(ring: &mut Ring, mut handle: impl FnMut(&mut Ring, Event) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -47,7 +47,7 @@ fn turn_until(ring: &mut Ring, mut handle: impl FnMut(&mut Ring, Event) -> bool)
                 return;
             }
         }
-        assert!(Instant::now() < deadline, "nothing happens any more");
+        assert!(Instant::now() < deadline, "the expected event did not come");
     }
 }
 
@@ -124,7 +124,7 @@ fn large_and_small_output_leaves_in_order() {
 }
 
 #[test]
-fn a_client_that_never_reads_stalls_only_itself() {
+fn a_client_that_never_reads_does_not_stall_others() {
     let (mut ring, _, addr) = listening(Config::default());
     let mut deaf = TcpStream::connect(addr).unwrap();
     let mut deaf_conn = None;
@@ -145,7 +145,7 @@ fn a_client_that_never_reads_stalls_only_itself() {
         answered
     });
     other.read_exact(&mut [0; 11]).unwrap();
-    assert_eq!(ring.unsent(conn), total, "the caller sees what is stuck");
+    assert_eq!(ring.unsent(conn), total, "the caller sees the unsent bytes");
     ring.close(conn);
     turn_until(&mut ring, |_, event| matches!(event, Event::Closed { conn: c } if c == conn));
     let mut rest = Vec::new();
@@ -175,7 +175,7 @@ fn a_paused_connection_receives_nothing_until_resumed() {
 }
 
 #[test]
-fn receiving_goes_on_when_lent_buffers_come_back() {
+fn receiving_continues_when_lent_buffers_are_returned() {
     let config = small();
     let mut ring = Ring::new(config).unwrap();
     let (ours, mut theirs) = UnixStream::pair().unwrap();
@@ -203,7 +203,7 @@ fn receiving_goes_on_when_lent_buffers_come_back() {
 }
 
 #[test]
-fn the_end_of_the_stream_still_lets_the_answer_out() {
+fn an_answer_is_sent_after_the_end_of_the_stream() {
     let (mut ring, listener, addr) = listening(Config::default());
     let mut client = TcpStream::connect(addr).unwrap();
     client.write_all(b"last words").unwrap();
@@ -245,7 +245,7 @@ fn a_reset_is_an_event_with_an_error_and_late_calls_do_nothing() {
     turn_until(&mut ring, |ring, event| {
         match event {
             Event::Received { conn, .. } => {
-                ring.send(conn, b"to nobody".to_vec());
+                ring.send(conn, b"not read".to_vec());
             }
             Event::SendFailed { .. } => failed = true,
             Event::Ended { conn, error: Some(error) } => {
@@ -272,7 +272,7 @@ fn a_reset_is_an_event_with_an_error_and_late_calls_do_nothing() {
 }
 
 #[test]
-fn a_slot_used_again_never_hears_of_its_predecessor() {
+fn a_reused_slot_gets_no_events_of_its_predecessor() {
     let mut ring = Ring::new(small()).unwrap();
     let mut ends: HashMap<ConnId, u32> = HashMap::new();
     let mut previous: Option<ConnId> = None;
@@ -280,7 +280,7 @@ fn a_slot_used_again_never_hears_of_its_predecessor() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let conn = ring.adopt(ours).unwrap();
         if let Some(previous) = previous {
-            assert_eq!(conn.index(), previous.index(), "the slot is used again");
+            assert_eq!(conn.index(), previous.index(), "the slot is reused");
             assert_ne!(conn, previous);
             ring.close(previous);
             assert!(!ring.send(previous, b"stale".to_vec()));
@@ -293,7 +293,7 @@ fn a_slot_used_again_never_hears_of_its_predecessor() {
             }
             other => panic!("{other:?}"),
         });
-        // Close with a receive armed, data on its way and a send queued or stuck.
+        // Close with a receive armed, data in flight and a send queued or under way.
         theirs.write_all(&[round; 100]).unwrap();
         ring.send(conn, vec![round; 1 << 20]);
         if round % 2 == 0 {
@@ -306,7 +306,7 @@ fn a_slot_used_again_never_hears_of_its_predecessor() {
                 true
             }
             Event::Received { conn: c, .. } | Event::Sent { conn: c, .. } => {
-                panic!("{c:?} spoke after its close")
+                panic!("{c:?} has an event after its close")
             }
             _ => false,
         });
@@ -338,7 +338,7 @@ fn past_the_connection_limit_clients_wait() {
 }
 
 #[test]
-fn rings_share_room_and_one_takes_what_another_gives_back() {
+fn rings_share_a_budget_and_one_takes_what_another_releases() {
     let room = Room::new(4, 1);
     let (mut full, _, addr) = listening_in(&room);
     let clients: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(addr).unwrap()).collect();

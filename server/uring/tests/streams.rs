@@ -33,12 +33,12 @@ fn next(ring: &mut Ring) -> Event {
         if let Some(event) = ring.next_event() {
             return event;
         }
-        assert!(Instant::now() < deadline, "nothing happens any more");
+        assert!(Instant::now() < deadline, "no event for 10 s");
         ring.turn(Some(Duration::from_millis(20))).unwrap();
     }
 }
 
-/// Sends from `from` on, as far as the socket takes it: how far that is.
+/// Sends from `from` on, as far as the socket takes it; returns the end of the sent bytes.
 fn send_some(ring: &mut Ring, conn: ConnId, file: &File, from: usize, end: usize) -> usize {
     let mut slice = ring.slice();
     slice.put_file(file, from as u64, SLICE.min(end - from) as u32);
@@ -50,7 +50,7 @@ fn send_some(ring: &mut Ring, conn: ConnId, file: &File, from: usize, end: usize
 }
 
 #[test]
-fn a_peer_gets_all_of_it_at_the_speed_at_which_it_reads() {
+fn a_peer_gets_all_bytes_at_the_speed_at_which_it_reads() {
     for pause in [Duration::ZERO, Duration::from_millis(1)] {
         let (mut ring, conn, mut theirs) = pair();
         let bytes = pattern(3_000_000);
@@ -61,7 +61,7 @@ fn a_peer_gets_all_of_it_at_the_speed_at_which_it_reads() {
                 std::thread::sleep(pause);
                 theirs.read_exact(piece).unwrap();
             }
-            got
+            (got, theirs)
         });
         let mut at = 0;
         while at < bytes.len() {
@@ -72,12 +72,14 @@ fn a_peer_gets_all_of_it_at_the_speed_at_which_it_reads() {
                 assert!(matches!(next(&mut ring), Event::Room { .. }));
             }
         }
-        assert!(reader.join().unwrap() == bytes);
+        // The peer stays open until the end, which is an event of its own.
+        let (got, _theirs) = reader.join().unwrap();
+        assert!(got == bytes);
     }
 }
 
 #[test]
-fn bytes_and_files_stand_one_behind_the_other() {
+fn bytes_and_files_are_sent_in_order() {
     let (mut ring, conn, mut theirs) = pair();
     let (a, b) = (file(b"0123456789"), file(b"abcdef"));
     for _ in 0..3 {
@@ -113,11 +115,11 @@ fn a_file_that_ends_too_early_sends_nothing() {
     let Event::StreamFailed { error, .. } = next(&mut ring) else { panic!() };
     assert!(error.to_string().contains("5 of 6"), "{error}");
     theirs.set_nonblocking(true).unwrap();
-    assert!(theirs.read(&mut [0; 1]).is_err(), "nothing came");
+    assert!(theirs.read(&mut [0; 1]).is_err(), "nothing was sent");
 }
 
 #[test]
-fn a_peer_that_does_not_read_holds_nothing_up() {
+fn a_peer_that_does_not_read_blocks_nothing() {
     let (mut ring, conn, theirs) = pair();
     let file = file(&pattern(10_000_000));
     let mut at = 0;
@@ -132,7 +134,7 @@ fn a_peer_that_does_not_read_holds_nothing_up() {
     assert_eq!(send_some(&mut ring, conn, &file, at, 10_000_000), at, "the socket is full");
     ring.await_room(conn);
     ring.turn(Some(Duration::from_millis(50))).unwrap();
-    assert!(ring.next_event().is_none(), "it has no room");
+    assert!(ring.next_event().is_none(), "the socket is still full");
     ring.close(conn);
     assert!(matches!(next(&mut ring), Event::Closed { .. }));
     drop(theirs);
@@ -169,7 +171,7 @@ fn a_connection_may_end_at_any_time() {
 }
 
 #[test]
-fn a_peer_that_is_gone_fails_the_stream() {
+fn a_stream_to_a_disconnected_peer_fails() {
     let (mut ring, conn, theirs) = pair();
     drop(theirs);
     let file = file(b"0123456789");
@@ -183,4 +185,112 @@ fn a_peer_that_is_gone_fails_the_stream() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// A part of a slice: bytes, or this number of bytes of a file from an offset on.
+#[derive(Clone, Copy)]
+enum Part {
+    Bytes(&'static [u8]),
+    File(usize, usize),
+}
+
+/// The parts, without the first `skip` bytes of them.
+fn put_parts(ring: &mut Ring, file: &File, parts: &[Part], mut skip: usize) -> muster_uring::Slice {
+    let mut slice = ring.slice();
+    for part in parts {
+        let len = match *part {
+            Part::Bytes(bytes) => bytes.len(),
+            Part::File(_, len) => len,
+        };
+        let skipped = skip.min(len);
+        skip -= skipped;
+        match *part {
+            _ if skipped == len => {}
+            Part::Bytes(bytes) => slice.put(&bytes[skipped..]),
+            Part::File(at, len) => {
+                slice.put_file(file, (at + skipped) as u64, (len - skipped) as u32);
+            }
+        }
+    }
+    slice
+}
+
+#[test]
+fn long_and_short_parts_cached_and_not_come_in_order() {
+    const MIB: usize = 1 << 20;
+    let (mut ring, conn, mut theirs) = pair();
+    // A file with a hole in its middle, which is not in the page cache.
+    let mut bytes = pattern(MIB);
+    let file = file(&bytes);
+    file.std().set_len(2 * MIB as u64).unwrap();
+    bytes.resize(2 * MIB, 0);
+    let slices = [
+        &[Part::Bytes(b"head"), Part::File(7, 100_000), Part::Bytes(b"tail")][..],
+        &[Part::File(50_000, 300), Part::File(70_000, 60_000), Part::File(3, 20)],
+        &[Part::Bytes(b"<"), Part::File(MIB - 50_000, 100_000), Part::Bytes(b">")],
+        &[Part::File(5, 40_000), Part::File(MIB + 10, 30_000), Part::File(9, 40_000)],
+        &[Part::File(5, 40), Part::File(MIB + 70_000, 30), Part::Bytes(b"|"), Part::File(9, 400)],
+        &[Part::File(1, 50_000), Part::File(MIB + 90_000, 50), Part::File(MIB / 2, 50_000)],
+    ];
+    let expected: Vec<u8> =
+        slices.iter().flat_map(|it| it.iter()).fold(Vec::new(), |mut all, it| {
+            match *it {
+                Part::Bytes(part) => all.extend_from_slice(part),
+                Part::File(at, len) => all.extend_from_slice(&bytes[at..at + len]),
+            }
+            all
+        });
+    let mut got = vec![0; expected.len()];
+    let reader = std::thread::spawn(move || {
+        got.chunks_mut(30_000).for_each(|piece| theirs.read_exact(piece).unwrap());
+        (got, theirs)
+    });
+    for parts in slices {
+        let mut at = 0;
+        loop {
+            let slice = put_parts(&mut ring, &file, parts, at);
+            if slice.is_empty() {
+                break;
+            }
+            assert!(ring.stream(conn, slice));
+            let sent = match next(&mut ring) {
+                Event::Streamed { sent, .. } => sent,
+                other => panic!("{other:?}"),
+            };
+            at += sent;
+            if sent == 0 {
+                ring.await_room(conn);
+                assert!(matches!(next(&mut ring), Event::Room { .. }));
+            }
+        }
+    }
+    let (got, _theirs) = reader.join().unwrap();
+    assert!(got == expected);
+}
+
+#[test]
+fn a_turn_starts_a_few_slices_and_the_next_ones_the_others() {
+    let mut ring = Ring::new(Config::default()).unwrap();
+    let file = file(&pattern(250_000));
+    let mut peers = Vec::new();
+    for _ in 0..12 {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (conn, mut slice) = (ring.adopt(ours).unwrap(), ring.slice());
+        slice.put_file(&file, 0, 250_000);
+        assert!(ring.stream(conn, slice));
+        peers.push((conn, theirs));
+    }
+    let mut sent = Vec::new();
+    for turn in 1.. {
+        ring.turn(Some(Duration::from_secs(10))).unwrap();
+        let before = sent.len();
+        while let Some(Event::Streamed { conn, .. }) = ring.next_event() {
+            sent.push(conn);
+        }
+        assert!((1..=3).contains(&(sent.len() - before)), "in turn {turn}");
+        if sent.len() == 12 {
+            break;
+        }
+    }
+    assert!(sent.iter().eq(peers.iter().map(|(conn, _)| conn)), "in the order of the calls");
 }

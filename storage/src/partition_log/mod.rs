@@ -1,8 +1,8 @@
 //! The log of one partition of a user topic: Kafka's batches back to back in Kafka's files, written
-//! through the page cache, Kafka's default durability.
+//! through the page cache with Kafka's default durability.
 //!
-//! A write moves the high watermark when it is done; writes of one partition are under way
-//! together. Files are opened when they are needed, through the shard's [`OpenFiles`].
+//! A completed write moves the high watermark; several writes of a partition may be under way at
+//! once. Files are opened when they are needed, through the shard's [`OpenFiles`].
 
 mod read;
 mod recovery;
@@ -40,7 +40,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use synced::Synced;
 
-/// A partition has one leader for its whole life.
+/// A partition never changes its leader.
 const LEADER_EPOCH: i32 = 0;
 
 /// No leader epoch, or no offset for one.
@@ -48,16 +48,16 @@ const UNDEFINED: (i32, i64) = (-1, -1);
 
 const SUFFIX: &str = ".log";
 
-/// Tokens: the tag, the number of the log, whether it is work at the side, and a count.
+/// The parts of a token: the tag, the number of the log, whether it is not an append, and a count.
 const LOG_SHIFT: u32 = 24;
 const SIDE_BIT: u64 = 1 << 23;
 const SEQUENCE_MASK: u64 = SIDE_BIT - 1;
 const TOKEN_MASK: u64 = (1 << LOG_SHIFT) - 1;
 
-/// The count in the token of a write of the log start offset; there is one at a time.
+/// The low bits in the token of a write of the log start offset; there is one at a time.
 const START_OFFSET_WRITE: u64 = SIDE_BIT;
 
-/// In the place of a segment in the file key of the log start offset.
+/// The segment number in the file key of the log start offset.
 const START_OFFSET_KEY: u64 = u64::MAX;
 
 /// The configs of a topic that its logs obey.
@@ -86,22 +86,23 @@ impl Default for TopicConfig {
     }
 }
 
-/// Where a log is, and how it is told from the other logs of its shard.
+/// The directory of a log, and its number among the logs of its shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionPlace {
     /// The directory, relative to the data directory.
     pub dir: PathBuf,
-    /// The shard's own number for it, of one log at a time; it is in the tokens of its writes.
+    /// The shard's number for the log, unique at any time; it is in the tokens of its writes.
     pub number: u32,
     /// The top byte of these tokens.
     pub token_tag: u8,
 }
 
-/// Where appended records stand.
+/// The offsets of appended records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
     pub base_offset: i64,
-    /// The offset after the last record: acknowledged when the high watermark has reached it.
+    /// The offset after the last record; the append is acknowledged when the high watermark reaches
+    /// it.
     pub next_offset: i64,
 }
 
@@ -114,16 +115,16 @@ pub struct PartitionLog {
     segments: Vec<Segment>,
     log_start_offset: i64,
     start_offset: StartOffset,
-    /// What is to be written to its file; 0 if nothing was.
+    /// The log start offset that its file should hold; 0 if it need not hold any.
     wanted_start_offset: i64,
     is_start_offset_writing: bool,
     synced: Synced,
     high_watermark: i64,
-    /// Appends whose writes are under way, or wait for one before them.
+    /// Appends whose writes are under way, or done before an earlier one.
     pending: VecDeque<Pending>,
     /// The count of the next append.
     next_sequence: u64,
-    /// Whether there may be a directory: it comes with the first record.
+    /// Whether the directory may exist: the first append creates it.
     has_directory: bool,
     /// The batches that were appended last, by offset: tailing consumers read these.
     recent: VecDeque<RecentBatch>,
@@ -175,8 +176,9 @@ impl PartitionLog {
         }
     }
 
-    /// Goes on from what recovery found, cuts off a torn end and removes what stands behind it.
-    /// `start_offset` is what is in [`START_OFFSET_FILE`], or nothing.
+    /// Opens a recovered log: cuts off a torn end and removes the segments after it. `start_offset`
+    /// is the content of [`START_OFFSET_FILE`], or empty; the recovery point may have a later
+    /// start.
     pub fn open(
         place: PartitionPlace,
         config: TopicConfig,
@@ -188,7 +190,7 @@ impl PartitionLog {
     ) -> Self {
         let mut log = Self { has_directory: true, ..Self::create(place, config, now) };
         log.start_offset = StartOffset::read(start_offset).unwrap_or_default();
-        let start = log.start_offset.offset;
+        let start = recovered.log_start(log.start_offset.offset);
         recovered.removed().iter().for_each(|base_offset| log.push_remove(*base_offset, ops));
         log.synced = Synced::of(&recovered);
         let is_torn = recovered.torn().is_some();
@@ -199,7 +201,7 @@ impl PartitionLog {
                 log.cut(files, ops);
             }
         } else {
-            // Deleted records do not come back: a log that lost its end goes on behind them.
+            // Deleted records must not come back: a log that lost its end continues after them.
             for Segment { base_offset, .. } in segments {
                 log.push_remove(base_offset, ops);
                 log.synced.forget(base_offset);
@@ -209,17 +211,21 @@ impl PartitionLog {
         log.high_watermark = log.log_end_offset();
         log.log_start_offset = start.max(log.segments[0].base_offset);
         assert!(log.log_start_offset <= log.high_watermark);
+        if start > log.segments[0].base_offset {
+            // The file is lost, or was not durable: it is written with the next append or sweep.
+            log.wanted_start_offset = start;
+        }
         log
     }
 
-    /// Gives offsets to batches that were checked
-    /// ([`validate`](muster_codec::record_batch::validate)), and writes them. They can be
-    /// read, and the producer answered, when the high watermark has reached
+    /// Assigns offsets to batches that were checked
+    /// ([`validate`](muster_codec::record_batch::validate)), and writes them. Consumers can read
+    /// them, and the producer gets its answer, when the high watermark has reached
     /// [`Appended::next_offset`].
     ///
     /// # Errors
     /// [`AppendError::TooLarge`]: more than fits in a segment, RECORD_LIST_TOO_LARGE;
-    /// [`AppendError::NotABatch`]. Nothing was written.
+    /// [`AppendError::NotABatch`]. In both cases nothing is written.
     pub fn append(
         &mut self,
         mut batches: Vec<u8>,
@@ -261,9 +267,8 @@ impl PartitionLog {
         Ok(Appended { base_offset, next_offset })
     }
 
-    /// Takes the completion of a write or sync whose token is this log's
-    /// ([`PartitionLog::number`]). The high watermark moves when all writes before it are done,
-    /// too.
+    /// Takes the completion of a write or sync with a token of this log
+    /// ([`PartitionLog::number`]). The high watermark moves once all earlier writes are done, too.
     pub fn done(&mut self, done: &FileDone) {
         match done {
             FileDone::Written { token, .. } => self.written(*token),
@@ -279,9 +284,9 @@ impl PartitionLog {
         (token.0 >> LOG_SHIFT) as u32
     }
 
-    /// Asks for a sync of what was appended last, for `flush.messages` or a clean stop. Its completion
-    /// has `token`, which is the caller's, and is to be told by [`PartitionLog::synced`] with what
-    /// this gives. Closed segments have syncs of their own.
+    /// Requests a sync of the active segment, for `flush.messages` or a clean stop. `token` is the
+    /// caller's; when the sync is done, the caller passes the returned end to
+    /// [`PartitionLog::synced`]. Closed segments are synced separately.
     pub fn sync(
         &mut self,
         token: FileToken,
@@ -295,22 +300,22 @@ impl PartitionLog {
         LogEnd { offset, segment, bytes }
     }
 
-    /// A sync that was asked for at this end is done.
+    /// A sync for which [`PartitionLog::sync`] returned `end` is done.
     pub fn synced(&mut self, end: LogEnd) {
         self.synced.active_done(end);
     }
 
-    /// Whether the sync of a closed segment is under way or yet to come.
+    /// Whether a closed segment is not synced yet.
     pub fn is_sync_behind(&self) -> bool {
         self.synced.is_behind()
     }
 
-    /// What is known to be on stable storage; None if nothing is.
+    /// How much of the log is known to be on stable storage; None if nothing is.
     pub fn recovery_point(&self) -> Option<RecoveryPoint> {
-        self.synced.point()
+        self.synced.point(self.log_start_offset)
     }
 
-    /// Other configs of the topic are in force from now on.
+    /// Changes the configs of the topic.
     pub fn set_config(&mut self, config: TopicConfig) {
         self.config = config;
     }
@@ -323,8 +328,8 @@ impl PartitionLog {
         files.close(self.key(START_OFFSET_KEY), ops);
     }
 
-    /// Removes the log with its directory. Completions of its writes may still come; they are to be
-    /// dropped.
+    /// Removes the log with its directory. The caller drops completions of its writes that arrive
+    /// later.
     pub fn delete(mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         self.close(files, ops);
         if self.has_directory {
@@ -337,7 +342,7 @@ impl PartitionLog {
         self.log_start_offset
     }
 
-    /// The end of what can be read: everything before it is written.
+    /// The end of the readable records: everything before it is written.
     pub fn high_watermark(&self) -> i64 {
         self.high_watermark
     }
@@ -347,18 +352,18 @@ impl PartitionLog {
         self.active().next_offset
     }
 
-    /// All segments together, in bytes.
+    /// The size of all segments in bytes.
     pub fn size(&self) -> u64 {
         self.segments.iter().map(|segment| segment.size).sum()
     }
 
-    /// The epoch and its end offset that OffsetForLeaderEpoch answers: there is epoch 0 only; -1
-    /// and -1 for any other (`LeaderEpochFileCache.endOffsetFor`).
+    /// The epoch and its end offset for OffsetForLeaderEpoch. The only epoch is 0; -1 and -1 for
+    /// any other (`LeaderEpochFileCache.endOffsetFor`).
     pub fn end_offset_for_epoch(&self, epoch: i32) -> (i32, i64) {
         if epoch == LEADER_EPOCH { (epoch, self.high_watermark) } else { UNDEFINED }
     }
 
-    /// Gives each batch its offsets and adds it to the active segment.
+    /// Assigns offsets to each batch and adds it to the active segment.
     fn place(&mut self, batches: &mut [u8]) -> Result<(), AppendError> {
         let mut at = 0;
         while at < batches.len() {
@@ -378,7 +383,7 @@ impl PartitionLog {
     fn written(&mut self, token: FileToken) {
         assert_eq!((token.0 >> LOG_SHIFT) as u32, self.place.number, "a write of another log");
         if token.0 & SIDE_BIT != 0 {
-            assert!(self.is_start_offset_writing, "nothing else is written at the side");
+            assert!(self.is_start_offset_writing, "the only write that is not an append");
             self.is_start_offset_writing = false;
             return;
         }
@@ -403,7 +408,7 @@ impl PartitionLog {
         assert!(self.high_watermark <= self.log_end_offset());
     }
 
-    /// Whether the active segment is closed first (`LogSegment.shouldRoll`).
+    /// Whether the append needs a new segment (`LogSegment.shouldRoll`).
     fn is_roll_due(&self, len: u64, next_offset: i64, max_timestamp: i64, now: i64) -> bool {
         let active = self.active();
         let is_full = active.size + len > self.config.segment_bytes;
@@ -412,17 +417,17 @@ impl PartitionLog {
         active.size > 0 && (is_full || is_far || is_old)
     }
 
-    /// Begins a new segment; the one before becomes durable when it is written.
+    /// Begins a new segment; the previous one is synced once all its writes are done.
     fn roll(&mut self, now: i64, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         let Segment { base_offset, next_offset, size, .. } = *self.active();
         assert!(size > 0, "an empty segment is not rolled");
         self.synced.close(base_offset);
-        // Made now, so that an empty segment too remembers where the log ends.
+        // The file is created now, so that the log's end is known even if the segment stays empty.
         self.file(next_offset, files, ops);
         self.segments.push(Segment::new(next_offset, now));
     }
 
-    /// What could not be done when it came up, for a write was under way.
+    /// Requests syncs and a write of the log start offset that had to wait for earlier writes.
     fn tend(&mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         while let Some(closed) = self.synced.next() {
             let segment = &self.segments[self.segment_of(closed)];
@@ -431,7 +436,7 @@ impl PartitionLog {
                 break;
             }
             let (offset, bytes) = (segment.next_offset, segment.size);
-            self.synced.ask(LogEnd { offset, segment: closed, bytes });
+            self.synced.request(LogEnd { offset, segment: closed, bytes });
             let file = self.file(closed, files, ops);
             ops.push(FileOp::Sync { token: self.token(sync_count(closed)), file });
         }
@@ -440,7 +445,7 @@ impl PartitionLog {
         }
     }
 
-    /// Cuts the active segment's file behind its last batch.
+    /// Truncates the active segment's file after its last batch.
     fn cut(&self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         let Segment { base_offset, size: len, .. } = *self.active();
         let file = self.file(base_offset, files, ops);
@@ -452,7 +457,7 @@ impl PartitionLog {
         ops.push(FileOp::RemoveFile { path });
     }
 
-    /// The place of the segment that holds `offset`, or of the last before it.
+    /// The index of the segment that holds `offset`, or of the last before it.
     fn segment_of(&self, offset: i64) -> usize {
         let after = self.segments.partition_point(|segment| segment.base_offset <= offset);
         after.saturating_sub(1)
@@ -492,7 +497,7 @@ fn sync_count(closed: i64) -> u64 {
     SIDE_BIT | (1 + closed as u64 % SEQUENCE_MASK)
 }
 
-/// How many offsets the batches take, and their largest timestamp.
+/// The number of offsets that the batches take, and their largest timestamp.
 fn measure(batches: &[u8]) -> Result<(i64, i64), AppendError> {
     let (mut records, mut max_timestamp) = (0i64, NO_TIMESTAMP);
     for batch in Batches::new(batches) {

@@ -1,4 +1,4 @@
-//! Where records are: the batch that holds an offset, and the bytes of the log from a batch on.
+//! Look-ups by offset: the batch that holds an offset, and the bytes of the log from a batch on.
 
 use super::PartitionLog;
 use super::segment::Segment;
@@ -9,7 +9,7 @@ use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::BatchHeader;
 use muster_codec::wire::{DecodeError, Result};
 
-/// Where a batch is in the log.
+/// The place of a batch in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchPlace {
     /// The base offset of its segment.
@@ -18,7 +18,7 @@ pub struct BatchPlace {
     len: u64,
 }
 
-/// A batch that was appended not long ago.
+/// One of the batches that were appended last.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RecentBatch {
     base_offset: i64,
@@ -30,7 +30,7 @@ pub(super) struct RecentBatch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Find {
     At(BatchPlace),
-    /// It is to be looked for in the bytes that a read brings.
+    /// It has to be searched in the bytes of a read.
     Read(BatchSearch),
 }
 
@@ -42,7 +42,7 @@ pub struct BatchSearch {
     position: u64,
 }
 
-/// What a read for a search has brought.
+/// The result of a read for a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     Batch(BatchPlace),
@@ -51,10 +51,10 @@ pub enum Found {
 }
 
 impl PartitionLog {
-    /// Where the batch is that holds `offset`, or the first behind it if the log has a gap there.
-    /// Known, or looked for by a small read that is pushed onto `ops`; its completion has `token`,
-    /// which is the caller's. None if `offset` is before the log start offset or not below the high
-    /// watermark.
+    /// The place of the batch that holds `offset`, or of the next one if the log has a gap there.
+    /// It is known, or searched by a small read that is pushed onto `ops`; its completion has
+    /// `token`, which is the caller's. None if `offset` is before the log start offset or not below
+    /// the high watermark.
     pub fn find(
         &self,
         offset: i64,
@@ -75,8 +75,8 @@ impl PartitionLog {
         self.find_on(search, token, files, ops).map(Find::Read)
     }
 
-    /// Goes on with a search, in the next segment if this one is at its end or gone. None if there is
-    /// nothing more to read.
+    /// Continues a search, in the next segment if this one is at its end or was dropped. None if
+    /// there is nothing more to read.
     pub fn find_on(
         &self,
         mut search: BatchSearch,
@@ -98,12 +98,12 @@ impl PartitionLog {
         Some(search)
     }
 
-    /// The bytes of the log from a batch on, to the end of its segment or a number of them; the last
-    /// batch may be there in part, as in Kafka. If the first is longer than `max_bytes`, it is
-    /// given in whole if `first_whole`, and otherwise nothing. Nothing if the segment was dropped.
+    /// The bytes of the log from a batch on, up to `max_bytes` or the end of its segment; the last
+    /// batch may be incomplete, as in Kafka. If the first is longer than `max_bytes`, it is
+    /// returned in whole if `first_whole`, and None otherwise. None if the segment was dropped.
     ///
     /// # Errors
-    /// The batch ends behind what was written: KAFKA_STORAGE_ERROR.
+    /// The batch ends beyond the written bytes: KAFKA_STORAGE_ERROR.
     pub fn range(
         &self,
         place: BatchPlace,
@@ -126,8 +126,8 @@ impl PartitionLog {
         files.hold(range.file, &self.place.dir);
     }
 
-    /// How many bytes can be read from `offset` on, but for what an index entry stands for; 0 if no
-    /// record of that offset or a later one can be read.
+    /// The number of bytes that can be read from `offset` on, accurate to the bytes of an index
+    /// entry; 0 if no record of that offset or a later one can be read.
     pub fn readable_bytes(&self, offset: i64) -> u64 {
         if offset >= self.high_watermark() {
             return 0;
@@ -139,13 +139,13 @@ impl PartitionLog {
         written.saturating_sub(first.chunk_of_offset(offset).start)
     }
 
-    /// The place of the segment that has the first record at `offset` or behind it: offsets that are
+    /// The index of the segment with the first record at `offset` or after it: offsets that are
     /// missing between two segments are skipped.
     pub(super) fn segment_from(&self, offset: i64) -> usize {
         self.segments.partition_point(|segment| segment.next_offset <= offset)
     }
 
-    /// A batch is about to be appended to the active segment.
+    /// Remembers a batch that is about to be appended to the active segment.
     pub(super) fn remember(&mut self, header: &BatchHeader) {
         if self.recent.len() == RECENT_BATCHES_MAX {
             self.recent.pop_front();
@@ -158,10 +158,10 @@ impl PartitionLog {
 }
 
 impl BatchSearch {
-    /// Looks for the batch in the bytes that were read.
+    /// Searches the batch in the bytes that were read.
     ///
     /// # Errors
-    /// The bytes are not what was written: KAFKA_STORAGE_ERROR.
+    /// The bytes are not those that were written: KAFKA_STORAGE_ERROR.
     pub fn look(self, data: &[u8]) -> Result<Found> {
         let mut at = 0;
         while let Some(bytes) = data.get(at..).filter(|it| it.len() >= RECORD_BATCH_HEADER_BYTES) {

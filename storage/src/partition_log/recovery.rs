@@ -1,13 +1,13 @@
-//! What the segments of a partition hold after a stop: indexes are rebuilt, and what is missing is
-//! either explained by a crash or damage.
+//! Recovery of a partition's segments: rebuilds the indexes, and decides whether missing or invalid
+//! bytes are a torn end or damage.
 //!
-//! A crash explains only what was not yet on stable storage. How far that reached is what a
-//! [`RecoveryPoint`] tells: behind it every batch is checked against its checksum, and from the first
-//! that is not whole the log is cut, as Kafka does after an unclean stop. Before it a log that is
-//! short, has a gap, or holds something else than batches is damaged, and is not opened.
+//! A crash loses only bytes that were not yet on stable storage. A [`RecoveryPoint`] is a lower
+//! bound of those that were. After it every batch is checked against its checksum, and the log is
+//! cut at the first that is not whole, as Kafka does after an unclean stop. Before it, a log that
+//! is short, has a gap, or holds bytes that are not batches is damaged, and is not opened.
 //!
-//! Of a partition without a point it is only known that a segment is synced soon after the next
-//! begins, so that the last two may have lost what the page cache held.
+//! If a partition has no point, it is only known that a segment is synced soon after the next
+//! begins, so the last two may have lost the part that was only in the page cache.
 
 use super::recovery_point::{LogEnd, RecoveryPoint};
 use super::segment::Segment;
@@ -18,12 +18,12 @@ use muster_codec::record_batch::BatchHeader;
 use std::ops::Range;
 use std::{fmt, io};
 
-/// The last segments, whose batches are always checked against their checksums.
+/// The number of last segments whose batches are always checked against their checksums.
 const CHECKED_SEGMENTS: usize = 2;
 
 const WINDOW_BYTES: usize = 64 << 10;
 
-/// Where the checksum of a batch begins.
+/// The first byte of a batch that its checksum covers.
 const CRC_FROM: usize = 21;
 
 /// The bytes of a segment's file.
@@ -37,7 +37,7 @@ pub trait SegmentSource {
     /// Fills `buffer` from `offset` on.
     ///
     /// # Errors
-    /// Those of the file; also its end, if it comes too early.
+    /// Errors of the file, and its end before `buffer` is full.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 }
 
@@ -54,10 +54,10 @@ impl SegmentSource for [u8] {
     }
 }
 
-/// Why a partition is not opened.
+/// The reason why a partition is not opened.
 #[derive(Debug)]
 pub enum PartitionError {
-    /// No crash explains what is in a segment, or missing from it.
+    /// Bytes of a segment are wrong or missing, and no crash explains it.
     Damaged {
         base_offset: i64,
         at: u64,
@@ -86,12 +86,12 @@ impl From<io::Error> for PartitionError {
     }
 }
 
-/// The place at the end of a log from which on bytes are no whole batches.
+/// Bytes at the end of a log that are not whole batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TornEnd {
     /// The segment, by its base offset.
     pub base_offset: i64,
-    /// Where the torn bytes begin in its file, and how many there are.
+    /// The place of the first torn byte in its file, and their number.
     pub at: u64,
     pub bytes: u64,
     /// The offset that the next record will get.
@@ -99,8 +99,7 @@ pub struct TornEnd {
     pub what: &'static str,
 }
 
-/// What recovery found of a partition; [`PartitionLog::open`](super::PartitionLog::open) goes on
-/// from it.
+/// A recovered partition, from which [`PartitionLog::open`](super::PartitionLog::open) continues.
 #[derive(Debug, Default)]
 pub struct RecoveredPartition {
     pub(super) segments: Vec<Segment>,
@@ -111,22 +110,22 @@ pub struct RecoveredPartition {
 }
 
 impl RecoveredPartition {
-    /// The end that will be cut off, if it is torn.
+    /// The torn end that will be cut off.
     pub fn torn(&self) -> Option<TornEnd> {
         self.torn
     }
 
-    /// Segments that will be removed: those behind a torn end, and empty ones before others.
+    /// Segments that will be removed: those after a torn end, and empty ones before others.
     pub fn removed(&self) -> &[i64] {
         &self.removed
     }
 
-    /// Offsets that no segment has, between two that are there.
+    /// Ranges of offsets that are missing between two segments.
     pub fn gaps(&self) -> &[Range<i64>] {
         &self.gaps
     }
 
-    /// Where the first segment begins; None without segments.
+    /// The base offset of the first segment; None without segments.
     pub fn base_offset(&self) -> Option<i64> {
         self.segments.first().map(|first| first.base_offset)
     }
@@ -136,14 +135,20 @@ impl RecoveredPartition {
         self.segments.last().map_or(0, |last| last.next_offset)
     }
 
-    /// Where the log ends; None without segments.
+    /// The end of the log; None without segments.
     pub fn end(&self) -> Option<LogEnd> {
         let Segment { base_offset: segment, next_offset: offset, size: bytes, .. } =
             *self.segments.last()?;
         Some(LogEnd { offset, segment, bytes })
     }
 
-    /// No gap is behind this offset.
+    /// The log start offset, unless the first segment begins later; `start_offset` is that in its
+    /// file, or 0 if there is none.
+    pub fn log_start(&self, start_offset: i64) -> i64 {
+        self.point.map_or(start_offset, |point| point.log_start.max(start_offset))
+    }
+
+    /// The offset after which there are no gaps.
     pub(super) fn whole_from(&self) -> i64 {
         let known = self.point.map_or(0, |point| point.whole_from);
         self.gaps.last().map_or(known, |gap| gap.end.max(known))
@@ -159,16 +164,17 @@ pub struct PartitionRecovery {
 }
 
 impl PartitionRecovery {
-    /// For a partition with this number of segments, and what is known to be on stable storage.
+    /// Recovery of a partition with this number of segments, and with its recovery point if it has
+    /// one.
     pub fn new(segments: usize, point: Option<RecoveryPoint>) -> Self {
         Self { left: segments, found: RecoveredPartition { point, ..Default::default() } }
     }
 
-    /// Takes the next segment and gives the header of each batch to `visit`, in order: for the
+    /// Reads the next segment and passes the header of each batch to `visit`, in order: for the
     /// state of idempotent producers.
     ///
     /// # Errors
-    /// Damage that no crash explains, and errors of the file.
+    /// Damage, and errors of the file.
     pub fn segment(
         &mut self,
         base_offset: i64,
@@ -201,10 +207,10 @@ impl PartitionRecovery {
         Ok(())
     }
 
-    /// All segments were taken.
+    /// Ends the recovery, after all segments.
     ///
     /// # Errors
-    /// The log ends before what was on stable storage.
+    /// The log ends before its recovery point.
     pub fn finish(self) -> Result<RecoveredPartition, PartitionError> {
         assert_eq!(self.left, 0, "fewer segments than were announced");
         let end = self.found.end_offset();
@@ -221,8 +227,8 @@ impl PartitionRecovery {
         Err(PartitionError::Damaged { base_offset, at, what })
     }
 
-    /// Looks at what is between the last segment and the next one. Where nothing says that the
-    /// offsets were there, they are skipped, as in Kafka; a segment without records is dropped.
+    /// Checks for a gap between the last segment and the next one. A gap is damage if the recovery
+    /// point covers it, and otherwise skipped, as in Kafka; an empty segment before it is dropped.
     fn join(&mut self, base_offset: i64) -> Result<(), PartitionError> {
         let Some(last) = self.found.segments.last() else { return Ok(()) };
         let Segment { base_offset: before, next_offset: end, size: at, .. } = *last;
@@ -246,7 +252,7 @@ impl PartitionRecovery {
         Ok(())
     }
 
-    /// How much of a segment is on stable storage.
+    /// The number of bytes of a segment that must be on stable storage.
     fn synced_bytes(&self, base_offset: i64, is_recent: bool) -> u64 {
         match self.found.point {
             Some(RecoveryPoint { end, .. }) if base_offset == end.segment => end.bytes,
@@ -257,19 +263,20 @@ impl PartitionRecovery {
     }
 }
 
-/// Goes through the batches of a file with a window of bounded size.
+/// Reads the batches of a file through a window of bounded size.
 struct Scan<'s, S: ?Sized> {
     source: &'s S,
     /// Batches that begin here or later are checked against their checksums.
     checked_from: u64,
-    /// Where a batch is known to end.
+    /// The end in the recovery point, if it is in this segment: a batch must end there.
     end: Option<LogEnd>,
     window: Vec<u8>,
     window_at: u64,
 }
 
 impl<S: SegmentSource + ?Sized> Scan<'_, S> {
-    /// Adds all batches to the segment. What is wrong with the bytes after them, if there are any.
+    /// Adds all valid batches to the segment; returns why the bytes after them, if any, are not
+    /// one.
     fn run(
         &mut self,
         segment: &mut Segment,
@@ -287,7 +294,7 @@ impl<S: SegmentSource + ?Sized> Scan<'_, S> {
         Ok(None)
     }
 
-    /// The batch behind the last of the segment, or why it is none.
+    /// The next batch of the segment, or why the bytes there are not a batch.
     fn batch(&mut self, segment: &Segment) -> io::Result<Result<BatchHeader, &'static str>> {
         let at = segment.size;
         let left = self.source.len() - at;

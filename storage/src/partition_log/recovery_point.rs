@@ -1,8 +1,8 @@
-//! How much of a partition is known to be on stable storage, and the file that remembers it of all
-//! partitions of a shard: Kafka's `recovery-point-offset-checkpoint`.
+//! Recovery points: how much of a partition is known to be on stable storage, and the file with the
+//! points of a shard's partitions (Kafka's `recovery-point-offset-checkpoint`).
 //!
-//! A point is a lower bound of the log's end. It stays true for ever, so an old one does no harm, and
-//! of several the one with the highest offset counts.
+//! A point is a lower bound of the log's end. It stays true, so an old one does no harm, and of
+//! several the one with the highest offset counts.
 
 use crate::limits::BLOCK_BYTES_MAX;
 use muster_codec::Uuid;
@@ -14,7 +14,7 @@ pub const RECOVERY_POINTS_MAGIC: u32 = 0x4d52_5054;
 pub const RECOVERY_POINTS_VERSION: u16 = 1;
 pub const RECOVERY_POINTS_HEADER_BYTES: usize = 24;
 
-/// Where the entries begin: the header has a block of its own, for it is written last.
+/// The place of the first entry: the header has its own block, as it is written last.
 pub const RECOVERY_POINTS_BODY_AT: usize = BLOCK_BYTES_MAX as usize;
 pub const RECOVERY_POINT_BYTES: usize = 64;
 
@@ -28,13 +28,14 @@ const _: () = assert!(RECOVERY_POINTS_BODY_AT.is_multiple_of(RECOVERY_POINT_BYTE
 pub struct LogEnd {
     /// The offset of the next record.
     pub offset: i64,
-    /// The segment, by its base offset, and how long it is up to here.
+    /// The segment, by its base offset, and the byte in it.
     pub segment: i64,
     pub bytes: u64,
 }
 
 impl LogEnd {
-    /// Whether a batch at these bytes of the segment, with this offset behind it, goes with it.
+    /// Whether a batch at these bytes of the segment, which ends at `next_offset`, is consistent
+    /// with this end.
     pub(super) fn allows(&self, batch: Range<u64>, next_offset: i64) -> bool {
         let is_before = batch.end < self.bytes && next_offset < self.offset;
         let is_last = batch.end == self.bytes && next_offset == self.offset;
@@ -42,24 +43,34 @@ impl LogEnd {
     }
 }
 
-/// What of a log is on stable storage.
+/// How much of a log is on stable storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecoveryPoint {
-    /// Everything before it that retention and DeleteRecords have left.
+    /// Everything before it is, unless retention or DeleteRecords removed it.
     pub end: LogEnd,
-    /// From here on no offset is missing between two segments. Before it one may be: the log was
-    /// brought over from a compacted topic, or a loss was accepted.
+    /// From here on no offsets are missing between two segments. Before it they may be: the log was
+    /// imported from a compacted topic, or a loss was accepted.
     pub whole_from: i64,
+    /// The log starts here or later: records before it were deleted and must not come back, even if
+    /// [`START_OFFSET_FILE`](super::START_OFFSET_FILE) is lost.
+    pub log_start: i64,
 }
 
 impl RecoveryPoint {
-    /// Whether the offset was in the log and on stable storage.
+    /// The point with the higher end, with the later start of the two.
+    #[must_use]
+    pub fn later(self, other: Self) -> Self {
+        let last = if self.end.offset < other.end.offset { other } else { self };
+        Self { log_start: self.log_start.max(other.log_start), ..last }
+    }
+
+    /// Whether the offset must be in the log, if it was not deleted.
     pub(super) fn covers(&self, offset: i64) -> bool {
         (self.whole_from..self.end.offset).contains(&offset)
     }
 }
 
-/// Makes a file, some entries at a time.
+/// Serializes the file, some entries at a time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RecoveryPointsWriter {
     entries: u64,
@@ -67,10 +78,10 @@ pub struct RecoveryPointsWriter {
 }
 
 impl RecoveryPointsWriter {
-    /// Appends the entry of a partition to a part of the body.
+    /// Appends the entry of a partition to `out`, a part of the body.
     pub fn push(&mut self, topic: Uuid, partition: i32, point: &RecoveryPoint, out: &mut Vec<u8>) {
         let start = out.len();
-        let RecoveryPoint { end, whole_from } = point;
+        let RecoveryPoint { end, whole_from, log_start } = point;
         out.extend(topic.0);
         out.extend(partition.to_be_bytes());
         out.extend([0; 4]);
@@ -78,12 +89,12 @@ impl RecoveryPointsWriter {
         out.extend(end.segment.to_be_bytes());
         out.extend(end.bytes.to_be_bytes());
         out.extend(whole_from.to_be_bytes());
-        out.extend([0; 8]);
+        out.extend(log_start.to_be_bytes());
         self.entries += 1;
         self.entries_crc = crc32c::crc32c_append(self.entries_crc, &out[start..]);
     }
 
-    /// The first block of the file, once all entries are there.
+    /// The first block of the file, after all entries were pushed.
     pub fn header(&self) -> Vec<u8> {
         let mut header = Vec::with_capacity(RECOVERY_POINTS_BODY_AT);
         header.extend(RECOVERY_POINTS_MAGIC.to_be_bytes());
@@ -102,7 +113,7 @@ impl RecoveryPointsWriter {
 /// The points in a file; zeros may follow them.
 ///
 /// # Errors
-/// Bytes that are no such file, or are damaged.
+/// Bytes that are not such a file, or are damaged.
 pub fn read_recovery_points(file: &[u8]) -> Result<Vec<(Uuid, i32, RecoveryPoint)>> {
     let header = file.get(..RECOVERY_POINTS_HEADER_BYTES).ok_or(DecodeError::UnexpectedEnd)?;
     let mut reader = Reader::new(header);
@@ -135,7 +146,8 @@ fn read_point(entry: &[u8]) -> Result<(Uuid, i32, RecoveryPoint)> {
     let (offset, segment) = (reader.i64()?, reader.i64()?);
     let bytes = reader.array().map(u64::from_be_bytes)?;
     let end = LogEnd { offset, segment, bytes };
-    Ok((topic, partition, RecoveryPoint { end, whole_from: reader.i64()? }))
+    let (whole_from, log_start) = (reader.i64()?, reader.i64()?);
+    Ok((topic, partition, RecoveryPoint { end, whole_from, log_start }))
 }
 
 #[cfg(test)]
@@ -145,7 +157,8 @@ mod tests {
     fn points() -> Vec<(Uuid, i32, RecoveryPoint)> {
         let point = |number: i64| {
             let end = LogEnd { offset: number * 100, segment: number, bytes: number as u64 };
-            (Uuid([number as u8; 16]), number as i32, RecoveryPoint { end, whole_from: number })
+            let point = RecoveryPoint { end, whole_from: number, log_start: number * 10 };
+            (Uuid([number as u8; 16]), number as i32, point)
         };
         (0..9).map(point).collect()
     }
@@ -160,13 +173,23 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_as_it_was_written_also_with_zeros_behind_it() {
+    fn a_file_is_read_as_it_was_written_with_or_without_zeros_at_its_end() {
         let mut file = file();
         assert_eq!(read_recovery_points(&file), Ok(points()));
         file.resize(2 * RECOVERY_POINTS_BODY_AT, 0);
         assert_eq!(read_recovery_points(&file), Ok(points()));
         let none = RecoveryPointsWriter::default().header();
         assert_eq!(read_recovery_points(&none), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn the_later_of_two_points_keeps_the_later_start() {
+        let point = |offset, log_start| {
+            let end = LogEnd { offset, segment: 0, bytes: 1 };
+            RecoveryPoint { end, whole_from: 0, log_start }
+        };
+        assert_eq!(point(10, 3).later(point(20, 0)), point(20, 3));
+        assert_eq!(point(20, 0).later(point(10, 3)), point(20, 3));
     }
 
     #[test]

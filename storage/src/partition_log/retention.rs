@@ -1,4 +1,4 @@
-//! Which records a partition gives up: by time, by size, and by DeleteRecords.
+//! Removal of old records: by time, by size, and by DeleteRecords.
 
 use super::{PartitionLog, START_OFFSET_FILE, START_OFFSET_KEY, START_OFFSET_WRITE};
 use crate::file_op::{FileOp, OpenMode};
@@ -6,7 +6,7 @@ use crate::open_files::OpenFiles;
 
 impl PartitionLog {
     /// Drops whole segments that `retention.ms` or `retention.bytes` do not keep, the oldest first
-    /// (`UnifiedLog.deleteOldSegments`); how many. To be called every
+    /// (`UnifiedLog.deleteOldSegments`); returns their number. Called every
     /// `log.retention.check.interval.ms`.
     pub fn retain(&mut self, now: i64, files: &mut OpenFiles, ops: &mut Vec<FileOp>) -> usize {
         self.tend(files, ops);
@@ -29,12 +29,11 @@ impl PartitionLog {
         dropped
     }
 
-    /// Moves the log start offset up to `offset`, not beyond the high watermark, and drops the
-    /// segments that are then of no use (DeleteRecords). Gives the new log start offset; it is
-    /// remembered when it is written, or soon after if another is being written (Kafka remembers it
-    /// within `log.flush.start.offset.checkpoint.interval.ms`).
+    /// Moves the log start offset up to `offset` and drops the segments before it (DeleteRecords).
+    /// Returns the new log start offset. It is written to its file now, or soon after if an earlier
+    /// one is being written (in Kafka within `log.flush.start.offset.checkpoint.interval.ms`).
     ///
-    /// None, and nothing, if `offset` is negative or beyond the high watermark:
+    /// Returns None, and changes nothing, if `offset` is negative or beyond the high watermark:
     /// OFFSET_OUT_OF_RANGE.
     pub fn delete_records(
         &mut self,
@@ -58,7 +57,8 @@ impl PartitionLog {
         Some(offset)
     }
 
-    /// Writes the log start offset, unless it is being written: then [`PartitionLog::tend`] will.
+    /// Writes the log start offset; if a write of it is under way, [`PartitionLog::tend`] does so
+    /// later.
     pub(super) fn write_start_offset(&mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         if self.is_start_offset_writing {
             return;
@@ -71,7 +71,7 @@ impl PartitionLog {
         ops.push(FileOp::Write { token, file, offset, data });
     }
 
-    /// The log goes on in an empty segment if it was the last.
+    /// Drops the first segment; if it was the only one, the log continues in an empty segment.
     fn drop_first_segment(&mut self, now: i64, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         if self.segments.len() == 1 {
             self.roll(now, files, ops);

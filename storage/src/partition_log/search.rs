@@ -1,5 +1,5 @@
-//! The search for a record by its timestamp, in small reads: headers of batches, and the first bytes
-//! of records.
+//! The search for a record by its timestamp, in small reads: headers of batches, and the first
+//! bytes of records.
 
 use super::PartitionLog;
 use super::segment::Segment;
@@ -10,48 +10,48 @@ use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::{BatchHeader, Compression, TimestampType};
 use muster_codec::wire::{DecodeError, Reader, Result};
 
-/// How far a search has come. [`PartitionLog::search_read`] plans its next read,
-/// [`TimestampSearch::look`] takes what was read.
+/// The state of a search. [`PartitionLog::search_read`] plans its next read,
+/// [`TimestampSearch::look`] takes the bytes that were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimestampSearch {
     target: i64,
-    /// No record before this offset is looked for.
+    /// Records before this offset are skipped.
     from_offset: i64,
     /// The base offset of the segment that is being read; None before the first read.
     segment: Option<i64>,
-    /// What is looked at next: a batch, or a record of the batch in `inside`.
+    /// The place of the next batch, or of the next record of the batch in `inside`.
     position: u64,
     inside: Option<Inside>,
 }
 
-/// A batch whose records are looked at one by one.
+/// A batch whose records are read one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Inside {
     header: BatchHeader,
-    /// Where it ends.
+    /// The end of the batch.
     end: u64,
     records_left: i32,
 }
 
-/// What a read for a search has brought.
+/// The result of a read for a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Searched {
     /// The first record of that time or later.
     Record { offset: i64, timestamp: i64 },
-    /// None so far: the next read is to be planned.
+    /// None so far: the next read has to be planned.
     ReadOn,
 }
 
-/// What one batch or one record has brought.
+/// The result for one batch or one record.
 enum Step {
     Found(Searched),
-    /// The next one begins that many bytes on.
+    /// Not found; the next one begins after this number of bytes.
     Skip(u64),
-    /// It is not there in whole.
+    /// It is not whole in the bytes that were read.
     More,
 }
 
-/// What a record begins with, at most: its length, attributes, timestamp and offset.
+/// The longest beginning of a record: its length, attributes, timestamp and offset.
 const RECORD_START_BYTES: usize = 5 + 1 + 10 + 5;
 
 impl PartitionLog {
@@ -63,7 +63,7 @@ impl PartitionLog {
     }
 
     /// Plans the next read of a search and pushes it onto `ops`; its completion has `token`, which
-    /// is the caller's. False, and no read, if there is no such record.
+    /// is the caller's. Returns false, without a read, if there is no such record.
     pub fn search_read(
         &self,
         search: &mut TimestampSearch,
@@ -82,8 +82,8 @@ impl PartitionLog {
         true
     }
 
-    /// The segment in which a search continues: the one that it reads, or the next that may have what
-    /// is looked for.
+    /// The segment in which a search continues: the current one, or the next that may have the
+    /// record.
     fn searched_segment(&self, search: &mut TimestampSearch) -> Option<&Segment> {
         let reading = search.segment.and_then(|base_offset| self.segment_with_base(base_offset));
         if let Some(segment) = reading {
@@ -115,11 +115,11 @@ impl PartitionLog {
 }
 
 impl TimestampSearch {
-    /// Looks for the record in the bytes that were read. In a compressed batch, which is not opened
-    /// here, it is taken to be the first: a consumer may then see some records more, none less.
+    /// Searches the record in the bytes that were read. A compressed batch is not decompressed: the
+    /// result is its first record, so that a consumer may see additional records, but misses none.
     ///
     /// # Errors
-    /// The bytes are not what was written: KAFKA_STORAGE_ERROR.
+    /// The bytes are not those that were written: KAFKA_STORAGE_ERROR.
     pub fn look(&mut self, data: &[u8]) -> Result<Searched> {
         let start = self.position;
         loop {
@@ -183,9 +183,9 @@ impl TimestampSearch {
     }
 }
 
-/// What is looked at of a record.
+/// The beginning of a record.
 struct RecordStart {
-    /// Of the whole record, with the length itself.
+    /// The length of the whole record, including the length field.
     len: u64,
     timestamp_delta: i64,
     offset_delta: i32,

@@ -4,14 +4,14 @@ use crate::limits::PARTITION_INDEX_SPAN_BYTES;
 use muster_codec::record_batch::{BatchHeader, NO_TIMESTAMP};
 use std::ops::Range;
 
-/// The first batch of some 4 KiB of the segment.
+/// An index entry: the first batch of some 4 KiB of the segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct IndexEntry {
-    /// The batch's base offset from that of the segment.
+    /// The batch's base offset, relative to that of the segment.
     relative_offset: u32,
     position: u32,
-    /// The largest timestamp from the segment's start to the end of these bytes, so that it only
-    /// grows from entry to entry.
+    /// The largest timestamp from the segment's start to the end of these bytes; it never decreases
+    /// from entry to entry.
     max_timestamp: i64,
 }
 
@@ -20,14 +20,14 @@ pub(super) struct Segment {
     pub(super) base_offset: i64,
     /// The offset after the last record.
     pub(super) next_offset: i64,
-    /// What was appended, and what of it is written and can be read, in bytes.
+    /// The bytes that were appended, and those of them that are written and can be read.
     pub(super) size: u64,
     pub(super) written: u64,
-    /// The largest timestamp of what is written; -1 if there is none.
+    /// The largest timestamp of the written bytes; -1 if there is none.
     pub(super) max_timestamp: i64,
     /// The largest timestamp of the first batch, from which `segment.ms` counts.
     first_timestamp: i64,
-    /// Stands in for it if the batch has none.
+    /// Used instead of it if the batch has no timestamp.
     created_at: i64,
     index: Vec<IndexEntry>,
 }
@@ -47,7 +47,7 @@ impl Segment {
         }
     }
 
-    /// Adds a batch at the end, with its offsets assigned.
+    /// Appends a batch, whose offsets are assigned.
     pub(super) fn push(&mut self, batch: &BatchHeader) {
         assert!(batch.base_offset >= self.next_offset, "offsets go back");
         if self.size == 0 {
@@ -70,14 +70,14 @@ impl Segment {
         assert!(self.next_offset > batch.base_offset);
     }
 
-    /// Everything up to `end` is written; it has timestamps up to `max_timestamp`.
+    /// Everything up to `end` is written, with timestamps up to `max_timestamp`.
     pub(super) fn set_written(&mut self, end: u64, max_timestamp: i64) {
         assert!(self.written <= end && end <= self.size);
         self.written = end;
         self.max_timestamp = self.max_timestamp.max(max_timestamp);
     }
 
-    /// How old the segment's records have become by `timestamp`, in ms
+    /// The age of the segment at `timestamp`, or at `now` if its records have no timestamps, in ms
     /// (`LogSegment.timeWaitedForRoll`).
     pub(super) fn age(&self, timestamp: i64, now: i64) -> i64 {
         if self.first_timestamp >= 0 {
@@ -87,12 +87,12 @@ impl Segment {
         }
     }
 
-    /// When the youngest record was written, in ms; without timestamps, when the segment was made.
+    /// The largest timestamp, in ms; without timestamps, the time when the segment was created.
     pub(super) fn last_time(&self) -> i64 {
         if self.max_timestamp >= 0 { self.max_timestamp } else { self.created_at }
     }
 
-    /// The written bytes in which the batch that holds `offset` is, whole, with those next to it.
+    /// The written bytes that hold the batch with `offset`: all batches of its index entry.
     pub(super) fn chunk_of_offset(&self, offset: i64) -> Range<u64> {
         let relative = offset - self.base_offset;
         let after =
@@ -100,8 +100,8 @@ impl Segment {
         self.chunk(after.saturating_sub(1))
     }
 
-    /// The written bytes that hold the first batch with a timestamp of `target` or later, if they
-    /// are not before the batch of `offset`; otherwise those of that batch.
+    /// The written bytes that hold the first batch with a timestamp of `target` or later; if they
+    /// are before the batch with `offset`, those that hold that batch.
     pub(super) fn chunk_of_timestamp(&self, target: i64, offset: i64) -> Range<u64> {
         let chunk = self.chunk(self.index.partition_point(|entry| entry.max_timestamp < target));
         let at_offset = self.chunk_of_offset(offset);

@@ -1,6 +1,7 @@
-//! The file that remembers a log start offset that DeleteRecords has set.
+//! The file with the log start offset that DeleteRecords has set.
 //!
-//! Two slots in different sectors are written in turn, so that a torn write leaves the other.
+//! Two slots in different sectors are written in turn, so that a torn write leaves the other
+//! intact.
 
 use muster_codec::wire::{DecodeError, Reader, Result};
 
@@ -12,19 +13,18 @@ pub const START_OFFSET_MAGIC: u32 = 0x4d53_544f;
 pub const START_OFFSET_VERSION: u16 = 1;
 pub const START_OFFSET_SLOT_BYTES: usize = 28;
 
-/// How far apart the slots are.
+/// The distance between the slots.
 pub const START_OFFSET_SLOT_STRIDE: usize = 4096;
 
 const CRC_AT: usize = 8;
 const CRC_FROM: usize = 12;
 
-/// The offset in a file of that name; None if neither slot is valid.
+/// The offset in the content of a [`START_OFFSET_FILE`]; None if neither slot is valid.
 pub fn read_start_offset(file: &[u8]) -> Option<i64> {
     StartOffset::read(file).map(|start| start.offset)
 }
 
-/// A new file of that name: the log of a partition without segments begins, and goes on, at this
-/// offset.
+/// The content of a new [`START_OFFSET_FILE`]: a partition without segments begins at this offset.
 ///
 /// # Panics
 /// If the offset is negative.
@@ -38,7 +38,7 @@ pub fn new_start_offset(offset: i64) -> Vec<u8> {
 /// The value of a slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct StartOffset {
-    /// How many times it was written; the slot is its last bit.
+    /// The number of writes; its last bit selects the slot.
     count: u64,
     pub(super) offset: i64,
 }
@@ -51,7 +51,7 @@ impl StartOffset {
         valid.max_by_key(|slot| slot.count)
     }
 
-    /// Sets the offset; the slot's place in the file, and its bytes.
+    /// Sets the offset; returns the slot's place in the file, and its bytes.
     pub(super) fn set(&mut self, offset: i64) -> (u64, Vec<u8>) {
         assert!(offset >= self.offset, "the log start offset goes back");
         self.offset = offset;
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_slot_leaves_the_one_before() {
+    fn a_torn_slot_leaves_the_previous_offset() {
         let mut file = vec![0; START_OFFSET_SLOT_STRIDE + START_OFFSET_SLOT_BYTES];
         assert_eq!(StartOffset::read(&file), None);
         let mut start = StartOffset::default();

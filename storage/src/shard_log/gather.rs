@@ -1,29 +1,29 @@
-//! What gathers for a flush: the open batches, and blocks that are sealed but not yet written.
+//! The operations that wait for a flush: open batches, and sealed blocks that are not yet written.
 
 use super::partitions::Partitions;
 use crate::layout::{BLOCK_HEADER_BYTES, BlockHeader, ENTRY_HEADER_BYTES, PARTITION_BYTES};
 use crate::progress::Progress;
 use std::collections::VecDeque;
 
-/// muster has one leader for as long as a partition lives.
+/// A partition never changes its leader.
 const LEADER_EPOCH: i32 = 0;
 
-/// How many buffers are kept to be used again: one is being written while the other fills.
+/// The number of buffers that are kept for reuse: one is written while the other fills.
 const SPARE_MAX: usize = 2;
 
-/// A block without its header, which waits for its place.
+/// A block without its header, which does not have its place in a segment yet.
 #[derive(Debug, Default)]
 pub(crate) struct Sealed {
-    /// Room for the header, then the batches behind their partitions.
+    /// Space for the header, then the batches, each after its partition.
     pub(crate) buffer: Vec<u8>,
     pub(crate) first_position: u64,
     pub(crate) operations: u32,
     pub(crate) parts: Vec<Part>,
-    /// Of the latest operation.
+    /// The time of the latest operation.
     pub(crate) timestamp: i64,
 }
 
-/// A partition's share in a block.
+/// A partition's batch in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) slot: usize,
@@ -59,14 +59,14 @@ impl Sealed {
     }
 }
 
-/// The operations that were accepted and not submitted.
+/// The operations that are accepted and not submitted.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
     /// The partitions with an open batch, in the order of their first operation.
     dirty: Vec<usize>,
     open_bytes: usize,
     operations: u32,
-    /// When the first of the open operations came, and the last.
+    /// The times of the first and the last open operation.
     opened_at: i64,
     latest_at: i64,
     sealed: VecDeque<Sealed>,
@@ -75,28 +75,34 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    /// What waits, in bytes of the log.
+    /// The bytes of the log that are not submitted.
     pub(crate) fn bytes(&self) -> usize {
         self.open_bytes + self.sealed_bytes
     }
 
-    /// What waits in open batches, in bytes of the log.
+    /// The bytes of the log in open batches.
     pub(crate) fn open_bytes(&self) -> usize {
         self.open_bytes
     }
 
-    /// When the oldest open operation came; None if none is open.
+    /// The time of the oldest open operation; None if none is open.
     pub(crate) fn opened_at(&self) -> Option<i64> {
         (self.operations > 0).then_some(self.opened_at)
     }
 
-    /// Counts an operation that went into the open batch of a partition.
-    pub(crate) fn count(&mut self, slot: usize, is_new: bool, grown: usize, now: i64) {
+    /// Counts an operation that was added to the open batch of a partition, at a time by both clocks.
+    pub(crate) fn count(
+        &mut self,
+        slot: usize,
+        is_new: bool,
+        grown: usize,
+        (now, wall): (i64, i64),
+    ) {
         assert!(grown > 0, "an operation without bytes");
         if self.operations == 0 {
             self.opened_at = now;
         }
-        self.latest_at = now;
+        self.latest_at = wall;
         if is_new {
             self.dirty.push(slot);
             self.open_bytes += ENTRY_HEADER_BYTES;
@@ -105,7 +111,7 @@ impl Gather {
         self.open_bytes += grown;
     }
 
-    /// Closes the open batches and makes one block of them.
+    /// Seals the open batches as one block.
     pub(crate) fn seal(&mut self, partitions: &mut Partitions, progress: &Progress) {
         if self.operations == 0 {
             assert!(self.dirty.is_empty() && self.open_bytes == 0);
@@ -133,7 +139,7 @@ impl Gather {
         self.operations = 0;
     }
 
-    /// Adds a batch that is whole already, as an operation of its own.
+    /// Adds a complete batch as a separate operation.
     pub(crate) fn push_batch(
         &mut self,
         slot: usize,
@@ -143,7 +149,7 @@ impl Gather {
         timestamp: i64,
         block_len_max: usize,
     ) {
-        assert_eq!(self.operations, 0, "an open batch would come after it");
+        assert_eq!(self.operations, 0, "open batches have earlier positions");
         let added = PARTITION_BYTES + batch.len();
         let fits = |block: &Sealed| block.buffer.len() + added <= block_len_max;
         let mut block = match self.sealed.pop_back() {
@@ -175,7 +181,7 @@ impl Gather {
         Some(block)
     }
 
-    /// Takes back a block that was written.
+    /// Keeps the buffer of a written block for reuse.
     pub(crate) fn recycle(&mut self, mut block: Sealed) {
         if self.spare.len() < SPARE_MAX {
             block.parts.clear();

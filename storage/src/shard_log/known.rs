@@ -1,8 +1,8 @@
-//! What a snapshot keeps of the segments that take no more blocks, so that a start with it reads
-//! their headers alone. FORMAT.md has the bytes.
+//! The index of sealed segments in a snapshot, so that a start reads only their headers. FORMAT.md
+//! has the bytes.
 //!
-//! Compaction may have put others in their place since: a segment is known only if its header says
-//! what it said then, and is read as a whole otherwise.
+//! Compaction may have replaced a segment since: it is known only if its header has not changed,
+//! and is read as a whole otherwise.
 
 use super::ShardLog;
 use super::partitions::{IndexEntry, Partitions};
@@ -14,28 +14,28 @@ use muster_codec::wire::{DecodeError, Reader, Result};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// How far the segments are written to a snapshot.
+/// The progress of writing the segments to a snapshot.
 #[derive(Debug, Default)]
 pub struct SegmentWalk {
     part: Part,
-    /// Only segments up to this position: later ones are to be replayed anyway.
+    /// Only segments up to this position are written: later ones are replayed anyway.
     to: u64,
-    /// The last one that was written.
+    /// The last segment that was written.
     after: u64,
 }
 
 impl SegmentWalk {
-    /// A walk whose first byte comes at `at` in the file, of what is up to the position `to`.
+    /// A walk over the segments up to the position `to`, whose first byte is at `at` in the file.
     pub fn new(at: u64, to: u64) -> Self {
         Self { part: Part { at, len: 0, crc: 0 }, to, after: 0 }
     }
 }
 
 impl ShardLog {
-    /// Appends what is to be known of the next segment; gives the part once there are no more.
+    /// Appends the entry of the next segment; returns the part when there are no more.
     pub fn write_segments(&self, walk: &mut SegmentWalk, out: &mut Vec<u8>) -> Option<Part> {
-        // The last one may go on after another start, though it takes no blocks now, and its header
-        // would not tell.
+        // After another start the last segment may take blocks again, even if it takes none now;
+        // its header would not change.
         let may_go_on = self.segments.last_with_blocks().filter(|(_, it)| !it.is_compacted());
         let end = may_go_on.map_or(u64::MAX, |(sequence, _)| sequence);
         let is_next = |(sequence, segment): &(u64, &Segment)| {
@@ -102,7 +102,7 @@ fn write_entries(partition: i32, entries: &[IndexEntry], out: &mut Vec<u8>) {
 
 const ENTRY_BYTES: usize = 16;
 
-/// The segments that a snapshot knows.
+/// The segments in a snapshot.
 #[derive(Debug, Default)]
 pub struct KnownSegments {
     bytes: Vec<u8>,
@@ -115,7 +115,7 @@ pub(super) struct Known {
     pub(super) segment: Segment,
     /// The position before its first operation.
     pub(super) before: u64,
-    /// Where the entries of its partitions are.
+    /// The index entries of its partitions, as places in [`KnownSegments::bytes`].
     partitions: Vec<(i32, Range<usize>)>,
 }
 
@@ -123,7 +123,7 @@ impl KnownSegments {
     /// Reads the part of a snapshot.
     ///
     /// # Errors
-    /// Bytes that are none.
+    /// Bytes that are not such a part.
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let mut known = Self { bytes: bytes.to_vec(), segments: BTreeMap::new() };
         let mut reader = Reader::new(bytes);
@@ -138,8 +138,8 @@ impl KnownSegments {
         self.segments.get(&sequence)
     }
 
-    /// The entries of a segment by partition; None if they contradict it or each other, or what
-    /// `partitions` has of the segments before.
+    /// The entries of a segment by partition; None if they contradict the segment, each other, or
+    /// the earlier segments in `partitions`.
     pub(super) fn entries(
         &self,
         known: &Known,
@@ -199,7 +199,7 @@ fn read_entry(bytes: &[u8; ENTRY_BYTES]) -> IndexEntry {
 }
 
 impl Known {
-    /// Whether the header says of the segment what it said when the snapshot was made.
+    /// Whether the header is the one that the segment had when the snapshot was written.
     fn is_of(&self, sequence: u64, header: &SegmentHeader) -> bool {
         let Segment { last_sequence, block_bytes, segment_bytes, pass, .. } = self.segment;
         let compacted = self.segment.is_compacted().then_some(Compacted {
@@ -219,13 +219,13 @@ impl Known {
 }
 
 impl Recovery {
-    /// One that need not read the segments that a snapshot knows.
+    /// A recovery that need not read the segments in a snapshot.
     pub fn knowing(known: KnownSegments) -> Self {
         Self { known, ..Self::default() }
     }
 
     /// Takes the next segment by the header at the front of its file, which is `file_bytes` long;
-    /// false if it is to be read as a whole, by [`Recovery::segment`].
+    /// returns false if it has to be read as a whole, by [`Recovery::segment`].
     pub fn known_segment(&mut self, sequence: u64, head: &[u8], file_bytes: u64) -> bool {
         let Some(known) = self.known.get(sequence) else { return false };
         let Ok((header, version)) = SegmentHeader::read(head) else { return false };

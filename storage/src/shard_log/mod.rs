@@ -1,8 +1,8 @@
 //! A shard's log: one sequence of blocks for the cluster's records and all the offsets partitions
 //! that the shard owns.
 //!
-//! Operations gather in the open batches of their partitions while one block is being written;
-//! then they become the next block (group commit). See FORMAT.md for the bytes.
+//! While one block is being written, operations gather in the open batches of their partitions;
+//! these become the next block (group commit). See FORMAT.md for the bytes.
 
 mod compaction;
 mod gather;
@@ -27,6 +27,7 @@ use crate::open_files::{FileKey, OpenFiles};
 use crate::progress::Progress;
 use compaction::Compaction;
 use gather::{Gather, Sealed};
+use muster_codec::Wall;
 use muster_codec::record_batch::{BatchHeader, WriteRecord};
 use partitions::{IndexEntry, Partitions};
 use segments::{Segments, Step};
@@ -34,7 +35,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-/// What a shard's log is told at its start.
+/// The configuration of a shard's log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogConfig {
     /// The directory of the segments, relative to the data directory.
@@ -45,7 +46,7 @@ pub struct LogConfig {
     /// The logical block size of the device, 512 or 4096: each write is a multiple of it.
     pub block_bytes: u32,
     /// `group.coordinator.append.linger.ms`: -1 flushes as soon as no flush is under way, 0 flushes
-    /// each operation, n waits so many ms for more.
+    /// each operation, n waits n ms for more operations.
     pub linger_ms: i32,
     /// [`limits::OPERATION_BYTES_MAX`](OPERATION_BYTES_MAX)
     pub operation_bytes_max: usize,
@@ -55,7 +56,7 @@ pub struct LogConfig {
     pub first_file_id: u32,
     /// The top byte of the tokens that belong to this log.
     pub token_tag: u8,
-    /// None if nothing is ever compacted.
+    /// None if the log is not compacted.
     pub compaction: Option<CompactionConfig>,
 }
 
@@ -88,18 +89,18 @@ impl LogConfig {
         let block_sizes = BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX;
         assert!(block_sizes.contains(&self.block_bytes) && self.block_bytes.is_power_of_two());
         assert!(self.segment_bytes.is_multiple_of(self.block_bytes), "a segment is whole blocks");
-        let room = (self.segment_bytes - self.block_bytes) as usize;
+        let available = (self.segment_bytes - self.block_bytes) as usize;
         let longest = self.block_len_max().next_multiple_of(self.block_bytes as usize);
-        assert!(longest <= room, "the longest block fits in a segment");
+        assert!(longest <= available, "the longest block fits in a segment");
     }
 }
 
-/// Why an operation was not taken. Nothing of it was.
+/// The reason why an operation was not accepted. None of its records were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendError {
     /// The operation alone is longer than the limit: RECORD_TOO_LARGE.
     TooLarge,
-    /// Too much waits for the disk; [`ShardLog::is_full`] said so before.
+    /// Too many bytes wait for the disk: [`ShardLog::is_full`].
     Full,
     /// A batch whose offsets are before the end of its partition.
     NotNext,
@@ -120,12 +121,12 @@ impl fmt::Display for AppendError {
 
 impl std::error::Error for AppendError {}
 
-/// What the log's own tokens stand for; they follow the tag.
+/// The kinds of the log's own tokens; they follow the tag.
 const BLOCK_TOKEN: u64 = 0;
 const STEP_TOKEN: u64 = 1;
 const COMPACTION_TOKEN: u64 = 2;
 
-/// A shard's log. The crate's documentation says in which order to call it.
+/// A shard's log. The crate's documentation describes the order of calls.
 #[derive(Debug)]
 pub struct ShardLog {
     config: LogConfig,
@@ -135,10 +136,12 @@ pub struct ShardLog {
     gather: Gather,
     segments: Segments,
     compaction: Compaction,
-    /// How many reads of each segment are under way.
+    /// By how much the wall clock is ahead of the monotonic one, in milliseconds.
+    wall_ahead: i64,
+    /// The number of reads of each segment that are under way.
     readers: BTreeMap<u64, u32>,
     in_flight: Option<InFlight>,
-    /// A chunk of zeros, when it is not being written.
+    /// A buffer of zeros, kept for reuse.
     zeros: Vec<u8>,
 }
 
@@ -152,8 +155,8 @@ struct InFlight {
 }
 
 impl ShardLog {
-    /// Goes on from what recovery found; from nothing, for a new log
-    /// (`ShardLog::new(config, Recovered::default())`).
+    /// Continues from the result of recovery. A new log is
+    /// `ShardLog::new(config, Recovered::default())`.
     ///
     /// # Panics
     /// If the sizes in `config` contradict each other.
@@ -168,6 +171,7 @@ impl ShardLog {
             gather: Gather::default(),
             segments,
             compaction: Compaction::default(),
+            wall_ahead: 0,
             readers: BTreeMap::new(),
             in_flight: None,
             zeros: Vec::new(),
@@ -175,17 +179,32 @@ impl ShardLog {
         }
     }
 
-    /// Takes the records of one operation, which stay together: all are recovered, or none. Gives
+    /// Notes what the wall clock shows at a monotonic time: records are stamped with it and judged by
+    /// it, whatever it is set to. Until then, and for all times between two calls, both go alike.
+    pub fn set_wall(&mut self, now: i64, wall: Wall) {
+        let ahead = wall.since(now);
+        if self.wall_ahead != ahead {
+            self.compaction.clock_moved(ahead);
+            self.wall_ahead = ahead;
+        }
+    }
+
+    /// What the wall clock shows.
+    fn wall(&self, now: i64) -> i64 {
+        now.saturating_add(self.wall_ahead)
+    }
+
+    /// Accepts the records of one operation, which are atomic: all are recovered, or none. Returns
     /// the operation's position; it is durable when [`Progress::flushed`] has reached it.
     /// `partition` is one of `__consumer_offsets`, or
-    /// [`CLUSTER_PARTITION`](crate::layout::CLUSTER_PARTITION); `now` becomes the timestamp.
+    /// [`CLUSTER_PARTITION`](crate::layout::CLUSTER_PARTITION); the time of the wall clock becomes the timestamp.
     ///
     /// # Errors
-    /// [`AppendError::TooLarge`]. A log that [is full](ShardLog::is_full) still takes operations,
-    /// for one request may cause many; it is for the caller to take no further request then.
+    /// [`AppendError::TooLarge`]. A log that [is full](ShardLog::is_full) still accepts operations,
+    /// as one request may cause many; the caller has to handle no further requests then.
     ///
     /// # Panics
-    /// If there is no record, or no such partition can be.
+    /// If there is no record, or the partition is out of range.
     pub fn append<R: WriteRecord>(
         &mut self,
         partition: i32,
@@ -197,8 +216,9 @@ impl ShardLog {
         }
         let slot = self.partitions.slot(partition);
         let is_new = self.partitions[slot].builder.is_empty();
-        let grown = self.write_records(slot, now, records)?;
-        self.gather.count(slot, is_new, grown, now);
+        let wall = self.wall(now);
+        let grown = self.write_records(slot, wall, records)?;
+        self.gather.count(slot, is_new, grown, (now, wall));
         let position = self.progress.accept();
         if self.config.linger_ms == 0 {
             self.gather.seal(&mut self.partitions, &self.progress);
@@ -206,7 +226,7 @@ impl ShardLog {
         Ok(position)
     }
 
-    /// Takes a batch as it is, with its offsets: for logs that are written anew from old ones, when
+    /// Appends a batch unchanged, with its offsets: for logs that are rewritten from old ones when
     /// the number of shards has changed.
     ///
     /// # Errors
@@ -237,7 +257,7 @@ impl ShardLog {
         Ok(position)
     }
 
-    /// Asks for the file operations that are due, in order. To be called after appends, after
+    /// Pushes the file operations that are due, in order. To be called after appends, after
     /// [`ShardLog::done`], and at [`ShardLog::next_deadline`].
     pub fn poll(&mut self, now: i64, ops: &mut Vec<FileOp>) {
         let readers = &self.readers;
@@ -255,7 +275,7 @@ impl ShardLog {
     }
 
     /// Takes the completion of an operation with one of the log's own tokens
-    /// ([`ShardLog::owns`]). [`ShardLog::poll`] is to follow.
+    /// ([`ShardLog::owns`]). The caller then calls [`ShardLog::poll`].
     ///
     /// # Panics
     /// If no such operation is under way.
@@ -268,11 +288,11 @@ impl ShardLog {
                 self.block_written(buffer);
             }
             FileDone::Written { token, buffer } => {
-                assert_eq!(token, self.token(STEP_TOKEN), "a write of someone else");
+                assert_eq!(token, self.token(STEP_TOKEN), "a write of another owner");
                 self.step_written(buffer);
             }
             FileDone::Synced { token } => {
-                assert_eq!(token, self.token(STEP_TOKEN), "a sync of someone else");
+                assert_eq!(token, self.token(STEP_TOKEN), "a sync of another owner");
                 self.step_done();
             }
             FileDone::Read { .. } | FileDone::ReadFailed { .. } | FileDone::NoSpace { .. } => {
@@ -286,33 +306,33 @@ impl ShardLog {
         (token.0 >> 56) as u8 == self.config.token_tag
     }
 
-    /// When to call [`ShardLog::poll`] at the latest though nothing else happens, in ms.
+    /// The time of the next call of [`ShardLog::poll`], in ms, if no event requires one before.
     pub fn next_deadline(&self) -> Option<i64> {
         [self.linger_deadline(), self.compaction_deadline()].into_iter().flatten().min()
     }
 
-    /// Whether too much waits for the disk: no request that could write should be taken now.
+    /// Whether too many bytes wait for the disk: no request that could write should be handled now.
     pub fn is_full(&self) -> bool {
         self.gather.bytes() >= self.config.open_bytes_max
     }
 
-    /// What waits to be written, in bytes of the log.
+    /// The bytes of the log that are accepted and not submitted.
     pub fn unsubmitted_bytes(&self) -> usize {
         self.gather.bytes()
     }
 
-    /// Whether what recovery found is durable. Until then nothing may be told of it, and the ends of
-    /// partitions are not known.
+    /// Whether the recovered operations are durable. Until then they must not be visible to
+    /// clients, and the high watermarks of partitions are not known.
     pub fn is_recovered(&self) -> bool {
         self.segments.is_tail_synced()
     }
 
-    /// Whether no block is open: what was accepted ends with a block, and what comes begins one.
+    /// Whether no block is open: the last accepted operation is the last of its block.
     pub fn is_at_block_end(&self) -> bool {
         self.gather.opened_at().is_none()
     }
 
-    /// How many bytes of blocks the log has written since it was opened.
+    /// The bytes of blocks that the log has written since it was opened.
     pub fn written_bytes(&self) -> u64 {
         self.segments.placed_bytes()
     }
@@ -321,7 +341,7 @@ impl ShardLog {
         self.progress
     }
 
-    /// The end of what is flushed of a partition, up to which it can be read.
+    /// The end of a partition's flushed records, up to which it can be read.
     pub fn high_watermark(&self, partition: i32) -> i64 {
         self.partitions.get(partition).map_or(0, |partition| partition.flushed_offset)
     }
@@ -331,26 +351,26 @@ impl ShardLog {
         self.partitions.get(partition).map_or(0, |partition| partition.next_offset)
     }
 
-    /// Where every partition begins: neither compaction nor anything else moves it, as in Kafka.
+    /// The log start offset of every partition: compaction does not change it, as in Kafka.
     pub const LOG_START_OFFSET: i64 = 0;
 
-    /// The number that tells this log's blocks from all others.
+    /// The random id of this log, which its blocks carry.
     pub fn log_id(&self) -> u64 {
         self.config.log_id
     }
 
-    /// Writes the records into the partition's open batch; how much longer it is now.
+    /// Writes the records into the partition's open batch; returns the number of bytes.
     fn write_records<R: WriteRecord>(
         &mut self,
         slot: usize,
-        now: i64,
+        wall: i64,
         records: impl IntoIterator<Item = R>,
     ) -> Result<usize, AppendError> {
         let partition = &mut self.partitions[slot];
         let mark = partition.builder.mark();
         let (len, count) = (partition.builder.len(), partition.builder.records());
         for record in records {
-            partition.builder.append(now, &record);
+            partition.builder.append(wall, &record);
             if partition.builder.len() - len > self.config.operation_bytes_max {
                 partition.builder.rewind(mark);
                 return Err(AppendError::TooLarge);
@@ -450,7 +470,7 @@ impl ShardLog {
     }
 
     fn step_written(&mut self, buffer: Vec<u8>) {
-        // Chunks of zeros come back to be used again; a header, which is one block, does not.
+        // Buffers of zeros are reused; a header, which is one block, is not.
         if buffer.len() > BLOCK_BYTES_MAX as usize {
             self.zeros = buffer;
         }
@@ -461,7 +481,7 @@ impl ShardLog {
         if !self.segments.finish_step(&self.config) {
             return;
         }
-        // What recovery found is durable now.
+        // The recovered operations are durable now.
         self.progress.flush(self.progress.submitted());
         for partition in self.partitions.iter_mut() {
             let open = i64::from(partition.builder.records());

@@ -7,19 +7,19 @@ use muster_codec::record_batch::BatchBuilder;
 /// One partition.
 #[derive(Debug, Default)]
 pub(crate) struct Partition {
-    /// The records that wait for a flush; they are the last before `next_offset`.
+    /// The records of the open batch; they are the last before `next_offset`.
     pub(crate) builder: BatchBuilder,
     /// The log end offset.
     pub(crate) next_offset: i64,
-    /// The high watermark: the end of what is flushed.
+    /// The high watermark: the end of the flushed records.
     pub(crate) flushed_offset: i64,
-    /// The end of what recovery found.
+    /// The end of the recovered records.
     pub(crate) recovered_offset: i64,
-    /// By segment, so that a segment is replaced without a look at the entries of others.
+    /// By segment, so that replacing a segment does not touch the entries of others.
     index: Vec<SegmentIndex>,
 }
 
-/// Where one segment has batches of a partition.
+/// The index entries of a partition in one segment.
 #[derive(Debug)]
 struct SegmentIndex {
     segment: u64,
@@ -27,12 +27,12 @@ struct SegmentIndex {
     entries: Vec<IndexEntry>,
 }
 
-/// Bytes of a segment in which the partition has batches.
+/// A range of a segment in which the partition has batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndexEntry {
     /// The offset after the last record in it.
     pub(crate) next_offset: i64,
-    /// From the start of a block to the end of a block.
+    /// From the start of a block to the end of the same or a later one.
     pub(crate) start: u32,
     pub(crate) end: u32,
 }
@@ -74,7 +74,7 @@ impl Partition {
         found.map_or(&[], |at| &self.index[at].entries)
     }
 
-    /// Takes the entries of the next segment, which is not read.
+    /// Adds the entries of the next segment, which come from a snapshot.
     pub(crate) fn recover_index(&mut self, segment: u64, entries: Vec<IndexEntry>) {
         let index = SegmentIndex { segment, entries };
         self.next_offset = index.next_offset();
@@ -82,8 +82,8 @@ impl Partition {
         self.index.push(index);
     }
 
-    /// The segment that holds `offset`, or the next offset that there is, and its entries from that
-    /// one on.
+    /// The segment that holds `offset`, or the next existing offset, and its entries from that
+    /// offset on.
     pub(crate) fn entries_from(&self, offset: i64) -> Option<(u64, &[IndexEntry])> {
         let at = self.index.partition_point(|segment| segment.next_offset() <= offset);
         let SegmentIndex { segment, entries } = self.index.get(at)?;
@@ -97,7 +97,7 @@ impl Partition {
         self.index[..end].last().map_or(0, SegmentIndex::next_offset)
     }
 
-    /// Puts the entries of one segment in the place of those of the segments from it up to `last`.
+    /// Replaces the entries of the segments from `segment` up to `last` by those of one segment.
     pub(crate) fn replace_index(&mut self, segment: u64, last: u64, entries: Vec<IndexEntry>) {
         let from = self.index.partition_point(|index| index.segment < segment);
         let to = self.index.partition_point(|index| index.segment <= last);
@@ -106,19 +106,19 @@ impl Partition {
     }
 }
 
-/// All partitions, by number; the cluster's own (-1) comes first.
+/// All partitions, by number; that of the cluster's records (-1) comes first.
 #[derive(Debug, Default)]
 pub(crate) struct Partitions {
     slots: Vec<Partition>,
 }
 
 impl Partitions {
-    /// Whether a log may have this partition.
+    /// Whether the partition number is in range.
     pub(crate) fn is_valid(partition: i32) -> bool {
         partition >= CLUSTER_PARTITION && (partition as i64) < PARTITIONS_MAX as i64 - 1
     }
 
-    /// The place of a partition, which is made if it is new.
+    /// The slot of a partition, which is created if it is new.
     pub(crate) fn slot(&mut self, partition: i32) -> usize {
         assert!(Self::is_valid(partition), "partition {partition} is out of range");
         let slot = Self::slot_of(partition);
@@ -139,7 +139,7 @@ impl Partitions {
         self.slots.get(Self::slot_of(partition))
     }
 
-    /// All partitions that were ever written to, with their numbers.
+    /// All partitions that have a slot, with their numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (i32, &Partition)> {
         let numbered = self.slots.iter().enumerate();
         numbered.map(|(slot, partition)| (Self::number(slot), partition))
@@ -149,7 +149,7 @@ impl Partitions {
         self.slots.iter_mut()
     }
 
-    /// The place of a partition that is valid.
+    /// The slot of a valid partition number.
     pub(crate) fn slot_of(partition: i32) -> usize {
         (partition - CLUSTER_PARTITION) as usize
     }

@@ -1,5 +1,5 @@
-//! How a partition of a shard's log is read, so that `__consumer_offsets` can be fetched as any
-//! other topic, and the log be held against what the shard has.
+//! Reads of a partition of a shard's log, for fetches of `__consumer_offsets` and for the check
+//! that compares the log with the shard's state.
 
 use super::ShardLog;
 use crate::file_op::{FileOp, FileToken};
@@ -7,7 +7,7 @@ use crate::layout::Block;
 use crate::limits::SHARD_READ_BYTES_MAX;
 use muster_codec::wire::{DecodeError, Result};
 
-/// What a read was for: finds the partition's batches in the bytes that came.
+/// A planned read, which finds the partition's batches in the bytes that were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadPlan {
     partition: i32,
@@ -15,50 +15,51 @@ pub struct ReadPlan {
     max_bytes: usize,
     log_id: u64,
     segment: u64,
-    /// The block size of the segment, and what was read before its first block.
+    /// The block size of the segment, and the number of bytes before the first block.
     block_bytes: u32,
     skip: usize,
 }
 
-/// A reading of a partition from its first record on, which goes on beside compaction.
+/// A read of a whole partition, from its first record on, while compaction may run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
-    /// A tombstone whose time begins from here on has it until then, at the least.
+    /// The earliest delete horizon that a tombstone may get after the reading began.
     tombstones_until: i64,
     swaps: u64,
     config_changes: u64,
 }
 
 impl ShardLog {
-    /// A reading begins.
+    /// Begins a reading.
     pub fn begin_reading(&self, now: i64) -> Reading {
         let retention_ms = self.config.compaction.map_or(i64::MAX, |it| it.delete_retention_ms);
-        let tombstones_until = now.saturating_add(retention_ms).min(self.compaction.horizon());
+        let wall = self.wall(now);
+        let tombstones_until = wall.saturating_add(retention_ms).min(self.compaction.horizon());
         let config_changes = self.compaction.config_changes();
         Reading { tombstones_until, swaps: self.swaps(), config_changes }
     }
 
-    /// Whether a tombstone may be gone before the reading came to it, of a record that it has met:
-    /// it has to begin again. The time of a tombstone begins with the pass that drops the last older
-    /// record of its key, and is over `delete.retention.ms` later. So only a pass that was not over
-    /// when the reading began can have dropped what the reading had read by then.
+    /// Whether the reading has to begin again, as it may have read a record whose tombstone was
+    /// dropped before the reading reached it. A tombstone gets its delete horizon, which is
+    /// `delete.retention.ms` away, in the pass that drops the last older record of its key. So the
+    /// tombstone of a record that was read cannot be dropped before `tombstones_until`.
     pub fn may_have_missed(&self, reading: &Reading, now: i64) -> bool {
-        let is_over = self.swaps() != reading.swaps && now >= reading.tombstones_until;
+        let judged_by = self.compaction.judged_by(self.wall(now));
+        let is_over = self.swaps() != reading.swaps && judged_by >= reading.tombstones_until;
         is_over || self.compaction.config_changes() != reading.config_changes
     }
 
-    /// How many segments compaction has put in the place of others since the log was opened.
+    /// The number of compacted segments that have replaced others since the log was opened.
     pub fn swaps(&self) -> u64 {
         self.compaction.swaps()
     }
 
     /// Plans the read of a partition from `offset` on and pushes it onto `ops`; its completion has
-    /// `token`, which is the caller's. [`ReadPlan::extract`] then gives the batch that holds
-    /// `offset`, and more as far as they are near and in `max_bytes`; of what compaction dropped,
-    /// the next batch that there is. None if `offset` is not below the high watermark.
+    /// `token`, which is the caller's. [`ReadPlan::extract`] then returns the batch that holds
+    /// `offset`, or the next one if compaction dropped it, and further batches that are near and
+    /// fit in `max_bytes`. None if `offset` is not below the high watermark.
     ///
-    /// The read keeps what it reads: the file is neither removed nor used again before
-    /// [`ShardLog::end_read`].
+    /// The file is neither removed nor reused before [`ShardLog::end_read`].
     pub fn read_plan(
         &mut self,
         partition: i32,
@@ -78,7 +79,7 @@ impl ShardLog {
         let wanted = SHARD_READ_BYTES_MAX.min(max_bytes.try_into().unwrap_or(u32::MAX));
         let near = rest.iter().take_while(|entry| entry.end - start <= wanted);
         let end = near.last().unwrap_or(first).end;
-        // Reads too are aligned to the device, which may have changed since.
+        // Reads are aligned to the block size of the device, which may differ from the segment's.
         let align = self.config.block_bytes;
         let from = start - start % align;
         let len = (end - from).next_multiple_of(align);
@@ -91,10 +92,10 @@ impl ShardLog {
         Some(ReadPlan { partition, offset, max_bytes, log_id, segment, block_bytes, skip })
     }
 
-    /// The read of a plan has ended, well or not.
+    /// Ends the read of a plan, whether or not it succeeded.
     ///
     /// # Panics
-    /// If it ended before.
+    /// If it has already ended.
     pub fn end_read(&mut self, plan: &ReadPlan) {
         let readers = self.readers.get_mut(&plan.segment);
         let Some(readers) = readers else { unreachable!("a read that was not planned") };
@@ -107,7 +108,7 @@ impl ShardLog {
 
 impl ReadPlan {
     /// Appends the partition's batches to `out`, from the one that holds the offset on. The first
-    /// is appended even if it is longer than was asked for.
+    /// is appended even if it is longer than `max_bytes`.
     ///
     /// # Errors
     /// The bytes are not the blocks that were written: KAFKA_STORAGE_ERROR.
@@ -117,8 +118,8 @@ impl ReadPlan {
         while !rest.is_empty() {
             let block = match Block::read(rest).and_then(|block| self.check(block)) {
                 Ok(block) => block,
-                // Behind the last block that was wanted the read may have hit the open end, or a
-                // block of the file's former life.
+                // After the last block that was wanted, the read may have reached the end of the
+                // log, or an old block of a reused file.
                 Err(_) if out.len() > start => break,
                 Err(error) => return Err(error),
             };

@@ -1,9 +1,9 @@
-//! What the segments of a shard's log hold after a stop, and what is done about their end.
+//! Recovery of a shard's log: replays its segments and decides about their end.
 //!
 //! Only one block is written at a time, and an operation is acknowledged when its block is on the
-//! disk. So at most the last block can be torn, and nobody was told of it; whatever else is missing
-//! was acknowledged and is corruption. [`Case`] lists what may be found; the table in FORMAT.md
-//! says why each is decided as it is.
+//! disk. So at most the last block can be torn, and its operations were not acknowledged; any other
+//! missing operation was acknowledged and is corruption. [`Case`] lists all cases; the table in
+//! FORMAT.md has the reasons for the decisions.
 
 use super::known::KnownSegments;
 use super::partitions::{IndexEntry, Partitions};
@@ -33,7 +33,7 @@ pub fn segment_files(names: impl IntoIterator<Item = String>) -> Vec<(u64, Strin
     files
 }
 
-/// What is found at the place where the next block would be, or at the start of a segment.
+/// The bytes at the place of the next block, or at the start of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Case {
     /// Zeros to the end: the log ends here.
@@ -44,13 +44,13 @@ pub enum Case {
     C,
     /// Zeros, later something else, but no block of this segment: cut.
     D,
-    /// Something that is no whole block, and no block of this segment after it: cut.
+    /// Not a whole block, and no block of this segment after it: cut.
     E,
-    /// No block, but a block of this segment after it: refused.
+    /// Not a block, but a block of this segment after it: refused.
     F,
     /// A block that does not continue the positions: refused.
     G,
-    /// The last segments have no header and no blocks: made anew.
+    /// The last segments have no header and no blocks: created again.
     H,
     /// A segment without a header has blocks, or segments after it: refused.
     I,
@@ -64,31 +64,35 @@ pub enum Case {
     M,
     /// A compacted segment: replayed; positions may be missing in it.
     N,
-    /// A segment that a compacted one before it stands for: left over.
+    /// A segment that an earlier compacted one stands for: left over.
     O,
     /// Two segments that both stand for a third: refused.
     P,
-    /// A compacted segment that does not hold what its header says: refused.
+    /// A compacted segment whose blocks contradict its header: refused.
     Q,
-    /// Something that is no block, and longer than any: refused.
+    /// Not a block, and longer than any block: refused.
     R,
 }
 
-/// Why a log is not opened: acknowledged operations are damaged or missing.
+/// The reason why a log is not opened: acknowledged operations are damaged or missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Corruption {
     pub case: Case,
     pub segment: u64,
-    /// Where in the segment, in bytes.
+    /// The byte in the segment.
     pub at: usize,
     pub what: String,
 }
 
 impl fmt::Display for Corruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { case, segment, at, what } = self;
+        let Self { segment, at, what, .. } = self;
         let name = segment_file_name(*segment);
-        write!(f, "segment {name} is damaged at byte {at}: {what} (case {case:?} of FORMAT.md)")
+        write!(
+            f,
+            "segment {name} is damaged at byte {at}: {what}. At most what the log holds from there on \
+             is lost"
+        )
     }
 }
 
@@ -97,35 +101,35 @@ impl std::error::Error for Corruption {}
 /// One batch of the log, to be replayed.
 #[derive(Debug, Clone, Copy)]
 pub struct RecoveredBatch<'a> {
-    /// Of `__consumer_offsets`, or [`CLUSTER_PARTITION`](crate::layout::CLUSTER_PARTITION).
+    /// One of `__consumer_offsets`, or [`CLUSTER_PARTITION`](crate::layout::CLUSTER_PARTITION).
     pub partition: i32,
     /// Its header has the base offset in the partition.
     pub batch: Batch<'a>,
-    /// That of the last operation in its block.
+    /// The position of the last operation in its block.
     pub position: u64,
 }
 
-/// Where the log ends.
+/// The end of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) segment: u64,
-    /// Behind the last block.
+    /// The end of the last block.
     pub(crate) end: u32,
-    /// Where what is cut ends; `end` if nothing is.
+    /// The end of the bytes that are cut; `end` if none are.
     pub(crate) torn_end: u32,
 }
 
-/// What is cut off at the end of a log: no whole block, which a crash while it was written explains,
-/// and damage to the last block, too.
+/// The bytes that are cut off at the end of a log: not a whole block. A crash while it was written
+/// explains them, but so does damage to the last block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
     pub segment: u64,
-    /// Where in the segment, in bytes.
+    /// The byte in the segment.
     pub at: u32,
     pub bytes: Vec<u8>,
 }
 
-/// What recovery found; a log goes on from it. The default is that of a new log.
+/// The result of recovery, from which a log continues. The default is that of a new log.
 #[derive(Debug, Default)]
 pub struct Recovered {
     pub(crate) log_id: Option<u64>,
@@ -134,7 +138,7 @@ pub struct Recovered {
     pub(crate) segments: BTreeMap<u64, Segment>,
     pub(crate) tail: Option<Tail>,
     cut: Option<Cut>,
-    /// Files that are no longer of the log; those that were segments as they are written at first.
+    /// Files that no longer belong to the log; with their segments, unless they are compacted.
     pub(crate) leftovers: BTreeMap<u64, Option<Segment>>,
     ends: Vec<Case>,
 }
@@ -145,17 +149,17 @@ impl Recovered {
         self.position
     }
 
-    /// The number that tells this log's blocks from all others; None of a new log.
+    /// The random id of the log; None for a new log.
     pub fn log_id(&self) -> Option<u64> {
         self.log_id
     }
 
-    /// Where the last block ends: the segment, and the byte in it. None without blocks.
+    /// The end of the last block: the segment, and the byte in it. None without blocks.
     pub fn end(&self) -> Option<(u64, u32)> {
         self.tail.map(|tail| (tail.segment, tail.end))
     }
 
-    /// What is cut off at the end of the log.
+    /// The bytes that are cut off at the end of the log.
     pub fn cut(&self) -> Option<&Cut> {
         self.cut.as_ref()
     }
@@ -165,18 +169,18 @@ impl Recovered {
         self.segments.values().map(|segment| segment.dropped_position).max().unwrap_or(0)
     }
 
-    /// How each segment ended: case A, C, D, E, H or N. None did in a new log (case K).
+    /// The case at the end of each segment: A, C, D, E, H or N. Empty for a new log (case K).
     pub fn ends(&self) -> &[Case] {
         &self.ends
     }
 
-    /// The partitions that have records, and the offset after their last.
+    /// The partitions that have records, with the offset after the last.
     pub fn partitions(&self) -> impl Iterator<Item = (i32, i64)> {
         let written = self.partitions.iter().filter(|(_, partition)| partition.next_offset > 0);
         written.map(|(number, partition)| (number, partition.next_offset))
     }
 
-    /// The number of the segment that is made next.
+    /// The number of the next segment to create.
     pub(crate) fn next_sequence(&self) -> u64 {
         self.segments.last_key_value().map_or(1, |(_, last)| last.last_sequence + 1)
     }
@@ -186,7 +190,7 @@ impl Recovered {
 #[derive(Debug, Default)]
 pub struct Recovery {
     pub(super) found: Recovered,
-    /// Only such can follow.
+    /// If set, only further segments without a header may follow.
     pub(super) unfinished: Option<Unfinished>,
     pub(super) known: KnownSegments,
 }
@@ -199,7 +203,7 @@ pub(super) struct Unfinished {
 }
 
 impl Recovery {
-    /// Takes the next segment and gives each batch in it to `replay`, in order.
+    /// Reads the next segment and passes each batch in it to `replay`, in order.
     ///
     /// # Errors
     /// The cases that are refused.
@@ -214,7 +218,7 @@ impl Recovery {
             return refuse(Case::J, sequence, 0, "the segment before it is missing");
         }
         if let Some(Unfinished { first, .. }) = self.unfinished {
-            // One that was begun behind it, before it was to be made anew itself, holds nothing.
+            // It may have been begun before the first was created again; it must not have blocks.
             let Ok(None) = self.header(sequence, bytes) else {
                 let what = "its header is not valid, and segments follow";
                 return refuse(Case::I, first, 0, what);
@@ -245,12 +249,12 @@ impl Recovery {
         Ok(())
     }
 
-    /// All segments were taken.
+    /// Ends the recovery, after all segments.
     pub fn finish(self) -> Recovered {
         self.found
     }
 
-    /// The number that follows those of the segments that were taken.
+    /// The number after those of the segments that were read.
     fn next_sequence(&self) -> u64 {
         self.unfinished.map_or_else(|| self.found.next_sequence(), |it| it.last.saturating_add(1))
     }
@@ -284,7 +288,7 @@ impl Recovery {
                 return refuse(Case::L, "it has a format that this version does not know");
             }
             Ok((header, _)) if header.sequence == sequence => header,
-            // Without a header of its own; that of a recycled file is of its former life.
+            // A segment without its own header; a recycled file may have the previous one.
             Ok(_) | Err(_) => {
                 let log_id = self.found.log_id;
                 return match later_block(bytes, BLOCK_BYTES_MIN, 0, log_id, sequence) {
@@ -301,7 +305,7 @@ impl Recovery {
             return refuse(Case::L, "its block size is impossible");
         }
         if !header.segment_bytes.is_multiple_of(header.block_bytes) {
-            return refuse(Case::L, "its size is no number of blocks");
+            return refuse(Case::L, "its size is not a multiple of its block size");
         }
         if bytes.len() < header.segment_bytes as usize
             || (header.segment_bytes as usize)
@@ -312,7 +316,7 @@ impl Recovery {
         Ok(Some(header))
     }
 
-    /// A compacted segment was whole when it got its name: blocks from its beginning to its end.
+    /// Reads a compacted segment. It was whole when it got its name: blocks from start to end.
     fn compacted(
         &mut self,
         header: &SegmentHeader,
@@ -334,7 +338,7 @@ impl Recovery {
             || compacted.pass == 0
             || !dirty.contains(&dirty_from)
         {
-            return refuse(Case::Q, 0, "its header says what cannot be");
+            return refuse(Case::Q, 0, "its header has impossible values");
         }
         let mut at = block_bytes as usize;
         while at < bytes.len() {
@@ -343,12 +347,12 @@ impl Recovery {
                 .filter(|block| (block.header.log_id, block.header.segment) == (log_id, sequence));
             let Some(block) = block else { return refuse(Case::Q, at, "a block is damaged") };
             let BlockHeader { first_position, operations, .. } = block.header;
-            let room = last_position.saturating_sub(first_position);
+            let left = last_position.saturating_sub(first_position);
             if first_position <= self.found.position
-                || room < u64::from(operations.max(1)) - 1
+                || left < u64::from(operations.max(1)) - 1
                 || first_position > last_position
             {
-                return refuse(Case::Q, at, "a block with positions that are not of the segment");
+                return refuse(Case::Q, at, "a block with positions outside of the segment");
             }
             self.found.position = first_position - 1;
             at = self.replay_block(&block, header, at, replay)?;
@@ -389,7 +393,7 @@ impl Recovery {
             (case @ (Case::D | Case::E), _) => {
                 let torn_end = torn_end(header, bytes, at);
                 if torn_end - at > TORN_BYTES_MAX {
-                    let what = "no block, and more than one that a crash cut short";
+                    let what = "not a block, and longer than any that a crash cuts short";
                     return refuse(Case::R, header.sequence, at, what);
                 }
                 self.end_at(header, at, torn_end, case);
@@ -400,11 +404,11 @@ impl Recovery {
                 let what = format!("operation {} is missing", self.found.position + 1);
                 refuse(Case::G, header.sequence, at, &what)
             }
-            (case, _) => refuse(case, header.sequence, at, "no block, but blocks follow it"),
+            (case, _) => refuse(case, header.sequence, at, "not a block, but blocks follow it"),
         }
     }
 
-    /// Notes how the blocks of a segment end. A segment without blocks leaves the tail where it is.
+    /// Notes the end of a segment's blocks. A segment without blocks does not change the tail.
     pub(super) fn end_at(
         &mut self,
         header: &SegmentHeader,
@@ -417,12 +421,12 @@ impl Recovery {
         if end > header.block_bytes as usize || torn_end > end {
             let (segment, end, torn_end) = (header.sequence, end as u32, torn_end as u32);
             self.found.tail = Some(Tail { segment, end, torn_end });
-            // What was cut off before is in a segment that takes no more blocks.
+            // An earlier cut is in a segment that takes no more blocks.
             self.found.cut = None;
         }
     }
 
-    /// Replays the block at `at`; gives where it ends.
+    /// Replays the block at `at`; returns its end.
     fn replay_block(
         &mut self,
         block: &Block<'_>,
@@ -457,7 +461,7 @@ impl Recovery {
             batches += 1;
         }
         if batches != block.header.batches || block.header.operations == 0 {
-            return refuse("the number of batches is not what the block says");
+            return refuse("the number of batches differs from the block's header");
         }
         self.found.position = position;
         let segment = self.segment_mut(sequence);
@@ -472,8 +476,8 @@ impl Recovery {
     }
 }
 
-/// Where what is cut at `at` ends. In a file that had a life before, it is left: blocks of that
-/// life follow, which are told from those to come by their segment.
+/// The end of the bytes to cut at `at`. In a recycled file none are cut: old blocks follow, which
+/// have another segment number than new ones.
 fn torn_end(header: &SegmentHeader, bytes: &[u8], at: usize) -> usize {
     if header.is_recycled {
         return at;
@@ -483,8 +487,8 @@ fn torn_end(header: &SegmentHeader, bytes: &[u8], at: usize) -> usize {
     torn_end.min(bytes.len())
 }
 
-/// What is lost of a block that was being written. In a file that had a life before, something that is
-/// no block is what is left of that, unless it says that it is one of this segment.
+/// The bytes of a block whose write did not complete. In a recycled file bytes that are not a block
+/// are remains of an old one, unless their header has this segment's number.
 fn cut(header: &SegmentHeader, bytes: &[u8], at: usize, torn_end: usize) -> Option<Cut> {
     let SegmentHeader { log_id, sequence, block_bytes, is_recycled, .. } = *header;
     let rest = &bytes[at..];
@@ -500,7 +504,7 @@ fn cut(header: &SegmentHeader, bytes: &[u8], at: usize, torn_end: usize) -> Opti
     Some(Cut { segment: sequence, at: at as u32, bytes: rest[..len.min(rest.len())].to_vec() })
 }
 
-/// Which case (A to G) the bytes from `at` on are; the block, in case B.
+/// The case (A to G) of the bytes from `at` on, and the block in case B.
 fn classify<'a>(
     bytes: &'a [u8],
     at: usize,
@@ -547,7 +551,7 @@ fn later_block(
 }
 
 fn is_zero(bytes: &[u8]) -> bool {
-    // Whole words first: this is read over all of a segment's unused part.
+    // In chunks, as this runs over all of a segment's unused part.
     let (words, rest) = bytes.as_chunks::<64>();
     words.iter().all(|word| *word == [0; 64]) && rest.iter().all(|byte| *byte == 0)
 }

@@ -1,12 +1,12 @@
-//! The segments of a log: where the next block goes, which one is made ready behind it, and what
-//! becomes of those that compaction took the place of.
+//! The segments of a log: the place of the next block, the preparation of the next segment, and
+//! reuse or removal of segments that compaction replaced.
 
 use super::LogConfig;
 use super::recovery::{Recovered, Tail};
 use crate::limits::{SPARE_SEGMENTS_MAX, ZERO_CHUNK_BYTES};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What is known of a segment.
+/// A segment's entry in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Segment {
     /// The last sequence number that it stands for: its own, unless it is compacted.
@@ -16,13 +16,13 @@ pub(crate) struct Segment {
     pub(crate) segment_bytes: u32,
     /// The pass of compaction that wrote it; 0 if none did.
     pub(crate) pass: u64,
-    /// Behind the last block.
+    /// The end of the last block.
     pub(crate) end: u32,
-    /// Where the blocks begin that compaction has not looked at; `end` if there are none.
+    /// The place of the first block that was not compacted; `end` if there is none.
     pub(crate) dirty_from: u32,
-    /// Of its last operation; of the last before it, if it has none.
+    /// The position of its last operation, or of the last before it if it has none.
     pub(crate) last_position: u64,
-    /// The latest time in its first block, and in all of them. In ms.
+    /// The latest timestamp of its first block, and of all blocks, in ms.
     pub(crate) first_timestamp: i64,
     pub(crate) max_timestamp: i64,
     /// See [`Compacted::dropped_position`](crate::layout::Compacted::dropped_position).
@@ -30,7 +30,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// One without blocks, behind `last_position`.
+    /// A segment without blocks, after the operation at `last_position`.
     pub(crate) fn new(
         sequence: u64,
         block_bytes: u32,
@@ -51,7 +51,7 @@ impl Segment {
         }
     }
 
-    /// Notes the times of the next block.
+    /// Notes the timestamp of the next block.
     pub(crate) fn time(&mut self, timestamp: i64) {
         if self.first_timestamp == i64::MAX {
             self.first_timestamp = timestamp;
@@ -68,40 +68,40 @@ impl Segment {
     }
 }
 
-/// Work on files beside the blocks, one step at a time.
+/// Work on files other than writes of blocks, one step at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Fill a segment with zeros, chunk by chunk.
     Zero { segment: u64, from: u32, to: u32 },
-    /// Make what recovery found durable.
+    /// Make the recovered blocks durable.
     SyncTail { segment: u64 },
-    /// Make the header of a segment without blocks durable that recovery found.
+    /// Make the header of a recovered segment without blocks durable.
     SyncReady { segment: u64 },
-    /// Write the header, which makes a segment of zeros a segment of the log.
+    /// Write the header of a segment that is filled with zeros.
     Header { segment: u64 },
-    /// Make a segment of the file of another that nobody needs.
+    /// Reuse the file of a replaced segment.
     Recycle { from: u64, segment: u64 },
 }
 
 #[derive(Debug)]
 pub(crate) struct Segments {
-    /// By sequence number, the active one and the ready one too.
+    /// By sequence number, including the active and the ready one.
     list: BTreeMap<u64, Segment>,
     /// The segment that takes blocks.
     active: Option<u64>,
-    /// The segment that is ready to follow.
+    /// The prepared segment that becomes the next active one.
     ready: Option<u64>,
-    /// The sequence number of the segment that is made ready after that.
+    /// The sequence number of the next segment to prepare.
     next_sequence: u64,
     steps: VecDeque<Step>,
     /// The front of `steps` is under way.
     is_running: bool,
     is_tail_synced: bool,
-    /// Files of segments that others took the place of, to be used again.
+    /// Files of replaced segments that will be reused.
     spare: VecDeque<u64>,
-    /// Files of such segments to be removed.
+    /// Files of replaced segments that will be removed.
     retired: VecDeque<u64>,
-    /// How many bytes of blocks were given a place.
+    /// The bytes of blocks that got a place.
     placed_bytes: u64,
 }
 
@@ -130,8 +130,8 @@ impl Segments {
         segments
     }
 
-    /// Goes on in the segment with the last block, unless that is compacted or the block size has
-    /// changed since.
+    /// Continues in the segment with the last block, unless it is compacted or the block size has
+    /// changed.
     fn continue_at(&mut self, config: &LogConfig, tail: Tail) {
         let Tail { segment: sequence, end, torn_end } = tail;
         let segment = self.list[&sequence];
@@ -146,9 +146,10 @@ impl Segments {
         self.steps.push_back(Step::SyncTail { segment: sequence });
     }
 
-    /// Takes over a last segment that has no blocks yet, once its header is durable: a killed
-    /// process may have left it in the page cache. One of other sizes is made again; but the only one
-    /// of a log stays, before the next one, for without it nothing would tell that the log is there.
+    /// Uses a last segment without blocks as the ready one, once its header is synced: a killed
+    /// process may have left it in the page cache. A segment of other sizes is created again; but
+    /// the only one of a log is kept before the next one, as without it the log would seem to be
+    /// missing.
     fn adopt_ready(&mut self, config: &LogConfig) {
         let Some((&sequence, last)) = self.list.last_key_value() else { return };
         if self.active == Some(sequence) || last.has_blocks() || last.is_compacted() {
@@ -166,46 +167,47 @@ impl Segments {
         self.list.remove(&sequence);
     }
 
-    /// The segment and the position in it for a block of `len` bytes. None until a segment with
-    /// room for it is ready.
+    /// The segment and the place in it for a block of `len` bytes. None until a segment with enough
+    /// space is ready.
     pub(crate) fn place(&mut self, len: u32) -> Option<(u64, u32)> {
         if !self.is_tail_synced {
             return None;
         }
-        let has_room = |segment: &Segment| len <= segment.segment_bytes - segment.end;
+        let fits = |segment: &Segment| len <= segment.segment_bytes - segment.end;
         let active = self.active.and_then(|active| self.list.get(&active));
-        if !active.is_some_and(has_room) {
+        if !active.is_some_and(fits) {
             let next = self.ready.take()?;
             let before = self.last_position_before(next);
-            // Others without blocks may be between: a start found them, and went on before them.
+            // Segments without blocks may be between, if the log continued before them at its
+            // start.
             let is_empty = |it: &&mut Segment| !it.has_blocks() && !it.is_compacted();
-            let behind = self.list.range_mut(..=next).rev().map(|(_, segment)| segment);
-            behind.take_while(is_empty).for_each(|segment| segment.last_position = before);
+            let earlier = self.list.range_mut(..=next).rev().map(|(_, segment)| segment);
+            earlier.take_while(is_empty).for_each(|segment| segment.last_position = before);
             self.active = Some(next);
         }
         let active = self.active?;
         let segment = self.segment_mut(active);
-        assert!(has_room(segment), "a block longer than a segment");
+        assert!(fits(segment), "a block longer than a segment");
         let at = segment.end;
         segment.end += len;
         self.placed_bytes += u64::from(len);
         Some((active, at))
     }
 
-    /// Notes what the last block of a segment holds.
+    /// Notes position and timestamp of the last block of a segment.
     pub(crate) fn placed(&mut self, segment: u64, last_position: u64, timestamp: i64) {
         let segment = self.segment_mut(segment);
         segment.last_position = last_position;
         segment.time(timestamp);
     }
 
-    /// How many bytes of blocks the log has written since it was opened.
+    /// The bytes of blocks that the log has written since it was opened.
     pub(crate) fn placed_bytes(&self) -> u64 {
         self.placed_bytes
     }
 
-    /// The next piece of work, which is then under way. None while one is, or if there is none.
-    /// `is_read` tells whether a segment's file is being read.
+    /// Starts the next step. None while one is under way, or if there is none. `is_read` returns
+    /// whether a segment's file is being read.
     pub(crate) fn start_step(
         &mut self,
         config: &LogConfig,
@@ -241,7 +243,7 @@ impl Segments {
         }
     }
 
-    /// The step under way is done; true if that made the tail durable.
+    /// Ends the step under way; returns true if that made the tail durable.
     pub(crate) fn finish_step(&mut self, config: &LogConfig) -> bool {
         assert!(self.is_running, "no step is under way");
         self.is_running = false;
@@ -275,7 +277,7 @@ impl Segments {
         self.next_sequence += 1;
     }
 
-    /// Whether what recovery found is durable.
+    /// Whether the recovered blocks are durable.
     pub(crate) fn is_tail_synced(&self) -> bool {
         self.is_tail_synced
     }
@@ -290,7 +292,7 @@ impl Segments {
         self.list.range(..self.sealed_end()).map(|(sequence, segment)| (*sequence, segment))
     }
 
-    /// The first segment that may take more blocks. The first of all, before what recovery found is
+    /// The number of the first segment that may take more blocks; 1 until the recovered blocks are
     /// durable.
     pub(crate) fn sealed_end(&self) -> u64 {
         if !self.is_tail_synced {
@@ -299,7 +301,7 @@ impl Segments {
         self.active.or(self.ready).unwrap_or(self.next_sequence)
     }
 
-    /// The segment in which the log goes on after another start, if it can.
+    /// The last segment with blocks, in which the log may continue after another start.
     pub(crate) fn last_with_blocks(&self) -> Option<(u64, &Segment)> {
         let found = self.list.iter().rev().find(|(_, segment)| segment.has_blocks());
         found.map(|(sequence, segment)| (*sequence, segment))
@@ -311,8 +313,8 @@ impl Segments {
         numbers.into_iter()
     }
 
-    /// Takes no more blocks into the active segment if its first is older than `time` and another
-    /// segment is ready.
+    /// Seals the active segment if its first block is older than `time` and another segment is
+    /// ready.
     pub(crate) fn seal_older_than(&mut self, time: i64) {
         let Some(active) = self.active.filter(|_| self.ready.is_some()) else { return };
         if self.list[&active].first_timestamp <= time {
@@ -332,13 +334,13 @@ impl Segments {
         self.list.values().map(|segment| segment.dropped_position).max().unwrap_or(0)
     }
 
-    /// The newest pass of compaction that any segment is of. It never goes back: only a later pass
-    /// takes the place of one.
+    /// The newest pass that wrote any segment. It never decreases: only a later pass replaces the
+    /// segments of a pass.
     pub(crate) fn last_pass(&self) -> u64 {
         self.list.values().map(|segment| segment.pass).max().unwrap_or(0)
     }
 
-    /// Puts a compacted segment in the place of all that it stands for.
+    /// Replaces all segments that a compacted one stands for.
     pub(crate) fn replace(&mut self, config: &LogConfig, sequence: u64, new: Segment) {
         let replaced: Vec<_> =
             self.list.range(sequence..=new.last_sequence).map(|(at, old)| (*at, *old)).collect();
@@ -352,7 +354,8 @@ impl Segments {
         self.list.insert(sequence, new);
     }
 
-    /// Keeps the file of a segment that is no longer one, if it can be used again and few are kept.
+    /// Keeps the file of a replaced segment for reuse if it fits and few are kept; otherwise it is
+    /// to be removed.
     fn retire(&mut self, sequence: u64, old: Option<&Segment>, config: &LogConfig) {
         let LogConfig { block_bytes, segment_bytes, .. } = *config;
         let fits = |old: &Segment| {
@@ -366,7 +369,7 @@ impl Segments {
         }
     }
 
-    /// The next file to remove that is not being read.
+    /// The next file to remove; not one that is being read.
     pub(crate) fn take_retired(&mut self, is_read: impl Fn(u64) -> bool) -> Option<u64> {
         let at = self.retired.iter().position(|retired| !is_read(*retired))?;
         self.retired.remove(at)

@@ -1,13 +1,13 @@
 //! Snapshots: a cache of the state at a position of a shard's log, in one file beside it. FORMAT.md
 //! has the bytes.
 //!
-//! The file is made of parts that mean nothing here: the sections of the groups, an index of them,
-//! the cluster's records, and what the log would otherwise have to read all its segments for. The
-//! header tells where they are, and what they are worth: which log they are of, from which position
-//! on that log is to be replayed, and how far it must reach at least.
+//! The file consists of parts that are opaque here: the sections of the groups, an index of them,
+//! the cluster's records, and an index of the log's segments. The header has their places, the id
+//! of their log, the position from which that log has to be replayed, and the position that it must
+//! reach at least.
 //!
 //! [`Snapshot::open`] checks the header and each part but the sections; [`SnapshotWriter`] writes a
-//! file aside and gives it its name once it is whole.
+//! file under another name and renames it once it is whole.
 
 mod writer;
 
@@ -18,19 +18,19 @@ use muster_codec::wire::Reader;
 use std::fmt;
 use std::ops::Range;
 
-/// The name of the file in the directory of the log, while it is written, and when it is found to
-/// be damaged.
+/// The name of the file in the directory of the log; its name while it is written, and after it was
+/// found to be damaged.
 pub const SNAPSHOT_FILE_NAME: &str = "snapshot";
 pub const SNAPSHOT_ASIDE_FILE_NAME: &str = "snapshot.new";
 pub const SNAPSHOT_DAMAGED_FILE_NAME: &str = "snapshot.damaged";
 
 /// "MSNP"
 pub const SNAPSHOT_MAGIC: u32 = 0x4d53_4e50;
-/// Of the file as a whole, the parts included: another is not read.
+/// The version of the file with all its parts; other versions are not read.
 pub const SNAPSHOT_VERSION: u16 = 1;
 pub const SNAPSHOT_HEADER_BYTES: usize = 120;
 
-/// Where the first section begins: the header has a block of its own, for it is written last.
+/// The place of the first section: the header has its own block, as it is written last.
 pub const SNAPSHOT_BODY_AT: u64 = BLOCK_BYTES_MAX as u64;
 
 const CRC_AT: usize = 8;
@@ -41,7 +41,7 @@ const PART_BYTES: usize = 24;
 const _: () = assert!(PARTS_AT + 3 * PART_BYTES == SNAPSHOT_HEADER_BYTES);
 const _: () = assert!(SNAPSHOT_HEADER_BYTES as u64 <= SNAPSHOT_BODY_AT);
 
-/// A piece of the file with a checksum of its own.
+/// A part of the file with its own checksum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Part {
     pub at: u64,
@@ -51,58 +51,58 @@ pub struct Part {
 }
 
 impl Part {
-    /// That of bytes that stand at `at`.
+    /// The part for `bytes` that are at `at` in the file.
     pub fn of(at: u64, bytes: &[u8]) -> Self {
         Self { at, len: bytes.len() as u64, crc: crc32c::crc32c(bytes) }
     }
 }
 
-/// What the header says.
+/// The header of a snapshot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SnapshotHeader {
     pub log_id: u64,
-    /// Everything up to this position is in the snapshot; it may hold groups of later ones.
+    /// All operations up to this position are in the snapshot; groups may be of later positions.
     pub from: u64,
-    /// The latest position that anything in it is of: a log that ends before it has lost records.
+    /// The latest position of any group in it: a log that ends before it has lost records.
     pub newest: u64,
     pub file_bytes: u64,
     /// The index of the groups' sections.
     pub groups: Part,
     /// The cluster's records.
     pub cluster: Part,
-    /// What is known of the log's segments.
+    /// The index of the log's segments.
     pub log: Part,
 }
 
-/// Why a snapshot is of no use; the log is replayed instead.
+/// The reason why a snapshot cannot be used; the log is replayed instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotRefusal {
     NotASnapshot,
     Version(u16),
-    /// It is of another log.
+    /// It belongs to another log.
     OtherLog,
     /// The file is shorter than its header says.
     CutOff,
-    /// A part is not what its checksum says.
+    /// A part does not match its checksum.
     Damaged(&'static str),
-    /// The log ends before what the snapshot holds.
+    /// The log ends before the position of the snapshot.
     LogIsShorter,
-    /// Compaction has dropped deletions that the snapshot has not seen.
+    /// Compaction has dropped deletions that the snapshot lacks.
     LogIsAhead,
 }
 
 impl fmt::Display for SnapshotRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotASnapshot => f.write_str("it is none"),
+            Self::NotASnapshot => f.write_str("it is not a snapshot"),
             Self::Version(version) => {
-                write!(f, "its format is {version}, and this version knows {SNAPSHOT_VERSION}")
+                write!(f, "its format is {version}, and this version reads {SNAPSHOT_VERSION}")
             }
-            Self::OtherLog => f.write_str("it is of another log"),
+            Self::OtherLog => f.write_str("it belongs to another log"),
             Self::CutOff => f.write_str("the file is shorter than it was"),
             Self::Damaged(what) => write!(f, "it is damaged: {what}"),
             Self::LogIsShorter => f.write_str("the log ends before it"),
-            Self::LogIsAhead => f.write_str("the log no longer tells what was deleted since"),
+            Self::LogIsAhead => f.write_str("compaction of the log has dropped later deletions"),
         }
     }
 }
@@ -132,7 +132,7 @@ impl SnapshotHeader {
     }
 
     /// # Errors
-    /// Bytes that are no header of this version.
+    /// Bytes that are not a header of this version.
     fn read(bytes: &[u8]) -> Result<Self, SnapshotRefusal> {
         let header = bytes.get(..SNAPSHOT_HEADER_BYTES).ok_or(SnapshotRefusal::NotASnapshot)?;
         let mut reader = Reader::new(header);
@@ -179,11 +179,11 @@ fn read_part(reader: &mut Reader<'_>) -> muster_codec::wire::Result<Part> {
     Ok(part)
 }
 
-/// A snapshot that is what it says it is, but for its sections: who reads one checks it.
+/// A snapshot whose parts match their checksums; its sections are checked when they are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     pub header: SnapshotHeader,
-    /// Where the parts are.
+    /// The places of the parts.
     pub groups: Range<usize>,
     pub cluster: Range<usize>,
     pub log: Range<usize>,
@@ -193,7 +193,7 @@ impl Snapshot {
     /// Checks the bytes of a file.
     ///
     /// # Errors
-    /// Why they are of no use.
+    /// The reason why they cannot be used.
     pub fn open(bytes: &[u8]) -> Result<Self, SnapshotRefusal> {
         let header = SnapshotHeader::read(bytes)?;
         if (bytes.len() as u64) < header.file_bytes {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn no_byte_of_the_header_or_of_a_part_can_change() {
+    fn a_changed_byte_of_the_header_or_of_a_part_is_noticed() {
         let whole = file();
         let reserved = [6, 7];
         let header = (0..SNAPSHOT_HEADER_BYTES).filter(|at| !reserved.contains(at));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_refused() {
+    fn a_file_that_is_cut_short_is_refused() {
         let whole = file();
         assert_eq!(Snapshot::open(&whole[..whole.len() - 1]), Err(SnapshotRefusal::CutOff));
         assert_eq!(Snapshot::open(&whole[..100]), Err(SnapshotRefusal::NotASnapshot));

@@ -1,5 +1,5 @@
-//! Writes a snapshot's file aside, and gives it its name once it is whole and the log is as durable
-//! as what it holds.
+//! Writes a snapshot to `snapshot.new`, and renames it once it is whole and the operations in it
+//! are durable in the log.
 
 use super::{SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_BODY_AT, SNAPSHOT_FILE_NAME, SnapshotHeader};
 use crate::file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};
@@ -7,7 +7,7 @@ use crate::limits::{BLOCK_BYTES_MAX, SNAPSHOT_CHUNK_BYTES};
 use crate::outbox::Outbox;
 use std::path::PathBuf;
 
-/// What a writer is told at its start.
+/// The configuration of a writer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriterConfig {
     /// The directory of the log, relative to the data directory.
@@ -17,40 +17,40 @@ pub struct WriterConfig {
     pub token: FileToken,
 }
 
-/// What became of a snapshot.
+/// The result of writing a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotNews {
     /// It is in place.
     Written(SnapshotHeader),
-    /// The disk is full; nothing is left of it.
+    /// The disk is full; the file was removed.
     NoSpace,
 }
 
-/// Writes one snapshot at a time, and one chunk of it: a flush of the log never waits for more.
+/// Writes one snapshot at a time, one chunk at a time: a flush of the log never waits for more.
 #[derive(Debug)]
 pub struct SnapshotWriter {
     config: WriterConfig,
     state: State,
-    /// What is to be written next, at `at` in the file.
+    /// The bytes to write next, at `at` in the file.
     waiting: Outbox,
     at: u64,
     is_writing: bool,
-    /// A buffer to be used again.
+    /// A buffer for reuse.
     spare: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Idle,
-    /// The body is on its way.
+    /// The body is being appended.
     Filling,
-    /// The body is known to its end.
+    /// The whole body was appended.
     Ending(SnapshotHeader),
     /// The header is being written.
     Heading(SnapshotHeader),
-    /// All is written; the log is to be as durable.
+    /// The file is written; the rename waits until the log is flushed as far.
     Whole(SnapshotHeader),
-    /// It came to nothing; the last write is to end.
+    /// The snapshot was given up; its last write is under way.
     GivenUp,
 }
 
@@ -70,8 +70,8 @@ impl SnapshotWriter {
         self.state == State::Idle
     }
 
-    /// Begins a file. Its body is to be appended to [`Self::body`] as long as [`Self::has_room`],
-    /// and starts at [`SNAPSHOT_BODY_AT`].
+    /// Begins a file. The caller appends its body to [`Self::body`] while [`Self::has_room`]; it
+    /// starts at [`SNAPSHOT_BODY_AT`].
     ///
     /// # Panics
     /// If one is being written.
@@ -85,12 +85,12 @@ impl SnapshotWriter {
         self.at = SNAPSHOT_BODY_AT;
     }
 
-    /// Whether more of the body may come now.
+    /// Whether more of the body may be appended now.
     pub fn has_room(&self) -> bool {
         self.state == State::Filling && self.waiting.len() < SNAPSHOT_CHUNK_BYTES
     }
 
-    /// Where the body is appended to.
+    /// The buffer to append the body to.
     pub fn body(&mut self) -> &mut Vec<u8> {
         self.waiting.end()
     }
@@ -100,13 +100,13 @@ impl SnapshotWriter {
         self.at + self.waiting.len() as u64
     }
 
-    /// The body is whole; `header` needs no `file_bytes`.
+    /// Ends the body; `header` needs no `file_bytes`.
     pub fn finish(&mut self, header: SnapshotHeader) {
         assert_eq!(self.state, State::Filling);
         self.state = State::Ending(SnapshotHeader { file_bytes: self.body_end(), ..header });
     }
 
-    /// The snapshot is not to be.
+    /// Gives up the snapshot.
     pub fn give_up(&mut self, ops: &mut Vec<FileOp>) {
         if self.is_idle() || self.state == State::GivenUp {
             return;
@@ -116,8 +116,8 @@ impl SnapshotWriter {
         self.end_given_up(ops);
     }
 
-    /// Asks for what is due; `flushed` is what of the log is durable. To be called after each call
-    /// of the others, and when the log was flushed.
+    /// Pushes the operations that are due; `flushed` is the last durable position of the log. To be
+    /// called after each call of the other functions, and when the log was flushed.
     pub fn poll(&mut self, flushed: u64, ops: &mut Vec<FileOp>) -> Option<SnapshotNews> {
         if self.is_writing {
             return None;
@@ -148,9 +148,9 @@ impl SnapshotWriter {
         token == self.config.token
     }
 
-    /// Takes the completion of a write of its own. [`Self::poll`] is to follow.
+    /// Takes the completion of a write of this writer. The caller then calls [`Self::poll`].
     pub fn done(&mut self, done: FileDone, ops: &mut Vec<FileOp>) -> Option<SnapshotNews> {
-        assert!(self.is_writing && self.owns(done.token()), "a write of someone else");
+        assert!(self.is_writing && self.owns(done.token()), "a write of another owner");
         self.is_writing = false;
         match (done, self.state) {
             (_, State::GivenUp) => self.end_given_up(ops),
@@ -165,7 +165,7 @@ impl SnapshotWriter {
         None
     }
 
-    /// Writes the next chunk, in whole blocks; the last is filled up with zeros.
+    /// Writes the next chunk in whole blocks, the last padded with zeros.
     fn write_chunk(&mut self, ops: &mut Vec<FileOp>) {
         let mut data = std::mem::take(&mut self.spare);
         data.clear();

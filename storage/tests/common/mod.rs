@@ -1,4 +1,4 @@
-//! A disk in memory: what is written, and what of it outlives a crash.
+//! A disk in memory, with the content of its files and the part of it that survives a crash.
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
@@ -15,20 +15,20 @@ use std::path::{Path, PathBuf};
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// Opening, renaming and removing are durable at once, as the contract of the file operations asks.
+/// Opening, renaming and removing are durable at once, as the contract of file operations demands.
 #[derive(Debug, Clone, Default)]
 pub struct Disk {
     pub live: Files,
     pub durable: Files,
     open: HashMap<FileId, (PathBuf, OpenMode)>,
-    /// How many writes and syncs there were.
+    /// The number of writes and syncs.
     pub writes: usize,
-    /// No space for files on which nothing depends.
+    /// No space for files that are opened `Aside`.
     pub is_full: bool,
 }
 
 impl Disk {
-    /// Performs all of it; the completions in order.
+    /// Performs all operations; returns the completions in order.
     pub fn perform_all(&mut self, ops: Vec<FileOp>) -> Vec<FileDone> {
         ops.into_iter().filter_map(|op| self.perform(op)).collect()
     }
@@ -81,7 +81,7 @@ impl Disk {
         None
     }
 
-    /// The blocks of a write that `keeps` chooses reach the disk, before the lights go out.
+    /// Writes only the blocks of a write that `keeps` selects, as a loss of power may.
     pub fn tear(&mut self, op: &FileOp, block_bytes: usize, keeps: impl Fn(usize) -> bool) {
         let FileOp::Write { file, offset, data, .. } = op else { return };
         let path = self.open[file].0.clone();
@@ -93,18 +93,18 @@ impl Disk {
         }
     }
 
-    /// Only what is durable is left.
+    /// Loses power: only durable bytes are left.
     pub fn crash(&mut self) {
         self.live = self.durable.clone();
         self.open.clear();
     }
 
-    /// The process is gone; what it wrote is still there.
+    /// Kills the process: its writes are kept.
     pub fn close_all(&mut self) {
         self.open.clear();
     }
 
-    /// How long all files are together.
+    /// The length of all files.
     pub fn bytes(&self) -> usize {
         self.live.values().map(Vec::len).sum()
     }
@@ -161,13 +161,13 @@ pub fn small_config() -> LogConfig {
     }
 }
 
-/// One that is compacted when half of it is dirty.
+/// A log that is compacted when half of it is dirty.
 pub fn compacting_config() -> LogConfig {
     let compaction = CompactionConfig { delete_retention_ms: 1_000, ..Default::default() };
     LogConfig { compaction: Some(compaction), ..small_config() }
 }
 
-/// A batch that came out of recovery.
+/// A recovered batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
     pub partition: i32,
@@ -187,7 +187,7 @@ pub fn recover(disk: &Disk, dir: &Path) -> Result<(Recovered, Vec<Replayed>), Co
     recover_by(Recovery::default(), disk, dir)
 }
 
-/// As [`recover`], by one that may know some of the segments.
+/// As [`recover`], by a recovery that may have some segments from a snapshot.
 pub fn recover_by(
     mut recovery: Recovery,
     disk: &Disk,
@@ -215,7 +215,7 @@ pub fn open(disk: &Disk, config: LogConfig) -> (ShardLog, Vec<Replayed>) {
     (ShardLog::new(config, recovered), replayed)
 }
 
-/// Polls and performs until the log asks for nothing more.
+/// Polls and performs until the log has no further operations.
 pub fn settle(log: &mut ShardLog, disk: &mut Disk, now: i64) {
     loop {
         let mut ops = Vec::new();
@@ -229,7 +229,7 @@ pub fn settle(log: &mut ShardLog, disk: &mut Disk, now: i64) {
     }
 }
 
-/// As [`settle`], with the time going on until compaction has nothing more to do.
+/// As [`settle`], advancing the time until compaction has no more work.
 pub fn compact(log: &mut ShardLog, disk: &mut Disk, now: &mut i64) {
     for _ in 0..100_000 {
         let mut ops = Vec::new();
@@ -244,7 +244,7 @@ pub fn compact(log: &mut ShardLog, disk: &mut Disk, now: &mut i64) {
             _ => {}
         }
     }
-    panic!("compaction comes to no end");
+    panic!("compaction does not end");
 }
 
 /// A record of a log.
@@ -256,7 +256,7 @@ pub struct Found {
     pub timestamp: i64,
 }
 
-/// All records by partition and offset; batches that break their rules are not let through.
+/// All records by partition and offset; panics if a batch is invalid.
 pub fn records(replayed: &[Replayed]) -> BTreeMap<(i32, i64), Found> {
     let mut found = BTreeMap::new();
     for Replayed { partition, bytes, .. } in replayed {
@@ -280,7 +280,7 @@ pub fn records(replayed: &[Replayed]) -> BTreeMap<(i32, i64), Found> {
     found
 }
 
-/// What is left when each key has the value that was given to it last: the state that replay makes.
+/// The last value of each key: the state that replay makes.
 pub fn state(records: &BTreeMap<(i32, i64), Found>) -> BTreeMap<(i32, Vec<u8>), Vec<u8>> {
     let mut state = BTreeMap::new();
     for ((partition, _), Found { key, value, .. }) in records {

@@ -34,7 +34,7 @@ pub fn batch(times: &[i64], value_bytes: usize) -> Vec<u8> {
     for time in times {
         builder.append(*time, &(&b"key"[..], Some(&vec![1; value_bytes][..])));
     }
-    // Of another offset and epoch, as clients send them.
+    // Clients may send any offset and epoch.
     builder.seal(123, 5).to_vec()
 }
 
@@ -57,7 +57,7 @@ impl World {
         appended
     }
 
-    /// What a fetch gives: the last batch may be there in part.
+    /// Reads as a fetch does: the last batch may be incomplete.
     pub fn read(&mut self, offset: i64, max_bytes: u32) -> Vec<u8> {
         let Some(range) = self.range(offset, max_bytes) else { return Vec::new() };
         self.log.hold(&range, &mut self.files);
@@ -100,12 +100,12 @@ impl World {
         }
     }
 
-    /// The first record of a time or later: its offset and time.
+    /// Offset and timestamp of the first record of a time or later.
     pub fn offset_for(&mut self, target: i64) -> Option<(i64, i64)> {
         self.search(target).0
     }
 
-    /// As [`World::offset_for`], with the bytes that were read.
+    /// As [`World::offset_for`], with the number of bytes that were read.
     pub fn search(&mut self, target: i64) -> (Option<(i64, i64)>, usize) {
         self.search_on(self.log.search(target))
     }
@@ -150,13 +150,13 @@ impl World {
         place().dir.join(segment_file_name(base_offset))
     }
 
-    /// Opens the log again from the files, of which nothing else is known; the base offsets of the
-    /// batches that were visited.
+    /// Opens the log again from its files alone; returns the base offsets of the batches that were
+    /// visited.
     pub fn reopen(&mut self) -> Result<Vec<i64>, PartitionError> {
         self.reopen_from(None)
     }
 
-    /// As a stop does: all that was written is synced.
+    /// Syncs all writes, as a clean stop does.
     pub fn sync(&mut self) -> RecoveryPoint {
         let mut ops = Vec::new();
         let end = self.log.sync(SYNC, &mut self.files, &mut ops);
@@ -167,7 +167,7 @@ impl World {
         self.log.recovery_point().unwrap()
     }
 
-    /// What a start finds.
+    /// Recovers as a start does.
     pub fn recover(
         &self,
         point: Option<RecoveryPoint>,

@@ -1,8 +1,8 @@
-//! What a request can make of itself: bytes of memory, bytes of answer and turns of work, in a shard
-//! with much state, alone and pipelined on a connection whose client does not read. Input: which API, version
-//! and form, or bytes to be the body.
+//! The cost of a request: bytes of memory, bytes of answer and turns of work, in a shard with much
+//! state, alone and pipelined on a connection whose client does not read. Input: API, version and
+//! form, or the bytes of a body.
 //!
-//! What must hold: [`bounds`].
+//! Property: no request exceeds its bound in [`bounds`].
 
 mod bounds;
 #[path = "../../../../server/tests/support/attacks/dense.rs"]
@@ -22,26 +22,26 @@ use std::cell::RefCell;
 
 pub use state::Sizes;
 
-/// Of libFuzzer: a state that is made fast.
+/// The state for libFuzzer, which is made fast.
 const FUZZED: Sizes =
-    Sizes { groups: 500, offsets: 20_000, members: 100, client_id_bytes: 2_000, topics: 100 };
+    Sizes { groups: 500, offsets: 10_000, members: 100, client_id_bytes: 2_000, topics: 100 };
 
-/// The number of inputs that meet the same shard, as one takes long to make.
+/// The number of inputs that use the same shard, as one takes long to make.
 const RUNS_MAX: usize = 1_000;
 
-/// A connection of its own for every request, apart from those that the state holds open.
+/// The connection of the measured requests, not one of those that the state holds open.
 const SLOT: u32 = 1_000;
 
-/// Pipelined requests: their number, and their bytes.
+/// The most pipelined requests, and the most bytes of them.
 const PIPELINED: usize = 30;
 const PIPELINE_BYTES_MAX: usize = 4 << 20;
 
-/// What one request, or a pipeline of them, took.
+/// The cost of one request, or of a pipeline of them.
 #[derive(Debug, Clone, Copy)]
 pub struct Cost {
     pub request_bytes: usize,
     pub answer_bytes: usize,
-    /// Beyond what was in use before.
+    /// The peak, less the memory in use before.
     pub memory_bytes: usize,
     /// Calls into the shard.
     pub turns: u64,
@@ -56,7 +56,7 @@ pub fn run(input: &[u8]) {
         let (runs, state) = shard.get_or_insert_with(fresh);
         *runs += 1;
         let is_worn = *runs >= RUNS_MAX;
-        // An input that ends too early asks for nothing.
+        // An input that ends too early makes no request.
         let _ = fuzzed(state, &mut Unstructured::new(input));
         if is_worn {
             *shard = None;
@@ -86,8 +86,9 @@ fn fuzzed(state: &mut State, u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Every API in its oldest and its newest version, or in all, in each form, alone and pipelined, in a
-/// shard with so much state: what each took, and why that is too much if it is.
+/// Runs every API in its oldest and its newest version, or in all, in each form, alone and
+/// pipelined, in a shard with state of these sizes. Returns the name and cost of each, and the
+/// bound that it exceeds.
 pub fn survey(
     sizes: Sizes,
     counts: &[usize],
@@ -135,12 +136,12 @@ fn frame_of_body(api: ApiKey, version: i16, body: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// One request on a connection of its own, whose answer is read.
+/// One request on a new connection, whose answer is read.
 fn alone(world: &mut World, frame: &[u8]) -> Cost {
     cost(world, frame, true)
 }
 
-/// The same request over and over on one connection, of which nothing is read.
+/// The same request many times on one connection, whose answers are not read.
 fn pipeline(world: &mut World, frame: &[u8]) -> Cost {
     let times = (PIPELINE_BYTES_MAX / frame.len()).clamp(1, PIPELINED);
     cost(world, &frame.repeat(times), false)
@@ -165,25 +166,27 @@ fn cost(world: &mut World, bytes: &[u8], is_read: bool) -> Cost {
     Cost { request_bytes: bytes.len(), answer_bytes: received, memory_bytes: peak, turns }
 }
 
-/// Why a request took more than its API may; None if it did not.
+/// The bound of its API that a request exceeds; None if it does not.
 fn too_much(api: ApiKey, cost: Cost) -> Option<String> {
     let Bound { memory_bytes, answer_bytes, factor } = bound(api);
     let grown = factor * cost.request_bytes;
     if cost.memory_bytes > memory_bytes + grown {
         return Some(format!(
-            "{}: {} of memory may be: {cost:?}",
+            "{}: more than {} bytes of memory: {cost:?}",
             api.name(),
             memory_bytes + grown
         ));
     }
     let is_long = cost.answer_bytes > answer_bytes + grown;
-    is_long.then(|| format!("{}: {} of answer may be: {cost:?}", api.name(), answer_bytes + grown))
+    let most = answer_bytes + grown;
+    is_long.then(|| format!("{}: more than {most} bytes of answer: {cost:?}", api.name()))
 }
 
-/// Why requests whose answers are not read took more than a few of them may.
+/// The bound that pipelined requests exceed; None if they do not.
 fn too_much_pipelined(api: ApiKey, cost: Cost) -> Option<String> {
     let Bound { memory_bytes, factor, .. } = bound(api);
     let most = memory_bytes + PIPELINED_BYTES_MAX + factor * cost.request_bytes;
     let is_much = cost.memory_bytes > most;
-    is_much.then(|| format!("{}, pipelined: {most} of memory may be: {cost:?}", api.name()))
+    let name = api.name();
+    is_much.then(|| format!("{name}, pipelined: more than {most} bytes of memory: {cost:?}"))
 }

@@ -1,4 +1,4 @@
-//! A shard with much state, made by requests as clients make it.
+//! A shard with much state, made by requests of clients.
 
 use super::dense::Target;
 use super::frame_of_body;
@@ -9,14 +9,14 @@ use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{Bytes, Request, Response};
 
-/// How much state there is.
+/// The amount of state.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
     /// Groups with one offset.
     pub groups: usize,
-    /// Offsets of one group.
+    /// Offsets of one group, each of another partition, of separate topics.
     pub offsets: usize,
-    /// Members of two groups, with client ids of this length, in bytes.
+    /// Members of each of two groups, with client ids of this length, in bytes.
     pub members: usize,
     pub client_id_bytes: usize,
     /// Topics of two partitions.
@@ -36,6 +36,8 @@ const CONFIGS: &[&str] = &[
 
 const WIDE: &str = "wide";
 const WIDE_PARTITIONS: i32 = 16;
+/// The offsets, and partitions, of one of these topics: as many as one request may create.
+const OFFSETS_PER_TOPIC: usize = 10_000;
 const RECORD_BYTES: usize = 100_000;
 
 const OFFSETS_PER_COMMIT: usize = 2_000;
@@ -44,13 +46,13 @@ const TOPICS_PER_REQUEST: usize = 100;
 /// Parked joins of one connection.
 const JOINS_PER_CONNECTION: usize = 500;
 
-/// Of connections that stay open.
+/// The first slot of the connections with parked joins, which stay open.
 const FIRST_JOINING_SLOT: u32 = 2;
 
 pub(super) fn make(sizes: Sizes) -> State {
     let mut world = World::with_log_sizes(CONFIGS, LogSizes::default());
     let mut maker = Maker { world: &mut world };
-    maker.topics(sizes.topics);
+    maker.topics(sizes);
     maker.records();
     maker.commits(sizes);
     maker.classic_members(sizes);
@@ -86,16 +88,19 @@ impl Maker<'_> {
         self.world.taken(SLOT);
     }
 
-    fn topics(&mut self, count: usize) {
+    fn topics(&mut self, sizes: Sizes) {
         let topic = |name: String, num_partitions| CreatableTopic {
             name: name.into(),
             num_partitions,
             replication_factor: -1,
             ..Default::default()
         };
+        let count = sizes.topics;
         let mut topics: Vec<_> = (0..count).map(|it| topic(format!("topic-{it}"), 2)).collect();
         topics.push(topic(WIDE.to_owned(), WIDE_PARTITIONS));
-        for some in topics.chunks(TOPICS_PER_REQUEST) {
+        let of_offsets = runs(sizes.offsets).map(|(name, count)| topic(name, count as i32));
+        let of_offsets: Vec<_> = of_offsets.collect();
+        for some in topics.chunks(TOPICS_PER_REQUEST).chain(of_offsets.chunks(1)) {
             let topics = some.to_vec();
             let request = CreateTopicsRequest { topics, timeout_ms: 1_000, ..Default::default() };
             self.ask(7, request.into(), |response| {
@@ -122,22 +127,24 @@ impl Maker<'_> {
 
     fn commits(&mut self, sizes: Sizes) {
         for number in 0..sizes.groups {
-            self.commit(&format!("g{number}"), 0..1);
+            self.commit(&format!("g{number}"), WIDE, 0..1);
         }
-        for first in (0..sizes.offsets).step_by(OFFSETS_PER_COMMIT) {
-            let until = (first + OFFSETS_PER_COMMIT).min(sizes.offsets);
-            self.commit("offsets", first as i32..until as i32);
+        for (name, count) in runs(sizes.offsets) {
+            for first in (0..count).step_by(OFFSETS_PER_COMMIT) {
+                let until = (first + OFFSETS_PER_COMMIT).min(count);
+                self.commit("offsets", &name, first as i32..until as i32);
+            }
         }
     }
 
-    fn commit(&mut self, group: &str, partitions: std::ops::Range<i32>) {
+    fn commit(&mut self, group: &str, topic: &str, partitions: std::ops::Range<i32>) {
         let partition = |partition_index| OffsetCommitRequestPartition {
             partition_index,
             committed_offset: 1,
             ..Default::default()
         };
         let topic = OffsetCommitRequestTopic {
-            name: WIDE.into(),
+            name: topic.to_owned().into(),
             partitions: partitions.map(partition).collect(),
             ..Default::default()
         };
@@ -152,7 +159,7 @@ impl Maker<'_> {
         });
     }
 
-    /// They wait for each other, and are members all the same.
+    /// The joins stay parked, as they wait for each other; the members exist nevertheless.
     fn classic_members(&mut self, sizes: Sizes) {
         let join = JoinGroupRequest {
             group_id: "crowd".into(),
@@ -201,6 +208,12 @@ impl Maker<'_> {
         });
         id.expect("an answer")
     }
+}
+
+/// The topics of the group with many offsets, with the number of offsets of each.
+fn runs(offsets: usize) -> impl Iterator<Item = (String, usize)> {
+    let firsts = (0..offsets).step_by(OFFSETS_PER_TOPIC);
+    firsts.map(move |first| (format!("many-{first}"), OFFSETS_PER_TOPIC.min(offsets - first)))
 }
 
 fn frame_of_client(client_id: &str, api_key: i16, api_version: i16, body: &[u8]) -> Vec<u8> {

@@ -1,24 +1,24 @@
 // Kafka's own assignors, driven by lines on standard input, for comparison and for timing. The
 // state is kept as Kafka's coordinator keeps it (the same kinds of maps and sets, filled in the
-// same order), since placement hangs on their iteration order. Needs a JDK of 17 or later and the
+// same order), as placement depends on their iteration order. Needs a JDK of 17 or later and the
 // jars of kafka-group-coordinator 4.3.0 with its dependencies.
 //
 //     java -cp 'JARS/*' KafkaAssignors.java
 //
 // Lines in, fields separated by spaces; ids of topics are 32 hexadecimal digits:
 //
-//     topic ID NAME PARTITIONS         a topic is there, or has so many partitions now
-//     join MEMBER INSTANCE TOPIC,...   a member joins; - is no instance, or no topics
+//     topic ID NAME PARTITIONS         a topic is created, or its number of partitions set
+//     join MEMBER INSTANCE TOPIC,...   a member joins; - means no instance, or no topics
 //     subscribe MEMBER TOPIC,...
 //     leave MEMBER
 //     assign ASSIGNOR TYPE JOINING REPEATS
-//                                      uniform or range; homogeneous or heterogeneous; the member
-//                                      whose request it is and that is new, or -
+//                                      uniform or range; homogeneous or heterogeneous; the new
+//                                      member that sends the request, or -
 //     reset
 //
 // `assign` computes REPEATS times and answers `time NANOSECONDS` (the median of the assignor
 // alone), then `change MEMBER TOPIC:PARTITION,... ...` for each member whose target changed, then
-// `end`, and takes the changes over.
+// `end`, and adopts the changes.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -56,7 +56,7 @@ public class KafkaAssignors {
     private final TimelineHashMap<String, Member> members =
         new TimelineHashMap<>(new SnapshotRegistry(new LogContext()), 0);
     private final Map<String, Assignment> targets = new HashMap<>();
-    /** Who joined last, and is not yet among the members: its records come after the assignment. */
+    /** The last member to join, not yet among the members: its records follow the assignment. */
     private String joiningId;
     private Member joining;
 
@@ -158,7 +158,7 @@ public class KafkaAssignors {
         out.println("end");
     }
 
-    /** As Kafka's TargetAssignmentBuilder makes them: the joining member comes last. */
+    /** Like those of Kafka's TargetAssignmentBuilder: the joining member comes last. */
     private Map<String, MemberSubscriptionAndAssignmentImpl> specs(String requester) {
         if (!requester.equals(joiningId)) {
             settle();
@@ -188,7 +188,7 @@ public class KafkaAssignors {
         return inverted;
     }
 
-    /** Takes over a new target by way of its record, if it differs. */
+    /** Adopts a new target by way of its record, if it differs. */
     private void change(String member, Map<Uuid, Set<Integer>> assigned, PrintStream out) {
         Assignment before = targets.get(member);
         if (before != null && before.partitions().equals(assigned)) {

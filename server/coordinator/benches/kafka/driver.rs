@@ -1,5 +1,5 @@
-//! A group that our assignors and Kafka's compute side by side. `KafkaAssignors.java` is Kafka's
-//! side.
+//! A group whose assignments muster and Kafka compute side by side. `KafkaAssignors.java` is
+//! Kafka's side.
 
 use muster_codec::Uuid;
 use muster_coordinator::assignors::{
@@ -12,16 +12,16 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// By member id: what a topic's id and its partitions are, ascending.
+/// By member id: topic ids with their partitions, ascending.
 pub(crate) type Targets = BTreeMap<String, BTreeMap<[u8; 16], Vec<u32>>>;
 
-/// What one computation gave.
+/// The result of one computation.
 pub(crate) struct Outcome {
     /// The median time of the assignor alone.
     pub(crate) time: Duration,
-    /// The median of the longest slice, if it is cut in slices: ours.
+    /// The median of the longest slice; only muster's is sliced.
     pub(crate) slice: Duration,
-    /// The members that changed, with what they have now.
+    /// The members that changed, with their new partitions.
     pub(crate) changes: Targets,
 }
 
@@ -51,7 +51,7 @@ impl Kafka {
         Self { process, input, output }
     }
 
-    fn tell(&mut self, line: &str) {
+    fn send(&mut self, line: &str) {
         writeln!(self.input, "{line}").unwrap();
     }
 
@@ -61,7 +61,7 @@ impl Kafka {
         let mut changes = Targets::new();
         loop {
             let mut line = String::new();
-            assert!(self.output.read_line(&mut line).unwrap() > 0, "Kafka's side is gone");
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "Kafka's process has ended");
             let mut fields = line.split_ascii_whitespace();
             match fields.next().unwrap() {
                 "time" => time = Duration::from_nanos(fields.next().unwrap().parse().unwrap()),
@@ -88,32 +88,32 @@ fn topic_partitions(field: &str) -> ([u8; 16], Vec<u32>) {
     (id, partitions.split(',').map(|number| number.parse().unwrap()).collect())
 }
 
-/// One group on both sides.
+/// A group on both sides.
 #[derive(Default)]
 pub(crate) struct Group {
     pub(crate) target: TargetAssignment,
     members: HashMap<String, usize>,
-    /// The ids by index; those that left keep theirs until another takes it.
+    /// The ids by index; a member that left keeps its id until its index is reused.
     ids: Vec<String>,
     free: Vec<usize>,
-    /// By number: its id, and how many partitions it has.
+    /// By number: the id, and the number of partitions.
     topics: Vec<(Uuid, u32)>,
     pub(crate) kafka: Option<Kafka>,
 }
 
 impl Group {
     pub(crate) fn with_kafka(mut kafka: Kafka) -> Self {
-        kafka.tell("reset");
+        kafka.send("reset");
         Self { kafka: Some(kafka), ..Self::default() }
     }
 
-    /// A new topic, or more partitions for it.
+    /// Creates or extends a topic.
     pub(crate) fn topic(&mut self, number: usize, partitions: u32) {
         let id = u128::from(mixed(number as u64)) << 64 | u128::from(mixed(!number as u64));
         self.topics.resize(self.topics.len().max(number + 1), (Uuid(id.to_be_bytes()), 0));
         self.topics[number].1 = partitions;
         self.topic_index(number);
-        self.tell(|| format!("topic {id:032x} topic-{number} {partitions}"));
+        self.send(|| format!("topic {id:032x} topic-{number} {partitions}"));
     }
 
     pub(crate) fn join(&mut self, id: &str, instance_id: Option<&str>, topics: &[usize]) {
@@ -124,24 +124,24 @@ impl Group {
         self.target.join(member as MemberIndex, id, instance_id);
         self.subscribe_ours(member, topics);
         let topics = self.topic_list(topics);
-        self.tell(|| format!("join {id} {} {topics}", instance_id.unwrap_or("-")));
+        self.send(|| format!("join {id} {} {topics}", instance_id.unwrap_or("-")));
     }
 
     pub(crate) fn subscribe(&mut self, id: &str, topics: &[usize]) {
         let member = self.member(id);
         self.subscribe_ours(member, topics);
         let topics = self.topic_list(topics);
-        self.tell(|| format!("subscribe {id} {topics}"));
+        self.send(|| format!("subscribe {id} {topics}"));
     }
 
     pub(crate) fn leave(&mut self, id: &str) {
         let member = self.members.remove(id).unwrap();
         self.free.push(member);
         self.target.leave(member as MemberIndex);
-        self.tell(|| format!("leave {id}"));
+        self.send(|| format!("leave {id}"));
     }
 
-    /// Computes `repeats` times on each side, and takes our outcome over.
+    /// Computes `repeats` times on each side, and adopts muster's result.
     pub(crate) fn assign(
         &mut self,
         assignor: Assignor,
@@ -202,7 +202,7 @@ impl Group {
             SubscriptionType::Heterogeneous => "heterogeneous",
         };
         let (assignor, joining) = (assignor.name(), joining.unwrap_or("-"));
-        kafka.tell(&format!("assign {assignor} {kind} {joining} {repeats}"));
+        kafka.send(&format!("assign {assignor} {kind} {joining} {repeats}"));
         Some(kafka.outcome())
     }
 
@@ -240,9 +240,9 @@ impl Group {
         topics.iter().map(hex).collect::<Vec<_>>().join(",")
     }
 
-    fn tell(&mut self, line: impl FnOnce() -> String) {
+    fn send(&mut self, line: impl FnOnce() -> String) {
         if let Some(kafka) = &mut self.kafka {
-            kafka.tell(&line());
+            kafka.send(&line());
         }
     }
 }

@@ -1,10 +1,9 @@
-//! The grid: groups of Kafka's own benchmark (`ServerSideAssignorBenchmark`), and what happens to
-//! them.
+//! The grid: groups of Kafka's own benchmark (`ServerSideAssignorBenchmark`), and changes to them.
 
 use super::driver::{Group, Kafka, Outcome};
 use muster_coordinator::assignors::{Assignor, SubscriptionType};
 
-/// Members, topics and partitions in all.
+/// Numbers of members, topics and partitions.
 pub(crate) const SIZES: [(usize, usize, usize); 8] = [
     (100, 10, 10),
     (100, 10, 1_000),
@@ -16,17 +15,17 @@ pub(crate) const SIZES: [(usize, usize, usize); 8] = [
     (10_000, 100, 250_000),
 ];
 
-/// Heterogeneous members and topics fall in so many parts, as in Kafka's benchmark.
+/// The number of parts of heterogeneous members and topics, as in Kafka's benchmark.
 const PARTS: usize = 5;
 
-/// What is computed.
+/// The kinds of computations.
 pub(crate) const KINDS: [(&str, Assignor, SubscriptionType); 3] = [
     ("uniform, same topics", Assignor::Uniform, SubscriptionType::Homogeneous),
     ("uniform, five kinds of members", Assignor::Uniform, SubscriptionType::Heterogeneous),
     ("range, same topics", Assignor::Range, SubscriptionType::Homogeneous),
 ];
 
-/// A group, to which things happen one after the other.
+/// A group that changes step by step.
 pub(crate) struct Scenario {
     pub(crate) group: Group,
     assignor: Assignor,
@@ -37,7 +36,7 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
-    /// All members are there, and have nothing yet.
+    /// All members have joined, and have no partitions yet.
     pub(crate) fn new(
         (members, topics, partitions): (usize, usize, usize),
         (_, assignor, kind): (&str, Assignor, SubscriptionType),
@@ -55,7 +54,7 @@ impl Scenario {
         this
     }
 
-    /// The assignment is computed; see [`Group::assign`].
+    /// Computes the assignment; see [`Group::assign`].
     pub(crate) fn assign(&mut self, repeats: usize) -> (Outcome, Option<Outcome>) {
         self.group.assign(self.assignor, self.kind, None, repeats)
     }
@@ -65,7 +64,7 @@ impl Scenario {
         self.group.join("newMember", None, &topics);
     }
 
-    /// One in ten, says who.
+    /// Removes one member in ten; returns their ids.
     pub(crate) fn many_leave(&mut self) -> Vec<String> {
         let leaving = (0..self.members).step_by(10).map(|member| format!("member{member}"));
         let leaving: Vec<_> = leaving.collect();
@@ -75,7 +74,7 @@ impl Scenario {
         leaving
     }
 
-    /// Each topic has a tenth more, one at least.
+    /// Adds a tenth to each topic's partitions, at least one.
     pub(crate) fn partitions_are_added(&mut self) {
         let each = self.partitions / self.topics;
         for topic in 0..self.topics {

@@ -1,17 +1,17 @@
-//! Who subscribes to which topic, for a heterogeneous group: topics with the same subscribers share
-//! one list of them.
+//! The subscribers of each topic of a heterogeneous group. Topics with the same subscribers share
+//! one list.
 
 use super::{MemberIndex, TargetAssignment, TopicIndex};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 
-/// The topics of a group and their subscribers. A member is known by its place in the order of
-/// visits.
+/// The topics of a group with their subscribers. A member is named by its place in the visiting
+/// order.
 #[derive(Debug, Default)]
 pub(super) struct Audiences {
-    /// Each list ascends.
+    /// Each list is ascending.
     lists: Vec<Vec<u32>>,
-    /// The place of its list in `lists`, for each topic with subscribers.
+    /// For each topic with subscribers, the index of its list in `lists`.
     by_topic: Vec<(TopicIndex, usize)>,
 }
 
@@ -37,7 +37,7 @@ impl Audiences {
         this
     }
 
-    /// The topics that have subscribers, each with the number of its list.
+    /// The topics with subscribers, each with the number of its list.
     pub(super) fn topics(&self) -> &[(TopicIndex, usize)] {
         &self.by_topic
     }
@@ -51,7 +51,7 @@ impl Audiences {
     }
 }
 
-/// The subscriptions that name each topic, ascending, by ascending topic.
+/// For each topic, ascending, the subscriptions that include it, ascending.
 fn subscriptions_by_topic(target: &TargetAssignment) -> Vec<(TopicIndex, Vec<usize>)> {
     let mut by_topic: Vec<Vec<usize>> = Vec::new();
     by_topic.resize_with(target.topics_end(), Vec::new);

@@ -1,4 +1,4 @@
-//! One computation of a target assignment, in slices.
+//! The computation of a target assignment, in slices.
 
 use super::heterogeneous::Heterogeneous;
 use super::homogeneous::Homogeneous;
@@ -7,24 +7,24 @@ use super::{MemberIndex, TargetAssignment, TopicPartition};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// A budget for [`Computation::step`] that takes a quarter to half a millisecond.
+/// A budget for [`Computation::step`]: a quarter to half a millisecond.
 pub const SLICE: usize = 150_000;
 
-/// What a changed member adds to the looks at its partitions: its list is made.
+/// The cost of a changed member, whose list of partitions is built, in looks.
 pub(super) const CHANGE_COST: usize = 32;
 
-/// Which of Kafka's server-side assignors.
+/// Kafka's server-side assignors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Assignor {
     /// Balanced over all topics, and sticky.
     #[default]
     Uniform,
-    /// Consecutive partitions of each topic, the same of all topics with as many partitions.
+    /// Consecutive partitions of each topic; equal ones for topics with equal partition counts.
     Range,
 }
 
 impl Assignor {
-    /// By the name that `group.consumer.assignors` and clients give it.
+    /// The assignor with this name in `group.consumer.assignors` and requests.
     pub fn by_name(name: &str) -> Option<Self> {
         [Self::Uniform, Self::Range].into_iter().find(|assignor| assignor.name() == name)
     }
@@ -37,8 +37,8 @@ impl Assignor {
     }
 }
 
-/// Whether all members subscribe to the same names. Kafka goes by names, so two members may have
-/// the same topics and yet differ, if one also names a topic that does not exist.
+/// Whether all members subscribe to the same names. Kafka compares names, so two members with the
+/// same topics differ if one of them also names a topic that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubscriptionType {
     Homogeneous,
@@ -64,8 +64,8 @@ enum Work {
 }
 
 impl Computation {
-    /// Begins. `joining` is the member whose own request this is, if it is new in the group: Kafka
-    /// visits it last among its like.
+    /// Starts a computation. `joining` is the member whose request causes it, if it is new in the
+    /// group: Kafka visits it last in its hash bucket.
     pub fn new(
         assignor: Assignor,
         subscriptions: SubscriptionType,
@@ -83,9 +83,9 @@ impl Computation {
         })
     }
 
-    /// Goes on for about `budget` looks at a member or a partition. Gives the outcome once it is
-    /// there: the members whose target changes, or that have none yet. To be called until then, and
-    /// not again.
+    /// Continues for about `budget` looks at a member or a partition. Returns the result when it is
+    /// complete: the members whose target changes, or that have none yet. Not to be called again
+    /// after that.
     pub fn step(&mut self, target: &TargetAssignment, budget: usize) -> Option<Vec<Change>> {
         match &mut self.0 {
             Work::Range(work) => work.step(target, budget),
@@ -94,7 +94,7 @@ impl Computation {
         }
     }
 
-    /// Goes on to the end.
+    /// Runs to the end.
     pub fn finish(mut self, target: &TargetAssignment) -> Vec<Change> {
         loop {
             if let Some(changes) = self.step(target, usize::MAX) {

@@ -1,19 +1,19 @@
-//! `uniform` where members subscribe to different topics: each topic's partitions go to the least
-//! loaded of its subscribers, then topic by topic from the most to the least loaded until no move
-//! helps (Kafka's `UniformHeterogeneousAssignmentBuilder`).
+//! `uniform` for members with different subscriptions: the free partitions of each topic go to the
+//! least loaded of its subscribers; then each topic is balanced from the most to the least loaded
+//! until no move helps (Kafka's `UniformHeterogeneousAssignmentBuilder`).
 //!
-//! Members are known by their place in the order of visits, which breaks ties.
+//! Members are named by their place in the visiting order, which breaks ties.
 
 use super::audience::Audiences;
 use super::computation::CHANGE_COST;
 use super::levels::{Levels, Loads, extremes};
-use super::{Change, MemberIndex, NOBODY, TargetAssignment, TopicIndex, TopicPartition};
+use super::{Change, MemberIndex, NO_MEMBER, TargetAssignment, TopicIndex, TopicPartition};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::mem;
 use muster_codec::Uuid;
 
-/// How often all topics are gone through to balance them, as in Kafka.
+/// The number of balancing rounds over all topics, as in Kafka.
 const ROUNDS_MAX: usize = 16;
 
 #[derive(Debug)]
@@ -26,16 +26,16 @@ pub(super) struct Heterogeneous {
     /// In the order in which they are assigned and balanced.
     topics: Vec<Topic>,
     loads: Loads,
-    /// What each member had and may keep, by its place.
+    /// By place: the load of partitions that the member had and may keep.
     loads_before: Loads,
-    /// Whether the partitions of a member change, by its place.
+    /// By place: whether the member's partitions change.
     is_changed: Vec<bool>,
-    /// For each audience, how many moves there had been when its members were found even.
+    /// By audience: the number of moves at the time when its members were last found balanced.
     even_at: Vec<Option<usize>>,
     moves: usize,
-    /// The audience whose members were marked last, in `marked`.
+    /// The audience whose members were marked last in `marked`.
     audience: Option<usize>,
-    /// An audience that each member is in.
+    /// By place: the last audience that the member was marked for.
     marked: Vec<usize>,
     levels: Levels,
     holdings: Holdings,
@@ -50,12 +50,12 @@ struct Topic {
     id: Uuid,
     audience: usize,
     subscribers: usize,
-    /// By partition, the place of its owner, or [`NOBODY`].
+    /// By partition, the place of its owner, or [`NO_MEMBER`].
     owners: Vec<u32>,
     free: Vec<u32>,
 }
 
-/// Each counts topics; the last one members.
+/// The fields are indexes of topics; that of `Conclude` is the place of a member.
 #[derive(Debug, Clone, Copy)]
 enum Pass {
     Scan(usize),
@@ -70,7 +70,7 @@ enum Pass {
 #[derive(Debug, Default)]
 struct Holdings {
     partitions: Vec<u32>,
-    /// By place: which of `partitions` it may give up.
+    /// By place: the part of `partitions` that the member may give up.
     ranges: Vec<(u32, u32)>,
 }
 
@@ -78,7 +78,7 @@ impl Heterogeneous {
     pub(super) fn new(joining: Option<MemberIndex>, target: &mut TargetAssignment) -> Self {
         target.begin();
         let members = target.by_visit(joining);
-        let mut places = alloc::vec![NOBODY; target.members_end()];
+        let mut places = alloc::vec![NO_MEMBER; target.members_end()];
         for (place, member) in members.iter().enumerate() {
             places[*member as usize] = place as u32;
         }
@@ -129,7 +129,8 @@ impl Heterogeneous {
         None
     }
 
-    /// Reads who owns the partitions of a topic; what is owned by no subscriber is free.
+    /// Reads the owners of a topic's partitions; those without an owner among the subscribers are
+    /// free.
     fn scan(&mut self, target: &TargetAssignment, next: usize) -> usize {
         let Some(topic) = self.topics.get_mut(next) else {
             self.loads_before.clone_from(&self.loads);
@@ -146,7 +147,7 @@ impl Heterogeneous {
         let owners = &target.topic_at(topic.index).owners;
         for (partition, slot) in topic.owners.iter_mut().enumerate() {
             let owner = self.places.get(owners.get(partition as u32) as usize);
-            let place = owner.copied().unwrap_or(NOBODY);
+            let place = owner.copied().unwrap_or(NO_MEMBER);
             if self.marked.get(place as usize) == Some(&topic.audience) {
                 *slot = place;
                 self.loads[place as usize] += 1;
@@ -157,7 +158,7 @@ impl Heterogeneous {
         1 + subscribers.len() + topic.owners.len()
     }
 
-    /// Gives what is free of a topic to the least loaded.
+    /// Assigns a topic's free partitions to its least loaded subscribers.
     fn assign(&mut self, next: usize) -> usize {
         let Some(topic) = self.topics.get_mut(next) else {
             self.pass = Pass::Balance { round: 0, next: 0, last_moved: None };
@@ -177,7 +178,7 @@ impl Heterogeneous {
         1 + topic.subscribers + topic.free.len()
     }
 
-    /// Balances a topic. It ends when all topics were gone through since the last move.
+    /// Balances a topic. The pass ends when all topics were visited since the last move.
     fn balance(&mut self, round: usize, next: usize, last_moved: Option<usize>) -> usize {
         if round == ROUNDS_MAX || self.topics.is_empty() || last_moved == Some(next) {
             self.pass = Pass::Mark;
@@ -194,8 +195,8 @@ impl Heterogeneous {
         spent
     }
 
-    /// Moves partitions of a topic from the most to the least loaded. Says how many, and what it
-    /// cost.
+    /// Moves partitions of a topic from the most to the least loaded. Returns the number of moves
+    /// and their cost.
     fn balance_topic(&mut self, number: usize) -> (usize, usize) {
         let topic = &mut self.topics[number];
         if self.even_at[topic.audience] == Some(self.moves) {
@@ -230,7 +231,8 @@ impl Heterogeneous {
         (self.moves - moves_before, 2 * subscribers.len() + topic.owners.len())
     }
 
-    /// Who else changes: members without a target, and those that hold what is not theirs to keep.
+    /// Marks the other members that change: those without a target, and those with partitions in it
+    /// that they may not keep.
     fn mark(&mut self, target: &TargetAssignment) -> usize {
         for (place, member) in self.members.iter().enumerate() {
             let had = target.member(*member).and_then(|member| member.target.as_ref());
@@ -271,7 +273,7 @@ impl Heterogeneous {
     }
 }
 
-/// The next partition to take from the most loaded, and its owner.
+/// The next partition to take from the most loaded member, with that member.
 fn next_given(levels: &mut Levels, holdings: &mut Holdings, loads: &Loads) -> Option<(u32, u32)> {
     loop {
         let giver = levels.next_most(loads)?;
@@ -294,12 +296,12 @@ impl Topic {
             id: target.topic_id(index),
             audience,
             subscribers: audiences.list(audience).len(),
-            owners: alloc::vec![NOBODY; target.topic_at(index).count as usize],
+            owners: alloc::vec![NO_MEMBER; target.topic_at(index).count as usize],
             free: Vec::new(),
         }
     }
 
-    /// Those with the most partitions for each subscriber come first, then those with the fewest
+    /// Topics with the most partitions per subscriber come first, then those with the fewest
     /// subscribers, then by id as Kafka compares ids.
     fn order(&self, other: &Self) -> Ordering {
         let ratio = |topic: &Self| topic.owners.len() as f64 / topic.subscribers as f64;
@@ -310,7 +312,7 @@ impl Topic {
     }
 }
 
-/// `Uuid.compareTo` of Kafka compares two signed halves.
+/// Kafka's `Uuid.compareTo` compares two signed halves.
 fn signed_halves(id: Uuid) -> (i64, i64) {
     let both = u128::from_be_bytes(id.0);
     ((both >> 64) as i64, both as i64)
@@ -321,7 +323,7 @@ impl Holdings {
         Self { partitions: Vec::new(), ranges: alloc::vec![(0, 0); members] }
     }
 
-    /// Takes a topic whose partitions are all owned by its subscribers.
+    /// Groups the partitions of a topic, which are all owned by its subscribers.
     fn group(&mut self, subscribers: &[u32], owners: &[u32]) {
         for place in subscribers {
             self.ranges[*place as usize] = (0, 0);
@@ -344,7 +346,7 @@ impl Holdings {
         }
     }
 
-    /// The last partition of a member.
+    /// Removes and returns the last partition of a member.
     fn pop(&mut self, place: u32) -> Option<u32> {
         let range = &mut self.ranges[place as usize];
         if range.0 == range.1 {

@@ -1,9 +1,9 @@
-//! `uniform` where all members subscribe to the same topics: nobody has more than one partition
-//! more than another, and as few move as that allows (Kafka's
-//! `UniformHomogeneousAssignmentBuilder`).
+//! `uniform` for members with equal subscriptions: loads differ by at most one partition, with as
+//! few moves as that allows (Kafka's `UniformHomogeneousAssignmentBuilder`).
 //!
-//! Three passes: partitions (who has how many, what is free), members (who is due how many, who
-//! gives up which), and members again (who takes what is free).
+//! Three passes: over the partitions, for loads and free partitions; over the members, for their
+//! quotas and the partitions that they give up; over the members again, to assign the free
+//! partitions.
 
 use super::computation::CHANGE_COST;
 use super::java_sets::{split_in_record_order, topics_in_hash_order};
@@ -13,22 +13,23 @@ use core::mem;
 
 #[derive(Debug)]
 pub(super) struct Homogeneous {
-    /// In the order of visits.
+    /// In the visiting order.
     members: Vec<MemberIndex>,
     joins: u64,
-    /// In the order in which free partitions are given away.
+    /// In the order in which free partitions are assigned.
     topics: Vec<TopicIndex>,
-    /// The place of each topic in `topics`, by its index.
+    /// By topic index: its place in `topics`.
     places: Vec<usize>,
-    /// How many partitions a member has that it may keep, by its index.
+    /// By member index: the number of its partitions that it may keep.
     loads: Vec<usize>,
     free: Vec<TopicPartition>,
-    /// How many of `free` have been taken.
+    /// The number of partitions of `free` that are assigned.
     taken: usize,
     total: usize,
-    /// Who gave up partitions, and what it kept; ascending by place in `members`.
+    /// The members that gave up partitions, with those that they kept; ascending by place in
+    /// `members`.
     trimmed: Vec<(usize, Vec<TopicPartition>)>,
-    /// Who is to get how many; ascending by place in `members`.
+    /// The members that get partitions, with the number of them; ascending by place in `members`.
     wanting: Vec<(usize, usize)>,
     pass: Pass,
     changes: Vec<Change>,
@@ -89,7 +90,7 @@ impl Homogeneous {
         None
     }
 
-    /// Counts the loads, and gathers what is free, for up to `limit` partitions of one topic.
+    /// Counts loads and gathers free partitions, for up to `limit` partitions of one topic.
     fn count_partitions(
         &mut self,
         target: &TargetAssignment,
@@ -120,8 +121,8 @@ impl Homogeneous {
         spent + 1
     }
 
-    /// Says how many partitions the next member is due. If they do not come out even, those get one
-    /// more who have it already, the first of them; else the last of all.
+    /// Sets the quota of the next member. Of a remainder, the first members that exceed the even
+    /// share get one each; otherwise the last members do.
     fn set_quota(&mut self, target: &TargetAssignment, place: usize, mut extras: usize) -> usize {
         let Some(member) = self.members.get(place).copied() else {
             self.pass = Pass::Outcome { next: 0, trimmed: 0, wanting: 0 };
@@ -144,16 +145,15 @@ impl Homogeneous {
         1 + load
     }
 
-    /// A member keeps the first of its partitions in the order of Java's sets, and gives up the
-    /// rest.
+    /// A member keeps its first partitions in the order of Java's sets, and gives up the others.
     fn trim(&mut self, target: &TargetAssignment, place: usize, quota: usize) {
         let mut kept = self.kept(target, self.members[place], 0);
         self.free.extend(split_in_record_order(&mut kept, quota, target));
         self.trimmed.push((place, kept));
     }
 
-    /// What a member has and may keep: partitions that exist and that no record gave to another.
-    /// There is room for `more`.
+    /// The partitions that a member may keep: those that exist and that no record assigned to
+    /// another member. The list has capacity for `more`.
     fn kept(
         &self,
         target: &TargetAssignment,
@@ -175,7 +175,7 @@ impl Homogeneous {
         kept
     }
 
-    /// The outcome for the next member.
+    /// Finds the new partitions of the next member.
     fn conclude(
         &mut self,
         target: &TargetAssignment,
@@ -202,7 +202,7 @@ impl Homogeneous {
         }
         let mut partitions = kept.unwrap_or_else(|| self.kept(target, member, takes.len()));
         partitions.extend_from_slice(&self.free[takes]);
-        // Mostly two runs, which the stable sort only merges.
+        // Mostly two runs, which the stable sort merges.
         partitions.sort();
         let spent = partitions.len();
         self.changes.push(Change { member, partitions });

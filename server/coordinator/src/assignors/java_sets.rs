@@ -1,13 +1,13 @@
-//! The order in which Java's hash tables give topics and partitions, where Kafka's placement hangs
-//! on it.
+//! The order in which Java's hash tables iterate over topics and partitions, on which Kafka's
+//! placement depends.
 
 use super::{TargetAssignment, TopicIndex, TopicPartition};
 use crate::java_order::Buckets;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
-/// The topics of a subscription as a `HashSet<Uuid>` gives them that was filled in the order of the
-/// set of their names.
+/// The topics of a subscription in the order of a `HashSet<Uuid>` that was filled in the order of
+/// the set of their names.
 pub(super) fn topics_in_hash_order(
     topics: &[TopicIndex],
     target: &TargetAssignment,
@@ -18,15 +18,15 @@ pub(super) fn topics_in_hash_order(
     ordered
 }
 
-/// The bucket of a topic's id, and of its name.
+/// The buckets of a topic's id and of its name.
 fn place_of(topic: TopicIndex, buckets: Buckets, target: &TargetAssignment) -> (usize, usize) {
     let topic = target.topic_at(topic);
     (buckets.of_hash(uuid_hash(topic.id)), buckets.of_hash(topic.name_hash))
 }
 
-/// Parts the partitions of one member, which ascend: the first `len` in the order of the maps and
-/// sets that Kafka reads out of the record of its target assignment stay, in no order; the rest is
-/// given back, in that order.
+/// Splits the partitions of one member, which are ascending. The first `len`, in the order of the
+/// maps and sets that Kafka reads from the record of its target assignment, stay, unordered; the
+/// others are returned, in that order.
 pub(super) fn split_in_record_order(
     partitions: &mut Vec<TopicPartition>,
     len: usize,
@@ -44,7 +44,7 @@ pub(super) fn split_in_record_order(
     given_up
 }
 
-/// Each with the place of its topic and its own bucket.
+/// Each partition with the place of its topic and its own bucket.
 fn keyed_by_record_order(
     partitions: &[TopicPartition],
     target: &TargetAssignment,
@@ -62,7 +62,7 @@ fn keyed_by_record_order(
     keyed
 }
 
-/// A `HashSet` that is made from a collection doubles one entry earlier than one that grows.
+/// A `HashSet` built from a collection doubles one entry earlier than one that grows.
 fn buckets_of_copy(len: usize) -> Buckets {
     let mut buckets = Buckets::default();
     buckets.grow_to_hold(len + 1);

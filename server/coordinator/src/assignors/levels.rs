@@ -1,25 +1,25 @@
-//! The subscribers of one topic by how many partitions they have, while partitions are given to the
-//! least loaded and taken from the most loaded of them.
+//! The subscribers of one topic by load, while partitions are assigned to the least loaded and
+//! taken from the most loaded of them.
 //!
-//! Two levels move towards each other. Below the lower one nobody stands: it visits the members
-//! that stand on it one by one, each gets a partition, and then it rises by one and those who stood
-//! there already join. The upper one sinks in the same way. (Kafka: `MemberAssignmentBalancer`.)
+//! Two levels move towards each other. No member is below the lower level: it visits the members on
+//! it one by one, each gets a partition, and then it rises by one and includes the members that
+//! were there already. The upper level sinks in the same way. (Kafka: `MemberAssignmentBalancer`.)
 
 use alloc::vec::Vec;
 
-/// By the place of a member in the order of visits, how many partitions it has.
+/// The number of partitions of each member, by its place in the visiting order.
 pub(super) type Loads = Vec<u32>;
 
 #[derive(Debug, Default)]
 pub(super) struct Levels {
-    /// The members, ascending by load; equal ones in the order of visits.
+    /// The members, ascending by load; equal ones in visiting order.
     sorted: Vec<u32>,
     counts: Vec<u32>,
     low: Low,
     high: High,
 }
 
-/// `sorted[..end]` stand on the level or have been visited on it.
+/// `sorted[..end]` are on the level or were visited on it.
 #[derive(Debug, Default)]
 struct Low {
     level: i64,
@@ -27,18 +27,18 @@ struct Low {
     next: usize,
 }
 
-/// `sorted[start..end]` stand on the level; the members behind `end` have nothing to give.
+/// `sorted[start..end]` are on the level; the members behind `end` have nothing to give up.
 #[derive(Debug, Default)]
 struct High {
     level: i64,
     start: usize,
     end: usize,
-    /// One behind the member that comes next.
+    /// One behind the next member.
     next: usize,
 }
 
 impl Levels {
-    /// Begins with these members, at least one, which ascend.
+    /// Starts with `members`: at least one, ascending.
     pub(super) fn start(&mut self, members: &[u32], loads: &Loads) {
         let (least, most) = extremes(members, loads);
         self.sort(members, loads, least, most);
@@ -47,7 +47,7 @@ impl Levels {
         self.high = High { level: i64::from(most) + 1, start: len, end: len, next: len };
     }
 
-    /// Who gets the next partition.
+    /// The member that gets the next partition.
     pub(super) fn next_least(&mut self, loads: &Loads) -> u32 {
         let low = &mut self.low;
         if low.next == low.end {
@@ -60,7 +60,7 @@ impl Levels {
         self.sorted[low.next - 1]
     }
 
-    /// From whom the next partition may be taken; None if nobody is left.
+    /// The member that the next partition may be taken from; None if there is none.
     pub(super) fn next_most(&mut self, loads: &Loads) -> Option<u32> {
         let high = &mut self.high;
         let load = |member: &u32| i64::from(loads[*member as usize]);
@@ -77,18 +77,18 @@ impl Levels {
         Some(self.sorted[high.next])
     }
 
-    /// The member that came last has nothing to give.
+    /// Excludes the last member of [`Self::next_most`], which has nothing to give up.
     pub(super) fn exclude_most(&mut self) {
         self.high.end -= 1;
         self.sorted.swap(self.high.next, self.high.end);
     }
 
-    /// Whether moving a partition from the upper to the lower level would help no more.
+    /// Whether a move from the upper to the lower level would not help any more.
     pub(super) fn are_even(&self) -> bool {
         self.high.level - self.low.level <= 1
     }
 
-    /// A counting sort, as loads are close to each other; else by comparison.
+    /// A counting sort if the loads are close to each other, else by comparison.
     fn sort(&mut self, members: &[u32], loads: &Loads, least: u32, most: u32) {
         let load = |member: &u32| loads[*member as usize];
         self.sorted.clear();
@@ -117,7 +117,7 @@ impl Levels {
     }
 }
 
-/// The least and the most that any of the members has.
+/// The least and the greatest load of the members.
 pub(super) fn extremes(members: &[u32], loads: &Loads) -> (u32, u32) {
     let loads = members.iter().map(|member| loads[*member as usize]);
     loads.fold((u32::MAX, 0), |(least, most), load| (least.min(load), most.max(load)))

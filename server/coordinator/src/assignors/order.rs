@@ -1,43 +1,43 @@
-//! The order in which Kafka's assignors visit the members of a group. It decides who gives up a
-//! partition and who gets one, so the same order means the same placement.
+//! The order in which Kafka's assignors visit the members of a group. It decides which members give
+//! up and get partitions, so the same order means the same placement.
 //!
 //! Kafka keeps members in a hash table that lives as long as the group, and copies them into a
-//! `HashMap` for each computation; the member whose request it is comes to it last.
+//! `HashMap` for each computation; the member of the current request is inserted last.
 
-use super::{MemberIndex, NOBODY};
+use super::{MemberIndex, NO_MEMBER};
 use crate::java_order::Buckets;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::mem;
 
-/// Members in Kafka's order. Those who joined since the last look wait apart, so that a look costs
-/// one pass.
+/// Members in Kafka's order. Those that joined since the last look are kept apart, so that a look
+/// costs one pass.
 #[derive(Debug, Default)]
 pub(crate) struct VisitOrder {
     sorted: Vec<Visit>,
     joined: BTreeSet<Visit>,
-    /// How many in `sorted` have left.
+    /// The number of members in `sorted` that have left.
     left: usize,
-    /// The most members that were ever in the long-lived table.
+    /// The most members that the long-lived table ever had.
     most: usize,
     buckets: Buckets,
     slots: Slots,
 }
 
-/// A member. The order of the fields is the order of the visits.
+/// A member. The order of the fields is the visiting order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Visit {
     bucket: u32,
     slot: u32,
-    /// Who came last comes first in a slot.
+    /// The newest member comes first in a slot.
     joined: Reverse<u64>,
     hash: u32,
     member: MemberIndex,
 }
 
 impl VisitOrder {
-    /// A member whose id has this Java hash code, the `joined`-th that ever came.
+    /// Adds a member whose id has this Java hash code; `joined` is its sequence number.
     pub(crate) fn insert(&mut self, member: MemberIndex, hash: u32, joined: u64) {
         self.joined.insert(self.visit(member, hash, joined));
     }
@@ -49,14 +49,14 @@ impl VisitOrder {
         if !self.joined.remove(&visit)
             && let Ok(at) = self.sorted.binary_search_by_key(&visit.place(), Visit::place)
         {
-            self.sorted[at].member = NOBODY;
+            self.sorted[at].member = NO_MEMBER;
             self.left += 1;
         }
     }
 
-    /// The members as Kafka visits them for a request of `joining`, who is not yet in the
-    /// long-lived table.
-    pub(crate) fn look(&mut self, joining: Option<MemberIndex>) -> Vec<MemberIndex> {
+    /// The members as Kafka visits them for a request of `joining`, which is not in the long-lived
+    /// table yet.
+    pub(crate) fn members(&mut self, joining: Option<MemberIndex>) -> Vec<MemberIndex> {
         let len = self.len();
         self.most = self.most.max(len.saturating_sub(usize::from(joining.is_some())));
         let sizes = (self.buckets, self.slots);
@@ -66,7 +66,7 @@ impl VisitOrder {
         if sizes == (self.buckets, self.slots) {
             self.merge();
         } else {
-            self.sort_anew();
+            self.sort_again();
         }
         self.with_last(joining)
     }
@@ -86,7 +86,7 @@ impl VisitOrder {
         }
         let mut joined = mem::take(&mut self.joined).into_iter().peekable();
         let mut merged = Vec::with_capacity(self.sorted.len() - self.left + joined.len());
-        for visit in self.sorted.iter().filter(|visit| visit.member != NOBODY) {
+        for visit in self.sorted.iter().filter(|visit| visit.member != NO_MEMBER) {
             while let Some(earlier) = joined.next_if(|other| other.place() < visit.place()) {
                 merged.push(earlier);
             }
@@ -96,18 +96,18 @@ impl VisitOrder {
         (self.sorted, self.left) = (merged, 0);
     }
 
-    /// A table has grown: all places are new.
-    fn sort_anew(&mut self) {
+    /// Sorts all members again after a table has grown.
+    fn sort_again(&mut self) {
         let joined = mem::take(&mut self.joined);
         let all = mem::take(&mut self.sorted).into_iter().chain(joined);
-        let there = all.filter(|visit| visit.member != NOBODY);
+        let there = all.filter(|visit| visit.member != NO_MEMBER);
         let mut sorted: Vec<_> =
             there.map(|visit| self.visit(visit.member, visit.hash, visit.joined.0)).collect();
         sorted.sort_unstable();
         (self.sorted, self.left) = (sorted, 0);
     }
 
-    /// The order, with one member behind the others of its bucket.
+    /// The order, with one member moved to the end of its bucket.
     fn with_last(&self, last: Option<MemberIndex>) -> Vec<MemberIndex> {
         let mut order: Vec<_> = self.sorted.iter().map(|visit| visit.member).collect();
         if let Some(at) = last.and_then(|last| order.iter().position(|member| *member == last)) {
@@ -137,7 +137,8 @@ impl Default for Slots {
 }
 
 impl Slots {
-    /// Each of the `len` members was written twice at least: as it joined, and with its assignment.
+    /// Each of the `len` members was written at least twice: when it joined, and with its
+    /// assignment.
     pub(crate) fn grow_to_hold(&mut self, len: usize) {
         while (len + 1) * 3 > 4 << self.0 {
             self.0 += 1;
@@ -167,28 +168,28 @@ mod tests {
     #[test]
     fn short_ids_are_visited_by_their_last_letter() {
         let mut order = order_of(&["c", "a", "b"]);
-        assert_eq!(order.look(None), [1, 2, 0]);
+        assert_eq!(order.members(None), [1, 2, 0]);
     }
 
     #[test]
-    fn who_leaves_is_not_visited() {
+    fn a_member_that_left_is_not_visited() {
         let mut order = order_of(&["c", "a", "b"]);
         order.remove(1, hash_code("a"), 1);
-        assert_eq!(order.look(None), [2, 0]);
+        assert_eq!(order.members(None), [2, 0]);
         order.remove(2, hash_code("b"), 2);
         order.insert(2, hash_code("d"), 3);
-        assert_eq!(order.look(None), [0, 2]);
+        assert_eq!(order.members(None), [0, 2]);
     }
 
     #[test]
-    fn who_is_joining_comes_last_in_its_bucket() {
-        // "q" and "a" are 16 apart: one bucket of the new map, whose order is that of the old
+    fn the_joining_member_comes_last_in_its_bucket() {
+        // "q" and "a" are 16 apart: one bucket of the new map, which has the order of the old
         // table.
         let mut order = order_of(&["a", "q"]);
-        let earlier_first = order.look(None);
+        let earlier_first = order.members(None);
         let mut turned = earlier_first.clone();
         turned.reverse();
-        assert_eq!(order.look(Some(earlier_first[0])), turned);
-        assert_eq!(order.look(Some(earlier_first[1])), earlier_first);
+        assert_eq!(order.members(Some(earlier_first[0])), turned);
+        assert_eq!(order.members(Some(earlier_first[1])), earlier_first);
     }
 }

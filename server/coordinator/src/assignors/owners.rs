@@ -1,34 +1,34 @@
-//! Who has each partition of a topic.
+//! The owner of each partition of a topic.
 
-use super::{MemberIndex, NOBODY};
+use super::{MemberIndex, NO_MEMBER};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::mem;
 
-/// How long the table may be however few partitions have an owner.
+/// The length that the table may have in any case.
 const TABLE_MIN: usize = 256;
 
-/// How much longer than the number of owned partitions it may be beyond that.
+/// The length that it may have beyond that, as a multiple of the number of owned partitions.
 const TABLE_FACTOR: usize = 4;
 
-/// A table, or a map of what is behind it while that would fill it too thinly: a number in a record
-/// does not make us reserve all that lies before it.
+/// A table, and a map for higher numbers that would fill it too thinly, so that one number in a
+/// record does not reserve memory for all numbers below it.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
-    /// By partition, [`NOBODY`] where it has none.
+    /// By partition; [`NO_MEMBER`] if it has no owner.
     table: Vec<MemberIndex>,
-    /// Partitions that are not in the table.
+    /// The partitions beyond the table.
     behind: BTreeMap<u32, MemberIndex>,
 }
 
 impl Owners {
-    /// [`NOBODY`] if it has none.
+    /// [`NO_MEMBER`] if it has no owner.
     pub(super) fn get(&self, partition: u32) -> MemberIndex {
         let found = self.table.get(partition as usize).or_else(|| self.behind.get(&partition));
-        found.copied().unwrap_or(NOBODY)
+        found.copied().unwrap_or(NO_MEMBER)
     }
 
-    /// `owned`: how many partitions have an owner, this one too.
+    /// `owned`: the number of owned partitions of the topic, including this one.
     pub(super) fn give(&mut self, partition: u32, member: MemberIndex, owned: usize) {
         if self.table.len() <= partition as usize {
             self.behind.insert(partition, member);
@@ -39,7 +39,7 @@ impl Owners {
         if let Some((last, _)) = self.behind.last_key_value()
             && (*last as usize) < end
         {
-            self.table.resize(*last as usize + 1, NOBODY);
+            self.table.resize(*last as usize + 1, NO_MEMBER);
             for (partition, member) in mem::take(&mut self.behind) {
                 self.table[partition as usize] = member;
             }
@@ -51,7 +51,7 @@ impl Owners {
             return;
         }
         match self.table.get_mut(partition as usize) {
-            Some(owner) => *owner = NOBODY,
+            Some(owner) => *owner = NO_MEMBER,
             None => drop(self.behind.remove(&partition)),
         }
     }
@@ -61,7 +61,7 @@ impl Owners {
 mod tests {
     use super::*;
 
-    /// Each partition goes to the member of its own number.
+    /// Assigns each partition to the member of the same number.
     fn given(partitions: impl IntoIterator<Item = u32>) -> Owners {
         let mut owners = Owners::default();
         for (before, partition) in partitions.into_iter().enumerate() {
@@ -71,17 +71,17 @@ mod tests {
     }
 
     #[test]
-    fn a_few_large_numbers_take_little() {
+    fn a_few_large_numbers_take_little_memory() {
         let owners = given([1_000_000, 7, 500_000]);
         assert_eq!(
             [7, 8, 500_000, 1_000_000].map(|it| owners.get(it)),
-            [7, NOBODY, 500_000, 1_000_000]
+            [7, NO_MEMBER, 500_000, 1_000_000]
         );
         assert!(owners.table.capacity() <= TABLE_MIN);
     }
 
     #[test]
-    fn all_partitions_of_a_topic_are_in_the_table_in_whatever_order_they_are_given() {
+    fn all_partitions_of_a_topic_end_in_the_table_in_any_order_of_assignment() {
         const COUNT: u32 = 20_000;
         let mixed = (0..COUNT).map(|it| it * 7_919 % COUNT);
         let orders: [&mut dyn Iterator<Item = u32>; 3] =
@@ -94,13 +94,13 @@ mod tests {
     }
 
     #[test]
-    fn only_the_owner_loses_a_partition() {
+    fn a_partition_is_taken_from_its_owner_only() {
         let mut owners = given([3, 900_000]);
         for partition in [3, 900_000] {
             owners.take_from(partition, 1);
             assert_eq!(owners.get(partition), partition);
             owners.take_from(partition, partition);
-            assert_eq!(owners.get(partition), NOBODY);
+            assert_eq!(owners.get(partition), NO_MEMBER);
         }
         owners.take_from(5, 5);
         assert!(owners.behind.is_empty());

@@ -1,6 +1,6 @@
 //! `range`: each member gets consecutive partitions of each of its topics, in the order of names,
-//! so that topics with as many partitions and the same members are co-partitioned (Kafka's
-//! `RangeAssignor`). It does not look at what members have, but a static member keeps its place.
+//! so that topics with equal partition counts and the same members are co-partitioned (Kafka's
+//! `RangeAssignor`). It ignores present assignments, but the order keeps a static member's place.
 
 use super::computation::CHANGE_COST;
 use super::{Change, MemberIndex, TargetAssignment, TopicIndex, TopicPartition};
@@ -11,16 +11,16 @@ use core::mem;
 #[derive(Debug)]
 pub(super) struct Range {
     members: Vec<MemberIndex>,
-    /// The place in `members` that comes next.
+    /// The place of the next member in `members`.
     next: usize,
     shares: Vec<Share>,
-    /// By subscription: its topics, and those of them that have partitions left.
+    /// By subscription: its topics, and those of them with unassigned partitions.
     open: Vec<(Arc<[TopicIndex]>, Vec<TopicIndex>)>,
     joins: u64,
     changes: Vec<Change>,
 }
 
-/// What is left of a topic, by its index.
+/// The unassigned part of a topic, by its index.
 #[derive(Debug, Clone, Default)]
 struct Share {
     next: u32,
@@ -57,7 +57,8 @@ impl Range {
         None
     }
 
-    /// Gives a member its share of its topics; says how many topics and partitions that took.
+    /// Assigns a member its share of its topics; returns the number of topics and partitions
+    /// visited.
     fn visit(&mut self, member: MemberIndex, target: &TargetAssignment) -> usize {
         let Some(found) = target.member(member).filter(|found| found.since <= self.joins) else {
             return 0;
@@ -66,7 +67,7 @@ impl Range {
         let is_known = |known: &&mut (Arc<_>, _)| Arc::ptr_eq(&known.0, topics);
         let mut partitions = Vec::new();
         let mut spent = 0;
-        // One that changed its subscription meanwhile has to wait for the next computation.
+        // A member whose subscription has changed since waits for the next computation.
         if let Some((_, open)) = self.open.get_mut(found.subscription).filter(is_known) {
             spent += open.len();
             open.retain(|topic| self.shares[*topic as usize].give_next(*topic, &mut partitions));
@@ -81,8 +82,8 @@ impl Range {
 }
 
 impl Share {
-    /// The first members get one more than the others, if it does not come out even. Says whether
-    /// partitions are left.
+    /// Assigns the next member's share; the first members get one more if there is a remainder.
+    /// Returns whether partitions are left.
     fn give_next(&mut self, topic: TopicIndex, partitions: &mut Vec<TopicPartition>) -> bool {
         let left = self.count - self.next;
         let share = left.div_ceil(self.members.max(1));

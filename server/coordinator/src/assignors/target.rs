@@ -1,8 +1,8 @@
-//! The target assignment of one group, and what it is computed from: compact, and changed in place.
+//! The target assignment of one group and the input of its computation: compact, changed in place.
 
 use super::order::VisitOrder;
 use super::owners::Owners;
-use super::{MemberIndex, NOBODY, TopicIndex, TopicPartition};
+use super::{MemberIndex, NO_MEMBER, TopicIndex, TopicPartition};
 use crate::java_order::hash_code;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -12,18 +12,18 @@ use core::mem;
 use hashbrown::HashMap;
 use muster_codec::Uuid;
 
-/// Of a topic with more partitions than this, only the first are assigned. Bounds what a number in
-/// a record can make us reserve.
+/// Of a topic with more partitions than this, only the first are assigned. It bounds the memory
+/// that a number in a record can reserve.
 pub const PARTITIONS_MAX: u32 = 1 << 20;
 
-/// Who may get what, and who has been promised what.
+/// The subscriptions of a group's members, and their targets.
 #[derive(Debug, Default)]
 pub struct TargetAssignment {
     topics: Vec<Topic>,
     topics_by_id: HashMap<Uuid, TopicIndex>,
     topics_unused: Vec<TopicIndex>,
-    /// Became unused since the last computation began. One under way may still name them, so they
-    /// are not given to other topics.
+    /// Unused since the last computation began. A running one may still name them, so they are not
+    /// reused yet.
     topics_forgotten: Vec<TopicIndex>,
     members: Vec<Option<Member>>,
     subscriptions: Vec<Subscription>,
@@ -39,25 +39,25 @@ pub(super) struct Topic {
     pub(super) id: Uuid,
     /// The Java hash code of its name.
     pub(super) name_hash: u32,
-    /// How many partitions there are.
+    /// The number of its partitions.
     pub(super) count: u32,
     pub(super) owners: Owners,
-    /// How many subscriptions name it.
+    /// The number of subscriptions that include it.
     subscriptions: u32,
-    /// How often it stands in a target.
-    promised: usize,
+    /// The number of its occurrences in targets.
+    assigned: usize,
 }
 
 #[derive(Debug)]
 pub(super) struct Member {
     hash: u32,
-    /// The how-manieth that ever joined, under this id.
+    /// Sequence number of its joining, under its present id.
     joined: u64,
-    /// The same under the first id that it had: tells it from an earlier member with its index.
+    /// The same under its first id; it distinguishes the member from an earlier one with its index.
     pub(super) since: u64,
     name: Name,
     pub(super) subscription: usize,
-    /// Ascending. None until the first record of its target assignment.
+    /// Ascending. None before the first record of its target.
     pub(super) target: Option<Vec<TopicPartition>>,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Subscription {
     pub(super) members: u32,
 }
 
-/// By what `range` orders members: static ones by their instance id, then the others by member id
+/// The order of members in `range`: static ones by instance id, then the others by member id
 /// (Kafka: `RangeAssignor.sortMemberIds`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Name {
@@ -79,8 +79,8 @@ struct Name {
 }
 
 impl TargetAssignment {
-    /// The index for a topic, a new one if it has none. It holds as long as a member subscribes to
-    /// the topic or owns a part of it; one that was never used holds too.
+    /// The index of a topic, a new one if it has none. It is valid while a member subscribes to the
+    /// topic or owns a part of it, and until its first use.
     pub fn topic(&mut self, id: Uuid) -> TopicIndex {
         if let Some(topic) = self.topics_by_id.get(&id) {
             return *topic;
@@ -94,8 +94,7 @@ impl TargetAssignment {
         topic
     }
 
-    /// Says what a topic is called: where Kafka finds two topics in one bucket of a hash table,
-    /// their names decide which comes first.
+    /// Sets a topic's name, which orders two topics in one bucket of Kafka's hash tables.
     ///
     /// # Panics
     /// If the index holds no topic.
@@ -103,20 +102,20 @@ impl TargetAssignment {
         self.topics[topic as usize].name_hash = hash_code(name);
     }
 
-    /// The index of a topic that has one.
+    /// The index of a topic, if it has one.
     pub fn find_topic(&self, id: Uuid) -> Option<TopicIndex> {
         self.topics_by_id.get(&id).copied()
     }
 
-    /// The id behind an index.
+    /// The id of a topic.
     ///
     /// # Panics
-    /// If [`Self::topic`] never gave it.
+    /// If [`Self::topic`] never returned the index.
     pub fn topic_id(&self, topic: TopicIndex) -> Uuid {
         self.topics[topic as usize].id
     }
 
-    /// A topic has so many partitions now; none, if it was deleted.
+    /// Sets the number of a topic's partitions; 0 if it was deleted.
     ///
     /// # Panics
     /// If the index holds no topic.
@@ -124,8 +123,8 @@ impl TargetAssignment {
         self.topics[topic as usize].count = count.min(PARTITIONS_MAX);
     }
 
-    /// A member is there, and subscribes to nothing yet. One that is there already keeps all that
-    /// it has: so a static member that came back under a new id takes the place of the old one.
+    /// Adds a member without a subscription. An existing member keeps its state: so a static member
+    /// that returns under a new id takes the place of the old one.
     pub fn join(&mut self, member: MemberIndex, id: &str, instance_id: Option<&str>) {
         let name = Name::new(member, id, instance_id);
         let hash = hash_code(id);
@@ -148,8 +147,8 @@ impl TargetAssignment {
             Some(Member { hash, joined, since, name, subscription, target });
     }
 
-    /// A member subscribes to these topics and no others: those that exist, of its names and its
-    /// regular expression. Nothing happens if there is no such member.
+    /// Replaces a member's subscription by the existing topics of its names and its regular
+    /// expression. Does nothing if there is no such member.
     ///
     /// # Panics
     /// If an index holds no topic.
@@ -165,15 +164,15 @@ impl TargetAssignment {
         self.leave_subscription(before);
     }
 
-    /// A member is gone, and what it was promised is free.
+    /// Removes a member; the partitions of its target become free.
     pub fn leave(&mut self, member: MemberIndex) {
         let Some(gone) = self.take(member) else { return };
         self.release(member, &gone.target.unwrap_or_default(), &[]);
         self.leave_subscription(gone.subscription);
     }
 
-    /// A member takes the place of another, under a new id or once more under the same, and is
-    /// promised what that was. The other is gone. Nothing happens if it is not there.
+    /// Replaces a member by another, or by itself under the same or a new id; the new one takes
+    /// over the target. Does nothing if `former` does not exist.
     pub fn replace(
         &mut self,
         former: MemberIndex,
@@ -182,17 +181,16 @@ impl TargetAssignment {
         instance_id: Option<&str>,
     ) {
         let Some(gone) = self.take(former) else { return };
-        let promised = gone.target.unwrap_or_default();
+        let target = gone.target.unwrap_or_default();
         self.join(member, id, instance_id);
-        // Before the other's promises end: a topic that nobody names is forgotten.
-        self.set(member, promised.clone());
-        let kept = if member == former { &promised[..] } else { &[] };
-        self.release(former, &promised, kept);
+        // Before the release of the old target: an unused topic is forgotten.
+        self.set(member, target.clone());
+        let kept = if member == former { &target[..] } else { &[] };
+        self.release(former, &target, kept);
         self.leave_subscription(gone.subscription);
     }
 
-    /// A record says that these partitions are the target of a member. Nothing happens if there is
-    /// no such member.
+    /// Applies the record of a member's target. Does nothing if there is no such member.
     ///
     /// # Panics
     /// If an index holds no topic.
@@ -204,8 +202,8 @@ impl TargetAssignment {
         let before = found.target.take().unwrap_or_default();
         for at in &partitions {
             let topic = &mut self.topics[at.topic as usize];
-            topic.promised += 1;
-            topic.owners.give(at.partition, member, topic.promised);
+            topic.assigned += 1;
+            topic.owners.give(at.partition, member, topic.assigned);
         }
         self.release(member, &before, &partitions);
         if let Some(Some(found)) = self.members.get_mut(member as usize) {
@@ -213,23 +211,23 @@ impl TargetAssignment {
         }
     }
 
-    /// The target of a member, ascending; empty also if there is no such member.
+    /// The target of a member, ascending; empty if there is no such member.
     pub fn of(&self, member: MemberIndex) -> &[TopicPartition] {
         self.member(member).and_then(|member| member.target.as_deref()).unwrap_or_default()
     }
 
-    /// How many partitions are promised, all members together.
-    pub fn promised(&self) -> usize {
-        self.topics.iter().map(|topic| topic.promised).sum()
+    /// The number of partitions in the targets of all members.
+    pub fn assigned(&self) -> usize {
+        self.topics.iter().map(|topic| topic.assigned).sum()
     }
 
-    /// Whose target a partition is in.
+    /// The member whose target has a partition.
     pub fn owner(&self, at: TopicPartition) -> Option<MemberIndex> {
         let owner = self.topics.get(at.topic as usize)?.owners.get(at.partition);
-        (owner != NOBODY).then_some(owner)
+        (owner != NO_MEMBER).then_some(owner)
     }
 
-    /// How many members there are.
+    /// The number of members.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
@@ -255,7 +253,7 @@ impl TargetAssignment {
         self.topics.len()
     }
 
-    /// What a member subscribes to, as an index that members with the same topics share.
+    /// A member's subscription, as an index that members with the same topics share.
     pub(super) fn subscription_of(&self, member: MemberIndex) -> Option<usize> {
         Some(self.member(member)?.subscription)
     }
@@ -264,28 +262,28 @@ impl TargetAssignment {
         &self.subscriptions
     }
 
-    /// A computation begins: what only the one before could name is free now.
+    /// Called when a computation starts: indexes that only the one before could name become free.
     pub(super) fn begin(&mut self) {
         self.topics_unused.append(&mut self.topics_forgotten);
     }
 
-    /// The members as `uniform` visits them.
+    /// The members in the visiting order of `uniform`.
     pub(super) fn by_visit(&mut self, joining: Option<MemberIndex>) -> Vec<MemberIndex> {
-        self.visits.look(joining)
+        self.visits.members(joining)
     }
 
-    /// Whether a member that is there has other partitions than these for its target, or none yet.
+    /// Whether an existing member's target differs from these partitions, or does not exist yet.
     pub(super) fn differs(&self, member: MemberIndex, partitions: &[TopicPartition]) -> bool {
         self.member(member)
             .is_some_and(|member| member.target.as_deref().is_none_or(|had| had != partitions))
     }
 
-    /// How many ever joined. Who joins later has a higher number.
+    /// The number of joins so far. Later members have higher numbers.
     pub(super) fn joins(&self) -> u64 {
         self.joins
     }
 
-    /// The members as `range` orders them.
+    /// The members in the order of `range`.
     pub(super) fn by_name(&self) -> impl Iterator<Item = MemberIndex> {
         self.by_name.values().copied()
     }
@@ -297,11 +295,11 @@ impl TargetAssignment {
         Some(gone)
     }
 
-    /// Takes from a member what it had, but for what it has again.
+    /// Takes the partitions in `had` from a member, except those in `has`.
     fn release(&mut self, member: MemberIndex, had: &[TopicPartition], has: &[TopicPartition]) {
         for at in had {
             let topic = &mut self.topics[at.topic as usize];
-            topic.promised -= 1;
+            topic.assigned -= 1;
             if has.binary_search(at).is_err() {
                 topic.owners.take_from(at.partition, member);
                 self.forget_if_unused(at.topic);
@@ -347,7 +345,7 @@ impl TargetAssignment {
     fn forget_if_unused(&mut self, topic: TopicIndex) {
         let unused = &mut self.topics[topic as usize];
         if unused.subscriptions == 0
-            && unused.promised == 0
+            && unused.assigned == 0
             && self.topics_by_id.remove(&unused.id).is_some()
         {
             self.topics_forgotten.push(topic);

@@ -1,4 +1,4 @@
-//! What DescribeGroups says of a classic group: protocol and metadata only while they are settled.
+//! A classic group in DescribeGroups: protocol and metadata are shown only while it is Stable.
 
 use super::ClassicGroup;
 use super::member::Member;
@@ -8,14 +8,14 @@ use muster_codec::messages::{DescribedGroup, DescribedGroupMember};
 use muster_codec::{Room, Str};
 
 impl ClassicGroup {
-    /// None if there is no room for all of its members.
+    /// None if not all members fit into `room`.
     pub(crate) fn describe<'r>(
         &self,
         group_id: Str<'r>,
         mut room: Room,
     ) -> Option<DescribedGroup<'r>> {
         let protocol = self.protocol.as_deref().filter(|_| self.state == State::Stable);
-        let members = self.roster.iter().map(|member| room.fit(describe_member(member, protocol)));
+        let members = self.members.iter().map(|member| room.fit(describe_member(member, protocol)));
         Some(DescribedGroup {
             group_id,
             group_state: Str::Borrowed(self.state.name()),

@@ -1,4 +1,4 @@
-//! Heartbeat, and the ends of sessions.
+//! Heartbeat, and the expiry of sessions.
 
 use super::state::State;
 use super::{ClassicGroup, Member, restart_session};
@@ -15,7 +15,7 @@ impl ClassicGroup {
         request: &HeartbeatRequest<'_>,
     ) -> ErrorCode {
         let instance_id = request.group_instance_id.as_deref();
-        let member = match self.roster.validated(&request.member_id, instance_id) {
+        let member = match self.members.validated(&request.member_id, instance_id) {
             Ok(member) => member,
             Err(error) => return error,
         };
@@ -31,7 +31,7 @@ impl ClassicGroup {
         }
     }
 
-    /// The session timer of a member, or of an id that nobody joined with, has come up.
+    /// Handles the session timer of a member, or of a pending member id.
     pub(crate) fn session_timer(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -44,7 +44,7 @@ impl ClassicGroup {
                 self.pending_joins.remove(&member_id);
                 self.complete_join_if_all_joined(turn);
             }
-        } else if let Some(member) = self.roster.get_mut(&member_id)
+        } else if let Some(member) = self.members.get_mut(&member_id)
             && turn.timers.due(&mut member.session, turn.now, key)
             && !member.is_waiting()
         {
@@ -61,10 +61,10 @@ impl ClassicGroup {
         }
     }
 
-    /// Removes a member that is gone for us. What it has parked is answered: its client, if there
-    /// still is one, joins anew.
+    /// Removes a member and answers its parked requests, so that a client that still exists joins
+    /// again.
     pub(super) fn remove_member(&mut self, turn: &mut Turn<'_, '_>, member_id: &str) {
-        let Some(mut member) = self.roster.remove(member_id) else { return };
+        let Some(mut member) = self.members.remove(member_id) else { return };
         self.pending_syncs.remove(member_id);
         self.dismiss(turn, &mut member);
     }

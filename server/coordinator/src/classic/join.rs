@@ -22,14 +22,14 @@ use alloc::vec::Vec;
 use muster_codec::ErrorCode;
 use muster_codec::messages::{JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember};
 
-/// How long a new member's JoinGroup is parked at most. It has no id yet, so its client may have
-/// gone without a trace (`CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS` in Kafka).
+/// The time after which a new member's parked JoinGroup is ended. The client has no member id yet,
+/// so it may have disappeared unnoticed (`CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS` in Kafka).
 const NEW_MEMBER_JOIN_TIMEOUT_MS: i64 = 5 * 60 * 1_000;
 
-/// The first version in which a dynamic member must join with an id of ours.
+/// The first version in which a dynamic member has to join with a member id that it was given.
 const MEMBER_ID_REQUIRED_FROM: i16 = 4;
 
-/// A JoinGroup on its way in.
+/// A JoinGroup with the client that sent it.
 pub(crate) struct Joining<'j> {
     pub(crate) parked: Parked,
     pub(crate) client_id: &'j str,
@@ -39,7 +39,7 @@ pub(crate) struct Joining<'j> {
 }
 
 impl<'j> Joining<'j> {
-    /// The request as it is meant: v0 has no rebalance timeout, and the session timeout counts.
+    /// Version 0 has no rebalance timeout; the session timeout stands for it.
     pub(crate) fn new(
         parked: Parked,
         client: (&'j str, &'j str),
@@ -52,7 +52,7 @@ impl<'j> Joining<'j> {
         Self { parked, client_id: client.0, client_host: client.1, request, ids }
     }
 
-    /// Why the request is refused, whatever its group.
+    /// The error of a request that is invalid for any group.
     pub(crate) fn refusal(&self, config: &Config) -> Option<ErrorCode> {
         let sessions = config.group_min_session_timeout_ms..=config.group_max_session_timeout_ms;
         if self.request.group_id.is_empty() {
@@ -73,7 +73,7 @@ impl<'j> Joining<'j> {
             && self.request.group_instance_id.is_none()
     }
 
-    /// The protocols that the member offers, to keep.
+    /// Owned copies of the protocols that the member offers.
     pub(crate) fn protocols(&self) -> Vec<Protocol> {
         keep(&self.request.protocols)
     }
@@ -82,8 +82,8 @@ impl<'j> Joining<'j> {
         self.request.protocols.iter().map(|it| it.name.len() + it.metadata.len()).sum()
     }
 
-    /// As [`Member::bytes`] of the member that it makes, more or less: a new member gets an id that
-    /// repeats what it says.
+    /// About [`Member::bytes`] of the resulting member. The client or instance id counts twice, as
+    /// a new member id contains it.
     fn bytes(&self) -> usize {
         let instance_id = self.request.group_instance_id.as_ref().map_or(0, |it| it.len());
         let texts = 2 * (self.client_id.len() + instance_id) + self.client_host.len();
@@ -94,7 +94,7 @@ impl<'j> Joining<'j> {
         self.parked.refuse_join(turn, error, &self.request.member_id);
     }
 
-    /// Refuses it without a member id, for the client to start from the beginning.
+    /// Refuses without a member id, so that the client joins as a new member.
     fn refuse_member(&self, turn: &mut Turn<'_, '_>, error: ErrorCode) {
         self.parked.refuse_join(turn, error, "");
     }
@@ -110,7 +110,7 @@ impl<'j> Joining<'j> {
 }
 
 impl ClassicGroup {
-    /// Answers a JoinGroup, or parks it until the rebalance is through.
+    /// Answers a JoinGroup, or parks it until the join phase ends.
     pub(crate) fn join(&mut self, turn: &mut Turn<'_, '_>, joining: Joining<'_>) {
         let request = &joining.request;
         let member_id = &*request.member_id;
@@ -133,19 +133,19 @@ impl ClassicGroup {
         }
     }
 
-    /// During a rebalance the group counts who has joined: when `group.max.size` was lowered, the
-    /// last to come are left out.
+    /// In the join phase only members that have joined count: when `group.max.size` was lowered,
+    /// the last members to join are left out.
     fn has_room_for(&self, config: &Config, member_id: &str) -> bool {
         let max = usize::try_from(config.group_max_size).unwrap_or(0).min(GROUP_MEMBERS_MAX);
-        let member = self.roster.get(member_id);
+        let member = self.members.get(member_id);
         match self.state {
             State::Empty | State::Dead => true,
             State::PreparingRebalance => {
                 member.is_some_and(|it| it.parked_join.is_some())
-                    || self.roster.parked_joins() < max
+                    || self.members.parked_joins() < max
             }
             State::CompletingRebalance | State::Stable => {
-                member.is_some() || self.roster.len() < max
+                member.is_some() || self.members.len() < max
             }
         }
     }
@@ -155,12 +155,12 @@ impl ClassicGroup {
             return !protocol_type.is_empty() && !request.protocols.is_empty();
         }
         self.protocol_type.as_deref() == Some(protocol_type)
-            && self.roster.all_offer_one_of(&request.protocols)
+            && self.members.all_offer_one_of(&request.protocols)
     }
 
-    /// What all members say of themselves and offer once `joining` is in.
+    /// Bytes of all members once `joining` is added.
     fn bytes_with(&self, joining: &Joining<'_>) -> usize {
-        self.roster.member_bytes() - self.bytes_before(joining) + joining.bytes()
+        self.members.member_bytes() - self.bytes_before(joining) + joining.bytes()
     }
 
     fn bytes_added_by(&self, joining: &Joining<'_>) -> usize {
@@ -168,13 +168,13 @@ impl ClassicGroup {
     }
 
     fn bytes_before(&self, joining: &Joining<'_>) -> usize {
-        self.roster.get(&joining.request.member_id).map_or(0, Member::bytes)
+        self.members.get(&joining.request.member_id).map_or(0, Member::bytes)
     }
 
     fn join_new_member(&mut self, turn: &mut Turn<'_, '_>, mut joining: Joining<'_>) {
         let member_id = joining.new_member_id();
         let instance_id = joining.request.group_instance_id.as_deref();
-        let replaced = instance_id.and_then(|it| self.roster.static_member_id(it)).cloned();
+        let replaced = instance_id.and_then(|it| self.members.static_member_id(it)).cloned();
         let is_dynamic = instance_id.is_none();
         if let Some(replaced) = replaced {
             self.replace_static_member(turn, joining, &replaced, member_id);
@@ -185,7 +185,8 @@ impl ClassicGroup {
         }
     }
 
-    /// The client is to join again, with an id by which we know that it got our answer.
+    /// Has the client join again with a member id, which proves that it received the answer
+    /// (KIP-394).
     fn require_member_id(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -207,8 +208,8 @@ impl ClassicGroup {
 
     fn join_pending_member(&mut self, turn: &mut Turn<'_, '_>, joining: Joining<'_>) {
         if joining.request.group_instance_id.is_some() {
-            // A static member needs no id to join, so no client does this. Kafka raises an
-            // exception here that it does not expect.
+            // A static member joins without a member id, so no client does this. Kafka fails with
+            // an unexpected exception here.
             return joining.refuse_member(turn, ErrorCode::UnknownServerError);
         }
         let member_id = Text::from(&*joining.request.member_id);
@@ -232,26 +233,27 @@ impl ClassicGroup {
         member.parked_join = Some(joining.parked);
         member.session = self.pending_joins.remove(&member_id).unwrap_or_default();
         schedule_session(turn, &self.id, &mut member, NEW_MEMBER_JOIN_TIMEOUT_MS);
-        if self.roster.is_empty() {
+        if self.members.is_empty() {
             self.protocol_type = Some(Text::from(&*request.protocol_type));
         }
         self.new_member_added |= self.is_in_initial_rebalance();
-        self.roster.insert(member);
+        self.members.insert(member);
         self.rebalance_or_complete_join(turn);
     }
 
     fn join_member(&mut self, turn: &mut Turn<'_, '_>, joining: Joining<'_>) {
         let request = &joining.request;
         let member_id = &*request.member_id;
-        if let Err(error) = self.roster.validated(member_id, request.group_instance_id.as_deref()) {
+        if let Err(error) = self.members.validated(member_id, request.group_instance_id.as_deref())
+        {
             return joining.parked.refuse_join(turn, error, member_id);
         }
         let unchanged =
-            self.roster.get(member_id).is_some_and(|member| member.offers(&request.protocols));
-        // A leader that joins a stable group wants the partitions assigned anew.
+            self.members.get(member_id).is_some_and(|member| member.offers(&request.protocols));
+        // A leader that joins a stable group again asks for a rebalance.
         let repeats = match self.state {
             State::CompletingRebalance => unchanged,
-            State::Stable => unchanged && !self.roster.is_leader(member_id),
+            State::Stable => unchanged && !self.members.is_leader(member_id),
             State::Empty | State::PreparingRebalance | State::Dead => false,
         };
         if repeats {
@@ -264,17 +266,17 @@ impl ClassicGroup {
     }
 
     pub(super) fn update_member(&mut self, member_id: &str, request: &JoinGroupRequest<'_>) {
-        self.roster.set_protocols(member_id, keep(&request.protocols));
-        if let Some(member) = self.roster.get_mut(member_id) {
+        self.members.set_protocols(member_id, keep(&request.protocols));
+        if let Some(member) = self.members.get_mut(member_id) {
             member.identity.rebalance_timeout_ms = request.rebalance_timeout_ms;
             member.identity.session_timeout_ms = request.session_timeout_ms;
         }
     }
 
-    /// Parks the JoinGroup of a member. One that it parked before, from a connection that its
-    /// client has left, is answered lest it waits for ever, as it does with Kafka.
+    /// Parks the JoinGroup of a member. An older one, of a connection that the client has left, is
+    /// answered; otherwise it would wait for ever, as it does in Kafka.
     pub(super) fn park_join(&mut self, turn: &mut Turn<'_, '_>, member_id: &str, parked: Parked) {
-        if let Some(before) = self.roster.park_join(member_id, parked) {
+        if let Some(before) = self.members.park_join(member_id, parked) {
             before.refuse_join(turn, ErrorCode::RebalanceInProgress, member_id);
         }
     }
@@ -284,14 +286,14 @@ impl ClassicGroup {
         timer.map(|mut timer| turn.timers.cancel(&mut timer)).is_some()
     }
 
-    /// The answer to a member that is in the current generation; the leader's names all members.
+    /// The answer to a member of the current generation; the leader's lists all members.
     pub(super) fn joined(&self, member_id: &str) -> JoinGroupResponse<'static> {
-        let is_leader = self.roster.is_leader(member_id);
+        let is_leader = self.members.is_leader(member_id);
         JoinGroupResponse {
             generation_id: self.generation,
             protocol_type: self.protocol_type.as_deref().map(owned),
             protocol_name: self.protocol.as_deref().map(owned),
-            leader: self.roster.leader().map(|it| owned(it)).unwrap_or_default(),
+            leader: self.members.leader().map(|it| owned(it)).unwrap_or_default(),
             member_id: owned(member_id),
             members: if is_leader { self.subscriptions() } else { Vec::new() },
             ..Default::default()
@@ -300,7 +302,7 @@ impl ClassicGroup {
 
     fn subscriptions(&self) -> Vec<JoinGroupResponseMember<'static>> {
         let protocol = self.protocol.as_deref().unwrap_or_default();
-        let members = self.roster.iter().map(|member| JoinGroupResponseMember {
+        let members = self.members.iter().map(|member| JoinGroupResponseMember {
             member_id: owned(&member.identity.member_id),
             group_instance_id: member.identity.instance_id.as_deref().map(owned),
             metadata: member.metadata(protocol).map(|it| owned_bytes(it)).unwrap_or_default(),

@@ -1,5 +1,5 @@
 //! LeaveGroup. From v3 on several members may leave at once, a static one by its instance id alone
-//! (an administrator's request); before, the one member's error is that of the response.
+//! (an administrator's request). Before v3 the member's error is the error of the response.
 
 use super::ClassicGroup;
 use super::state::State;
@@ -40,7 +40,7 @@ impl ClassicGroup {
     fn leave_one(&mut self, turn: &mut Turn<'_, '_>, member: &MemberIdentity<'_>) -> ErrorCode {
         let (member_id, instance_id) = (&*member.member_id, member.group_instance_id.as_deref());
         if member_id.is_empty() {
-            let known = instance_id.and_then(|it| self.roster.static_member_id(it)).cloned();
+            let known = instance_id.and_then(|it| self.members.static_member_id(it)).cloned();
             let Some(member_id) = known else { return ErrorCode::UnknownMemberId };
             self.remove_member(turn, &member_id);
             return ErrorCode::None;
@@ -48,7 +48,7 @@ impl ClassicGroup {
         if self.forget_pending_join(turn, member_id) {
             return ErrorCode::None;
         }
-        match self.roster.validated(member_id, instance_id) {
+        match self.members.validated(member_id, instance_id) {
             Ok(_) => {
                 self.remove_member(turn, member_id);
                 ErrorCode::None
@@ -66,7 +66,7 @@ pub(crate) fn leave_unknown_group(
     leave_each(api_version, request, |_| ErrorCode::UnknownMemberId)
 }
 
-/// Answers a LeaveGroup, member by member.
+/// Calls `leave` for each member of the request and collects the answers.
 pub(crate) fn leave_each<'r>(
     api_version: i16,
     request: LeaveGroupRequest<'r>,

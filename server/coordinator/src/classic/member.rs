@@ -7,11 +7,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use muster_codec::messages::JoinGroupRequestProtocol;
 
-/// What a member says of itself, but for its protocols.
+/// The properties of a member as it sends them, without its protocols.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) member_id: Text,
-    /// Of static members (KIP-345).
+    /// Set for static members (KIP-345).
     pub(crate) instance_id: Option<Text>,
     pub(crate) client_id: Text,
     pub(crate) client_host: Text,
@@ -29,15 +29,15 @@ pub(crate) struct Protocol {
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) identity: Identity,
-    /// In the order of the member's preference; just the chosen one after a restart.
+    /// In the member's order of preference; after a restart only the chosen one.
     pub(crate) protocols: Vec<Protocol>,
     pub(crate) assignment: Blob,
     pub(crate) parked_join: Option<Parked>,
     pub(crate) parked_sync: Option<Parked>,
-    /// Whether it has yet to get its first JoinGroup answered. It has no id to heartbeat with.
+    /// Whether its first JoinGroup is still unanswered. Until then it has no id to heartbeat with.
     pub(crate) is_new: bool,
     pub(crate) session: Timer,
-    /// Orders members by when they came in.
+    /// Sequence number of the insertion: orders the members of one hash bucket.
     pub(crate) inserted: u64,
 }
 
@@ -63,7 +63,7 @@ impl Member {
         }
     }
 
-    /// Bytes of what it says of itself, and of the protocols that it offers.
+    /// Bytes of its identity and of the protocols that it offers.
     pub(crate) fn bytes(&self) -> usize {
         self.identity.bytes() + bytes_of(&self.protocols)
     }
@@ -81,8 +81,8 @@ impl Member {
                 .all(|(mine, other)| *mine.name == *other.name && *mine.metadata == *other.metadata)
     }
 
-    /// Whether the end of its session does not matter: it waits for us. A new member waits so only
-    /// as long as its timer says.
+    /// Whether the member waits for an answer, so that the end of its session is ignored. A new
+    /// member may wait only as long as its timer runs.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.is_new && (self.parked_join.is_some() || self.parked_sync.is_some())
     }
@@ -92,7 +92,7 @@ fn bytes_of(protocols: &[Protocol]) -> usize {
     protocols.iter().map(|it| it.name.len() + it.metadata.len()).sum()
 }
 
-/// The protocols of a request, to keep.
+/// Owned copies of a request's protocols.
 pub(crate) fn keep(protocols: &[JoinGroupRequestProtocol<'_>]) -> Vec<Protocol> {
     let kept = protocols.iter().map(|protocol| Protocol {
         name: Text::from(&*protocol.name),

@@ -1,24 +1,24 @@
 //! Classic groups: the protocol of JoinGroup, SyncGroup, Heartbeat and LeaveGroup, in which one
 //! member, the leader, assigns partitions to all. [`state`] has the protocol on one screen.
 //!
-//! A group has a hard and a soft half. The hard one, [`hard`], is its last GroupMetadata record:
-//! only [`ClassicGroup::replay`] changes it. The soft one is the rebalance that is under way: who
-//! has joined, whose answer is parked, which timers run. A crash loses it, and clients start anew.
-//! When a handler has written a record it leaves to the replay what follows from it: the step to
-//! Stable with everyone's assignment, or the step to Empty.
+//! A group has durable and volatile state. The durable state, [`durable`], is its last
+//! GroupMetadata record; only [`ClassicGroup::replay`] changes it. The volatile state is the
+//! rebalance under way: the members that have joined, the parked requests, the timers. A crash
+//! loses it, and clients join again. A handler that writes a record leaves the transition that
+//! follows from it to the replay: to Stable with the assignments of all members, or to Empty.
 
 mod describe;
-mod hard;
+mod durable;
 mod heartbeat;
 mod join;
 mod leave;
 mod member;
-mod moved;
+mod members;
+mod migrated;
 mod offsets;
 mod parked;
 mod rebalance;
 mod replay;
-mod roster;
 pub(crate) mod state;
 mod static_member;
 mod sync;
@@ -26,18 +26,18 @@ mod sync;
 pub(crate) use join::Joining;
 pub(crate) use leave::{leave_each, leave_unknown_group};
 pub(crate) use member::{Identity, Protocol};
-pub(crate) use moved::MovedMember;
+pub(crate) use migrated::MigratedMember;
 pub(crate) use parked::Parked;
 
 use crate::text::Text;
 use crate::timers::{Timer, TimerKey};
 use crate::turn::Turn;
 use alloc::collections::BTreeSet;
-use hard::Hard;
+use durable::Durable;
 use hashbrown::HashMap;
 use member::Member;
+use members::Members;
 use muster_codec::Wall;
-use roster::Roster;
 use state::State;
 
 /// The protocol type of consumers, whose metadata names the topics.
@@ -47,7 +47,7 @@ const CONSUMER: &str = "consumer";
 pub(crate) struct ClassicGroup {
     id: Text,
     /// None for a simple group, which has no record of its own.
-    hard: Option<Hard>,
+    durable: Option<Durable>,
     state: State,
     previous_state: State,
     /// When the state was entered; -1 if the record does not say.
@@ -55,24 +55,25 @@ pub(crate) struct ClassicGroup {
     generation: i32,
     protocol_type: Option<Text>,
     protocol: Option<Text>,
-    roster: Roster,
-    /// Member ids that were given out and not used yet (KIP-394).
+    members: Members,
+    /// Member ids that were handed out and not used yet (KIP-394).
     pending_joins: HashMap<Text, Timer>,
     /// Members of this generation whose SyncGroup is still to come.
     pending_syncs: BTreeSet<Text>,
-    /// What the members of this generation subscribed to, if they are consumers.
+    /// Topics that the members of this generation are subscribed to; None unless they are
+    /// consumers.
     subscribed_topics: Option<BTreeSet<Text>>,
     join_timer: Timer,
-    /// How the initial rebalance is put off; None if the join timer ends the join phase.
+    /// State of the delayed initial rebalance; None if the join timer ends the join phase.
     initial_delay: Option<InitialDelay>,
-    /// Whether a member came since the initial delay was last extended.
+    /// Whether a member joined since the initial delay was last extended.
     new_member_added: bool,
     sync_timer: Timer,
-    /// When a handler wrote a record that is still to be replayed.
+    /// Set from when a handler writes a record until its replay.
     writing_since: Option<Wall>,
 }
 
-/// The initial rebalance waits for more members to come, as long as they keep coming
+/// The initial rebalance is put off as long as more members join
 /// (`group.initial.rebalance.delay.ms`).
 #[derive(Debug, Clone, Copy)]
 struct InitialDelay {
@@ -81,18 +82,18 @@ struct InitialDelay {
 }
 
 impl ClassicGroup {
-    /// A group that just came to be, without members.
+    /// A new group, without members.
     pub(crate) fn new(id: Text, wall: Wall) -> Self {
         Self {
             id,
-            hard: None,
+            durable: None,
             state: State::Empty,
             previous_state: State::Dead,
             state_timestamp: wall.0,
             generation: 0,
             protocol_type: None,
             protocol: None,
-            roster: Roster::default(),
+            members: Members::default(),
             pending_joins: HashMap::new(),
             pending_syncs: BTreeSet::new(),
             subscribed_topics: None,
@@ -108,19 +109,19 @@ impl ClassicGroup {
         self.state
     }
 
-    /// Members that have joined or are about to, and ids that were given out.
-    pub(crate) fn seats(&self) -> usize {
-        self.roster.len() + self.pending_joins.len()
+    /// Members that have joined or are parked, and pending member ids.
+    pub(crate) fn members_and_pending(&self) -> usize {
+        self.members.len() + self.pending_joins.len()
     }
 
-    /// How many bytes the members' texts and protocols have.
+    /// Bytes of the members' texts and protocols.
     pub(crate) fn member_bytes(&self) -> usize {
-        self.roster.member_bytes()
+        self.members.member_bytes()
     }
 
-    /// Whether there is nothing of it: no record, and no member that has joined or is about to.
+    /// Whether the group has no record and no member, joined or pending.
     pub(crate) fn is_unwritten(&self) -> bool {
-        self.hard.is_none() && self.seats() == 0
+        self.durable.is_none() && self.members_and_pending() == 0
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -132,8 +133,8 @@ impl ClassicGroup {
         self.protocol_type.as_deref().unwrap_or_default()
     }
 
-    pub(crate) fn hard(&self) -> Option<&Hard> {
-        self.hard.as_ref()
+    pub(crate) fn durable(&self) -> Option<&Durable> {
+        self.durable.as_ref()
     }
 
     fn transition(&mut self, state: State, wall: Wall) {
@@ -147,9 +148,9 @@ impl ClassicGroup {
         self.protocol_type() == CONSUMER
     }
 
-    /// A member showed that it is alive.
+    /// Called when a member has shown that it is alive.
     fn restart_session(&mut self, turn: &mut Turn<'_, '_>, member_id: &str) {
-        if let Some(member) = self.roster.get_mut(member_id) {
+        if let Some(member) = self.members.get_mut(member_id) {
             restart_session(turn, &self.id, member);
         }
     }

@@ -1,4 +1,4 @@
-//! What a classic group says to those who commit or delete its offsets, or all of it.
+//! Whether a classic group allows offsets to be committed or deleted, and itself to be deleted.
 
 use super::state::State;
 use super::{ClassicGroup, restart_session};
@@ -8,7 +8,7 @@ use muster_codec::ErrorCode;
 use muster_codec::messages::OffsetCommitRequest;
 
 impl ClassicGroup {
-    /// Whether the group takes a commit. One of a member counts as a heartbeat.
+    /// Accepts or refuses a commit. The commit of a member counts as a heartbeat.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION; REBALANCE_IN_PROGRESS while the
@@ -26,7 +26,7 @@ impl ClassicGroup {
         if generation < 0 && request.member_id.is_empty() && instance_id.is_none() {
             return Err(ErrorCode::UnknownMemberId);
         }
-        let member = self.roster.validated(&request.member_id, instance_id)?;
+        let member = self.members.validated(&request.member_id, instance_id)?;
         if generation != self.generation {
             return Err(ErrorCode::IllegalGeneration);
         }
@@ -38,7 +38,8 @@ impl ClassicGroup {
     }
 
     /// # Errors
-    /// NON_EMPTY_GROUP if members may be using offsets of which we do not know the topics.
+    /// NON_EMPTY_GROUP if members may be using the offsets: their topics are known only of
+    /// consumers.
     pub(crate) fn validate_offset_delete(&self) -> Result<(), ErrorCode> {
         match self.state == State::Empty || self.uses_consumer_protocol() {
             true => Ok(()),
@@ -58,7 +59,8 @@ impl ClassicGroup {
         }
     }
 
-    /// If in doubt, consumers are subscribed to every topic.
+    /// If the subscriptions cannot be read, a group of consumers counts as subscribed to every
+    /// topic.
     pub(crate) fn is_subscribed_to(&self, topic: &str) -> bool {
         match &self.subscribed_topics {
             Some(topics) => topics.contains(topic),
@@ -66,7 +68,7 @@ impl ClassicGroup {
         }
     }
 
-    /// From when offsets are kept; None while they may not expire.
+    /// The time from which the retention of offsets counts; None while they may not expire.
     pub(crate) fn retention_base(&self) -> Option<RetentionBase> {
         let is_consumer = self.uses_consumer_protocol() && self.subscribed_topics.is_some();
         match self.state {

@@ -9,7 +9,7 @@ use muster_codec::{ErrorCode, Str};
 /// The first version of JoinGroup whose response may name no protocol.
 const NULLABLE_PROTOCOL_FROM: i16 = 7;
 
-/// A request whose answer is to come.
+/// A request that is answered later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parked {
     pub(crate) request: RequestId,
@@ -28,7 +28,7 @@ impl Parked {
         turn.answer(self.request, response);
     }
 
-    /// A refusal, with the member id that the client is to go on with, if any.
+    /// An error, with the member id for the client to join with again, if any.
     pub(crate) fn refuse_join(self, turn: &mut Turn<'_, '_>, error: ErrorCode, member_id: &str) {
         let response = JoinGroupResponse {
             error_code: error as i16,

@@ -1,4 +1,4 @@
-//! A rebalance: everyone joins anew, and the next generation begins.
+//! A rebalance: all members join again, and the next generation begins.
 
 use super::member::Member;
 use super::state::State;
@@ -23,7 +23,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Starts a rebalance. The first of a group waits for more members to come.
+    /// Starts a rebalance. The first one of a group waits for more members to join.
     pub(super) fn prepare_rebalance(&mut self, turn: &mut Turn<'_, '_>) {
         if self.state == State::CompletingRebalance {
             self.abandon_assignment(turn, ErrorCode::RebalanceInProgress);
@@ -34,19 +34,19 @@ impl ClassicGroup {
         self.transition(State::PreparingRebalance, turn.wall);
         if is_initial {
             let delay_ms = i64::from(turn.config.group_initial_rebalance_delay_ms);
-            let remaining_ms = (self.roster.rebalance_timeout_ms() - delay_ms).max(0);
+            let remaining_ms = (self.members.rebalance_timeout_ms() - delay_ms).max(0);
             self.delay_join(turn, InitialDelay { delay_ms, remaining_ms });
         } else if self.has_everyone_joined() {
             self.complete_join(turn);
         } else {
-            self.schedule_join(turn, self.roster.rebalance_timeout_ms());
+            self.schedule_join(turn, self.members.rebalance_timeout_ms());
         }
     }
 
-    /// Takes back all assignments, and has those who wait for one join again.
+    /// Clears all assignments and answers the parked SyncGroups with `error`.
     pub(super) fn abandon_assignment(&mut self, turn: &mut Turn<'_, '_>, error: ErrorCode) {
         let (nothing, group_id) = (Blob::from([]), self.id.clone());
-        self.roster.for_each(|member| {
+        self.members.for_each(|member| {
             member.assignment = nothing.clone();
             if let Some(parked) = member.parked_sync.take() {
                 parked.refuse_sync(turn, error);
@@ -59,7 +59,8 @@ impl ClassicGroup {
         self.state == State::PreparingRebalance && self.previous_state == State::Empty
     }
 
-    /// Ends the join phase if nobody is missing; the initial rebalance takes its time all the same.
+    /// Ends the join phase if all members have joined; the initial rebalance waits for its timer
+    /// instead.
     pub(super) fn maybe_complete_join(&mut self, turn: &mut Turn<'_, '_>) {
         if !self.is_in_initial_rebalance() {
             self.complete_join_if_all_joined(turn);
@@ -73,7 +74,7 @@ impl ClassicGroup {
     }
 
     fn has_everyone_joined(&self) -> bool {
-        self.roster.parked_joins() == self.roster.len() && self.pending_joins.is_empty()
+        self.members.parked_joins() == self.members.len() && self.pending_joins.is_empty()
     }
 
     pub(crate) fn join_timer(&mut self, turn: &mut Turn<'_, '_>, group_id: Text) {
@@ -92,7 +93,7 @@ impl ClassicGroup {
         }
     }
 
-    /// The sync timer: who has not sent its SyncGroup is not waited for.
+    /// Handles the sync timer: removes the members that have not sent their SyncGroup.
     pub(crate) fn sync_timer(&mut self, turn: &mut Turn<'_, '_>, group_id: Text) {
         let key = TimerKey::PendingSync { group_id };
         if !turn.timers.due(&mut self.sync_timer, turn.now, key) || self.pending_syncs.is_empty() {
@@ -117,25 +118,25 @@ impl ClassicGroup {
             .schedule(&mut self.join_timer, at, || TimerKey::Join { group_id: group_id.clone() });
     }
 
-    /// Ends the join phase: dynamic members that have not joined are out. Static ones stay, unless
-    /// nobody at all has joined; then the phase begins again, until their sessions end.
+    /// Ends the join phase and removes the dynamic members that have not joined. Static members
+    /// stay; if none of them has joined, the phase is repeated until their sessions expire.
     fn complete_join(&mut self, turn: &mut Turn<'_, '_>) {
         turn.timers.cancel(&mut self.join_timer);
         self.initial_delay = None;
-        for member_id in self.roster.late_dynamic_members() {
+        for member_id in self.members.late_dynamic_members() {
             self.remove_member(turn, &member_id);
         }
-        if self.roster.is_empty() {
+        if self.members.is_empty() {
             self.generation_without_members(turn);
-        } else if self.roster.elect_leader() {
+        } else if self.members.elect_leader() {
             self.next_generation(turn);
         } else {
-            let timeout_ms = self.roster.rebalance_timeout_ms().max(JOIN_AGAIN_MS_MIN);
+            let timeout_ms = self.members.rebalance_timeout_ms().max(JOIN_AGAIN_MS_MIN);
             self.schedule_join(turn, timeout_ms);
         }
     }
 
-    /// Records the empty generation; the step to Empty comes with the replay.
+    /// Writes the empty generation; its replay makes the group Empty.
     fn generation_without_members(&mut self, turn: &mut Turn<'_, '_>) {
         let record = GroupMetadataValue {
             generation: self.generation.wrapping_add(1),
@@ -149,14 +150,14 @@ impl ClassicGroup {
 
     fn next_generation(&mut self, turn: &mut Turn<'_, '_>) {
         self.generation = self.generation.wrapping_add(1);
-        self.protocol = self.roster.vote();
+        self.protocol = self.members.vote();
         self.transition(State::CompletingRebalance, turn.wall);
         self.subscribed_topics = self.subscriptions_topics();
-        for member_id in self.roster.ids() {
+        for member_id in self.members.ids() {
             self.answer_joined(turn, &member_id);
             self.pending_syncs.insert(member_id);
         }
-        let at = turn.now.saturating_add(self.roster.rebalance_timeout_ms());
+        let at = turn.now.saturating_add(self.members.rebalance_timeout_ms());
         let group_id = &self.id;
         turn.timers.schedule(&mut self.sync_timer, at, || TimerKey::PendingSync {
             group_id: group_id.clone(),
@@ -164,24 +165,24 @@ impl ClassicGroup {
     }
 
     fn answer_joined(&mut self, turn: &mut Turn<'_, '_>, member_id: &str) {
-        if let Some(parked) = self.roster.take_parked_join(member_id) {
+        if let Some(parked) = self.members.take_parked_join(member_id) {
             let response = self.joined(member_id);
             parked.answer_join(turn, response);
         }
         self.restart_session(turn, member_id);
-        if let Some(member) = self.roster.get_mut(member_id) {
+        if let Some(member) = self.members.get_mut(member_id) {
             member.is_new = false;
         }
     }
 
-    /// The topics that consumers subscribed to; None if the members are no consumers, or one of
-    /// them does not speak their protocol.
+    /// The topics that the members are subscribed to; None if they are not consumers, or if the
+    /// metadata of one of them cannot be read.
     pub(super) fn subscriptions_topics(&self) -> Option<BTreeSet<Text>> {
         if self.protocol_type() != CONSUMER {
             return None;
         }
         let mut topics = BTreeSet::new();
-        for member in self.roster.iter() {
+        for member in self.members.iter() {
             let metadata = member.metadata(self.protocol.as_deref()?)?;
             for topic in read_topics(metadata)? {
                 if !topics.contains(&*topic) {
@@ -192,13 +193,13 @@ impl ClassicGroup {
         Some(topics)
     }
 
-    /// The group as it would be recorded now, with the given assignments.
+    /// The group's record as of now, with the given assignments.
     pub(super) fn record<'r>(
         &self,
         assignment: impl Fn(&Member) -> Bytes<'r>,
     ) -> GroupMetadataValue<'r> {
         let protocol = self.protocol.as_deref().unwrap_or_default();
-        let members = self.roster.iter().map(|member| MemberMetadata {
+        let members = self.members.iter().map(|member| MemberMetadata {
             member_id: owned(&member.identity.member_id),
             group_instance_id: member.identity.instance_id.as_deref().map(owned),
             client_id: owned(&member.identity.client_id),
@@ -212,13 +213,13 @@ impl ClassicGroup {
             protocol_type: owned(self.protocol_type()),
             generation: self.generation,
             protocol: self.protocol.as_deref().map(owned),
-            leader: self.roster.leader().map(|it| owned(it)),
+            leader: self.members.leader().map(|it| owned(it)),
             current_state_timestamp: self.state_timestamp,
             members: members.collect(),
         }
     }
 
-    /// Records a group that has just come to be, before any member is in.
+    /// Writes the record of a new group, before it has members.
     pub(crate) fn write_creation(&mut self, turn: &mut Turn<'_, '_>) {
         let record = self.record(|_| Bytes::default());
         self.write(turn, record);
@@ -231,12 +232,12 @@ impl ClassicGroup {
     }
 }
 
-/// Whether a record is more than we write at once.
+/// Whether a record is larger than the limit of one write.
 pub(super) fn is_too_large(record: &GroupMetadataValue<'_>) -> bool {
     record.members.iter().map(recorded_bytes).sum::<usize>() > GROUP_RECORD_BYTES_MAX
 }
 
-/// What a member takes of its group's record.
+/// The bytes of a member in its group's record.
 fn recorded_bytes(member: &MemberMetadata<'_>) -> usize {
     /// Two timeouts, and the lengths of four texts and of two byte arrays.
     const FIXED: usize = 2 * 4 + 4 * 2 + 2 * 4;
@@ -246,8 +247,8 @@ fn recorded_bytes(member: &MemberMetadata<'_>) -> usize {
     FIXED + texts + member.subscription.len() + member.assignment.len()
 }
 
-/// Only the part that all versions have: what newer ones add behind it may be malformed for all we
-/// care, as in Kafka.
+/// Reads only the fields that all versions have. Malformed fields of later versions are ignored, as
+/// in Kafka.
 fn read_topics(metadata: &[u8]) -> Option<Vec<Str<'_>>> {
     let mut reader = Reader::new(metadata);
     reader.i16().ok()?;

@@ -12,41 +12,42 @@
 //! | Heartbeat: member | - | REBALANCE_IN_PROGRESS | NONE | NONE |
 //! | stranger | UNKNOWN_MEMBER_ID in each state | | | |
 //! | LeaveGroup: member | - | leaves | rebalance | rebalance |
-//! | id that was not joined with | forgotten | forgotten (2) | rebalance | rebalance |
+//! | pending id | forgotten | forgotten (2) | rebalance | rebalance |
 //! | stranger | UNKNOWN_MEMBER_ID in each state | | | |
 //! | OffsetCommit: member | - | taken | REBALANCE_IN_PROGRESS | taken |
-//! | nobody (3) | taken | UNKNOWN_MEMBER_ID | UNKNOWN_MEMBER_ID | UNKNOWN_MEMBER_ID |
+//! | no member (3) | taken | UNKNOWN_MEMBER_ID | UNKNOWN_MEMBER_ID | UNKNOWN_MEMBER_ID |
 //! | OffsetDelete | taken | taken (4) | taken (4) | taken (4) |
 //! | DeleteGroups | deleted | NON_EMPTY_GROUP | NON_EMPTY_GROUP | NON_EMPTY_GROUP |
 //! | session over: member | - | leaves unless parked | rebalance unless parked | rebalance |
-//! | id that was not joined with | forgotten | forgotten (2) | forgotten | forgotten |
-//! | rebalance timeout | - | goes on without the late (5) | - | - |
+//! | pending id | forgotten | forgotten (2) | forgotten | forgotten |
+//! | rebalance timeout | - | ends without the late (5) | - | - |
 //! | sync timeout | - | - | rebalance without the late | rebalance without the late |
 //! | sweep, no offsets left | deleted | - | - | - |
 //!
-//! 1. Unless the vote for the protocol turns: then a rebalance.
-//! 2. If it was the last to be waited for, the join phase ends.
-//! 3. Neither a member id nor a generation: who does not use the group for its membership.
-//! 4. Topics that are subscribed to are refused; a group that is not of consumers gets
+//! 1. Unless the vote changes the protocol, which causes a rebalance.
+//! 2. If it was the last that was missing, the join phase ends.
+//! 3. Neither a member id nor a generation: a client that uses the group for offsets only.
+//! 4. Topics that are subscribed to are refused; a group that is not of consumers answers
 //!    NON_EMPTY_GROUP.
-//! 5. To CompletingRebalance, or to Empty if nobody has joined.
+//! 5. To CompletingRebalance, or to Empty if no member has joined.
 //!
-//! "Rebalance" is the step to PreparingRebalance, and on to CompletingRebalance at once if everyone
-//! has joined. The fifth state, Dead, has no cell: a group that is deleted is gone at once, and
-//! requests find no group. OffsetFetch, ListGroups and DescribeGroups are answered in each state.
+//! "Rebalance" is the transition to PreparingRebalance, and at once to CompletingRebalance if all
+//! members have joined. "Late" members have not joined, or not synced, in time. The fifth state,
+//! Dead, has no column: a deleted group is removed at once, and requests find no group.
+//! OffsetFetch, ListGroups and DescribeGroups are answered in each state.
 
-/// Where a classic group stands (`ClassicGroupState` in Kafka).
+/// The state of a classic group (`ClassicGroupState` in Kafka).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// No members. So are simple groups, which only commit offsets.
+    /// No members. Simple groups, which only commit offsets, are always in this state.
     Empty,
     /// Waits for members to join.
     PreparingRebalance,
     /// Waits for the leader's assignment.
     CompletingRebalance,
-    /// Everyone has an assignment.
+    /// Each member has an assignment.
     Stable,
-    /// There is no such group.
+    /// The group does not exist.
     Dead,
 }
 

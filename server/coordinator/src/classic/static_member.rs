@@ -1,5 +1,5 @@
-//! A static member that comes back without its member id, say after a restart (KIP-345): it takes
-//! its own place, and if nothing depends on it, nobody else notices.
+//! A static member that joins without its member id, say after a restart (KIP-345). It keeps its
+//! place under a new member id; if the assignment can stay, the other members do not notice.
 
 use super::ClassicGroup;
 use super::join::Joining;
@@ -10,11 +10,11 @@ use crate::turn::Turn;
 use muster_codec::ErrorCode;
 use muster_codec::messages::JoinGroupResponse;
 
-/// The first version whose leader can be told to keep the assignment (KIP-814).
+/// The first version in which a leader can be instructed to skip the assignment (KIP-814).
 const SKIP_ASSIGNMENT_FROM: i16 = 9;
 
 impl ClassicGroup {
-    /// Gives the place of `old_id` to `new_id`, and fences whoever still uses the old one.
+    /// Moves the place of `old_id` to `new_id`, and fences the client that still uses the old id.
     pub(super) fn replace_static_member(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -22,12 +22,12 @@ impl ClassicGroup {
         old_id: &Text,
         new_id: Text,
     ) {
-        let old_leader = self.roster.leader().cloned();
+        let old_leader = self.members.leader().cloned();
         self.fence(turn, old_id);
-        self.roster.rename(old_id, new_id.clone());
+        self.members.rename(old_id, new_id.clone());
         self.restart_session(turn, &new_id);
         self.update_member(&new_id, &joining.request);
-        let settles = self.state == State::Stable && self.roster.vote() == self.protocol;
+        let settles = self.state == State::Stable && self.members.vote() == self.protocol;
         let record = settles.then(|| self.record(|member| owned_bytes(&member.assignment)));
         if let Some(record) = record.filter(|record| !is_too_large(record)) {
             self.write(turn, record);
@@ -43,8 +43,8 @@ impl ClassicGroup {
     }
 
     fn fence(&mut self, turn: &mut Turn<'_, '_>, member_id: &Text) {
-        let parked_join = self.roster.take_parked_join(member_id);
-        let Some(member) = self.roster.get_mut(member_id) else { return };
+        let parked_join = self.members.take_parked_join(member_id);
+        let Some(member) = self.members.get_mut(member_id) else { return };
         turn.timers.cancel(&mut member.session);
         member.is_new = false;
         let parked_sync = member.parked_sync.take();
@@ -56,8 +56,8 @@ impl ClassicGroup {
         }
     }
 
-    /// The member goes on in the current generation. A leader that cannot
-    /// be told to skip the assignment must not see that it is the leader, or it would assign.
+    /// The member stays in the current generation. A leader of a version without `skip_assignment`
+    /// must not learn that it is the leader, or it would send an assignment.
     fn keep_generation(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -67,7 +67,7 @@ impl ClassicGroup {
     ) {
         let response = match joining.parked.api_version >= SKIP_ASSIGNMENT_FROM {
             true => JoinGroupResponse {
-                skip_assignment: self.roster.is_leader(new_id),
+                skip_assignment: self.members.is_leader(new_id),
                 ..self.joined(new_id)
             },
             false => JoinGroupResponse {

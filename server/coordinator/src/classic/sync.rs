@@ -1,4 +1,4 @@
-//! SyncGroup: the leader brings the assignment, everyone fetches theirs.
+//! SyncGroup: the leader sends the assignment, each member fetches its part.
 //!
 //! v5: the request may name the protocol type and protocol, which must be the group's.
 
@@ -15,7 +15,7 @@ use muster_codec::{Bytes, ErrorCode};
 type Assignments<'r> = HashMap<muster_codec::Str<'r>, Bytes<'r>>;
 
 impl ClassicGroup {
-    /// Answers a SyncGroup, or parks it until the leader's comes.
+    /// Answers a SyncGroup, or parks it until the leader's has arrived.
     pub(crate) fn sync<'r>(
         &mut self,
         turn: &mut Turn<'_, 'r>,
@@ -31,11 +31,11 @@ impl ClassicGroup {
             turn.timers.cancel(&mut self.sync_timer);
         }
         if self.state == State::Stable {
-            let assignment = self.roster.get(member_id).map(|it| owned_bytes(&it.assignment));
+            let assignment = self.members.get(member_id).map(|it| owned_bytes(&it.assignment));
             return turn.answer(parked.request, self.synced(assignment.unwrap_or_default()));
         }
         self.park_sync(turn, member_id, parked);
-        if self.roster.is_leader(member_id) {
+        if self.members.is_leader(member_id) {
             let assignments =
                 request.assignments.into_iter().map(|it| (it.member_id, it.assignment));
             self.complete_sync(turn, assignments.collect());
@@ -44,7 +44,7 @@ impl ClassicGroup {
 
     fn sync_refusal(&mut self, request: &SyncGroupRequest<'_>) -> Option<ErrorCode> {
         let instance_id = request.group_instance_id.as_deref();
-        if let Err(error) = self.roster.validated(&request.member_id, instance_id) {
+        if let Err(error) = self.members.validated(&request.member_id, instance_id) {
             return Some(error);
         }
         let differs = |named: Option<&str>, ours: Option<&Text>| {
@@ -65,16 +65,16 @@ impl ClassicGroup {
         }
     }
 
-    /// As with JoinGroup, one that was parked before is answered.
+    /// As with JoinGroup, an older parked request is answered.
     fn park_sync(&mut self, turn: &mut Turn<'_, '_>, member_id: &str, parked: Parked) {
-        let Some(member) = self.roster.get_mut(member_id) else { return };
+        let Some(member) = self.members.get_mut(member_id) else { return };
         if let Some(before) = member.parked_sync.replace(parked) {
             before.refuse_sync(turn, ErrorCode::RebalanceInProgress);
         }
     }
 
-    /// Records the leader's assignment and hands it out; a member that the leader forgot gets an
-    /// empty one. The step to Stable comes with the replay.
+    /// Writes the leader's assignment and answers the parked members; a member that the leader left
+    /// out gets an empty assignment. The replay makes the group Stable.
     fn complete_sync<'r>(&mut self, turn: &mut Turn<'_, 'r>, assignments: Assignments<'r>) {
         let of = |member_id: &str| assignments.get(member_id).cloned().unwrap_or_default();
         let record = self.record(|member| of(&member.identity.member_id));
@@ -85,7 +85,7 @@ impl ClassicGroup {
         self.write(turn, record);
         let (protocol_type, protocol) = (self.protocol_type.clone(), self.protocol.clone());
         let group_id = self.id.clone();
-        self.roster.for_each(|member| {
+        self.members.for_each(|member| {
             let Some(parked) = member.parked_sync.take() else { return };
             let response = SyncGroupResponse {
                 protocol_type: protocol_type.as_deref().map(owned),

@@ -1,5 +1,5 @@
-//! Members of a consumer group that still use the classic protocol: they join, sync and heartbeat
-//! as ever, and the server assigns.
+//! Members of a consumer group that use the classic protocol: they join, sync and heartbeat as in a
+//! classic group, and the server assigns.
 
 use super::member::{Classic, Member, Profile};
 use super::validate::unknown_member;
@@ -17,21 +17,22 @@ use muster_codec::ErrorCode;
 /// The protocol type of consumers.
 pub(crate) const CONSUMER: &str = "consumer";
 
-/// A member of a classic group that becomes a consumer group.
-pub(crate) struct Immigrant {
+/// A member of a classic group that is converted to a consumer group.
+pub(crate) struct MigratingMember {
     pub(crate) id: Text,
     pub(crate) profile: Profile,
     pub(crate) assigned: Partitions,
 }
 
 impl ConsumerGroup {
-    /// A group of members that were in a classic one, in its generation, with its records.
+    /// Converts a classic group: its members stay in their generation, and `draft` gets their
+    /// records.
     pub(crate) fn of_classic(
         turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
         id: Text,
         generation: i32,
-        members: Vec<Immigrant>,
+        members: Vec<MigratingMember>,
     ) -> Self {
         let names: BTreeSet<&Text> = members.iter().flat_map(|it| &*it.profile.topics).collect();
         let hash = turn.hashes.of_group(turn.topics, names.into_iter());
@@ -53,14 +54,14 @@ impl ConsumerGroup {
         }
         for (member_id, member, _) in &settled {
             let timeout_ms = member.profile.classic.as_ref().map(|it| it.session_timeout_ms);
-            if let (Some(number), Some(ms)) = (group.roster.seat_number(member_id), timeout_ms) {
+            if let (Some(number), Some(ms)) = (group.members.slot_number(member_id), timeout_ms) {
                 group.start_session(turn, number, ms);
             }
         }
         group
     }
 
-    /// Whether members that offer these protocols can be in the group.
+    /// Whether a member that offers these protocols can be in the group.
     pub(crate) fn supports<'n>(
         &self,
         protocol_type: &str,
@@ -72,18 +73,18 @@ impl ConsumerGroup {
         protocol_type == CONSUMER && protocols.any(|name| self.is_empty() || is_common(name))
     }
 
-    /// Whether all members use the classic protocol, but for those that go.
+    /// Whether all members but those that are leaving use the classic protocol.
     pub(crate) fn is_classic_without(&self, going: &[u32]) -> bool {
-        let members = going.iter().filter_map(|it| self.roster.seat(*it)?.member.as_ref());
+        let members = going.iter().filter_map(|it| self.members.slot(*it)?.member.as_ref());
         let classic = members.filter(|member| member.is_classic()).count();
-        self.classic_members - classic == self.roster.len() - going.len()
+        self.classic_members - classic == self.members.len() - going.len()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.roster.len()
+        self.members.len()
     }
 
-    /// The classic member of a request, with its seat.
+    /// The classic member of a request, with the number of its slot.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if another member has the instance id.
@@ -93,13 +94,13 @@ impl ConsumerGroup {
         instance_id: Option<&str>,
     ) -> Result<(u32, &Member, &Classic), Refusal> {
         let member = self.known(member_id, instance_id)?;
-        match (self.roster.seat_number(member_id), &member.profile.classic) {
+        match (self.members.slot_number(member_id), &member.profile.classic) {
             (Some(number), Some(classic)) => Ok((number, member, classic)),
             _ => unknown_member(),
         }
     }
 
-    /// Heartbeat of a classic member.
+    /// The heartbeat of a classic member.
     ///
     /// # Errors
     /// Those of [`Self::classic_member`], ILLEGAL_GENERATION; REBALANCE_IN_PROGRESS if it has to
@@ -129,7 +130,7 @@ impl ConsumerGroup {
         Ok(())
     }
 
-    /// Whether a partition that the member is to own still has another owner.
+    /// Whether a partition in the member's target still has another owner.
     fn waits(&self, number: u32, current: &Current) -> bool {
         self.target.of(number).iter().any(|topic| {
             topic.partitions.iter().any(|it| {
@@ -139,7 +140,7 @@ impl ConsumerGroup {
         })
     }
 
-    /// Sync of a classic member: what it owns now.
+    /// The SyncGroup of a classic member: returns the member, for its current assignment.
     ///
     /// # Errors
     /// Those of [`Self::classic_member`], ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL;
@@ -170,15 +171,15 @@ impl ConsumerGroup {
             self.expect_join(turn, number, join_ms);
             return Err(ErrorCode::RebalanceInProgress);
         }
-        if let Some(seat) = self.roster.seat_mut(number) {
-            turn.timers.cancel(&mut seat.timers.sync);
+        if let Some(slot) = self.members.slot_mut(number) {
+            turn.timers.cancel(&mut slot.timers.sync);
         }
         self.start_session(turn, number, session_ms);
-        let member = self.roster.seat(number).and_then(|seat| seat.member.as_ref());
+        let member = self.members.slot(number).and_then(|slot| slot.member.as_ref());
         member.ok_or(ErrorCode::UnknownMemberId)
     }
 
-    /// A classic member joined: it has to sync next.
+    /// Called when a classic member has joined: it has to sync next.
     pub(crate) fn classic_joined(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -186,51 +187,51 @@ impl ConsumerGroup {
         session_ms: i32,
         rebalance_ms: i32,
     ) {
-        if let Some(seat) = self.roster.seat_mut(number) {
-            turn.timers.cancel(&mut seat.timers.join);
+        if let Some(slot) = self.members.slot_mut(number) {
+            turn.timers.cancel(&mut slot.timers.join);
         }
         self.start_session(turn, number, session_ms);
         let key = |group_id, member_id| TimerKey::MemberSync { group_id, member_id };
         self.start(turn, number, rebalance_ms, |timers| &mut timers.sync, key);
     }
 
-    /// A classic member was told to join; the first time counts.
+    /// Starts the timer for a classic member that has to join, unless it runs already.
     fn expect_join(&mut self, turn: &mut Turn<'_, '_>, number: u32, timeout_ms: i32) {
-        let is_expected = |it: &crate::modern::roster::Seat<Member>| it.timers.join.is_set();
-        if !self.roster.seat(number).is_some_and(is_expected) {
+        let is_expected = |it: &crate::modern::members::Slot<Member>| it.timers.join.is_set();
+        if !self.members.slot(number).is_some_and(is_expected) {
             let key = |group_id, member_id| TimerKey::MemberJoin { group_id, member_id };
             self.start(turn, number, timeout_ms, |timers| &mut timers.join, key);
         }
     }
 
-    /// The members, in the order of Kafka's hash table, but for those that go.
+    /// The members in the order of Kafka's hash table, without those that are leaving.
     pub(crate) fn members_without(
         &self,
         going: &[u32],
     ) -> impl Iterator<Item = (u32, &Text, &Member)> {
-        let numbers = self.roster.numbers_by_slot().into_iter();
+        let numbers = self.members.numbers_in_hash_order().into_iter();
         let staying = numbers.filter(|number| !going.contains(number));
-        let seats = staying.filter_map(|number| Some((number, self.roster.seat(number)?)));
-        seats.filter_map(|(number, seat)| Some((number, &seat.id, seat.member.as_ref()?)))
+        let slots = staying.filter_map(|number| Some((number, self.members.slot(number)?)));
+        slots.filter_map(|(number, slot)| Some((number, &slot.id, slot.member.as_ref()?)))
     }
 
-    /// What a member is to own.
+    /// The target assignment of a member.
     pub(crate) fn target_of(&self, number: u32) -> Partitions {
         self.target.of(number)
     }
 
     pub(crate) fn member_id(&self, number: u32) -> Option<&str> {
-        self.roster.seat(number).map(|seat| &*seat.id)
+        self.members.slot(number).map(|slot| &*slot.id)
     }
 
-    /// The static member with that instance, if it is the only one of the consumer protocol.
+    /// The static member with that instance id, if it is the only one of the consumer protocol.
     pub(crate) fn replaceable(&self, instance_id: Option<&str>) -> Option<u32> {
         let (member_id, member) = self.static_member(instance_id?)?;
-        let is_last = !member.is_classic() && self.classic_members + 1 == self.roster.len();
-        self.roster.seat_number(member_id).filter(|_| is_last)
+        let is_last = !member.is_classic() && self.classic_members + 1 == self.members.len();
+        self.members.slot_number(member_id).filter(|_| is_last)
     }
 
-    /// Whom a LeaveGroup is about; a static member may be named by its instance alone.
+    /// The member that a LeaveGroup removes; a static one may be named by its instance id alone.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if another member has the instance id.
@@ -241,7 +242,7 @@ impl ConsumerGroup {
             }
             _ => self.known(member_id, instance_id).map(|_| Some(member_id))?,
         };
-        let number = holder.and_then(|holder| self.roster.seat_number(holder));
+        let number = holder.and_then(|holder| self.members.slot_number(holder));
         number.map_or_else(unknown_member, Ok)
     }
 
@@ -254,14 +255,14 @@ impl ConsumerGroup {
     }
 }
 
-/// A member that owns what it did, since the generation that is its epoch now.
-fn settled(immigrant: Immigrant, generation: i32) -> (Text, Member, Partitions) {
+/// A stable member that owns its partitions since `generation`, which becomes its epoch.
+fn settled(member: MigratingMember, generation: i32) -> (Text, Member, Partitions) {
     let current = Current {
         epoch: generation,
         previous_epoch: generation,
         state: MemberState::Stable,
-        assigned: Owned::since(&immigrant.assigned, generation),
+        assigned: Owned::since(&member.assigned, generation),
         revoking: Owned::default(),
     };
-    (immigrant.id, Member { profile: immigrant.profile, current }, immigrant.assigned)
+    (member.id, Member { profile: member.profile, current }, member.assigned)
 }

@@ -1,4 +1,4 @@
-//! What ConsumerGroupDescribe says of a consumer group.
+//! A consumer group in ConsumerGroupDescribe.
 
 use super::ConsumerGroup;
 use super::member::Member;
@@ -15,7 +15,7 @@ use muster_codec::messages::{
 use muster_codec::{Room, Str, Uuid};
 
 impl ConsumerGroup {
-    /// None if there is no room for all of its members.
+    /// None if not all members fit into `room`.
     pub(crate) fn describe<'r>(
         &self,
         group_id: Str<'r>,
@@ -23,7 +23,7 @@ impl ConsumerGroup {
         topics: &dyn Topics,
         mut room: Room,
     ) -> Option<DescribedConsumerGroup<'r>> {
-        let members = self.roster.numbers_by_id().into_iter();
+        let members = self.members.numbers_by_id().into_iter();
         let described = members.filter_map(|number| self.describe_member(number, topics));
         let members = described.map(|member| room.fit(member)).collect::<Option<_>>()?;
         Some(DescribedConsumerGroup {
@@ -42,10 +42,10 @@ impl ConsumerGroup {
         number: u32,
         topics: &dyn Topics,
     ) -> Option<DescribedConsumerGroupMember<'static>> {
-        let seat = self.roster.seat(number)?;
-        let Member { profile, current } = seat.member.as_ref()?;
+        let slot = self.members.slot(number)?;
+        let Member { profile, current } = slot.member.as_ref()?;
         Some(DescribedConsumerGroupMember {
-            member_id: owned(&seat.id),
+            member_id: owned(&slot.id),
             instance_id: profile.instance_id.as_deref().map(owned),
             rack_id: profile.rack_id.as_deref().map(owned),
             member_epoch: current.epoch,
@@ -60,7 +60,7 @@ impl ConsumerGroup {
     }
 }
 
-/// What the member owns, and what it has yet to give up.
+/// The partitions that the member owns, including those that it still has to revoke.
 fn owned_now(
     assigned: &Owned,
     revoking: &Owned,
@@ -78,7 +78,7 @@ fn target(partitions: Partitions, topics: &dyn Topics) -> ConsumerGroupAssignmen
     named(partitions.into_iter().map(|it| (it.topic_id, it.partitions)), topics)
 }
 
-/// Of the topics that exist.
+/// Partitions of the topics that exist, with the topics' names.
 fn named(
     by_topic: impl Iterator<Item = (Uuid, Vec<i32>)>,
     topics: &dyn Topics,

@@ -1,4 +1,4 @@
-//! The group epoch: it goes up when what the group subscribes to changes, or its topics do.
+//! The group epoch: it is bumped when the group's subscriptions or their topics change.
 
 use super::member::Profile;
 use super::regex::Regexes;
@@ -7,15 +7,15 @@ use crate::assignors::SubscriptionType;
 use crate::modern::subscriptions::Subscriptions;
 use crate::turn::Turn;
 
-/// What the group subscribes to once a member has changed.
-pub(super) struct Outlook {
+/// The group's epoch and subscription type after a member's change.
+pub(super) struct NextEpoch {
     pub(super) epoch: i32,
     pub(super) subscription_type: SubscriptionType,
 }
 
 impl ConsumerGroup {
-    /// A new epoch if `bump` says so, or if the hash of the topics is another; `before` becomes
-    /// `after`, which makes the group `members` large.
+    /// Bumps the epoch if `bump` is set or the hash of the subscribed topics has changed. The
+    /// member changes from `before` to `after`, after which the group has `members` members.
     pub(super) fn update_epoch(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -23,11 +23,11 @@ impl ConsumerGroup {
         bump: bool,
         (before, after): (&Profile, &Profile),
         members: usize,
-    ) -> Outlook {
+    ) -> NextEpoch {
         let subscriptions = self.subscriptions_after(before, Some(after));
         let hash = turn.hashes.of_group(turn.topics, subscriptions.names());
         let mut epoch = self.epoch;
-        if bump || hash != self.hash_meanwhile.unwrap_or(self.metadata_hash) {
+        if bump || hash != self.present_hash.unwrap_or(self.metadata_hash) {
             epoch = epoch.saturating_add(1);
             draft.push(records::group_epoch(&self.id, epoch, hash));
         }
@@ -37,11 +37,12 @@ impl ConsumerGroup {
         }
         let subscription_type =
             self.subscription_type_after(before, after, &subscriptions, members);
-        Outlook { epoch, subscription_type }
+        NextEpoch { epoch, subscription_type }
     }
 
-    /// A member exchanged its expression for one that is yet to be resolved. Whether topics changed
-    /// that the group subscribed to: of the exchange itself Kafka takes note only at the resolution.
+    /// A member replaced its expression by one that is not resolved yet. Returns whether topics
+    /// changed that the group was subscribed to; Kafka notices the replacement only at the
+    /// resolution.
     pub(super) fn exchange(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -49,16 +50,17 @@ impl ConsumerGroup {
     ) -> bool {
         let mut hash = |names: &Subscriptions| turn.hashes.of_group(turn.topics, names.names());
         let is_changed = self.checked_version.is_none()
-            || hash(&self.subscriptions) != self.hash_meanwhile.unwrap_or(self.metadata_hash);
+            || hash(&self.subscriptions) != self.present_hash.unwrap_or(self.metadata_hash);
         if !is_changed {
             self.checked_version = Some(turn.topics.version());
-            self.hash_meanwhile = Some(hash(&self.subscriptions_after(before, Some(after))));
+            self.present_hash = Some(hash(&self.subscriptions_after(before, Some(after))));
         }
         is_changed
     }
 
-    /// What the group subscribes to when a member does no longer what it did `before`. The topics
-    /// of an expression go with its last member; those of a new one come once it is resolved.
+    /// The group's subscriptions after a member changes from `before` to `after`, or leaves. The
+    /// topics of an expression are removed with its last member; those of a new one are added at
+    /// its resolution.
     pub(super) fn subscriptions_after(
         &self,
         before: &Profile,
@@ -100,7 +102,7 @@ impl ConsumerGroup {
     }
 }
 
-/// Whether all of so many members subscribe to the same.
+/// Whether all `members` members have the same subscription.
 pub(super) fn subscription_type(
     regexes: &Regexes,
     subscriptions: &Subscriptions,
@@ -109,7 +111,7 @@ pub(super) fn subscription_type(
     classify(regexes.subscribed().next().map(|(_, n)| n), subscriptions, members)
 }
 
-/// `with_regex` is how many members have one expression, if there is any.
+/// `with_regex` is the number of members with the first expression; None without expressions.
 fn classify(
     with_regex: Option<usize>,
     subscriptions: &Subscriptions,

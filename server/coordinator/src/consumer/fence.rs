@@ -1,4 +1,4 @@
-//! Members that go: by leaving, or by silence.
+//! Members that leave, or are fenced.
 
 use super::member::Member;
 use super::validate::{LEAVE_STATIC, unknown_member};
@@ -12,8 +12,8 @@ use alloc::vec::Vec;
 use muster_codec::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
 
 impl ConsumerGroup {
-    /// Whom a request to leave is about; None if a static member only goes for a while, of which
-    /// the record is then in `draft`.
+    /// The member that a request to leave removes. None for a static member that will return: its
+    /// record is added to `draft`.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
@@ -28,10 +28,10 @@ impl ConsumerGroup {
             draft.push(records::current(&self.id, &request.member_id, &left));
             return Ok(None);
         }
-        self.roster.seat_number(&request.member_id).map_or_else(unknown_member, |it| Ok(Some(it)))
+        self.members.slot_number(&request.member_id).map_or_else(unknown_member, |it| Ok(Some(it)))
     }
 
-    /// Removes members, and what depends on them.
+    /// Removes members, with their timers and the expressions that only they used.
     pub(crate) fn fence(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -39,8 +39,8 @@ impl ConsumerGroup {
         numbers: &[u32],
     ) {
         let leaving = |number: &u32| {
-            let seat = self.roster.seat(*number)?;
-            Some((seat.id.clone(), seat.member.as_ref()?))
+            let slot = self.members.slot(*number)?;
+            Some((slot.id.clone(), slot.member.as_ref()?))
         };
         let members: Vec<(Text, &Member)> = numbers.iter().filter_map(leaving).collect();
         for (member_id, _) in &members {
@@ -63,8 +63,8 @@ impl ConsumerGroup {
         let hash = turn.hashes.of_group(turn.topics, subscriptions.names());
         draft.push(records::group_epoch(&self.id, self.epoch.saturating_add(1), hash));
         for number in numbers {
-            if let Some(seat) = self.roster.seat_mut(*number) {
-                seat.timers.cancel(turn.timers);
+            if let Some(slot) = self.members.slot_mut(*number) {
+                slot.timers.cancel(turn.timers);
             }
         }
     }
@@ -77,8 +77,8 @@ impl ConsumerGroup {
     }
 }
 
-/// A static member that means to come back keeps its partitions, but their epochs are worth nothing
-/// to whoever still commits in its name.
+/// A static member that will return keeps its partitions. Their epochs, by which commits of its
+/// former client would be judged, are reset, as in Kafka.
 fn left_for_a_while(current: &Current) -> Current {
     Current {
         epoch: LEAVE_STATIC,

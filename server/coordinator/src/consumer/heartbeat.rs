@@ -2,7 +2,7 @@
 
 use super::member::{Client, Member};
 use super::regex::Change;
-use super::target::{Goal, Updated};
+use super::target::{MemberTarget, MemberUpdate};
 use super::validate::{JOIN, validate_epoch};
 use super::{ConsumerGroup, Draft, Refusal, records, refuse};
 use crate::assignors::SubscriptionType;
@@ -17,37 +17,37 @@ use muster_codec::messages::{
 };
 use muster_codec::{ErrorCode, Str};
 
-/// A member as a request finds it.
-pub(crate) struct Found {
+/// The state of a member before its request.
+pub(crate) struct Existing {
     pub(crate) before: Member,
-    /// The static member whose place it takes.
+    /// The static member that it replaces.
     pub(crate) replaces: Option<Text>,
 }
 
-/// A member that has said what it subscribes to.
+/// A member whose subscription is updated from its request.
 pub(crate) struct Subscribed<'m> {
     pub(crate) member_id: &'m str,
     pub(crate) before: Member,
     pub(crate) after: Member,
-    /// The static member whose place it takes.
+    /// The static member that it replaces.
     replaces: Option<Text>,
     is_new: bool,
-    /// Whether what it subscribes to is new.
+    /// Whether its subscription changed.
     changed: bool,
-    /// The group epoch that follows.
+    /// The next group epoch.
     pub(crate) epoch: i32,
     subscription_type: SubscriptionType,
 }
 
-/// A member as its request leaves it.
-pub(crate) struct Advanced {
+/// The state of a member after its request.
+pub(crate) struct Updated {
     pub(crate) number: u32,
     pub(crate) before: Current,
     pub(crate) after: Member,
 }
 
 impl ConsumerGroup {
-    /// Answers a member that joins or stays; its records are added to `draft`.
+    /// Answers a member that joins or stays; adds its records to `draft`.
     ///
     /// # Errors
     /// GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
@@ -65,27 +65,27 @@ impl ConsumerGroup {
             self.restart_session(turn, number);
             return Ok(response);
         }
-        let found = self.found(draft, request)?;
-        let profile = found.before.profile.updated(request, client);
-        let after = Member { profile, current: found.before.current.clone() };
+        let existing = self.existing(draft, request)?;
+        let profile = existing.before.profile.updated(request, client);
+        let after = Member { profile, current: existing.before.current.clone() };
         let reported = request.topic_partitions.as_deref();
-        let subscribed = self.subscribe(turn, draft, &request.member_id, found, after, true)?;
-        let advanced = self.assign(turn, draft, subscribed, reported)?;
-        self.restart_session(turn, advanced.number);
-        let after = &advanced.after.current;
-        let is_changed = after.assigned != advanced.before.assigned;
+        let subscribed = self.subscribe(turn, draft, &request.member_id, existing, after, true)?;
+        let updated = self.assign(turn, draft, subscribed, reported)?;
+        self.restart_session(turn, updated.number);
+        let after = &updated.after.current;
+        let is_changed = after.assigned != updated.before.assigned;
         Ok(answer(turn, &self.id, request, after, is_changed))
     }
 
-    /// The member of a request that has nothing to say, in a group that has nothing to tell it.
+    /// The member of a request without news, in a group without news for it.
     fn steady(
         &self,
         turn: &Turn<'_, '_>,
         client: Client<'_>,
         request: &ConsumerGroupHeartbeatRequest<'_>,
     ) -> Option<(u32, &Current)> {
-        let number = self.roster.seat_number(&request.member_id)?;
-        let member = self.roster.seat(number)?.member.as_ref()?;
+        let number = self.members.slot_number(&request.member_id)?;
+        let member = self.members.slot(number)?.member.as_ref()?;
         let current = &member.current;
         let is_steady = request.member_epoch == current.epoch
             && current.epoch > JOIN
@@ -94,21 +94,21 @@ impl ConsumerGroup {
             && !self.is_resolution_due(turn)
             && !self.is_outdated(turn.topics)
             && request.instance_id.as_deref() == member.profile.instance_id.as_deref()
-            && member.profile.is_said_by(request, client);
+            && member.profile.is_unchanged_by(request, client);
         is_steady.then_some((number, current))
     }
 
-    fn found(
+    fn existing(
         &self,
         draft: &mut Draft<'_>,
         request: &ConsumerGroupHeartbeatRequest<'_>,
-    ) -> Result<Found, Refusal> {
+    ) -> Result<Existing, Refusal> {
         let (member_id, instance_id) = (&*request.member_id, request.instance_id.as_deref());
         if request.member_epoch != JOIN {
-            let found = self.staying(member_id, instance_id)?;
+            let existing = self.staying(member_id, instance_id)?;
             let reported = request.topic_partitions.as_deref();
-            validate_epoch(&found.before, request.member_epoch, reported)?;
-            return Ok(found);
+            validate_epoch(&existing.before, request.member_epoch, reported)?;
+            return Ok(existing);
         }
         match instance_id {
             Some(instance_id) => {
@@ -119,7 +119,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// A member that is there already.
+    /// An existing member.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if another member has the instance id.
@@ -127,60 +127,60 @@ impl ConsumerGroup {
         &self,
         member_id: &str,
         instance_id: Option<&str>,
-    ) -> Result<Found, Refusal> {
+    ) -> Result<Existing, Refusal> {
         let before = self.known(member_id, instance_id)?.clone();
-        Ok(Found { before, replaces: None })
+        Ok(Existing { before, replaces: None })
     }
 
-    /// A dynamic member that joins, perhaps once more.
-    pub(crate) fn joining(&self, member_id: &str) -> Found {
-        let before = self.roster.member(member_id).cloned().unwrap_or_default();
-        Found { before, replaces: None }
+    /// A dynamic member that joins, perhaps again.
+    pub(crate) fn joining(&self, member_id: &str) -> Existing {
+        let before = self.members.get(member_id).cloned().unwrap_or_default();
+        Existing { before, replaces: None }
     }
 
-    /// A static member that joins. If its instance is known, it takes over what that has.
+    /// A static member that joins. If its instance id is in use, it takes over the assignment.
     pub(crate) fn joining_static(
         &self,
         draft: &mut Draft<'_>,
         member_id: &str,
         instance_id: &str,
-    ) -> Found {
+    ) -> Existing {
         let Some((former_id, former)) = self.static_member(instance_id) else {
             return self.joining(member_id);
         };
         let current = Current { epoch: 0, previous_epoch: 0, ..former.current.clone() };
         let before = Member { current, profile: former.profile.clone() };
         self.replace(draft, former_id, member_id, &before);
-        Found { before, replaces: Some(former_id.clone()) }
+        Existing { before, replaces: Some(former_id.clone()) }
     }
 
     fn replace(&self, draft: &mut Draft<'_>, former_id: &str, member_id: &str, member: &Member) {
-        let promised = self.roster.seat_number(former_id).map(|number| self.target.of(number));
+        let target = self.members.slot_number(former_id).map(|number| self.target.of(number));
         self.remove(draft, former_id);
         draft.push(records::member_metadata(&self.id, member_id, member));
-        draft.push(records::target(&self.id, member_id, promised.unwrap_or_default()));
+        draft.push(records::target(&self.id, member_id, target.unwrap_or_default()));
         draft.push(records::current(&self.id, member_id, &member.current));
     }
 
-    /// What the member says of itself, and the group epoch that follows. Without `waits` a regular
-    /// expression that is yet to be resolved makes a new epoch too.
+    /// Updates the member's subscription, and the group epoch. Without `waits`, an expression that
+    /// is not resolved yet bumps the epoch too.
     pub(crate) fn subscribe<'m>(
         &mut self,
         turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
         member_id: &'m str,
-        found: Found,
+        existing: Existing,
         after: Member,
         waits: bool,
     ) -> Result<Subscribed<'m>, Refusal> {
-        let Found { before, replaces } = found;
+        let Existing { before, replaces } = existing;
         if after.profile != before.profile {
             self.refuse_if_large(turn.members_room, &before.profile, &after.profile)?;
             draft.push(records::member_metadata(&self.id, member_id, &after));
         }
         let names_changed = after.profile.topics != before.profile.topics;
         let regex = self.update_regex(turn, draft, &before.profile, &after.profile)?;
-        let is_new = self.roster.member(member_id).is_none();
+        let is_new = self.members.get(member_id).is_none();
         let bump =
             names_changed || regex == Change::Resolved || (regex == Change::Unresolved && !waits);
         let (mut epoch, mut subscription_type) = (self.epoch, self.subscription_type());
@@ -190,10 +190,10 @@ impl ConsumerGroup {
         };
         if bump || is_outdated {
             let is_added = is_new && !self.has_instance(&after);
-            let members = self.roster.len() + usize::from(is_added);
+            let members = self.members.len() + usize::from(is_added);
             let profiles = (&before.profile, &after.profile);
-            let outlook = self.update_epoch(turn, draft, bump, profiles, members);
-            (epoch, subscription_type) = (outlook.epoch, outlook.subscription_type);
+            let next = self.update_epoch(turn, draft, bump, profiles, members);
+            (epoch, subscription_type) = (next.epoch, next.subscription_type);
         }
         let changed = names_changed || regex != Change::None;
         Ok(Subscribed {
@@ -208,33 +208,32 @@ impl ConsumerGroup {
         })
     }
 
-    /// The target assignment of the epoch, and the member's step towards it.
+    /// Updates the target assignment for the epoch and reconciles the member to it.
     pub(crate) fn assign(
         &mut self,
         turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
         subscribed: Subscribed<'_>,
         reported: Option<&[Reported]>,
-    ) -> Result<Advanced, Refusal> {
+    ) -> Result<Updated, Refusal> {
         let Subscribed { member_id, before, mut after, is_new, changed, epoch, .. } = subscribed;
-        let number = self.roster.take_seat(member_id);
-        let replaces = subscribed.replaces.and_then(|it| self.roster.seat_number(&it));
-        let updated = Updated { number, before: &before, after: &after, is_new, replaces };
-        let goal = self.update_target(turn, draft, &updated, epoch, subscribed.subscription_type);
-        let next = self.reconciled(turn, &after, &goal, changed, reported)?;
+        let number = self.members.take_slot(member_id);
+        let replaces = subscribed.replaces.and_then(|it| self.members.slot_number(&it));
+        let update = MemberUpdate { number, before: &before, after: &after, is_new, replaces };
+        let target = self.update_target(turn, draft, &update, epoch, subscribed.subscription_type);
+        let next = self.reconciled(turn, &after, &target, changed, reported)?;
         if replaces == Some(number) {
-            self.roster.keep_seat(number, turn.timers);
+            self.members.keep_slot(number, turn.timers);
         }
         if let Some(next) = next {
             draft.push(records::current(&self.id, member_id, &next));
             self.watch_revocation(turn, number, &after, &next);
             after.current = next;
         }
-        Ok(Advanced { number, before: before.current, after })
+        Ok(Updated { number, before: before.current, after })
     }
 
-    /// As [`Self::assign`], with the target that there is, for a member that takes the place of
-    /// another.
+    /// Like [`Self::assign`], with the existing target, for a member that replaces another.
     pub(crate) fn reconcile_to_last(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -243,30 +242,30 @@ impl ConsumerGroup {
         reported: &[Reported],
     ) -> Result<Member, Refusal> {
         let Subscribed { member_id, mut after, changed, .. } = subscribed;
-        let goal = self.last_goal(None, &after);
-        if let Some(next) = self.reconciled(turn, &after, &goal, changed, Some(reported))? {
+        let target = self.last_target(None, &after);
+        if let Some(next) = self.reconciled(turn, &after, &target, changed, Some(reported))? {
             draft.push(records::current(&self.id, member_id, &next));
             after.current = next;
         }
         Ok(after)
     }
 
-    /// Where the member is after its next step; None if it stays where it is.
+    /// The member's assignment after its next step; None if it does not change.
     fn reconciled(
         &self,
         turn: &Turn<'_, '_>,
         member: &Member,
-        goal: &Goal,
+        target: &MemberTarget,
         subscription_changed: bool,
         reported: Option<&[Reported]>,
     ) -> Result<Option<Current>, Refusal> {
-        if !subscription_changed && member.current.is_reconciled_to(goal.epoch) {
+        if !subscription_changed && member.current.is_reconciled_to(target.epoch) {
             return Ok(None);
         }
         let profile = &member.profile;
         let reconciliation = Reconciliation {
-            target_epoch: goal.epoch,
-            target: &goal.partitions,
+            target_epoch: target.epoch,
+            target: &target.partitions,
             subscription_changed,
             is_subscriber: self.subscribed(profile).next().is_some(),
             is_subscribed: |topic_id| {
@@ -278,7 +277,7 @@ impl ConsumerGroup {
         reconciliation.step(&member.current).or_else(|_unknown_state| {
             refuse(
                 ErrorCode::FencedMemberEpoch,
-                "A later version wrote of the member. It has to give all up and to join again.",
+                "A later version wrote the member's state. The member must join again.",
             )
         })
     }
@@ -288,7 +287,8 @@ impl ConsumerGroup {
         instance_id.is_some_and(|it| self.static_members.contains_key(it))
     }
 
-    /// A member of the consumer protocol has its rebalance timeout to give up partitions.
+    /// Starts or cancels the rebalance timeout in which a member of the consumer protocol has to
+    /// revoke.
     fn watch_revocation(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -317,12 +317,12 @@ fn answer<'r>(
     let is_full = request.rebalance_timeout_ms != -1
         && (request.subscribed_topic_names.is_some() || request.subscribed_topic_regex.is_some())
         && request.topic_partitions.is_some();
-    let is_told = request.member_epoch == JOIN || is_full || is_changed;
+    let sends_assignment = request.member_epoch == JOIN || is_full || is_changed;
     ConsumerGroupHeartbeatResponse {
         member_id: Some(request.member_id.clone()),
         member_epoch: current.epoch,
         heartbeat_interval_ms: turn.group_config(group_id).heartbeat_interval_ms,
-        assignment: is_told.then(|| assignment(&current.assigned)),
+        assignment: sends_assignment.then(|| assignment(&current.assigned)),
         ..Default::default()
     }
 }
@@ -335,7 +335,7 @@ fn assignment(assigned: &Owned) -> ConsumerGroupHeartbeatAssignment {
     ConsumerGroupHeartbeatAssignment { topic_partitions: topics.collect() }
 }
 
-/// The answer that refuses. Of what is nobody's fault but ours Kafka says nothing.
+/// The response for a refusal. Kafka sends no message with errors of the server.
 pub(crate) fn refused<'r>(refusal: Refusal) -> ConsumerGroupHeartbeatResponse<'r> {
     let is_ours = refusal.error == ErrorCode::UnknownServerError;
     ConsumerGroupHeartbeatResponse {

@@ -1,4 +1,4 @@
-//! A member of a consumer group: what it says of itself, and where it stands.
+//! A member of a consumer group: its subscription and its assignment.
 
 use crate::modern::names::{self, Names};
 use crate::modern::owned::{Owned, OwnedPartition, TopicPartitions, owned};
@@ -20,25 +20,25 @@ pub(crate) struct Member {
     pub(crate) current: Current,
 }
 
-/// What a member says of itself: its metadata record.
+/// The properties of a member as it sends them: its metadata record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Profile {
-    /// Of static members.
+    /// Set for static members.
     pub(crate) instance_id: Option<Text>,
     pub(crate) rack_id: Option<Text>,
     pub(crate) client_id: Text,
     pub(crate) client_host: Text,
     pub(crate) topics: Names,
-    /// Empty, or None in old records, if there is none.
+    /// Empty if there is none; None in old records.
     pub(crate) regex: Option<Text>,
-    /// -1 if it is not known.
+    /// -1 if unknown.
     pub(crate) rebalance_timeout_ms: i32,
     pub(crate) assignor: Option<Text>,
-    /// Of a member that uses the classic protocol.
+    /// Set for a member that uses the classic protocol.
     pub(crate) classic: Option<Arc<Classic>>,
 }
 
-/// What only a member of the classic protocol has.
+/// The part of a profile that only members of the classic protocol have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Classic {
     pub(crate) session_timeout_ms: i32,
@@ -46,7 +46,7 @@ pub(crate) struct Classic {
     pub(crate) protocols: Vec<(Text, Blob)>,
 }
 
-/// Who sends a heartbeat, beside the request itself.
+/// The client that sent a heartbeat.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Client<'r> {
     pub(crate) id: &'r str,
@@ -60,7 +60,7 @@ impl Member {
 }
 
 impl Default for Profile {
-    /// A member that is about to join.
+    /// A member before its first heartbeat.
     fn default() -> Self {
         Self {
             instance_id: None,
@@ -77,17 +77,17 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// The regular expression, if there is one.
+    /// The regular expression, if the member has one.
     pub(crate) fn regex(&self) -> Option<&Text> {
         self.regex.as_ref().filter(|regex| !regex.is_empty())
     }
 
-    /// How much memory it takes, roughly.
+    /// Approximate size in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.own_bytes() + names::bytes(&self.topics)
     }
 
-    /// As [`Self::bytes`], but for the names of topics, which members share.
+    /// Like [`Self::bytes`], without the names of topics, which members share.
     pub(crate) fn own_bytes(&self) -> usize {
         let optional = [&self.instance_id, &self.rack_id, &self.regex, &self.assignor];
         let optional = optional.into_iter().flatten().chain([&self.client_id, &self.client_host]);
@@ -101,16 +101,16 @@ impl Profile {
         self.topics.binary_search_by(|it| (**it).cmp(topic)).is_ok()
     }
 
-    /// Whether a heartbeat says nothing new of its member.
-    pub(crate) fn is_said_by(
+    /// Whether a heartbeat changes nothing of its member.
+    pub(crate) fn is_unchanged_by(
         &self,
         request: &ConsumerGroupHeartbeatRequest<'_>,
         client: Client<'_>,
     ) -> bool {
-        is_said(self.instance_id.as_ref(), request.instance_id.as_ref())
-            && is_said(self.rack_id.as_ref(), request.rack_id.as_ref())
-            && is_said(self.regex.as_ref(), request.subscribed_topic_regex.as_ref())
-            && is_said(self.assignor.as_ref(), request.server_assignor.as_ref())
+        is_unchanged(self.instance_id.as_ref(), request.instance_id.as_ref())
+            && is_unchanged(self.rack_id.as_ref(), request.rack_id.as_ref())
+            && is_unchanged(self.regex.as_ref(), request.subscribed_topic_regex.as_ref())
+            && is_unchanged(self.assignor.as_ref(), request.server_assignor.as_ref())
             && [-1, self.rebalance_timeout_ms].contains(&request.rebalance_timeout_ms)
             && (&*self.client_id, &*self.client_host) == (client.id, client.host)
             && self.classic.is_none()
@@ -123,7 +123,7 @@ impl Profile {
                 || sorted(names) == self.topics)
     }
 
-    /// What the member says of itself with a heartbeat, and, where that says nothing, said before.
+    /// The profile after a heartbeat; a field that the heartbeat leaves out keeps its value.
     pub(crate) fn updated(
         &self,
         request: &ConsumerGroupHeartbeatRequest<'_>,
@@ -131,22 +131,22 @@ impl Profile {
     ) -> Self {
         let topics = request.subscribed_topic_names.as_deref();
         Self {
-            instance_id: said(request.instance_id.as_ref(), self.instance_id.as_ref()),
-            rack_id: said(request.rack_id.as_ref(), self.rack_id.as_ref()),
+            instance_id: merged(request.instance_id.as_ref(), self.instance_id.as_ref()),
+            rack_id: merged(request.rack_id.as_ref(), self.rack_id.as_ref()),
             client_id: shared(client.id, &self.client_id),
             client_host: shared(client.host, &self.client_host),
             topics: topics.map_or_else(|| self.topics.clone(), sorted),
-            regex: said(request.subscribed_topic_regex.as_ref(), self.regex.as_ref()),
+            regex: merged(request.subscribed_topic_regex.as_ref(), self.regex.as_ref()),
             rebalance_timeout_ms: match request.rebalance_timeout_ms {
                 -1 => self.rebalance_timeout_ms,
                 timeout => timeout,
             },
-            assignor: said(request.server_assignor.as_ref(), self.assignor.as_ref()),
+            assignor: merged(request.server_assignor.as_ref(), self.assignor.as_ref()),
             classic: None,
         }
     }
 
-    /// Reads a record; what `before` holds alike is shared with it.
+    /// Reads a record; values that equal those of `before` are shared with it.
     pub(crate) fn from_record(
         value: &ConsumerGroupMemberMetadataValue<'_>,
         before: Option<&Self>,
@@ -208,7 +208,7 @@ impl Classic {
     }
 }
 
-/// Where a member stands, as its record says.
+/// A member's current assignment, from its record.
 pub(crate) fn current_from_record(value: &ConsumerGroupCurrentMemberAssignmentValue) -> Current {
     Current {
         epoch: value.member_epoch,
@@ -229,7 +229,7 @@ pub(crate) fn current_to_record(current: &Current) -> ConsumerGroupCurrentMember
     }
 }
 
-/// Records from before Kafka 4.3 say nothing of the epochs of partitions: then it is the member's.
+/// Records from before Kafka 4.3 have no epochs of partitions; the member's epoch stands for them.
 fn owned_from_record(topics: &[ConsumerGroupOwnedTopicPartitions], member_epoch: i32) -> Owned {
     let topics = topics.iter().map(|topic| {
         let epochs = topic.assignment_epochs.as_deref();
@@ -252,14 +252,14 @@ fn owned_to_record(owned: &Owned) -> Vec<ConsumerGroupOwnedTopicPartitions> {
     topics.collect()
 }
 
-fn is_said(known: Option<&Text>, said: Option<&Str<'_>>) -> bool {
-    said.is_none_or(|said| known.is_some_and(|known| **known == **said))
+fn is_unchanged(known: Option<&Text>, sent: Option<&Str<'_>>) -> bool {
+    sent.is_none_or(|sent| known.is_some_and(|known| **known == **sent))
 }
 
-fn said(said: Option<&Str<'_>>, before: Option<&Text>) -> Option<Text> {
-    match (said, before) {
-        (Some(said), Some(before)) => Some(shared(said, before)),
-        (Some(said), None) => Some(Text::from(&**said)),
+fn merged(sent: Option<&Str<'_>>, before: Option<&Text>) -> Option<Text> {
+    match (sent, before) {
+        (Some(sent), Some(before)) => Some(shared(sent, before)),
+        (Some(sent), None) => Some(Text::from(&**sent)),
         (None, before) => before.cloned(),
     }
 }
@@ -268,7 +268,7 @@ fn shared(text: &str, before: &Text) -> Text {
     if *text == **before { before.clone() } else { Text::from(text) }
 }
 
-/// In order, each once.
+/// Sorted and without duplicates.
 pub(crate) fn sorted(names: &[Str<'_>]) -> Names {
     let mut sorted: Vec<&str> = names.iter().map(|it| &**it).collect();
     sorted.sort_unstable();

@@ -1,19 +1,18 @@
-//! Consumer groups (KIP-848): each member heartbeats, says what it subscribes to and what it owns,
-//! and is told what to own. The server assigns.
+//! Consumer groups (KIP-848): members heartbeat with their subscription and the partitions that
+//! they own, and the server assigns partitions to them.
 //!
-//! A heartbeat goes this way, and each step may add records:
+//! A heartbeat takes these steps, each of which may add records:
 //!
-//! 1. [`validate`](validate): is the request one that makes sense? Is the member's epoch its own?
-//! 2. [`heartbeat`](heartbeat): what the member says of itself, if that is new.
-//! 3. [`epoch`](epoch): a new group epoch, if what the group subscribes to is new, or its topics
-//!    are.
-//! 4. [`target`](target): a target assignment for the group epoch.
-//! 5. [`crate::modern::reconcile`]: the member's next step towards the target.
-//! 6. The answer.
+//! 1. [`validate`](validate): checks the request, and the member's epoch.
+//! 2. [`heartbeat`](heartbeat): updates the member's subscription.
+//! 3. [`epoch`](epoch): bumps the group epoch if the group's subscriptions or their topics changed.
+//! 4. [`target`](target): computes a target assignment for the group epoch.
+//! 5. [`crate::modern::reconcile`]: takes the member's next step towards the target.
+//! 6. Answers.
 //!
-//! Everything durable is in the records and is changed by [`replay`](replay) alone; a handler
-//! changes seats, timers, and what the assignors were told. A steady heartbeat takes one look at
-//! the member.
+//! All durable state is in the records, and only [`replay`](replay) changes it; a handler changes
+//! slots, timers and the input of the assignors. A heartbeat that changes nothing takes one look-up
+//! of the member.
 
 pub(crate) mod classic_member;
 mod describe;
@@ -32,9 +31,9 @@ pub(crate) mod validate;
 
 use crate::assignors::SubscriptionType;
 use crate::context::Topics;
+use crate::modern::members::Members;
 use crate::modern::names::NameLists;
 use crate::modern::owners::Owners;
-use crate::modern::roster::Roster;
 use crate::modern::subscriptions::Subscriptions;
 use crate::modern::target::Target;
 use crate::text::Text;
@@ -50,10 +49,10 @@ use regex::Regexes;
 pub(crate) use fence::left;
 pub(crate) use heartbeat::refused;
 
-/// The records that a handler is about to write. They are dropped if it refuses after all.
+/// The records that a handler is about to write; dropped if it refuses in the end.
 pub(crate) type Draft<'r> = Vec<GroupRecord<'r>>;
 
-/// Why a request is refused: the error, and a sentence for whoever reads the client's log.
+/// Why a request is refused: the error, and a message for the client's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) error: ErrorCode,
@@ -64,14 +63,14 @@ pub(crate) fn refuse<T>(error: ErrorCode, message: &'static str) -> Result<T, Re
     Err(Refusal { error, message })
 }
 
-/// Where a consumer group stands.
+/// The state of a consumer group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     /// No members.
     Empty,
     /// The group epoch has no target assignment yet.
     Assigning,
-    /// Not every member is where the target wants it.
+    /// Some members have not reached the target assignment yet.
     Reconciling,
     Stable,
 }
@@ -92,14 +91,14 @@ impl State {
 pub(crate) struct ConsumerGroup {
     id: Text,
     epoch: i32,
-    /// Of the topics, at that epoch.
+    /// The hash of the subscribed topics at that epoch.
     metadata_hash: i64,
-    /// Whether there is a record from before Kafka 4.1, to be removed.
+    /// Whether there is a record from before Kafka 4.1 to be removed.
     has_partition_metadata: bool,
-    roster: Roster<Member>,
+    members: Members<Member>,
     target: Target,
-    // What follows is counted of the members.
-    /// Of what the members say of themselves, but for the names of topics.
+    // Counts over the members:
+    /// Bytes of the members' profiles without the names of topics.
     profile_bytes: usize,
     names: NameLists,
     static_members: HashMap<Text, Text>,
@@ -109,16 +108,16 @@ pub(crate) struct ConsumerGroup {
     assignors: BTreeMap<Text, usize>,
     classic_members: usize,
     classic_protocols: BTreeMap<Text, usize>,
-    /// How many members are stable at which epoch.
+    /// Number of stable members by epoch.
     stable_at: BTreeMap<i32, usize>,
-    /// Whether all members subscribe to the same: None if members came or went since that was
-    /// looked at. Kafka does not look when a regular expression is resolved anew.
+    /// Whether all members have the same subscription. None if members changed since it was
+    /// determined; like Kafka, not reset when a regular expression is resolved again.
     subscription_type: Option<SubscriptionType>,
-    /// The version of the topics of which the hash was last looked at; not durable.
+    /// The version of the topics at which the hash was last compared; volatile.
     checked_version: Option<i64>,
-    /// The hash that the group would have as it is now. None if that is `metadata_hash`: it is
-    /// another while a member's new expression is yet to be resolved.
-    hash_meanwhile: Option<i64>,
+    /// The hash of the present subscriptions if it differs from `metadata_hash`, which it does
+    /// while a member's new expression is not resolved yet.
+    present_hash: Option<i64>,
 }
 
 impl ConsumerGroup {
@@ -129,7 +128,7 @@ impl ConsumerGroup {
             epoch: 1,
             metadata_hash: 0,
             has_partition_metadata: false,
-            roster: Roster::default(),
+            members: Members::default(),
             target: Target::default(),
             profile_bytes: 0,
             names: NameLists::default(),
@@ -143,17 +142,17 @@ impl ConsumerGroup {
             stable_at: BTreeMap::new(),
             subscription_type: None,
             checked_version: None,
-            hash_meanwhile: None,
+            present_hash: None,
         }
     }
 
     pub(crate) fn state(&self) -> State {
         let reconciled = self.stable_at.get(&self.target.epoch).copied().unwrap_or(0);
-        if self.roster.is_empty() {
+        if self.members.is_empty() {
             State::Empty
         } else if self.epoch > self.target.epoch {
             State::Assigning
-        } else if reconciled < self.roster.len() {
+        } else if reconciled < self.members.len() {
             State::Reconciling
         } else {
             State::Stable
@@ -161,34 +160,34 @@ impl ConsumerGroup {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.roster.is_empty()
+        self.members.is_empty()
     }
 
     pub(crate) fn members(&self) -> usize {
-        self.roster.len()
+        self.members.len()
     }
 
-    /// What the members say of themselves, in bytes, more or less.
+    /// Approximate bytes of the members' profiles.
     pub(crate) fn member_bytes(&self) -> usize {
         self.profile_bytes + self.names.bytes()
     }
 
-    /// The same, if each had names of topics of its own.
+    /// The same as if each member had its own list of topic names.
     pub(crate) fn profile_bytes(&self) -> usize {
-        self.profile_bytes + self.names.bytes_unshared(self.roster.len())
+        self.profile_bytes + self.names.bytes_unshared(self.members.len())
     }
 
-    /// How many partitions members own, and are to own.
+    /// Partitions that members own, plus those in their targets.
     pub(crate) fn assigned(&self) -> usize {
-        self.owners.len() + self.target.assignment.promised()
+        self.owners.len() + self.target.assignment.assigned()
     }
 
-    /// Members that are in it or about to be.
-    pub(crate) fn seats(&self) -> usize {
-        self.roster.seats()
+    /// Members, including those whose records are not replayed yet.
+    pub(crate) fn members_and_pending(&self) -> usize {
+        self.members.slots_used()
     }
 
-    /// A hash of what is counted of the members, with each record that is replayed.
+    /// A hash of the counts, compared after each replayed record.
     pub(crate) fn count_hash(&self) -> u64 {
         let Self { profile_bytes, assignors, classic_members, classic_protocols, .. } = self;
         let counts = (profile_bytes, assignors, classic_members, classic_protocols);
@@ -203,13 +202,13 @@ impl ConsumerGroup {
         self.subscriptions.contains(topic)
     }
 
-    /// The member that has an instance id.
+    /// The member with an instance id.
     fn static_member(&self, instance_id: &str) -> Option<(&Text, &Member)> {
         let member_id = self.static_members.get(instance_id)?;
-        Some((member_id, self.roster.member(member_id)?))
+        Some((member_id, self.members.get(member_id)?))
     }
 
-    /// All topics that a member subscribes to, by name or by an expression that is resolved.
+    /// All topics that a member subscribes to, by name or by a resolved expression.
     fn subscribed<'g>(&'g self, profile: &'g Profile) -> impl Iterator<Item = &'g Text> {
         let matched = profile.regex().and_then(|regex| self.regexes.resolved(regex));
         let matched = matched.map(|resolved| &*resolved.topics).unwrap_or_default();
@@ -221,14 +220,14 @@ impl ConsumerGroup {
         profile.names(topic) || matched.is_some_and(|resolved| resolved.has(topic))
     }
 
-    /// Whether all members subscribe to the same, as Kafka last looked at it.
+    /// Whether all members have the same subscription, as Kafka last determined it.
     fn subscription_type(&self) -> SubscriptionType {
         self.subscription_type.unwrap_or_else(|| {
-            epoch::subscription_type(&self.regexes, &self.subscriptions, self.roster.len())
+            epoch::subscription_type(&self.regexes, &self.subscriptions, self.members.len())
         })
     }
 
-    /// Whether topics changed since the group's hash was looked at.
+    /// Whether topics changed since the group's hash was compared.
     fn is_outdated(&self, topics: &dyn Topics) -> bool {
         self.checked_version != Some(topics.version())
     }

@@ -1,4 +1,4 @@
-//! What a consumer group says to those who commit, fetch or delete its offsets, or all of it.
+//! Whether a consumer group allows offsets to be committed, fetched or deleted; its tombstones.
 
 use super::member::Member;
 use super::{ConsumerGroup, Draft, records};
@@ -12,9 +12,9 @@ use muster_codec::{ErrorCode, Uuid};
 const CONSUMERS_FROM: i16 = 9;
 
 impl ConsumerGroup {
-    /// Whether the group takes a commit. A member that lags behind its epoch may commit what it has
-    /// owned since before the epoch that it sends (KIP-1251); one partition for which that is not
-    /// so refuses all.
+    /// Accepts or refuses a commit. A member that sends an older epoch than its own may commit for
+    /// partitions that it has owned since that epoch or before (KIP-1251); any other partition
+    /// refuses the whole commit.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH; ILLEGAL_GENERATION for a member
@@ -30,7 +30,7 @@ impl ConsumerGroup {
         if epoch < 0 && self.is_empty() {
             return Ok(());
         }
-        let member = self.roster.member(&request.member_id).ok_or(ErrorCode::UnknownMemberId)?;
+        let member = self.members.get(&request.member_id).ok_or(ErrorCode::UnknownMemberId)?;
         if !member.is_classic() && api_version < CONSUMERS_FROM {
             return Err(ErrorCode::UnsupportedVersion);
         }
@@ -54,8 +54,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Whether a member may fetch offsets; who does not use the group for its membership always
-    /// may.
+    /// Whether a member may fetch offsets. Clients that use the group for offsets only always may.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; ILLEGAL_GENERATION for a member of the classic
@@ -68,7 +67,7 @@ impl ConsumerGroup {
         if member_id.is_none() && epoch < 0 {
             return Ok(());
         }
-        let member = member_id.and_then(|it| self.roster.member(it));
+        let member = member_id.and_then(|it| self.members.get(it));
         let member = member.ok_or(ErrorCode::UnknownMemberId)?;
         if epoch == member.current.epoch { Ok(()) } else { Err(stale(member)) }
     }
@@ -79,15 +78,15 @@ impl ConsumerGroup {
         if self.is_empty() { Ok(()) } else { Err(ErrorCode::NonEmptyGroup) }
     }
 
-    /// Tombstones for all of the group. `rename` gives the member under whose id the records of
-    /// another are now.
+    /// Tombstones for the whole group. `rename` maps a member to the id that its records have by
+    /// then.
     pub(crate) fn tombstones<'g>(
         &'g self,
         draft: &mut Draft<'_>,
         rename: impl Fn(&'g str) -> &'g str,
     ) {
-        let seats = self.roster.seats_by_id();
-        let ids = seats.iter().filter(|seat| seat.member.is_some()).map(|seat| rename(&seat.id));
+        let slots = self.members.slots_by_id();
+        let ids = slots.iter().filter(|slot| slot.member.is_some()).map(|slot| rename(&slot.id));
         draft.extend(ids.clone().map(|it| records::current_tombstone(&self.id, it)));
         draft.extend(ids.clone().map(|it| records::target_tombstone(&self.id, it)));
         draft.push(records::target_metadata_tombstone(&self.id));

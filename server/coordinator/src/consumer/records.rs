@@ -1,4 +1,4 @@
-//! The records of a consumer group, by what they are for.
+//! The records of a consumer group, by purpose.
 
 use super::member::{Member, current_to_record};
 use crate::modern::owned::Partitions;

@@ -1,4 +1,4 @@
-//! The regular expressions that members of a group subscribe with, and the topics that match.
+//! The regular expressions that a group's members subscribe with, and the topics that they match.
 
 use super::member::Profile;
 use super::{ConsumerGroup, Draft, Refusal, records, refuse};
@@ -10,20 +10,20 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use muster_codec::ErrorCode;
 
-/// Steps of a matcher in one slice, which take about half a millisecond.
+/// Steps of a matcher in one slice: about half a millisecond.
 const SLICE: usize = 100_000;
 
-/// How often the expressions of a group are resolved at most.
+/// The least time between two resolutions of a group's expressions.
 const RESOLUTIONS_MIN_INTERVAL_MS: i64 = 10_000;
 
-/// The topics that an expression matches, as its record says.
+/// The topics that an expression matches: its record.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Resolved {
-    /// In order.
+    /// Sorted.
     pub(crate) topics: Vec<Text>,
-    /// Of the topics there were.
+    /// The version of the topics that were matched.
     pub(crate) version: i64,
-    /// When, in milliseconds since the epoch.
+    /// Time of the resolution, in milliseconds since the epoch.
     pub(crate) timestamp: i64,
 }
 
@@ -43,18 +43,18 @@ struct Expression {
 #[derive(Debug, Default)]
 pub(crate) struct Regexes {
     expressions: BTreeMap<Text, Expression>,
-    /// They were resolved since the load.
-    resolved_here: bool,
-    /// How many have members, and how many are resolved.
+    /// Whether they were resolved since the load.
+    resolved_since_load: bool,
+    /// Numbers of expressions that have members, and that are resolved.
     subscribed: usize,
     resolved: usize,
     pub(super) timer: Timer,
-    /// Those that are being resolved.
+    /// The resolution under way.
     pub(super) resolving: Option<Resolving>,
 }
 
 impl Regexes {
-    /// How many members subscribe with an expression.
+    /// Number of members that subscribe with an expression.
     pub(crate) fn members(&self, regex: &str) -> usize {
         self.expressions.get(regex).map_or(0, |it| it.members)
     }
@@ -63,17 +63,17 @@ impl Regexes {
         self.expressions.get(regex)?.resolved.as_ref()
     }
 
-    /// How many expressions members subscribe with.
+    /// Number of expressions that members subscribe with.
     pub(crate) fn subscribed_len(&self) -> usize {
         self.subscribed
     }
 
-    /// The expressions that members subscribe with, and with how many.
+    /// The expressions that members subscribe with, and the number of members of each.
     pub(crate) fn subscribed(&self) -> impl Iterator<Item = (&Text, usize)> {
         self.expressions.iter().map(|(regex, it)| (regex, it.members)).filter(|(_, n)| *n > 0)
     }
 
-    /// The expressions that members subscribe with once one of them went from one to another.
+    /// The expressions in use after one member replaces `old` by `new`.
     fn subscribed_after(&self, old: Option<&Text>, new: Option<&Text>) -> Vec<Text> {
         let remains = |(regex, members): &(&Text, usize)| {
             *members > usize::from(Some(*regex) == old && old != new)
@@ -84,7 +84,7 @@ impl Regexes {
         after
     }
 
-    /// One that is resolved; as a rule all are at once.
+    /// The first resolved one; all are usually resolved together.
     fn last(&self) -> Option<&Resolved> {
         self.all_resolved().next().map(|(_, resolved)| resolved)
     }
@@ -108,7 +108,7 @@ impl Regexes {
         self.forget_if_unused(regex);
     }
 
-    /// Sets what an expression matches; gives what it matched before.
+    /// Sets the topics that an expression matches; returns those that it matched before.
     pub(crate) fn resolve(&mut self, regex: &str, resolved: Option<Resolved>) -> Option<Resolved> {
         let expression = match self.expressions.get_mut(regex) {
             Some(expression) => expression,
@@ -129,19 +129,18 @@ impl Regexes {
     }
 }
 
-/// What a request changed of a member's expression.
+/// How a request changed a member's expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     None,
-    /// What it matches is yet to be found out.
+    /// The new expression is not resolved yet.
     Unresolved,
-    /// What it matches is known.
+    /// The new expression is resolved.
     Resolved,
 }
 
 impl ConsumerGroup {
-    /// Follows a member from one expression to another, and has the expressions of the group
-    /// resolved if there is need.
+    /// Handles a member's replacement of its expression, and starts a resolution if it is due.
     ///
     /// # Errors
     /// INVALID_REGULAR_EXPRESSION.
@@ -178,7 +177,7 @@ impl ConsumerGroup {
         Ok(change)
     }
 
-    /// Has the expressions resolved if there is need.
+    /// Starts a resolution of the group's expressions if it is due.
     fn maybe_resolve(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -195,25 +194,25 @@ impl ConsumerGroup {
         }
     }
 
-    /// Whether a heartbeat of a member that changes nothing would have the expressions resolved.
+    /// Whether the heartbeat of an unchanged member would start a resolution.
     pub(super) fn is_resolution_due(&self, turn: &Turn<'_, '_>) -> bool {
         let expressions = self.regexes.subscribed;
         expressions > 0 && self.may_resolve(turn) && self.must_resolve(turn, expressions)
     }
 
-    /// Not while they are being resolved, and not too often.
+    /// Not during a resolution, and not too soon after the last one.
     fn may_resolve(&self, turn: &Turn<'_, '_>) -> bool {
         let is_late =
             |last: &Resolved| turn.wall.is_over(last.timestamp, RESOLUTIONS_MIN_INTERVAL_MS + 1);
         self.regexes.resolving.is_none() && self.regexes.last().is_none_or(is_late)
     }
 
-    /// If there are new ones, or new topics, or if it is long ago.
+    /// New expressions, new topics, or a resolution older than the refresh interval.
     fn must_resolve(&self, turn: &Turn<'_, '_>, expressions: usize) -> bool {
         let Some(last) = self.regexes.last() else { return true };
         let refresh_ms = i64::from(turn.config.group_consumer_regex_refresh_interval_ms);
-        // Versions of another life may be counted otherwise: they are no older and no newer.
-        let is_foreign = !self.regexes.resolved_here && last.version != turn.loaded_topics;
+        // Versions of another process are not comparable: equal is the only safe relation.
+        let is_foreign = !self.regexes.resolved_since_load && last.version != turn.loaded_topics;
         expressions != self.regexes.resolved
             || is_foreign
             || last.version < turn.newest_topics
@@ -226,16 +225,18 @@ impl ConsumerGroup {
 fn check(expression: &str) -> Result<(), Refusal> {
     match Regex::new(expression) {
         Ok(_) => Ok(()),
-        Err(_) => refuse(ErrorCode::InvalidRegularExpression, "RE2J takes no such expression."),
+        Err(_) => {
+            refuse(ErrorCode::InvalidRegularExpression, "It is not a valid expression in RE2J.")
+        }
     }
 }
 
-/// Expressions that are being resolved, one after the other.
+/// Expressions that are being resolved, one after another.
 #[derive(Debug)]
 pub(crate) struct Resolving {
     expressions: Vec<Text>,
     current: Option<Resolution>,
-    /// What the first expressions match.
+    /// The topics of the first expressions.
     resolved: Vec<Resolved>,
 }
 
@@ -244,14 +245,14 @@ impl Resolving {
         Self { expressions, current: None, resolved: Vec::new() }
     }
 
-    /// Goes on for a slice; true once all are resolved.
+    /// Works for a slice; returns true when all expressions are resolved.
     fn step(&mut self, turn: &Turn<'_, '_>) -> bool {
         let Some(expression) = self.expressions.get(self.resolved.len()) else { return true };
         let resolution = match self.current.take() {
             Some(resolution) => Ok(resolution),
             None => Regex::new(expression).map(Resolution::new),
         };
-        // Only an expression that a log brought can be wrong: it matches nothing.
+        // Only an expression from a log can be invalid here: it matches nothing.
         let matched = resolution.map_or_else(
             |_| Some(Vec::new()),
             |mut resolution| {
@@ -271,7 +272,7 @@ impl Resolving {
 }
 
 impl ConsumerGroup {
-    /// Goes on finding out which topics match; when it is known, writes it down.
+    /// Continues a resolution; writes the records at its end.
     pub(crate) fn expressions_timer(&mut self, turn: &mut Turn<'_, '_>) {
         let key = TimerKey::Expressions { group_id: self.id.clone() };
         if !turn.timers.due(&mut self.regexes.timer, turn.now, key) {
@@ -291,9 +292,9 @@ impl ConsumerGroup {
         turn.timers.schedule(&mut self.regexes.timer, turn.now, key);
     }
 
-    /// Writes what each expression matches, and a new epoch if that is new.
+    /// Writes the topics of each expression, and bumps the epoch if they changed.
     fn write_resolved(&mut self, turn: &mut Turn<'_, '_>, resolving: &Resolving) {
-        self.regexes.resolved_here = true;
+        self.regexes.resolved_since_load = true;
         let mut draft = Draft::new();
         let mut subscriptions = self.subscriptions.clone();
         let mut is_new = false;

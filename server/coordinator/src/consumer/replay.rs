@@ -1,5 +1,5 @@
-//! From records to the state of a consumer group. Records of a compacted log come in any order: a
-//! member may own partitions before it is known who it is.
+//! Applies records to the state of a consumer group. Records of a compacted log come in any order:
+//! a member's partitions may come before its metadata.
 
 use super::ConsumerGroup;
 use super::member::{Member, Profile, current_from_record};
@@ -17,11 +17,11 @@ use muster_codec::records::{
     GroupRecord,
 };
 
-/// The epoch of a member that left.
+/// The epoch of a member that has left.
 const LEFT: i32 = -1;
 
 impl ConsumerGroup {
-    /// Applies a record of the group; not the one that removes it.
+    /// Applies a record of the group, except the tombstone of the group itself.
     pub(crate) fn replay(&mut self, timers: &mut Timers, record: &GroupRecord<'_>) {
         match record {
             GroupRecord::ConsumerGroupMetadata(_, Some(value)) => self.replay_epoch(value),
@@ -49,9 +49,9 @@ impl ConsumerGroup {
         }
     }
 
-    /// The group is gone: nothing of it may fall due.
+    /// Cancels the timers of a group that was deleted.
     pub(crate) fn removed(&mut self, timers: &mut Timers) {
-        self.roster.cancel_timers(timers);
+        self.members.cancel_timers(timers);
         timers.cancel(&mut self.target.timer);
         timers.cancel(&mut self.regexes.timer);
     }
@@ -59,7 +59,7 @@ impl ConsumerGroup {
     fn replay_epoch(&mut self, value: &ConsumerGroupMetadataValue) {
         self.epoch = value.epoch;
         self.metadata_hash = value.metadata_hash;
-        self.hash_meanwhile = None;
+        self.present_hash = None;
     }
 
     fn replay_target_epoch(&mut self, value: Option<&ConsumerGroupTargetAssignmentMetadataValue>) {
@@ -74,16 +74,16 @@ impl ConsumerGroup {
         value: Option<&ConsumerGroupTargetAssignmentMemberValue>,
     ) {
         let Some(value) = value else {
-            let Some(number) = self.roster.seat_number(member_id) else { return };
+            let Some(number) = self.members.slot_number(member_id) else { return };
             self.target.replay(number, core::iter::empty());
-            self.set_promised(number, false);
-            return self.vacate(timers, number);
+            self.set_has_target(number, false);
+            return self.free_slot(timers, number);
         };
-        let number = self.roster.take_seat(member_id);
-        self.seat_in_target(number);
+        let number = self.members.take_slot(member_id);
+        self.add_to_target(number);
         let topics = value.topic_partitions.iter();
         self.target.replay(number, topics.map(|it| (it.topic_id, it.partitions.clone())));
-        self.set_promised(number, true);
+        self.set_has_target(number, true);
     }
 
     fn replay_member(
@@ -93,8 +93,8 @@ impl ConsumerGroup {
         value: Option<&ConsumerGroupMemberMetadataValue<'_>>,
     ) {
         let Some(value) = value else { return self.remove_member(timers, member_id) };
-        let number = self.roster.take_seat(member_id);
-        let before = self.roster.lift(number);
+        let number = self.members.take_slot(member_id);
+        let before = self.members.take_out(number);
         let mut profile = Profile::from_record(value, before.as_ref().map(|it| &it.profile));
         profile.topics = self.names.shared(profile.topics);
         if let Some(before) = &before {
@@ -106,8 +106,8 @@ impl ConsumerGroup {
             self.count_current(&joining);
             joining
         });
-        self.roster.put(number, Member { profile, current });
-        self.seat_in_target(number);
+        self.members.put(number, Member { profile, current });
+        self.add_to_target(number);
         self.target.subscription_changed(number);
         self.subscription_type = None;
     }
@@ -118,13 +118,13 @@ impl ConsumerGroup {
         value: Option<&ConsumerGroupCurrentMemberAssignmentValue>,
     ) {
         let number = match value {
-            Some(_) => self.roster.take_seat(member_id),
-            None => match self.roster.seat_number(member_id) {
+            Some(_) => self.members.take_slot(member_id),
+            None => match self.members.slot_number(member_id) {
                 Some(number) => number,
                 None => return,
             },
         };
-        let before = self.roster.lift(number);
+        let before = self.members.take_out(number);
         let is_new = before.is_none();
         let Some(member) = before.or_else(|| value.map(|_| Member::default())) else { return };
         let current = value.map_or_else(|| left(&member.current), current_from_record);
@@ -133,9 +133,9 @@ impl ConsumerGroup {
             false => self.uncount_current(&member.current),
         }
         self.count_current(&current);
-        self.roster.put(number, Member { current, ..member });
+        self.members.put(number, Member { current, ..member });
         if is_new {
-            self.seat_in_target(number);
+            self.add_to_target(number);
         }
         self.subscription_type = None;
     }
@@ -145,7 +145,7 @@ impl ConsumerGroup {
         regex: &str,
         value: Option<&ConsumerGroupRegularExpressionValue<'_>>,
     ) {
-        // Kafka looks at it when members change, and not here.
+        // Kafka determines the type when members change, but not here.
         self.subscription_type = Some(self.subscription_type());
         let resolved = value.map(|value| {
             let mut topics: Vec<Text> = value.topics.iter().map(|it| Text::from(&**it)).collect();
@@ -163,34 +163,34 @@ impl ConsumerGroup {
     }
 
     fn remove_member(&mut self, timers: &mut Timers, member_id: &str) {
-        let Some(number) = self.roster.seat_number(member_id) else { return };
-        if let Some(gone) = self.roster.remove(number) {
+        let Some(number) = self.members.slot_number(member_id) else { return };
+        if let Some(gone) = self.members.remove(number) {
             self.uncount_profile(member_id, &gone.profile);
             self.uncount_current(&gone.current);
             self.subscription_type = None;
         }
-        self.vacate(timers, number);
+        self.free_slot(timers, number);
     }
 
-    /// Gives up the seat of a member of which nothing is left.
-    fn vacate(&mut self, timers: &mut Timers, number: u32) {
-        let Some(seat) = self.roster.seat(number) else { return };
-        if seat.member.is_none() && !seat.is_promised {
+    /// Frees the slot of a member without records.
+    fn free_slot(&mut self, timers: &mut Timers, number: u32) {
+        let Some(slot) = self.members.slot(number) else { return };
+        if slot.member.is_none() && !slot.has_target {
             self.target.assignment.leave(number);
-            self.roster.vacate(number, timers);
+            self.members.free(number, timers);
         }
     }
 
-    fn set_promised(&mut self, number: u32, is_promised: bool) {
-        if let Some(seat) = self.roster.seat_mut(number) {
-            seat.is_promised = is_promised;
+    fn set_has_target(&mut self, number: u32, has_target: bool) {
+        if let Some(slot) = self.members.slot_mut(number) {
+            slot.has_target = has_target;
         }
     }
 
-    fn seat_in_target(&mut self, number: u32) {
-        let Some(seat) = self.roster.seat(number) else { return };
-        let instance_id = seat.member.as_ref().and_then(|it| it.profile.instance_id.as_deref());
-        self.target.assignment.join(number, &seat.id, instance_id);
+    fn add_to_target(&mut self, number: u32) {
+        let Some(slot) = self.members.slot(number) else { return };
+        let instance_id = slot.member.as_ref().and_then(|it| it.profile.instance_id.as_deref());
+        self.target.assignment.join(number, &slot.id, instance_id);
     }
 
     fn count_current(&mut self, current: &Current) {
@@ -219,8 +219,8 @@ impl ConsumerGroup {
         if let Some(assignor) = &profile.assignor {
             count(&mut self.assignors, assignor);
         }
-        if let (Some(instance_id), Some(seat)) = (&profile.instance_id, self.roster.seat(number)) {
-            self.static_members.insert(instance_id.clone(), seat.id.clone());
+        if let (Some(instance_id), Some(slot)) = (&profile.instance_id, self.members.slot(number)) {
+            self.static_members.insert(instance_id.clone(), slot.id.clone());
         }
         if let Some(classic) = &profile.classic {
             self.classic_members += 1;
@@ -254,7 +254,7 @@ impl ConsumerGroup {
     }
 }
 
-/// A member that has left, and is about to be removed.
+/// A member that has left and is about to be removed.
 fn left(current: &Current) -> Current {
     Current { epoch: LEFT, previous_epoch: LEFT, state: current.state, ..Current::default() }
 }

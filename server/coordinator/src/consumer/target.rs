@@ -1,5 +1,5 @@
-//! A target assignment for the group epoch. One that takes long is computed in slices, and folded
-//! in when it is there; members go on with the last one meanwhile.
+//! Computes the target assignment for the group epoch. A long computation runs in slices; until its
+//! result is written, members keep the last target.
 
 use super::member::{Member, Profile};
 use super::{ConsumerGroup, Draft, records};
@@ -12,73 +12,73 @@ use alloc::vec::Vec;
 use core::mem;
 use muster_codec::Wall;
 
-/// A member whose heartbeat it is, before its records are replayed.
-pub(super) struct Updated<'m> {
+/// The member of a heartbeat, before its records are replayed.
+pub(super) struct MemberUpdate<'m> {
     pub(super) number: u32,
     pub(super) before: &'m Member,
     pub(super) after: &'m Member,
-    /// Whether it is not yet a member.
+    /// Whether it was no member before.
     pub(super) is_new: bool,
-    /// The seat of the static member whose place it takes.
+    /// The slot of the static member that it replaces.
     pub(super) replaces: Option<u32>,
 }
 
-/// The target of one member.
-pub(super) struct Goal {
+/// The target assignment of one member.
+pub(super) struct MemberTarget {
     pub(super) epoch: i32,
     pub(super) partitions: Partitions,
 }
 
 impl ConsumerGroup {
-    /// The target of a member, of the newest epoch that has one.
+    /// Returns the member's part of the newest target assignment, computing it if it is due.
     pub(super) fn update_target(
         &mut self,
         turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
-        updated: &Updated<'_>,
+        update: &MemberUpdate<'_>,
         epoch: i32,
         subscription_type: SubscriptionType,
-    ) -> Goal {
+    ) -> MemberTarget {
         let interval_ms = turn.group_config(&self.id).assignment_interval_ms;
         if self.target.epoch >= epoch
             || self.target.computing.is_some()
             || !is_due(self.target.timestamp, interval_ms, turn.wall)
         {
-            return self.last_goal(Some(updated.number), updated.after);
+            return self.last_target(Some(update.number), update.after);
         }
-        let assignor = self.preferred_assignor(turn, updated);
-        self.tell_assignors(turn, updated);
-        let joining = updated.is_new.then_some(updated.number);
+        let assignor = self.preferred_assignor(turn, update);
+        self.update_assignors(turn, update);
+        let joining = update.is_new.then_some(update.number);
         let target = &mut self.target.assignment;
         let mut computation = Computation::new(assignor, subscription_type, joining, target);
         let Some(changes) = computation.step(target, SLICE) else {
             self.target.computing = Some(Computing { computation, epoch });
             self.schedule_computation(turn);
-            return self.last_goal(Some(updated.number), updated.after);
+            return self.last_target(Some(update.number), update.after);
         };
-        let own = changes.iter().find(|change| change.member == updated.number);
+        let own = changes.iter().find(|change| change.member == update.number);
         let partitions = match own {
             Some(change) => self.target.partitions(&change.partitions),
-            None => self.target.of(updated.number),
+            None => self.target.of(update.number),
         };
         self.write_target(draft, changes, epoch, turn.wall);
-        Goal { epoch, partitions }
+        MemberTarget { epoch, partitions }
     }
 
-    /// The target that a member has without a new one; a static one that of its instance.
-    pub(super) fn last_goal(&self, number: Option<u32>, member: &Member) -> Goal {
+    /// The member's part of the existing target; of a static member that of its instance id.
+    pub(super) fn last_target(&self, number: Option<u32>, member: &Member) -> MemberTarget {
         let number = match member.profile.instance_id.as_deref() {
             None => number,
             Some(instance_id) => {
                 let holder = self.static_members.get(instance_id);
-                holder.and_then(|member_id| self.roster.seat_number(member_id))
+                holder.and_then(|member_id| self.members.slot_number(member_id))
             }
         };
         let partitions = number.map(|number| self.target.of(number)).unwrap_or_default();
-        Goal { epoch: self.target.epoch, partitions }
+        MemberTarget { epoch: self.target.epoch, partitions }
     }
 
-    /// Goes on with a computation that takes long.
+    /// Continues a long computation.
     pub(crate) fn computation_timer(&mut self, turn: &mut Turn<'_, '_>) {
         let key = TimerKey::Assignment { group_id: self.id.clone() };
         if !turn.timers.due(&mut self.target.timer, turn.now, key) {
@@ -106,21 +106,21 @@ impl ConsumerGroup {
 
     fn write_target(&self, draft: &mut Draft<'_>, changes: Vec<Change>, epoch: i32, wall: Wall) {
         for change in changes {
-            let Some(seat) = self.roster.seat(change.member) else { continue };
+            let Some(slot) = self.members.slot(change.member) else { continue };
             let partitions = self.target.partitions(&change.partitions);
-            draft.push(records::target(&self.id, &seat.id, partitions));
+            draft.push(records::target(&self.id, &slot.id, partitions));
         }
         draft.push(records::target_metadata(&self.id, epoch, wall.0));
     }
 
-    /// The assignor that most members want. Of a tie Kafka takes the first in its hash table, which
-    /// is `uniform` unless `range` comes in with this request.
-    fn preferred_assignor(&self, turn: &Turn<'_, '_>, updated: &Updated<'_>) -> Assignor {
+    /// The assignor that most members prefer. In a tie Kafka takes the first in its hash table,
+    /// which is `uniform` unless this request brings the first vote for `range`.
+    fn preferred_assignor(&self, turn: &Turn<'_, '_>, update: &MemberUpdate<'_>) -> Assignor {
         let wants = |member: &Member, assignor: Assignor| {
             usize::from(member.profile.assignor.as_deref() == Some(assignor.name()))
         };
-        let others = |it| self.votes(it).saturating_sub(wants(updated.before, it));
-        let votes = |it| others(it) + wants(updated.after, it);
+        let others = |it| self.votes(it).saturating_sub(wants(update.before, it));
+        let votes = |it| others(it) + wants(update.after, it);
         let order = match others(Assignor::Range) == 0 && others(Assignor::Uniform) > 0 {
             true => [Assignor::Range, Assignor::Uniform],
             false => [Assignor::Uniform, Assignor::Range],
@@ -128,7 +128,7 @@ impl ConsumerGroup {
         preferred(&turn.config.group_consumer_assignors, order, votes)
     }
 
-    /// The assignor that most members want, once everything is replayed.
+    /// The assignor that most members prefer, with all records replayed.
     pub(super) fn current_assignor(&self, assignors: &[Assignor]) -> Assignor {
         preferred(assignors, [Assignor::Uniform, Assignor::Range], |it| self.votes(it))
     }
@@ -137,16 +137,16 @@ impl ConsumerGroup {
         self.assignors.get(assignor.name()).copied().unwrap_or(0)
     }
 
-    /// Tells the assignors who subscribes to what, as far as they do not know.
-    fn tell_assignors(&mut self, turn: &Turn<'_, '_>, updated: &Updated<'_>) {
-        self.tell_assignors_of(updated);
-        let untold = match self.target.take_untold(turn.topics) {
-            Some(untold) => untold.into_iter().collect(),
-            None => self.roster.iter().map(|(number, _)| number).collect::<Vec<_>>(),
+    /// Updates the subscriptions that the assignors know.
+    fn update_assignors(&mut self, turn: &Turn<'_, '_>, update: &MemberUpdate<'_>) {
+        self.update_assignors_of(update);
+        let changed = match self.target.take_changed(turn.topics) {
+            Some(changed) => changed.into_iter().collect(),
+            None => self.members.iter().map(|(number, _)| number).collect::<Vec<_>>(),
         };
         let mut last: Option<(Profile, Vec<TopicIndex>)> = None;
-        for number in untold.into_iter().filter(|it| Some(*it) != updated.replaces) {
-            let Some(member) = self.roster.seat(number).and_then(|it| it.member.as_ref()) else {
+        for number in changed.into_iter().filter(|it| Some(*it) != update.replaces) {
+            let Some(member) = self.members.slot(number).and_then(|it| it.member.as_ref()) else {
                 continue;
             };
             let same = |(profile, _): &(Profile, _)| {
@@ -161,17 +161,17 @@ impl ConsumerGroup {
                 self.target.assignment.subscribe(number, topics);
             }
         }
-        let topics = self.topic_indexes(turn, &updated.after.profile);
-        self.target.assignment.subscribe(updated.number, &topics);
+        let topics = self.topic_indexes(turn, &update.after.profile);
+        self.target.assignment.subscribe(update.number, &topics);
     }
 
-    fn tell_assignors_of(&mut self, updated: &Updated<'_>) {
-        let Some(seat) = self.roster.seat(updated.number) else { return };
-        let instance_id = updated.after.profile.instance_id.as_deref();
-        if let Some(former) = updated.replaces {
-            self.target.assignment.replace(former, updated.number, &seat.id, instance_id);
+    fn update_assignors_of(&mut self, update: &MemberUpdate<'_>) {
+        let Some(slot) = self.members.slot(update.number) else { return };
+        let instance_id = update.after.profile.instance_id.as_deref();
+        if let Some(former) = update.replaces {
+            self.target.assignment.replace(former, update.number, &slot.id, instance_id);
         }
-        self.target.assignment.join(updated.number, &seat.id, instance_id);
+        self.target.assignment.join(update.number, &slot.id, instance_id);
     }
 
     fn topic_indexes(&mut self, turn: &Turn<'_, '_>, profile: &Profile) -> Vec<TopicIndex> {
@@ -182,8 +182,7 @@ impl ConsumerGroup {
     }
 }
 
-/// The one with the most votes, the first of a tie; if there are none, the first that is
-/// configured.
+/// The assignor with the most votes, the first in a tie; without votes, the first configured one.
 fn preferred(
     configured: &[Assignor],
     order: [Assignor; 2],

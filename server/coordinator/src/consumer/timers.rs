@@ -1,19 +1,19 @@
-//! What falls due of a member of a consumer group.
+//! The timers of a consumer group's members.
 
 use super::ConsumerGroup;
-use crate::modern::roster::MemberTimers;
+use crate::modern::members::MemberTimers;
 use crate::modern::state::MemberState;
 use crate::text::Text;
 use crate::timers::{Timer, TimerKey};
 use crate::turn::Turn;
 
 impl ConsumerGroup {
-    /// All records are replayed: sessions start now, and the time to give up partitions.
+    /// Called when all records are replayed: sessions and rebalance timeouts start.
     pub(crate) fn loaded(&mut self, turn: &mut Turn<'_, '_>) {
-        for number in self.roster.numbers_by_slot() {
+        for number in self.members.numbers_in_hash_order() {
             let timeout_ms = turn.group_config(&self.id).session_timeout_ms;
             self.start_session(turn, number, timeout_ms);
-            let Some(member) = self.roster.seat(number).and_then(|it| it.member.as_ref()) else {
+            let Some(member) = self.members.slot(number).and_then(|it| it.member.as_ref()) else {
                 continue;
             };
             let (epoch, timeout_ms) = (member.current.epoch, member.profile.rebalance_timeout_ms);
@@ -23,7 +23,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// A member showed that it is alive.
+    /// Called when a member has shown that it is alive.
     pub(super) fn restart_session(&mut self, turn: &mut Turn<'_, '_>, number: u32) {
         let timeout_ms = turn.group_config(&self.id).session_timeout_ms;
         self.start_session(turn, number, timeout_ms);
@@ -43,14 +43,14 @@ impl ConsumerGroup {
     ) {
         let key = |group_id, member_id| TimerKey::Revocation { group_id, member_id };
         self.start(turn, number, timeout_ms, |timers| &mut timers.rebalance, key);
-        if let Some(seat) = self.roster.seat_mut(number) {
-            seat.timers.rebalance_epoch = epoch;
+        if let Some(slot) = self.members.slot_mut(number) {
+            slot.timers.rebalance_epoch = epoch;
         }
     }
 
     pub(super) fn cancel_rebalance_timer(&mut self, turn: &mut Turn<'_, '_>, number: u32) {
-        if let Some(seat) = self.roster.seat_mut(number) {
-            turn.timers.cancel(&mut seat.timers.rebalance);
+        if let Some(slot) = self.members.slot_mut(number) {
+            turn.timers.cancel(&mut slot.timers.rebalance);
         }
     }
 
@@ -63,29 +63,29 @@ impl ConsumerGroup {
         key: impl Fn(Text, Text) -> TimerKey,
     ) {
         let group_id = &self.id;
-        let Some(seat) = self.roster.seat_mut(number) else { return };
-        let member_id = &seat.id;
+        let Some(slot) = self.members.slot_mut(number) else { return };
+        let member_id = &slot.id;
         let at = turn.now.saturating_add(i64::from(timeout_ms));
         turn.timers
-            .schedule(which(&mut seat.timers), at, || key(group_id.clone(), member_id.clone()));
+            .schedule(which(&mut slot.timers), at, || key(group_id.clone(), member_id.clone()));
     }
 
-    /// Whose timer has come up and is due: the member is to be fenced.
+    /// The member to be fenced because the timer of `key` is due.
     pub(crate) fn expired_member(
         &mut self,
         turn: &mut Turn<'_, '_>,
         member_id: &str,
         key: TimerKey,
     ) -> Option<u32> {
-        let number = self.roster.seat_number(member_id)?;
-        let seat = self.roster.seat_mut(number)?;
+        let number = self.members.slot_number(member_id)?;
+        let slot = self.members.slot_mut(number)?;
         let is_revocation = matches!(key, TimerKey::Revocation { .. });
-        let timer = seat.timers.of(&key)?;
+        let timer = slot.timers.of(&key)?;
         if !turn.timers.due(timer, turn.now, key) {
             return None;
         }
-        let member = seat.member.as_ref()?;
-        let moved_on = is_revocation && member.current.epoch != seat.timers.rebalance_epoch;
+        let member = slot.member.as_ref()?;
+        let moved_on = is_revocation && member.current.epoch != slot.timers.rebalance_epoch;
         (!moved_on).then_some(number)
     }
 }

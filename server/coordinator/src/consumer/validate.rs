@@ -1,4 +1,4 @@
-//! What makes sense in a ConsumerGroupHeartbeat, and who may send it.
+//! Checks of a ConsumerGroupHeartbeat and of its sender.
 
 use super::member::{Member, Profile};
 use super::{ConsumerGroup, Refusal, refuse};
@@ -11,17 +11,17 @@ use muster_codec::messages::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatTopicPartitions as Reported,
 };
 
-/// The first version whose members make their own ids (KIP-1082).
+/// The first version in which members generate their own ids (KIP-1082).
 const MEMBER_ID_FROM: i16 = 1;
 
 /// The epoch of a member that joins.
 pub(crate) const JOIN: i32 = 0;
 /// The epoch of a member that leaves.
 pub(crate) const LEAVE: i32 = -1;
-/// The epoch of a static member that leaves and means to come back.
+/// The epoch of a static member that leaves and will return.
 pub(crate) const LEAVE_STATIC: i32 = -2;
 
-/// Checks a request by itself.
+/// Checks a request without its group.
 ///
 /// # Errors
 /// INVALID_REQUEST, UNSUPPORTED_ASSIGNOR.
@@ -41,30 +41,30 @@ pub(crate) fn validate(
         return invalid("The group id is empty.");
     }
     if is_blank(request.instance_id.as_deref()) || is_blank(request.rack_id.as_deref()) {
-        return invalid("An instance id or rack id, if there is one, is not empty.");
+        return invalid("An instance id or rack id must not be empty.");
     }
     let is_subscriber =
         request.subscribed_topic_names.is_some() || request.subscribed_topic_regex.is_some();
     if epoch == JOIN && request.rebalance_timeout_ms == -1 {
-        return invalid("Who joins says its rebalance timeout.");
+        return invalid("A joining member must send its rebalance timeout.");
     }
     if epoch == JOIN && request.topic_partitions.as_ref().is_none_or(|owned| !owned.is_empty()) {
-        return invalid("Who joins owns no partitions.");
+        return invalid("A joining member must not own partitions.");
     }
     if epoch == JOIN && !is_subscriber {
-        return invalid("Who joins says what it subscribes to.");
+        return invalid("A joining member must send its subscription.");
     }
     if epoch == LEAVE_STATIC && request.instance_id.is_none() {
-        return invalid("Only a static member leaves for a while.");
+        return invalid("Only a static member may leave with this epoch.");
     }
     if epoch < LEAVE_STATIC {
-        return invalid("There is no such member epoch.");
+        return invalid("The member epoch is invalid.");
     }
     let assignor = request.server_assignor.as_deref();
     let is_known = |name| config.group_consumer_assignors.iter().any(|it| it.name() == name);
     match assignor.is_none_or(is_known) {
         true => Ok(()),
-        false => refuse(ErrorCode::UnsupportedAssignor, "No such server-side assignor."),
+        false => refuse(ErrorCode::UnsupportedAssignor, "The server does not have this assignor."),
     }
 }
 
@@ -73,16 +73,16 @@ impl ConsumerGroup {
     /// GROUP_MAX_SIZE_REACHED.
     pub(crate) fn refuse_if_full(&self, config: &Config, member_id: &str) -> Result<(), Refusal> {
         let max = usize::try_from(config.group_consumer_max_size).unwrap_or(0);
-        let is_member = !member_id.is_empty() && self.roster.member(member_id).is_some();
-        match self.roster.len() >= max.min(GROUP_MEMBERS_MAX) && !is_member {
-            true => refuse(ErrorCode::GroupMaxSizeReached, "The group has all the members it may."),
+        let is_member = !member_id.is_empty() && self.members.get(member_id).is_some();
+        match self.members.len() >= max.min(GROUP_MEMBERS_MAX) && !is_member {
+            true => refuse(ErrorCode::GroupMaxSizeReached, "The group has its maximum of members."),
             false => Ok(()),
         }
     }
 
     /// # Errors
-    /// UNKNOWN_SERVER_ERROR if the member says more of itself than we keep, COORDINATOR_NOT_AVAILABLE if
-    /// there is no room for it among the members of all groups.
+    /// UNKNOWN_SERVER_ERROR if the member's profile is too large, COORDINATOR_NOT_AVAILABLE if the
+    /// budget for the members of all groups does not suffice.
     pub(super) fn refuse_if_large(
         &self,
         members_room: usize,
@@ -93,15 +93,15 @@ impl ConsumerGroup {
         let is_large = profile.bytes() > MEMBER_PROFILE_BYTES_MAX
             || self.profile_bytes + self.names.bytes() + added > GROUP_PROTOCOLS_BYTES_MAX;
         if is_large {
-            refuse(ErrorCode::UnknownServerError, "The member says too much of itself.")
+            refuse(ErrorCode::UnknownServerError, "The member's metadata is too large.")
         } else if added.saturating_sub(before.own_bytes()) > members_room {
-            refuse(ErrorCode::CoordinatorNotAvailable, "There is no room for further members.")
+            refuse(ErrorCode::CoordinatorNotAvailable, "The budget for members is used up.")
         } else {
             Ok(())
         }
     }
 
-    /// The member of a request that does not join.
+    /// The member of a request that is not a join.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if another member has the instance id.
@@ -111,26 +111,26 @@ impl ConsumerGroup {
         instance_id: Option<&str>,
     ) -> Result<&Member, Refusal> {
         let Some(instance_id) = instance_id else {
-            let member = self.roster.member(member_id);
+            let member = self.members.get(member_id);
             return member.map_or_else(unknown_member, Ok);
         };
         match self.static_member(instance_id) {
-            None => refuse(ErrorCode::UnknownMemberId, "Nobody has that instance id."),
+            None => refuse(ErrorCode::UnknownMemberId, "No member has this instance id."),
             Some((holder, _)) if **holder != *member_id => {
-                refuse(ErrorCode::FencedInstanceId, "Another member has the instance id now.")
+                refuse(ErrorCode::FencedInstanceId, "Another member has this instance id.")
             }
             Some((_, member)) => Ok(member),
         }
     }
 
-    /// The member whose place a static one takes that joins.
+    /// The member that a joining static member replaces.
     ///
     /// # Errors
-    /// UNRELEASED_INSTANCE_ID if its former self is still there.
+    /// UNRELEASED_INSTANCE_ID if that member has not left.
     pub(super) fn released(&self, instance_id: &str) -> Result<Option<(&Text, &Member)>, Refusal> {
         match self.static_member(instance_id) {
             Some((_, member)) if !member.is_classic() && member.current.epoch != LEAVE_STATIC => {
-                refuse(ErrorCode::UnreleasedInstanceId, "A member still has that instance id.")
+                refuse(ErrorCode::UnreleasedInstanceId, "A member still uses this instance id.")
             }
             former => Ok(former),
         }
@@ -138,11 +138,11 @@ impl ConsumerGroup {
 }
 
 pub(super) fn unknown_member<T>() -> Result<T, Refusal> {
-    refuse(ErrorCode::UnknownMemberId, "There is no such member in the group.")
+    refuse(ErrorCode::UnknownMemberId, "The group has no such member.")
 }
 
-/// Whether a member is in the epoch that it says; or in the next one, for the answer that told it
-/// of that may be lost.
+/// Whether a member sends its current epoch, or its previous one, as the answer with the current
+/// epoch may have been lost.
 ///
 /// # Errors
 /// FENCED_MEMBER_EPOCH.
@@ -159,7 +159,7 @@ pub(super) fn validate_epoch(
         true => Ok(()),
         false => refuse(
             ErrorCode::FencedMemberEpoch,
-            "The member is not in that epoch. It has to give up its partitions and to join again.",
+            "The member epoch is not current. The member must give up its partitions and rejoin.",
         ),
     }
 }

@@ -1,7 +1,7 @@
 //! JoinGroup, SyncGroup and LeaveGroup of classic members in a consumer group.
 
 use super::downgrade::{self, Newcomer};
-use super::embedded;
+use super::protocol_metadata;
 use crate::classic::{ClassicGroup, Joining, Parked, leave_each};
 use crate::consumer::heartbeat::Subscribed;
 use crate::consumer::member::{Member, Profile};
@@ -18,7 +18,7 @@ use muster_codec::messages::{
 };
 use muster_codec::{Bytes, ErrorCode, Str};
 
-/// A classic member joins a consumer group. One without members becomes a classic group at once.
+/// A classic member joins a consumer group. An empty consumer group becomes a classic group first.
 pub(crate) fn join(turn: &mut Turn<'_, '_>, entry: &mut Entry, mut joining: Joining<'_>) {
     let is_unknown = joining.request.member_id.is_empty();
     match &entry.group {
@@ -69,7 +69,7 @@ fn joined(
         return refuse(ErrorCode::MemberIdRequired, "");
     }
     let member_id = &*request.member_id;
-    let found = match instance_id {
+    let existing = match instance_id {
         None => group.joining(member_id),
         Some(instance_id) if is_unknown => group.joining_static(draft, member_id, instance_id),
         Some(_) => group.staying(member_id, instance_id)?,
@@ -81,10 +81,10 @@ fn joined(
     let Some(subscription) = subscription else {
         return refuse(ErrorCode::UnknownServerError, "");
     };
-    let reported = embedded::reported(turn.topics, &subscription.owned_partitions);
-    let profile = profile(joining, &found.before.profile, &subscription);
-    let after = Member { profile, current: found.before.current.clone() };
-    let subscribed = group.subscribe(turn, draft, member_id, found, after, false)?;
+    let reported = protocol_metadata::reported(turn.topics, &subscription.owned_partitions);
+    let profile = profile(joining, &existing.before.profile, &subscription);
+    let after = Member { profile, current: existing.before.current.clone() };
+    let subscribed = group.subscribe(turn, draft, member_id, existing, after, false)?;
     let replaced = replaced.filter(|_| downgrade::is_allowed(turn.config, group.len()));
     let after = match replaced {
         Some(replaced) => replace(turn, draft, entry, subscribed, &reported, replaced)?,
@@ -108,15 +108,15 @@ fn stay(
     reported: &[Reported],
     joining: &Joining<'_>,
 ) -> Result<Member, Refusal> {
-    let advanced = group.assign(turn, draft, subscribed, Some(reported))?;
+    let updated = group.assign(turn, draft, subscribed, Some(reported))?;
     let request = &joining.request;
     let (session_ms, rebalance_ms) = (request.session_timeout_ms, request.rebalance_timeout_ms);
-    group.classic_joined(turn, advanced.number, session_ms, rebalance_ms);
-    Ok(advanced.after)
+    group.classic_joined(turn, updated.number, session_ms, rebalance_ms);
+    Ok(updated.after)
 }
 
-/// The classic member takes the place of the last member of the consumer protocol: the group
-/// becomes classic.
+/// The classic member replaces the last member of the consumer protocol, and the group is converted
+/// to a classic group.
 fn replace(
     turn: &mut Turn<'_, '_>,
     draft: &mut Draft<'_>,
@@ -160,7 +160,7 @@ fn profile(
         ..before.clone()
     };
     let protocols = joining.protocols();
-    embedded::subscribed(profile, subscription, request.session_timeout_ms, &protocols)
+    protocol_metadata::subscribed(profile, subscription, request.session_timeout_ms, &protocols)
 }
 
 fn write_tombstones(turn: &mut Turn<'_, '_>, group: &ConsumerGroup) {
@@ -188,7 +188,7 @@ pub(crate) fn sync<'r>(
             let metadata = member.profile.classic.as_ref().and_then(|it| it.protocols.first());
             let metadata = metadata.map(|(_, metadata)| &**metadata).unwrap_or_default();
             let owned = member.current.assigned.partitions();
-            embedded::assignment(turn.topics, &owned, metadata)
+            protocol_metadata::assignment(turn.topics, &owned, metadata)
         }
         Err(error) => return parked.refuse_sync(turn, error),
     };
@@ -201,7 +201,7 @@ pub(crate) fn sync<'r>(
     turn.answer(parked.request, response);
 }
 
-/// Answers a LeaveGroup, of members of either protocol.
+/// Answers a LeaveGroup for members of either protocol.
 pub(crate) fn leave<'r>(
     turn: &mut Turn<'_, 'r>,
     entry: &mut Entry,

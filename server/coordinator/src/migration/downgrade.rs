@@ -1,7 +1,8 @@
-//! From a consumer group to a classic group: when the last member of the consumer protocol goes.
+//! Converts a consumer group to a classic group, when the last member of the consumer protocol
+//! leaves.
 
-use super::embedded;
-use crate::classic::{ClassicGroup, Identity, MovedMember, Protocol};
+use super::protocol_metadata;
+use crate::classic::{ClassicGroup, Identity, MigratedMember, Protocol};
 use crate::config::Config;
 use crate::consumer::member::Member;
 use crate::consumer::{ConsumerGroup, Draft};
@@ -12,15 +13,15 @@ use crate::turn::Turn;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 
-/// A classic member that takes the place of a static member of the consumer protocol.
+/// A classic member that replaces a static member of the consumer protocol.
 pub(super) struct Newcomer<'m> {
     pub(super) id: &'m str,
     pub(super) member: &'m Member,
-    /// The seat of the member whose place it takes.
+    /// The slot of the replaced member.
     pub(super) replaces: u32,
 }
 
-/// Removes members of a consumer group. If only classic ones are left, the group becomes classic.
+/// Removes members of a consumer group. If only classic members are left, the group is converted.
 pub(crate) fn fence(
     turn: &mut Turn<'_, '_>,
     draft: &mut Draft<'_>,
@@ -44,14 +45,15 @@ pub(crate) fn fence(
     group.fence(turn, draft, going);
 }
 
-/// Whether a group of so many members may become classic.
+/// Whether a group of that size may become classic.
 pub(super) fn is_allowed(config: &Config, members: usize) -> bool {
     let max = usize::try_from(config.group_max_size).unwrap_or(0).min(GROUP_MEMBERS_MAX);
     config.group_consumer_migration_policy.allows_downgrade() && members <= max
 }
 
-/// The classic group of those who stay, with their target assignments, and the records that make
-/// it. None, and no records, if they agree on no protocol or two have one id.
+/// The classic group of the members that stay, with their target assignments; its records are added
+/// to `draft`. None, without records, if the members have no protocol in common or two have the
+/// same id.
 pub(super) fn convert(
     turn: &mut Turn<'_, '_>,
     draft: &mut Draft<'_>,
@@ -62,36 +64,36 @@ pub(super) fn convert(
 ) -> Option<ClassicGroup> {
     let replaced = newcomer.map(|it| it.replaces);
     let gone: Vec<u32> = going.iter().copied().chain(replaced).collect();
-    let mut seats: HashMap<Text, u32> = HashMap::new();
+    let mut slots: HashMap<Text, u32> = HashMap::new();
     let mut members = Vec::new();
     for (number, member_id, member) in group.members_without(&gone) {
-        seats.insert(member_id.clone(), number);
-        members.push(emigrant(member_id.clone(), member)?);
+        slots.insert(member_id.clone(), number);
+        members.push(migrated_member(member_id.clone(), member)?);
     }
     if let Some(newcomer) = newcomer {
         let member_id = Text::from(newcomer.id);
-        if seats.contains_key(&member_id) {
+        if slots.contains_key(&member_id) {
             return None;
         }
-        seats.insert(member_id.clone(), newcomer.replaces);
-        members.push(emigrant(member_id, newcomer.member)?);
+        slots.insert(member_id.clone(), newcomer.replaces);
+        members.push(migrated_member(member_id, newcomer.member)?);
     }
     let topics = turn.topics;
     let mut classic =
         ClassicGroup::of_consumers(turn, id.clone(), group.epoch(), members, |it, metadata| {
-            let target = seats.get(it).map(|number| group.target_of(*number)).unwrap_or_default();
-            Blob::from(embedded::assignment(topics, &target, metadata))
+            let target = slots.get(it).map(|number| group.target_of(*number)).unwrap_or_default();
+            Blob::from(protocol_metadata::assignment(topics, &target, metadata))
         })?;
     let replaced_id = replaced.and_then(|number| group.member_id(number));
     group.tombstones(draft, |member_id| match newcomer {
         Some(newcomer) if Some(member_id) == replaced_id => newcomer.id,
         _ => member_id,
     });
-    draft.push(classic.moved_record(turn.wall));
+    draft.push(classic.migrated_record(turn.wall));
     Some(classic)
 }
 
-fn emigrant(member_id: Text, member: &Member) -> Option<MovedMember> {
+fn migrated_member(member_id: Text, member: &Member) -> Option<MigratedMember> {
     let profile = &member.profile;
     let classic = profile.classic.as_ref()?;
     let identity = Identity {
@@ -106,5 +108,5 @@ fn emigrant(member_id: Text, member: &Member) -> Option<MovedMember> {
     let protocols =
         protocols.map(|(name, data)| Protocol { name: name.clone(), metadata: data.clone() });
     let assignment = Blob::from([]);
-    Some(MovedMember { identity, protocols: protocols.collect(), assignment })
+    Some(MigratedMember { identity, protocols: protocols.collect(), assignment })
 }

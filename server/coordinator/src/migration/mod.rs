@@ -1,15 +1,15 @@
-//! Groups that change their protocol while members are in them, as far as
-//! `group.consumer.migration.policy` lets them. The one place that knows both kinds.
+//! Groups that change their protocol while they have members, as far as
+//! `group.consumer.migration.policy` allows. Only this module uses both kinds together.
 //!
-//! - [`upgrade`](mod@upgrade): the first member of the consumer protocol makes a consumer group of
-//!   a classic one. The classic members stay, in the generation that they are in.
-//! - [`classic_member`](classic_member): how classic members go on in a consumer group.
-//! - [`downgrade`](downgrade): when the last member of the consumer protocol goes, the group is
-//!   classic again.
+//! - [`upgrade`](mod@upgrade): the first member of the consumer protocol converts a classic group
+//!   to a consumer group. The classic members stay, in their generation.
+//! - [`classic_member`](classic_member): the requests of classic members in a consumer group.
+//! - [`downgrade`](downgrade): when the last member of the consumer protocol leaves, the group is
+//!   converted back.
 
 mod classic_member;
 mod downgrade;
-mod embedded;
+mod protocol_metadata;
 mod upgrade;
 
 pub(crate) use classic_member::{join, leave, sync};

@@ -1,9 +1,9 @@
-//! From a classic group to a consumer group.
+//! Converts a classic group to a consumer group.
 
-use super::embedded;
-use crate::classic::{ClassicGroup, MovedMember};
+use super::protocol_metadata;
+use crate::classic::{ClassicGroup, MigratedMember};
 use crate::config::Config;
-use crate::consumer::classic_member::Immigrant;
+use crate::consumer::classic_member::MigratingMember;
 use crate::consumer::member::Profile;
 use crate::consumer::{ConsumerGroup, Draft, Refusal, refuse};
 use crate::requests::group_tombstone;
@@ -14,12 +14,13 @@ use hashbrown::HashSet;
 use muster_codec::ErrorCode;
 use muster_codec::consumer_protocol::{ConsumerProtocolAssignment, ConsumerProtocolSubscription};
 
-/// Makes a consumer group of a classic one that has members, or had until its rebalance under way.
-/// Whoever waits there has to start anew.
+/// Converts a classic group that has members, or had them until its present rebalance. Members with
+/// parked requests have to join again.
 ///
 /// # Errors
-/// GROUP_ID_NOT_FOUND if the group may not become one, or if what its members wrote is not what
-/// consumers write; UNKNOWN_SERVER_ERROR if it is in the middle of its first rebalance.
+/// GROUP_ID_NOT_FOUND if the policy or the kind or size of the group forbids it, or if its members'
+/// metadata cannot be read as that of consumers; UNKNOWN_SERVER_ERROR in the group's first
+/// rebalance.
 pub(crate) fn upgrade(
     turn: &mut Turn<'_, '_>,
     draft: &mut Draft<'_>,
@@ -31,9 +32,9 @@ pub(crate) fn upgrade(
     draft.push(group_tombstone(id));
     let protocol = group.protocol().cloned();
     let mut members = Vec::new();
-    for member in group.moved_members() {
+    for member in group.migrated_members() {
         let Some(protocol) = &protocol else { return unsettled() };
-        members.push(immigrant(turn, member, protocol)?);
+        members.push(migrating_member(turn, member, protocol)?);
     }
     let mut owned = HashSet::new();
     let mut all = members.iter().flat_map(|member| {
@@ -50,28 +51,28 @@ fn validate(config: &Config, group: &ClassicGroup) -> Result<(), Refusal> {
     let max = usize::try_from(config.group_consumer_max_size).unwrap_or(0);
     let refuse = |message| refuse(ErrorCode::GroupIdNotFound, message);
     if !config.group_consumer_migration_policy.allows_upgrade() {
-        refuse("It is a classic group, which may not become a consumer group.")
+        refuse("The migration policy does not let this classic group become a consumer group.")
     } else if !group.is_of_consumers() {
-        refuse("It is a classic group, and not one of consumers.")
+        refuse("The group is a classic group, and not one of consumers.")
     } else if group.len() > max {
-        refuse("It is a classic group with more members than a consumer group may have.")
+        refuse("The classic group has more members than a consumer group may have.")
     } else {
         Ok(())
     }
 }
 
-fn immigrant(
+fn migrating_member(
     turn: &Turn<'_, '_>,
-    member: MovedMember,
+    member: MigratedMember,
     protocol: &str,
-) -> Result<Immigrant, Refusal> {
+) -> Result<MigratingMember, Refusal> {
     let assigned = match member.assignment.is_empty() {
         true => Vec::new(),
         false => match ConsumerProtocolAssignment::read(&member.assignment) {
             Ok(it) if it.user_data.as_ref().is_none_or(|data| data.is_empty()) => {
-                embedded::partitions(turn.topics, &it.assigned_partitions)
+                protocol_metadata::partitions(turn.topics, &it.assigned_partitions)
             }
-            Ok(_) => return malformed("A custom assignor of the group wrote what would be lost."),
+            Ok(_) => return malformed("Data of the group's custom assignor would be lost."),
             Err(_) => return malformed("An assignment of the classic group cannot be read."),
         },
     };
@@ -89,8 +90,9 @@ fn immigrant(
         ..Profile::default()
     };
     let session_ms = identity.session_timeout_ms;
-    let profile = embedded::subscribed(profile, &subscription, session_ms, &member.protocols);
-    Ok(Immigrant { id: identity.member_id, profile, assigned })
+    let profile =
+        protocol_metadata::subscribed(profile, &subscription, session_ms, &member.protocols);
+    Ok(MigratingMember { id: identity.member_id, profile, assigned })
 }
 
 fn malformed<T>(message: &'static str) -> Result<T, Refusal> {

@@ -1,11 +1,11 @@
-//! The lists of topic names that the members of a group subscribe to: mostly one for all, which is
-//! kept once.
+//! The lists of topic names that a group's members subscribe to. Equal lists, the usual case, are
+//! stored once.
 
 use crate::text::{TEXT_BYTES, Text};
 use alloc::sync::Arc;
 use hashbrown::HashMap;
 
-/// Names of topics, in order, each once.
+/// Topic names, sorted and without duplicates.
 pub(crate) type Names = Arc<[Text]>;
 
 /// Each list with the number of its members.
@@ -16,22 +16,22 @@ pub(crate) struct NameLists {
 }
 
 impl NameLists {
-    /// How much memory they take, roughly: each list counts once.
+    /// Approximate memory of all lists; each counts once.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How much they would be if each of so many members had a list of its own, more or less.
+    /// Approximate memory if each of `members` members had its own list.
     pub(crate) fn bytes_unshared(&self, members: usize) -> usize {
         self.bytes.saturating_mul(members) / self.lists.len().max(1)
     }
 
-    /// How much memory a list would add.
+    /// The memory that a list would add.
     pub(crate) fn bytes_added_by(&self, names: &Names) -> usize {
         if self.lists.contains_key(names) { 0 } else { bytes(names) }
     }
 
-    /// The same list, as other members have it.
+    /// The equal list that other members have, if there is one.
     pub(crate) fn shared(&self, names: Names) -> Names {
         self.lists.get_key_value(&names).map_or(names, |(known, _)| known.clone())
     }
@@ -54,7 +54,7 @@ impl NameLists {
     }
 }
 
-/// How much memory a list takes, roughly.
+/// Approximate memory of a list.
 pub(crate) fn bytes(names: &[Text]) -> usize {
     names.iter().map(|name| TEXT_BYTES + name.len()).sum()
 }
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_kept_once_and_as_long_as_somebody_has_it() {
+    fn an_equal_list_is_stored_once_until_its_last_member_is_removed() {
         let mut lists = NameLists::default();
         let first = lists.shared(names("a b"));
         assert_eq!(lists.bytes_added_by(&first), 2 * TEXT_BYTES + 2);

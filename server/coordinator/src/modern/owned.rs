@@ -3,30 +3,30 @@
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
-/// Some partitions of a topic, ascending, each with what is kept of it.
+/// Partitions of a topic, ascending; `P` is an index, or an index with an epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TopicPartitions<P> {
     pub(crate) topic_id: Uuid,
     pub(crate) partitions: Vec<P>,
 }
 
-/// Partitions by ascending topic id. No topic is without partitions.
+/// Partitions by ascending topic id. No topic has an empty list.
 pub(crate) type Partitions = Vec<TopicPartitions<i32>>;
 
 /// A partition that a member owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OwnedPartition {
     pub(crate) partition: i32,
-    /// The epoch in which the member got it (KIP-1251).
+    /// The epoch in which the partition was assigned to the member (KIP-1251).
     pub(crate) epoch: i32,
 }
 
-/// What a member owns.
+/// The partitions that a member owns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Owned(Vec<TopicPartitions<OwnedPartition>>);
 
 impl Owned {
-    /// Of topics in any order, each once.
+    /// The topics may come in any order.
     pub(crate) fn new(mut topics: Vec<TopicPartitions<OwnedPartition>>) -> Self {
         topics.retain(|topic| !topic.partitions.is_empty());
         topics.sort_unstable_by_key(|topic| topic.topic_id);
@@ -38,7 +38,7 @@ impl Owned {
         Self(topics)
     }
 
-    /// All of `partitions`, got in the same epoch.
+    /// All of `partitions`, owned since the same epoch.
     pub(crate) fn since(partitions: &Partitions, epoch: i32) -> Self {
         let topics = partitions.iter().map(|topic| TopicPartitions {
             topic_id: topic.topic_id,
@@ -69,7 +69,7 @@ impl Owned {
         found.map_or(&[], |at| &self.0[at].partitions)
     }
 
-    /// The epoch in which a partition was got; None if it is not owned.
+    /// The epoch in which a partition was assigned; None if it is not owned.
     pub(crate) fn epoch(&self, topic_id: Uuid, partition: i32) -> Option<i32> {
         let partitions = self.of_topic(topic_id);
         let at = partitions.binary_search_by_key(&partition, |it| it.partition).ok()?;
@@ -80,14 +80,14 @@ impl Owned {
         self.epoch(topic_id, partition).is_some()
     }
 
-    /// The same partitions, as if they were owned from the beginning.
+    /// The same partitions with epoch 0.
     pub(crate) fn with_epochs_reset(&self) -> Self {
         let mut reset = self.clone();
         reset.0.iter_mut().flat_map(|topic| &mut topic.partitions).for_each(|it| it.epoch = 0);
         reset
     }
 
-    /// What is in either; of what is in both, this epoch stays.
+    /// The union; a partition in both keeps the epoch that it has in `self`.
     pub(crate) fn union(self, other: Self) -> Self {
         let mut topics = self.0;
         for more in other.0 {
@@ -104,7 +104,7 @@ impl Owned {
         Self(topics)
     }
 
-    /// The topics that `is_kept` keeps, and the others.
+    /// Splits by topic: those for which `is_kept` holds, and the others.
     pub(crate) fn partition(self, is_kept: impl Fn(Uuid) -> bool) -> (Self, Self) {
         let (kept, gone) = self.0.into_iter().partition(|topic| is_kept(topic.topic_id));
         (Self(kept), Self(gone))

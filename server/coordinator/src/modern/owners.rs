@@ -1,5 +1,5 @@
-//! Which partitions of a group are owned now, and in which epoch of its owner: a partition is given
-//! to nobody else before it is not in here any more.
+//! The partitions of a group that are owned, with the epochs of their owners. A partition is
+//! assigned to another member only after it was removed here.
 
 use super::owned::Owned;
 use hashbrown::HashMap;
@@ -16,14 +16,14 @@ impl Owners {
         self.epochs.get(&topic_id).is_some_and(|of_topic| of_topic.contains_key(&partition))
     }
 
-    /// How many partitions are owned.
+    /// Number of partitions that are owned.
     #[expect(clippy::disallowed_methods, reason = "a sum does not depend on the order")]
     pub(crate) fn len(&self) -> usize {
         self.epochs.values().map(HashMap::len).sum()
     }
 
-    /// A member at `epoch` owns these. Of two that claim a partition the one with the newer epoch
-    /// has it.
+    /// Adds the partitions of a member at `epoch`. A partition that two members claim keeps the
+    /// newer epoch.
     pub(crate) fn add(&mut self, owned: &Owned, epoch: i32) {
         for topic in owned.topics() {
             let of_topic = self.epochs.entry(topic.topic_id).or_default();
@@ -34,7 +34,7 @@ impl Owners {
         }
     }
 
-    /// A member at `epoch` does not own these any more.
+    /// Removes the partitions of a member at `epoch`.
     pub(crate) fn remove(&mut self, owned: &Owned, epoch: i32) {
         for topic in owned.topics() {
             let Some(of_topic) = self.epochs.get_mut(&topic.topic_id) else { continue };

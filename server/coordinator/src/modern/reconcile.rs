@@ -1,7 +1,7 @@
-//! Brings a member one step nearer to its target (`CurrentAssignmentBuilder` in Kafka).
+//! Reconciles a member one step towards its target (`CurrentAssignmentBuilder` in Kafka).
 //!
-//! What is given to it must be free; what it gives up it must have reported as given up; and its
-//! epoch becomes that of the target once nothing is left to give up.
+//! A partition is assigned only if it is free; a partition counts as revoked only when the member
+//! no longer reports it; the member reaches the target's epoch once it has nothing left to revoke.
 
 use super::owned::{Owned, OwnedPartition, Partitions, TopicPartitions, owned};
 use super::owners::Owners;
@@ -10,20 +10,20 @@ use alloc::vec::Vec;
 use muster_codec::Uuid;
 use muster_codec::messages::ConsumerGroupHeartbeatTopicPartitions as Reported;
 
-/// Where a member is, as its record of the current assignment says.
+/// A member's current assignment, as in its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Current {
     pub(crate) epoch: i32,
-    /// The epoch before: a member whose last answer was lost still sends it.
+    /// The previous epoch: a member still sends it if its last answer was lost.
     pub(crate) previous_epoch: i32,
     pub(crate) state: MemberState,
     pub(crate) assigned: Owned,
-    /// What it has yet to give up.
+    /// Partitions that the member still has to revoke.
     pub(crate) revoking: Owned,
 }
 
 impl Default for Current {
-    /// A member that is about to join.
+    /// A member before it has joined.
     fn default() -> Self {
         Self {
             epoch: 0,
@@ -41,26 +41,26 @@ impl Current {
     }
 }
 
-/// The member is in a state that we do not know: it has to begin anew.
+/// The member's state is not known to this version: it has to join again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnknownState;
 
-/// What decides about the step.
+/// The inputs of a step.
 pub(crate) struct Reconciliation<'a, F> {
     pub(crate) target_epoch: i32,
     pub(crate) target: &'a Partitions,
     pub(crate) subscription_changed: bool,
-    /// Whether the member subscribes to any topic at all, existing or not.
+    /// Whether the member subscribes to any topic, existing or not.
     pub(crate) is_subscriber: bool,
-    /// Whether the member subscribes to a topic that exists.
+    /// Whether the member subscribes to an existing topic.
     pub(crate) is_subscribed: F,
     pub(crate) owners: &'a Owners,
-    /// What the member says that it owns; None if it does not say.
+    /// The partitions that the member reports as its own; None if it reports none.
     pub(crate) reported: Option<&'a [Reported]>,
 }
 
 impl<F: Fn(Uuid) -> bool> Reconciliation<'_, F> {
-    /// Where the member is after the step; None if it stays where it is.
+    /// The assignment after the step; None if it does not change.
     ///
     /// # Errors
     /// A member in an unknown state that may still own partitions.
@@ -84,7 +84,7 @@ impl<F: Fn(Uuid) -> bool> Reconciliation<'_, F> {
         Ok(next.filter(|next| next != current))
     }
 
-    /// Whether the member, for all we know, still owns one of these.
+    /// Whether the member may still own one of `partitions`.
     fn owns_any_of(&self, partitions: &Owned) -> bool {
         let Some(reported) = self.reported else { return true };
         reported.iter().any(|topic| {
@@ -94,7 +94,7 @@ impl<F: Fn(Uuid) -> bool> Reconciliation<'_, F> {
         })
     }
 
-    /// Takes away topics that the member does not subscribe to any more. Its epoch stays.
+    /// Revokes topics that the member no longer subscribes to. Its epoch stays.
     fn narrowed(&self, current: &Current) -> Option<Current> {
         if !self.subscription_changed {
             return None;
@@ -111,12 +111,12 @@ impl<F: Fn(Uuid) -> bool> Reconciliation<'_, F> {
         let step = Current { assigned, previous_epoch: current.epoch, ..current.clone() };
         match !revoking.is_empty() && self.owns_any_of(&revoking) {
             true => Some(Current { state: MemberState::UnrevokedPartitions, revoking, ..step }),
-            // The member gave them up already.
+            // The member no longer reports them.
             false => Some(step),
         }
     }
 
-    /// The step towards the target, from `epoch`.
+    /// The step towards the target from `epoch`.
     fn next(&self, current: &Current, epoch: i32) -> Current {
         let split = self.split(current);
         let step = Current { previous_epoch: current.epoch, ..Current::default() };
@@ -158,8 +158,8 @@ impl<F: Fn(Uuid) -> bool> Reconciliation<'_, F> {
         Split { kept: Owned::new(kept), revoking: Owned::new(revoking), free, has_unreleased }
     }
 
-    /// The partitions of a topic that the member lacks and that it may have now. What it is about
-    /// to give up itself is as good as free.
+    /// The partitions of a topic that the member lacks and that are free. A partition that the
+    /// member itself is revoking counts as free.
     fn free(
         &self,
         current: &Current,
@@ -182,7 +182,7 @@ impl<F: Fn(Uuid) -> bool> Reconciliation<'_, F> {
     }
 }
 
-/// A member's partitions and those of its target, side by side.
+/// A member's partitions compared with its target.
 struct Split {
     kept: Owned,
     revoking: Owned,

@@ -1,14 +1,14 @@
-//! Where a member stands on its way to the target assignment.
+//! How far a member is reconciled with the target assignment.
 
 /// A member's state (`MemberState` in Kafka); its number is in the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum MemberState {
-    /// It owns what the target assignment of its epoch gives it.
+    /// It owns its whole assignment in the target of its epoch.
     #[default]
     Stable,
-    /// It has yet to give up partitions, and stays in its epoch until it did.
+    /// It still has to revoke partitions, and keeps its epoch until then.
     UnrevokedPartitions,
-    /// It is at the epoch of the target, and waits for partitions that others own.
+    /// It is at the target's epoch, and waits for partitions that other members own.
     UnreleasedPartitions,
     /// A later version of Kafka wrote the record.
     Unknown,

@@ -1,9 +1,9 @@
-//! How many members of a group subscribe to each topic.
+//! The number of subscriptions of a group to each topic.
 
 use crate::text::Text;
 use alloc::collections::BTreeMap;
 
-/// Who wants a topic.
+/// The subscriptions to a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Count {
     /// Members that name it.

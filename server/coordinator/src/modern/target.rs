@@ -1,5 +1,5 @@
-//! The target assignment of a group: what each member is to own at its epoch. The assignors keep it
-//! in a form of their own; here it meets topic ids, records and time.
+//! The target assignment of a group. The assignors keep it in a form of their own; this module maps
+//! it to topic ids, records and time.
 
 use super::owned::{Partitions, TopicPartitions};
 use crate::assignors::{Computation, MemberIndex, TargetAssignment, TopicIndex, TopicPartition};
@@ -16,14 +16,14 @@ pub(crate) const INITIAL_EPOCH: i32 = 1;
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) epoch: i32,
-    /// When it was computed, in milliseconds since the epoch; 0 if it never was.
+    /// Time of its computation, in milliseconds since the epoch; 0 if there was none.
     pub(crate) timestamp: i64,
     pub(crate) assignment: TargetAssignment,
-    /// Whose subscription may differ from what the assignors were told.
-    untold: BTreeSet<MemberIndex>,
-    /// The version of the topics that the assignors were told of.
-    told_version: Option<i64>,
-    /// One that takes long, and goes on with the timer.
+    /// Members whose subscription the assignors may not have in its present form.
+    changed: BTreeSet<MemberIndex>,
+    /// The version of the topics that the assignors have.
+    known_version: Option<i64>,
+    /// A long computation, which the timer continues.
     pub(crate) computing: Option<Computing>,
     pub(crate) timer: Timer,
 }
@@ -41,8 +41,8 @@ impl Default for Target {
             epoch: INITIAL_EPOCH,
             timestamp: 0,
             assignment: TargetAssignment::default(),
-            untold: BTreeSet::new(),
-            told_version: None,
+            changed: BTreeSet::new(),
+            known_version: None,
             computing: None,
             timer: Timer::default(),
         }
@@ -50,12 +50,12 @@ impl Default for Target {
 }
 
 impl Target {
-    /// What a member is to own.
+    /// The target assignment of a member.
     pub(crate) fn of(&self, member: MemberIndex) -> Partitions {
         self.partitions(self.assignment.of(member))
     }
 
-    /// By topic id.
+    /// Groups a list by topic id.
     pub(crate) fn partitions(&self, list: &[TopicPartition]) -> Partitions {
         let by_topic = list.chunk_by(|a, b| a.topic == b.topic).map(|of_topic| TopicPartitions {
             topic_id: self.assignment.topic_id(of_topic[0].topic),
@@ -66,7 +66,8 @@ impl Target {
         partitions
     }
 
-    /// A record says what a member is to own. A computation that is under way would not know.
+    /// Applies the record of a member's target. It ends a running computation, which does not know
+    /// it.
     pub(crate) fn replay(
         &mut self,
         member: MemberIndex,
@@ -82,28 +83,28 @@ impl Target {
         self.assignment.set(member, list);
     }
 
-    /// The assignors have to be told anew what a member subscribes to.
+    /// Marks a member whose subscription the assignors have to take again.
     pub(crate) fn subscription_changed(&mut self, member: MemberIndex) {
-        self.untold.insert(member);
+        self.changed.insert(member);
     }
 
-    /// So they have of all members.
+    /// The same for all members.
     pub(crate) fn subscriptions_changed(&mut self) {
-        self.told_version = None;
+        self.known_version = None;
     }
 
-    /// Whom the assignors have to be told of: everyone if None. They are taken as told.
-    pub(crate) fn take_untold(&mut self, topics: &dyn Topics) -> Option<BTreeSet<MemberIndex>> {
+    /// Takes the members whose subscription the assignors have not taken yet; None means all.
+    pub(crate) fn take_changed(&mut self, topics: &dyn Topics) -> Option<BTreeSet<MemberIndex>> {
         let version = Some(topics.version());
-        let untold = core::mem::take(&mut self.untold);
-        if self.told_version == version {
-            return Some(untold);
+        let changed = core::mem::take(&mut self.changed);
+        if self.known_version == version {
+            return Some(changed);
         }
-        self.told_version = version;
+        self.known_version = version;
         None
     }
 
-    /// The indexes of the topics of these names that exist.
+    /// The indexes of those of the named topics that exist.
     pub(crate) fn indexes<'n>(
         &mut self,
         topics: &dyn Topics,
@@ -123,7 +124,7 @@ impl Target {
     }
 }
 
-/// Whether the next target may be computed: not before `interval_ms` since the last (KIP-1263).
+/// Whether `interval_ms` have passed since the last target was computed (KIP-1263).
 pub(crate) fn is_due(timestamp: i64, interval_ms: i32, wall: Wall) -> bool {
     timestamp == 0 || interval_ms == 0 || wall.is_over(timestamp, i64::from(interval_ms))
 }

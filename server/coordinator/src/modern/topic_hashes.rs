@@ -1,5 +1,6 @@
-//! The hash of the topics that a group subscribes to (KIP-1101): by it a group notices that a topic
-//! was made, grew, moved to other racks or is gone. It is Kafka's own, for it is in the records.
+//! The hash of the topics that a group subscribes to (KIP-1101). By it a group notices that a topic
+//! was created, extended, moved to other racks or deleted. It is in the records, so it equals
+//! Kafka's.
 
 use crate::context::Topics;
 use crate::text::Text;
@@ -8,10 +9,10 @@ use hashbrown::HashMap;
 use muster_codec::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The first byte of what is hashed of a topic, for later changes of the format.
+/// The first byte of a topic's hashed bytes: the version of their format.
 const MAGIC: u8 = 0;
 
-/// The hashes of topics, computed once for each version of the topics.
+/// The hashes of topics, computed once per version of the topics.
 #[derive(Debug, Default)]
 pub(crate) struct TopicHashes {
     version: Option<i64>,
@@ -19,7 +20,7 @@ pub(crate) struct TopicHashes {
 }
 
 impl TopicHashes {
-    /// The hash of several topics; `names` are in order, and those that do not exist do not count.
+    /// The hash of several topics; `names` are sorted, and topics that do not exist are skipped.
     pub(crate) fn of_group<'n>(
         &mut self,
         topics: &dyn Topics,
@@ -45,8 +46,8 @@ impl TopicHashes {
     }
 }
 
-/// Numbers are little endian, characters have two bytes, and a string is followed by its length:
-/// that is how Kafka's library feeds its hash.
+/// Numbers are little endian, strings UTF-16 with their length behind them: so Kafka's library
+/// feeds its hash.
 fn hash_topic(topics: &dyn Topics, name: &str, id: Uuid, partitions: i32) -> u64 {
     let mut bytes = Vec::from([MAGIC]);
     bytes.extend(id.0[..8].iter().rev());

@@ -1,4 +1,4 @@
-//! OffsetCommit: one record for each offset that is taken.
+//! OffsetCommit: one record for each accepted offset.
 
 use super::Offsets;
 use crate::config::Config;
@@ -14,16 +14,14 @@ use muster_codec::messages::{
 use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 use muster_codec::{ErrorCode, Str, Uuid};
 
-/// The retention of a commit that asks for none of its own.
+/// The retention of a commit without its own.
 const DEFAULT_RETENTION: i64 = -1;
 
 /// The first version that names topics by their id.
 pub(crate) const TOPIC_IDS_FROM: i16 = 10;
 
-/// Answers a commit to a group: one that takes it has `offsets`, one that does not a reason.
-///
-/// A topic id that is unknown gets UNKNOWN_TOPIC_ID even then: Kafka's broker looks ids up before
-/// its coordinator sees the request.
+/// Answers a commit; `offsets` is an error if the group refuses it. The caller has checked that the
+/// topics and partitions exist.
 pub(crate) fn commit<'r>(
     turn: &mut Turn<'_, 'r>,
     topics: &dyn Topics,
@@ -41,17 +39,6 @@ pub(crate) fn commit<'r>(
         false => commit.topic_by_name(topics, topic),
     });
     OffsetCommitResponse { topics: topics.collect(), ..Default::default() }
-}
-
-/// Whether a commit names only topics that do not exist, in which case its group is not looked at.
-pub(crate) fn names_only_unknown_ids(
-    topics: &dyn Topics,
-    api_version: i16,
-    request: &OffsetCommitRequest<'_>,
-) -> bool {
-    api_version >= TOPIC_IDS_FROM
-        && !request.topics.is_empty()
-        && request.topics.iter().all(|topic| topics.name(topic.topic_id).is_none())
 }
 
 struct Commit<'c, 't, 'r> {
@@ -132,8 +119,8 @@ impl<'r> Commit<'_, '_, 'r> {
             topic: topic.clone(),
             partition: partition.partition_index,
         };
-        // A record with an expiry of its own is of a version that knows no ids of topics. What is
-        // replayed now has to be what the log will say.
+        // A record with its own expiry has a version without topic ids. The state that is replayed
+        // now must equal the one that the log will produce.
         let topic_id = if self.expire_timestamp == -1 { topic_id } else { Uuid::ZERO };
         let value = OffsetCommitValue {
             offset: partition.committed_offset,

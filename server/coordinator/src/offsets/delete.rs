@@ -1,4 +1,4 @@
-//! What removes offsets at once: OffsetDelete, DeleteGroups, and topics that are deleted.
+//! The removal of offsets on request: OffsetDelete, DeleteGroups, and deleted topics.
 
 use super::{Committed, Offsets, tombstone};
 use crate::context::DeletedTopic;
@@ -11,7 +11,7 @@ use muster_codec::messages::{
     OffsetDeleteResponseTopic,
 };
 
-/// Answers an OffsetDelete to a group that allows it. A partition without an offset is no error.
+/// Answers an OffsetDelete that the group allows. A partition without an offset is no error.
 pub(crate) fn delete<'r>(
     turn: &mut Turn<'_, 'r>,
     offsets: &Offsets,
@@ -33,32 +33,33 @@ pub(crate) fn delete<'r>(
     OffsetDeleteResponse { topics: topics.collect(), ..Default::default() }
 }
 
-/// Tombstones for all offsets of a group, which must come before the group's own.
+/// Writes tombstones for all offsets of a group, which must precede the group's own.
 pub(crate) fn delete_all(turn: &mut Turn<'_, '_>, offsets: &Offsets, group_id: &str) {
     for (topic, partition, _) in offsets.iter() {
         turn.write(tombstone(group_id, topic, partition));
     }
 }
 
-/// Tombstones for the offsets of deleted topics. An offset that was committed to a later topic of
-/// the same name stays; one without a topic id goes by the name and the time.
+/// Writes tombstones for the offsets of deleted topics. An offset of a later topic with the same
+/// name stays; one without a topic id is judged by name and time.
 pub(crate) fn delete_topics(
     turn: &mut Turn<'_, '_>,
     offsets: &Offsets,
     group_id: &str,
     deleted: &Deleted<'_>,
+    records_max: usize,
 ) {
     if deleted.given.len() <= offsets.topics.len() {
         for topic in deleted.given {
             if let Some(partitions) = offsets.topics.get(topic.name) {
-                delete_topic(turn, partitions, group_id, topic);
+                delete_topic(turn, partitions, group_id, topic, records_max);
             }
         }
         return;
     }
     for (name, partitions) in offsets.by_topic() {
         for topic in deleted.of_name(name) {
-            delete_topic(turn, partitions, group_id, topic);
+            delete_topic(turn, partitions, group_id, topic, records_max);
         }
     }
 }
@@ -68,8 +69,12 @@ fn delete_topic(
     partitions: &BTreeMap<i32, Committed>,
     group_id: &str,
     topic: &DeletedTopic<'_>,
+    records_max: usize,
 ) {
     for (partition, committed) in partitions {
+        if turn.output.records.len() >= records_max {
+            return;
+        }
         let is_of_topic = match committed.topic_id.is_zero() {
             true => committed.commit_timestamp <= topic.until,
             false => committed.topic_id == topic.id,
@@ -80,7 +85,7 @@ fn delete_topic(
     }
 }
 
-/// Topics that were deleted: whichever has fewer, they or a group, is gone through.
+/// Deleted topics, in two orders: the smaller of this list and the group's topics is iterated.
 pub(crate) struct Deleted<'d> {
     given: &'d [DeletedTopic<'d>],
     by_name: Vec<DeletedTopic<'d>>,

@@ -1,35 +1,35 @@
-//! Which offsets the periodic sweep removes (KIP-211).
+//! The offsets that the periodic sweep removes (KIP-211).
 
 use super::{Committed, Offsets, tombstone};
 use crate::turn::Turn;
 use muster_codec::Wall;
 
-/// From when the retention of a group's offsets counts; None of it while a group may not lose any.
+/// The time from which the retention of a group's offsets counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RetentionBase {
-    /// Each offset's commit.
+    /// The commit of each offset.
     Commit,
-    /// When the group became empty.
+    /// The time when the group became empty.
     Empty { since: i64 },
 }
 
-/// When the sweep has something to do with a group, as far as can be said without its offsets.
+/// The earliest time at which the sweep may have to visit a group, known without its offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expiry {
-    /// The first time that a commit asked for.
+    /// The first expiry that a commit asked for.
     pub(crate) at: i64,
-    /// From when the retention of the others counts; `i64::MIN` if there are no offsets at all.
+    /// The time from which the retention of the others counts; `i64::MIN` without any offsets.
     pub(crate) since: i64,
 }
 
 impl Expiry {
     pub(crate) const NEVER: Self = Self { at: i64::MAX, since: i64::MAX };
 
-    /// Of no offsets at all.
+    /// For a group without offsets.
     pub(crate) const OF_NONE: Self = Self { at: i64::MAX, since: i64::MIN };
 
-    /// Of some offsets. The base may be another when the sweep comes by: then it counts from when the
-    /// group was `recorded`, or from a later time, when it has lost its members.
+    /// For some offsets. The base may change before the sweep: if the group loses its members, the
+    /// retention counts from the time that was `recorded`, or later.
     pub(crate) fn of<'o>(
         offsets: impl Iterator<Item = &'o Committed>,
         base: Option<RetentionBase>,
@@ -46,29 +46,33 @@ impl Expiry {
         })
     }
 
-    /// Of these offsets and others.
+    /// The combination of two parts of a group's offsets.
     pub(crate) fn and(self, other: Self) -> Self {
         Self { at: self.at.min(other.at), since: self.since.min(other.since) }
     }
 
-    /// Whether the sweep has to look.
+    /// Whether the sweep has to visit the group.
     pub(crate) fn is_due(self, wall: Wall, retention_ms: i64) -> bool {
         wall.0 >= self.at || wall.since(self.since) >= retention_ms
     }
 }
 
-/// Tombstones for what is expired; true if nothing is left.
+/// Writes tombstones for expired offsets; returns true if no others are left.
 pub(crate) fn expire(
     turn: &mut Turn<'_, '_>,
     offsets: &Offsets,
     group_id: &str,
     base: RetentionBase,
+    records_max: usize,
     is_subscribed: impl Fn(&str) -> bool,
 ) -> bool {
     let mut nothing_left = true;
     for (topic, partitions) in offsets.by_topic() {
         let subscribed = is_subscribed(topic);
         for (partition, committed) in partitions {
+            if turn.output.records.len() >= records_max {
+                return false;
+            }
             if !subscribed && is_expired(turn, committed, base) {
                 turn.write(tombstone(group_id, topic, *partition));
             } else {

@@ -1,6 +1,6 @@
-//! OffsetFetch: what a group committed. A group that does not exist has committed nothing, which is
-//! no error in Kafka 4.3. A group of which the answer has no room for all that was asked gets
-//! UNKNOWN_SERVER_ERROR; Kafka knows no such limit.
+//! OffsetFetch. A group that does not exist has no offsets, which is no error in Kafka 4.3. A group
+//! for which the answer's budget does not suffice gets UNKNOWN_SERVER_ERROR; Kafka has no such
+//! limit.
 
 use super::{Committed, Offsets};
 use crate::context::Topics;
@@ -15,8 +15,8 @@ use muster_codec::{ErrorCode, Room, Str, Uuid};
 /// The first version that names topics by their id.
 const TOPIC_IDS_FROM: i16 = 10;
 
-/// Answers for one group; `offsets` is None if there is no such group. None if there is no room
-/// for all of it.
+/// Answers for one group; `offsets` is None if it does not exist. Returns None if the answer's
+/// budget does not suffice.
 pub(crate) fn fetch<'r>(
     topics: &dyn Topics,
     api_version: i16,
@@ -26,7 +26,13 @@ pub(crate) fn fetch<'r>(
 ) -> Option<OffsetFetchResponseGroup<'r>> {
     let mut fetch = Fetch { topics, by_id: api_version >= TOPIC_IDS_FROM, offsets, room };
     let topics = match request.topics {
-        Some(wanted) => wanted.into_iter().map(|topic| fetch.topic(topic)).collect(),
+        Some(mut wanted) => {
+            // Unknown ids come last, as Kafka's broker appends them to the answer of its
+            // coordinator.
+            let is_unknown = |it: &OffsetFetchRequestTopics<'_>| topics.name(it.topic_id).is_none();
+            wanted.sort_by_cached_key(|topic| fetch.by_id && is_unknown(topic));
+            wanted.into_iter().map(|topic| fetch.topic(topic)).collect()
+        }
         None => fetch.all(),
     };
     Some(OffsetFetchResponseGroup {
@@ -79,7 +85,7 @@ impl Fetch<'_> {
         wanted.iter().map(|partition| self.room.fit(unknown(partition))).collect()
     }
 
-    /// All offsets of the group; by id, those of topics that exist.
+    /// All offsets of the group; with topic ids, only those of topics that exist.
     fn all<'r>(&mut self) -> Option<Vec<OffsetFetchResponseTopics<'r>>> {
         let by_topic = self.offsets.map(Offsets::by_topic).unwrap_or_default();
         let topics = by_topic.into_iter().filter_map(|(name, partitions)| {
@@ -95,7 +101,7 @@ impl Fetch<'_> {
         topics.collect()
     }
 
-    /// A topic with its partitions, which have their room already.
+    /// A topic with its partitions, which are already counted.
     fn told<'r>(
         &mut self,
         name: Str<'r>,
@@ -107,7 +113,7 @@ impl Fetch<'_> {
     }
 }
 
-/// Ids that are zero are unknown, and match any.
+/// Whether the ids differ; a zero id is unknown and matches any.
 fn is_of_another_topic(committed: Uuid, wanted: Uuid) -> bool {
     !committed.is_zero() && !wanted.is_zero() && committed != wanted
 }

@@ -1,11 +1,11 @@
-//! How far each group has read: its committed offsets, changed by OffsetCommit records alone.
+//! The committed offsets of groups, changed by OffsetCommit records alone.
 
 mod commit;
 mod delete;
 mod expiry;
 mod fetch;
 
-pub(crate) use commit::{TOPIC_IDS_FROM, commit, is_metadata_too_large, names_only_unknown_ids};
+pub(crate) use commit::{TOPIC_IDS_FROM, commit, is_metadata_too_large};
 pub(crate) use delete::{Deleted, delete, delete_all, delete_topics};
 pub(crate) use expiry::{Expiry, RetentionBase, expire};
 pub(crate) use fetch::fetch;
@@ -19,17 +19,17 @@ use hashbrown::HashMap;
 use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 use muster_codec::{Str, Uuid};
 
-/// A committed offset, as its record holds it.
+/// A committed offset: the content of its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Committed {
     pub(crate) offset: i64,
-    /// -1 if the client knew none.
+    /// -1 if the client did not know it.
     pub(crate) leader_epoch: i32,
     pub(crate) metadata: Box<str>,
     pub(crate) commit_timestamp: i64,
-    /// -1 unless the commit asked for a retention of its own (OffsetCommit v2-4).
+    /// -1 unless the commit had its own retention (OffsetCommit v2-4).
     pub(crate) expire_timestamp: i64,
-    /// Zero if the topic was not known, or the record is older than topic ids.
+    /// Zero if the topic was unknown, or the record is older than topic ids.
     pub(crate) topic_id: Uuid,
 }
 
@@ -38,12 +38,12 @@ pub(crate) struct Committed {
 pub(crate) struct Offsets {
     topics: HashMap<Text, BTreeMap<i32, Committed>>,
     len: usize,
-    /// They are still in a snapshot: who looks at them has to bring them to life first.
+    /// Whether they are not loaded from a snapshot yet, which must precede any access.
     is_cold: bool,
 }
 
 impl Offsets {
-    /// Some that are still in a snapshot.
+    /// Offsets that are not loaded from a snapshot yet.
     pub(crate) fn cold() -> Self {
         Self { is_cold: true, ..Self::default() }
     }
@@ -52,7 +52,7 @@ impl Offsets {
         self.is_cold
     }
 
-    /// How many there are; 0 of those in the cold.
+    /// Number of offsets; 0 if they are not loaded.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -79,14 +79,14 @@ impl Offsets {
         }
     }
 
-    /// All of them, by topic and partition.
+    /// All offsets, by topic and partition.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Text, i32, &Committed)> {
         self.by_topic().into_iter().flat_map(|(topic, partitions)| {
             partitions.iter().map(move |(partition, committed)| (topic, *partition, committed))
         })
     }
 
-    /// Those that come after one, by topic and partition; all if that is None.
+    /// The offsets behind `last`, by topic and partition; all if it is None.
     pub(crate) fn after<'o>(
         &'o self,
         last: Option<&(Text, i32)>,
@@ -113,14 +113,14 @@ impl Offsets {
         topics
     }
 
-    /// Puts in all partitions of a topic; false if it has some already.
+    /// Adds all partitions of a topic; returns false if it had some already.
     pub(crate) fn put_topic(&mut self, topic: &str, partitions: BTreeMap<i32, Committed>) -> bool {
         self.len += partitions.len();
         self.topics.insert(Text::from(topic), partitions).is_none()
     }
 
-    /// Puts in some of a topic, in this order, and leaves none in `run`. A topic that comes whole and
-    /// in order is packed more densely, in less time.
+    /// Adds offsets of a topic, in this order, and empties `run`. A new topic whose offsets are in
+    /// order is stored more densely, and faster.
     pub(crate) fn put_run(&mut self, topic: &str, run: &mut Vec<(i32, Committed)>) {
         let is_in_order = run.is_sorted_by(|(a, _), (b, _)| a < b);
         if is_in_order && !run.is_empty() && !self.topics.contains_key(topic) {
@@ -159,7 +159,7 @@ impl Committed {
         }
     }
 
-    /// The record that made it.
+    /// The record of the offset.
     pub(crate) fn to_record(&self) -> OffsetCommitValue<'_> {
         OffsetCommitValue {
             offset: self.offset,

@@ -1,4 +1,4 @@
-//! Sets of ASCII characters, and those that RE2J has names for.
+//! Sets of ASCII characters, and the named ones of RE2J.
 
 /// A set of ASCII characters: a bit for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -11,15 +11,15 @@ pub(super) const ALPHA: AsciiSet = UPPER.or(LOWER);
 const ALNUM: AsciiSet = ALPHA.or(DIGIT);
 pub(super) const WORD: AsciiSet = ALNUM.or(AsciiSet::of(&[(b'_', b'_')]));
 
-/// The pairs of characters that are the same but for their case, where one of them is not an ASCII
-/// letter: the Kelvin sign and the long s.
+/// The characters beyond ASCII that differ from an ASCII letter by case only: the Kelvin sign and
+/// the long s.
 const FOLDED_TO_ASCII: [(u32, u8); 2] = [(0x212A, b'k'), (0x17F, b's')];
 
 impl AsciiSet {
     pub(super) const EMPTY: Self = Self(0);
     pub(super) const ALL: Self = Self(u128::MAX);
 
-    /// The union of ranges, both ends of which are in it.
+    /// The union of inclusive ranges.
     pub(super) const fn of(ranges: &[(u8, u8)]) -> Self {
         let mut set = 0;
         let mut at = 0;
@@ -31,12 +31,12 @@ impl AsciiSet {
         Self(set)
     }
 
-    /// What is ASCII of the code points from `first` to `last`.
+    /// The ASCII part of the code points from `first` to `last`.
     pub(super) fn range(first: u32, last: u32) -> Self {
         if first > 0x7F { Self::EMPTY } else { Self::of(&[(first as u8, last.min(0x7F) as u8)]) }
     }
 
-    /// The same, and what differs from it by case alone.
+    /// The same with all characters that differ by case only.
     pub(super) fn folded_range(first: u32, last: u32) -> Self {
         let mut set = Self::range(first, last);
         for (folded, letter) in FOLDED_TO_ASCII {
@@ -47,7 +47,7 @@ impl AsciiSet {
         set.folded()
     }
 
-    /// The letters of the set in both cases, and the rest of it.
+    /// The set with its letters in both cases.
     pub(super) const fn folded(self) -> Self {
         let upper = self.0 & UPPER.0;
         let lower = self.0 & LOWER.0;
@@ -83,7 +83,7 @@ pub(super) fn perl_class(letter: char) -> Option<AsciiSet> {
     Some(set.not_if(letter.is_ascii_uppercase()))
 }
 
-/// `[:alnum:]` and its like, by what stands between the colons but for a `^`.
+/// The class of `[:name:]`.
 pub(super) fn posix_class(name: &str) -> Option<AsciiSet> {
     Some(match name {
         "alnum" => ALNUM,
@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn a_range_keeps_what_is_ascii() {
+    fn a_range_keeps_its_ascii_part() {
         assert_eq!(text(AsciiSet::range(0x78, 0x7A)), "xyz");
         assert_eq!(text(AsciiSet::range(0x7E, 0xE9)), "~\x7F");
         assert_eq!(text(AsciiSet::range(0xE9, 0xEB)), "");
     }
 
     #[test]
-    fn folding_knows_the_kelvin_sign_and_the_long_s() {
+    fn folding_includes_the_kelvin_sign_and_the_long_s() {
         assert_eq!(text(AsciiSet::folded_range(0x61, 0x62)), "ABab");
         assert_eq!(text(AsciiSet::folded_range(0x212A, 0x212A)), "Kk");
         assert_eq!(text(AsciiSet::folded_range(0x17F, 0x180)), "Ss");

@@ -1,10 +1,10 @@
-//! Escapes and numbers of an expression, read off its front.
+//! Parses escapes and numbers at the front of an expression.
 
 use super::RegexError;
 use super::ascii::AsciiSet;
 use super::unicode::unicode_class;
 
-/// What is left of an expression.
+/// The unread part of an expression.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'e>(&'e str);
 
@@ -27,27 +27,27 @@ impl<'e> Cursor<'e> {
         self.0.starts_with(text)
     }
 
-    /// Whether it was there to be skipped.
+    /// Skips `text`; returns whether it was there.
     pub(super) fn skip(&mut self, text: &str) -> bool {
         let rest = self.0.strip_prefix(text);
         self.0 = rest.unwrap_or(self.0);
         rest.is_some()
     }
 
-    /// What comes before an end, and skips both.
+    /// The text before `end`; skips both.
     pub(super) fn take_until(&mut self, end: char) -> Option<&'e str> {
         let (before, behind) = self.0.split_once(end)?;
         self.0 = behind;
         Some(before)
     }
 
-    /// What comes before an end.
+    /// The text before `end`.
     pub(super) fn rest_until(self, end: &str) -> Option<&'e str> {
         Some(self.0.split_once(end)?.0)
     }
 
-    /// `{min}`, `{min,}` or `{min,max}`, without a limit on the numbers but that of their type. On
-    /// failure it may have gone on.
+    /// `{min}`, `{min,}` or `{min,max}`, with numbers limited by their type only. The position is
+    /// undefined on failure.
     pub(super) fn take_braces(&mut self) -> Option<(usize, Option<usize>)> {
         self.skip("{");
         let min = self.take_number()?;
@@ -99,7 +99,7 @@ pub(super) fn unicode_escape(
     Ok(set.not_if(is_negated))
 }
 
-/// An escape that stands for one code point, which may be a surrogate.
+/// An escape of one code point, which may be a surrogate.
 pub(super) fn code_point(cursor: &mut Cursor<'_>) -> Result<u32, RegexError> {
     cursor.take();
     let escaped = cursor.take().ok_or(RegexError::TrailingBackslash)?;
@@ -117,7 +117,7 @@ pub(super) fn code_point(cursor: &mut Cursor<'_>) -> Result<u32, RegexError> {
     }))
 }
 
-/// Up to three digits. One alone, but for a zero, would refer back to a group.
+/// Up to three digits. A single digit other than zero would be a back reference.
 fn octal(cursor: &mut Cursor<'_>, first: char) -> Result<u32, RegexError> {
     let mut code = first.to_digit(8).unwrap_or(0);
     let mut digits = 1;
@@ -133,7 +133,7 @@ fn octal(cursor: &mut Cursor<'_>, first: char) -> Result<u32, RegexError> {
     Ok(code)
 }
 
-/// Two digits, or any number of them in braces.
+/// Two digits, or any number in braces.
 fn hexadecimal(cursor: &mut Cursor<'_>) -> Result<u32, RegexError> {
     let digits = if cursor.skip("{") {
         cursor.take_until('}').ok_or(RegexError::InvalidEscape)?

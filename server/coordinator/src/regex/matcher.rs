@@ -1,11 +1,11 @@
-//! Runs a program over a name: all threads side by side, so that no name takes longer than its
-//! length times the program.
+//! Runs a program over a name with all threads side by side, so that the time is at most the length
+//! of the name times that of the program.
 
 use super::Regex;
 use super::program::{Look, Program, State, StateIndex};
 use alloc::vec::Vec;
 
-/// The memory of a run, to be used for many.
+/// The memory of runs, which is reused.
 #[derive(Debug, Default)]
 pub struct Matcher {
     now: Threads,
@@ -13,7 +13,7 @@ pub struct Matcher {
     stack: Vec<StateIndex>,
 }
 
-/// Which states are alive: those that take a character, in `taking`.
+/// The active states; `taking` has those that consume a character.
 #[derive(Debug, Default)]
 struct Threads {
     taking: Vec<StateIndex>,
@@ -24,12 +24,12 @@ struct Threads {
 }
 
 impl Matcher {
-    /// Whether an expression matches the whole of a name.
+    /// Whether an expression matches a whole name.
     pub fn matches(&mut self, regex: &Regex, name: &str) -> bool {
         self.run(regex, name).0
     }
 
-    /// The same, and how many steps of a thread it took.
+    /// The same, with the number of thread steps.
     pub(super) fn run(&mut self, regex: &Regex, name: &str) -> (bool, usize) {
         let program = &regex.program;
         if !name.is_ascii() {
@@ -58,7 +58,7 @@ impl Matcher {
         (self.then.has_match, steps)
     }
 
-    /// A thread reaches a state at this place, and all that it leads to without taking a character.
+    /// Adds a state at this place, and all states reached from it without consuming a character.
     fn add(&mut self, program: &Program, state: StateIndex, place: Place<'_>) {
         self.stack.push(state);
         while let Some(state) = self.stack.pop() {
@@ -77,7 +77,7 @@ impl Matcher {
 }
 
 impl Threads {
-    /// A run of this program begins. What earlier runs reached was in earlier steps.
+    /// Starts a run. States reached by earlier runs belong to earlier steps.
     fn begin(&mut self, program: &Program) {
         if self.reached.len() < program.states.len() {
             self.reached.resize(program.states.len(), 0);
@@ -95,7 +95,7 @@ impl Threads {
         self.has_match = false;
     }
 
-    /// Whether that is new in this step.
+    /// Whether the state is new in this step.
     fn reach(&mut self, state: StateIndex) -> bool {
         core::mem::replace(&mut self.reached[state as usize], self.step) != self.step
     }

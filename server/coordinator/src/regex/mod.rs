@@ -1,12 +1,12 @@
-//! Regular expressions over topic names, in the dialect of RE2J 1.8 (`com.google.re2j`), which is
-//! what a `SubscribedTopicRegex` means in Kafka: `Pattern.compile(regex).matcher(name).matches()`.
+//! Regular expressions over topic names in the dialect of RE2J 1.8 (`com.google.re2j`), as Kafka
+//! matches a `SubscribedTopicRegex`: `Pattern.compile(regex).matcher(name).matches()`.
 //!
-//! [`parse`](parse) reads an expression straight into a [`program`](program) without recursion, so
-//! nesting is bounded by the program's size alone; [`Matcher`] runs all its threads side by side,
-//! one byte of the name at a time, so the time is at most name times program.
+//! [`parse`](parse) turns an expression into a [`program`](program) without recursion, so that
+//! nesting is bounded by the program's size alone; [`Matcher`] runs all threads side by side, one
+//! byte of the name at a time, so that the time is at most name times program.
 //!
-//! The name of a topic is ASCII: a character of an expression beyond ASCII is understood, and
-//! matches nothing, and a name beyond ASCII is matched by no expression.
+//! Topic names are ASCII: a character beyond ASCII is accepted in an expression and matches
+//! nothing, and no expression matches a name beyond ASCII.
 
 mod ascii;
 mod escape;
@@ -22,8 +22,8 @@ pub use resolution::Resolution;
 use core::fmt;
 use program::Program;
 
-/// How many instructions may be made of an expression; of `[a-z]{1000}` 2,000 are. RE2J has
-/// no such limit: there it is the memory of the process.
+/// The most instructions of an expression; `[a-z]{1000}` has 2,000. RE2J has no such limit other
+/// than the memory of the process.
 pub const INSTRUCTIONS_MAX: usize = 1 << 16;
 
 /// A regular expression, which matches whole names.
@@ -33,26 +33,26 @@ pub struct Regex {
 }
 
 impl Regex {
-    /// Reads an expression.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// Where RE2J throws a `PatternSyntaxException`, with its description; and
+    /// Where RE2J throws a `PatternSyntaxException`, with the same description; and
     /// [`RegexError::TooLarge`].
     pub fn new(expression: &str) -> Result<Self, RegexError> {
         Ok(Self { program: parse::parse(expression)? })
     }
 
-    /// Whether it matches the whole of a name. For many names a [`Matcher`] that stays is cheaper.
+    /// Whether it matches a whole name. For many names a reused [`Matcher`] is cheaper.
     pub fn matches(&self, name: &str) -> bool {
         Matcher::default().matches(self, name)
     }
 }
 
-/// Why an expression is refused. Displays as RE2J's `PatternSyntaxException.getDescription`.
+/// Why an expression is invalid. Displays as RE2J's `PatternSyntaxException.getDescription`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegexError {
     DuplicateGroupName,
-    /// Where RE2J finds a `)` that closes nothing.
+    /// An unmatched `)`, which RE2J reports so.
     Internal,
     InvalidClassRange,
     InvalidEscape,
@@ -63,7 +63,7 @@ pub enum RegexError {
     MissingParenthesis,
     MissingRepeatArgument,
     NestedRepeat,
-    /// It takes more than [`INSTRUCTIONS_MAX`] instructions.
+    /// More than [`INSTRUCTIONS_MAX`] instructions.
     TooLarge,
     TrailingBackslash,
 }

@@ -1,6 +1,5 @@
-//! Reads an expression into code, in one pass and without recursion, as RE2J 1.8 reads it with its
-//! default flags; the errors come in the same order. Where its behaviour surprises, a comment says
-//! so.
+//! Parses an expression into code, in one pass and without recursion, as RE2J 1.8 does with its
+//! default flags; errors are found in the same order. Comments mark its surprising behaviour.
 
 use super::RegexError;
 use super::ascii::{AsciiSet, perl_class, posix_class};
@@ -9,7 +8,7 @@ use super::program::{Code, Look, Program};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-/// The most that may stand in braces.
+/// The greatest number in braces.
 const REPEAT_MAX: usize = 1000;
 
 pub(super) fn parse(expression: &str) -> Result<Program, RegexError> {
@@ -18,7 +17,7 @@ pub(super) fn parse(expression: &str) -> Result<Program, RegexError> {
         parser.token(first)?;
     }
     parser.end_alternation();
-    // An open group is still there.
+    // A group is still open.
     if parser.groups.len() > 1 {
         return Err(RegexError::MissingParenthesis);
     }
@@ -29,16 +28,16 @@ struct Parser<'e> {
     cursor: Cursor<'e>,
     code: Code,
     flags: Flags,
-    /// The expression itself, then the groups that are open.
+    /// The expression itself, then the open groups.
     groups: Vec<Group>,
     names: BTreeSet<&'e str>,
-    /// Whether the last token was a repetition, which must not be repeated.
+    /// Whether the last token was a repetition, which may not be repeated.
     was_repeat: bool,
-    /// Whether there may be a `:]` ahead. Looked for once, as each look goes to the end.
+    /// Whether a `:]` may be ahead. Searched once, as each search reads to the end.
     has_posix_end: bool,
 }
 
-/// `i`, `m` and `s`; `U` changes which match is found, and not whether there is one.
+/// `i`, `m` and `s`; `U` changes which match is found, not whether there is one.
 #[derive(Debug, Clone, Copy, Default)]
 struct Flags {
     folds_case: bool,
@@ -46,17 +45,17 @@ struct Flags {
     dot_takes_newline: bool,
 }
 
-/// An alternation in the making.
+/// An alternation that is being parsed.
 struct Group {
-    /// The place kept for the group, which is an atom of what is around it.
+    /// The reserved place of the group, which is an atom of the code around it.
     place: usize,
-    /// The flags around it.
+    /// The flags around the group.
     flags: Flags,
-    /// The place kept for the alternative that is being read.
+    /// The reserved place of the current alternative.
     alternative: usize,
-    /// The places behind the alternatives before, from where it goes on behind the last.
+    /// The places behind the earlier alternatives, from where they jump behind the last.
     ends: Vec<usize>,
-    /// The place of the last atom, which a repetition applies to.
+    /// The place of the last atom, to which a repetition applies.
     atom: Option<usize>,
 }
 
@@ -95,12 +94,12 @@ impl<'e> Parser<'e> {
                 self.literal(first)?;
             }
         }
-        // Also a brace that is no repetition counts: RE2J refuses `{*`.
+        // A brace that is no repetition counts too: RE2J refuses `{*`.
         self.was_repeat = is_repeat;
         Ok(())
     }
 
-    /// Groups, with what `(?` begins.
+    /// A group, or a construct that starts with `(?`.
     fn open_group(&mut self) -> Result<(), RegexError> {
         if !self.cursor.is_at("(?") {
             self.cursor.take();
@@ -144,7 +143,7 @@ impl<'e> Parser<'e> {
         self.open(self.flags)
     }
 
-    /// New flags hold for the group that they open, or to the end of the one that they stand in.
+    /// New flags apply to the group that they open, or to the rest of the group that they are in.
     fn begin_flags(&mut self, flags: Flags, opens: bool) -> Result<(), RegexError> {
         if opens {
             self.open(self.flags)?;
@@ -214,7 +213,7 @@ impl<'e> Parser<'e> {
         self.repeat(min, max)
     }
 
-    /// `{n}`, `{n,}` or `{n,m}`; else the brace stands for itself.
+    /// `{n}`, `{n,}` or `{n,m}`; otherwise the brace is a literal.
     fn braces(&mut self) -> Result<(), RegexError> {
         let begin = self.cursor;
         let Some((min, max)) = self.cursor.take_braces() else {
@@ -264,7 +263,7 @@ impl<'e> Parser<'e> {
         self.class(self.range(escaped, escaped))
     }
 
-    /// All up to `\E`, or to the end, stands for itself.
+    /// Everything up to `\E`, or to the end, is literal.
     fn quotation(&mut self) -> Result<(), RegexError> {
         while self.cursor.peek().is_some() && !self.cursor.is_at("\\E") {
             if let Some(character) = self.cursor.take() {
@@ -319,8 +318,8 @@ impl<'e> Parser<'e> {
         Ok(self.range(first, last))
     }
 
-    /// `[:name:]` or `[:^name:]`, of which `name` is all up to `:]`. In `[:]` the colon is of both
-    /// ends, and it is no name either.
+    /// `[:name:]` or `[:^name:]`; `name` is everything up to `:]`. In `[:]` the colon belongs to
+    /// both ends, and there is no name.
     fn posix_item(&mut self, name: &'e str) -> Result<AsciiSet, RegexError> {
         self.cursor.skip(name);
         self.cursor.skip(":]");
@@ -369,7 +368,7 @@ impl<'e> Parser<'e> {
         self.code.look(look)
     }
 
-    /// The innermost group that is open. There is always the expression itself.
+    /// The innermost open group; at least the expression itself.
     fn group(&mut self) -> &mut Group {
         let last = self.groups.len() - 1;
         &mut self.groups[last]

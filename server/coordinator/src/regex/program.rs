@@ -1,11 +1,11 @@
-//! What an expression is compiled to: a graph of states, walked over a name.
+//! The compiled form of an expression: a graph of states, walked over a name.
 
 use super::INSTRUCTIONS_MAX;
 use super::RegexError;
 use super::ascii::AsciiSet;
 use alloc::vec::Vec;
 
-/// A number of a state.
+/// The number of a state.
 pub(super) type StateIndex = u32;
 
 #[derive(Debug, Clone)]
@@ -16,16 +16,16 @@ pub(super) struct Program {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// Takes one character.
+    /// Consumes one character.
     Class(AsciiSet, StateIndex),
-    /// Goes on in two places.
+    /// Continues in two states.
     Split(StateIndex, StateIndex),
-    /// Goes on where this holds.
+    /// Continues if the condition holds.
     Look(Look, StateIndex),
     Match,
 }
 
-/// What is asked of a place between two characters.
+/// A condition on a place between two characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
     TextStart,
@@ -36,27 +36,26 @@ pub(super) enum Look {
     NoWordBoundary,
 }
 
-/// An instruction while an expression is read. Targets are distances forward, so that code can be
-/// copied.
+/// An instruction during parsing. Targets are relative, so that code can be copied.
 #[derive(Debug, Clone, Copy)]
 enum Instruction {
-    /// A place kept before an atom, for what may yet have to stand there.
+    /// A place reserved before an atom, for an instruction that may be needed there.
     Nothing,
     Class(AsciiSet),
     Look(Look),
     Jump(u32),
-    /// Goes on behind it and so far ahead.
+    /// Continues behind it and this far ahead.
     Skip(u32),
-    /// Goes on behind it and so far back.
+    /// Continues behind it and this far back.
     Again(u32),
 }
 
-/// Code in the order of the expression. Each atom begins with a kept place.
+/// Code in the order of the expression. Each atom starts with a reserved place.
 #[derive(Debug, Default)]
 pub(super) struct Code {
     instructions: Vec<Instruction>,
-    /// How many were ever made, also of those that are gone again: the work of reading is limited
-    /// too.
+    /// The number of instructions ever created, including removed ones: the work of parsing is
+    /// limited too.
     made: usize,
 }
 
@@ -65,7 +64,7 @@ impl Code {
         self.instructions.len()
     }
 
-    /// Keeps a place, and says which.
+    /// Reserves a place and returns it.
     pub(super) fn keep_place(&mut self) -> Result<usize, RegexError> {
         self.push(Instruction::Nothing)?;
         Ok(self.len() - 1)
@@ -79,33 +78,32 @@ impl Code {
         self.push(Instruction::Look(look))
     }
 
-    /// Makes what begins at this kept place, and goes on to the end, one that may be left out. If
-    /// the place is taken, it may be already.
+    /// Makes the code from a reserved place to the end optional. A place that is taken is optional
+    /// already.
     pub(super) fn make_optional(&mut self, place: usize) {
         self.skip_to(place, self.len());
     }
 
-    /// Lets a kept place also go on at `to`, further ahead.
+    /// Lets a reserved place also continue at `to`, further ahead.
     pub(super) fn skip_to(&mut self, place: usize, to: usize) {
         if let instruction @ Instruction::Nothing = &mut self.instructions[place] {
             *instruction = Instruction::Skip((to - place) as u32);
         }
     }
 
-    /// Turns a kept place into a jump ahead.
+    /// Turns a reserved place into a jump ahead.
     pub(super) fn jump_to(&mut self, place: usize, to: usize) {
         self.instructions[place] = Instruction::Jump((to - place) as u32);
     }
 
-    /// Makes what begins at this kept place, and goes on to the end, one that may come again. It
-    /// comes again from behind the place: what may yet stand there is not part of it.
+    /// Makes the code from a reserved place to the end repeatable. It repeats from behind the
+    /// place, as an instruction put there later is not part of it.
     pub(super) fn make_repeatable(&mut self, place: usize) -> Result<(), RegexError> {
         let back = (self.len() - place - 1) as u32;
         self.push(Instruction::Again(back))
     }
 
-    /// Makes what begins at this kept place, and goes on to the end, one that comes `min` to `max`
-    /// times.
+    /// Repeats the code from a reserved place to the end `min` to `max` times.
     pub(super) fn repeat(
         &mut self,
         place: usize,
@@ -137,7 +135,7 @@ impl Code {
         Ok(())
     }
 
-    /// The states, with the ways between them as short as they can be.
+    /// The states, with jumps resolved.
     pub(super) fn finish(self) -> Program {
         let code = self.instructions;
         let mut entry = alloc::vec![0; code.len() + 1];
@@ -156,7 +154,7 @@ impl Code {
                 Instruction::Class(set) => State::Class(set, next),
                 Instruction::Look(look) => State::Look(look, next),
                 Instruction::Skip(ahead) => State::Split(next, entry[at + ahead as usize]),
-                // Where it goes back to has no state yet.
+                // The target of the jump back has no state yet.
                 Instruction::Again(_) => State::Split(next, next),
             };
             entry[at] = states.len() as StateIndex;

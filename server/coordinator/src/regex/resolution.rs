@@ -1,4 +1,4 @@
-//! Which topics an expression matches, in slices.
+//! Finds the topics that an expression matches, in slices.
 
 use super::{Matcher, Regex};
 use alloc::borrow::ToOwned;
@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 /// A resolution under way: one expression over all names.
 ///
-/// Names come from the caller in ascending order, so that it may go on after a pause in which
-/// topics came and went: it asks for those behind the last that it saw.
+/// Names come from the caller in ascending order, so that the resolution can continue although
+/// topics were created and deleted in between: it asks for the names behind the last that it saw.
 #[derive(Debug)]
 pub struct Resolution {
     regex: Regex,
@@ -22,14 +22,14 @@ impl Resolution {
         Self { regex, matcher: Matcher::default(), last: None, matched: Vec::new() }
     }
 
-    /// The name that the last slice ended with. The next begins behind it.
+    /// The last name of the last slice. The next slice starts behind it.
     pub fn last(&self) -> Option<&str> {
         self.last.as_deref()
     }
 
-    /// Looks at the names that come after [`Self::last`], ascending, for about `budget` steps of a
-    /// thread, a few nanoseconds each. Gives all that match once the names are at an end; to be
-    /// called until then, and not again.
+    /// Matches the names that follow [`Self::last`], ascending, for about `budget` thread steps, a
+    /// few nanoseconds each. Returns all matches at the end of the names; not to be called again
+    /// after that.
     pub fn step<'n>(
         &mut self,
         names: impl IntoIterator<Item = &'n str>,

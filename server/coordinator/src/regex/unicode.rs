@@ -1,9 +1,9 @@
-//! The ASCII part of the Unicode categories and scripts that RE2J 1.8 knows by name.
+//! The ASCII part of the Unicode categories and scripts that RE2J 1.8 has names for.
 
 use super::ascii::{ALPHA, AsciiSet, DIGIT, LOWER, UPPER};
 
-/// A category or script, and what `(?i)` adds to it. RE2J's table for lower case adds no more than
-/// this, though it adds all of lower case to upper case.
+/// A category or script, with the characters that `(?i)` adds to it. RE2J's table for lower case
+/// adds no more than these, though it adds all of lower case to upper case.
 pub(super) fn unicode_class(name: &str, is_folded: bool) -> Option<AsciiSet> {
     let folded = |set: AsciiSet, more| if is_folded { set.or(more) } else { set };
     Some(match name {

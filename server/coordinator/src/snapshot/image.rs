@@ -1,5 +1,5 @@
-//! A group as two archives, its records and its offsets, and back. The types mirror the state: what
-//! is archived is not what the coordinator works with, so that neither binds the other.
+//! A group as two archives, its records and its offsets, and back. The archived types mirror the
+//! state, so that neither binds the other.
 
 use super::index::{Kind, Section, TopicSet};
 use crate::classic::ClassicGroup;
@@ -16,10 +16,10 @@ use rkyv::api::high::to_bytes_in;
 use rkyv::rancor::Failure;
 use rkyv::{Archive, Serialize, access};
 
-/// What the names and values of a section take at most: places in it have 31 bits.
+/// The most bytes of the names and values of a section: offsets within it have 31 bits.
 const SECTION_BYTES_MAX: usize = 512 << 20;
 
-/// A group has more than a section can hold.
+/// A group is larger than a section can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooLong;
 
@@ -28,7 +28,7 @@ struct GroupImage {
     records: Vec<RecordImage>,
 }
 
-/// A record as the log has it.
+/// A record as in the log.
 #[derive(Archive, Serialize)]
 struct RecordImage {
     key: Vec<u8>,
@@ -59,10 +59,10 @@ struct CommittedImage {
     topic_id: [u8; 16],
 }
 
-/// Appends the section of a group's records to `out`; its place is that in `out`.
+/// Appends the section of a group's records to `out`; its place is relative to `out`.
 ///
 /// # Errors
-/// [`TooLong`]; what is in `out` then is of no use.
+/// [`TooLong`]; `out` is of no use then.
 pub(super) fn write_group(entry: &Entry, out: &mut Vec<u8>) -> Result<Section, TooLong> {
     let image = group_image(entry)?;
     let start = out.len();
@@ -70,10 +70,10 @@ pub(super) fn write_group(entry: &Entry, out: &mut Vec<u8>) -> Result<Section, T
     section(out, start)
 }
 
-/// As [`write_group`], of some of its offsets, in order; and their topics.
+/// Like [`write_group`], for some of a group's offsets, in order; also returns their topics.
 ///
 /// # Errors
-/// As [`write_group`].
+/// Those of [`write_group`].
 pub(super) fn write_offsets<'o>(
     offsets: impl Iterator<Item = (&'o Text, i32, &'o Committed)>,
     out: &mut Vec<u8>,
@@ -85,7 +85,7 @@ pub(super) fn write_offsets<'o>(
     Ok((section(out, start)?, topics))
 }
 
-/// What a group is.
+/// The kind of a group.
 pub(super) fn kind(group: Option<&Group>) -> Kind {
     match group {
         None => Kind::None,
@@ -94,7 +94,7 @@ pub(super) fn kind(group: Option<&Group>) -> Kind {
     }
 }
 
-/// Makes the group of which a section has the records.
+/// Decodes a group from the section of its records.
 ///
 /// # Errors
 /// Bytes that are not those of a group.
@@ -105,7 +105,7 @@ pub(super) fn read_group(
     timers: &mut Timers,
 ) -> Result<Entry, &'static str> {
     let image = access::<ArchivedGroupImage, Failure>(bytes);
-    let image = image.map_err(|_| "its records are no archive")?;
+    let image = image.map_err(|_| "its records are not a valid archive")?;
     let mut entry = Entry::new(id.clone());
     for record in image.records.iter() {
         let record = GroupRecord::read(&record.key, Some(record.value.as_slice()));
@@ -116,7 +116,7 @@ pub(super) fn read_group(
         replay_in(&mut entry, timers, &record);
     }
     if entry.group.is_none() && of_kind == Kind::Classic {
-        // A simple group: it has no record of its own, and nothing counts from when it began.
+        // A simple group: it has no record of its own, and its start does not matter for retention.
         entry.group = Some(Group::Classic(ClassicGroup::new(id.clone(), Wall(0))));
     }
     if kind(entry.group.as_ref()) != of_kind {
@@ -128,13 +128,13 @@ pub(super) fn read_group(
     Ok(entry)
 }
 
-/// Puts the offsets that a section has with others.
+/// Adds the offsets of a section to others.
 ///
 /// # Errors
 /// Bytes that are not those of offsets.
 pub(super) fn read_offsets(bytes: &[u8], offsets: &mut Offsets) -> Result<(), &'static str> {
     let image = access::<ArchivedOffsetsImage, Failure>(bytes);
-    let image = image.map_err(|_| "its offsets are no archive")?;
+    let image = image.map_err(|_| "its offsets are not a valid archive")?;
     let mut run = Vec::new();
     for topic in image.topics.iter() {
         run.extend(topic.partitions.iter().map(|it| (it.partition.to_native(), committed(it))));
@@ -146,10 +146,10 @@ pub(super) fn read_offsets(bytes: &[u8], offsets: &mut Offsets) -> Result<(), &'
     Ok(())
 }
 
-/// The bytes of a section, which are what its checksum says.
+/// The bytes of a section, verified with its checksum.
 ///
 /// # Errors
-/// Bytes that are not there, or have changed.
+/// Missing or changed bytes.
 pub(super) fn section_bytes(file: &[u8], section: Section) -> Result<&[u8], &'static str> {
     let from = usize::try_from(section.at).ok();
     let bytes = from.and_then(|from| file.get(from..)?.get(..section.len as usize));

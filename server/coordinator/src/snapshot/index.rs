@@ -1,17 +1,17 @@
-//! The index of a snapshot: a number of groups, an entry of fixed size for each by id, and then
-//! their names. FORMAT.md has the bytes. It is read in place: a look reads one entry.
+//! The index of a snapshot: the number of groups, an entry of fixed size for each by id, and their
+//! names. FORMAT.md has the bytes. It is read in place: a look-up reads single entries.
 
 use crate::offsets::Expiry;
 use alloc::vec::Vec;
 
-/// Before the entries: how many there are.
+/// The number of groups, before the entries.
 pub(super) const COUNT_BYTES: usize = 8;
 pub(super) const ENTRY_BYTES: usize = 88;
 
-/// A place in an entry, or in a table of parts.
+/// A section in an entry, or in a table of parts.
 pub(super) const SECTION_BYTES: usize = 16;
 
-/// What a group is.
+/// The kind of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Offsets without a group.
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
     Consumer,
 }
 
-/// Where a section is in the file, and its CRC-32C.
+/// The place of a section in the file, and its CRC-32C.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Section {
     pub(super) at: u64,
@@ -42,26 +42,27 @@ impl Section {
     }
 }
 
-/// What the index holds of a group beside its name.
+/// The index entry of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndexEntry {
-    /// Where the id is among the names; the protocol type follows it.
+    /// The place of the id among the names; the protocol type follows it.
     pub(super) name_at: u64,
     pub(super) id_len: u16,
     pub(super) protocol_type_len: u16,
     pub(crate) members: u32,
     pub(super) group: Section,
     pub(super) offsets: Section,
-    /// All records of the group up to here are in it.
+    /// It includes all records of the group up to this position.
     pub(crate) position: u64,
     pub(crate) topics: TopicSet,
     pub(crate) expiry: Expiry,
     pub(crate) kind: Kind,
-    /// How many parts the offsets are in, of which `offsets` is a table then; 0 if it is all of them.
+    /// The number of parts of the offsets, if `offsets` is a table of them; 0 if it is the only
+    /// section.
     pub(super) parts: u32,
 }
 
-/// A set of topics that may say yes to one that is not in it: a bit of 64 for each.
+/// An approximate set of topics, with one bit of 64 for each: it may contain others too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TopicSet(pub(super) u64);
 
@@ -70,7 +71,7 @@ impl TopicSet {
         self.0 |= Self::bit(topic);
     }
 
-    /// The topics of both.
+    /// The union of both.
     pub(super) fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }

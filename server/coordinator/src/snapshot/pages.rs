@@ -1,10 +1,10 @@
-//! The checksums of the pages of an index. The file is mapped: what is read from the disk again later
-//! may be other bytes than those that were checked when it was opened.
+//! The checksums of the pages of an index. The file is mapped: bytes that are read from the disk
+//! again later may differ from those that were checked when it was opened.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// So little that a look at an entry is short. The checksums take 4 bytes of memory for each page.
+/// Small, so that verifying an entry is cheap. The checksums take 4 bytes of memory per page.
 const PAGE_BYTES: usize = 512;
 
 /// The CRC-32C of each page of some bytes.
@@ -12,8 +12,8 @@ const PAGE_BYTES: usize = 512;
 pub(super) struct Pages(Vec<u32>);
 
 impl Pages {
-    /// Those of bytes that have the checksum `crc` as a whole; None if they have another. Each byte is
-    /// looked at once, so that the pages are those of just these bytes.
+    /// The pages of `bytes` if their checksum as a whole is `crc`, else None. Each byte is read
+    /// once, so that the checksums are those of the verified bytes.
     pub(super) fn of(bytes: &[u8], crc: u32) -> Option<Self> {
         let (mut pages, mut whole) = (Vec::with_capacity(bytes.len().div_ceil(PAGE_BYTES)), 0);
         for bytes in bytes.chunks(PAGE_BYTES) {
@@ -26,7 +26,7 @@ impl Pages {
         (whole == crc).then_some(Self(pages))
     }
 
-    /// Some of the bytes, if the pages that they are in are still what they were.
+    /// The bytes of `range`, if their pages have not changed.
     pub(super) fn get<'b>(&self, bytes: &'b [u8], range: Range<usize>) -> Option<&'b [u8]> {
         let wanted = bytes.get(range.clone())?;
         let pages = range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES);
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_changed_is_not_given() {
+    fn changed_bytes_are_not_returned() {
         let bytes: Vec<u8> = (0..4 * PAGE_BYTES + 9).map(|at| (at % 251) as u8).collect();
         assert!(Pages::of(&bytes, 7).is_none());
         let pages = Pages::of(&bytes, crc32c::crc32c(&bytes)).unwrap();

@@ -1,11 +1,11 @@
-//! Bytes that grow to tens of megabytes without ever being moved.
+//! A byte buffer that grows to tens of megabytes without moving its bytes.
 
 use alloc::vec::Vec;
 
-/// How long each piece is but the last.
+/// The length of each piece but the last.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// A growing row of bytes.
+/// A growing sequence of bytes.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     pieces: Vec<Vec<u8>>,
@@ -30,14 +30,14 @@ impl Pieces {
         }
     }
 
-    /// Some of the bytes from `at` on: at least one if there is one, and at most `max`.
+    /// Bytes from `at` on: at least one if there are any, and at most `max`.
     pub(super) fn from(&self, at: usize, max: usize) -> &[u8] {
         let piece = self.pieces.get(at / PIECE_BYTES).map_or(&[][..], Vec::as_slice);
         let rest = piece.get(at % PIECE_BYTES..).unwrap_or_default();
         &rest[..rest.len().min(max)]
     }
 
-    /// Writes over the first bytes, which are there.
+    /// Overwrites the first bytes, which must exist.
     pub(super) fn begin_with(&mut self, bytes: &[u8]) {
         self.pieces[0][..bytes.len()].copy_from_slice(bytes);
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_come_out_as_they_went_in() {
+    fn bytes_are_read_as_they_were_written() {
         let all: Vec<u8> = (0..3 * PIECE_BYTES + 5).map(|at| (at % 251) as u8).collect();
         let mut pieces = Pieces::default();
         all.chunks(1_000).for_each(|bytes| pieces.extend(bytes));

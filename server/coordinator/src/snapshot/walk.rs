@@ -1,8 +1,8 @@
-//! The walk through all groups that writes a snapshot, in slices.
+//! The walk over all groups that writes a snapshot, in slices.
 
 use super::index::{COUNT_BYTES, ENTRY_BYTES, IndexEntry, Section, TopicSet};
 use super::pieces::Pieces;
-use super::{Cold, ColdGroup, SnapshotDamage, image};
+use super::{SnapshotDamage, Unloaded, UnloadedGroup, image};
 use crate::coordinator::Coordinator;
 use crate::group::{Entry, Group, Listed};
 use crate::offsets::{Expiry, RetentionBase};
@@ -18,10 +18,10 @@ pub struct SnapshotPart {
     pub crc: u32,
 }
 
-/// What an offset takes in the file, more or less: so many make a part of a group's offsets.
+/// The approximate bytes of an offset in the file, which determine the size of a part.
 const OFFSET_BYTES: usize = 64;
 
-/// How far the writing of a snapshot came. Sections come first, then the index of all of them.
+/// The progress of writing a snapshot. The sections come first, then the index of all of them.
 #[derive(Debug)]
 pub struct SnapshotWalk {
     /// The place of the next byte in the file.
@@ -34,38 +34,38 @@ pub struct SnapshotWalk {
     /// The two halves of the index.
     entries: Pieces,
     names: Pieces,
-    /// How much of the index was given out.
+    /// The bytes of the index that were written.
     given: usize,
     index: SnapshotPart,
 }
 
-/// A group of which some is written.
+/// A group that is partly written.
 #[derive(Debug)]
 struct Begun {
     id: Text,
     protocol_type: String,
-    /// The state of the group, and so its position, is that of its beginning. Offsets that are
-    /// written later may be newer; the records behind that position are applied to all of them.
+    /// The group's state, and so its position, is that of the start of its writing. Offsets written
+    /// later may be newer; the records behind that position are applied to all of them.
     entry: IndexEntry,
-    /// What the retention of its offsets counts from.
+    /// The base of the retention of its offsets.
     base: Option<RetentionBase>,
     recorded: Option<i64>,
-    /// The parts of its offsets so far.
+    /// The parts of its offsets that are written.
     parts: Vec<Section>,
-    rest: Rest,
+    remaining: Remaining,
 }
 
-/// Which offsets are left to be written.
+/// The offsets that are not written yet.
 #[derive(Debug)]
-enum Rest {
-    /// Those after this one.
+enum Remaining {
+    /// Those behind this one.
     Live(Option<(Text, i32)>),
-    /// Those that an old snapshot has, from the next part on.
-    Cold,
+    /// Those of an old snapshot, from the next part on.
+    Unloaded,
 }
 
 impl SnapshotWalk {
-    /// A walk whose first byte comes at `at` in the file.
+    /// A walk whose first byte is at `at` in the file.
     pub fn new(at: u64) -> Self {
         let mut entries = Pieces::default();
         entries.extend(&[0; COUNT_BYTES]);
@@ -81,15 +81,15 @@ impl SnapshotWalk {
         }
     }
 
-    /// Adds a section that was appended to `out`, where it begins at `section.at`; gives it with its
-    /// place in the file.
+    /// Adds a section that was appended to `out` at `section.at`; returns it with its place in the
+    /// file.
     fn place(&mut self, section: Section) -> Section {
         let placed = Section { at: self.at, ..section };
         self.at += u64::from(section.len);
         placed
     }
 
-    /// Adds a group, all of which is written, to the index.
+    /// Adds a completely written group to the index.
     fn add(&mut self, begun: &Begun) {
         let entry = IndexEntry {
             name_at: self.names.len() as u64,
@@ -104,7 +104,7 @@ impl SnapshotWalk {
         self.names.extend(begun.protocol_type.as_bytes());
     }
 
-    /// All groups are written: the index is as long as it gets.
+    /// Called when all groups are written: completes the index.
     fn through(&mut self) {
         self.is_through = true;
         let count = (self.entries.len() - COUNT_BYTES) / ENTRY_BYTES;
@@ -113,7 +113,7 @@ impl SnapshotWalk {
         self.index.len = (self.entries.len() + self.names.len()) as u64;
     }
 
-    /// Gives out the next `bytes` of the index, or fewer; true if those were the last.
+    /// Appends the next `bytes` of the index, or fewer; returns true with the last.
     fn give(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
         let entries = self.entries.len();
         let slice = match self.given.checked_sub(entries) {
@@ -128,15 +128,15 @@ impl SnapshotWalk {
 }
 
 impl Coordinator {
-    /// Writes on: appends to `out` what comes next in the file, about `bytes` of it. `position` is
-    /// that of the last record, and the last of its block in the log. Gives the index once it is
+    /// Appends the next part of the file, about `bytes`, to `out`. `position` is that of the last
+    /// record, which must be the last of its block in the log. Returns the index when it is
     /// written, which is the end.
     ///
-    /// The offsets of a group are written in parts of about `bytes`, the rest of it as a whole.
+    /// The offsets of a group are written in parts of about `bytes`, its records as a whole.
     ///
     /// # Errors
-    /// A group that is still in the cold is damaged, or one has become too large for a section: no
-    /// snapshot can be made of it. The former is [`Coordinator::damage`] then.
+    /// A damaged unloaded group, which is also [`Coordinator::damage`] then, or a group that is too
+    /// large for a section: no snapshot can be made.
     pub fn write_snapshot(
         &mut self,
         walk: &mut SnapshotWalk,
@@ -155,7 +155,7 @@ impl Coordinator {
                 break;
             };
             if let Err(damage) = self.write_on(walk, &id, position, bytes, out) {
-                if self.groups.cold.with_offsets(&id).is_some() {
+                if self.groups.unloaded.with_offsets(&id).is_some() {
                     self.damage.get_or_insert_with(|| damage.clone());
                 }
                 return Err(damage);
@@ -165,7 +165,7 @@ impl Coordinator {
         Ok(is_done.then_some(walk.index))
     }
 
-    /// Begins a group, or writes the next part of its offsets.
+    /// Starts a group, or writes the next part of its offsets.
     fn write_on(
         &self,
         walk: &mut SnapshotWalk,
@@ -175,19 +175,20 @@ impl Coordinator {
         out: &mut Vec<u8>,
     ) -> Result<(), SnapshotDamage> {
         let listed = self.groups.listed(id);
-        let has_cold = match &listed {
+        let has_unloaded = match &listed {
             Some(Listed::Live(entry)) => entry.offsets.is_cold(),
             Some(Listed::Cold(_)) => true,
             None => false,
         };
         let begun = walk.begun.take();
-        // What was copied of offsets that have come to life meanwhile is of no use.
-        let begun = begun.filter(|begun| has_cold || matches!(begun.rest, Rest::Live(_)));
+        // Parts that were copied are of no use if the offsets have been loaded since.
+        let begun =
+            begun.filter(|begun| has_unloaded || matches!(begun.remaining, Remaining::Live(_)));
         let begun = match (begun, &listed) {
             (Some(begun), _) => Some(begun),
             (None, Some(Listed::Live(entry))) => begin_live(walk, entry, position, out)?,
             (None, Some(Listed::Cold(group))) => {
-                Some(begin_cold(walk, &self.groups.cold, group, position, out)?)
+                Some(begin_unloaded(walk, &self.groups.unloaded, group, position, out)?)
             }
             (None, None) => None,
         };
@@ -195,13 +196,13 @@ impl Coordinator {
             walk.after = Some(id.clone());
             return Ok(());
         };
-        let is_whole = match (&begun.rest, &listed) {
-            (Rest::Cold, _) => copy_part(walk, &self.groups.cold, &mut begun, out)?,
-            (Rest::Live(_), Some(Listed::Live(entry))) => {
+        let is_whole = match (&begun.remaining, &listed) {
+            (Remaining::Unloaded, _) => copy_part(walk, &self.groups.unloaded, &mut begun, out)?,
+            (Remaining::Live(_), Some(Listed::Live(entry))) => {
                 write_part(walk, entry, &mut begun, bytes.div_ceil(OFFSET_BYTES), out)?
             }
-            // The group was deleted meanwhile: the records that did it follow.
-            (Rest::Live(_), _) => true,
+            // The group was deleted since; the records of the deletion follow in the log.
+            (Remaining::Live(_), _) => true,
         };
         match is_whole {
             true => finish(walk, begun, out),
@@ -211,7 +212,7 @@ impl Coordinator {
     }
 }
 
-/// Writes the records of a group; None of one that did not come to be.
+/// Writes the records of a group; None for an entry without group and offsets.
 fn begin_live(
     walk: &mut SnapshotWalk,
     entry: &Entry,
@@ -243,20 +244,24 @@ fn begin_live(
         base: group.and_then(Group::retention_base),
         recorded: group.and_then(Group::recorded_at),
         parts: Vec::new(),
-        rest: if entry.offsets.is_cold() { Rest::Cold } else { Rest::Live(None) },
+        remaining: if entry.offsets.is_cold() {
+            Remaining::Unloaded
+        } else {
+            Remaining::Live(None)
+        },
     }))
 }
 
 /// No record of the group came since the old snapshot was opened: its bytes are of this position
 /// too.
-fn begin_cold(
+fn begin_unloaded(
     walk: &mut SnapshotWalk,
-    cold: &Cold,
-    group: &ColdGroup<'_>,
+    unloaded: &Unloaded,
+    group: &UnloadedGroup<'_>,
     position: u64,
     out: &mut Vec<u8>,
 ) -> Result<Begun, SnapshotDamage> {
-    out.extend_from_slice(cold.records(group)?);
+    out.extend_from_slice(unloaded.records(group)?);
     let records = walk.place(group.entry.group);
     Ok(Begun {
         id: Text::from(group.id),
@@ -265,20 +270,20 @@ fn begin_cold(
         base: None,
         recorded: None,
         parts: Vec::new(),
-        rest: Rest::Cold,
+        remaining: Remaining::Unloaded,
     })
 }
 
-/// Copies the next part of the offsets that an old snapshot has; true if that was the last.
+/// Copies the next part of the offsets of an old snapshot; returns true behind the last.
 fn copy_part(
     walk: &mut SnapshotWalk,
-    cold: &Cold,
+    unloaded: &Unloaded,
     begun: &mut Begun,
     out: &mut Vec<u8>,
 ) -> Result<bool, SnapshotDamage> {
-    let Some(group) = cold.with_offsets(&begun.id) else { return Ok(true) };
+    let Some(group) = unloaded.with_offsets(&begun.id) else { return Ok(true) };
     (begun.entry.topics, begun.entry.expiry) = (group.entry.topics, group.entry.expiry);
-    let Some(part) = cold.offsets(&group, begun.parts.len())? else { return Ok(true) };
+    let Some(part) = unloaded.offsets(&group, begun.parts.len())? else { return Ok(true) };
     let start = out.len();
     out.extend_from_slice(part);
     let section = image::section(out, start).map_err(|_| too_long(&begun.id))?;
@@ -286,7 +291,7 @@ fn copy_part(
     Ok(false)
 }
 
-/// Writes so many more offsets; true if those were the last.
+/// Writes at most `offsets_max` more offsets; returns true with the last.
 fn write_part(
     walk: &mut SnapshotWalk,
     entry: &Entry,
@@ -294,7 +299,7 @@ fn write_part(
     offsets_max: usize,
     out: &mut Vec<u8>,
 ) -> Result<bool, SnapshotDamage> {
-    let Rest::Live(last) = &begun.rest else { return Ok(true) };
+    let Remaining::Live(last) = &begun.remaining else { return Ok(true) };
     let part: Vec<_> = entry.offsets.after(last.as_ref()).take(offsets_max.max(1)).collect();
     let is_last = part.len() < offsets_max.max(1);
     if part.is_empty() && !begun.parts.is_empty() {
@@ -307,11 +312,11 @@ fn write_part(
     begun.entry.topics = begun.entry.topics.and(topics);
     begun.entry.expiry = begun.entry.expiry.and(expiry);
     let last = part.last().map(|(topic, partition, _)| ((*topic).clone(), *partition));
-    begun.rest = Rest::Live(last);
+    begun.remaining = Remaining::Live(last);
     Ok(is_last)
 }
 
-/// All offsets of a group are written: several parts get a table.
+/// Completes a group; several parts of offsets get a table.
 fn finish(walk: &mut SnapshotWalk, mut begun: Begun, out: &mut Vec<u8>) {
     begun.entry.offsets = match begun.parts.as_slice() {
         [one] => *one,

@@ -1,5 +1,5 @@
-//! What tests of the coordinator have around it: records as bytes, ids, topics.
-#![allow(clippy::unwrap_used, dead_code, unreachable_pub, reason = "each test takes what it needs")]
+//! Helpers of the coordinator's tests: records as bytes, ids, topics.
+#![allow(clippy::unwrap_used, dead_code, unreachable_pub, reason = "each test uses a part")]
 
 pub mod topics;
 
@@ -25,7 +25,7 @@ pub fn read((key, value): &RecordBytes) -> GroupRecord<'_> {
     GroupRecord::read(key, value.as_deref()).unwrap().unwrap()
 }
 
-/// Random ids that are not random: the n-th is n.
+/// Predictable ids: the n-th is n.
 #[derive(Default)]
 pub struct CountedIds(u128);
 
@@ -36,7 +36,7 @@ impl Ids for CountedIds {
     }
 }
 
-/// Always the same one: for members that bring their own.
+/// Always the same id: for members that send their own.
 pub struct NoIds;
 
 impl Ids for NoIds {

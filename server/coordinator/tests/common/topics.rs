@@ -1,4 +1,4 @@
-//! Topics that are made, grow and go.
+//! Topics that are created, extended and deleted.
 
 use muster_codec::Uuid;
 use muster_coordinator::Topics;
@@ -12,7 +12,7 @@ pub struct World {
 }
 
 impl World {
-    /// Does nothing to a topic that there is.
+    /// Does nothing if the topic exists.
     pub fn make(&mut self, name: &'static str, partitions: i32) {
         if self.topics.contains_key(name) {
             return;
@@ -31,7 +31,7 @@ impl World {
         }
     }
 
-    /// Has at least so many partitions of a topic from now on.
+    /// Extends a topic to at least this number of partitions.
     pub fn grow_to(&mut self, name: &str, count: i32) {
         if let Some((_, partitions)) = self.topics.get_mut(name) {
             self.version += 1;
@@ -39,7 +39,7 @@ impl World {
         }
     }
 
-    /// Gives the id, if there was such a topic.
+    /// Returns the id if the topic existed.
     pub fn delete(&mut self, name: &str) -> Option<Uuid> {
         let (id, _) = self.topics.remove(name)?;
         self.version += 1;

@@ -1,31 +1,31 @@
-//! What happens in a history.
+//! The actions of a history.
 
 use proptest::prelude::*;
 
 pub const CLIENTS: usize = 12;
 pub const TOPICS: [&str; 3] = ["a", "ab", "b"];
 
-/// A history, and how long groups wait between assignments.
+/// A history with its `group.consumer.assignment.interval.ms`.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub assignment_interval_ms: i32,
     pub actions: Vec<Action>,
 }
 
-/// `who` is one of the clients, each of which has its own group.
+/// `who` is the number of a client, which belongs to one group.
 #[derive(Debug, Clone)]
 pub enum Action {
     Join {
         who: usize,
         wish: Wish,
     },
-    /// Whatever the client would do next: join, sync or heartbeat.
+    /// The client's next step: a join, a sync or a heartbeat.
     Step {
         who: usize,
         reports: bool,
         is_lost: bool,
     },
-    /// A classic client joins once more although nobody asked it to.
+    /// A classic client joins again without a reason.
     Rejoin {
         who: usize,
     },
@@ -33,7 +33,7 @@ pub enum Action {
         who: usize,
         topics: u8,
     },
-    /// A heartbeat or a SyncGroup that was on its way for long.
+    /// A delayed heartbeat or SyncGroup.
     Stale {
         who: usize,
         syncs: bool,
@@ -78,18 +78,18 @@ pub enum Action {
     Load,
 }
 
-/// How a client joins.
+/// The properties of a joining client.
 #[derive(Debug, Clone, Copy)]
 pub struct Wish {
     pub is_classic: bool,
     pub is_static: bool,
     /// A bit for each topic.
     pub topics: u8,
-    /// Of the consumer protocol: `a.*` instead of topics.
+    /// For the consumer protocol: `a.*` instead of topics.
     pub has_regex: bool,
-    /// Of the classic protocol: gives up all partitions whenever it joins.
+    /// For the classic protocol: gives up all partitions before each join.
     pub is_eager: bool,
-    /// Of JoinGroup; a static member has at least 5.
+    /// The version of JoinGroup; at least 5 for a static member.
     pub version: i16,
 }
 

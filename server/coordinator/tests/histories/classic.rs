@@ -1,7 +1,7 @@
-//! A member by the classic protocol, in a group of whatever kind.
+//! A member of the classic protocol, in a group of either kind.
 
 use crate::action::TOPICS;
-use crate::client::{Fate, REBALANCE_TIMEOUT_MS, Who};
+use crate::client::{Fate, Identity, REBALANCE_TIMEOUT_MS};
 use crate::common::topics::World;
 use crate::shard::Shard;
 use muster_codec::consumer_protocol::{
@@ -20,15 +20,15 @@ const SESSION_TIMEOUT_MS: i32 = 10_000;
 
 #[derive(Default)]
 pub struct Classic {
-    /// Empty until the coordinator has given one.
+    /// Empty until the coordinator has assigned one.
     pub member_id: String,
     pub generation: i32,
     pub owned: BTreeSet<(Uuid, i32)>,
     stage: Stage,
-    /// The request that it waits for.
+    /// The request whose answer it waits for.
     asked: Option<u64>,
-    /// Whom it leads, with their subscriptions.
-    led: Vec<JoinGroupResponseMember<'static>>,
+    /// The members that it leads, with their subscriptions.
+    followers: Vec<JoinGroupResponseMember<'static>>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ enum Stage {
 }
 
 impl Classic {
-    pub fn step(&mut self, shard: &mut Shard, who: &Who, is_lost: bool) -> Fate {
+    pub fn step(&mut self, shard: &mut Shard, identity: &Identity, is_lost: bool) -> Fate {
         if self.asked.is_some_and(|asked| shard.waiting.contains(&asked)) {
             return Fate::In;
         }
@@ -48,14 +48,14 @@ impl Classic {
             return Fate::Out;
         }
         self.asked = Some(match self.stage {
-            Stage::MustJoin => self.join(shard, who),
-            Stage::MustSync => self.sync(shard, who, self.generation),
-            Stage::Stable => self.beat(shard, who, self.generation),
+            Stage::MustJoin => self.join(shard, identity),
+            Stage::MustSync => self.sync(shard, identity, self.generation),
+            Stage::Stable => self.beat(shard, identity, self.generation),
         });
         self.poll(shard, is_lost)
     }
 
-    /// Waits for nothing any more, and joins at its next step.
+    /// Drops the pending request; the next step joins.
     pub fn must_join(&mut self) {
         (self.stage, self.asked) = (Stage::MustJoin, None);
     }
@@ -64,23 +64,23 @@ impl Classic {
         self.stage == Stage::Stable
     }
 
-    /// A request of the generation before, as if it had been on its way for long.
-    pub fn stale(&self, shard: &mut Shard, who: &Who, syncs: bool) {
+    /// A delayed request of the previous generation.
+    pub fn stale(&self, shard: &mut Shard, identity: &Identity, syncs: bool) {
         match syncs {
-            true => self.sync(shard, who, self.generation - 1),
-            false => self.beat(shard, who, self.generation - 1),
+            true => self.sync(shard, identity, self.generation - 1),
+            false => self.beat(shard, identity, self.generation - 1),
         };
     }
 
-    pub fn leave(&self, shard: &mut Shard, who: &Who) {
+    pub fn leave(&self, shard: &mut Shard, identity: &Identity) {
         let member_id = self.member_id.clone().into();
         let members = vec![MemberIdentity { member_id, ..Default::default() }];
-        let group_id = who.group.into();
+        let group_id = identity.group.into();
         shard.ask(5, LeaveGroupRequest { group_id, members, ..Default::default() });
     }
 
-    /// Takes the answer if it is there. If it never will be, since the coordinator is another one,
-    /// the client joins again.
+    /// Takes the answer if there is one. If it was lost with a former coordinator, the client joins
+    /// again.
     fn poll(&mut self, shard: &mut Shard, is_lost: bool) -> Fate {
         let Some(asked) = self.asked.filter(|asked| !shard.waiting.contains(asked)) else {
             return Fate::In;
@@ -91,36 +91,36 @@ impl Classic {
             Some(_) if is_lost => {}
             Some(Response::JoinGroup(response)) => return self.joined(response),
             Some(Response::SyncGroup(response)) => return self.synced(&response, &shard.topics),
-            Some(Response::Heartbeat(response)) => return self.obey(response.error_code),
+            Some(Response::Heartbeat(response)) => return self.handle_error(response.error_code),
             other => panic!("{other:?}"),
         }
         Fate::In
     }
 
-    fn join(&mut self, shard: &mut Shard, who: &Who) -> u64 {
-        if who.wish.is_eager {
+    fn join(&mut self, shard: &mut Shard, identity: &Identity) -> u64 {
+        if identity.wish.is_eager {
             self.owned.clear();
         }
-        let metadata = self.subscription(who, &shard.topics);
-        let names = ["cooperative-sticky", "range"].into_iter().skip(who.wish.is_eager.into());
+        let metadata = self.subscription(identity, &shard.topics);
+        let names = ["cooperative-sticky", "range"].into_iter().skip(identity.wish.is_eager.into());
         let protocols = names.map(|name| JoinGroupRequestProtocol {
             name: name.into(),
             metadata: Bytes::from(metadata.clone()),
         });
         let request = JoinGroupRequest {
-            group_id: who.group.into(),
+            group_id: identity.group.into(),
             session_timeout_ms: SESSION_TIMEOUT_MS,
             rebalance_timeout_ms: REBALANCE_TIMEOUT_MS,
             member_id: self.member_id.clone().into(),
-            group_instance_id: who.instance(),
+            group_instance_id: identity.instance(),
             protocol_type: "consumer".into(),
             protocols: protocols.collect(),
             reason: None,
         };
-        shard.ask(who.wish.version, request)
+        shard.ask(identity.wish.version, request)
     }
 
-    fn subscription(&self, who: &Who, topics: &World) -> Vec<u8> {
+    fn subscription(&self, identity: &Identity, topics: &World) -> Vec<u8> {
         let mut owned: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
         for (topic_id, partition) in &self.owned {
             if let Some(name) = topics.name(*topic_id) {
@@ -132,7 +132,7 @@ impl Classic {
             owned.map(|(name, partitions)| TopicPartitions { topic: name.into(), partitions });
         let mut out = Vec::new();
         ConsumerProtocolSubscription {
-            topics: who.topics().map(Into::into).collect(),
+            topics: identity.topics().map(Into::into).collect(),
             owned_partitions: owned.collect(),
             ..Default::default()
         }
@@ -140,24 +140,24 @@ impl Classic {
         out
     }
 
-    fn sync(&self, shard: &mut Shard, who: &Who, generation_id: i32) -> u64 {
+    fn sync(&self, shard: &mut Shard, identity: &Identity, generation_id: i32) -> u64 {
         let request = SyncGroupRequest {
-            group_id: who.group.into(),
+            group_id: identity.group.into(),
             generation_id,
             member_id: self.member_id.clone().into(),
-            group_instance_id: who.instance(),
-            assignments: assignments(&self.led, &shard.topics),
+            group_instance_id: identity.instance(),
+            assignments: assignments(&self.followers, &shard.topics),
             ..Default::default()
         };
         shard.ask(3, request)
     }
 
-    fn beat(&self, shard: &mut Shard, who: &Who, generation_id: i32) -> u64 {
+    fn beat(&self, shard: &mut Shard, identity: &Identity, generation_id: i32) -> u64 {
         let request = HeartbeatRequest {
-            group_id: who.group.into(),
+            group_id: identity.group.into(),
             generation_id,
             member_id: self.member_id.clone().into(),
-            group_instance_id: who.instance(),
+            group_instance_id: identity.instance(),
         };
         shard.ask(3, request)
     }
@@ -168,17 +168,17 @@ impl Classic {
             self.member_id = response.member_id.to_string();
         }
         if error != Some(ErrorCode::None) {
-            return self.obey(response.error_code);
+            return self.handle_error(response.error_code);
         }
         self.generation = response.generation_id;
-        self.led = if response.skip_assignment { Vec::new() } else { response.members };
+        self.followers = if response.skip_assignment { Vec::new() } else { response.members };
         self.stage = Stage::MustSync;
         Fate::In
     }
 
     fn synced(&mut self, response: &SyncGroupResponse<'_>, topics: &World) -> Fate {
         if response.error_code != ErrorCode::None as i16 {
-            return self.obey(response.error_code);
+            return self.handle_error(response.error_code);
         }
         self.stage = Stage::Stable;
         self.owned.clear();
@@ -193,8 +193,8 @@ impl Classic {
         Fate::In
     }
 
-    /// Does as a real client does after such an error.
-    fn obey(&mut self, error_code: i16) -> Fate {
+    /// Reacts to an error as a real client does.
+    fn handle_error(&mut self, error_code: i16) -> Fate {
         match ErrorCode::from_code(error_code) {
             Some(ErrorCode::None) => {}
             Some(ErrorCode::MemberIdRequired | ErrorCode::RebalanceInProgress) => self.must_join(),
@@ -207,24 +207,26 @@ impl Classic {
     }
 }
 
-/// The leader gives out all partitions in turn.
+/// The leader assigns all partitions in turn.
 fn assignments(
-    led: &[JoinGroupResponseMember<'_>],
+    followers: &[JoinGroupResponseMember<'_>],
     topics: &World,
 ) -> Vec<SyncGroupRequestAssignment<'static>> {
-    let subscriptions: Vec<_> =
-        led.iter().map(|it| ConsumerProtocolSubscription::read(&it.metadata).unwrap()).collect();
-    let mut given = vec![Vec::new(); led.len()];
+    let subscriptions: Vec<_> = followers
+        .iter()
+        .map(|it| ConsumerProtocolSubscription::read(&it.metadata).unwrap())
+        .collect();
+    let mut given = vec![Vec::new(); followers.len()];
     for name in TOPICS {
         let wants = |i: &usize| subscriptions[*i].topics.iter().any(|it| it == name);
-        let takers: Vec<usize> = (0..led.len()).filter(wants).collect();
+        let takers: Vec<usize> = (0..followers.len()).filter(wants).collect();
         for (i, taker) in takers.iter().enumerate() {
             let all = 0..topics.partitions(name).unwrap_or(0);
             let partitions = all.skip(i).step_by(takers.len()).collect();
             given[*taker].push(TopicPartitions { topic: name.into(), partitions });
         }
     }
-    let assignments = led.iter().zip(given).map(|(member, assigned_partitions)| {
+    let assignments = followers.iter().zip(given).map(|(member, assigned_partitions)| {
         let mut out = Vec::new();
         ConsumerProtocolAssignment { assigned_partitions, user_data: None }.write(0, &mut out);
         SyncGroupRequestAssignment {

@@ -1,4 +1,4 @@
-//! A client: out of its group, or a member by one of the two protocols.
+//! A client: outside of its group, or a member by one of the two protocols.
 
 use crate::action::{TOPICS, Wish};
 use crate::classic::Classic;
@@ -7,10 +7,10 @@ use crate::shard::Shard;
 use muster_codec::{Str, Uuid};
 use std::collections::BTreeSet;
 
-/// Both protocols' session timeouts are longer.
+/// The rebalance timeout of members of both protocols.
 pub const REBALANCE_TIMEOUT_MS: i32 = 20_000;
 
-/// What an answer makes of a client.
+/// Whether a client is a member after an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     In,
@@ -18,17 +18,17 @@ pub enum Fate {
 }
 
 pub struct Client {
-    pub who: Who,
+    pub identity: Identity,
     pub role: Role,
-    /// It left for a while, and comes back with its next step.
+    /// A static member that has left and returns with its next step.
     is_away: bool,
 }
 
-/// Whoever speaks, in whatever role.
-pub struct Who {
+/// The identity of a client in any role.
+pub struct Identity {
     pub group: &'static str,
     name: String,
-    /// Where it is a static member.
+    /// Used if it is a static member.
     instance: String,
     pub wish: Wish,
 }
@@ -40,13 +40,13 @@ pub enum Role {
 }
 
 impl Client {
-    pub fn new(who: Who) -> Self {
-        Self { who, role: Role::Out, is_away: false }
+    pub fn new(identity: Identity) -> Self {
+        Self { identity, role: Role::Out, is_away: false }
     }
 
-    /// Begins anew, as after a restart: without a word to the group about what it was before.
+    /// Joins as a new process does, without notifying the group about its former role.
     pub fn join(&mut self, shard: &mut Shard, wish: Wish) {
-        (self.who.wish, self.is_away) = (wish, false);
+        (self.identity.wish, self.is_away) = (wish, false);
         self.role = match wish.is_classic {
             true => Role::Classic(Classic::default()),
             false => Role::Consumer(Consumer::default()),
@@ -54,13 +54,13 @@ impl Client {
         self.step(shard, true, false);
     }
 
-    /// Does what is next. It may not say what it owns, and the answer may get lost.
+    /// Takes the next step. It may leave out its partitions, and the answer may be lost.
     pub fn step(&mut self, shard: &mut Shard, reports: bool, is_lost: bool) {
         let fate = match &mut self.role {
-            Role::Out if self.is_away => return self.join(shard, self.who.wish),
+            Role::Out if self.is_away => return self.join(shard, self.identity.wish),
             Role::Out => return,
-            Role::Classic(classic) => classic.step(shard, &self.who, is_lost),
-            Role::Consumer(consumer) => consumer.step(shard, &self.who, reports, is_lost),
+            Role::Classic(classic) => classic.step(shard, &self.identity, is_lost),
+            Role::Consumer(consumer) => consumer.step(shard, &self.identity, reports, is_lost),
         };
         if fate == Fate::Out {
             self.role = Role::Out;
@@ -76,27 +76,27 @@ impl Client {
 
     pub fn resubscribe(&mut self, shard: &mut Shard, topics: u8) {
         if let Role::Consumer(consumer) = &mut self.role {
-            consumer.subscribes_anew();
+            consumer.sends_subscription();
         }
-        (self.who.wish.topics, self.who.wish.has_regex) = (topics, false);
+        (self.identity.wish.topics, self.identity.wish.has_regex) = (topics, false);
         self.rejoin(shard);
     }
 
     pub fn stale(&mut self, shard: &mut Shard, syncs: bool) {
         match &mut self.role {
             Role::Out => {}
-            Role::Classic(classic) => classic.stale(shard, &self.who, syncs),
-            Role::Consumer(consumer) => consumer.stale(shard, &self.who),
+            Role::Classic(classic) => classic.stale(shard, &self.identity, syncs),
+            Role::Consumer(consumer) => consumer.stale(shard, &self.identity),
         }
     }
 
     pub fn leave(&mut self, shard: &mut Shard, for_a_while: bool) {
         match std::mem::replace(&mut self.role, Role::Out) {
             Role::Out => {}
-            Role::Classic(classic) => classic.leave(shard, &self.who),
+            Role::Classic(classic) => classic.leave(shard, &self.identity),
             Role::Consumer(consumer) => {
-                self.is_away = for_a_while && self.who.wish.is_static;
-                consumer.leave(shard, &self.who, self.is_away);
+                self.is_away = for_a_while && self.identity.wish.is_static;
+                consumer.leave(shard, &self.identity, self.is_away);
             }
         }
     }
@@ -105,12 +105,12 @@ impl Client {
         !matches!(self.role, Role::Out)
     }
 
-    /// Empty if it has none.
+    /// Empty without one.
     pub fn member_id(&self) -> &str {
         match &self.role {
             Role::Out => "",
             Role::Classic(classic) => &classic.member_id,
-            Role::Consumer(_) => self.who.consumer_id(),
+            Role::Consumer(_) => self.identity.consumer_id(),
         }
     }
 
@@ -123,7 +123,7 @@ impl Client {
         }
     }
 
-    /// It has not got through for so long that it gives up all that it owned.
+    /// Called when its session must have expired: it gives up all partitions.
     pub fn lose_all(&mut self) {
         match &mut self.role {
             Role::Out => {}
@@ -132,7 +132,7 @@ impl Client {
         }
     }
 
-    /// What it believes to own.
+    /// The partitions that it believes to own.
     pub fn owned(&self) -> Option<&BTreeSet<(Uuid, i32)>> {
         match &self.role {
             Role::Out => None,
@@ -141,19 +141,19 @@ impl Client {
         }
     }
 
-    /// Whether it has nothing to do but to heartbeat.
+    /// Whether it only has to heartbeat.
     pub fn is_settled(&self) -> bool {
         !matches!(&self.role, Role::Classic(classic) if !classic.is_stable())
     }
 }
 
-impl Who {
+impl Identity {
     pub fn new(group: &'static str, index: usize, wish: Wish) -> Self {
         Self { group, name: format!("m{index}"), instance: format!("instance of m{index}"), wish }
     }
 
-    /// The id that a member of the consumer protocol gives itself. A static member never has one of a
-    /// dynamic member: Kafka gives a member that so becomes static nothing until the next epoch.
+    /// The id that a member of the consumer protocol generates. A static member never has that of a
+    /// dynamic one: Kafka assigns nothing to a member that becomes static so until the next epoch.
     pub fn consumer_id(&self) -> &str {
         if self.wish.is_static { &self.instance } else { &self.name }
     }
@@ -162,7 +162,7 @@ impl Who {
         self.wish.is_static.then(|| self.instance.clone().into())
     }
 
-    /// The topics that it wants.
+    /// The topics of its subscription.
     pub fn topics(&self) -> impl Iterator<Item = &'static str> {
         let wish = self.wish;
         let wants = move |(bit, name): &(usize, &str)| match wish.has_regex && !wish.is_classic {

@@ -1,11 +1,11 @@
-//! What compaction of the log may leave of a history.
+//! The effects of compaction on the log of a history.
 
 use crate::common::RecordBytes;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// How far a compaction came: the parts of the log, in 1/1000, in which only the newest record of
-/// each key was left, and in which tombstones were dropped after that.
+/// The progress of a compaction: the parts of the log, in 1/1000, in which only the newest record
+/// of each key is kept, and in which tombstones are dropped too.
 #[derive(Debug, Clone, Copy)]
 pub struct Compaction {
     cleaned: usize,
@@ -17,7 +17,7 @@ pub fn compactions() -> impl Strategy<Value = Compaction> {
     (part(), part()).prop_map(|(cleaned, dropped)| Compaction { cleaned, dropped })
 }
 
-/// What a reader finds who has come to `read` when all of the log is compacted.
+/// The records that a reader at `read` finds if all of the log is then compacted.
 pub fn read_beside(log: &[RecordBytes], read: usize) -> Vec<RecordBytes> {
     let newest: BTreeMap<_, _> = log.iter().map(|(key, _)| key).zip(0..).collect();
     let found = |at: usize, key: &Vec<u8>| at < read || newest[key] == at;
@@ -26,7 +26,7 @@ pub fn read_beside(log: &[RecordBytes], read: usize) -> Vec<RecordBytes> {
 }
 
 impl Compaction {
-    /// What is left of a log.
+    /// The compacted log.
     pub fn of(self, log: &[RecordBytes]) -> Vec<RecordBytes> {
         let cleaned = log.len() * self.cleaned / 1_000;
         let dropped = cleaned * self.dropped / 1_000;

@@ -1,6 +1,6 @@
-//! A member by the consumer protocol.
+//! A member of the consumer protocol.
 
-use crate::client::{Fate, REBALANCE_TIMEOUT_MS, Who};
+use crate::client::{Fate, Identity, REBALANCE_TIMEOUT_MS};
 use crate::shard::Shard;
 use muster_codec::messages::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
@@ -11,17 +11,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
 pub struct Consumer {
-    /// 0 as long as it has to join.
+    /// 0 while it has to join.
     pub epoch: i32,
     pub owned: BTreeSet<(Uuid, i32)>,
-    subscribes_anew: bool,
-    /// An answer was lost: it says everything once more, and is told everything.
+    sends_subscription: bool,
+    /// An answer was lost: it sends all fields again, and gets its whole assignment.
     is_unsure: bool,
 }
 
 impl Consumer {
-    pub fn step(&mut self, shard: &mut Shard, who: &Who, reports: bool, is_lost: bool) -> Fate {
-        let request = self.request(who, reports);
+    pub fn step(
+        &mut self,
+        shard: &mut Shard,
+        identity: &Identity,
+        reports: bool,
+        is_lost: bool,
+    ) -> Fate {
+        let request = self.request(identity, reports);
         let asked = shard.ask(1, request);
         let answer = shard.answer_to(asked);
         let Some(Response::ConsumerGroupHeartbeat(response)) = answer else { panic!("{answer:?}") };
@@ -29,45 +35,50 @@ impl Consumer {
         if is_lost {
             return Fate::In;
         }
-        self.subscribes_anew = false;
+        self.sends_subscription = false;
         self.learn(response)
     }
 
-    /// Its next heartbeat says what it subscribes to.
-    pub fn subscribes_anew(&mut self) {
-        self.subscribes_anew = true;
+    /// Its next heartbeat has its subscription.
+    pub fn sends_subscription(&mut self) {
+        self.sends_subscription = true;
     }
 
-    /// A heartbeat that was sent before the last answer came; nobody gets the answer to this one.
-    pub fn stale(&mut self, shard: &mut Shard, who: &Who) {
+    /// A delayed heartbeat from before the last answer; its own answer is lost.
+    pub fn stale(&mut self, shard: &mut Shard, identity: &Identity) {
         if self.epoch > 1 {
-            let request = self.request(who, true);
+            let request = self.request(identity, true);
             let member_epoch = self.epoch - 1;
             shard.ask(1, ConsumerGroupHeartbeatRequest { member_epoch, ..request });
             self.is_unsure = true;
         }
     }
 
-    pub fn leave(&self, shard: &mut Shard, who: &Who, for_a_while: bool) {
+    pub fn leave(&self, shard: &mut Shard, identity: &Identity, for_a_while: bool) {
         let member_epoch = if for_a_while { -2 } else { -1 };
-        let request = ConsumerGroupHeartbeatRequest { member_epoch, ..self.request(who, false) };
+        let request =
+            ConsumerGroupHeartbeatRequest { member_epoch, ..self.request(identity, false) };
         shard.ask(1, request);
     }
 
-    fn request(&self, who: &Who, reports: bool) -> ConsumerGroupHeartbeatRequest<'static> {
-        let says_all = self.epoch == 0 || self.is_unsure;
-        let subscribes = says_all || self.subscribes_anew;
-        let regex = if who.wish.has_regex { "a.*" } else { "" };
-        let names = who.topics().filter(|_| !who.wish.has_regex).map(Into::into);
+    fn request(
+        &self,
+        identity: &Identity,
+        reports: bool,
+    ) -> ConsumerGroupHeartbeatRequest<'static> {
+        let sends_all = self.epoch == 0 || self.is_unsure;
+        let subscribes = sends_all || self.sends_subscription;
+        let regex = if identity.wish.has_regex { "a.*" } else { "" };
+        let names = identity.topics().filter(|_| !identity.wish.has_regex).map(Into::into);
         ConsumerGroupHeartbeatRequest {
-            group_id: who.group.into(),
-            member_id: who.consumer_id().to_owned().into(),
+            group_id: identity.group.into(),
+            member_id: identity.consumer_id().to_owned().into(),
             member_epoch: self.epoch,
-            instance_id: who.instance(),
-            rebalance_timeout_ms: if says_all { REBALANCE_TIMEOUT_MS } else { -1 },
+            instance_id: identity.instance(),
+            rebalance_timeout_ms: if sends_all { REBALANCE_TIMEOUT_MS } else { -1 },
             subscribed_topic_names: subscribes.then(|| names.collect()),
             subscribed_topic_regex: subscribes.then(|| regex.into()),
-            topic_partitions: (says_all || reports).then(|| by_topic(&self.owned)),
+            topic_partitions: (sends_all || reports).then(|| by_topic(&self.owned)),
             ..Default::default()
         }
     }
@@ -81,7 +92,7 @@ impl Consumer {
             }
             _ => return Fate::Out,
         }
-        assert!(response.member_epoch >= self.epoch, "a member epoch goes back: {response:?}");
+        assert!(response.member_epoch >= self.epoch, "a member epoch decreases: {response:?}");
         self.epoch = response.member_epoch;
         if let Some(assignment) = response.assignment {
             let topics = assignment.topic_partitions.into_iter();

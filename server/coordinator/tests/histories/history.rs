@@ -1,7 +1,7 @@
-//! A history: twelve clients in three groups, and what happens to them.
+//! A history: twelve clients in three groups, with their actions.
 
 use crate::action::{Action, CLIENTS, Plan, TOPICS, Wish};
-use crate::client::{Client, Who};
+use crate::client::{Client, Identity};
 use crate::common::read;
 use crate::shard::Shard;
 use muster_codec::messages::*;
@@ -10,15 +10,15 @@ use muster_codec::{Response, Uuid};
 use muster_coordinator::Config;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who is of which group: one has classic clients, one such of the consumer protocol, one has both.
+/// The groups of the clients: one is classic, one consumer, one mixed.
 const GROUPS: [&str; 4] = ["classic", "consumer", "mixed", "mixed"];
 
-/// As long as what is left of former members may last: the longest session, and a rebalance.
+/// Long enough for former members to expire: the longest session, and a rebalance.
 const QUIET_ROUNDS: [i64; 25] = [4_000; 25];
 
-/// Within how many heartbeats of each member a group stands still after the last change. A member
-/// of the consumer protocol gives up what it must, says so, and gets what others said so of; a
-/// classic one needs three steps (heartbeat, join, sync) for each of these, and once more in a group
+/// The heartbeats per member within which a group settles after the last change. A member of the
+/// consumer protocol revokes partitions, reports that, and gets those that others have revoked; a
+/// classic one needs three steps (heartbeat, join, sync) for each of these, and again in a group
 /// that becomes classic.
 const SETTLING_ROUNDS: usize = 16;
 
@@ -43,8 +43,8 @@ impl History {
         history
     }
 
-    /// Everyone who is there lives on until the others are gone: each group then stands still, and
-    /// soon does so again after topics grew, and after a member went.
+    /// All present clients continue until the others have expired: each group then settles, and
+    /// settles again after topics grow, and after a member leaves.
     pub fn settle_down(&mut self) {
         for pause_ms in QUIET_ROUNDS {
             self.round();
@@ -55,7 +55,7 @@ impl History {
         TOPICS.into_iter().for_each(|name| self.shard.topics.grow(name));
         self.settle();
         for group in GROUPS {
-            let of_group = |it: &&mut Client| it.who.group == group && it.is_in();
+            let of_group = |it: &&mut Client| it.identity.group == group && it.is_in();
             if let Some(client) = self.clients.iter_mut().find(of_group) {
                 client.leave(&mut self.shard, false);
             }
@@ -74,10 +74,10 @@ impl History {
         }
         let settled = self.shard.log.len();
         self.round();
-        let again_resolved =
+        let is_resolution =
             |it: &GroupRecord<'_>| matches!(it, GroupRecord::ConsumerGroupRegularExpression(..));
         let written = self.shard.log[settled..].iter().map(read);
-        let written: Vec<_> = written.filter(|it| !again_resolved(it)).collect();
+        let written: Vec<_> = written.filter(|it| !is_resolution(it)).collect();
         assert!(written.is_empty(), "a settled group writes {written:?}");
     }
 
@@ -92,7 +92,7 @@ impl History {
         let Self { shard, clients } = self;
         match *action {
             Action::Join { who, wish } => {
-                let is_classic = match clients[who].who.group {
+                let is_classic = match clients[who].identity.group {
                     "classic" => true,
                     "consumer" => false,
                     _ => wish.is_classic,
@@ -141,7 +141,7 @@ impl History {
         self.shard.ask(5, request);
     }
 
-    /// In the old versions a commit may say itself how long it is kept.
+    /// In old versions a commit may have its own retention.
     fn commit(&mut self, who: usize, topic: usize, is_old: bool) {
         let client = &self.clients[who];
         let (member_id, epoch) = (client.member_id().to_owned(), client.epoch());
@@ -167,12 +167,13 @@ impl History {
         self.shard.ask(version, request);
     }
 
-    /// No two members of a consumer group believe to own one partition, be they of the one protocol
-    /// or the other. Who is no member any more gives all up.
+    /// No two members of a consumer group, of either protocol, believe that they own the same
+    /// partition. A client that is no member any more gives up all partitions.
     fn check_owned(&mut self) {
         for (id, group) in &self.shard.witness.groups {
             let mut owners: BTreeMap<(Uuid, i32), String> = BTreeMap::new();
-            let of_group = |it: &&mut Client| it.who.group == id && it.is_in() && group.is_consumer;
+            let of_group =
+                |it: &&mut Client| it.identity.group == id && it.is_in() && group.is_consumer;
             for client in self.clients.iter_mut().filter(of_group) {
                 if !group.members.contains_key(client.member_id()) {
                     client.lose_all();
@@ -188,12 +189,12 @@ impl History {
         }
     }
 
-    /// Whether each group that has members stands still where it wants to be.
+    /// Whether each group with members is stable with its members up to date.
     fn is_settled(&mut self) -> bool {
         let states = self.states();
         let groups: BTreeSet<&str> = GROUPS.into_iter().collect();
         groups.into_iter().all(|group| {
-            let of_group = |it: &&Client| it.who.group == group && it.is_in();
+            let of_group = |it: &&Client| it.identity.group == group && it.is_in();
             let live: Vec<&Client> = self.clients.iter().filter(of_group).collect();
             live.is_empty()
                 || states.get(group).is_some_and(|state| state == "Stable")
@@ -202,7 +203,8 @@ impl History {
         })
     }
 
-    /// Whether the members of a consumer group are these, up to date, and own all that they want.
+    /// Whether a consumer group has exactly these members, at its epoch, owning all partitions that
+    /// they want.
     fn is_served(&self, group: &str, live: &[&Client]) -> bool {
         let group = &self.shard.witness.groups[group];
         if !group.is_consumer {
@@ -211,7 +213,7 @@ impl History {
         let members: BTreeSet<&str> = group.members.keys().map(String::as_str).collect();
         let wanted: BTreeSet<(Uuid, i32)> = live
             .iter()
-            .flat_map(|client| client.who.topics())
+            .flat_map(|client| client.identity.topics())
             .flat_map(|name| self.shard.topics.partitions_of(name))
             .collect();
         let owned: BTreeSet<(Uuid, i32)> =
@@ -239,7 +241,7 @@ fn client(index: usize) -> Client {
         is_eager: false,
         version: 0,
     };
-    Client::new(Who::new(clients_group(index), index, wish))
+    Client::new(Identity::new(clients_group(index), index, wish))
 }
 
 fn clients_group(who: usize) -> &'static str {

@@ -1,5 +1,5 @@
-//! Random histories of classic groups, of consumer groups, and of groups that go from one protocol
-//! to the other: what holds in all of them. `shard.rs` and `witness.rs` look after every call.
+//! Random histories of classic groups, of consumer groups, and of groups that are converted between
+//! them, with the properties of all. `shard.rs` and `witness.rs` check after each call.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod action;
@@ -21,10 +21,10 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use std::collections::BTreeMap;
 
-/// Longer than any request may be parked, by the timeouts that are used here.
+/// Longer than any request may be parked with the timeouts of these tests.
 const FOR_EVER_MS: i64 = 1_000_000;
 
-/// How many histories must have met all that [`witness::EVENTS`] names.
+/// The number of histories that together must include all of [`witness::EVENTS`].
 const HISTORIES: usize = 150;
 
 fn config() -> ProptestConfig {
@@ -34,8 +34,8 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
-    /// After every single call the log alone gives the same state ([`shard::Shard::check`]), no
-    /// partition has two owners, and no epoch goes back ([`witness::Witness`]).
+    /// After each call the log alone produces the same state ([`shard::Shard::check`]), no
+    /// partition has two owners, and no epoch decreases ([`witness::Witness`]).
     #[test]
     fn the_log_holds_the_durable_state(plan in plans()) {
         let history = History::of(&plan);
@@ -45,14 +45,14 @@ proptest! {
     }
 
     #[test]
-    fn a_compacted_log_gives_the_same_state(plan in plans(), compaction in compactions()) {
+    fn a_compacted_log_produces_the_same_state(plan in plans(), compaction in compactions()) {
         let shard = History::of(&plan).shard;
         let left = compaction.of(&shard.log);
         prop_assert_eq!(shard.replayed(&left), shard.replayed(&shard.log));
     }
 
     #[test]
-    fn a_log_that_is_compacted_while_it_is_read_gives_the_same_state(
+    fn a_log_that_is_compacted_while_it_is_read_produces_the_same_state(
         plan in plans(),
         read in 0..=1_000usize,
     ) {
@@ -62,9 +62,9 @@ proptest! {
     }
 
     #[test]
-    fn the_same_history_has_the_same_outcome(plan in plans()) {
+    fn the_same_history_has_the_same_output(plan in plans()) {
         let (one, other) = (History::of(&plan), History::of(&plan));
-        prop_assert_eq!(one.shard.told, other.shard.told);
+        prop_assert_eq!(one.shard.outputs, other.shard.outputs);
         prop_assert_eq!(one.shard.log, other.shard.log);
     }
 
@@ -81,9 +81,9 @@ proptest! {
     }
 }
 
-/// What is never met is not shown to hold.
+/// A property is not shown for an event that never occurs.
 #[test]
-fn histories_meet_all_that_they_should() {
+fn histories_include_all_required_events() {
     let mut runner = TestRunner::deterministic();
     let mut met: BTreeMap<&str, usize> = BTreeMap::new();
     for _ in 0..HISTORIES {

@@ -1,5 +1,5 @@
-//! A coordinator with the duties of the server around it: the clock, the log, ids, topics. After
-//! every call it looks whether the records of the log still tell all of the durable state.
+//! A coordinator with the parts of a server: the clock, the log, ids, topics. After each call it
+//! checks that the records of the log produce all of the durable state.
 
 use crate::common::topics::World;
 use crate::common::{CountedIds, RecordBytes, bytes, read};
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Shard {
     config: Config,
     coordinator: Coordinator,
-    /// Knows nothing but the records.
+    /// Gets the records only.
     follower: Coordinator,
     pub now: i64,
     position: u64,
@@ -22,11 +22,11 @@ pub struct Shard {
     pub topics: World,
     pub log: Vec<RecordBytes>,
     pub witness: Witness,
-    /// Requests that have no answer yet.
+    /// Requests without an answer.
     pub waiting: BTreeSet<u64>,
     answers: BTreeMap<u64, Response<'static>>,
-    /// All that the coordinator said.
-    pub told: Vec<String>,
+    /// All outputs of the coordinator.
+    pub outputs: Vec<String>,
 }
 
 impl Shard {
@@ -46,11 +46,11 @@ impl Shard {
             witness: Witness::default(),
             waiting: BTreeSet::new(),
             answers: BTreeMap::new(),
-            told: Vec::new(),
+            outputs: Vec::new(),
         }
     }
 
-    /// Sends a request; gives its number, for [`Self::answer_to`].
+    /// Sends a request; returns its number, for [`Self::answer_to`].
     pub fn ask(&mut self, api_version: i16, request: impl Into<Request<'static>>) -> u64 {
         self.requests += 1;
         let id = RequestId { connection: 0, sequence: self.requests };
@@ -64,7 +64,7 @@ impl Shard {
         id.sequence
     }
 
-    /// The answer to a request, once.
+    /// The answer to a request; returned once.
     pub fn answer_to(&mut self, request: u64) -> Option<Response<'static>> {
         self.answers.remove(&request)
     }
@@ -86,7 +86,7 @@ impl Shard {
         self.settle(output);
     }
 
-    /// The coordinator is gone, and with it all that it had not answered; another takes the log.
+    /// Replaces the coordinator by one that reads the log; unanswered requests are lost.
     pub fn load(&mut self) {
         self.coordinator = Coordinator::new(self.config.clone());
         for record in &self.log {
@@ -101,7 +101,7 @@ impl Shard {
         bytes(&self.coordinator.durable_records())
     }
 
-    /// What a new coordinator makes of a log.
+    /// The durable state that a log produces.
     pub fn replayed(&self, log: &[RecordBytes]) -> Vec<RecordBytes> {
         let mut coordinator = Coordinator::new(self.config.clone());
         log.iter().for_each(|record| coordinator.replay(&read(record), self.position));
@@ -110,7 +110,7 @@ impl Shard {
     }
 
     fn settle(&mut self, output: Output<'static>) {
-        self.told.push(format!("{output:?}"));
+        self.outputs.push(format!("{output:?}"));
         self.position += u64::from(!output.records.is_empty());
         self.witness.observe(&output.records);
         for record in &output.records {
@@ -122,15 +122,19 @@ impl Shard {
         for answer in output.answers {
             let request = answer.request.sequence;
             assert!(self.waiting.remove(&request), "one answer each: {answer:?}");
-            assert!(answer.visible_at <= self.position, "an answer that never leaves: {answer:?}");
+            assert!(answer.visible_at <= self.position, "an answer that is never sent: {answer:?}");
             self.answers.insert(request, answer.response);
         }
         self.check();
     }
 
-    /// Nothing but records changes what is durable.
+    /// Only records may change durable state.
     fn check(&self) {
-        assert_eq!(self.durable(), bytes(&self.follower.durable_records()), "the records tell all");
+        assert_eq!(
+            self.durable(),
+            bytes(&self.follower.durable_records()),
+            "the records are complete"
+        );
     }
 
     fn with_context<T>(&mut self, call: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> T) -> T {

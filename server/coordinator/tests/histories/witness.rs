@@ -1,5 +1,5 @@
-//! Reads the records as they are written: in every group no partition has two owners, and no epoch
-//! goes back.
+//! Reads the records as they are written, and checks that in no group a partition has two owners or
+//! an epoch decreases.
 
 use muster_codec::Uuid;
 use muster_codec::records::{
@@ -8,7 +8,7 @@ use muster_codec::records::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What random histories must meet, for the properties to say something.
+/// The events that random histories must include, for the properties to be meaningful.
 pub const EVENTS: [&str; 8] = [
     "a classic group becomes a consumer group",
     "a consumer group becomes a classic group",
@@ -16,7 +16,7 @@ pub const EVENTS: [&str; 8] = [
     "a member must revoke partitions",
     "a member waits for partitions of others",
     "a static member leaves for a while",
-    "a static member comes back",
+    "a static member returns",
     "an expression is resolved",
 ];
 
@@ -26,36 +26,36 @@ pub struct Witness {
     pub met: BTreeMap<&'static str, usize>,
 }
 
-/// A group as its records have it.
+/// A group according to its records.
 #[derive(Debug, Clone, Default)]
 pub struct Group {
-    /// The members of a classic group that was written.
+    /// The number of members of a written classic group.
     classic: Option<usize>,
     pub is_consumer: bool,
-    /// The generation or group epoch, of whatever protocol: it goes on when that changes.
+    /// The generation or group epoch: conversions continue its numbers.
     pub epoch: i32,
-    /// The last that was seen outside of the call that wrote it; 0 once the group begins anew.
+    /// The epoch after the last call; 0 for a group that starts again.
     seen_epoch: i32,
     target_epoch: i32,
-    /// The generation with which a classic group became a consumer group.
+    /// The generation in which a classic group became a consumer group.
     upgraded_at: Option<i32>,
-    /// Of a consumer group.
+    /// The members of a consumer group.
     pub members: BTreeMap<String, Member>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct Member {
-    /// -2 while a static member is away for a while.
+    /// -2 while a static member has left temporarily.
     pub epoch: i32,
-    /// The last that was seen outside of the call that wrote it, and that was none of those.
+    /// The highest epoch after a call.
     seen_epoch: i32,
     is_classic: bool,
-    /// With those that it has yet to give back.
+    /// Includes the partitions that it still has to revoke.
     pub owned: BTreeSet<(Uuid, i32)>,
 }
 
 impl Witness {
-    /// Takes the records of one call.
+    /// Reads the records of one call.
     pub fn observe(&mut self, records: &[GroupRecord<'_>]) {
         let before: BTreeMap<&str, Group> = records
             .iter()
@@ -134,20 +134,21 @@ impl Group {
         self.classic = value.map(|it| it.members.len());
         match value {
             Some(value) => self.epoch = value.generation,
-            None if before.is_some_and(|it| it.classic == Some(0)) => self.begin_anew(),
+            None if before.is_some_and(|it| it.classic == Some(0)) => self.restart(),
             None => {}
         }
     }
 
-    /// Whether the target is still what the classic members had. Kafka, and so muster, gives those
-    /// that waited for their first assignment nothing until there is another epoch.
+    /// Whether the target is still that of the classic members. Members that waited for their first
+    /// assignment get nothing from Kafka, and so from muster, until the next epoch.
     pub fn has_classic_target(&self) -> bool {
         self.upgraded_at == Some(self.epoch)
     }
 
-    /// Whether the group became a consumer group amid a rebalance that is not over for a client. For
-    /// Kafka, and so for muster, its members then had what the leader said of this rebalance, or
-    /// nothing: a client that keeps its partitions meanwhile may own what another was given.
+    /// Whether the group became a consumer group during a rebalance that a client has not finished.
+    /// In Kafka, and so in muster, its members then had the leader's assignment of this rebalance,
+    /// or nothing: a client that keeps its partitions may own those that were assigned to another
+    /// member.
     pub fn was_upgraded_amid(&self, generation: i32, is_settled: bool) -> bool {
         self.upgraded_at.is_some_and(|at| generation < at || (generation == at && !is_settled))
     }
@@ -160,18 +161,18 @@ impl Group {
         self.is_consumer = epoch.is_some();
         match epoch {
             Some(epoch) => self.epoch = epoch,
-            None if before.is_some_and(|it| it.members.is_empty()) => self.begin_anew(),
+            None if before.is_some_and(|it| it.members.is_empty()) => self.restart(),
             None => {}
         }
     }
 
-    /// How many static members are away for a while.
+    /// The number of static members that have left temporarily.
     fn away(&self) -> usize {
         self.members.values().filter(|member| member.epoch == -2).count()
     }
 
-    /// A group without members is deleted, perhaps for one of the other protocol to take its id.
-    fn begin_anew(&mut self) {
+    /// A group without members is deleted, perhaps so that one of the other protocol takes its id.
+    fn restart(&mut self) {
         (self.epoch, self.seen_epoch) = (0, 0);
     }
 
@@ -187,11 +188,11 @@ impl Group {
         }
     }
 
-    /// Gives the events that it tells of.
+    /// Returns the numbers of the events in the record.
     fn read_current(&mut self, id: &str, value: Option<&Current>) -> Vec<usize> {
         let mut events = Vec::new();
         let Some(value) = value else {
-            // The last records of a member are tombstones, this one first or last.
+            // The last records of a member are tombstones, this one among them.
             if let Some(member) = self.members.get_mut(id) {
                 member.owned.clear();
             }
@@ -218,7 +219,7 @@ fn check_owners(id: &str, group: &Group) {
     for (member_id, member) in &group.members {
         for partition in &member.owned {
             let other = owners.insert(*partition, member_id);
-            assert_eq!(other, None, "{partition:?} of {id} is {member_id}'s too");
+            assert_eq!(other, None, "{partition:?} of {id} is owned by {member_id} too");
         }
     }
 }

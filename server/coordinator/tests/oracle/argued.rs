@@ -1,10 +1,10 @@
-//! The differences from Kafka that are meant, each with its reason: `differences.txt`.
+//! The intended differences from Kafka, each with its reason: `differences.txt`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 const FILE: &str = include_str!("differences.txt");
 
-/// How often each argued difference was met.
+/// The number of occurrences of each argued difference.
 #[derive(Debug, Default, Clone)]
 pub struct Argued {
     met: BTreeMap<String, u64>,
@@ -12,7 +12,7 @@ pub struct Argued {
 
 impl Argued {
     /// # Panics
-    /// If the difference is not in the file, and so not argued for.
+    /// If the difference is not in the file.
     pub fn meet(&mut self, name: &str) {
         assert!(names().contains(name), "{name} is not in differences.txt");
         *self.met.entry(name.to_owned()).or_default() += 1;
@@ -24,7 +24,7 @@ impl Argued {
         }
     }
 
-    /// Those of the file that were not met, and so may go.
+    /// The differences of the file that did not occur, and so can be removed.
     pub fn unmet(&self) -> Vec<&'static str> {
         names().into_iter().filter(|name| !self.met.contains_key(*name)).collect()
     }
@@ -36,7 +36,7 @@ impl std::fmt::Display for Argued {
     }
 }
 
-/// A line that begins in the first column is `name: reason`; the reason may go on, indented.
+/// A line that starts in the first column is `name: reason`; the reason may continue, indented.
 fn names() -> BTreeSet<&'static str> {
     FILE.lines()
         .filter(|line| !line.starts_with(['#', ' ']))

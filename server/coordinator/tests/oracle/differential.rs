@@ -1,4 +1,4 @@
-//! Random runs against the oracle itself, as long as one likes: `README.md` says how.
+//! Random runs against the oracle itself, of any length: see `README.md`.
 
 use crate::replay::{Difference, Ours, Report, replay};
 use crate::transcript::{Line, Transcript};
@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Seeds that one process of the generator takes.
+/// Seeds per process of the generator.
 const SEEDS_AT_ONCE: u64 = 10;
 
 const ALL_AREAS: &str =
     "mixed,classic,static,offsets,consumer,regex,migration,both-static,both-offsets";
 
-/// How long a difference is made smaller.
+/// The time in which a found difference is minimised.
 const MINIMISING: Duration = Duration::from_secs(60);
 
-/// What to run: environment variables that begin with `MUSTER_ORACLE`.
+/// The parameters of a run: environment variables that start with `MUSTER_ORACLE`.
 pub struct Plan {
     pub oracle: PathBuf,
     pub seed: u64,
-    /// Either of the two ends it.
+    /// Either of the two ends the run.
     pub duration: Duration,
     pub operations: u64,
     pub areas: Vec<String>,
@@ -43,7 +43,7 @@ impl Plan {
         })
     }
 
-    /// Runs seed after seed, until the time is up or `each` says that it is enough.
+    /// Runs seed after seed, until the time is up or `each` returns false.
     pub fn run(&self, mut each: impl FnMut(&Transcript, &Report) -> bool) {
         let folder = tempfile::tempdir().unwrap();
         let start = Instant::now();
@@ -77,7 +77,7 @@ impl Plan {
     }
 }
 
-/// Fewer operations that bring out a difference of the same kind.
+/// A smaller transcript with a difference of the same kind.
 pub fn minimise(oracle: &Path, transcript: &Transcript, found: &Difference) -> Transcript {
     let mut process = Oracle::start(oracle);
     let kind = kind_of(found);
@@ -129,7 +129,7 @@ impl Oracle {
         Self { child, input, output }
     }
 
-    /// The transcript without some lines, if the same kind of difference is still there.
+    /// The transcript without `lines`, if it has the same kind of difference still.
     fn without(
         &mut self,
         transcript: &Transcript,

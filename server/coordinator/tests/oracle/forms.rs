@@ -1,4 +1,4 @@
-//! Requests, responses and records between JSON as Kafka prints it and the bytes of a version.
+//! Converts requests, responses and records between Kafka's JSON and the bytes of a version.
 
 use muster_codec::messages::*;
 use muster_codec::records::*;
@@ -11,7 +11,7 @@ pub type Result<T> = std::result::Result<T, String>;
 
 macro_rules! served {
     ($($name:ident: $request:ty => $response:ty;)*) => {
-        /// The API of that name, if the coordinator of classic groups serves it.
+        /// The API of that name, if muster's coordinator serves it.
         pub fn api(name: &str) -> Option<ApiKey> {
             match name {
                 $(stringify!($name) => Some(ApiKey::$name),)*
@@ -63,7 +63,7 @@ served! {
         => ConsumerGroupDescribeResponse<'static>;
 }
 
-/// The bytes of a request's body; each field given must be one that muster knows.
+/// The bytes of a request's body; each of its fields must be known to muster.
 pub fn request_bytes(api: ApiKey, version: i16, body: &Value) -> Result<Vec<u8>> {
     let (request, printed) = typed_request(api, body)?;
     lossless(body, &printed)?;
@@ -72,7 +72,7 @@ pub fn request_bytes(api: ApiKey, version: i16, body: &Value) -> Result<Vec<u8>>
     Ok(out)
 }
 
-/// What a client of that version reads of a response, its lists in order.
+/// A response as a client of that version reads it, with sorted lists.
 pub fn response_json(response: &Response<'_>, version: i16) -> Result<Value> {
     let mut bytes = Vec::new();
     response.write(version, &mut bytes).map_err(|error| error.to_string())?;
@@ -80,14 +80,14 @@ pub fn response_json(response: &Response<'_>, version: i16) -> Result<Value> {
     printed_response(&read.map_err(|error| error.to_string())?).map(wordless).map(in_order)
 }
 
-/// A response that Kafka printed, in the form of [`response_json`].
+/// A response in Kafka's JSON, in the form of [`response_json`].
 pub fn kafka_response(api: ApiKey, version: i16, body: &Value) -> Result<Value> {
     let printed = response_json(&typed_response(api, body)?, version)?;
     lossless(&in_order(wordless(body.clone())), &printed)?;
     Ok(printed)
 }
 
-/// That there is an error message counts, not its words.
+/// Replaces error messages: only their presence is compared.
 fn wordless(value: Value) -> Value {
     match value {
         Value::Array(items) => Value::Array(items.into_iter().map(wordless).collect()),
@@ -114,12 +114,12 @@ pub fn record_bytes(record: &GroupRecord<'_>) -> RecordBytes {
 
 macro_rules! records {
     ($($name:ident = $printed:literal, $number:literal: $key:ty => $value:ty;)*) => {
-        /// Whether muster has records of that type.
+        /// Whether muster has this type of record.
         pub fn serves(record_type: &str) -> bool {
             matches!(record_type, $($printed)|*)
         }
 
-        /// A record as the oracle prints it, its lists in order.
+        /// A record in the oracle's JSON, with sorted lists.
         pub fn record_json((key, value): &RecordBytes) -> Result<Value> {
             let record = GroupRecord::read(key, value.as_deref())
                 .map_err(|error| error.to_string())?
@@ -136,8 +136,8 @@ macro_rules! records {
             Ok(json!({"type": name, "key": {"type": number, "data": key}, "value": value}))
         }
 
-        /// The bytes that muster gives to a record that Kafka printed. Where the oracle shows
-        /// Kafka's own bytes they must be the same.
+        /// The bytes that muster writes for a record in Kafka's JSON. They must equal Kafka's own
+        /// bytes where the oracle shows them.
         pub fn kafka_record(record: &Value) -> Result<RecordBytes> {
             let (key, value) = (&record["key"]["data"], &record["value"]["data"]);
             let typed = match record["type"].as_str() {
@@ -174,7 +174,7 @@ records! {
         ConsumerGroupRegularExpressionKey<'static> => ConsumerGroupRegularExpressionValue<'static>;
 }
 
-/// A record that Kafka printed, in the form of [`record_json`].
+/// A record in Kafka's JSON, in the form of [`record_json`].
 pub fn kafka_record_json(record: &Value) -> Result<Value> {
     let printed = record_json(&kafka_record(record)?)?;
     for part in ["type", "key", "value"] {
@@ -183,7 +183,7 @@ pub fn kafka_record_json(record: &Value) -> Result<Value> {
     Ok(printed)
 }
 
-/// All lists sorted, for Kafka leaves many of them in hash order.
+/// Sorts all lists, as Kafka leaves many of them in hash order.
 pub fn in_order(value: Value) -> Value {
     match value {
         Value::Array(items) => {
@@ -192,7 +192,7 @@ pub fn in_order(value: Value) -> Value {
             Value::Array(items)
         }
         Value::Object(fields) => {
-            // Epochs follow their partitions, which both sides give in order.
+            // Epochs follow their partitions, which both sides sort.
             let fields = fields.into_iter().map(|(name, field)| match name.as_str() {
                 "assignmentEpochs" => (name, field),
                 _ => (name, in_order(field)),
@@ -203,7 +203,7 @@ pub fn in_order(value: Value) -> Value {
     }
 }
 
-/// All error codes inside of a response.
+/// All error codes in a response.
 pub fn error_codes(response: &Value) -> Vec<i64> {
     match response {
         Value::Object(fields) => {
@@ -215,7 +215,7 @@ pub fn error_codes(response: &Value) -> Vec<i64> {
     }
 }
 
-/// The path to the first place where two values differ, with what is there.
+/// The path to the first difference of two values, with both values.
 pub fn first_difference(kafka: &Value, muster: &Value) -> Option<String> {
     match (kafka, muster) {
         (Value::Object(a), Value::Object(b)) => a.keys().chain(b.keys()).find_map(|name| {
@@ -243,7 +243,7 @@ fn printed(body: &impl Serialize) -> Result<Value> {
     serde_json::to_value(body).map_err(|error| error.to_string())
 }
 
-/// Every field that Kafka printed must have come through the typed form unchanged.
+/// Checks that each field of Kafka's JSON has survived the typed form unchanged.
 fn lossless(kafka: &Value, through: &Value) -> Result<()> {
     let lost = |path: String| format!("lost on the way through the typed form: {path}");
     match (kafka, through) {

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Random transcripts: the oracle's own generator, kept to what muster serves.
+"""Random transcripts: the oracle's own generator, limited to the APIs that muster serves.
 
   MUSTER_ORACLE=<the oracle's folder> generate.py OUT AREA:SEED[:STEPS]...     OUT/AREA-SEED.jsonl each
 
 Nothing is transactional. In the areas classic, static and offsets every member is a classic one, and
-some groups are not of consumers; what gen.py never asks (old versions, odd groups, the same group
-twice) is asked too. In the areas consumer, regex, migration, both-static and both-offsets members are
+some groups are not of consumers; there are also requests that gen.py never sends (old versions, odd
+groups, the same group twice). In the areas consumer, regex, migration, both-static and both-offsets members are
 of the protocol that gen.py gives them. The area mixed has all of that at once: classic, consumer, static
-and regex members, groups that go from one protocol to the other and back, offsets, what administrators
-ask, configs of groups, and topics that come, grow and go.
+and regex members, groups that are converted between the protocols, offsets, requests of administrators,
+configs of groups, and topics that are created, extended and deleted.
 """
 import os
 import sys
@@ -21,7 +21,7 @@ STEPS = 450
 
 
 class Member(gen.Classic):
-    """A classic member, now and then of the oldest versions."""
+    """A classic member, sometimes of the oldest versions."""
 
     def __init__(self, sim, group):
         super().__init__(sim, group)
@@ -31,13 +31,13 @@ class Member(gen.Classic):
 
 
 class Sim(gen.Sim):
-    """What all areas have in common."""
+    """The parts that all areas share."""
 
     def producer_step(self):
         self.admin()
 
     def fault(self):
-        """A failed append ends the comparison of its group, so that few of them are enough."""
+        """A failed append ends the comparison of its group, so there are few of them."""
         k = self.r.random()
         if k < 0.5:
             self.op({"op": "reload"})
@@ -104,7 +104,7 @@ class ClassicSim(Sim):
 
 
 class Consumer(gen.Consumer):
-    """A member of the consumer protocol, with more of what RE2J knows. It joins anew where its group is gone."""
+    """A member of the consumer protocol, with more of RE2J's syntax. It joins again if its group is gone."""
 
     DIALECT = ["o[[:lower:]]+(-eu)?", "\\Qorders\\E.*", "(?i)ORDERS.*", "\\w+", ".{5,6}", "(orders|clicks)-?\\w*", "",
                "orders{1001}", "(?=o)rders", "[z-a]", "\\p{Klingon}", "a**", "(audit", "[[:alpha:]&&o]*"]
@@ -116,7 +116,7 @@ class Consumer(gen.Consumer):
 
     def step(self):
         if self.epoch == -2 and self.sim.chance(0.4):
-            self.epoch = 0                 # it comes back under the id that it had
+            self.epoch = 0                 # it returns under its former id
         super().step()
 
     def some_regex(self):
@@ -124,7 +124,7 @@ class Consumer(gen.Consumer):
 
 
 class MixedSim(ClassicSim):
-    """All kinds of groups side by side. Each client has an area of its own, as gen.py knows them."""
+    """All kinds of groups side by side. Each client has one of the areas of gen.py."""
 
     GROUPS = ["classic-a", "consumer-a", "regex-a", "mixed-a", "mixed-b", "simple-a"]
     AREAS = ["consumer", "static", "regex", "migration"]
@@ -189,12 +189,12 @@ class MixedSim(ClassicSim):
         client.step()
 
     def round(self):
-        """Everyone in turn, as clients do that live."""
+        """A step of each live client."""
         for client in self.live():
             self.step_of(client)
 
     def roll(self):
-        """In a group that changes its protocol, a member of the old one makes room for one of the new."""
+        """In a group that changes its protocol, a member of the new one replaces one of the old."""
         old = [c for c in self.live() if c.group.startswith("mixed") and c.member
                and isinstance(c, gen.Classic) == (self.phase == 1)]
         if old:

@@ -6,7 +6,7 @@ use muster_coordinator::Ids;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// The ids from a seed on, each under its number.
+/// The ids of a seed, by number.
 #[derive(Debug, Clone)]
 pub struct SeededIds {
     seed: Option<u64>,
@@ -19,7 +19,7 @@ impl SeededIds {
         Self { seed, next: 0 }
     }
 
-    /// The next id will be that of this number.
+    /// Sets the number of the next id.
     pub fn seek(&mut self, number: u64) {
         self.next = number;
     }
@@ -53,9 +53,9 @@ fn splitmix64(seed: u64, step: u64) -> u64 {
     z ^ z >> 31
 }
 
-/// The number of the id that Kafka drew at each line, where the transcript tells.
+/// The number of the id that Kafka drew at each line, where the transcript shows it.
 ///
-/// Requests that are not compared draw ids too, so ours are set to these numbers on the way.
+/// Requests that are not compared draw ids too, so muster's ids are set to these numbers.
 pub fn drawn(lines: &[Line], ids: &SeededIds) -> Vec<Option<u64>> {
     let joins: Vec<usize> =
         (0..lines.len()).filter(|i| asks_for_member_id(&lines[*i].input)).collect();
@@ -79,7 +79,7 @@ pub fn drawn(lines: &[Line], ids: &SeededIds) -> Vec<Option<u64>> {
     drawn
 }
 
-/// Whether a dump or a record tells that the first line's request was given that id: its answer
+/// Whether a dump or a record shows that the first line's request got that id although its answer
 /// never came.
 fn shown_later(lines: &[Line], id: Uuid) -> bool {
     let input = &lines[0].input;
@@ -104,7 +104,7 @@ fn answered_member_ids(lines: &[Line]) -> HashMap<&str, &str> {
         .collect()
 }
 
-/// As Java prints a UUID.
+/// The form in which Java prints a UUID.
 fn hyphenated(id: Uuid) -> String {
     let hex: String = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
     let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];

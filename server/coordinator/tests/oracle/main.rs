@@ -1,4 +1,4 @@
-//! muster's coordinator against Apache Kafka's own: `README.md` tells how.
+//! muster's coordinator against Apache Kafka's own: see `README.md`.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod argued;
@@ -85,13 +85,13 @@ fn random_runs() {
     }
 }
 
-/// Gives Kafka's outcomes as its own, but for one line.
+/// Returns Kafka's outcomes as its own, except for one altered outcome.
 struct Echo {
     line: usize,
     altered: Option<(usize, Alter)>,
 }
 
-/// Alters an outcome; false if there was nothing to alter.
+/// Alters an outcome; returns false if there was nothing to alter.
 type Alter = fn(&mut Outcome) -> bool;
 
 impl Subject for Echo {
@@ -112,7 +112,7 @@ impl Subject for Echo {
 }
 
 #[test]
-fn the_harness_understands_all_that_kafka_says() {
+fn the_harness_reads_each_transcript_of_kafka() {
     for transcript in transcripts() {
         let report = replay(&transcript, &mut Echo { line: 0, altered: None });
         print(&transcript, &report);
@@ -122,7 +122,7 @@ fn the_harness_understands_all_that_kafka_says() {
 }
 
 #[test]
-fn the_harness_finds_whatever_is_altered() {
+fn the_harness_finds_each_alteration() {
     let alterations: [Alter; 6] = [
         |outcome| outcome.answers.pop_first().is_some(),
         |outcome| outcome.answers.values_mut().next().is_some_and(alter_number),

@@ -1,5 +1,5 @@
-//! muster's coordinator under the operations of the oracle, with the duties of the server around
-//! it: the clock, the log, the answers that wait until records are durable, the load at the start.
+//! muster's coordinator driven by the oracle's operations, with the parts of a server: the clock,
+//! the log, the answers that wait until records are durable, the load at the start.
 
 use crate::forms::{self, RecordBytes, Result};
 use crate::ids::SeededIds;
@@ -14,7 +14,7 @@ use muster_coordinator::{
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often in a row time may be up without anything to do.
+/// The most successive calls of `expire` without output.
 const SPURIOUS_EXPIRES: usize = 1_000;
 
 pub struct Muster {
@@ -28,9 +28,9 @@ pub struct Muster {
     position: u64,
     committed: u64,
     held: bool,
-    /// The oracle then does only in `advance` what is due at once.
+    /// As in the oracle: work that is due at once then waits for `advance`.
     background_held: bool,
-    /// How long the log was before the operation under way.
+    /// The length of the log before the current operation.
     logged_before: usize,
     lost: BTreeSet<String>,
     parked: BTreeMap<RequestId, (String, i16)>,
@@ -40,7 +40,7 @@ pub struct Muster {
 }
 
 impl Muster {
-    /// As a `new` operation says.
+    /// Starts with the settings of a `new` operation.
     pub fn new(op: &Value) -> Self {
         let config = config(op);
         let mut topics = World::default();
@@ -69,12 +69,12 @@ impl Muster {
         }
     }
 
-    /// The number of the next random id.
+    /// Sets the number of the next random id.
     pub fn seek_id(&mut self, number: u64) {
         self.ids.seek(number);
     }
 
-    /// Whether records are written that are not yet committed.
+    /// Whether some records are not committed yet.
     pub fn has_uncommitted(&self) -> bool {
         self.committed < self.position
     }
@@ -86,7 +86,7 @@ impl Muster {
         groups.into_iter().flatten().any(|it| it["groupId"] == group)
     }
 
-    /// Does an operation; `asked` is what is compared of a request.
+    /// Performs an operation; `asked` is the part of a request that is compared.
     pub fn apply(&mut self, op: &Value, asked: Option<&Asked>) -> Result<Outcome> {
         self.logged_before = self.log.len();
         match (op["op"].as_str(), asked) {
@@ -108,18 +108,18 @@ impl Muster {
         Ok(std::mem::take(&mut self.outcome))
     }
 
-    /// Takes back what the operation just done wrote for a group.
+    /// Removes the records that the last operation wrote for a group.
     pub fn take_back(&mut self, group: &str) {
         let since = self.log.split_off(self.logged_before);
         self.log.extend(since.into_iter().filter(|(_, of, _)| of != group));
     }
 
-    /// From here to the next load the log of the group is Kafka's: see [`Self::adopt`].
+    /// From now until the next load the group's log is Kafka's: see [`Self::adopt`].
     pub fn lose(&mut self, group: &str) {
         self.lost.insert(group.to_owned());
     }
 
-    /// Logs a record that Kafka wrote for a lost group.
+    /// Adds a record that Kafka wrote for a lost group to the log.
     pub fn adopt(&mut self, group: &str, record: &Value) -> Result<()> {
         self.log.push((self.position, group.to_owned(), forms::kafka_record(record)?));
         Ok(())
@@ -175,7 +175,7 @@ impl Muster {
             let idle = output.records.is_empty() && output.answers.is_empty();
             spurious = if idle { spurious + 1 } else { 0 };
             if spurious > SPURIOUS_EXPIRES {
-                return Err(format!("the deadline {deadline} does not go away"));
+                return Err(format!("the deadline {deadline} remains"));
             }
             self.settle(output)?;
         }
@@ -193,7 +193,7 @@ impl Muster {
         call(&mut self.coordinator, &mut context)
     }
 
-    /// Writes and replays the records, then sends the answers or lets them wait.
+    /// Writes and replays the records, then sends the answers or holds them back.
     fn settle(&mut self, output: Output<'_>) -> Result<()> {
         if !output.records.is_empty() {
             self.position += 1;
@@ -208,9 +208,9 @@ impl Muster {
             let (id, version) = self
                 .parked
                 .remove(&answer.request)
-                .ok_or_else(|| format!("an answer to no request: {answer:?}"))?;
+                .ok_or_else(|| format!("an answer without a request: {answer:?}"))?;
             if answer.visible_at > self.position {
-                return Err(format!("an answer that can never leave: {answer:?}"));
+                return Err(format!("an answer that can never be sent: {answer:?}"));
             }
             let response = forms::response_json(&answer.response, version)?;
             self.waiting.push((answer.visible_at, id, response));
@@ -257,7 +257,7 @@ impl Muster {
         self.send();
     }
 
-    /// Commits what is held first, as the oracle does.
+    /// Commits held records first, as the oracle does.
     fn change_topics(&mut self, op: &Value) -> Result<()> {
         let held = std::mem::replace(&mut self.held, false);
         self.commit();
@@ -275,8 +275,8 @@ impl Muster {
         Ok(())
     }
 
-    /// Parked requests end; what the server answers to them is not the coordinator's affair, so
-    /// that null stands for it.
+    /// Ends parked requests. The server answers them, not the coordinator, so that the answers are
+    /// null.
     fn reload(&mut self) -> Result<()> {
         let parked = std::mem::take(&mut self.parked).into_values().map(|(id, _)| id);
         let waiting = std::mem::take(&mut self.waiting).into_iter().map(|(_, id, _)| id);
@@ -327,7 +327,7 @@ impl Muster {
         Ok(())
     }
 
-    /// A request of the harness itself, which must be answered by the same call.
+    /// A request of the harness itself, which the same call must answer.
     fn ask(&mut self, api: ApiKey, version: i16, body: &Value) -> Result<Value> {
         let bytes = forms::request_bytes(api, version, body)?;
         let request = Request::read(api, version, &mut Reader::new(&bytes))

@@ -1,4 +1,4 @@
-//! What an operation brought about, in one form for Kafka and for muster.
+//! The outcome of an operation, in one form for Kafka and for muster.
 
 use crate::forms::{self, Result};
 use crate::scope::{Asked, Scope, group_of};
@@ -7,13 +7,13 @@ use muster_codec::ApiKey;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 
-/// The requests that are compared and not yet answered, by id.
+/// The compared requests without an answer, by id.
 pub type Pending = HashMap<String, Asked>;
 
-/// Records written and responses given; only what is in scope.
+/// Records written and responses sent, within the scope.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Outcome {
-    /// By the time of writing and the group.
+    /// By time and group.
     pub records: BTreeMap<(i64, String), Vec<Value>>,
     /// By the id of the request.
     pub answers: BTreeMap<String, Value>,
@@ -22,7 +22,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Kafka's, from a transcript.
+    /// Kafka's outcome from a transcript.
     pub fn of_kafka(line: &Line, scope: &Scope, pending: &Pending) -> Result<Self> {
         if line.output["error"] == "ORACLE" || line.output.get("load_error").is_some() {
             return Err(format!("the oracle could not do this: {}", line.output));
@@ -52,7 +52,7 @@ impl Outcome {
         Ok(outcome)
     }
 
-    /// Drops what is out of scope.
+    /// Drops the parts that are out of scope.
     pub fn narrow(&mut self, scope: &Scope, pending: &Pending) {
         self.records.retain(|(_, group), _| scope.has(group));
         self.dump.retain(|group, _| scope.shows(group));
@@ -63,8 +63,8 @@ impl Outcome {
         self.sort_runs();
     }
 
-    /// The order of records of one type, written at once, means nothing; nor does the order of
-    /// members that are removed at once.
+    /// Sorts runs whose order is irrelevant: records of one type written together, and members
+    /// removed together.
     fn sort_runs(&mut self) {
         for records in self.records.values_mut() {
             for run in records.chunk_by_mut(|a, b| run_of(a) == run_of(b)) {
@@ -77,7 +77,7 @@ impl Outcome {
     }
 }
 
-/// All records that Kafka wrote at a line, each with the time.
+/// All records that Kafka wrote at a line, each with its time.
 pub fn kafka_records(line: &Line) -> impl Iterator<Item = (i64, &Value)> {
     line.output["batches"].as_array().into_iter().flatten().flat_map(|batch| {
         let at = batch["at"].as_i64().unwrap_or_default();

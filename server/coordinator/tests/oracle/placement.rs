@@ -1,12 +1,12 @@
-//! Where what Kafka does hangs on chance, mostly on what comes first in a Java `HashMap`; or where it
-//! says the same in other words.
+//! Differences that depend on chance in Kafka, mostly on the order of a Java `HashMap`; and equal
+//! results in different records.
 
 use muster_codec::consumer_protocol::ConsumerProtocolAssignment;
 use muster_codec::{ApiKey, Bytes, Uuid};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// How many buckets a `HashMap` has that was not told how large it will be.
+/// The buckets of a `HashMap` without an initial capacity.
 const BUCKETS: u32 = 16;
 
 /// The argued difference between the records of an operation, if it is one of these.
@@ -39,7 +39,7 @@ pub fn chance(op: &Value, kafka: &[Value], muster: &[Value]) -> Option<&'static 
     (may_have_no_topics && same_but_for_assignments).then_some("newcomer-without-topics")
 }
 
-/// Whether two answers to SyncGroup give the same partitions, with the topics in another order.
+/// Whether two answers to SyncGroup have the same partitions, with topics in different order.
 pub fn in_other_order(api: ApiKey, kafka: &Value, muster: &Value) -> bool {
     let assignments = [kafka, muster].map(|answer| sorted_assignment(&answer["assignment"]));
     api == ApiKey::SyncGroup
@@ -49,8 +49,8 @@ pub fn in_other_order(api: ApiKey, kafka: &Value, muster: &Value) -> bool {
         && assignments[0] == assignments[1]
 }
 
-/// The records with the topics of each assignment in order, and the members of a classic group too:
-/// they come ordered by their assignments.
+/// The records with sorted topics in each assignment, and sorted members of a classic group, as
+/// these are ordered by their assignments.
 fn in_one_order(records: &[Value]) -> Vec<Value> {
     let mut records = records.to_vec();
     for record in &mut records {
@@ -73,7 +73,7 @@ fn sorted_assignment(bytes: &Value) -> Option<String> {
     Some(format!("{:?} {assignment:?}", bytes.get(..2)))
 }
 
-/// Whether the same members are removed, two or more, and nothing else is done.
+/// Whether both remove the same members, at least two, and nothing else.
 fn same_members_removed(kafka: &[Value], muster: &[Value]) -> bool {
     let keys = |records: &[Value]| -> Vec<String> {
         let mut keys: Vec<_> = records.iter().map(|record| record["key"].to_string()).collect();
@@ -86,13 +86,13 @@ fn same_members_removed(kafka: &[Value], muster: &[Value]) -> bool {
     kafka.iter().filter(removed).count() >= 2 && keys(kafka) == keys(muster)
 }
 
-/// The records but for those that say what one before said.
+/// The records without those that repeat an earlier one.
 fn without_repeated(records: &[Value]) -> Vec<&Value> {
     let is_new = |(i, record): &(usize, &Value)| !records[..*i].contains(record);
     records.iter().enumerate().filter(is_new).map(|(_, record)| record).collect()
 }
 
-/// The records, if one makes a consumer group classic: without the leader that it names.
+/// The records without the leader, if one of them makes a consumer group classic.
 fn but_for_the_leader(records: &[Value]) -> Option<Vec<Value>> {
     let mut records = records.to_vec();
     let was_consumer =
@@ -108,8 +108,8 @@ fn is_assignment(record: &Value) -> bool {
         || record["type"] == "CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT"
 }
 
-/// Whether records of target assignments name two topics whose ids share a bucket: these come in
-/// the order in which they came into it.
+/// Whether records of target assignments name two topics whose ids share a bucket: these are in
+/// order of insertion.
 fn share_a_bucket(records: &[Value]) -> bool {
     let of_targets =
         records.iter().filter(|it| it["type"] == "CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER");

@@ -1,4 +1,4 @@
-//! Replays a transcript on a coordinator and compares what it does with what Kafka did.
+//! Replays a transcript on a coordinator and compares the results with Kafka's.
 
 use crate::argued::Argued;
 use crate::forms::{self, Result, error_codes};
@@ -22,17 +22,17 @@ const MOVED: i64 = 16;
 /// UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS
 const REFUSED: [i64; 2] = [25, 27];
 
-/// Whose outcomes are compared with Kafka's.
+/// A coordinator whose outcomes are compared with Kafka's.
 pub trait Subject {
-    /// Begins anew, as a `new` operation says.
+    /// Starts again with the settings of a `new` operation.
     fn begin(&mut self, op: &Value);
-    /// Does an operation; `asked` is what is compared of a request.
+    /// Performs an operation; `asked` is the part of a request that is compared.
     fn apply(&mut self, line: &Line, asked: Option<&Asked>, kafka: &Outcome) -> Result<Outcome>;
-    /// muster, if it is that: for what goes beyond doing operations.
+    /// muster itself, for calls beyond operations; None for another subject.
     fn muster(&mut self) -> Option<&mut Muster>;
 }
 
-/// How much was compared.
+/// The amount of compared data.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Counts {
     pub operations: u64,
@@ -42,7 +42,7 @@ pub struct Counts {
     pub groups_dumped: u64,
 }
 
-/// Where a coordinator first did something else than Kafka.
+/// The first difference between a coordinator and Kafka.
 #[derive(Debug)]
 pub struct Difference {
     /// The line of the transcript, from 1.
@@ -97,12 +97,12 @@ pub fn replay(transcript: &Transcript, subject: &mut impl Subject) -> Report {
 struct Replay {
     scope: Scope,
     pending: Pending,
-    /// Answers that one side has given and the other not yet: Kafka's, muster's.
+    /// Answers of one side that the other has not sent yet: Kafka's, muster's.
     half: BTreeMap<String, [Option<Value>; 2]>,
     /// Requests that Kafka never answers.
     unanswered: HashSet<String>,
     held: bool,
-    /// Groups with a GroupMetadata record that is not committed.
+    /// Groups with an uncommitted GroupMetadata record.
     in_flight: BTreeSet<String>,
     append_fails: bool,
     /// Groups that became classic since the last load.
@@ -150,7 +150,7 @@ impl Replay {
         self.adopt(line, subject)
     }
 
-    /// Groups of other protocols leave, and with them their parked requests.
+    /// Groups of other protocols leave the comparison, with their parked requests.
     fn leave(&mut self, line: &Line) {
         for _ in self.scope.observe(line) {
             self.report.argued.meet("other-protocol-group");
@@ -169,7 +169,7 @@ impl Replay {
         self.half.retain(|id, _| self.pending.contains_key(id));
     }
 
-    /// False if nothing of the request is compared.
+    /// Returns false if no part of the request is compared.
     fn ask(&mut self, line: &Line, subject: &mut impl Subject) -> bool {
         self.lose_in_flight(line, subject);
         self.lose_vanished(line, subject);
@@ -194,7 +194,7 @@ impl Replay {
         if !self.append_fails {
             return;
         }
-        // Of two writes at once one may have failed.
+        // Of two writes at the same time only one may have failed.
         let written = |key| kafka.records.get(key).map_or(0, Vec::len);
         let failed = muster.records.iter().filter(|(key, records)| written(key) < records.len());
         let lost: BTreeSet<String> = failed.map(|((_, group), _)| group.clone()).collect();
@@ -214,7 +214,7 @@ impl Replay {
         muster.narrow(&self.scope, &self.pending);
     }
 
-    /// A classic group that Kafka cannot make a consumer group of, and muster can.
+    /// Leaves out a classic group that muster can convert to a consumer group and Kafka cannot.
     fn lose_unassignable(
         &mut self,
         line: &Line,
@@ -237,7 +237,7 @@ impl Replay {
         }
     }
 
-    /// Groups whose partitions Kafka gave out by chance.
+    /// Leaves out groups whose partitions Kafka assigned by chance.
     fn lose_misplaced(
         &mut self,
         line: &Line,
@@ -262,7 +262,7 @@ impl Replay {
         muster.narrow(&self.scope, &self.pending);
     }
 
-    /// Groups that Kafka fences a member of by a timer from before they were classic for a while.
+    /// Leaves out groups in which Kafka fences a member by a timer from before a classic phase.
     fn lose_fenced_late(
         &mut self,
         line: &Line,
@@ -295,7 +295,7 @@ impl Replay {
         self.downgraded.extend(downgraded.collect::<Vec<_>>());
     }
 
-    /// A group of which more is asked while its record is in flight is left out.
+    /// Leaves out a group that gets a request while its record is uncommitted.
     fn lose_in_flight(&mut self, line: &Line, subject: &mut impl Subject) {
         let Some(asked) = self.scope.ask(&line.input).filter(|asked| !reads(asked)) else { return };
         let deletes = asked.api == ApiKey::DeleteGroups && self.held && uncommitted(subject);
@@ -304,7 +304,7 @@ impl Replay {
         self.lose("held-group", groups, subject);
     }
 
-    /// So is one whose record came through: Kafka's state is as old as that moment.
+    /// Leaves out a group whose record was committed: Kafka's state has the time of the commit.
     fn observe_flight(&mut self, line: &Line, subject: &mut impl Subject) {
         let op = line.input["op"].as_str();
         if !self.held || matches!(op, Some("commit" | "topics")) {
@@ -348,7 +348,7 @@ impl Replay {
         self.drop_pending();
     }
 
-    /// The log of a lost group is Kafka's.
+    /// Takes over Kafka's records for the logs of lost groups.
     fn adopt(&mut self, line: &Line, subject: &mut impl Subject) -> Result<()> {
         for (_, record) in kafka_records(line) {
             let group = group_of(record);
@@ -359,7 +359,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Of answers at a load only the requests are compared.
+    /// Of answers at a load only the request ids are compared.
     fn end_at_load(&mut self, kafka: &mut Outcome, muster: &mut Outcome) -> Result<()> {
         for response in kafka.answers.values_mut() {
             if !error_codes(response).contains(&MOVED) {
@@ -374,7 +374,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Parked requests that Kafka never answers, muster refuses.
+    /// Drops muster's refusals of parked requests that Kafka never answers.
     fn drop_forgotten(&mut self, muster: &mut Outcome) {
         let forgotten = muster.answers.extract_if(.., |id, response| {
             self.unanswered.contains(id)
@@ -419,7 +419,7 @@ impl Replay {
         Ok(())
     }
 
-    /// The moment of an answer counts too, except while commits are held.
+    /// The time of an answer is compared too, except while commits are held.
     fn compare_answers(
         &mut self,
         kafka: BTreeMap<String, Value>,
@@ -477,7 +477,7 @@ fn unanswered(lines: &[Line]) -> HashSet<String> {
     deferred.filter_map(id).filter(|id| !answered.contains(id)).collect()
 }
 
-/// Whether Kafka answers it from the committed state.
+/// Whether Kafka answers the request from the committed state.
 fn reads(asked: &Asked) -> bool {
     let stable = asked.body["requireStable"] == true;
     let describes = [ApiKey::ListGroups, ApiKey::DescribeGroups, ApiKey::ConsumerGroupDescribe];
@@ -493,7 +493,7 @@ fn same(what: &str, kafka: &Value, muster: &Value) -> Result<()> {
     Err(format!("{what}{path}\n    Kafka  {kafka}\n    muster {muster}"))
 }
 
-/// muster's coordinator.
+/// muster's coordinator as a subject.
 #[derive(Default)]
 pub struct Ours(Option<Muster>);
 

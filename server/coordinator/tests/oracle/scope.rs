@@ -1,5 +1,5 @@
-//! What of a transcript is compared: what muster serves, on groups of the classic and the consumer
-//! protocol.
+//! The part of a transcript that is compared: APIs that muster serves, on groups of the classic and
+//! the consumer protocol.
 
 use crate::forms::{self, error_codes};
 use crate::transcript::Line;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// NONE, OFFSET_METADATA_TOO_LARGE, UNKNOWN_TOPIC_ID
 const NOTHING_COMMITTED: [i64; 3] = [0, 12, 100];
 
-/// The groups that are out of the comparison.
+/// The groups that are not compared.
 #[derive(Debug, Default)]
 pub struct Scope {
     foreign: BTreeSet<String>,
@@ -18,7 +18,7 @@ pub struct Scope {
     unrecorded: BTreeSet<String>,
 }
 
-/// A request that is compared, without the groups that are not.
+/// A compared request, without the groups that are not compared.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub id: String,
@@ -27,7 +27,7 @@ pub struct Asked {
     pub body: Value,
     /// The groups that it names; none for ListGroups.
     pub groups: Vec<String>,
-    /// Its answer is expected, but not compared: a read while commits are held.
+    /// Its answer is expected but not compared: a read while commits are held.
     pub answer_only: bool,
 }
 
@@ -41,9 +41,9 @@ impl Scope {
         self.has(group) && !self.unrecorded.contains(group)
     }
 
-    /// A commit without a member that commits nothing makes a group, but no record of it. Kafka's
-    /// reads see it only when any record has been written after it. True if that is so at this
-    /// line.
+    /// A commit without a member that commits nothing creates a group without a record. Kafka's
+    /// reads see it only after a later record of any group. Returns whether that is the case at
+    /// this line.
     pub fn observe_unrecorded(&mut self, line: &Line) -> bool {
         if line.output["batches"].is_array() {
             self.unrecorded.clear();
@@ -58,18 +58,17 @@ impl Scope {
         makes && self.unrecorded.insert(group.to_owned())
     }
 
-    /// The groups that were made without a record, and that no reads show yet.
+    /// The groups created without a record that reads do not show yet.
     pub fn unrecorded(&self) -> impl Iterator<Item = &str> {
         self.unrecorded.iter().map(String::as_str)
     }
 
-    /// A group leaves the comparison until the coordinator is loaded again, for an argued
-    /// difference.
+    /// Removes a group from the comparison until the next load, for an argued difference.
     pub fn lose(&mut self, group: &str, difference: &'static str) {
         self.lost.insert(group.to_owned(), difference);
     }
 
-    /// For which difference a group has left the comparison until the next load.
+    /// The difference for which a group was removed until the next load.
     pub fn lost(&self, group: &str) -> Option<&'static str> {
         self.lost.get(group).copied().filter(|_| !self.foreign.contains(group))
     }
@@ -78,8 +77,8 @@ impl Scope {
         self.lost.clear();
     }
 
-    /// A group leaves the comparison for good with the first record that Kafka writes for it of
-    /// another protocol or in a transaction. Gives the groups that do.
+    /// Removes groups for good at the first record that Kafka writes for them in another protocol
+    /// or a transaction. Returns the removed groups.
     pub fn observe(&mut self, line: &Line) -> Vec<String> {
         let mut left = Vec::new();
         for batch in line.output["batches"].as_array().into_iter().flatten() {
@@ -95,7 +94,7 @@ impl Scope {
         left
     }
 
-    /// For which difference nothing of a request is compared.
+    /// The difference for which no part of a request is compared.
     pub fn why_not(&self, input: &Value) -> &'static str {
         let Some(api) = input["api"].as_str().and_then(forms::api) else {
             return "other-protocol-request";
@@ -106,7 +105,7 @@ impl Scope {
         groups.find_map(|group| self.lost(name_of(&group))).unwrap_or("other-protocol-group")
     }
 
-    /// The part of a request that is compared, if any is.
+    /// The compared part of a request, if there is any.
     pub fn ask(&self, input: &Value) -> Option<Asked> {
         let api = forms::api(input["api"].as_str()?)?;
         let mut body = input["body"].clone();
@@ -131,7 +130,7 @@ impl Scope {
         Some(Asked { id, api, version, body, groups, answer_only: false })
     }
 
-    /// Drops from a response the groups that are not compared.
+    /// Drops the groups that are not compared from a response.
     pub fn narrow(&self, asked: &Asked, response: &mut Value) {
         if let Some(Value::Array(groups)) = response.get_mut("groups") {
             groups.retain(|group| asked.names(name_of(group)) && self.shows(name_of(group)));
@@ -148,7 +147,7 @@ impl Asked {
     }
 }
 
-/// The group of a record that Kafka printed.
+/// The group of a record in Kafka's JSON.
 pub fn group_of(record: &Value) -> &str {
     let key = &record["key"]["data"];
     key["group"].as_str().or(key["groupId"].as_str()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Transcripts: operations with the outcomes that Kafka gave, as JSON lines.
+//! Transcripts: operations with Kafka's outcomes, as JSON lines.
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
@@ -13,7 +13,7 @@ pub struct Line {
     pub output: Value,
 }
 
-/// A run of the oracle, from `new` on.
+/// A run of the oracle, starting with `new`.
 #[derive(Debug, Clone)]
 pub struct Transcript {
     pub name: String,

@@ -6,12 +6,12 @@ use muster_coordinator::{Config, GroupOverrides, MigrationPolicy, Topics};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The topics as the last `new` or `topics` operation left them.
+/// The topics after the last `new` or `topics` operation.
 #[derive(Debug, Default)]
 pub struct World {
     topics: Vec<Topic>,
     made: u64,
-    /// By the broker.
+    /// By broker.
     racks: BTreeMap<i64, String>,
     version: i64,
     version_of_newest: i64,
@@ -22,12 +22,12 @@ struct Topic {
     name: String,
     id: Uuid,
     partitions: i32,
-    /// The brokers of each partition; broker 0 alone if it does not say.
+    /// The brokers of each partition; broker 0 by default.
     replicas: Vec<Vec<i64>>,
 }
 
 impl World {
-    /// Deletes, then makes or grows topics; gives the names and ids of those deleted.
+    /// Deletes topics, then creates or extends some; returns the names and ids of the deleted ones.
     pub fn change(&mut self, op: &Value) -> Vec<(String, Uuid)> {
         self.version += 1;
         for broker in op["brokers"].as_array().into_iter().flatten() {
@@ -68,7 +68,7 @@ impl World {
         self.topics.push(Topic { name: name.to_owned(), id, partitions, replicas });
     }
 
-    /// The id that the oracle gives to a topic without one.
+    /// The id that the oracle chooses for a topic without one.
     fn numbered_id(&mut self) -> Uuid {
         self.made += 1;
         let mut id = [0; 16];
@@ -116,8 +116,8 @@ impl Topics for World {
     }
 }
 
-/// The configs of a `new` operation that muster's coordinator obeys; those of other protocols and
-/// of Kafka's threads mean nothing to it.
+/// The configs of a `new` operation that muster's coordinator has; those of other protocols and of
+/// Kafka's threads are ignored.
 pub fn config(op: &Value) -> Config {
     let mut config = Config::default();
     for (name, value) in op["config"].as_object().into_iter().flatten() {
@@ -166,12 +166,12 @@ fn set(config: &mut Config, name: &str, value: &str) {
             ["group.consumer.", "group.share.", "group.streams."]
                 .iter()
                 .any(|prefix| name.starts_with(prefix)),
-            "a config that the harness does not know: {name}"
+            "a config that is unknown to the harness: {name}"
         ),
     }
 }
 
-/// The configs of a `group_config` operation that muster's coordinator obeys.
+/// The configs of a `group_config` operation that muster's coordinator has.
 pub fn group_overrides(op: &Value) -> GroupOverrides {
     let number = |name: &str| {
         let value = &op["configs"][name];

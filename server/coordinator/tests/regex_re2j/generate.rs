@@ -1,4 +1,4 @@
-//! Random expressions, each with names of which some are likely to match.
+//! Random expressions, each with names of which some probably match.
 
 use std::fmt::Write;
 
@@ -75,7 +75,7 @@ impl Iterator for Generator {
     }
 }
 
-/// Pieces that mean something, alone or together.
+/// Pieces with a meaning, alone or together.
 const SOUP: [&str; 64] = [
     "a",
     "b",
@@ -143,7 +143,7 @@ const SOUP: [&str; 64] = [
     "&&",
 ];
 
-/// A class, and characters of it.
+/// A class, and characters in it.
 const CLASSES: [(&str, &str); 40] = [
     (".", "ak-K"),
     ("\\d", "019"),
@@ -187,7 +187,7 @@ const CLASSES: [(&str, &str); 40] = [
     ("[\\x{d800}-\\x{e000}]", "a"),
 ];
 
-/// A piece that stands for one string.
+/// A piece that matches one string.
 const LITERALS: [(&str, &str); 28] = [
     ("a", "a"),
     ("b", "b"),
@@ -299,7 +299,7 @@ impl Generator {
         }
     }
 
-    /// Takes out, doubles or turns a character.
+    /// Removes, doubles or adds a character.
     fn damage(&mut self, expression: &mut String) {
         let mut characters: Vec<char> = expression.chars().collect();
         if characters.is_empty() {
@@ -314,8 +314,8 @@ impl Generator {
         *expression = characters.into_iter().collect();
     }
 
-    /// The sample as it is, in another case, with a slip, or something else. RE2J is asked of ASCII
-    /// only, as the names of topics are.
+    /// The sample unchanged, in another case, with an error, or something else. RE2J only gets
+    /// ASCII names, as names of topics are ASCII.
     fn name(&mut self, sample: &str, number: usize) -> String {
         let mut name: String = sample.chars().filter(char::is_ascii).collect();
         match number {

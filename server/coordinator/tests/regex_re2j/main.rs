@@ -1,13 +1,13 @@
-//! Our regular expressions against RE2J's own verdicts: recorded ones always, and fresh random ones
-//! where RE2J's jar is at hand:
+//! muster's regular expressions against RE2J's results: recorded ones always, and new random ones
+//! if RE2J's jar is given:
 //!
 //! ```text
 //! mvn dependency:copy -Dartifact=com.google.re2j:re2j:1.8 -DoutputDirectory=DIR
 //! MUSTER_RE2J_JAR=DIR/re2j-1.8.jar cargo test --release -p muster-coordinator --test regex_re2j
 //! ```
 //!
-//! `MUSTER_RE2J_SEED` (default 1) and `MUSTER_RE2J_CASES` (default 100,000) say which and how many;
-//! `MUSTER_RE2J_RECORD` names a file to write the verdicts to. A JDK of 17 or later is needed.
+//! `MUSTER_RE2J_SEED` (default 1) and `MUSTER_RE2J_CASES` (default 100,000) choose the cases;
+//! `MUSTER_RE2J_RECORD` names a file for the verdicts. A JDK of 17 or later is needed.
 #![allow(clippy::unwrap_used)]
 
 mod generate;
@@ -20,7 +20,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 #[test]
-fn recorded_verdicts_of_re2j_are_ours() {
+fn verdicts_equal_the_recorded_ones_of_re2j() {
     let recorded = include_str!("../data/regex/verdicts.tsv");
     let mut names = 0;
     for line in recorded.lines() {
@@ -33,7 +33,7 @@ fn recorded_verdicts_of_re2j_are_ours() {
 }
 
 #[test]
-fn fresh_verdicts_of_re2j_are_ours() {
+fn verdicts_equal_new_ones_of_re2j() {
     let Some(jar) = std::env::var_os("MUSTER_RE2J_JAR") else { return };
     let number = |name: &str, default| std::env::var(name).map_or(default, |n| n.parse().unwrap());
     let seed = number("MUSTER_RE2J_SEED", 1);
@@ -59,19 +59,19 @@ fn fresh_verdicts_of_re2j_are_ours() {
     assert!(tally.refused > 0 && tally.matched > 0 && tally.unmatched > 0);
 }
 
-/// What was compared.
+/// Counts of the comparison.
 #[derive(Debug, Default)]
 struct Tally {
     expressions: u64,
     refused: u64,
-    /// Expressions that RE2J does not get to the end of.
+    /// Expressions that RE2J never finishes.
     endless: u64,
-    /// Expressions larger than our limit, which RE2J takes.
+    /// Expressions beyond muster's limit that RE2J accepts.
     too_large: u64,
     matched: usize,
     unmatched: usize,
-    /// Where RE2J is wrong: of alternatives that begin with the same letter, in `a|(?i)a`, it takes
-    /// the letter out, and forgets that one of them disregards case.
+    /// Errors of RE2J: of alternatives with the same first letter, as in `a|(?i)a`, it factors out
+    /// the letter, and forgets that one of them ignores case.
     argued: u64,
     differences: u64,
 }
@@ -102,7 +102,7 @@ impl Tally {
     }
 }
 
-/// As `Verdicts.java` gives it; None if the expression is larger than our limit.
+/// In the form of `Verdicts.java`; None if the expression is beyond muster's limit.
 fn our_verdict(case: &Case) -> Option<String> {
     let regex = match Regex::new(&case.expression) {
         Ok(regex) => regex,

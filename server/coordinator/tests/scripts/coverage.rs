@@ -1,10 +1,10 @@
-//! Which cells of the state table the scripts exercised.
+//! The cells of the state table that the scripts have exercised.
 
 use std::collections::BTreeSet;
 
 const STATES: &[&str] = &["Dead", "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"];
 
-/// What happens to a group in whatever state.
+/// Events of a group in any state.
 const REQUESTS: &[&str] = &[
     "join new",
     "join member",
@@ -28,7 +28,7 @@ const REQUESTS: &[&str] = &[
     "reload",
 ];
 
-/// What does not occur: a group without members has none, nor does one that does not exist.
+/// Impossible events: a group without members has no member's requests, nor has one that is absent.
 fn is_impossible(state: &str, request: &str) -> bool {
     match state {
         "Dead" => {
@@ -43,7 +43,7 @@ fn is_impossible(state: &str, request: &str) -> bool {
     }
 }
 
-/// What time does.
+/// Events of timers.
 const TIMERS: &[(&str, &str)] = &[
     ("Empty", "Session"),
     ("PreparingRebalance", "Session"),

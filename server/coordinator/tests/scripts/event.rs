@@ -1,4 +1,4 @@
-//! From a line of a script to a request.
+//! Turns a line of a script into a request.
 
 use crate::ids::long;
 use muster_codec::consumer_protocol::ConsumerProtocolSubscription;
@@ -35,7 +35,7 @@ impl<'l> Line<'l> {
         self.option("v").map_or(newest, |value| value.parse().unwrap())
     }
 
-    /// The member id of the second word; a client without an id is not `a#1` but `a`.
+    /// The member id of the second word; a client without an id is written `a` instead of `a#1`.
     pub fn member_id(&self) -> String {
         let who = self.words.get(1).copied().unwrap_or_default();
         let who = who.split(':').next().unwrap_or_default();
@@ -62,7 +62,7 @@ impl<'l> Line<'l> {
         value.split(',').filter(|it| !it.is_empty()).map(|it| it.to_owned().into()).collect()
     }
 
-    /// The request of the line, with the version in which it is made; None if it is none.
+    /// The request of the line with its version; None if the verb is not a request.
     pub fn request(&self, topic_id: impl Fn(&str) -> Uuid) -> Option<(i16, Request<'static>)> {
         Some(match self.verb {
             "join" => (self.version(9), self.join()),
@@ -72,7 +72,9 @@ impl<'l> Line<'l> {
             "beat" => (self.version(1), self.beat(topic_id)),
             "describe-consumers" => {
                 let group_ids = self.words.iter().map(|it| (*it).to_owned().into()).collect();
-                let request = ConsumerGroupDescribeRequest { group_ids, ..Default::default() };
+                let include_authorized_operations = self.option("operations").is_some();
+                let request =
+                    ConsumerGroupDescribeRequest { group_ids, include_authorized_operations };
                 (self.version(1), request.into())
             }
             "commit" => (self.version(9), self.commit(topic_id)),
@@ -88,14 +90,15 @@ impl<'l> Line<'l> {
             }
             "describe" => {
                 let groups = self.words.iter().map(|it| (*it).to_owned().into()).collect();
-                let request = DescribeGroupsRequest { groups, ..Default::default() };
+                let include_authorized_operations = self.option("operations").is_some();
+                let request = DescribeGroupsRequest { groups, include_authorized_operations };
                 (self.version(6), request.into())
             }
             _ => return None,
         })
     }
 
-    /// Who is in epoch 0 joins, and so says all.
+    /// A member at epoch 0 joins, and so sends all fields.
     fn beat(&self, topic_id: impl Fn(&str) -> Uuid) -> Request<'static> {
         let member_epoch = self.number("epoch", 0);
         let own = |key: &str| self.option(key).map(|it| it.to_owned().into());
@@ -186,8 +189,7 @@ impl<'l> Line<'l> {
         .into()
     }
 
-    /// Members are `a#1`, or `instance:i` for one that is named by its instance id alone, or
-    /// `a#1:i`.
+    /// Members are `a#1`, `instance:i` for one that is named by its instance id alone, or `a#1:i`.
     fn leave(&self) -> Request<'static> {
         let members = self.words.iter().skip(1).map(|word| {
             let (member, instance) = word.split_once(':').unwrap_or((word, ""));
@@ -271,6 +273,7 @@ impl<'l> Line<'l> {
 
 const OPTIONS: &[&str] = &[
     "v",
+    "operations",
     "gen",
     "epoch",
     "owns",

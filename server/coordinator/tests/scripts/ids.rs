@@ -1,6 +1,6 @@
-//! Member ids as scripts write them: `a#1` for the one that client a gets with the first random id.
+//! Member ids as in scripts: `a#1` is the id that client `a` gets with the first random id.
 
-/// What the part of a member id before the number looks like.
+/// The part of a member id before the number.
 const ZEROS: &str = "-00000000-0000-0000-0000-";
 
 /// `a#1` as a member id.

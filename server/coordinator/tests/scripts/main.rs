@@ -1,5 +1,5 @@
 //! Stories as text: events, then `----`, then exactly the records, answers and next deadline that
-//! come of them. `UPDATE_EXPECT=1` writes what comes instead; `README.md` has the language.
+//! follow. `UPDATE_EXPECT=1` rewrites the expected part; `README.md` explains the language.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 #[path = "../common/mod.rs"]
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use world::World;
 
 #[test]
-fn each_script_comes_out_as_it_says() {
+fn each_script_has_its_expected_output() {
     let mut coverage = Coverage::default();
     let mut differing = Vec::new();
     for path in scripts(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts")) {
@@ -50,19 +50,19 @@ fn scripts(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The script with what comes of its events.
+/// The script with the output of its events.
 fn run(script: &str, coverage: &mut Coverage) -> String {
     let mut world = World::default();
     let blocks = script.trim_end().split("\n\n").map(|block| {
         let events: Vec<&str> = block.lines().take_while(|line| *line != "----").collect();
         let mut out: Vec<String> = events.iter().map(|line| (*line).to_owned()).collect();
-        let mut happened = Vec::new();
+        let mut output = Vec::new();
         for line in events.iter().filter(|line| !line.starts_with('#')) {
-            happened.extend(world.happen(line, coverage));
+            output.extend(world.apply(line, coverage));
         }
-        if block.lines().any(|line| line == "----") || !happened.is_empty() {
+        if block.lines().any(|line| line == "----") || !output.is_empty() {
             out.push("----".to_owned());
-            out.extend(happened);
+            out.extend(output);
         }
         out.join("\n")
     });

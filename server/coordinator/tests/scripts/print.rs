@@ -189,7 +189,8 @@ pub fn response(response: &Response<'_>) -> String {
                 let (state, assignor) = (&group.group_state, &group.assignor_name);
                 let error = error(group.error_code);
                 let members = members.collect::<String>();
-                format!("{error} {state} epoch {epoch} target {target} by {assignor}{members}")
+                let may = operations(group.authorized_operations);
+                format!("{error} {state} epoch {epoch} target {target} by {assignor}{members}{may}")
             });
             groups.collect::<Vec<_>>().join("; ")
         }
@@ -243,13 +244,14 @@ pub fn response(response: &Response<'_>) -> String {
                     )
                 });
                 format!(
-                    "{} {} {} type {:?} protocol {:?}{}",
+                    "{} {} {} type {:?} protocol {:?}{}{}",
                     group.group_id,
                     error(group.error_code),
                     group.group_state,
                     group.protocol_type,
                     group.protocol_data,
                     members.collect::<String>(),
+                    operations(group.authorized_operations),
                 )
             });
             groups.collect::<Vec<_>>().join(", ")
@@ -261,6 +263,11 @@ pub fn response(response: &Response<'_>) -> String {
         }
         other => panic!("{other:?} is not a coordinator's"),
     }
+}
+
+/// The allowed operations on a group, if they were asked for.
+fn operations(operations: i32) -> String {
+    if operations == i32::MIN { String::new() } else { format!(" may {operations}") }
 }
 
 fn fetched(it: &muster_codec::messages::OffsetFetchResponse<'_>) -> String {

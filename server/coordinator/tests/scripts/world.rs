@@ -1,4 +1,4 @@
-//! A coordinator with the duties of a server: the clock, the topics, the log.
+//! A coordinator with the parts of a server: the clock, the topics, the log.
 
 use crate::common::CountedIds;
 use crate::coverage::Coverage;
@@ -20,21 +20,21 @@ pub struct World {
     topics: TopicTable,
     ids: CountedIds,
     now: i64,
-    /// How far the wall clock is ahead of that.
+    /// The lead of the wall clock over `now`.
     wall_ahead: i64,
     /// Bytes of key and value.
     log: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     position: u64,
-    /// Who waits for an answer, and to what.
+    /// The label of each pending request, and its version.
     waiting: BTreeMap<RequestId, (String, i16)>,
     requests: u64,
-    /// Member ids that were given out and not joined with.
+    /// Member ids that were handed out and not used yet.
     pending: BTreeSet<String>,
 }
 
 impl World {
-    /// What comes of one line.
-    pub fn happen(&mut self, text: &str, coverage: &mut Coverage) -> Vec<String> {
+    /// The output of one line.
+    pub fn apply(&mut self, text: &str, coverage: &mut Coverage) -> Vec<String> {
         let line = Line::parse(text);
         let mut out = Vec::new();
         match line.verb {
@@ -88,7 +88,7 @@ impl World {
         let known = line.request(|topic| topics.id(topic).unwrap_or(Uuid([9; 16])));
         let (version, request) = known.unwrap_or_else(|| panic!("unknown verb {}", line.verb));
         self.cover(line, coverage);
-        // Through the wire form, so that a version knows no more than it can say.
+        // Through the wire format, so that fields that the version lacks are lost.
         let mut bytes = Vec::new();
         request.write(version, &mut bytes).unwrap();
         let request = Request::read(request.api_key(), version, &mut Reader::new(&bytes)).unwrap();
@@ -285,12 +285,12 @@ struct TopicTable {
     topics: BTreeMap<String, (Uuid, i32)>,
     version: u8,
     newest: u8,
-    /// Changes before a start that it did not find.
+    /// The number of changes before the last start.
     uncounted: u8,
 }
 
 impl TopicTable {
-    /// Counts as a start does that finds the topics, but not how often they were changed.
+    /// Counts versions like a server that restarts: it knows the topics, but not their changes.
     fn recount(&mut self) {
         self.uncounted = self.version;
     }

@@ -1,5 +1,5 @@
-//! A snapshot in memory, as the server makes one in a file.
-#![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
+//! A snapshot in memory, as the server writes one to a file.
+#![allow(dead_code, unreachable_pub, reason = "each test uses a part")]
 
 use crate::common::{RecordBytes, bytes};
 use muster_codec::record_batch::{Batch, BatchBuilder};
@@ -9,7 +9,7 @@ use muster_coordinator::{
 };
 use std::sync::Arc;
 
-/// Where the first section stands: something else is before it.
+/// The place of the first section; something else is before it.
 const BODY_AT: usize = 16;
 
 /// A whole file.
@@ -19,12 +19,12 @@ pub struct File {
     pub index: SnapshotPart,
 }
 
-/// A file that is being written, a few bytes at a time.
+/// A file that is being written in small parts.
 #[derive(Debug)]
 pub struct Writing {
     walk: SnapshotWalk,
     bytes: Vec<u8>,
-    /// All up to here is in it.
+    /// The position that the snapshot includes.
     pub from: u64,
 }
 
@@ -33,7 +33,7 @@ impl Writing {
         Self { walk: SnapshotWalk::new(BODY_AT as u64), bytes: vec![0; BODY_AT], from }
     }
 
-    /// Writes on; the file once it is whole.
+    /// Continues; returns the file when it is complete.
     pub fn write(
         &mut self,
         coordinator: &mut Coordinator,
@@ -45,7 +45,7 @@ impl Writing {
     }
 }
 
-/// A snapshot of all groups as they are.
+/// A snapshot of all groups in their present state.
 pub fn snapshot(coordinator: &mut Coordinator, position: u64) -> File {
     let mut writing = Writing::begin(position);
     loop {
@@ -55,12 +55,12 @@ pub fn snapshot(coordinator: &mut Coordinator, position: u64) -> File {
     }
 }
 
-/// A coordinator with the groups of a file in the cold; none if the index is damaged.
+/// A coordinator with the unloaded groups of a file; None if the index is damaged.
 pub fn open(config: Config, file: &File) -> Option<Coordinator> {
     open_bytes(config, Arc::new(file.bytes.clone()), file.index)
 }
 
-/// As [`open`], of bytes that may change later.
+/// Like [`open`], with bytes that may change later.
 pub fn open_bytes(
     config: Config,
     bytes: SnapshotBytes,
@@ -72,7 +72,7 @@ pub fn open_bytes(
     Some(coordinator)
 }
 
-/// What is durable of all groups, as bytes.
+/// The durable state of all groups, as bytes.
 pub fn durable(coordinator: &mut Coordinator) -> Vec<RecordBytes> {
     coordinator.touch_all();
     let records = coordinator.durable_records();

@@ -129,11 +129,20 @@ impl Admin {
             Doing::Grow(at, count) => {
                 let name = self.topic(*at).into();
                 let topic = CreatePartitionsTopic { name, count: *count, assignments: None };
-                (3, CreatePartitionsRequest { topics: vec![topic], ..Default::default() }.into())
+                let topics = vec![topic];
+                (
+                    3,
+                    CreatePartitionsRequest { topics, timeout_ms: 1_000, validate_only: false }
+                        .into(),
+                )
             }
             Doing::Delete(at) => {
                 let topic_names = vec![self.topic(*at).into()];
-                (5, DeleteTopicsRequest { topic_names, ..Default::default() }.into())
+                (
+                    5,
+                    DeleteTopicsRequest { topic_names, timeout_ms: 1_000, ..Default::default() }
+                        .into(),
+                )
             }
             Doing::Commit(at) => {
                 let partition = OffsetCommitRequestPartition::default();

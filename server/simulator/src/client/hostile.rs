@@ -4,7 +4,11 @@ use crate::coverage::Seen;
 use crate::net::Owner;
 use crate::random::Random;
 use crate::world::World;
-use muster_codec::ApiKey;
+use muster_codec::messages::{
+    DeleteGroupsRequest, DescribeConfigsRequest, DescribeConfigsResource, DescribeGroupsRequest,
+    MetadataRequest, MetadataRequestTopic,
+};
+use muster_codec::{ApiKey, Request, Str};
 
 #[derive(Debug)]
 pub(crate) struct Hostile;
@@ -37,6 +41,9 @@ fn garbage(random: &mut Random) -> Vec<u8> {
     let len = random.skewed(1, 3_000) as usize;
     let api = random.pick(ApiKey::ALL);
     let version = random.between(0, 14) as i16;
+    if random.chance(LONG_CHANCE) {
+        return long(random);
+    }
     if random.chance(BURST_CHANCE) {
         return burst(random.between(1, 1_200) as usize);
     }
@@ -56,6 +63,37 @@ fn garbage(random: &mut Random) -> Vec<u8> {
 /// How often so much is asked at once that a connection has more in flight than it may. It takes as
 /// long as all the rest together if it is not rare.
 const BURST_CHANCE: f64 = 0.02;
+
+/// How often something is asked that takes many slices to answer.
+const LONG_CHANCE: f64 = 0.05;
+
+/// A request that names much.
+fn long(random: &mut Random) -> Vec<u8> {
+    let count = random.between(20, 2_000);
+    let names: Vec<Str<'static>> = (0..count).map(|at| format!("none-{at}").into()).collect();
+    let (version, request): (i16, Request<'static>) = match random.below(4) {
+        0 => (0, DescribeGroupsRequest { groups: names, ..Default::default() }.into()),
+        1 => (0, DeleteGroupsRequest { groups_names: names }.into()),
+        2 => {
+            let topic = |name| MetadataRequestTopic { name: Some(name), ..Default::default() };
+            let topics = Some(names.into_iter().map(topic).collect());
+            (1, MetadataRequest { topics, ..Default::default() }.into())
+        }
+        _ => {
+            let resource = |resource_name| DescribeConfigsResource {
+                resource_type: 32,
+                resource_name,
+                configuration_keys: None,
+            };
+            let resources = names.into_iter().take(200).map(resource).collect();
+            (1, DescribeConfigsRequest { resources, ..Default::default() }.into())
+        }
+    };
+    let mut body = Vec::new();
+    // These versions are served.
+    let _served = request.write(version, &mut body);
+    frame(request.api_key() as i16, version, &body)
+}
 
 /// So many requests for the versions of all APIs.
 fn burst(count: usize) -> Vec<u8> {

@@ -6,6 +6,7 @@
 //!   and whenever nothing is on its way; what was flushed once is never missing;
 //! - `loadgen`'s checker: single owners, epochs, leases, fenced and lost commits of members;
 //! - [`memory`]: nothing that a shard keeps grows past its limit;
+//! - [`turns`]: no connection waits for longer than its turn, and no session ends before its member is heard;
 //! - [`rest`]: what raw clients were promised, once all is quiet.
 
 mod facts;
@@ -13,10 +14,12 @@ mod memory;
 mod owners;
 mod rest;
 mod shadow;
+mod turns;
 
 pub(crate) use facts::Facts;
 pub(crate) use owners::Owners;
 pub(crate) use shadow::{RecordBytes, Shadow, bytes_of};
+pub(crate) use turns::Turns;
 
 use crate::client::{Raw, member_group};
 use crate::coverage::{Coverage, Seen};

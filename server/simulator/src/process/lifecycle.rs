@@ -244,6 +244,7 @@ impl World {
             placement: self.placement(shards),
             endpoints: (0..shards).map(endpoint).collect(),
             cluster_id: "simulated".into(),
+            data: "/data".into(),
             log_sizes: self.profile.sizes,
             known_logs: self
                 .process

@@ -6,13 +6,14 @@ mod damage;
 mod files;
 mod images;
 mod lifecycle;
+mod pauses;
 mod turn;
 
 pub(crate) use files::OpenFile;
 pub(crate) use images::Images;
 pub(crate) use lifecycle::{FIRST_PORT, StartedShard};
 
-use crate::judge::RecordBytes;
+use crate::judge::{RecordBytes, Turns};
 use crate::net::LinkId;
 use crate::trace::Trace;
 use files::Operation;
@@ -34,6 +35,10 @@ pub(crate) struct Process {
     pub(crate) seats: Vec<Seat>,
     /// From when on connections are accepted.
     pub(crate) listens_at: u64,
+    /// Until when it stands still.
+    pub(super) paused_until: u64,
+    /// What the wall clock of the machine shows more than it should.
+    pub(super) wall_ahead_ms: i64,
     /// What the shards read at their start; it may be mapped while they live.
     directory: Option<TempDir>,
     operations: BTreeMap<u64, Operation>,
@@ -67,6 +72,8 @@ pub(crate) struct Seat {
     serial: u32,
     /// When its next turn is.
     turn_at: Option<u64>,
+    /// Who waits for a turn, and how it goes.
+    pub(crate) turns: Turns,
     /// Turns one after the other that had nothing to do, though they were due.
     idle_turns: u32,
     stopped: bool,
@@ -75,7 +82,8 @@ pub(crate) struct Seat {
 /// What waits for a shard's next turn.
 enum Inbound {
     Opened(LinkId),
-    Received(LinkId, Vec<u8>),
+    /// Bytes, and when they came.
+    Received(LinkId, Vec<u8>, i64),
     Sent(LinkId, usize),
     InputEnded(LinkId),
     Streamed(LinkId, usize),
@@ -116,6 +124,7 @@ impl Seat {
             slots: Vec::new(),
             serial: 0,
             turn_at: None,
+            turns: Turns::default(),
             idle_turns: 0,
             stopped: false,
         }
@@ -143,6 +152,7 @@ impl Seat {
         if self.link(connection).is_some() {
             self.slots[connection.slot()] = None;
         }
+        self.turns.forget(connection);
     }
 }
 

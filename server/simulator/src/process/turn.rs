@@ -25,7 +25,8 @@ impl World {
 
     /// Both clocks.
     pub(crate) fn times(&self) -> Times {
-        Times { now: self.now_ms(), wall: Wall(self.now_ms()) }
+        let now = self.now_ms();
+        Times { now, wall: Wall(now + self.process.wall_ahead_ms) }
     }
 
     pub(crate) fn turn(&mut self, life: u32, number: u32) {
@@ -38,12 +39,17 @@ impl World {
             return;
         }
         seat.turn_at = None;
+        if now < self.process.paused_until {
+            return self.turn_by(number, now);
+        }
+        let Some(seat) = self.process.seat(number) else { return };
         let inbox = std::mem::take(&mut seat.inbox);
         let was_idle = inbox.is_empty();
         for inbound in inbox {
             self.deliver(number, inbound, times);
         }
         self.work(number, times);
+        self.note_waiting(number);
         let mut commands = std::mem::take(&mut self.process.commands);
         let Some(seat) = self.process.seat(number) else { return };
         let deadline = seat.shard.end_turn(times, times.now, &mut commands);
@@ -52,6 +58,8 @@ impl World {
         if seat.idle_turns > IDLE_TURNS_MAX {
             self.violate(format_args!("shard {number} spins: what is due is never done"));
         }
+        self.judge_heard(number);
+        self.judge_group_time(number);
         self.execute(number, &mut commands);
         self.process.commands = commands;
         if self.process.seats[number as usize].shard.inspect().is_failed() {
@@ -67,14 +75,17 @@ impl World {
         let mut slices = 1 + self.faults.skewed(0, SLICES_MAX);
         while slices > 0 && self.process.seats[number as usize].shard.has_work() {
             slices -= 1;
-            let mut frames = self.faults.skewed(0, FRAMES_MAX);
+            let frames = self.faults.skewed(1, FRAMES_MAX);
+            let mut asked = 0;
             let mut is_over = || {
-                frames = frames.saturating_sub(1);
-                frames == 0
+                asked += 1;
+                asked >= frames
             };
+            self.judge_waiting(number);
             let mut commands = std::mem::take(&mut self.process.commands);
             let seat = &mut self.process.seats[number as usize];
             seat.shard.work(times, &mut is_over, &mut commands);
+            self.judge_slice(number, 1 + asked.min(frames - 1));
             self.execute(number, &mut commands);
             self.process.commands = commands;
         }
@@ -99,7 +110,8 @@ impl World {
     }
 
     fn turn_by(&mut self, number: u32, at: u64) {
-        let (life, at) = (self.process.life, at.max(self.process.listens_at));
+        let at = at.max(self.process.listens_at).max(self.process.paused_until);
+        let life = self.process.life;
         let Some(seat) = self.process.seat(number) else { return };
         if !seat.stopped && seat.turn_at.is_none_or(|planned| at < planned) {
             seat.turn_at = Some(at);
@@ -110,8 +122,10 @@ impl World {
     fn deliver(&mut self, number: u32, inbound: Inbound, times: Times) {
         match inbound {
             Inbound::Opened(link) => self.opened(number, link, times),
-            Inbound::Received(link, data) => {
+            Inbound::Received(link, data, came_at) => {
                 if let Some(connection) = self.network.link(link).server {
+                    let seat = &mut self.process.seats[number as usize];
+                    seat.turns.arrived(connection, data.len(), came_at);
                     self.step(number, times, Event::Received { connection, data: &data });
                 }
             }
@@ -143,7 +157,8 @@ impl World {
             }
             Inbound::Ended(link) => {
                 if let Some(connection) = self.network.link_mut(link).server.take() {
-                    self.process.seats[number as usize].forget(connection);
+                    let seat = &mut self.process.seats[number as usize];
+                    seat.forget(connection);
                     self.step(number, times, Event::Ended { connection });
                 }
             }
@@ -206,8 +221,10 @@ impl World {
             link.paused = paused;
             if paused { Default::default() } else { std::mem::take(&mut link.held) }
         };
+        let now = self.now_ms();
         for data in held {
-            self.process.seats[number as usize].inbox.push_back(Inbound::Received(link, data));
+            let seat = &mut self.process.seats[number as usize];
+            seat.inbox.push_back(Inbound::Received(link, data, now));
         }
     }
 
@@ -313,8 +330,8 @@ impl World {
         if link.paused {
             return link.held.push_back(bytes);
         }
-        let shard = link.shard;
-        self.enqueue(shard, Inbound::Received(id, bytes));
+        let (shard, now) = (link.shard, self.now_ms());
+        self.enqueue(shard, Inbound::Received(id, bytes, now));
     }
 
     /// A client that connects is accepted, or there is nobody.

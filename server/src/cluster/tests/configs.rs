@@ -2,7 +2,8 @@
 
 use super::*;
 use ErrorCode::{
-    InvalidConfig, InvalidRequest, InvalidTopicException, PolicyViolation, UnknownTopicOrPartition,
+    InvalidConfig, InvalidRequest, InvalidTopicException, PolicyViolation, UnknownServerError,
+    UnknownTopicOrPartition,
 };
 use muster_codec::records::{ConfigKey, ConfigValue, ProducerIdsKey, ProducerIdsValue};
 
@@ -23,6 +24,25 @@ fn lists_are_appended_to_and_subtracted_from() {
     assert_eq!(controller.alter(2, "t1", &[("cleanup.policy", 1, None)]), Ok(()));
     assert_eq!(controller.image.configs(2, "t1"), None);
     assert_eq!(controller.alter(2, "t1", &[("nonsense", 1, None)]), Ok(()));
+}
+
+#[test]
+fn configs_that_are_replaced_go_back_to_their_defaults() {
+    let mut controller = Controller::with_topic("t1");
+    let ops: &[Op] = &[("retention.ms", 0, Some("5")), ("segment.bytes", 0, Some("1048576"))];
+    assert_eq!(controller.alter(2, "t1", ops), Ok(()));
+    let all = [("retention.ms", "6"), ("cleanup.policy", "compact"), ("retention.ms", "7")];
+    let twice = refused(InvalidRequest, "Error due to duplicate config keys");
+    assert_eq!(controller.replace(2, "t1", &all), twice);
+    assert_eq!(controller.replace(2, "t1", &all[1..]), Ok(()));
+    assert_eq!(controller.value(2, "t1", "retention.ms"), Some("7"));
+    assert_eq!(controller.value(2, "t1", "cleanup.policy"), Some("compact"));
+    assert_eq!(controller.value(2, "t1", "segment.bytes"), None);
+    let refused = controller.replace(2, "t1", &[("nope", "1")]);
+    assert_eq!(refused.unwrap_err().0, InvalidConfig);
+    assert_eq!(controller.value(2, "t1", "retention.ms"), Some("7"), "all or nothing");
+    assert_eq!(controller.replace(2, "t1", &[]), Ok(()));
+    assert_eq!(controller.image.configs(2, "t1"), None);
 }
 
 #[test]
@@ -84,7 +104,15 @@ fn alterations_are_refused_with_kafkas_words() {
             InvalidConfig,
             "Can't SUBTRACT to key nonsense because its type is not LIST.",
         ),
-        (2, "t1", &[("retention.ms", 9, Some("1"))], InvalidRequest, "Unknown config operation 9"),
+        (2, "t1", &[("retention.ms", 9, Some("1"))], UnknownServerError, ""),
+        (2, "nope", &[("nope", 0, Some("1"))], InvalidConfig, "Unknown topic config name: nope"),
+        (
+            2,
+            "a b",
+            &[("retention.ms", 3, Some("1"))],
+            InvalidConfig,
+            "Can't SUBTRACT to key retention.ms because its type is not LIST.",
+        ),
         (
             2,
             "t1",
@@ -148,6 +176,15 @@ fn alterations_are_refused_with_kafkas_words() {
     for (resource, name, ops, error, message) in cases {
         assert_eq!(controller.alter(*resource, name, ops), refused(*error, message));
     }
+    let senseless: &[Op] = &[("retention.ms", 4, Some("1"))];
+    assert_eq!(
+        controller.alter_all(&[(2, "t1", set), (2, "nope", senseless), (99, "1", set)], false),
+        [
+            refused(UnknownServerError, ""),
+            refused(UnknownServerError, ""),
+            refused(InvalidRequest, "Unknown resource type 99")
+        ]
+    );
     let twice = refused(InvalidRequest, "Each resource must appear at most once.");
     assert_eq!(
         controller.alter_all(&[(2, "t1", &[]), (2, "t1", &[])], false),

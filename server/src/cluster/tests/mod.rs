@@ -56,7 +56,8 @@ impl Controller {
 
     /// A topic of one partition that is there already.
     fn put(&mut self, name: &str, id: u128) {
-        let value = TopicValue { name: name.to_owned().into(), partitions: 1 };
+        let value =
+            TopicValue { name: name.to_owned().into(), partitions: 1, ..Default::default() };
         let key = TopicKey { topic_id: Uuid((id | 1 << 100).to_be_bytes()) };
         self.image.apply(&ClusterRecord::Topic(key, Some(value)));
     }
@@ -72,6 +73,7 @@ impl Controller {
         let (image, config) = (self.image.clone(), self.config.clone());
         let view = View {
             image: &image,
+            offline: &OfflinePartitions::default(),
             config: &config,
             placement: Placement { shards: 2, offsets_partitions: 50 },
             endpoints: &[],
@@ -107,7 +109,7 @@ impl Controller {
             topic_id: *id,
         };
         let topics = topics.iter().map(state).collect();
-        let request = DeleteTopicsRequest { topics, ..Default::default() };
+        let request = DeleteTopicsRequest { topics, timeout_ms: 1, ..Default::default() };
         let response = self.decide(|view, _| delete_topics(view, Wall(0), version, &request));
         let answers = response.responses.iter();
         answers.map(|r| (code(r.error_code), text(&r.error_message))).collect()
@@ -129,13 +131,31 @@ impl Controller {
             assignments: assignments.map(|list| list.iter().map(assignment).collect()),
         };
         let topics = topics.iter().map(topic).collect();
-        let request = CreatePartitionsRequest { topics, ..Default::default() };
+        let request = CreatePartitionsRequest { topics, timeout_ms: 1, ..Default::default() };
         let response = self.decide(|view, _| create_partitions(view, &request));
         response.results.iter().map(|r| answer(r.error_code, &r.error_message)).collect()
     }
 
     fn alter(&mut self, resource: i8, name: &str, configs: &[Op]) -> Result<(), Answer> {
         self.alter_all(&[(resource, name, configs)], false).remove(0)
+    }
+
+    /// By AlterConfigs: all configs of a resource.
+    fn replace(&mut self, resource: i8, name: &str, all: &[(&str, &str)]) -> Result<(), Answer> {
+        let config = |(name, value): &(&str, &str)| ReplacedConfig {
+            name: (*name).to_owned().into(),
+            value: Some((*value).to_owned().into()),
+        };
+        let resource = ReplacedConfigsResource {
+            resource_type: resource,
+            resource_name: name.to_owned().into(),
+            configs: all.iter().map(config).collect(),
+        };
+        let request = AlterConfigsRequest { resources: vec![resource], validate_only: false };
+        let (mut shares, host) = (self.shares.clone(), self.host);
+        let mut creator = Creator { shares: &mut shares, now: 0, host };
+        let response = self.decide(|view, _| alter_configs(view, &mut creator, &request));
+        answer(response.responses[0].error_code, &response.responses[0].error_message)
     }
 
     fn alter_all(

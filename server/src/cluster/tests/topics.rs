@@ -32,6 +32,53 @@ fn a_topic_gets_the_defaults_and_its_own_configs() {
 }
 
 #[test]
+fn a_change_that_has_no_time_is_not_made() {
+    let mut controller = Controller::with_topic("t1");
+    let before = controller.image.clone();
+    let late = ErrorCode::RequestTimedOut.code();
+    for timeout_ms in [0, -1, i32::MIN] {
+        let topics = vec![topic("a"), topic("t1"), topic("b"), topic("b")];
+        let request = CreateTopicsRequest { topics, timeout_ms, ..Default::default() };
+        let created = controller.decide(|view, ids| create_topics(view, ids, 7, &request));
+        let told =
+            created.topics.iter().all(|it| it.error_code == late && it.error_message.is_none());
+        assert!(told && created.topics.len() == 3, "{created:?}");
+        let topic_names = vec!["t1".into(), "nope".into()];
+        let request = DeleteTopicsRequest { topic_names, timeout_ms, ..Default::default() };
+        let deleted = controller.decide(|view, _| delete_topics(view, Wall(0), 5, &request));
+        assert!(deleted.responses.iter().all(|it| it.error_code == late), "{deleted:?}");
+        let topics = vec![CreatePartitionsTopic { name: "t1".into(), count: 3, assignments: None }];
+        let request = CreatePartitionsRequest { topics, timeout_ms, validate_only: false };
+        let grown = controller.decide(|view, _| create_partitions(view, &request));
+        assert!(grown.results.iter().all(|it| it.error_code == late), "{grown:?}");
+    }
+    assert_eq!(controller.image.topic("t1"), before.topic("t1"));
+    let twice = vec![topic("b"), topic("b")];
+    let request = CreateTopicsRequest { topics: twice, timeout_ms: 0, ..Default::default() };
+    let created = controller.decide(|view, ids| create_topics(view, ids, 7, &request));
+    assert_eq!(code(created.topics[0].error_code), InvalidRequest, "there is nothing to do");
+}
+
+#[test]
+fn partitions_are_where_they_were_assigned() {
+    let mut controller = Controller::new(&[]);
+    let leaders = |controller: &Controller, shards| -> Vec<u32> {
+        let topic = controller.image.topic("c").unwrap();
+        let placement = Placement { shards, offsets_partitions: 50 };
+        (0..topic.partitions).map(|index| leader(topic, index, placement)).collect()
+    };
+    let created = controller.create(&with_assignment(&[(2, &[1]), (0, &[1]), (1, &[0])])).unwrap();
+    assert_eq!((created.num_partitions, created.replication_factor), (3, 1));
+    assert_eq!(leaders(&controller, 2), [1, 0, 1]);
+    assert_eq!(leaders(&controller, 1), [0, 0, 0], "with fewer shards than there were");
+    controller.grow_all(&[("c", 5)], None).remove(0).unwrap();
+    let by_formula = leaders(&controller, 2);
+    assert_eq!(by_formula[..3], [1, 0, 1]);
+    controller.grow_all(&[("c", 7)], Some(&[&[1], &[1]])).remove(0).unwrap();
+    assert_eq!(leaders(&controller, 2), [&by_formula[..], &[1, 1]].concat());
+}
+
+#[test]
 fn topics_are_refused_with_kafkas_words() {
     let partitions = |num_partitions| CreatableTopic { num_partitions, ..topic("c") };
     let replicas = |replication_factor| CreatableTopic { replication_factor, ..topic("c") };
@@ -65,16 +112,16 @@ fn topics_are_refused_with_kafkas_words() {
         (
             replicas(2),
             InvalidReplicationFactor,
-            "Unable to replicate the partition 2 time(s): \
-             muster keeps one replica of each partition.",
+            "Unable to replicate the partition 2 time(s): muster keeps one replica of each \
+             partition, whatever the number of brokers.",
         ),
         (
             replicas(i16::MAX),
             InvalidReplicationFactor,
-            "Unable to replicate the partition 32767 time(s): The target replication factor of \
-             32767 cannot be reached because only 2 broker(s) are registered or some brokers have \
-             all their log directories cordoned.",
+            "Unable to replicate the partition 32767 time(s): muster keeps one replica of each \
+             partition, whatever the number of brokers.",
         ),
+        (CreatableTopic { num_partitions: 0, ..replicas(3) }, InvalidPartitions, not_positive),
         (
             CreatableTopic { replication_factor: 1, ..assigned.clone() },
             InvalidRequest,
@@ -82,7 +129,7 @@ fn topics_are_refused_with_kafkas_words() {
              -1.",
         ),
         (
-            CreatableTopic { num_partitions: 1, ..assigned.clone() },
+            CreatableTopic { num_partitions: 1, ..assigned },
             InvalidRequest,
             "A manual partition assignment was specified, but numPartitions was not set to -1.",
         ),
@@ -112,11 +159,21 @@ fn topics_are_refused_with_kafkas_words() {
             "The manual partition assignment includes the broker 1 more than once.",
         ),
         (
-            assigned,
+            with_assignment(&[(0, &[1, 0])]),
             InvalidReplicaAssignment,
-            "muster places partitions itself and takes no manual partition assignment.",
+            "The manual partition assignment includes 2 replicas: muster keeps one replica of each \
+             partition, whatever the number of brokers.",
         ),
         (with_configs(&[("nope", Some("1"))]), InvalidConfig, "Unknown topic config name: nope"),
+        (
+            CreatableTopic {
+                num_partitions: 0,
+                replication_factor: 3,
+                ..with_configs(&[("nope", Some("1"))])
+            },
+            InvalidConfig,
+            "Unknown topic config name: nope",
+        ),
         (
             with_configs(&[("retention.ms", None)]),
             InvalidConfig,
@@ -223,7 +280,7 @@ fn validation_alone_changes_nothing() {
     let response = controller.decide(|view, ids| create_topics(view, ids, 4, &request));
     assert_eq!((response.topics[0].error_code, &response.topics[0].configs), (0, &None));
     let topics = vec![CreatePartitionsTopic { name: "t1".into(), count: 3, assignments: None }];
-    let request = CreatePartitionsRequest { topics, validate_only: true, ..Default::default() };
+    let request = CreatePartitionsRequest { topics, timeout_ms: 1, validate_only: true };
     let response = controller.decide(|view, _| create_partitions(view, &request));
     assert_eq!(response.results[0].error_code, 0);
     let ops: &[Op] = &[("retention.ms", 0, Some("5"))];
@@ -287,7 +344,8 @@ fn deletions_are_refused_with_kafkas_words() {
     assert!(controller.image.topic("t1").is_some());
     let twice = controller.delete(6, &[(None, t1), (Some("t1"), zero)]);
     let words = "The provided topic name maps to an ID that was already supplied.";
-    assert_eq!(twice, [(ErrorCode::None, String::new()), (InvalidRequest, words.to_owned())]);
+    assert_eq!(twice, [(InvalidRequest, words.to_owned())]);
+    assert!(controller.image.topic("t1").is_some());
 
     let mut controller = Controller::new(&["delete.topic.enable=false"]);
     let asked = [(Some("t1"), zero)];
@@ -340,9 +398,10 @@ fn partitions_are_added_and_refused_with_kafkas_words() {
         ),
         (
             3,
-            Some(&[&[1]]),
+            Some(&[&[0, 1]]),
             InvalidReplicaAssignment,
-            "muster places partitions itself and takes no manual partition assignment.",
+            "The manual partition assignment includes 2 replicas: muster keeps one replica of each \
+             partition, whatever the number of brokers.",
         ),
     ];
     for (count, assignments, error, message) in cases {

@@ -43,5 +43,5 @@ pub(super) fn dump(arguments: &Dump, out: &mut dyn Write) -> Result<Verdict, Fai
         let image = cluster::image(data, &meta)?;
         partitions::dump(data, &image, arguments, &mut printer)?;
     }
-    Ok(printer.verdict())
+    printer.finish()
 }

@@ -3,6 +3,7 @@
 use super::super::Verdict;
 use super::super::args::Dump;
 use super::super::describe::object;
+use crate::calendar::civil_time;
 use crate::data_dir::Meta;
 use crate::serve::Failure;
 use serde_json::{Map, Value, json};
@@ -17,6 +18,8 @@ pub(super) struct Printer<'o> {
     keys_only: bool,
     /// Lines that wait for the next record; None if none ever does.
     waiting: Option<Vec<String>>,
+    /// The group whose records alone are wanted, until there is one.
+    missing: Option<String>,
     is_damaged: bool,
 }
 
@@ -37,12 +40,18 @@ impl<'o> Printer<'o> {
             json: arguments.json,
             keys_only: arguments.keys_only,
             waiting: arguments.group.as_ref().map(|_| Vec::new()),
+            missing: arguments.group.clone(),
             is_damaged: false,
         }
     }
 
-    pub(super) fn verdict(&self) -> Verdict {
-        if self.is_damaged { Verdict::Damaged } else { Verdict::Good }
+    /// Ends the dump: says so if nothing was found of what was asked for.
+    pub(super) fn finish(mut self) -> Result<Verdict, Failure> {
+        if let Some(group) = self.missing.take() {
+            self.note(&format!("nothing that was looked at has a record of group {group}"))?;
+            return Ok(if self.is_damaged { Verdict::Damaged } else { Verdict::Missing });
+        }
+        Ok(if self.is_damaged { Verdict::Damaged } else { Verdict::Good })
     }
 
     pub(super) fn meta(&mut self, meta: &Meta) -> Result<(), Failure> {
@@ -97,17 +106,21 @@ impl<'o> Printer<'o> {
 
     pub(super) fn record(&mut self, line: RecordLine<'_>, depth: usize) -> Result<(), Failure> {
         let RecordLine { place, at, name, key, value } = line;
+        self.missing = None;
         for waiting in self.waiting.iter_mut().flat_map(|waiting| waiting.drain(..)) {
             writeln!(self.out, "{waiting}")?;
         }
         let mut text = at.map_or(String::new(), |(offset, timestamp)| {
-            format!("offset {offset}, time {timestamp}: ")
+            format!("offset {offset}, time {}: ", civil_time(timestamp))
         });
         text.extend(name.map(|name| format!("{name} ")));
         text += &key.to_string();
         if !self.keys_only {
             text += " = ";
-            text += &if value.is_null() { "<DELETE>".to_owned() } else { value.to_string() };
+            text += &match value.is_null() {
+                true => "<DELETE>".to_owned(),
+                false => in_words(value.clone()).to_string(),
+            };
         }
         let mut fields = place;
         if let Some((offset, timestamp)) = at {
@@ -148,6 +161,21 @@ impl<'o> Printer<'o> {
             writeln!(self.out, "{}", indented(depth, &text))?;
         }
         Ok(())
+    }
+}
+
+/// A value with its times as people read them; in JSON they are numbers, as with Kafka's tools.
+fn in_words(value: Value) -> Value {
+    let field = |(name, value): (String, Value)| {
+        let is_time = name.ends_with("imestamp");
+        let ms = value.as_i64().filter(|ms| is_time && *ms > 0);
+        let value = ms.map_or_else(|| in_words(value), |ms| json!(civil_time(ms)));
+        (name, value)
+    };
+    match value {
+        Value::Object(fields) => Value::Object(fields.into_iter().map(field).collect()),
+        Value::Array(values) => Value::Array(values.into_iter().map(in_words).collect()),
+        other => other,
     }
 }
 

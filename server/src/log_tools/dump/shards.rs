@@ -61,7 +61,7 @@ impl Segment<'_> {
             match piece {
                 Piece::Block { at, block } => self.block(at, &block, printer)?,
                 Piece::Unreadable { at, until } => {
-                    let what = format!("no block, but blocks follow it from byte {until} on");
+                    let what = format!("not a block, but blocks follow it from byte {until} on");
                     printer.damage(&self.name, at as u64, &what)?;
                 }
                 Piece::End { at, end } => self.end(at, end, printer)?,

@@ -114,12 +114,11 @@ fn user_partition(
     point: Option<RecoveryPoint>,
     to: &Path,
 ) -> Result<KafkaPartition, Failure> {
-    let is_torn = recovered(directory, point)
-        .map_err(|error| format!("{} {}: {error}", topic.name, directory.display()))?
-        .torn()
-        .is_some();
+    let found = recovered(directory, point)
+        .map_err(|error| format!("{} {}: {error}", topic.name, directory.display()))?;
+    let is_torn = found.torn().is_some();
     let start_offset = fs::read(directory.join(START_OFFSET_FILE)).unwrap_or_default();
-    let start_offset = read_start_offset(&start_offset).unwrap_or(0);
+    let start_offset = found.log_start(read_start_offset(&start_offset).unwrap_or(0));
     let segments = partition_files(names(directory)?);
     let first = segments.first().map_or(start_offset, |(base_offset, _)| *base_offset);
     let mut partition = KafkaPartition::create(to, &topic.name, index, topic.id, first)?;

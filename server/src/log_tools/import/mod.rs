@@ -91,7 +91,9 @@ fn check(data: &Path) -> Result<(), Failure> {
     let mut said = Vec::new();
     match verify::verify(&Verify { data: data.to_owned() }, &mut said)? {
         Verdict::Good => Ok(()),
-        Verdict::Damaged => Err(String::from_utf8_lossy(&said).into_owned().into()),
+        Verdict::Damaged | Verdict::Missing => {
+            Err(String::from_utf8_lossy(&said).into_owned().into())
+        }
     }
 }
 

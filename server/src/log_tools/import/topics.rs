@@ -4,6 +4,7 @@
 use super::super::args::Import;
 use super::super::damage::Damage;
 use super::super::decompress;
+use super::super::recovery_points;
 use super::super::segment_file::Located;
 use super::failed;
 use super::groups::{control_type, is_abort};
@@ -13,8 +14,8 @@ use super::metadata::{self, Configs, Metadata};
 use crate::cluster::limits::{PARTITIONS_MAX, PARTITIONS_PER_TOPIC_MAX};
 use crate::cluster::{OFFSETS_TOPIC, check_topic_name, config_record, is_reserved};
 use crate::config::Config;
-use crate::partitions::PartitionId;
 use crate::partitions::layout::directory as partition_directory;
+use crate::partitions::{PartitionId, RecoveryPoints, recovered};
 use crate::random::RandomIds;
 use crate::serve::Failure;
 use muster_codec::Uuid;
@@ -23,6 +24,7 @@ use muster_codec::records::{
     ClusterRecord, ProducerIdsKey, ProducerIdsValue, TopicKey, TopicValue,
 };
 use muster_coordinator::Ids;
+use muster_storage::RecoveryPoint;
 use muster_storage::partition_log::{START_OFFSET_FILE, new_start_offset};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -129,7 +131,8 @@ impl Topics {
     pub(super) fn records(&self) -> impl Iterator<Item = ClusterRecord<'_>> {
         let topics = self.topics.iter().map(|topic| {
             let name = topic.name.as_str().into();
-            let value = TopicValue { name, partitions: topic.partitions as i32 };
+            let value =
+                TopicValue { name, partitions: topic.partitions as i32, ..Default::default() };
             ClusterRecord::Topic(TopicKey { topic_id: topic.id }, Some(value))
         });
         let configs = self.configs.iter().flat_map(|((resource_type, resource), overrides)| {
@@ -148,11 +151,13 @@ impl Topics {
         topics.chain(configs).chain(producers)
     }
 
-    /// Writes the partitions: without records, they begin where Kafka's end.
+    /// Writes the partitions: without records, they begin where Kafka's end. Their recovery points
+    /// say that all of it is durable, as it will be before the data directory gets its name.
     ///
     /// # Errors
     /// Damage in Kafka's files; the file system refuses.
     pub(super) fn write_partitions(&self, data: &Path, kafka: &KafkaDirs) -> Result<(), Failure> {
+        let mut points = RecoveryPoints::new();
         self.each_partition(kafka, |Partition { id, from, start, with_data }| {
             let to = data.join(partition_directory(*id));
             fs::create_dir_all(&to).map_err(failed("make", &to))?;
@@ -163,8 +168,10 @@ impl Topics {
                 let path = to.join(START_OFFSET_FILE);
                 fs::write(&path, new_start_offset(*start)).map_err(failed("write", &path))?;
             }
+            points.extend(point(&to, *start)?.map(|point| (*id, point)));
             Ok(())
-        })
+        })?;
+        recovery_points::write(data, points)
     }
 
     /// Gives each partition to `visit`, as it will be.
@@ -259,6 +266,15 @@ fn end_marker(batch: &Batch<'_>) -> Result<Option<bool>, String> {
     let Some(record) = decompress::records(batch, &mut buffer)?.next() else { return Ok(None) };
     let record = record.map_err(|error| error.to_string())?;
     Ok(is_abort(control_type(record.key.unwrap_or_default())?))
+}
+
+/// Where a partition that was written ends; None without records. Offsets may be missing in it: Kafka
+/// may have compacted it.
+fn point(directory: &Path, log_start: i64) -> Result<Option<RecoveryPoint>, Failure> {
+    let written =
+        recovered(directory, None).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let whole_from = written.gaps().last().map_or(0, |gap| gap.end);
+    Ok(written.end().map(|end| RecoveryPoint { end, whole_from, log_start }))
 }
 
 /// Copies the segments; all records are of leader epoch 0 here.

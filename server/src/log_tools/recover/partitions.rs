@@ -4,18 +4,18 @@
 //! A segment is cut where the damage begins, and those behind it stay: consumers skip what is
 //! missing. No offset is given a second time that is known to have been given.
 
+use super::super::recovery_points;
 use super::super::segment_file::names;
 use crate::cluster::ClusterImage;
 use crate::data_dir::trash;
-use crate::directories::{sync_name, sync_names};
-use crate::partitions::layout::{self, RECOVERY_POINTS, is_recovery_points};
+use crate::directories::sync_names;
+use crate::partitions::layout;
 use crate::partitions::{
-    Cuts, PartitionId, RecoveryPoints, recovered, recovered_if, recovery_points,
+    Cuts, PartitionId, recovered, recovered_if, recovery_points as read_points,
 };
 use crate::serve::Failure;
-use muster_storage::partition_log::{RecoveryPointsWriter, partition_files, segment_file_name};
+use muster_storage::partition_log::{partition_files, segment_file_name};
 use muster_storage::{PartitionError, RecoveredPartition, RecoveryPoint};
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -45,7 +45,7 @@ pub(super) fn damaged(
     if let Some(name) = topic.filter(|name| image.topic(name).is_none()) {
         return Err(format!("there is no topic {name}").into());
     }
-    let points = recovery_points(data)?;
+    let points = read_points(data)?;
     let mut all = Vec::new();
     for topic in image.topics().filter(|it| topic.is_none_or(|name| *it.name == *name)) {
         for index in 0..topic.partitions {
@@ -147,9 +147,9 @@ impl DamagedPartition {
     }
 
     fn new_point(&self) -> Option<RecoveryPoint> {
-        let known = self.point.map_or(0, |point| point.whole_from);
+        let (known, log_start) = self.point.map_or((0, 0), |it| (it.whole_from, it.log_start));
         let whole_from = self.rest.gaps().last().map_or(known, |gap| gap.end.max(known));
-        self.rest.end().map(|end| RecoveryPoint { end, whole_from })
+        self.rest.end().map(|end| RecoveryPoint { end, whole_from, log_start })
     }
 }
 
@@ -175,7 +175,7 @@ pub(super) fn repair(
     if damaged.is_empty() {
         return Ok(());
     }
-    let mut points = recovery_points(data)?;
+    let mut points = read_points(data)?;
     for partition in damaged {
         partition.repair(data, now, out)?;
         match partition.new_point() {
@@ -184,30 +184,5 @@ pub(super) fn repair(
         }
         writeln!(out, "{}: goes on at offset {}", partition.name, partition.rest.end_offset())?;
     }
-    write_points(data, points)
-}
-
-/// Writes all points to the file of shard 0, in the place of those of all shards.
-fn write_points(data: &Path, points: RecoveryPoints) -> Result<(), Failure> {
-    let points: BTreeMap<PartitionId, RecoveryPoint> = points.into_iter().collect();
-    let (mut entries, mut writer) = (Vec::new(), RecoveryPointsWriter::default());
-    for (id, point) in &points {
-        writer.push(id.topic, id.index, point, &mut entries);
-    }
-    let [path, aside] = layout::recovery_points(0).map(|path| data.join(path));
-    fs::create_dir_all(data.join(RECOVERY_POINTS))?;
-    let mut file = File::create(&aside)?;
-    file.write_all(&writer.header())?;
-    file.write_all(&entries)?;
-    file.sync_all()?;
-    fs::rename(&aside, &path)?;
-    sync_name(&path)?;
-    let others = names(&data.join(RECOVERY_POINTS))?.into_iter();
-    for name in others.filter(|name| is_recovery_points(name)) {
-        let other = data.join(RECOVERY_POINTS).join(name);
-        if other != path {
-            fs::remove_file(other)?;
-        }
-    }
-    Ok(sync_names(data, &path)?)
+    recovery_points::write(data, points)
 }

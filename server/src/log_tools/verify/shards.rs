@@ -89,13 +89,13 @@ fn note_cut(
     report.note(&path, &what)
 }
 
-/// What recovery refuses, with the last position before it.
+/// What recovery refuses, with the last operation before it.
 fn located(
     files: &ShardFiles,
     directory: &Path,
     corruption: &Corruption,
 ) -> Result<Damage, Failure> {
-    let Corruption { case, segment, at, what } = corruption;
+    let Corruption { segment, at, what, .. } = corruption;
     let path = directory.join(segment_file_name(*segment));
     let mut before = 0;
     files.each(
@@ -111,7 +111,10 @@ fn located(
         },
         gone,
     )?;
-    let what = format!("{what} (case {case:?} of FORMAT.md); the last position before is {before}");
+    let what = format!(
+        "{what}; operations up to {before} are whole, and at most those behind it are lost: `muster log \
+         recover` says which"
+    );
     Ok(Damage::new(&path, *at as u64, what))
 }
 

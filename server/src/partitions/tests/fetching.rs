@@ -122,7 +122,7 @@ fn limits_may_cut_the_last_batch_but_the_first_comes_whole() {
     assert_eq!(fetch(1, 1, all), (1, 0), "and then there is no room");
     assert_eq!(fetch(0, lens[0] + 10, all), (1, 0));
     assert_eq!(fetch(3, 1, all), (0, 1), "the first that has records");
-    assert_eq!(fetch(0, -5, -5), (1, 0));
+    assert_eq!(fetch(0, 0, 0), (1, 0));
 }
 
 #[test]
@@ -340,4 +340,68 @@ fn a_closed_connection_is_forgotten() {
     world.perform(out);
     world.settle();
     assert!(world.replies.is_empty(), "not even after its read");
+}
+
+#[test]
+fn what_does_not_exist_stands_at_the_end() {
+    let mut world = World::new();
+    let mut request = fetch_request(0, &[(9, 0), (0, 0)]);
+    let unknown = FetchTopic {
+        topic: "unknown".into(),
+        topic_id: Uuid([9; 16]),
+        partitions: request.topics[0].partitions[1..].to_vec(),
+    };
+    request.topics.insert(0, unknown);
+    request.topics.push(FetchTopic { partitions: Vec::new(), ..request.topics[0].clone() });
+    for (version, last) in [(12, [("unknown", 0), (TOPIC, 9)]), (13, [("unknown", 0), (TOPIC, 9)])]
+    {
+        let fetch = world.call(version, &request, Partitions::fetch);
+        world.settle();
+        let topics = world.fetched(fetch).unwrap().responses;
+        let named = topics.iter().flat_map(|topic| {
+            topic.partitions.iter().map(|partition| (&*topic.topic, partition.partition_index))
+        });
+        assert_eq!(named.collect::<Vec<_>>(), [[(TOPIC, 0)].as_slice(), &last].concat());
+        assert!(topics.iter().all(|topic| !topic.partitions.is_empty()));
+    }
+}
+
+#[test]
+fn an_isolation_level_that_is_none_fails_a_fetch_of_what_exists() {
+    let mut world = World::new();
+    for (partition, version, expected, topics) in [
+        (0, 12, ErrorCode::UnknownServerError, 1),
+        (0, 13, ErrorCode::UnknownServerError, 0),
+        (9, 13, ErrorCode::None, 1),
+    ] {
+        let request = FetchRequest { isolation_level: 2, ..fetch_request(0, &[(partition, 0)]) };
+        let fetch = world.call(version, &request, Partitions::fetch);
+        world.settle();
+        let answer = world.fetched(fetch).unwrap();
+        assert_eq!((error(answer.error_code), answer.responses.len()), (expected, topics));
+    }
+}
+
+#[test]
+fn a_client_with_records_that_are_not_there_is_told_where_the_epoch_ends() {
+    let mut world = World::new();
+    world.append(0, &batch(3));
+    let fetch = |world: &mut World, fetch_offset, last_fetched_epoch, partition_max_bytes| {
+        let mut request = fetch_request(500, &[(0, fetch_offset)]);
+        let partition = &mut request.topics[0].partitions[0];
+        partition.last_fetched_epoch = last_fetched_epoch;
+        partition.partition_max_bytes = partition_max_bytes;
+        let fetch = world.start_fetch(&request);
+        world.settle();
+        only(world.fetched(fetch).unwrap())
+    };
+    let data = fetch(&mut world, 4, 0, 100);
+    assert_eq!((error(data.error_code), data.high_watermark), (ErrorCode::None, 3));
+    assert_eq!((data.diverging_epoch.epoch, data.diverging_epoch.end_offset), (0, 3));
+    let data = fetch(&mut world, 0, 0, 100);
+    assert_eq!((data.diverging_epoch.epoch, ranges(&data)), (-1, vec![(0, 2)]));
+    let data = fetch(&mut world, 0, 1, 100);
+    assert_eq!(error(data.error_code), ErrorCode::OffsetOutOfRange);
+    let data = fetch(&mut world, 0, -1, -1);
+    assert_eq!(error(data.error_code), ErrorCode::UnknownServerError);
 }

@@ -192,3 +192,59 @@ fn the_one_epoch_ends_with_the_log() {
     assert_eq!(end(0, 4, 0), (ErrorCode::UnknownLeaderEpoch, -1, -1));
     assert_eq!(end(2, -1, 0), (ErrorCode::UnknownTopicOrPartition, -1, -1));
 }
+
+#[test]
+fn a_topic_that_is_named_twice_stands_in_an_answer_once() {
+    let mut world = World::new();
+    world.append(0, &batch(3));
+    let topic = |index, offset| {
+        let partitions = vec![DeleteRecordsPartition { partition_index: index, offset }];
+        DeleteRecordsTopic { name: TOPIC.into(), partitions }
+    };
+    let none = DeleteRecordsTopic { name: "none".into(), partitions: Vec::new() };
+    let topics = vec![topic(0, 3), none, topic(1, 0), topic(0, 2)];
+    let request = DeleteRecordsRequest { topics, timeout_ms: 1_000 };
+    let request = world.call(2, &request, Partitions::delete_records);
+    let Some(Response::DeleteRecords(answer)) = world.response(request) else { panic!() };
+    let [topic] = &answer.topics[..] else { panic!("{answer:?}") };
+    let low = topic.partitions.iter().map(|it| (it.partition_index, it.low_watermark));
+    assert_eq!(low.collect::<Vec<_>>(), [(0, 2), (1, 0)]);
+}
+
+#[test]
+fn an_isolation_level_that_is_none_fails_a_list() {
+    let mut world = World::new();
+    let partitions =
+        vec![ListOffsetsPartition { partition_index: 0, timestamp: -1, ..Default::default() }];
+    let topic = ListOffsetsTopic { name: TOPIC.into(), partitions };
+    let topics = vec![topic.clone(), ListOffsetsTopic { partitions: Vec::new(), ..topic }];
+    for (isolation_level, expected, count) in
+        [(0, ErrorCode::None, 1), (2, ErrorCode::UnknownServerError, 2)]
+    {
+        let request =
+            ListOffsetsRequest { isolation_level, topics: topics.clone(), ..Default::default() };
+        let request = world.call(7, &request, Partitions::list_offsets);
+        let Some(Response::ListOffsets(answer)) = world.response(request) else { panic!() };
+        assert_eq!(error(answer.topics[0].partitions[0].error_code), expected);
+        assert_eq!(answer.topics.len(), count);
+    }
+}
+
+#[test]
+fn before_the_first_epoch_there_was_what_is_before_the_log() {
+    let mut world = World::new();
+    world.append(0, &batch(3));
+    world.delete_before(0, 1);
+    for (leader_epoch, expected) in [(0, (0, 3)), (-1, (-1, -1)), (-2, (-2, 1)), (1, (-1, -1))] {
+        let partitions =
+            vec![OffsetForLeaderPartition { leader_epoch, current_leader_epoch: -1, partition: 0 }];
+        let topics = vec![OffsetForLeaderTopic { topic: TOPIC.into(), partitions }];
+        let request = OffsetForLeaderEpochRequest { replica_id: -1, topics };
+        let request = world.call(4, &request, Partitions::offset_for_leader_epoch);
+        let Some(Response::OffsetForLeaderEpoch(answer)) = world.response(request) else {
+            panic!()
+        };
+        let end = &answer.topics[0].partitions[0];
+        assert_eq!((end.leader_epoch, end.end_offset), expected, "{leader_epoch}");
+    }
+}

@@ -5,7 +5,7 @@ use super::support::*;
 use crate::cluster::OFFSETS_TOPIC;
 use muster_codec::messages::*;
 use muster_codec::record_batch::{BatchHeader, TimestampType};
-use muster_codec::{Bytes, ErrorCode};
+use muster_codec::{Bytes, ErrorCode, Response, Uuid};
 
 fn refusal(version: i16, batch: &[u8]) -> (ErrorCode, i64) {
     let mut world = World::new();
@@ -118,7 +118,7 @@ fn a_batch_that_lies_about_itself_is_refused() {
         ("a count of zero", 57, &0i32.to_be_bytes(), ErrorCode::InvalidRecord),
         ("no records but offsets", 57, &(-1i32).to_be_bytes(), ErrorCode::InvalidRecord),
         ("a negative last offset", 23, &(-1i32).to_be_bytes(), ErrorCode::InvalidRecord),
-        ("a codec that is none", 21, &5i16.to_be_bytes(), ErrorCode::InvalidRecord),
+        ("a codec that is none", 21, &5i16.to_be_bytes(), ErrorCode::UnknownServerError),
         ("a control batch", 21, &0x20i16.to_be_bytes(), ErrorCode::InvalidRecord),
         ("a producer without sequence", 43, &1i64.to_be_bytes(), ErrorCode::InvalidRecord),
         ("a record of huge length", 61, &[0xfe, 0xff, 0xff, 0xff, 0x0f], ErrorCode::InvalidRecord),
@@ -130,6 +130,8 @@ fn a_batch_that_lies_about_itself_is_refused() {
         }
         assert_eq!(refusal(9, &lie), (*expected, 0), "{what}");
     }
+    let no_codec = patch(good.clone(), 21, &5i16.to_be_bytes());
+    assert_eq!(refusal(6, &no_codec), (ErrorCode::UnknownServerError, -1));
     let three_of_two = patch(patch(good, 57, &3i32.to_be_bytes()), 23, &2i32.to_be_bytes());
     assert_eq!(refusal(9, &three_of_two).0, ErrorCode::InvalidRecord);
 }
@@ -296,7 +298,7 @@ fn a_partition_of_another_shard_names_its_leader() {
     for index in 0..2 {
         let request = world.call(10, &produce_request(1, index, &batch(1)), Partitions::produce);
         world.settle();
-        let Some(muster_codec::Response::Produce(response)) = world.response(request) else {
+        let Some(Response::Produce(response)) = world.response(request) else {
             panic!("not a produce")
         };
         let answer = &response.responses[0].partition_responses[0];
@@ -325,7 +327,7 @@ fn of_a_partition_named_twice_the_last_counts() {
 fn a_clean_stop_syncs_what_was_written_and_makes_no_files() {
     const PARTITIONS: i32 = 200;
     let mut world = World::new();
-    world.add_topic("large", muster_codec::Uuid([5; 16]), PARTITIONS);
+    world.add_topic("large", Uuid([5; 16]), PARTITIONS);
     assert_eq!(world.sync_all(), 0);
     assert!(world.disk.files.is_empty());
     world.append(1, &batch(1));
@@ -356,4 +358,39 @@ fn flush_messages_answers_after_the_sync() {
     world.settle();
     assert!(world.produced(request).is_some());
     assert_eq!(world.disk.syncs, 1);
+}
+
+#[test]
+fn a_first_batch_that_is_none_refuses_the_whole_request() {
+    let mut world = World::new();
+    // The low byte of the attributes.
+    let transactional = patch(batch(1), 22, &[0x10]);
+    for (bad, expected) in [
+        (vec![0; 20], ErrorCode::CorruptMessage),
+        (transactional, ErrorCode::TransactionalIdAuthorizationFailed),
+    ] {
+        let mut request = produce_request(-1, 0, &batch(1));
+        let unknown = produce_request_to(("unknown", Uuid([9; 16])), 0, &bad);
+        request.topic_data.extend(unknown.topic_data);
+        let request = world.call(9, &request, Partitions::produce);
+        let Some(Response::Produce(answer)) = world.response(request) else { panic!() };
+        let errors =
+            answer.responses.iter().map(|topic| error(topic.partition_responses[0].error_code));
+        assert_eq!(errors.collect::<Vec<_>>(), [expected; 2]);
+        assert_eq!(world.fetch(0, 0).high_watermark, 0);
+    }
+}
+
+#[test]
+fn an_answer_names_each_partition_once_and_no_empty_topic() {
+    let mut world = World::new();
+    let mut request = produce_request_to(("unknown", Uuid([9; 16])), 0, &batch(1));
+    let topic = request.topic_data[0].clone();
+    let empty =
+        TopicProduceData { name: "empty".into(), partition_data: Vec::new(), ..topic.clone() };
+    request.topic_data.extend([empty, topic]);
+    let request = world.call(9, &request, Partitions::produce);
+    let Some(Response::Produce(answer)) = world.response(request) else { panic!() };
+    let [topic] = &answer.responses[..] else { panic!("{answer:?}") };
+    assert_eq!((&*topic.name, topic.partition_responses.len()), ("unknown", 1));
 }

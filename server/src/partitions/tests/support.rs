@@ -70,7 +70,7 @@ impl World {
     }
 
     pub(super) fn add_topic(&mut self, name: &str, id: Uuid, partitions: i32) {
-        let value = TopicValue { name: name.into(), partitions };
+        let value = TopicValue { name: name.into(), partitions, ..Default::default() };
         self.image.apply(&ClusterRecord::Topic(TopicKey { topic_id: id }, Some(value)));
         self.image_changed();
     }

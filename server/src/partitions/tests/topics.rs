@@ -3,6 +3,9 @@
 use super::super::{Effects, Partitions};
 use super::support::*;
 use crate::cluster::OFFSETS_TOPIC;
+use muster_codec::messages::{
+    DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsTopic,
+};
 use muster_codec::records::{ClusterRecord, TopicKey};
 use muster_codec::{ErrorCode, Uuid};
 
@@ -163,6 +166,34 @@ fn added_partitions_have_logs() {
     world.add_topic(TOPIC, topic_id(), 3);
     assert_eq!(world.append(2, &batch(1)), 0);
     assert_eq!(world.append(0, &batch(1)), 1);
+}
+
+#[test]
+fn the_bytes_of_partitions_are_told() {
+    let mut world = World::new();
+    let written = batch(2);
+    world.append(1, &written);
+    world.append(1, &written);
+    let told = |world: &World, topics| {
+        let request = DescribeLogDirsRequest { topics };
+        let topics = world.partitions.describe_log_dirs(&world.image, &request);
+        let of_topic = |topic: &DescribeLogDirsTopic<'_>| {
+            let partitions = topic.partitions.iter();
+            let partitions = partitions.map(|it| (it.partition_index, it.partition_size));
+            (topic.name.to_string(), partitions.collect::<Vec<_>>())
+        };
+        topics.iter().map(of_topic).collect::<Vec<_>>()
+    };
+    let bytes = 2 * written.len() as i64;
+    let all = vec![(TOPIC.to_owned(), vec![(0, 0), (1, bytes)])];
+    assert_eq!(told(&world, None), all);
+    let asked = |topic: &'static str, partitions: &[i32]| DescribableLogDirTopic {
+        topic: topic.into(),
+        partitions: partitions.to_vec(),
+    };
+    let some = vec![asked("nope", &[0]), asked(TOPIC, &[1, 7, 1]), asked(TOPIC, &[1])];
+    assert_eq!(told(&world, Some(some)), [(TOPIC.to_owned(), vec![(1, bytes)])]);
+    assert!(told(&world, Some(vec![asked(TOPIC, &[9])])).is_empty());
 }
 
 #[test]

@@ -71,6 +71,10 @@ pub fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
             };
             DeleteGroupsRequest { groups_names }.into()
         }
+        ApiKey::DescribeAcls => DescribeAclsRequest::default().into(),
+        ApiKey::AlterConfigs => replace_configs(form).into(),
+        ApiKey::DescribeLogDirs => describe_log_dirs(form, target).into(),
+        ApiKey::ListPartitionReassignments => reassignments(form).into(),
         ApiKey::IncrementalAlterConfigs => alter_configs(form).into(),
         ApiKey::OffsetDelete => offset_delete(form, target).into(),
         ApiKey::DescribeCluster => DescribeClusterRequest::default().into(),
@@ -286,6 +290,37 @@ fn describe_configs(form: Form, target: &Target) -> DescribeConfigsRequest<'stat
         include_synonyms: true,
         include_documentation: true,
     }
+}
+
+fn describe_log_dirs(form: Form, target: &Target) -> DescribeLogDirsRequest<'static> {
+    let of = |topic| DescribableLogDirTopic { topic, partitions: (0..target.partitions).collect() };
+    let topics = match form {
+        Form::All => None,
+        form => Some(names(form, &target.topic).into_iter().map(of).collect()),
+    };
+    DescribeLogDirsRequest { topics }
+}
+
+fn reassignments(form: Form) -> ListPartitionReassignmentsRequest<'static> {
+    let of = |name| ListPartitionReassignmentsTopics { name, partition_indexes: vec![0] };
+    let topics = match form {
+        Form::All => None,
+        form => Some(names(form, "no-such-topic").into_iter().map(of).collect()),
+    };
+    ListPartitionReassignmentsRequest { topics, ..Default::default() }
+}
+
+/// Only looked at: nothing is set.
+fn replace_configs(form: Form) -> AlterConfigsRequest<'static> {
+    const GROUP: i8 = 32;
+    let config = ReplacedConfig { name: "x".into(), value: Some("y".into()) };
+    let of = |resource_name| ReplacedConfigsResource {
+        resource_type: GROUP,
+        resource_name,
+        configs: vec![config.clone()],
+    };
+    let resources = names(form, "no-such-group").into_iter().map(of).collect();
+    AlterConfigsRequest { resources, validate_only: true }
 }
 
 fn create_partitions(form: Form, target: &Target) -> CreatePartitionsRequest<'static> {

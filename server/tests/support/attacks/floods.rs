@@ -21,7 +21,7 @@ const COMMITS_IN_FLIGHT: usize = 500;
 pub struct Sizes {
     /// Groups with one offset.
     pub groups: usize,
-    /// Offsets of one group.
+    /// Offsets of one group, of as many partitions of a topic of their own.
     pub offsets: usize,
     /// Members of one group, with client ids of this length, in bytes.
     pub members: usize,
@@ -34,6 +34,7 @@ pub struct Sizes {
 /// Makes that state on the one shard of a server.
 pub fn prepare(server: &Server, sizes: Sizes) -> Target {
     create_topic(server, "wide", sizes.partitions);
+    create_topic(server, "many", sizes.offsets as i32);
     let mut client = server.client(0);
     let record = vec![7; sizes.record_bytes];
     for partition in 0..sizes.partitions {
@@ -56,7 +57,7 @@ fn commit_all(client: &mut Client, sizes: Sizes) {
     let groups: Vec<Request<'_>> = (0..sizes.groups).map(of_group).collect();
     let of_offsets = |first: usize| {
         let until = (first + OFFSETS_PER_COMMIT).min(sizes.offsets);
-        commit_request("offsets", "wide", first as i32..until as i32, 1, "").into()
+        commit_request("offsets", "many", first as i32..until as i32, 1, "").into()
     };
     let offsets = (0..sizes.offsets).step_by(OFFSETS_PER_COMMIT).map(of_offsets);
     let commits: Vec<Request<'_>> = groups.into_iter().chain(offsets).collect();

@@ -1,10 +1,10 @@
-//! Compaction: keeps the newest record of each key, as Kafka's LogCleaner does, and gives the rest
-//! of the disk back.
+//! Compaction: keeps the newest record of each key, as Kafka's LogCleaner does, and frees the space
+//! of the others.
 //!
-//! It runs beside the appends, in slices, and asks for file operations like the rest of the log;
-//! FORMAT.md says what it leaves on the disk at each moment. It knows keys, not what they mean.
-//! [`pass`]: one pass; [`scan`]: records out of segments; [`newest`]: which of them are the newest;
-//! [`output`]: the segment that is written.
+//! It runs concurrently with the appends, in slices, and pushes file operations like the rest of
+//! the log; FORMAT.md describes the files at each moment. It compares keys without decoding them.
+//! [`pass`]: one pass; [`scan`]: the records of segments; [`newest`]: the newest record of each
+//! key; [`output`]: the segment that is written.
 
 mod newest;
 mod output;
@@ -25,26 +25,26 @@ use std::path::PathBuf;
 /// The file in which a compacted segment is written.
 pub const ASIDE_FILE_NAME: &str = "compacted.new";
 
-/// Stands for that file among the segments.
+/// The segment number of that file.
 const ASIDE: u64 = u64::MAX;
 
-/// When to compact, and with what. The names in parentheses are Kafka's.
+/// The conditions, memory and rate of compaction. The names in parentheses are Kafka's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CompactionConfig {
-    /// A pass begins when this part of the sealed segments was not compacted yet
+    /// A pass begins when more than this part of the sealed segments is not compacted yet
     /// (`min.cleanable.dirty.ratio`).
     pub min_dirty_ratio: f64,
-    /// Younger segments are left alone (`min.compaction.lag.ms`).
+    /// Younger segments are not compacted (`min.compaction.lag.ms`).
     pub min_lag_ms: i64,
     /// Older records are compacted whatever the ratio is (`max.compaction.lag.ms`).
     pub max_lag_ms: i64,
-    /// How long a tombstone is kept behind the first pass that met it (`delete.retention.ms`).
+    /// The time for which a tombstone is kept after the first pass over it (`delete.retention.ms`).
     pub delete_retention_ms: i64,
-    /// Memory to find the newest records in (`log.cleaner.dedupe.buffer.size`).
+    /// Memory for the table of the newest records (`log.cleaner.dedupe.buffer.size`).
     pub map_bytes: usize,
     /// Reads and writes together (`log.cleaner.io.max.bytes.per.second`).
     pub io_bytes_per_second: u64,
-    /// Between two looks at lags, and after a pass that was given up (`log.cleaner.backoff.ms`).
+    /// Time between two checks of lags, and after an abandoned pass (`log.cleaner.backoff.ms`).
     pub backoff_ms: i64,
 }
 
@@ -63,15 +63,15 @@ impl Default for CompactionConfig {
     }
 }
 
-/// What came of a pass, to be told to the operator.
+/// The result of a pass, for the operator's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompactionNews {
-    /// Blocks of so many bytes were written anew in so many.
+    /// The size of the compacted blocks before and after.
     Done { bytes_before: u64, bytes_after: u64 },
-    /// The disk is full. The pass was given up, and another is tried later.
+    /// The disk is full. The pass was abandoned, and is retried later.
     NoSpace,
     /// A segment could not be read, or does not hold what was written to it. There is no further
-    /// pass: the log goes on, but it will not be opened again.
+    /// pass: the log still takes appends, but the next start will refuse it.
     Damaged { segment: u64, reason: String },
 }
 
@@ -79,32 +79,52 @@ pub enum CompactionNews {
 #[derive(Debug, Default)]
 pub(super) struct Compaction {
     pass: Option<Pass>,
-    /// An operation is under way.
+    /// A file operation is under way.
     is_waiting: bool,
     is_broken: bool,
-    /// There is no file of a pass that came to no end.
+    /// The file of an abandoned pass was removed.
     is_tidy: bool,
-    /// When to look whether a pass is due, and up to which segment that was looked at before.
-    look_at: i64,
-    looked_to: u64,
-    /// A pass was given up: the next has to wait.
+    /// When to check whether a pass is due, and the end of the sealed segments at the last check.
+    check_at: i64,
+    checked_to: u64,
+    /// A pass was abandoned: the next has to wait.
     gave_up: bool,
     not_before: i64,
     pace: Pace,
     news: Option<CompactionNews>,
-    /// How many segments were put in the place of others.
+    /// The number of compacted segments that replaced others.
     swaps: u64,
     config_changes: u64,
+    /// How far the wall clock has been ahead at the most since it was set back.
+    ahead_max: i64,
+    /// The latest time by which a pass has judged.
+    judged_by: i64,
 }
 
+/// Less than that no clock was set back: it was only made to go slower.
+const SET_BACK_MS: i64 = 1_000;
+
 impl Compaction {
-    /// Until when tombstones have their time that begins with the pass under way; without one, for
-    /// ever.
+    /// A wall clock that was set back gives tombstones less time than a reading counts with.
+    pub(super) fn clock_moved(&mut self, ahead: i64) {
+        if ahead < self.ahead_max.saturating_sub(SET_BACK_MS) {
+            self.config_changes += 1;
+            self.ahead_max = ahead;
+        }
+        self.ahead_max = self.ahead_max.max(ahead);
+    }
+
+    /// The latest time by which a pass may have judged until now, by the wall clock.
+    pub(super) fn judged_by(&self, wall: i64) -> i64 {
+        self.judged_by.max(wall.saturating_add(SET_BACK_MS))
+    }
+
+    /// The delete horizon that the pass under way sets; without a pass `i64::MAX`.
     pub(super) fn horizon(&self) -> i64 {
         self.pass.as_ref().map_or(i64::MAX, Pass::horizon)
     }
 
-    /// How often the rules were changed.
+    /// The number of changes of the config, and of times that the clock was set back.
     pub(super) fn config_changes(&self) -> u64 {
         self.config_changes
     }
@@ -115,26 +135,25 @@ impl Compaction {
 }
 
 impl ShardLog {
-    /// What came of a pass since the last call.
+    /// The result of a pass that ended since the last call.
     pub fn take_compaction_news(&mut self) -> Option<CompactionNews> {
         self.compaction.news.take()
     }
 
-    /// Compacts by other rules from the next pass on; None: not at all.
+    /// Sets the config from the next pass on; None switches compaction off.
     pub fn set_compaction(&mut self, config: Option<CompactionConfig>) {
         self.compaction.config_changes += u64::from(self.config.compaction != config);
         self.config.compaction = config;
-        self.compaction.look_at = self.compaction.not_before;
+        self.compaction.check_at = self.compaction.not_before;
     }
 
     /// The position of the newest tombstone that compaction dropped, 0 if it dropped none. State of
-    /// an earlier position cannot be brought up to date with this log: it would keep what was
-    /// deleted.
+    /// an earlier position cannot be brought up to date with this log, which lacks some deletions.
     pub fn dropped_position(&self) -> u64 {
         self.segments.dropped_position()
     }
 
-    /// Goes on with compaction as far as its share of the time allows.
+    /// Continues compaction as far as its pace allows.
     pub(super) fn poll_compaction(&mut self, now: i64, ops: &mut Vec<FileOp>) {
         self.remove_retired(ops);
         let Some(config) = self.config.compaction else { return };
@@ -148,7 +167,7 @@ impl ShardLog {
         if self.compaction.is_broken {
             return;
         }
-        if self.compaction.pass.is_none() && !self.look(now, &config) {
+        if self.compaction.pass.is_none() && !self.begin_if_due(now, &config) {
             return;
         }
         let grown = self.segments.placed_bytes();
@@ -158,24 +177,24 @@ impl ShardLog {
         }
     }
 
-    /// When [`ShardLog::poll`] is to be called for compaction though nothing else happens.
+    /// When [`ShardLog::poll`] has to be called for compaction, in ms, if not for anything else.
     pub(super) fn compaction_deadline(&self) -> Option<i64> {
-        let Compaction { pass, is_waiting, is_broken, look_at, pace, .. } = &self.compaction;
+        let Compaction { pass, is_waiting, is_broken, check_at, pace, .. } = &self.compaction;
         if self.config.compaction.is_none() || *is_waiting || *is_broken {
             return None;
         }
-        let next = if pass.is_some() { pace.next() } else { *look_at };
+        let next = if pass.is_some() { pace.next() } else { *check_at };
         (next < i64::MAX).then_some(next)
     }
 
-    /// Takes the completion of an operation that compaction asked for.
+    /// Takes the completion of an operation of compaction.
     pub(super) fn compaction_done(&mut self, done: FileDone) {
-        assert!(self.compaction.is_waiting, "compaction waits for nothing");
+        assert!(self.compaction.is_waiting, "compaction has no operation under way");
         self.compaction.is_waiting = false;
         let Some(pass) = &mut self.compaction.pass else { unreachable!("no pass is under way") };
         match done {
             FileDone::Read { data, .. } => {
-                if let Err(error) = pass.took(&data) {
+                if let Err(error) = pass.read_done(&data) {
                     self.compaction_failed(&error.to_string());
                 }
             }
@@ -189,37 +208,42 @@ impl ShardLog {
     }
 
     /// Begins a pass if one is due.
-    fn look(&mut self, now: i64, config: &CompactionConfig) -> bool {
-        let Compaction { look_at, looked_to, gave_up, not_before, .. } = &mut self.compaction;
+    fn begin_if_due(&mut self, now: i64, config: &CompactionConfig) -> bool {
+        let Compaction { check_at, checked_to, gave_up, not_before, .. } = &mut self.compaction;
         let backed_off = now.saturating_add(config.backoff_ms.max(1));
         if std::mem::take(gave_up) {
-            (*look_at, *not_before) = (backed_off, backed_off);
+            (*check_at, *not_before) = (backed_off, backed_off);
         }
-        let is_time = now >= *look_at || *looked_to != self.segments.sealed_end();
+        let wall = now.saturating_add(self.wall_ahead);
+        let is_time = now >= *check_at || *checked_to != self.segments.sealed_end();
         if now < *not_before || !is_time {
             return false;
         }
         let has_lags = config.min_lag_ms > 0 || config.max_lag_ms < i64::MAX;
-        *look_at = if has_lags { backed_off } else { i64::MAX };
+        *check_at = if has_lags { backed_off } else { i64::MAX };
         if self.in_flight.is_none() && config.max_lag_ms < i64::MAX {
-            self.segments.seal_older_than(now.saturating_sub(config.max_lag_ms));
+            self.segments.seal_older_than(wall.saturating_sub(config.max_lag_ms));
         }
-        *looked_to = self.segments.sealed_end();
-        self.compaction.pass = self.due_pass(now, config);
+        *checked_to = self.segments.sealed_end();
+        self.compaction.pass = self.due_pass(wall, config);
+        if self.compaction.pass.is_some() {
+            self.compaction.judged_by = self.compaction.judged_by.max(wall);
+        }
         self.compaction.pass.is_some()
     }
 
-    fn due_pass(&self, now: i64, config: &CompactionConfig) -> Option<Pass> {
+    /// A pass, if one is due by the wall clock.
+    fn due_pass(&self, wall: i64, config: &CompactionConfig) -> Option<Pass> {
         let mut sources = Vec::new();
         for (sequence, segment) in self.segments.sealed() {
-            let is_young = segment.max_timestamp > now.saturating_sub(config.min_lag_ms);
+            let is_young = segment.max_timestamp > wall.saturating_sub(config.min_lag_ms);
             if is_dirty(segment) && config.min_lag_ms > 0 && is_young {
                 break;
             }
             sources.push(Source { sequence, segment: *segment });
         }
         let dirty = sources.iter().position(|source| is_dirty(&source.segment))?;
-        if !is_due(now, config, &sources, sources[dirty].segment.first_timestamp) {
+        if !is_due(wall, config, &sources, sources[dirty].segment.first_timestamp) {
             return None;
         }
         let (first, last) = (sources[dirty].sequence, sources.last()?.sequence);
@@ -233,8 +257,8 @@ impl ShardLog {
             pass: self.segments.last_pass() + 1,
             merged_bytes_max: (2 * segment_bytes).min(SEGMENT_BYTES_MAX as usize),
             map_bytes: config.map_bytes,
-            now,
-            horizon: now.saturating_add(config.delete_retention_ms),
+            now: wall,
+            horizon: wall.saturating_add(config.delete_retention_ms),
         };
         Some(Pass::new(rules, sources, dirty, 1, keys.sum::<i64>().unsigned_abs()))
     }
@@ -267,8 +291,8 @@ impl ShardLog {
         let Some(pass) = self.compaction.pass.take() else { return };
         let (bytes_before, bytes_after) = pass.bytes();
         self.compaction.news = Some(CompactionNews::Done { bytes_before, bytes_after });
-        // More may have become due meanwhile.
-        self.compaction.look_at = 0;
+        // Another pass may already be due.
+        self.compaction.check_at = 0;
     }
 
     fn wait(&mut self, now: i64, bytes: usize, config: &CompactionConfig) {
@@ -276,7 +300,7 @@ impl ShardLog {
         self.compaction.pace.pay(now, bytes, config.io_bytes_per_second);
     }
 
-    /// Gives a compacted segment the name of the first that it stands for, and forgets these.
+    /// Renames a compacted segment to the first of those that it replaces, and drops these.
     fn swap(&mut self, output: Output, ops: &mut Vec<FileOp>) {
         let (sequence, segment, mut index) = output.into_parts();
         let Segment { last_sequence, .. } = segment;
@@ -293,7 +317,7 @@ impl ShardLog {
         self.compaction.swaps += 1;
     }
 
-    /// No segment is compacted any more: what was read is not what was written.
+    /// Ends compaction for good: a segment does not hold what was written to it.
     fn compaction_failed(&mut self, reason: &str) {
         let segment = self.compaction.pass.as_ref().map_or(0, Pass::sequence);
         let news = CompactionNews::Damaged { segment, reason: reason.to_owned() };
@@ -302,13 +326,13 @@ impl ShardLog {
         self.give_up();
     }
 
-    /// Forgets the pass under way. What it has already put in its place stays: it is whole.
+    /// Abandons the pass under way. Segments that it has already replaced stay: they are whole.
     fn give_up(&mut self) {
         let Compaction { pass, is_tidy, gave_up, .. } = &mut self.compaction;
         (*pass, *is_tidy, *gave_up) = (None, false, true);
     }
 
-    /// Removes the next file that nobody needs: one at a time, for it takes a while.
+    /// Removes the next retired file: one at a time, as it takes a while.
     fn remove_retired(&mut self, ops: &mut Vec<FileOp>) {
         let readers = &self.readers;
         let retired = self.segments.take_retired(|segment| readers.contains_key(&segment));
@@ -336,12 +360,13 @@ fn is_dirty(segment: &Segment) -> bool {
     segment.dirty_from < segment.end
 }
 
-/// Whether enough is dirty, or it is for too long (`LogCleanerManager.grabFilthiestCompactedLog`).
-fn is_due(now: i64, config: &CompactionConfig, sources: &[Source], dirty_since: i64) -> bool {
+/// Whether enough is dirty, or something for too long
+/// (`LogCleanerManager.grabFilthiestCompactedLog`).
+fn is_due(wall: i64, config: &CompactionConfig, sources: &[Source], dirty_since: i64) -> bool {
     let dirty = |it: &Source| u64::from(it.segment.end - it.segment.dirty_from);
     let clean = |it: &Source| u64::from(it.segment.dirty_from - it.segment.block_bytes);
     let (dirty, clean): (u64, u64) =
         (sources.iter().map(dirty).sum(), sources.iter().map(clean).sum());
     let ratio = dirty as f64 / (dirty + clean) as f64;
-    ratio > config.min_dirty_ratio || dirty_since <= now.saturating_sub(config.max_lag_ms)
+    ratio > config.min_dirty_ratio || dirty_since <= wall.saturating_sub(config.max_lag_ms)
 }

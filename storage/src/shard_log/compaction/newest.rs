@@ -1,34 +1,34 @@
-//! Which record of a key is the newest, for as many keys as fit in the memory that there is
+//! A table of the newest record of each key, for as many keys as fit in its memory
 //! (`SkimpyOffsetMap` of Kafka).
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
 
-/// A key of a partition, hashed. The hash is keyed by the log's random number, so that no client
-/// can find two keys that it takes for one.
+/// The hash of a partition and key. It is keyed by the log's random id, so that no client can
+/// construct two keys with the same hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KeyHash([u64; 2]);
 
-/// Hash and offset after the record; no offset, in a free slot.
+/// Hash and offset after the record; zeros in a free slot.
 type Slot = [u64; 3];
 
 const FREE: Slot = [0; 3];
 
-/// Slots come to be by so many, when the first of them is needed: no call takes long.
+/// The number of slots that are allocated at once, on their first use: no call takes long.
 const CHUNK_SLOTS: usize = 2_048;
 pub(super) const CHUNK_BYTES: usize = CHUNK_SLOTS * size_of::<Slot>();
 
-/// What became of a record that was to be noted.
+/// The result of [`Newest::note`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Noted {
     InPlace,
-    /// [`CHUNK_BYTES`] had to be had for it, which takes a while.
+    /// [`CHUNK_BYTES`] were allocated for it, which takes a while.
     InNewMemory,
-    /// There is no room for another key.
-    No,
+    /// The table is full, and the record was not noted.
+    Full,
 }
 
-/// A hash table with linear probing that never moves what it holds.
+/// A hash table with linear probing that never moves its entries.
 #[derive(Debug)]
 pub(super) struct Newest {
     hasher: SipHasher13,
@@ -37,7 +37,7 @@ pub(super) struct Newest {
 }
 
 impl Newest {
-    /// One for at most `keys` keys, in at most `bytes` bytes.
+    /// A table for at most `keys` keys, in at most `bytes` bytes.
     pub(super) fn new(log_id: u64, keys: u64, bytes: usize) -> Self {
         let wanted = keys.saturating_mul(4) / 3 + 1;
         let most = bytes / CHUNK_BYTES;
@@ -57,7 +57,7 @@ impl Newest {
         KeyHash([hash.h1, hash.h2])
     }
 
-    /// Notes a record; those of a partition come in the order of their offsets.
+    /// Notes a record; records of a partition have to come in the order of their offsets.
     pub(super) fn note(&mut self, key: KeyHash, offset: i64) -> Noted {
         let at = self.find(key);
         let is_full = self.len >= self.slots() / 4 * 3;
@@ -67,7 +67,7 @@ impl Newest {
         let slot = &mut chunk[at % CHUNK_SLOTS];
         if *slot == FREE {
             if is_full {
-                return Noted::No;
+                return Noted::Full;
             }
             self.len += 1;
         }
@@ -75,14 +75,14 @@ impl Newest {
         noted
     }
 
-    /// Gives back the memory of `bytes`, and all that was noted in it; true when none is left.
-    pub(super) fn forget(&mut self, bytes: usize) -> bool {
+    /// Frees `bytes` of the table with the entries in them; returns true when none are left.
+    pub(super) fn free(&mut self, bytes: usize) -> bool {
         let left = self.chunks.len().saturating_sub((bytes / CHUNK_BYTES).max(1));
         self.chunks.truncate(left);
         left == 0
     }
 
-    /// The offset of the newest record of a key; None if it is not known.
+    /// The offset of the newest record of a key; None if none was noted.
     pub(super) fn get(&self, key: KeyHash) -> Option<i64> {
         let slot = self.slot(self.find(key));
         (slot != FREE).then(|| (slot[2] as i64).wrapping_sub(1))
@@ -120,7 +120,7 @@ mod tests {
         for round in 0..3i64 {
             for key in 0..5_000u32 {
                 let hash = newest.hash((key % 3) as i32, &key.to_be_bytes());
-                assert_ne!(newest.note(hash, round * 5_000 + i64::from(key)), Noted::No);
+                assert_ne!(newest.note(hash, round * 5_000 + i64::from(key)), Noted::Full);
             }
         }
         for key in 0..5_000u32 {
@@ -131,10 +131,10 @@ mod tests {
     }
 
     #[test]
-    fn a_full_map_takes_no_further_key_but_newer_records_of_those_it_has() {
+    fn a_full_table_takes_newer_records_of_its_keys_but_no_further_key() {
         let mut newest = Newest::new(7, u64::MAX, 1);
         let mut known = 0u32;
-        while newest.note(newest.hash(0, &known.to_be_bytes()), 1) != Noted::No {
+        while newest.note(newest.hash(0, &known.to_be_bytes()), 1) != Noted::Full {
             known += 1;
         }
         assert_eq!(known as usize, CHUNK_SLOTS / 4 * 3, "a quarter stays free");

@@ -1,4 +1,4 @@
-//! The segment that compaction writes: what survives, in dense blocks, batch by batch.
+//! The segment that compaction writes: the records that are kept, batch by batch in dense blocks.
 
 use super::scan::RawRecord;
 use crate::layout::{BLOCK_HEADER_BYTES, BlockHeader, Compacted, PARTITION_BYTES, SegmentHeader};
@@ -11,27 +11,27 @@ use muster_codec::record_batch::BatchHeader;
 use muster_codec::wire::{Result, put_i8, put_varint, put_varlong, varlong_len};
 use std::collections::BTreeMap;
 
-/// What the new segment is made for.
+/// The identity of the new segment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Purpose {
     pub(super) log_id: u64,
     pub(super) block_bytes: u32,
-    /// Of the first segment that it takes the place of.
+    /// The number of the first segment that it replaces.
     pub(super) sequence: u64,
     pub(super) first_position: u64,
     /// The pass that writes it.
     pub(super) pass: u64,
 }
 
-/// What becomes of a record.
+/// Whether a record is kept or dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Keep,
-    /// A tombstone that is kept, and before which no older record of its key is left in the log:
-    /// its time begins.
+    /// A tombstone that is kept, with no older record of its key left in the log: its
+    /// `delete.retention.ms` begin.
     KeepClean,
     Drop,
-    /// A tombstone whose time is over.
+    /// A tombstone past its delete horizon.
     DropTombstone,
 }
 
@@ -39,28 +39,28 @@ pub(super) enum Fate {
 #[derive(Debug)]
 pub(super) struct Output {
     purpose: Purpose,
-    /// What it will be in the list of segments; `end` is behind the last block that is complete.
+    /// Its entry for the list of segments; `end` is that of the last complete block.
     segment: Segment,
-    /// Where the blocks begin that were not looked at, if some were not.
+    /// The place of the first block whose keys were not compared, if there is one.
     dirty_from: Option<u32>,
-    /// Complete blocks that are not handed out yet.
+    /// Complete blocks that were not passed to a write yet.
     pending: Outbox,
     block: OpenBlock,
     batch: Option<OpenBatch>,
-    /// Of each partition, by its place.
+    /// The index entries of each partition, by its slot.
     index: BTreeMap<usize, Vec<IndexEntry>>,
-    /// A buffer for records that are written anew.
+    /// A buffer for records that are rewritten.
     spare: Vec<u8>,
 }
 
 /// The block that is being filled.
 #[derive(Debug, Default)]
 struct OpenBlock {
-    /// Room for the header, then the batches behind their partitions.
+    /// Space for the header, then the batches, each after its partition.
     buffer: Vec<u8>,
     first_position: u64,
     last_position: u64,
-    /// Places of partitions, and the offsets after their batches.
+    /// Slots of partitions, and the offsets after their batches.
     parts: Vec<(usize, i64)>,
     timestamp: i64,
 }
@@ -70,7 +70,7 @@ struct OpenBlock {
 struct OpenBatch {
     slot: usize,
     header: BatchHeader,
-    /// Where in the block its entry begins.
+    /// The place in the block where its entry begins.
     start: usize,
     kept: i32,
     max_timestamp: i64,
@@ -95,12 +95,12 @@ impl Output {
         }
     }
 
-    /// How long the file is at least when the open block is complete.
+    /// The least length of the file when the open block is complete.
     pub(super) fn len(&self) -> usize {
         self.segment.end as usize + self.block.buffer.len()
     }
 
-    /// What follows is from a block of the old segment.
+    /// Begins with the batches of a block of the old segment.
     pub(super) fn begin_block(&mut self, header: &BlockHeader) {
         let length = self.block.buffer.len() + header.length as usize;
         let operations = header.last_position() - self.block.first_position + 1;
@@ -132,7 +132,7 @@ impl Output {
         });
     }
 
-    /// A record of the batch, and what becomes of it.
+    /// Keeps or drops the next record of the batch.
     pub(super) fn record(&mut self, record: &RawRecord<'_>, fate: Fate) {
         let Some(batch) = &mut self.batch else { unreachable!("a record outside of a batch") };
         match fate {
@@ -149,11 +149,12 @@ impl Output {
         }
     }
 
-    /// Completes the batch. One without records stays only if `is_last`: the last of its partition,
-    /// by which the partition knows its end. Tombstones whose time begins have it until `horizon`.
+    /// Completes the batch. A batch without records is kept only if `is_last`, as the last of its
+    /// partition, which needs it for its end offset. If no older records of the keys of its
+    /// tombstones are left, the batch gets the delete horizon `horizon`.
     ///
     /// # Errors
-    /// Records that were kept cannot be read: not to be seen.
+    /// A kept record cannot be read, though it was read before.
     pub(super) fn end_batch(&mut self, is_last: bool, horizon: i64) -> Result<()> {
         let Some(batch) = self.batch.take() else { unreachable!("no batch is open") };
         let mut header = batch.header;
@@ -182,14 +183,14 @@ impl Output {
         Ok(())
     }
 
-    /// The blocks from here on were not looked at.
+    /// Notes that the keys of the blocks from here on were not compared.
     pub(super) fn dirty_from_here(&mut self) {
         self.seal();
         self.dirty_from = Some(self.segment.end);
     }
 
-    /// All of the old segments were given, the last of which stood for those up to
-    /// `last_sequence`, and for positions up to `last_position`.
+    /// Ends the segment, after all records of the old ones, which stand for sequence numbers up to
+    /// `last_sequence` and positions up to `last_position`.
     pub(super) fn finish(&mut self, last_sequence: u64, last_position: u64) {
         self.seal();
         let segment = &mut self.segment;
@@ -198,13 +199,13 @@ impl Output {
         segment.dirty_from = self.dirty_from.unwrap_or(segment.end);
     }
 
-    /// Notes what was dropped from the old segments before.
+    /// Notes that tombstones up to `position` were dropped, now or by an earlier pass.
     pub(super) fn dropped_before(&mut self, position: u64) {
         self.segment.dropped_position = self.segment.dropped_position.max(position);
     }
 
-    /// The next write: where in the file, and what. None if less than a whole write is there;
-    /// with `all`, if there is nothing.
+    /// The next write: the place in the file, and the bytes. None if fewer bytes than a whole write
+    /// are pending; with `all`, if none are.
     pub(super) fn take_write(&mut self, all: bool) -> Option<(u32, Vec<u8>)> {
         let (waiting, whole) = (self.pending.len(), COMPACTION_IO_BYTES as usize);
         if waiting == 0 || (waiting < whole && !all) {
@@ -215,7 +216,7 @@ impl Output {
         Some((self.segment.end - waiting as u32, data))
     }
 
-    /// The block with the header, which is to be written last.
+    /// The block with the header, which is written last.
     pub(super) fn header(&self) -> Vec<u8> {
         let Purpose { log_id, block_bytes, sequence, first_position, pass } = self.purpose;
         let segment = &self.segment;
@@ -241,12 +242,13 @@ impl Output {
         block
     }
 
-    /// The number of the segment, what is known of it, and where partitions have batches in it.
+    /// The number of the segment, its entry in the list of segments, and the index of its
+    /// partitions.
     pub(super) fn into_parts(self) -> (u64, Segment, BTreeMap<usize, Vec<IndexEntry>>) {
         (self.purpose.sequence, self.segment, self.index)
     }
 
-    /// Completes the block, if there is anything in it.
+    /// Completes the block, unless it is empty.
     fn seal(&mut self) {
         let Purpose { log_id, block_bytes, sequence, .. } = self.purpose;
         let block = &mut self.block;
@@ -275,7 +277,7 @@ impl Output {
         block.buffer.clear();
     }
 
-    /// Writes the records from `from` on anew, with their times relative to another.
+    /// Rewrites the records from `from` on with another base timestamp.
     fn move_times(&mut self, from: usize, old: i64, new: i64) -> Result<()> {
         self.spare.clear();
         let mut rest = &self.block.buffer[from..];

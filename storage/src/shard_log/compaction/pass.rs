@@ -1,5 +1,5 @@
-//! One pass over the sealed segments: find the newest records of the dirty part, then write the
-//! segments anew from the beginning of the log (`Cleaner.doClean` of Kafka).
+//! One pass over the sealed segments: finds the newest records of the dirty part, then rewrites the
+//! segments from the beginning of the log (`Cleaner.doClean` of Kafka).
 
 use super::newest::{CHUNK_BYTES, Newest, Noted};
 use super::output::{Fate, Output, Purpose};
@@ -10,39 +10,39 @@ use crate::shard_log::segments::Segment;
 use muster_codec::record_batch::BatchHeader;
 use muster_codec::wire::Result;
 
-/// A segment that is to be written anew, as it was when the pass began.
+/// A segment that is to be rewritten, as it was when the pass began.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Source {
     pub(super) sequence: u64,
     pub(super) segment: Segment,
 }
 
-/// What a pass goes by.
+/// The parameters of a pass.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
     pub(super) log_id: u64,
     pub(super) block_bytes: u32,
     /// The number of this pass.
     pub(super) pass: u64,
-    /// How long a segment may get that is made of several.
+    /// The longest segment that is merged from several.
     pub(super) merged_bytes_max: usize,
     pub(super) map_bytes: usize,
     /// When the pass began.
     pub(super) now: i64,
-    /// Until when tombstones are kept that become clean now.
+    /// The delete horizon of tombstones that get one in this pass.
     pub(super) horizon: i64,
 }
 
-/// What is to be done for the pass to go on.
+/// The next step that the pass needs.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// Its part of this turn is done.
+    /// None in this turn.
     Pause,
-    /// Read from a source, then [`Pass::took`].
+    /// Read from a source, then [`Pass::read_done`].
     Read { segment: u64, offset: u32, len: u32 },
     /// Write to the new segment.
     Write { offset: u32, data: Vec<u8> },
-    /// All of a new segment is durable: it is to take its place.
+    /// Replace the old segments by a new one, all of which is durable.
     Swap(Box<Output>),
     /// The pass is over.
     End,
@@ -50,19 +50,19 @@ pub(super) enum Work {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Notes which records are the newest.
+    /// Notes the newest records.
     Map,
-    /// Writes what survives.
+    /// Writes the records that are kept.
     Rewrite,
     /// Writes the rest of a new segment.
     Finish,
     /// The header of the new segment is being written.
-    Name,
-    /// Gives memory back.
-    Forget,
+    Header,
+    /// Frees the table of the newest records.
+    Free,
 }
 
-/// How much may still be done in this turn.
+/// The work that is left for this turn.
 struct Slice {
     records: usize,
     bytes: usize,
@@ -72,7 +72,7 @@ struct Slice {
 #[derive(Debug)]
 pub(super) struct Pass {
     rules: Rules,
-    /// All that is written anew, in order.
+    /// The segments that are rewritten, in order.
     sources: Vec<Source>,
     /// The first of them that has dirty blocks.
     dirty: usize,
@@ -81,9 +81,10 @@ pub(super) struct Pass {
     /// The source that is being read.
     at: usize,
     scan: Scan,
-    /// Up to where in the first dirty source keys were noted, if that source alone was too much.
+    /// The end of the keys that were noted in the first dirty source, if the table could not hold
+    /// all of that source.
     mapped_to: Option<u32>,
-    /// The batch whose records come.
+    /// The batch that is being read.
     batch: Option<(i32, BatchHeader)>,
     output: Option<Box<Output>>,
     first_position: u64,
@@ -117,18 +118,18 @@ impl Pass {
         }
     }
 
-    /// How many bytes of blocks the sources have, and how many were written in their place so far.
+    /// The bytes of the blocks of the sources, and those written so far.
     pub(super) fn bytes(&self) -> (u64, u64) {
         let used = |source: &Source| u64::from(source.segment.end - source.segment.block_bytes);
         (self.sources.iter().map(used).sum(), self.written_bytes)
     }
 
-    /// When it began.
+    /// The delete horizon that it sets.
     pub(super) fn horizon(&self) -> i64 {
         self.rules.horizon
     }
 
-    /// Goes on as far as this turn allows.
+    /// Continues as far as this turn allows.
     ///
     /// # Errors
     /// A source does not hold what was written to it.
@@ -139,8 +140,8 @@ impl Pass {
                 Stage::Map => self.map(&mut slice)?,
                 Stage::Rewrite => self.rewrite(&mut slice, partitions)?,
                 Stage::Finish => Some(self.finish()),
-                Stage::Name => return Ok(self.named()),
-                Stage::Forget => return Ok(self.forget()),
+                Stage::Header => return Ok(self.header_written()),
+                Stage::Free => return Ok(self.free()),
             };
             if let Some(work) = work {
                 return Ok(work);
@@ -148,19 +149,19 @@ impl Pass {
         }
     }
 
-    /// Takes what was read.
+    /// Takes the bytes that were read.
     ///
     /// # Errors
     /// The file has become shorter.
-    pub(super) fn took(&mut self, data: &[u8]) -> Result<()> {
-        self.scan.took(data)
+    pub(super) fn read_done(&mut self, data: &[u8]) -> Result<()> {
+        self.scan.read_done(data)
     }
 
     pub(super) fn sequence(&self) -> u64 {
         self.scan.sequence()
     }
 
-    /// Notes records; None when the next stage has begun.
+    /// Notes records; returns None when the next stage has begun.
     fn map(&mut self, slice: &mut Slice) -> Result<Option<Work>> {
         while slice.is_left() {
             match self.scan.next()? {
@@ -177,7 +178,7 @@ impl Pass {
                     match self.newest.note(key, offset_of(header, &record)) {
                         Noted::InPlace => {}
                         Noted::InNewMemory => slice.bytes = slice.bytes.saturating_sub(CHUNK_BYTES),
-                        Noted::No => {
+                        Noted::Full => {
                             self.map_is_full();
                             return Ok(None);
                         }
@@ -196,16 +197,17 @@ impl Pass {
         Ok(Some(Work::Pause))
     }
 
-    /// Goes on with the sources that were noted as a whole. If not even the first was, all of it is
-    /// written anew, and it is clean up to the block where the map was full. (Records that were
-    /// noted from further on do no harm: they are the newest, and they stay.)
+    /// Rewrites only the sources that were noted as a whole. If not even the first was, it is
+    /// rewritten, and is clean up to the block where the table became full. (Records that were
+    /// noted after it do no harm: they are the newest, and are kept.)
     fn map_is_full(&mut self) {
         if self.at > self.dirty {
             self.sources.truncate(self.at);
         } else {
             let (start, end) = (self.scan.block_start(), self.scan.block_end());
             let is_first = start == self.sources[self.at].segment.dirty_from;
-            // A block that alone is too much counts as noted, so that the next pass gets further.
+            // A block whose keys alone exceed the table counts as noted: the next pass gets
+            // further.
             self.mapped_to = Some(if is_first { end } else { start });
             self.sources.truncate(self.at + 1);
         }
@@ -231,7 +233,7 @@ impl Pass {
         let Source { sequence, segment } = self.sources[at];
         let from = if only_dirty { segment.dirty_from } else { segment.block_bytes };
         self.at = at;
-        self.scan.go_on_with(sequence, &segment, from);
+        self.scan.restart(sequence, &segment, from);
         if let Some(output) = &mut self.output {
             output.dropped_before(segment.dropped_position);
         }
@@ -242,9 +244,9 @@ impl Pass {
         Work::Read { segment: self.scan.sequence(), offset, len }
     }
 
-    /// Writes what survives; None when the next stage has begun.
+    /// Writes the records that are kept; returns None when the next stage has begun.
     fn rewrite(&mut self, slice: &mut Slice, partitions: &Partitions) -> Result<Option<Work>> {
-        let Some(output) = &mut self.output else { unreachable!("nothing is written") };
+        let Some(output) = &mut self.output else { unreachable!("no segment is being written") };
         if let Some((offset, data)) = output.take_write(false) {
             return Ok(Some(self.write(offset, data)));
         }
@@ -274,7 +276,7 @@ impl Pass {
                     let end = partitions.get(partition).map_or(0, |it| it.next_offset_in(last));
                     output.end_batch(header.next_offset() == end, self.rules.horizon)?;
                 }
-                // What is complete may be a whole write.
+                // The complete blocks may now be enough for a write.
                 Item::BlockEnd => return Ok(None),
                 Item::Read => return Ok(Some(self.read())),
                 Item::End => {
@@ -286,9 +288,9 @@ impl Pass {
         Ok(Some(Work::Pause))
     }
 
-    /// Goes on with the next source in the same new segment, if that does not get too long.
+    /// Continues with the next source in the same new segment, unless that would get too long.
     fn source_ended(&mut self) {
-        let Some(output) = &mut self.output else { unreachable!("nothing is written") };
+        let Some(output) = &mut self.output else { unreachable!("no segment is being written") };
         let next = self.sources.get(self.at + 1);
         let used = |next: &Source| (next.segment.end - next.segment.block_bytes) as usize;
         if next.is_some_and(|next| output.len() + used(next) <= self.rules.merged_bytes_max) {
@@ -301,12 +303,12 @@ impl Pass {
     }
 
     fn finish(&mut self) -> Work {
-        let Some(output) = &mut self.output else { unreachable!("nothing is written") };
+        let Some(output) = &mut self.output else { unreachable!("no segment is being written") };
         if let Some((offset, data)) = output.take_write(true) {
             return self.write(offset, data);
         }
         let data = output.header();
-        self.stage = Stage::Name;
+        self.stage = Stage::Header;
         self.write(0, data)
     }
 
@@ -315,21 +317,21 @@ impl Pass {
         Work::Write { offset, data }
     }
 
-    /// The header is durable.
-    fn named(&mut self) -> Work {
-        let Some(output) = self.output.take() else { unreachable!("nothing was written") };
+    /// Continues after the header became durable.
+    fn header_written(&mut self) -> Work {
+        let Some(output) = self.output.take() else { unreachable!("no segment was written") };
         if self.at + 1 < self.sources.len() {
             self.stage = Stage::Rewrite;
             self.begin_output(self.at + 1);
         } else {
-            self.stage = Stage::Forget;
+            self.stage = Stage::Free;
         }
         Work::Swap(output)
     }
 
-    /// What was noted may be a hundred megabytes: too much to be given back at once.
-    fn forget(&mut self) -> Work {
-        match self.newest.forget(COMPACTION_SLICE_BYTES) {
+    /// Frees the table in parts: it may have a hundred megabytes.
+    fn free(&mut self) -> Work {
+        match self.newest.free(COMPACTION_SLICE_BYTES) {
             true => Work::End,
             false => Work::Pause,
         }
@@ -346,8 +348,8 @@ fn offset_of(header: &BatchHeader, record: &RawRecord<'_>) -> i64 {
     header.base_offset.wrapping_add(i64::from(record.offset_delta))
 }
 
-/// A record survives if no newer one of its key is known; a tombstone until its time is over
-/// (`Cleaner.shouldRetainRecord`). One without a key does not: nothing could take its place.
+/// A record is kept if no newer one of its key is known, a tombstone until its delete horizon
+/// (`Cleaner.shouldRetainRecord`). A record without a key is dropped: no record could replace it.
 fn fate(
     newest: &Newest,
     rules: &Rules,
@@ -365,7 +367,7 @@ fn fate(
     if record.is_tombstone && header.delete_horizon().is_some_and(is_over) {
         return Fate::DropTombstone;
     }
-    // Only of a key that is known all older records are dropped by this pass.
+    // This pass drops all older records only of keys that were noted.
     let is_clean = record.is_tombstone && known == Some(offset);
     if is_clean { Fate::KeepClean } else { Fate::Keep }
 }

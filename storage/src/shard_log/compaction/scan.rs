@@ -1,5 +1,5 @@
-//! Reads the blocks of a sealed segment, piece by piece: bytes in, records out. It can stop after
-//! each of them, for a block may hold more records than one turn has time for.
+//! Reads the blocks of a sealed segment: bytes in, records out. It can stop after each record, as a
+//! block may hold more records than one turn has time for.
 
 use crate::layout::{BLOCK_HEADER_BYTES, Block, BlockHeader, PARTITION_BYTES};
 use crate::limits::COMPACTION_IO_BYTES;
@@ -8,7 +8,7 @@ use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::{Batch, BatchHeader, Compression};
 use muster_codec::wire::{DecodeError, Reader, Result};
 
-/// What comes next in a segment.
+/// The next part of a segment.
 #[derive(Debug)]
 pub(super) enum Item<'a> {
     Block(BlockHeader),
@@ -16,22 +16,22 @@ pub(super) enum Item<'a> {
     Record(RawRecord<'a>),
     BatchEnd,
     BlockEnd,
-    /// More is to be read: [`Scan::wanted`].
+    /// More bytes have to be read: [`Scan::wanted`].
     Read,
     /// The segment has no further block.
     End,
 }
 
-/// A record as far as compaction must know it.
+/// The parts of a record that compaction needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RawRecord<'a> {
-    /// All of it, with the length before it.
+    /// The whole record, with its length.
     pub(super) bytes: &'a [u8],
     pub(super) timestamp_delta: i64,
     pub(super) offset_delta: i32,
     pub(super) key: Option<&'a [u8]>,
     pub(super) is_tombstone: bool,
-    /// What stands before the time, and what follows it.
+    /// The bytes before and after the timestamp.
     pub(super) attributes: i8,
     pub(super) rest: &'a [u8],
 }
@@ -61,10 +61,10 @@ fn length(reader: &mut Reader<'_>) -> Result<Option<usize>> {
     Ok(usize::try_from(reader.varint()?).ok())
 }
 
-/// What is open while its parts are given out, by where it is in the buffer.
+/// The block that is being read, as places in the buffer.
 #[derive(Debug)]
 struct OpenBlock {
-    /// Of the next batch.
+    /// The place of the next batch.
     next: usize,
     end: usize,
     padded_end: usize,
@@ -73,7 +73,7 @@ struct OpenBlock {
 
 #[derive(Debug)]
 struct OpenBatch {
-    /// Of the next record.
+    /// The place of the next record.
     next: usize,
     end: usize,
     records_left: i32,
@@ -86,10 +86,10 @@ pub(super) struct Scan {
     sequence: u64,
     block_bytes: u32,
     end: u32,
-    /// What was read and is not given out yet, and where in the file it ends.
+    /// Bytes that were read, and the place in the file of their end.
     buffer: Vec<u8>,
     read_to: u32,
-    /// Where in the buffer the next block begins, or the one that is open.
+    /// The place in the buffer of the open block, or of the next one.
     at: usize,
     open: Option<OpenBlock>,
 }
@@ -110,8 +110,8 @@ impl Scan {
         }
     }
 
-    /// As [`Self::new`], in the memory of this one.
-    pub(super) fn go_on_with(&mut self, sequence: u64, segment: &Segment, from: u32) {
+    /// As [`Self::new`], but reuses the buffer.
+    pub(super) fn restart(&mut self, sequence: u64, segment: &Segment, from: u32) {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
         *self = Self { buffer, ..Self::new(self.log_id, sequence, segment, from) };
@@ -121,27 +121,27 @@ impl Scan {
         self.sequence
     }
 
-    /// Where in the file the block begins that is open, or the next one.
+    /// The place in the file of the open block, or of the next one.
     pub(super) fn block_start(&self) -> u32 {
         self.read_to - (self.buffer.len() - self.at) as u32
     }
 
-    /// Where in the file the next block begins.
+    /// The place in the file of the block after the open one, or of the next one.
     pub(super) fn block_end(&self) -> u32 {
         let next = self.open.as_ref().map_or(self.at, |block| block.padded_end);
         self.read_to - (self.buffer.len() - next) as u32
     }
 
-    /// What is to be read next: offset and length.
+    /// The next read: offset and length.
     pub(super) fn wanted(&self) -> (u32, u32) {
         (self.read_to, COMPACTION_IO_BYTES.min(self.end - self.read_to))
     }
 
-    /// Takes what was read.
+    /// Takes the bytes that were read.
     ///
     /// # Errors
     /// The file has become shorter.
-    pub(super) fn took(&mut self, data: &[u8]) -> Result<()> {
+    pub(super) fn read_done(&mut self, data: &[u8]) -> Result<()> {
         let (_, len) = self.wanted();
         if data.len() != len as usize {
             return Err(DecodeError::UnexpectedEnd);

@@ -1,40 +1,39 @@
-//! What is durable of a classic group: its last GroupMetadata record.
+//! The durable state of a classic group: its last GroupMetadata record.
 
 use super::member::{Identity, Member};
-use super::roster::Roster;
+use super::members::Members;
 use crate::text::{Blob, Text};
 use alloc::vec::Vec;
 use muster_codec::records::{GroupMetadataKey, GroupMetadataValue, GroupRecord, MemberMetadata};
 use muster_codec::{Bytes, Str};
 
-/// Changed by records alone; what a snapshot of the group is made of.
+/// Changed by records only; a snapshot of the group consists of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Hard {
+pub(crate) struct Durable {
     pub(crate) protocol_type: Option<Text>,
     pub(crate) generation: i32,
     pub(crate) protocol: Option<Text>,
     pub(crate) leader: Option<Text>,
     /// -1 if the record is too old to say.
     pub(crate) state_timestamp: i64,
-    pub(crate) members: Vec<HardMember>,
+    pub(crate) members: Vec<DurableMember>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct HardMember {
+pub(crate) struct DurableMember {
     pub(crate) identity: Identity,
     /// Its metadata for the chosen protocol.
     pub(crate) subscription: Blob,
     pub(crate) assignment: Blob,
 }
 
-impl Hard {
-    /// Reads a record; what the live members hold alike is shared with them.
-    pub(crate) fn from_record(value: &GroupMetadataValue<'_>, live: &Roster) -> Self {
+impl Durable {
+    /// Reads a record. Texts and bytes that equal those of the live members are shared with them.
+    pub(crate) fn from_record(value: &GroupMetadataValue<'_>, live: &Members) -> Self {
         let protocol = value.protocol.as_deref();
-        let members = value
-            .members
-            .iter()
-            .map(|member| HardMember::from_record(member, protocol, live.get(&member.member_id)));
+        let members = value.members.iter().map(|member| {
+            DurableMember::from_record(member, protocol, live.get(&member.member_id))
+        });
         Self {
             protocol_type: Some(&*value.protocol_type).filter(|it| !it.is_empty()).map(Text::from),
             generation: value.generation,
@@ -45,10 +44,10 @@ impl Hard {
         }
     }
 
-    /// The record that made it.
+    /// The record that this state was read from.
     pub(crate) fn to_record<'a>(&'a self, group_id: &'a str) -> GroupRecord<'a> {
         let key = GroupMetadataKey { group: Str::Borrowed(group_id) };
-        let members = self.members.iter().map(HardMember::to_record).collect();
+        let members = self.members.iter().map(DurableMember::to_record).collect();
         let value = GroupMetadataValue {
             protocol_type: Str::Borrowed(self.protocol_type.as_deref().unwrap_or_default()),
             generation: self.generation,
@@ -61,7 +60,7 @@ impl Hard {
     }
 }
 
-impl HardMember {
+impl DurableMember {
     fn from_record(
         record: &MemberMetadata<'_>,
         protocol: Option<&str>,

@@ -1,4 +1,4 @@
-//! Groups of a snapshot that nothing has touched yet: they are looked up in its index, in place.
+//! Groups of a snapshot that are not loaded yet: they are looked up in its index, in place.
 
 use super::image::{self, section_bytes};
 use super::index::{COUNT_BYTES, ENTRY_BYTES, IndexEntry, Kind, Section};
@@ -16,47 +16,47 @@ use core::cell::Cell;
 use core::fmt;
 use core::ops::Range;
 
-/// What an offset takes in a section at the least, and how many a part of them has at the most.
+/// The least bytes of an offset in a section, and the most offsets of a part.
 const OFFSET_BYTES_MIN: usize = 56;
 const PART_OFFSETS_MAX: usize = 1_024;
 
-/// The records of a group take as long to look at for so many bytes as a member does.
+/// This many bytes of a group's records take as long to process as a member.
 const ITEM_BYTES: usize = 64;
 
-/// What is wrong with an index that was whole when it was opened.
+/// The damage of an index that was intact when it was opened.
 static INDEX_CHANGED: SnapshotDamage =
     SnapshotDamage { group_id: None, what: "the index is not what it was" };
 
-/// The groups that are left of a snapshot; none of no snapshot.
+/// The unloaded groups of a snapshot; none without a snapshot.
 #[derive(Default)]
-pub(crate) struct Cold {
+pub(crate) struct Unloaded {
     bytes: Option<SnapshotBytes>,
-    /// Where the index is in them, and the checksums that each look at it is held against.
+    /// The place of the index in them, and the checksums that each look-up is verified with.
     index: Range<usize>,
     pages: Pages,
-    /// Where entries and names are in the index.
+    /// The places of entries and names in the index.
     entries: Range<usize>,
     names: Range<usize>,
-    /// A look found bytes that are not what was opened.
+    /// Whether a look-up found bytes that differ from those that were opened.
     is_damaged: Cell<bool>,
-    /// Groups that are here as a whole.
-    left: Left,
-    /// Groups that are alive, but for their offsets.
-    offsets_left: Left,
+    /// Groups that are unloaded as a whole.
+    whole: BitSet,
+    /// Loaded groups whose offsets are not.
+    offsets_only: BitSet,
 }
 
-/// A group as the index has it.
+/// A group's entry in the index.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ColdGroup<'a> {
+pub(crate) struct UnloadedGroup<'a> {
     pub(crate) id: &'a str,
     /// Empty if no member ever joined.
     pub(crate) protocol_type: &'a str,
     pub(crate) entry: IndexEntry,
 }
 
-impl ColdGroup<'_> {
-    /// How many offsets it has at the most, more or less.
-    pub(super) fn offsets_max(&self) -> usize {
+impl UnloadedGroup<'_> {
+    /// An estimate of its offsets that is not too low.
+    pub(crate) fn offsets_max(&self) -> usize {
         let IndexEntry { offsets, parts, .. } = self.entry;
         match parts {
             0 => offsets.len as usize / OFFSET_BYTES_MIN,
@@ -64,7 +64,7 @@ impl ColdGroup<'_> {
         }
     }
 
-    /// How much there is to look at, at the most, more or less.
+    /// An estimate of the items to process that is not too low.
     pub(super) fn items_max(&self) -> usize {
         let members = self.entry.members as usize;
         members.max(self.entry.group.len as usize / ITEM_BYTES) + self.offsets_max()
@@ -75,15 +75,15 @@ impl ColdGroup<'_> {
     }
 }
 
-impl fmt::Debug for Cold {
+impl fmt::Debug for Unloaded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cold").field("len", &self.len()).finish_non_exhaustive()
+        f.debug_struct("Unloaded").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 
-impl Cold {
+impl Unloaded {
     /// # Errors
-    /// An index that has not this checksum, or contradicts itself or the file.
+    /// An index whose checksum is not `crc`, or that contradicts itself or the file.
     pub(super) fn open(
         bytes: SnapshotBytes,
         index: Range<usize>,
@@ -102,82 +102,83 @@ impl Cold {
             return Err(damaged("the index is cut off"));
         }
         let names = entries.end..all.len();
-        let (left, offsets_left) = (Left::all(count), Left::none(count));
+        let (whole, offsets_only) = (BitSet::all(count), BitSet::none(count));
         let (bytes, is_damaged) = (Some(Arc::clone(&bytes)), Cell::new(false));
-        let cold = Self { bytes, index, pages, entries, names, is_damaged, left, offsets_left };
-        cold.check(file.len() as u64).map_err(damaged)?;
-        Ok(cold)
+        let unloaded =
+            Self { bytes, index, pages, entries, names, is_damaged, whole, offsets_only };
+        unloaded.check(file.len() as u64).map_err(damaged)?;
+        Ok(unloaded)
     }
 
-    /// What was found wrong with the index since it was opened.
+    /// The damage found in the index since it was opened.
     pub(super) fn damage(&self) -> Option<&'static SnapshotDamage> {
         self.is_damaged.get().then_some(&INDEX_CHANGED)
     }
 
-    /// How many groups are in the cold.
+    /// Number of unloaded groups.
     pub(crate) fn len(&self) -> usize {
-        self.left.count
+        self.whole.count
     }
 
-    /// Whether neither a group nor the offsets of one are here.
-    pub(crate) fn is_gone(&self) -> bool {
+    /// Whether neither a group nor the offsets of one are set.
+    pub(crate) fn is_closed(&self) -> bool {
         self.bytes.is_none()
     }
 
-    /// A group of which at least the offsets are in the cold.
-    pub(crate) fn with_offsets(&self, id: &str) -> Option<ColdGroup<'_>> {
-        if self.is_gone() {
+    /// A group of which at least the offsets are unloaded.
+    pub(crate) fn with_offsets(&self, id: &str) -> Option<UnloadedGroup<'_>> {
+        if self.is_closed() {
             return None;
         }
         let number = self.number(id)?;
-        let is_here = self.left.has(number) || self.offsets_left.has(number);
+        let is_here = self.whole.has(number) || self.offsets_only.has(number);
         self.group(number).filter(|_| is_here)
     }
 
-    /// A group, if it is in the cold.
-    pub(crate) fn get(&self, id: &str) -> Option<ColdGroup<'_>> {
+    /// A group, if it is unloaded.
+    pub(crate) fn get(&self, id: &str) -> Option<UnloadedGroup<'_>> {
         self.find(id).and_then(|number| self.group(number))
     }
 
-    /// Whether the group is here, and of this position or a later one.
+    /// Whether the group is unloaded, with this position or a later one.
     pub(crate) fn holds(&self, id: &str, position: u64) -> bool {
         self.get(id).is_some_and(|group| group.entry.position >= position)
     }
 
-    /// All groups in the cold that come after an id, by id.
-    pub(crate) fn iter_after(&self, id: Option<&str>) -> impl Iterator<Item = ColdGroup<'_>> {
+    /// All unloaded groups behind an id, by id.
+    pub(crate) fn iter_after(&self, id: Option<&str>) -> impl Iterator<Item = UnloadedGroup<'_>> {
         let from = id.map_or(0, |id| self.search(|other| other <= id));
-        let numbers = core::iter::successors(self.left.next(from), |it| self.left.next(it + 1));
+        let numbers = core::iter::successors(self.whole.next(from), |it| self.whole.next(it + 1));
         numbers.filter_map(|number| self.group(number))
     }
 
-    /// The first id of which anything is in the cold.
+    /// The first id of a group of which anything is unloaded.
     pub(crate) fn first_id(&self) -> Option<Text> {
-        let number = self.left.next(0).or_else(|| self.offsets_left.next(0))?;
+        let number = self.whole.next(0).or_else(|| self.offsets_only.next(0))?;
         self.group(number).map(|group| Text::from(group.id))
     }
 
-    /// The first id in the cold that comes after `id`.
+    /// The first unloaded id behind `id`.
     pub(crate) fn id_after(&self, id: Option<&str>) -> Option<&str> {
         let from = id.map_or(0, |id| self.search(|other| other <= id));
-        self.group(self.left.next(from)?).map(|group| group.id)
+        self.group(self.whole.next(from)?).map(|group| group.id)
     }
 
     /// The bytes of the section with a group's records.
     ///
     /// # Errors
-    /// They are damaged.
-    pub(super) fn records(&self, group: &ColdGroup<'_>) -> Result<&[u8], SnapshotDamage> {
+    /// Damaged bytes.
+    pub(super) fn records(&self, group: &UnloadedGroup<'_>) -> Result<&[u8], SnapshotDamage> {
         section_bytes(self.file(), group.entry.group).map_err(|what| group.damaged(what))
     }
 
-    /// The bytes of one of the sections with a group's offsets; None behind the last.
+    /// The bytes of one section of a group's offsets; None behind the last.
     ///
     /// # Errors
-    /// They are damaged.
+    /// Damaged bytes.
     pub(super) fn offsets(
         &self,
-        group: &ColdGroup<'_>,
+        group: &UnloadedGroup<'_>,
         part: usize,
     ) -> Result<Option<&[u8]>, SnapshotDamage> {
         let bytes = |section| {
@@ -195,47 +196,47 @@ impl Cold {
         }
     }
 
-    /// Takes a group out of the cold, but not its offsets; None if it is not there.
+    /// Loads a group without its offsets; None if it is not unloaded.
     ///
     /// # Errors
-    /// Its records are damaged. The group is gone all the same.
+    /// Damaged records. The group is removed all the same.
     pub(crate) fn take(
         &mut self,
         id: &str,
         timers: &mut Timers,
     ) -> Result<Option<Entry>, SnapshotDamage> {
         let Some(number) = self.find(id) else { return Ok(None) };
-        self.left.remove(number);
+        self.whole.remove(number);
         let Some(group) = self.group(number) else { return Ok(None) };
         let entry = self.read_group(&group, timers)?;
         if entry.offsets.is_cold() {
-            self.offsets_left.insert(number);
+            self.offsets_only.insert(number);
         }
-        self.close_if_gone();
+        self.close_if_empty();
         Ok(Some(entry))
     }
 
-    /// Takes the offsets of a group that was taken before.
+    /// Loads the offsets of a group that was loaded before.
     ///
     /// # Errors
-    /// They are damaged. They are gone all the same.
+    /// Damaged offsets. They are removed all the same.
     pub(crate) fn take_offsets(&mut self, id: &str) -> Result<Offsets, SnapshotDamage> {
-        let number = self.number(id).filter(|number| self.offsets_left.has(*number));
+        let number = self.number(id).filter(|number| self.offsets_only.has(*number));
         let Some(number) = number else { return Ok(Offsets::default()) };
-        self.offsets_left.remove(number);
+        self.offsets_only.remove(number);
         let Some(group) = self.group(number) else { return Ok(Offsets::default()) };
         let offsets = self.read_offsets(&group)?;
-        self.close_if_gone();
+        self.close_if_empty();
         Ok(offsets)
     }
 
-    /// Makes a group of its bytes, but for its offsets.
+    /// Decodes a group without its offsets.
     ///
     /// # Errors
-    /// They are damaged.
+    /// Damaged bytes.
     pub(super) fn read_group(
         &self,
-        group: &ColdGroup<'_>,
+        group: &UnloadedGroup<'_>,
         timers: &mut Timers,
     ) -> Result<Entry, SnapshotDamage> {
         let IndexEntry { kind, position, topics, .. } = group.entry;
@@ -245,11 +246,14 @@ impl Cold {
         Ok(Entry { written_at: position, offsets, ..entry })
     }
 
-    /// Makes a group's offsets of their bytes.
+    /// Decodes a group's offsets.
     ///
     /// # Errors
-    /// They are damaged.
-    pub(super) fn read_offsets(&self, group: &ColdGroup<'_>) -> Result<Offsets, SnapshotDamage> {
+    /// Damaged bytes.
+    pub(super) fn read_offsets(
+        &self,
+        group: &UnloadedGroup<'_>,
+    ) -> Result<Offsets, SnapshotDamage> {
         let (mut offsets, mut part) = (Offsets::default(), 0);
         while let Some(bytes) = self.offsets(group, part)? {
             image::read_offsets(bytes, &mut offsets).map_err(|what| group.damaged(what))?;
@@ -258,8 +262,8 @@ impl Cold {
         Ok(offsets)
     }
 
-    fn close_if_gone(&mut self) {
-        if self.left.count == 0 && self.offsets_left.count == 0 {
+    fn close_if_empty(&mut self) {
+        if self.whole.count == 0 && self.offsets_only.count == 0 {
             (self.bytes, self.pages) = (None, Pages::default());
         }
     }
@@ -277,7 +281,7 @@ impl Cold {
                 it.at.checked_add(u64::from(it.len)).is_some_and(|end| end <= file_len)
             };
             if !in_file(records) || !in_file(offsets) || (kind == Kind::None && members > 0) {
-                return Err("an entry of the index says what cannot be");
+                return Err("an entry of the index has impossible values");
             }
         }
         Ok(())
@@ -291,16 +295,16 @@ impl Cold {
         if self.len() == 0 {
             return None;
         }
-        self.number(id).filter(|number| self.left.has(*number))
+        self.number(id).filter(|number| self.whole.has(*number))
     }
 
-    /// The number of a group that the snapshot has.
+    /// The number of a group in the snapshot.
     fn number(&self, id: &str) -> Option<usize> {
         let number = self.search(|other| other < id);
         self.group(number).is_some_and(|it| it.id == id).then_some(number)
     }
 
-    /// How many ids at the beginning are such.
+    /// The number of ids at the beginning for which `is_before` holds.
     fn search(&self, is_before: impl Fn(&str) -> bool) -> usize {
         let (mut low, mut high) = (0, self.entries.len() / ENTRY_BYTES);
         while low < high {
@@ -313,10 +317,10 @@ impl Cold {
         low
     }
 
-    /// None behind the last, and of an entry that is damaged, which is noted.
-    fn group(&self, number: usize) -> Option<ColdGroup<'_>> {
+    /// None behind the last entry, and for a damaged entry, which is noted.
+    fn group(&self, number: usize) -> Option<UnloadedGroup<'_>> {
         let at = self.entries.start + number * ENTRY_BYTES;
-        if self.is_gone() || at >= self.entries.end {
+        if self.is_closed() || at >= self.entries.end {
             return None;
         }
         let group = self.read_entry(at);
@@ -324,7 +328,7 @@ impl Cold {
         group
     }
 
-    fn read_entry(&self, at: usize) -> Option<ColdGroup<'_>> {
+    fn read_entry(&self, at: usize) -> Option<UnloadedGroup<'_>> {
         let index = self.file().get(self.index.clone())?;
         let entry = self.pages.get(index, at..at + ENTRY_BYTES)?.first_chunk()?;
         let entry = IndexEntry::read(entry)?;
@@ -335,20 +339,20 @@ impl Cold {
         let (id, protocol_type) = name.split_at_checked(id_len)?;
         let id = core::str::from_utf8(id).ok()?;
         let protocol_type = core::str::from_utf8(protocol_type).ok()?;
-        Some(ColdGroup { id, protocol_type, entry })
+        Some(UnloadedGroup { id, protocol_type, entry })
     }
 }
 
-/// Which numbers are left: a bit for each, and one for each word that has any, so that the next one
-/// is found in few looks however many have gone.
+/// A set of numbers: a bit for each, and a summary bit for each word that is not zero, so that the
+/// next number is found in few steps however many were removed.
 #[derive(Default)]
-struct Left {
+struct BitSet {
     count: usize,
     words: Vec<u64>,
     summary: Vec<u64>,
 }
 
-impl Left {
+impl BitSet {
     fn all(count: usize) -> Self {
         let words = full(count);
         Self { count, summary: full(words.len()), words }
@@ -380,7 +384,7 @@ impl Left {
         }
     }
 
-    /// The first number from this one on that is left.
+    /// The first number in the set from `number` on.
     fn next(&self, number: usize) -> Option<usize> {
         let word = self.words.get(number / 64)? & (u64::MAX << (number % 64));
         if word != 0 {
@@ -391,7 +395,7 @@ impl Left {
     }
 }
 
-/// That many bits that are set.
+/// `count` bits that are set.
 fn full(count: usize) -> Vec<u64> {
     let mut words = vec![u64::MAX; count / 64];
     if !count.is_multiple_of(64) {
@@ -415,23 +419,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_found_in_order() {
-        let mut left = Left::all(10_000);
+    fn numbers_are_found_in_order() {
+        let mut set = BitSet::all(10_000);
         for number in (0..10_000).filter(|number| number % 4_999 != 7) {
-            left.remove(number);
+            set.remove(number);
         }
-        assert_eq!(left.count, 2);
-        assert_eq!(left.next(0), Some(7));
-        assert_eq!(left.next(8), Some(5_006));
-        assert_eq!(left.next(5_007), None);
-        assert!(left.has(5_006) && !left.has(5_007) && !left.has(10_000));
+        assert_eq!(set.count, 2);
+        assert_eq!(set.next(0), Some(7));
+        assert_eq!(set.next(8), Some(5_006));
+        assert_eq!(set.next(5_007), None);
+        assert!(set.has(5_006) && !set.has(5_007) && !set.has(10_000));
     }
 
     #[test]
-    fn nothing_is_left_of_nothing() {
-        let left = Left::all(0);
-        assert_eq!((left.next(0), left.has(0)), (None, false));
-        assert_eq!(Left::all(64).next(63), Some(63));
-        assert_eq!(Left::all(64).next(64), None);
+    fn an_empty_set_and_a_full_word_have_an_end() {
+        let set = BitSet::all(0);
+        assert_eq!((set.next(0), set.has(0)), (None, false));
+        assert_eq!(BitSet::all(64).next(63), Some(63));
+        assert_eq!(BitSet::all(64).next(64), None);
     }
 }

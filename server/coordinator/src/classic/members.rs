@@ -1,5 +1,4 @@
-//! The members of a classic group, with what is counted of them, so that no request needs to look
-//! at all of them.
+//! The members of a classic group, with counts that spare requests a pass over all members.
 
 use super::member::{Member, Protocol};
 use super::parked::Parked;
@@ -12,21 +11,21 @@ use muster_codec::ErrorCode;
 use muster_codec::messages::JoinGroupRequestProtocol;
 
 #[derive(Debug, Default)]
-pub(crate) struct Roster {
+pub(crate) struct Members {
     members: HashMap<Text, Member>,
-    /// The members in the order in which Kafka would go through them.
+    /// The members in the order in which Kafka iterates over them.
     order: BTreeMap<(usize, u64), Text>,
     buckets: Buckets,
     inserted: u64,
     member_ids_by_instance_id: HashMap<Text, Text>,
-    /// How many members offer each protocol.
+    /// Number of members that offer each protocol.
     offered: BTreeMap<Text, usize>,
     member_bytes: usize,
     parked_joins: usize,
     leader: Option<Text>,
 }
 
-impl Roster {
+impl Members {
     pub(crate) fn len(&self) -> usize {
         self.members.len()
     }
@@ -61,7 +60,7 @@ impl Roster {
         self.members.get_mut(member_id).ok_or(ErrorCode::UnknownMemberId)
     }
 
-    /// For changes that are not counted: not the parked join, the protocols or the texts.
+    /// For changes that no count depends on: not the parked join, the protocols or the texts.
     pub(crate) fn get_mut(&mut self, member_id: &str) -> Option<&mut Member> {
         self.members.get_mut(member_id)
     }
@@ -74,7 +73,7 @@ impl Roster {
         self.order.values().cloned().collect()
     }
 
-    /// For changes that are not counted, as with [`Self::get_mut`].
+    /// For changes that no count depends on, as [`Self::get_mut`].
     pub(crate) fn for_each(&mut self, mut change: impl FnMut(&mut Member)) {
         for member_id in self.order.values() {
             if let Some(member) = self.members.get_mut(member_id) {
@@ -92,7 +91,7 @@ impl Roster {
         self.iter().filter(is_late).map(|it| it.identity.member_id.clone()).collect()
     }
 
-    /// Makes sure that the leader is one who has joined; false if nobody has.
+    /// Keeps a leader that has joined, or elects the first member that has; false if none has.
     pub(crate) fn elect_leader(&mut self) -> bool {
         let has_joined = |it: &&Member| it.parked_join.is_some();
         if self.leader.as_ref().and_then(|it| self.get(it)).as_ref().is_some_and(has_joined) {
@@ -120,17 +119,17 @@ impl Roster {
         self.member_ids_by_instance_id.get(instance_id)
     }
 
-    /// How many bytes the members' texts and protocols have.
+    /// Bytes of the members' texts and protocols.
     pub(crate) fn member_bytes(&self) -> usize {
         self.member_bytes
     }
 
-    /// How many members wait for the answer to their JoinGroup.
+    /// Number of members whose JoinGroup is parked.
     pub(crate) fn parked_joins(&self) -> usize {
         self.parked_joins
     }
 
-    /// Adds a member; the first is the leader.
+    /// Adds a member; the first becomes the leader.
     pub(crate) fn insert(&mut self, mut member: Member) {
         let member_id = member.identity.member_id.clone();
         debug_assert!(!self.members.contains_key(&member_id));
@@ -147,7 +146,7 @@ impl Roster {
         self.enter_order(member_id);
     }
 
-    /// Removes a member. If it was the leader, the first of the others is.
+    /// Removes a member. If it was the leader, the first of the others becomes it.
     pub(crate) fn remove(&mut self, member_id: &str) -> Option<Member> {
         let member = self.members.remove(member_id)?;
         self.order.remove(&(self.buckets.of(member_id), member.inserted));
@@ -163,7 +162,7 @@ impl Roster {
         Some(member)
     }
 
-    /// Gives a static member a new id, and the leadership with it if it had that.
+    /// Changes the member id of a static member; the leader stays the leader.
     pub(crate) fn rename(&mut self, old_id: &str, new_id: Text) {
         let was_leader = self.is_leader(old_id);
         let Some(mut member) = self.remove(old_id) else { return };
@@ -174,7 +173,7 @@ impl Roster {
         }
     }
 
-    /// Parks a JoinGroup; gives back one that the member parked before.
+    /// Parks a JoinGroup; returns the one that the member had parked before.
     pub(crate) fn park_join(&mut self, member_id: &str, parked: Parked) -> Option<Parked> {
         let member = self.members.get_mut(member_id)?;
         let before = member.parked_join.replace(parked);
@@ -197,15 +196,16 @@ impl Roster {
         self.count_protocols(&protocols, true);
     }
 
-    /// Whether all members offer one of `protocols`. Trivially so if there are none.
+    /// Whether some protocol of `protocols` is offered by all members; true if there are no
+    /// members.
     pub(crate) fn all_offer_one_of(&self, protocols: &[JoinGroupRequestProtocol<'_>]) -> bool {
         protocols.iter().any(|protocol| {
             self.offered.get(&*protocol.name).copied().unwrap_or(0) == self.members.len()
         })
     }
 
-    /// The protocol that wins: each member votes for the first of its own that all of them offer.
-    /// None if there is no such protocol, which [`Self::all_offer_one_of`] rules out.
+    /// The elected protocol: each member votes for the first of its protocols that all members
+    /// offer. None if there is no such protocol, which [`Self::all_offer_one_of`] rules out.
     pub(crate) fn vote(&self) -> Option<Text> {
         let is_candidate = |protocol: &&Protocol| {
             self.offered.get(&protocol.name).is_some_and(|count| *count == self.members.len())
@@ -217,10 +217,10 @@ impl Roster {
         }
         let mut buckets = Buckets::default();
         buckets.grow_to_hold(votes.len());
-        let first_of_the_most = votes
+        let winner = votes
             .into_iter()
             .min_by_key(|(name, votes)| (core::cmp::Reverse(*votes), buckets.of(name)));
-        first_of_the_most.map(|(name, _)| name.clone())
+        winner.map(|(name, _)| name.clone())
     }
 
     /// The longest of the members' rebalance timeouts; 0 if there are none.
@@ -249,8 +249,8 @@ impl Roster {
         if self.buckets != before {
             let buckets = self.buckets;
             let order = core::mem::take(&mut self.order);
-            let moved = order.into_iter().map(|((_, at), id)| ((buckets.of(&id), at), id));
-            self.order = moved.collect();
+            let rehashed = order.into_iter().map(|((_, at), id)| ((buckets.of(&id), at), id));
+            self.order = rehashed.collect();
         }
         self.order.insert((self.buckets.of(&member_id), self.inserted), member_id);
     }

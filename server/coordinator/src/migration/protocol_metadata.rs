@@ -1,5 +1,5 @@
-//! What members of the classic protocol put into metadata and assignments, which only here is not
-//! opaque.
+//! The metadata and assignments of members of the classic consumer protocol. Only this module reads
+//! or writes them; elsewhere they are opaque.
 
 use crate::classic::Protocol;
 use crate::consumer::member::{Classic, Profile, sorted};
@@ -16,10 +16,10 @@ use muster_codec::consumer_protocol::{
 use muster_codec::messages::ConsumerGroupHeartbeatTopicPartitions as Reported;
 use muster_codec::{Reader, Uuid};
 
-/// The newest version of the embedded protocol.
+/// The newest version of the consumer protocol's metadata.
 const NEWEST: i16 = 3;
 
-/// The partitions of topics that exist.
+/// The listed partitions of topics that exist.
 pub(super) fn partitions(topics: &dyn Topics, named: &[NamedPartitions<'_>]) -> Partitions {
     let mut by_id: BTreeMap<Uuid, BTreeSet<i32>> = BTreeMap::new();
     for topic in named {
@@ -34,7 +34,7 @@ pub(super) fn partitions(topics: &dyn Topics, named: &[NamedPartitions<'_>]) -> 
         .collect()
 }
 
-/// What a member says that it owns.
+/// The partitions that a member reports as owned.
 pub(super) fn reported(topics: &dyn Topics, named: &[NamedPartitions<'_>]) -> Vec<Reported> {
     let known = named.iter().filter_map(|topic| {
         let topic_id = topics.id(&topic.topic)?;
@@ -56,7 +56,7 @@ pub(super) fn assignment(topics: &dyn Topics, partitions: &Partitions, metadata:
     out
 }
 
-/// A `HashMap` gives Kafka the order of topics.
+/// The order of topics in Kafka, which has them in a `HashMap`.
 fn in_javas_order(partitions: &Partitions) -> Vec<&TopicPartitions<i32>> {
     let mut buckets = Buckets::default();
     buckets.grow_to_hold(partitions.len());
@@ -72,7 +72,7 @@ fn hash_of(id: Uuid) -> u32 {
     (halves >> 32) as u32 ^ halves as u32
 }
 
-/// What a subscription says of a member, beside what `profile` has of it.
+/// `profile` with the fields of a classic member's subscription.
 pub(super) fn subscribed(
     profile: Profile,
     subscription: &ConsumerProtocolSubscription<'_>,

@@ -1,4 +1,4 @@
-//! Members of a classic group that becomes one of another protocol, or was one.
+//! Members of a classic group that is converted from or to a group of another protocol.
 
 use super::member::{Identity, Member, Protocol};
 use super::state::State;
@@ -9,9 +9,9 @@ use alloc::vec::Vec;
 use muster_codec::records::{GroupMetadataKey, GroupRecord};
 use muster_codec::{ErrorCode, Str, Wall};
 
-/// A member, as far as it stays the same under another protocol.
+/// The part of a member that a migration keeps.
 #[derive(Debug, Clone)]
-pub(crate) struct MovedMember {
+pub(crate) struct MigratedMember {
     pub(crate) identity: Identity,
     pub(crate) protocols: Vec<Protocol>,
     pub(crate) assignment: Blob,
@@ -19,7 +19,7 @@ pub(crate) struct MovedMember {
 
 impl ClassicGroup {
     pub(crate) fn len(&self) -> usize {
-        self.roster.len()
+        self.members.len()
     }
 
     pub(crate) fn generation(&self) -> i32 {
@@ -34,9 +34,9 @@ impl ClassicGroup {
         self.uses_consumer_protocol()
     }
 
-    /// All members, in order.
-    pub(crate) fn moved_members(&self) -> Vec<MovedMember> {
-        let members = self.roster.iter().map(|member| MovedMember {
+    /// All members, in the group's order.
+    pub(crate) fn migrated_members(&self) -> Vec<MigratedMember> {
+        let members = self.members.iter().map(|member| MigratedMember {
             identity: member.identity.clone(),
             protocols: member.protocols.clone(),
             assignment: member.assignment.clone(),
@@ -44,34 +44,35 @@ impl ClassicGroup {
         members.collect()
     }
 
-    /// Answers all that is parked: who waits has to start anew, with a group of another protocol.
+    /// Answers all parked requests: their clients have to join a group of another protocol.
     pub(crate) fn dismiss_all(&mut self, turn: &mut Turn<'_, '_>) {
-        for member_id in self.roster.ids() {
-            if let Some(parked) = self.roster.take_parked_join(&member_id) {
+        for member_id in self.members.ids() {
+            if let Some(parked) = self.members.take_parked_join(&member_id) {
                 parked.refuse_join(turn, ErrorCode::RebalanceInProgress, &member_id);
             }
-            let parked = self.roster.get_mut(&member_id).and_then(|it| it.parked_sync.take());
+            let parked = self.members.get_mut(&member_id).and_then(|it| it.parked_sync.take());
             if let Some(parked) = parked {
                 parked.refuse_sync(turn, ErrorCode::RebalanceInProgress);
             }
         }
     }
 
-    /// A stable group of consumers; the first member leads. `assign` gives each its assignment, from
-    /// its metadata for the protocol that they vote for. None if they agree on none.
+    /// A stable group of consumers; the first member is the leader. `assign` returns a member's
+    /// assignment from its id and its metadata for the elected protocol. None if the members have
+    /// no protocol in common.
     pub(crate) fn of_consumers(
         turn: &mut Turn<'_, '_>,
         id: Text,
         generation: i32,
-        members: Vec<MovedMember>,
+        members: Vec<MigratedMember>,
         assign: impl Fn(&str, &[u8]) -> Blob,
     ) -> Option<Self> {
         let mut group = Self::new(id, turn.wall);
-        for moved in members {
-            group.roster.insert(Member::new(moved.identity, moved.protocols));
+        for migrated in members {
+            group.members.insert(Member::new(migrated.identity, migrated.protocols));
         }
-        let protocol = group.roster.vote()?;
-        group.roster.for_each(|member| {
+        let protocol = group.members.vote()?;
+        group.members.for_each(|member| {
             let metadata = member.metadata(&protocol).cloned().unwrap_or_default();
             member.assignment = assign(&member.identity.member_id, &metadata);
         });
@@ -80,19 +81,19 @@ impl ClassicGroup {
         group.protocol_type = Some(Text::from(CONSUMER));
         group.protocol = Some(protocol);
         group.subscribed_topics = group.subscriptions_topics();
-        for member_id in group.roster.ids() {
+        for member_id in group.members.ids() {
             group.restart_session(turn, &member_id);
         }
         Some(group)
     }
 
-    /// Has everyone join anew.
+    /// Makes all members join again.
     pub(crate) fn rebalance(&mut self, turn: &mut Turn<'_, '_>) {
         self.prepare_rebalance(turn);
     }
 
-    /// The record of a group that another became; its replay changes nothing more.
-    pub(crate) fn moved_record(&mut self, wall: Wall) -> GroupRecord<'static> {
+    /// The record of a converted group; its replay changes nothing else.
+    pub(crate) fn migrated_record(&mut self, wall: Wall) -> GroupRecord<'static> {
         let value = self.record(|member| owned_bytes(&member.assignment));
         self.writing_since = Some(wall);
         let key = GroupMetadataKey { group: Str::Owned(self.id.as_ref().into()) };

@@ -1,0 +1,226 @@
+//! The members of a group, each in a slot with a small number. A slot is taken before the member's
+//! first record is written, as its timers and its target assignment refer to it.
+
+use crate::assignors::order::Slots;
+use crate::java_order::hash_code;
+use crate::text::Text;
+use crate::timers::{Timer, Timers};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use hashbrown::HashMap;
+
+/// A place for one member, with the member's volatile state.
+#[derive(Debug)]
+pub(crate) struct Slot<M> {
+    pub(crate) id: Text,
+    /// None before the member's first record is replayed, and after its last.
+    pub(crate) member: Option<M>,
+    /// Sequence number of the member's insertion; 0 if it is not inserted.
+    inserted: u64,
+    /// Whether the target assignment has a record for the member.
+    pub(crate) has_target: bool,
+    /// Set while records that are not replayed yet remove the member and add it again: its slot and
+    /// timers stay.
+    is_readded: bool,
+    pub(crate) timers: MemberTimers,
+}
+
+/// The timers of a member.
+#[derive(Debug, Default)]
+pub(crate) struct MemberTimers {
+    /// Session timeout.
+    pub(crate) session: Timer,
+    /// Rebalance timeout: the time to revoke partitions.
+    pub(crate) rebalance: Timer,
+    /// The epoch in which it has to revoke them.
+    pub(crate) rebalance_epoch: i32,
+    /// The time in which a classic member has to join after REBALANCE_IN_PROGRESS.
+    pub(crate) join: Timer,
+    /// The time in which a classic member has to sync after it joined.
+    pub(crate) sync: Timer,
+}
+
+#[derive(Debug)]
+pub(crate) struct Members<M> {
+    slots: Vec<Option<Box<Slot<M>>>>,
+    by_id: HashMap<Text, u32>,
+    free: Vec<u32>,
+    members: usize,
+    inserted: u64,
+    hash_slots: Slots,
+}
+
+impl<M> Default for Members<M> {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            by_id: HashMap::new(),
+            free: Vec::new(),
+            members: 0,
+            inserted: 0,
+            hash_slots: Slots::default(),
+        }
+    }
+}
+
+impl<M> Members<M> {
+    /// Number of slots in use.
+    pub(crate) fn slots_used(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Number of members.
+    pub(crate) fn len(&self) -> usize {
+        self.members
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.members == 0
+    }
+
+    pub(crate) fn slot_number(&self, member_id: &str) -> Option<u32> {
+        self.by_id.get(member_id).copied()
+    }
+
+    pub(crate) fn slot(&self, number: u32) -> Option<&Slot<M>> {
+        self.slots.get(number as usize)?.as_deref()
+    }
+
+    pub(crate) fn slot_mut(&mut self, number: u32) -> Option<&mut Slot<M>> {
+        self.slots.get_mut(number as usize)?.as_deref_mut()
+    }
+
+    pub(crate) fn get(&self, member_id: &str) -> Option<&M> {
+        self.slot(self.slot_number(member_id)?)?.member.as_ref()
+    }
+
+    /// The number of the member's slot, a new one if it has none.
+    pub(crate) fn take_slot(&mut self, member_id: &str) -> u32 {
+        if let Some(number) = self.slot_number(member_id) {
+            return number;
+        }
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() as u32 - 1
+        });
+        let id = Text::from(member_id);
+        let timers = MemberTimers::default();
+        let slot = Slot {
+            id: id.clone(),
+            member: None,
+            inserted: 0,
+            has_target: false,
+            is_readded: false,
+            timers,
+        };
+        self.slots[number as usize] = Some(Box::new(slot));
+        self.by_id.insert(id, number);
+        number
+    }
+
+    /// Puts a member into its slot; returns the one that it replaces.
+    pub(crate) fn put(&mut self, number: u32, member: M) -> Option<M> {
+        let slot = self.slots.get_mut(number as usize)?.as_deref_mut()?;
+        let before = slot.member.replace(member);
+        if before.is_none() {
+            self.members += 1;
+            self.hash_slots.grow_to_hold(self.members);
+        }
+        if slot.inserted == 0 {
+            self.inserted += 1;
+            slot.inserted = self.inserted;
+            slot.is_readded = false;
+        }
+        before
+    }
+
+    /// Takes the member out of its slot, in order to put a changed one back.
+    pub(crate) fn take_out(&mut self, number: u32) -> Option<M> {
+        let taken = self.slots.get_mut(number as usize)?.as_deref_mut()?.member.take();
+        self.members -= usize::from(taken.is_some());
+        taken
+    }
+
+    /// Removes the member; its slot stays.
+    pub(crate) fn remove(&mut self, number: u32) -> Option<M> {
+        if let Some(slot) = self.slot_mut(number) {
+            slot.inserted = 0;
+        }
+        self.take_out(number)
+    }
+
+    /// Called when a member replaces itself: cancels its timers, and keeps its slot although the
+    /// records of this call remove the member first.
+    pub(crate) fn keep_slot(&mut self, number: u32, timers: &mut Timers) {
+        if let Some(slot) = self.slot_mut(number) {
+            slot.timers.cancel(timers);
+            slot.is_readded = true;
+        }
+    }
+
+    /// Frees a slot without a member.
+    pub(crate) fn free(&mut self, number: u32, timers: &mut Timers) {
+        let Some(place) = self.slots.get_mut(number as usize) else { return };
+        let Some(mut slot) = place.take_if(|it| it.member.is_none() && !it.is_readded) else {
+            return;
+        };
+        slot.timers.cancel(timers);
+        self.by_id.remove(&slot.id);
+        self.free.push(number);
+    }
+
+    /// All slots in use, by member id.
+    pub(crate) fn slots_by_id(&self) -> Vec<&Slot<M>> {
+        let mut slots: Vec<_> = self.slots.iter().flatten().map(|slot| &**slot).collect();
+        slots.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        slots
+    }
+
+    /// Like [`Self::slots_by_id`], in the order in which the members joined.
+    pub(crate) fn slots_by_age(&self) -> Vec<&Slot<M>> {
+        let mut slots = self.slots_by_id();
+        slots.sort_by_key(|slot| slot.inserted);
+        slots
+    }
+
+    /// The members with the numbers of their slots, by number.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &M)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(number, slot)| Some((number as u32, slot.as_deref()?.member.as_ref()?)))
+    }
+
+    /// The numbers of the slots with a member, by member id.
+    pub(crate) fn numbers_by_id(&self) -> Vec<u32> {
+        let mut numbers: Vec<u32> = self.iter().map(|(number, _)| number).collect();
+        numbers.sort_unstable_by_key(|number| self.slot(*number).map(|slot| &slot.id));
+        numbers
+    }
+
+    /// The numbers of the slots with a member, in the order of Kafka's hash table: in that order
+    /// sessions start after a load, and expire. Within a bucket the newest member comes first.
+    pub(crate) fn numbers_in_hash_order(&self) -> Vec<u32> {
+        let mut numbers: Vec<u32> = self.iter().map(|(number, _)| number).collect();
+        numbers.sort_by_cached_key(|number| {
+            let slot = self.slot(*number)?;
+            Some((self.hash_slots.of_hash(hash_code(&slot.id)), Reverse(slot.inserted)))
+        });
+        numbers
+    }
+
+    /// Cancels the timers of all members.
+    pub(crate) fn cancel_timers(&mut self, timers: &mut Timers) {
+        for slot in self.slots.iter_mut().flatten() {
+            slot.timers.cancel(timers);
+        }
+    }
+}
+
+impl MemberTimers {
+    pub(crate) fn cancel(&mut self, timers: &mut Timers) {
+        timers.cancel(&mut self.session);
+        timers.cancel(&mut self.rebalance);
+        timers.cancel(&mut self.join);
+        timers.cancel(&mut self.sync);
+    }
+}

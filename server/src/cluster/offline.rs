@@ -1,0 +1,31 @@
+//! Partitions that are offline, as far as their shards have reported them.
+
+use super::Topic;
+use muster_codec::Uuid;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Partitions by the ids of their topics, in order.
+pub type OfflineList = Arc<[(Uuid, i32)]>;
+
+/// The partitions that are offline, by the shard that leads them.
+#[derive(Debug, Clone, Default)]
+pub struct OfflinePartitions {
+    by_shard: BTreeMap<u32, OfflineList>,
+}
+
+impl OfflinePartitions {
+    /// Replaces the report of a shard.
+    pub fn set(&mut self, shard: u32, partitions: OfflineList) {
+        self.by_shard.insert(shard, partitions);
+        self.by_shard.retain(|_, partitions| !partitions.is_empty());
+    }
+
+    pub fn has(&self, topic: &Topic, index: i32) -> bool {
+        self.by_shard.values().any(|list| list.binary_search(&(topic.id, index)).is_ok())
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &OfflineList)> {
+        self.by_shard.iter().map(|(shard, list)| (*shard, list))
+    }
+}

@@ -1,0 +1,138 @@
+//! What there is to say of a configuration: all of it at once, each with its place.
+
+use super::{Config, TopicConfig, unserved};
+use std::fmt;
+
+/// What is wrong with a key, or has no effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// In the file; None on the command line.
+    pub line: Option<usize>,
+    pub key: String,
+    pub kind: Kind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// The key changes nothing in muster.
+    WithoutEffect,
+    /// Something would be counted on that muster does not have; what.
+    Refused(&'static str),
+    /// No key of muster or Kafka, and the one that is most like it.
+    Unknown { similar: Option<&'static str> },
+    /// What is wrong, in whole.
+    Wrong(String),
+}
+
+/// The findings of a file and a command line.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Findings {
+    /// The name of the file, for the places.
+    pub file: Option<String>,
+    pub all: Vec<Finding>,
+}
+
+impl Findings {
+    /// Those that keep a server from starting.
+    pub fn fatal(&self) -> impl Iterator<Item = &Finding> {
+        self.all.iter().filter(|finding| finding.kind != Kind::WithoutEffect)
+    }
+
+    /// All findings, a line each, and what follows from them.
+    pub fn report(&self) -> String {
+        let (fatal, file) = (self.fatal().count(), self.file.as_deref().unwrap_or("the configs"));
+        let inert = self.all.len() - fatal;
+        let mut lines: Vec<String> = self.all.iter().map(|finding| self.line(finding)).collect();
+        lines.push(match fatal {
+            0 => format!("{file}: muster starts with this; without effect: {inert}"),
+            _ => format!("{file}: muster does not start with this: {fatal} to change; without effect: {inert}"),
+        });
+        lines.join("\n") + "\n"
+    }
+
+    /// A finding with its place, as compilers print it.
+    pub fn line(&self, finding: &Finding) -> String {
+        match (&self.file, finding.line) {
+            (Some(file), Some(line)) => format!("{file}:{line}: {finding}"),
+            (None, Some(line)) => format!("line {line}: {finding}"),
+            (_, None) => finding.to_string(),
+        }
+    }
+
+    pub(super) fn add(&mut self, line: Option<usize>, key: &str, kind: Kind) {
+        self.all.push(Finding { line, key: key.to_owned(), kind });
+    }
+}
+
+/// Those that keep a server from starting, a line each.
+impl fmt::Display for Findings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.fatal().map(|finding| self.line(finding)).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+impl std::error::Error for Findings {}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.key;
+        match &self.kind {
+            Kind::WithoutEffect => write!(f, "{key}: without effect in muster"),
+            Kind::Refused(missing) => write!(f, "{key}: refused, as {missing}"),
+            Kind::Unknown { similar: None } => write!(f, "unknown key \"{key}\""),
+            Kind::Unknown { similar: Some(similar) } => {
+                write!(f, "unknown key \"{key}\": did you mean {similar}?")
+            }
+            Kind::Wrong(what) => f.write_str(what),
+        }
+    }
+}
+
+/// As many characters may be wrong in a name that is taken for another.
+const TYPING_ERRORS_MAX: usize = 3;
+
+/// The key that a name was meant to be, if one is like it.
+pub(super) fn similar(name: &str) -> Option<&'static str> {
+    if let Some(of_topics) = TopicConfig::key(name) {
+        return of_topics.synonyms.first().copied();
+    }
+    let name = name.trim().to_ascii_lowercase().replace('_', ".");
+    if name.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    let errors_max = TYPING_ERRORS_MAX.min(name.len() / 4);
+    let known = Config::KEYS.iter().map(|key| key.name).chain(unserved::names());
+    // Each character more or less is an error: of other lengths no distance is worked out.
+    let near = known.filter(|known| known.len().abs_diff(name.len()) <= errors_max);
+    let distances = near.map(|known| (strsim::damerau_levenshtein(&name, known), known));
+    distances.min().filter(|(errors, _)| *errors <= errors_max).map(|(_, known)| known)
+}
+
+/// Longer than any name: nothing is like it, and looking would take long.
+const NAME_BYTES_MAX: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_few_wrong_characters_is_recognised() {
+        for (name, meant) in [
+            ("num.partitons", Some("num.partitions")),
+            ("log_dirs", Some("log.dirs")),
+            ("Log.Dirs", Some("log.dirs")),
+            ("num.partitions ", Some("num.partitions")),
+            ("offset.topic.num.partitions", Some("offsets.topic.num.partitions")),
+            ("advertised.listener", Some("advertised.listeners")),
+            ("zookeeper", None),
+            ("retention.ms", Some("log.retention.ms")),
+            ("remote.storage.enable", None),
+            ("no.such.key", None),
+            ("this", None),
+            ("", None),
+        ] {
+            assert_eq!(similar(name), meant, "{name}");
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Keys of Kafka that muster has no use for, beside those of [`Config`]: those of Kafka 4.3, of earlier
+//! versions, and of its authorizer and plug-ins. Some change nothing. The others promise something that is
+//! not there: a start refuses them, so that no operator counts on it.
+
+use super::Config;
+
+/// What becomes of a key that [`Config`] does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unserved {
+    /// It changes nothing here.
+    WithoutEffect,
+    /// What is missing, and what that means.
+    Refused(&'static str),
+}
+
+const TLS: &str = "muster has no TLS: all that is sent can be read on the way";
+const SASL: &str = "muster has no SASL: it asks for no password";
+const TLS_OR_SASL: &str = "muster has neither TLS nor SASL: it serves PLAINTEXT only";
+const TOKENS: &str = "muster has no delegation tokens";
+const AUTHORIZER: &str =
+    "muster has no authorizer: whoever reaches its ports may read, write and delete everything";
+const PRINCIPALS: &str = "muster has no principals: all clients are the same to it";
+const POLICIES: &str =
+    "muster has no policies: topics and configs are limited by its own rules only";
+const QUOTAS: &str = "muster has no quotas: no client is slowed down";
+const PROVIDERS: &str =
+    "muster resolves no placeholders: a value such as ${file:...} stays as it is";
+const TIERED: &str = "muster has no tiered storage: all records stay in the data directory";
+const OLD_ADDRESS: &str = "of a Kafka before 3.0: use listeners and advertised.listeners";
+
+/// Name, what is missing if it is anything but harmless, and the value with which nothing is counted on;
+/// an empty value never counts on anything.
+const KEYS: &[(&str, Option<&str>, &str)] = &[
+    ("advertised.host.name", Some(OLD_ADDRESS), ""),
+    ("advertised.port", Some(OLD_ADDRESS), ""),
+    ("allow.everyone.if.no.acl.found", Some(AUTHORIZER), "true"),
+    ("alter.config.policy.class.name", Some(POLICIES), ""),
+    ("authorizer.class.name", Some(AUTHORIZER), ""),
+    ("auto.include.jmx.reporter", None, ""),
+    ("broker.id.generation.enable", None, ""),
+    ("client.quota.callback.class", Some(QUOTAS), ""),
+    ("config.providers", Some(PROVIDERS), ""),
+    ("connections.max.reauth.ms", Some(SASL), "0"),
+    ("control.plane.listener.name", None, ""),
+    ("controller.performance.always.log.threshold.ms", None, ""),
+    ("controller.performance.sample.period.ms", None, ""),
+    ("cordoned.log.dirs", None, ""),
+    ("create.topic.policy.class.name", Some(POLICIES), ""),
+    ("delegation.token.expiry.check.interval.ms", None, ""),
+    ("delegation.token.expiry.time.ms", None, ""),
+    ("delegation.token.master.key", Some(TOKENS), ""),
+    ("delegation.token.max.lifetime.ms", None, ""),
+    ("delegation.token.secret.key", Some(TOKENS), ""),
+    ("early.start.listeners", None, ""),
+    ("eligible.leader.replicas.enable", None, ""),
+    ("follower.fetch.last.tiered.offset.enable", None, ""),
+    ("follower.replication.throttled.rate", None, ""),
+    ("group.coordinator.new.enable", None, ""),
+    ("group.share.enable", None, ""),
+    ("group.share.max.groups", None, ""),
+    ("group.share.persister.class.name", None, ""),
+    ("host.name", Some(OLD_ADDRESS), ""),
+    ("inter.broker.protocol.version", None, ""),
+    ("internal.metadata.delete.delay.millis", None, ""),
+    ("internal.metadata.log.segment.bytes", None, ""),
+    ("internal.metadata.max.batch.size.in.bytes", None, ""),
+    ("kafka.metrics.polling.interval.secs", None, ""),
+    ("kafka.metrics.reporters", None, ""),
+    ("leader.replication.throttled.rate", None, ""),
+    ("log.message.downconversion.enable", None, ""),
+    ("log.message.format.version", None, ""),
+    ("log.message.timestamp.difference.max.ms", None, ""),
+    ("metadata.log.dir", None, ""),
+    ("metric.reporters", None, ""),
+    ("offsets.commit.required.acks", None, ""),
+    ("password.encoder.cipher.algorithm", None, ""),
+    ("password.encoder.iterations", None, ""),
+    ("password.encoder.key.length", None, ""),
+    ("password.encoder.keyfactory.algorithm", None, ""),
+    ("password.encoder.old.secret", None, ""),
+    ("password.encoder.secret", None, ""),
+    ("port", Some(OLD_ADDRESS), ""),
+    (
+        "principal.builder.class",
+        Some(PRINCIPALS),
+        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+    ),
+    ("quota.consumer.default", Some(QUOTAS), "9223372036854775807"),
+    ("quota.producer.default", Some(QUOTAS), "9223372036854775807"),
+    ("remote.fetch.max.wait.ms", None, ""),
+    ("remote.list.offsets.request.timeout.ms", None, ""),
+    ("remote.log.index.file.cache.total.size.bytes", None, ""),
+    ("remote.log.index.file.cache.ttl.ms", None, ""),
+    ("remote.log.manager.copier.thread.pool.size", None, ""),
+    ("remote.log.manager.copy.max.bytes.per.second", None, ""),
+    ("remote.log.manager.copy.quota.window.num", None, ""),
+    ("remote.log.manager.copy.quota.window.size.seconds", None, ""),
+    ("remote.log.manager.expiration.thread.pool.size", None, ""),
+    ("remote.log.manager.fetch.max.bytes.per.second", None, ""),
+    ("remote.log.manager.fetch.quota.window.num", None, ""),
+    ("remote.log.manager.fetch.quota.window.size.seconds", None, ""),
+    ("remote.log.manager.follower.thread.pool.size", None, ""),
+    ("remote.log.manager.task.interval.ms", None, ""),
+    ("remote.log.manager.task.retry.backoff.max.ms", None, ""),
+    ("remote.log.manager.task.retry.backoff.ms", None, ""),
+    ("remote.log.manager.task.retry.jitter", None, ""),
+    ("remote.log.manager.thread.pool.size", None, ""),
+    ("remote.log.metadata.custom.metadata.max.bytes", None, ""),
+    ("remote.log.metadata.manager.class.name", None, ""),
+    ("remote.log.metadata.manager.class.path", None, ""),
+    ("remote.log.metadata.manager.impl.prefix", None, ""),
+    ("remote.log.metadata.manager.listener.name", None, ""),
+    ("remote.log.reader.max.pending.tasks", None, ""),
+    ("remote.log.reader.threads", None, ""),
+    ("remote.log.storage.manager.class.name", None, ""),
+    ("remote.log.storage.manager.class.path", None, ""),
+    ("remote.log.storage.manager.impl.prefix", None, ""),
+    ("remote.log.storage.system.enable", Some(TIERED), "false"),
+    ("replica.alter.log.dirs.io.max.bytes.per.second", None, ""),
+    ("replica.selector.class", None, ""),
+    ("reserved.broker.max.id", None, ""),
+    ("sasl.client.callback.handler.class", Some(SASL), ""),
+    ("sasl.enabled.mechanisms", Some(SASL), "GSSAPI"),
+    ("sasl.jaas.config", Some(SASL), ""),
+    ("sasl.kerberos.kinit.cmd", Some(SASL), "/usr/bin/kinit"),
+    ("sasl.kerberos.min.time.before.relogin", Some(SASL), "60000"),
+    ("sasl.kerberos.principal.to.local.rules", Some(SASL), "DEFAULT"),
+    ("sasl.kerberos.service.name", Some(SASL), ""),
+    ("sasl.kerberos.ticket.renew.jitter", Some(SASL), "0.05"),
+    ("sasl.kerberos.ticket.renew.window.factor", Some(SASL), "0.8"),
+    ("sasl.login.callback.handler.class", Some(SASL), ""),
+    ("sasl.login.class", Some(SASL), ""),
+    ("sasl.login.connect.timeout.ms", Some(SASL), ""),
+    ("sasl.login.read.timeout.ms", Some(SASL), ""),
+    ("sasl.login.refresh.buffer.seconds", Some(SASL), "300"),
+    ("sasl.login.refresh.min.period.seconds", Some(SASL), "60"),
+    ("sasl.login.refresh.window.factor", Some(SASL), "0.8"),
+    ("sasl.login.refresh.window.jitter", Some(SASL), "0.05"),
+    ("sasl.login.retry.backoff.max.ms", Some(SASL), "10000"),
+    ("sasl.login.retry.backoff.ms", Some(SASL), "100"),
+    ("sasl.mechanism.controller.protocol", Some(SASL), "GSSAPI"),
+    ("sasl.mechanism.inter.broker.protocol", Some(SASL), "GSSAPI"),
+    ("sasl.oauthbearer.assertion.algorithm", Some(SASL), "RS256"),
+    ("sasl.oauthbearer.assertion.claim.aud", Some(SASL), ""),
+    ("sasl.oauthbearer.assertion.claim.exp.seconds", Some(SASL), "300"),
+    ("sasl.oauthbearer.assertion.claim.iss", Some(SASL), ""),
+    ("sasl.oauthbearer.assertion.claim.jti.include", Some(SASL), "false"),
+    ("sasl.oauthbearer.assertion.claim.nbf.seconds", Some(SASL), "60"),
+    ("sasl.oauthbearer.assertion.claim.sub", Some(SASL), ""),
+    ("sasl.oauthbearer.assertion.file", Some(SASL), ""),
+    ("sasl.oauthbearer.assertion.private.key.file", Some(SASL), ""),
+    ("sasl.oauthbearer.assertion.private.key.passphrase", Some(SASL), ""),
+    ("sasl.oauthbearer.assertion.template.file", Some(SASL), ""),
+    ("sasl.oauthbearer.client.credentials.client.id", Some(SASL), ""),
+    ("sasl.oauthbearer.client.credentials.client.secret", Some(SASL), ""),
+    ("sasl.oauthbearer.clock.skew.seconds", Some(SASL), "30"),
+    ("sasl.oauthbearer.expected.audience", Some(SASL), ""),
+    ("sasl.oauthbearer.expected.issuer", Some(SASL), ""),
+    ("sasl.oauthbearer.jwks.endpoint.refresh.ms", Some(SASL), "3600000"),
+    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", Some(SASL), "10000"),
+    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", Some(SASL), "100"),
+    ("sasl.oauthbearer.jwks.endpoint.url", Some(SASL), ""),
+    (
+        "sasl.oauthbearer.jwt.retriever.class",
+        Some(SASL),
+        "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
+    ),
+    (
+        "sasl.oauthbearer.jwt.validator.class",
+        Some(SASL),
+        "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
+    ),
+    ("sasl.oauthbearer.scope", Some(SASL), ""),
+    ("sasl.oauthbearer.scope.claim.name", Some(SASL), "scope"),
+    ("sasl.oauthbearer.sub.claim.name", Some(SASL), "sub"),
+    ("sasl.oauthbearer.token.endpoint.url", Some(SASL), ""),
+    ("sasl.server.callback.handler.class", Some(SASL), ""),
+    ("sasl.server.max.receive.size", Some(SASL), "524288"),
+    ("security.inter.broker.protocol", Some(TLS_OR_SASL), "PLAINTEXT"),
+    ("security.providers", Some(TLS), ""),
+    ("server.max.startup.time.ms", None, ""),
+    ("ssl.allow.dn.changes", Some(TLS), "false"),
+    ("ssl.allow.san.changes", Some(TLS), "false"),
+    ("ssl.cipher.suites", Some(TLS), ""),
+    ("ssl.client.auth", Some(TLS), "none"),
+    ("ssl.enabled.protocols", Some(TLS), "TLSv1.2,TLSv1.3"),
+    ("ssl.endpoint.identification.algorithm", Some(TLS), "https"),
+    ("ssl.engine.factory.class", Some(TLS), ""),
+    ("ssl.key.password", Some(TLS), ""),
+    ("ssl.keymanager.algorithm", Some(TLS), "SunX509"),
+    ("ssl.keystore.certificate.chain", Some(TLS), ""),
+    ("ssl.keystore.key", Some(TLS), ""),
+    ("ssl.keystore.location", Some(TLS), ""),
+    ("ssl.keystore.password", Some(TLS), ""),
+    ("ssl.keystore.type", Some(TLS), "JKS"),
+    ("ssl.principal.mapping.rules", Some(TLS), "DEFAULT"),
+    ("ssl.protocol", Some(TLS), "TLSv1.3"),
+    ("ssl.provider", Some(TLS), ""),
+    ("ssl.secure.random.implementation", Some(TLS), ""),
+    ("ssl.trustmanager.algorithm", Some(TLS), "PKIX"),
+    ("ssl.truststore.certificates", Some(TLS), ""),
+    ("ssl.truststore.location", Some(TLS), ""),
+    ("ssl.truststore.password", Some(TLS), ""),
+    ("ssl.truststore.type", Some(TLS), "JKS"),
+    ("super.users", Some(AUTHORIZER), ""),
+    ("unstable.api.versions.enable", None, ""),
+    ("unstable.feature.versions.enable", None, ""),
+    ("unstable.metadata.versions.enable", None, ""),
+];
+
+/// Keys of plug-ins and of products around Kafka, by how they begin.
+const PREFIXES: &[(&str, Option<&str>)] = &[
+    ("config.providers.", Some(PROVIDERS)),
+    ("confluent.", None),
+    ("cruise.control.", None),
+    ("kafka.metrics.", None),
+    ("metrics.jmx.", None),
+    ("rlmm.config.", None),
+    ("rsm.config.", None),
+    ("sasl.", Some(SASL)),
+    ("ssl.", Some(TLS)),
+    ("zookeeper.", None),
+];
+
+/// Before the key of one listener stands this and the name of the listener.
+const OF_LISTENER: &str = "listener.name.";
+
+/// What a key means here that [`Config`] does not have; None if it is not known at all.
+pub(super) fn unserved(name: &str, value: &str) -> Option<Unserved> {
+    match name.strip_prefix(OF_LISTENER) {
+        Some(rest) => of_listener(rest.split_once('.')?.1, value),
+        None => of_all(name, value),
+    }
+}
+
+fn of_all(name: &str, value: &str) -> Option<Unserved> {
+    by_name(name, value).or_else(|| by_prefix(name))
+}
+
+/// A key for one listener. That of one SASL mechanism has the mechanism before it.
+fn of_listener(key: &str, value: &str) -> Option<Unserved> {
+    if key.contains(".sasl.") {
+        return Some(Unserved::Refused(SASL));
+    }
+    of_all(key, value).or_else(|| Config::key(key).map(|_| Unserved::WithoutEffect))
+}
+
+fn by_name(name: &str, value: &str) -> Option<Unserved> {
+    let at = KEYS.binary_search_by(|(key, ..)| (*key).cmp(name)).ok()?;
+    let (_, missing, harmless) = KEYS[at];
+    let value = value.trim();
+    let is_harmless = value.is_empty() || value.eq_ignore_ascii_case(harmless);
+    let missing = missing.filter(|_| !is_harmless);
+    Some(missing.map_or(Unserved::WithoutEffect, Unserved::Refused))
+}
+
+fn by_prefix(name: &str) -> Option<Unserved> {
+    let (_, missing) = PREFIXES.iter().find(|(prefix, _)| name.starts_with(prefix))?;
+    Some(missing.map_or(Unserved::WithoutEffect, Unserved::Refused))
+}
+
+/// All names, for suggestions.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    KEYS.iter().map(|(name, ..)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_are_in_order_and_none_is_one_that_muster_has() {
+        assert!(KEYS.is_sorted_by(|a, b| a.0 < b.0));
+        assert!(names().all(|name| Config::key(name).is_none()));
+    }
+
+    #[test]
+    fn what_is_off_is_harmless_and_what_would_be_counted_on_is_refused() {
+        let harmless = [
+            ("security.inter.broker.protocol", "PLAINTEXT"),
+            ("remote.log.storage.system.enable", "False"),
+            ("remote.log.storage.manager.class.name", "com.example.S3"),
+            ("metric.reporters", "com.example.Reporter"),
+            ("zookeeper.connect", "zk:2181"),
+            ("confluent.license", "x"),
+            ("authorizer.class.name", ""),
+            ("ssl.client.auth", "none"),
+            ("inter.broker.protocol.version", "3.5"),
+            ("listener.name.internal.max.connections", "5"),
+        ];
+        for (name, value) in harmless {
+            assert_eq!(unserved(name, value), Some(Unserved::WithoutEffect), "{name}");
+        }
+        let refused = [
+            ("security.inter.broker.protocol", "SASL_SSL", TLS_OR_SASL),
+            ("remote.log.storage.system.enable", "true", TIERED),
+            ("authorizer.class.name", "org.example.Authorizer", AUTHORIZER),
+            ("super.users", "User:admin", AUTHORIZER),
+            ("ssl.keystore.location", "/x", TLS),
+            ("listener.name.internal.ssl.keystore.location", "/x", TLS),
+            ("listener.name.internal.scram-sha-256.sasl.jaas.config", "x", SASL),
+            ("quota.producer.default", "1000", QUOTAS),
+            ("port", "9092", OLD_ADDRESS),
+        ];
+        for (name, value, missing) in refused {
+            assert_eq!(unserved(name, value), Some(Unserved::Refused(missing)), "{name}");
+        }
+        for name in ["listener.name.internal", "listener.name.internal.what", "num.partitons"] {
+            assert_eq!(unserved(name, "1"), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Writes the recovery points of a data directory that no server has open.
+
+use super::segment_file::names;
+use crate::directories::{sync_name, sync_names};
+use crate::partitions::layout::{self, RECOVERY_POINTS, is_recovery_points};
+use crate::partitions::{PartitionId, RecoveryPoints};
+use crate::serve::Failure;
+use muster_storage::RecoveryPoint;
+use muster_storage::partition_log::RecoveryPointsWriter;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+
+/// Writes all points to the file of shard 0, in the place of those of all shards.
+///
+/// # Errors
+/// The file system refuses.
+pub(super) fn write(data: &Path, points: RecoveryPoints) -> Result<(), Failure> {
+    let points: BTreeMap<PartitionId, RecoveryPoint> = points.into_iter().collect();
+    let (mut entries, mut writer) = (Vec::new(), RecoveryPointsWriter::default());
+    for (id, point) in &points {
+        writer.push(id.topic, id.index, point, &mut entries);
+    }
+    let [path, aside] = layout::recovery_points(0).map(|path| data.join(path));
+    fs::create_dir_all(data.join(RECOVERY_POINTS))?;
+    let mut file = File::create(&aside)?;
+    file.write_all(&writer.header())?;
+    file.write_all(&entries)?;
+    file.sync_all()?;
+    fs::rename(&aside, &path)?;
+    sync_name(&path)?;
+    let others = names(&data.join(RECOVERY_POINTS))?.into_iter();
+    for name in others.filter(|name| is_recovery_points(name)) {
+        let other = data.join(RECOVERY_POINTS).join(name);
+        if other != path {
+            fs::remove_file(other)?;
+        }
+    }
+    Ok(sync_names(data, &path)?)
+}

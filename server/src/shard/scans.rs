@@ -1,0 +1,303 @@
+//! Long requests, answered a slice at a time. One is under way; the others wait in the input of their
+//! connections, in the order in which they came: an answer takes memory while it is gathered.
+
+use super::Shard;
+use crate::admin;
+use crate::cluster::ClusterImage;
+use crate::dispatch::{
+    self, Call, Gathered, Items, SLICE_WEIGHT, bytes_behind_list, request_length, topic_weight,
+    view_response,
+};
+use crate::net::{ConnectionId, Connections, Kind};
+use muster_codec::messages::{ListGroupsResponse, MetadataRequest, MetadataRequestTopic};
+use muster_codec::{Request, Response, Str};
+use muster_coordinator::{Listing, RequestId};
+use muster_storage::planted::{self, Fault};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The long requests of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Scans {
+    under_way: Option<Scan>,
+    /// Connections whose next request is a long one.
+    waiting: VecDeque<ConnectionId>,
+    /// Whether they are in the run queue.
+    is_queued: bool,
+}
+
+/// One that is under way.
+#[derive(Debug)]
+struct Scan {
+    rest: Rest,
+    /// All of it tells of the same topics and configs.
+    image: Arc<ClusterImage>,
+    answer: Answer,
+}
+
+/// What is still to be answered.
+#[derive(Debug)]
+enum Rest {
+    Items(Items),
+    /// All groups behind the last one.
+    Groups(Listing),
+    /// All topics from a name on.
+    Topics(String, MetadataRequest<'static>),
+    Nothing,
+}
+
+/// What is answered, and the position that it waits for.
+#[derive(Debug)]
+struct Answer {
+    request: RequestId,
+    version: i16,
+    gathered: Gathered,
+    visible_at: u64,
+}
+
+impl Scans {
+    pub(super) fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+}
+
+impl Rest {
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Nothing)
+    }
+
+    fn items(&self) -> usize {
+        match self {
+            Self::Items(items) => items.len(),
+            Self::Groups(_) | Self::Topics(..) | Self::Nothing => 0,
+        }
+    }
+
+    fn held(&self) -> usize {
+        match self {
+            Self::Items(items) => items.held(),
+            Self::Groups(_) | Self::Topics(..) | Self::Nothing => 0,
+        }
+    }
+}
+
+impl Answer {
+    /// Adds what a slice has found. With the last of it the answer is whole.
+    fn add(&mut self, connections: &mut Connections, mut response: Response<'_>, is_last: bool) {
+        let Self { request, version, gathered, visible_at } = self;
+        if is_last && gathered.count == 0 {
+            return connections.answer(*request, &response, *visible_at);
+        }
+        gathered.add(&mut response);
+        if is_last {
+            let behind = bytes_behind_list(*version, &response);
+            let elements = std::mem::take(&mut gathered.elements);
+            let list = (behind, gathered.count, elements);
+            connections.answer_with_list(*request, &response, list, *visible_at);
+        }
+    }
+}
+
+impl Shard {
+    /// The next request of a connection is a long one: it stays in the input until its turn comes.
+    pub(super) fn wait_to_scan(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        connection.waits_to_scan = true;
+        self.scans.waiting.push_back(id);
+        self.queue_scans();
+    }
+
+    fn queue_scans(&mut self) {
+        let has_some = self.scans.under_way.is_some() || !self.scans.waiting.is_empty();
+        if has_some && !std::mem::replace(&mut self.scans.is_queued, true) {
+            self.wait_for_scans();
+        }
+    }
+
+    /// A slice of the long request that is under way, or of the next one.
+    pub(super) fn go_on_scanning(&mut self, is_over: &mut dyn FnMut() -> bool) {
+        self.scans.is_queued = false;
+        if let Some(mut scan) = self.scans.under_way.take().or_else(|| self.next_scan()) {
+            self.answer_some(&mut scan);
+            while !scan.rest.is_empty() && !self.is_to_pause(is_over) {
+                self.answer_some(&mut scan);
+            }
+            self.scans.under_way = Some(scan).filter(|scan| !scan.rest.is_empty());
+        }
+        self.count_scan();
+        self.queue_scans();
+    }
+
+    fn is_to_pause(&self, is_over: &mut dyn FnMut() -> bool) -> bool {
+        self.groups.is_closed() || (is_over() && !planted::is(Fault::UnslicedScan))
+    }
+
+    /// Brings the account up to what is held for the long request that is under way.
+    fn count_scan(&mut self) {
+        let held = |scan: &Scan| scan.rest.held() + scan.answer.gathered.held();
+        let held = self.scans.under_way.as_ref().map_or(0, held);
+        self.connections.account.set(Kind::Scan, held);
+    }
+
+    /// Takes the next long request out of the input that it waits in.
+    fn next_scan(&mut self) -> Option<Scan> {
+        while let Some(id) = self.scans.waiting.pop_front() {
+            let Some(connection) = self.connections.get_mut(id) else { continue };
+            connection.waits_to_scan = false;
+            let mut input = std::mem::take(&mut connection.input);
+            let begun = self.begin_scan(id, &input);
+            input.drain(..begun.as_ref().map_or(0, |(_, length)| *length));
+            self.keep_input(id, input);
+            if let Some((scan, _)) = begun {
+                return Some(scan);
+            }
+        }
+        None
+    }
+
+    /// Begins with the request at the start of `input`, and tells how long it is. None if its connection
+    /// has to wait for something else first.
+    fn begin_scan(&mut self, id: ConnectionId, input: &[u8]) -> Option<(Scan, usize)> {
+        if self.is_held_back(id, input) {
+            return None;
+        }
+        let max_bytes = self.common.config.socket_request_max_bytes.unsigned_abs();
+        let length = request_length(input, max_bytes).ok()??;
+        let dispatch::Read { header, request, .. } = dispatch::read(input.get(4..length)?).ok()?;
+        let request = request?;
+        let version = header.api_version;
+        let layout = request.api_key().version(version).ok()?;
+        let rest = rest_of(version, request)?;
+        let gathered = Gathered::new(layout, rest.items(), rest.held());
+        let request = self.connections.begin(id, header.correlation_id, version);
+        self.connections.hold(request);
+        let answer = Answer { request, version, gathered, visible_at: 0 };
+        Some((Scan { rest, image: self.image.clone(), answer }, length))
+    }
+
+    fn answer_some(&mut self, scan: &mut Scan) {
+        match std::mem::replace(&mut scan.rest, Rest::Nothing) {
+            Rest::Items(mut items) => {
+                let count = self.items_at_once(&items);
+                let Some((request, repeated)) = items.take(count) else { return };
+                self.requests_handled += count as u64;
+                if !items.is_empty() {
+                    scan.rest = Rest::Items(items);
+                }
+                self.answer_items(scan, request, &repeated);
+            }
+            Rest::Topics(from, request) => self.answer_topics(scan, &from, request),
+            Rest::Groups(listing) => self.answer_groups(scan, listing),
+            Rest::Nothing => {}
+        }
+    }
+
+    fn answer_groups(&mut self, scan: &mut Scan, mut listing: Listing) {
+        match self.groups.coordinator.list(&mut listing, SLICE_WEIGHT) {
+            Some((response, visible_at)) => {
+                if response.error_code != 0 {
+                    scan.answer.gathered.clear();
+                }
+                scan.answer.visible_at = visible_at;
+                scan.answer.add(&mut self.connections, response.into(), true);
+            }
+            None => {
+                let groups = listing.take();
+                let response = ListGroupsResponse { groups, ..Default::default() };
+                scan.answer.add(&mut self.connections, response.into(), false);
+                scan.rest = Rest::Groups(listing);
+            }
+        }
+    }
+
+    /// The next topics, by name: as if these had been asked for.
+    fn answer_topics(&mut self, scan: &mut Scan, from: &str, all: MetadataRequest<'static>) {
+        let image = scan.image.clone();
+        let (mut weight, mut topics) = (0, Vec::new());
+        for topic in image.all_topics_from(from) {
+            if weight >= SLICE_WEIGHT {
+                scan.rest = Rest::Topics(topic.name.to_string(), all.clone());
+                break;
+            }
+            weight += topic_weight(topic);
+            let name = Some(Str::Borrowed(&*topic.name));
+            topics.push(MetadataRequestTopic { name, ..Default::default() });
+        }
+        let request = MetadataRequest { topics: Some(topics), ..all };
+        self.answer_from_image(scan, &request.into(), &[]);
+    }
+
+    /// A slice of items: as if no others had been asked for.
+    fn answer_items(&mut self, scan: &mut Scan, request: Request<'static>, repeated: &[bool]) {
+        match request {
+            Request::DescribeGroups(_)
+            | Request::ConsumerGroupDescribe(_)
+            | Request::OffsetFetch(_)
+            | Request::DeleteGroups(_) => self.answer_from_groups(scan, request),
+            request => self.answer_from_image(scan, &request, repeated),
+        }
+    }
+
+    fn answer_from_groups(&mut self, scan: &mut Scan, request: Request<'static>) {
+        let is_last = scan.rest.is_empty();
+        let Answer { request: asked, version, .. } = scan.answer;
+        let call = Call { request: asked, version, client_id: Str::default(), body: &[] };
+        let id = ConnectionId(asked.connection);
+        let own = &mut scan.answer;
+        self.group_answers(id, &call, request, |connections, answer| {
+            if answer.request == asked {
+                own.visible_at = own.visible_at.max(answer.visible_at);
+                own.add(connections, answer.response, is_last);
+            } else {
+                connections.take_answer(answer);
+            }
+        });
+    }
+
+    fn answer_from_image(&mut self, scan: &mut Scan, request: &Request<'_>, repeated: &[bool]) {
+        let is_last = scan.rest.is_empty();
+        let image = scan.image.clone();
+        let view = self.common.view(&image, &self.offline, self.number);
+        let mut to_create = Vec::new();
+        let response = match request {
+            Request::DescribeConfigs(body) => {
+                let mut repeated = repeated.iter();
+                let is_new = |_: i8, _: &str| repeated.next().is_none_or(|repeated| !repeated);
+                Some(admin::describe_configs_of(&view, body, is_new).into())
+            }
+            Request::Metadata(body) => {
+                let (response, unknown) = admin::metadata(&view, scan.answer.version, body);
+                to_create = unknown;
+                Some(response.into())
+            }
+            request => view_response(&view, scan.answer.version, request),
+        };
+        if let Some(response) = response {
+            scan.answer.add(&mut self.connections, response, is_last);
+        }
+        self.create_topics(scan.answer.request, to_create);
+    }
+
+    /// A client that is gone needs no answer.
+    pub(super) fn forget_scan(&mut self, id: ConnectionId) {
+        let is_of = |scan: &mut Scan| scan.answer.request.connection == id.0;
+        if self.scans.under_way.take_if(is_of).is_some() {
+            self.count_scan();
+        }
+        self.scans.waiting.retain(|waiting| *waiting != id);
+    }
+}
+
+fn rest_of(version: i16, request: Request<'_>) -> Option<Rest> {
+    match request {
+        Request::ListGroups(body) => Some(Rest::Groups(Listing::new(&body))),
+        Request::Metadata(body) if admin::asks_for_all(version, &body) => {
+            let all = MetadataRequest { topics: None, allow_auto_topic_creation: false, ..body };
+            Some(Rest::Topics(String::new(), all))
+        }
+        request => Items::new(version, request).map(Rest::Items),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,17 @@
+//! What is in a directory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Every file below it with its bytes, by path.
+pub fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+        match entry.file_type().unwrap().is_dir() {
+            true => all.extend(contents(&entry.path())),
+            false => all.push((entry.path(), fs::read(entry.path()).unwrap())),
+        }
+    }
+    all.sort();
+    all
+}

@@ -1,0 +1,135 @@
+//! Operations that are done at once or not at all: without waiting for a disk or for a peer.
+//!
+//! A socket is blocking as the ring wants it (of one that is not, the ring reports "no room"
+//! instead of waiting for room), so sendfile(2), which takes no flags, gets a socket that does not
+//! block for as long as the call takes. Nothing else happens on it meanwhile: the ring's operations
+//! are carried out by the same thread, in `io_uring_enter`.
+
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+
+use crate::file::File;
+
+/// Reads a part of a file from the page cache. False if it is not there, or not all of it: it may
+/// be past the end, or the file system may not know how.
+pub(crate) fn read(file: &File, offset: u64, buf: &mut [u8]) -> bool {
+    let part = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
+    let fd = file.std().as_raw_fd();
+    // SAFETY: one part, which is `buf`.
+    let read =
+        unsafe { libc::preadv2(fd, &raw const part, 1, offset as libc::off_t, libc::RWF_NOWAIT) };
+    read == buf.len() as isize
+}
+
+/// Sends what the socket takes of bytes behind which more follows.
+///
+/// # Errors
+/// Those of send(2).
+pub(crate) fn send(socket: RawFd, bytes: &[u8]) -> io::Result<usize> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE;
+    // SAFETY: the pointer and the length are those of a slice.
+    taken(unsafe { libc::send(socket, bytes.as_ptr().cast(), bytes.len(), flags) })
+}
+
+/// Sends what the socket takes of a part of a file, without a copy. None if it is not in the page
+/// cache, or cannot be sent in this way.
+pub(crate) fn send_file(socket: RawFd, file: &File, offset: u64, len: u32) -> Option<usize> {
+    if !file.is_cached(offset, len) {
+        return None;
+    }
+    let _non_blocking = NonBlocking::set(socket).ok()?;
+    let (fd, mut offset) = (file.std().as_raw_fd(), offset as libc::off_t);
+    // SAFETY: the pointer is to the offset. (A closed socket raises no signal: Rust's start-up code
+    // has SIGPIPE ignored.)
+    let sent = unsafe { libc::sendfile(socket, fd, &raw mut offset, len as usize) };
+    match taken(sent) {
+        // The file has come to its end.
+        Ok(0) if sent == 0 => None,
+        result => result.ok(),
+    }
+}
+
+/// The bytes that a call sent which does not wait: nothing, if there is no room.
+fn taken(result: isize) -> io::Result<usize> {
+    if result >= 0 {
+        return Ok(result as usize);
+    }
+    let error = io::Error::last_os_error();
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
+        _ => Err(error),
+    }
+}
+
+/// A socket that does not block, until this is dropped.
+struct NonBlocking(RawFd);
+
+impl NonBlocking {
+    fn set(socket: RawFd) -> io::Result<Self> {
+        match set_non_blocking(socket, 1) {
+            0 => Ok(Self(socket)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for NonBlocking {
+    fn drop(&mut self) {
+        set_non_blocking(self.0, 0);
+    }
+}
+
+fn set_non_blocking(socket: RawFd, mut on: libc::c_int) -> libc::c_int {
+    // SAFETY: the pointer is to the number.
+    unsafe { libc::ioctl(socket, libc::FIONBIO, &raw mut on) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::fs::FileExt;
+    use std::os::unix::net::UnixStream;
+
+    fn file(bytes: &[u8]) -> File {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(bytes, 0).unwrap();
+        File::from_std(file)
+    }
+
+    #[test]
+    fn what_is_cached_is_read_and_what_is_not_there_is_not() {
+        let (file, mut buf) = (file(b"0123456789"), [0; 4]);
+        assert!(read(&file, 6, &mut buf));
+        assert_eq!(&buf, b"6789");
+        assert!(!read(&file, 7, &mut buf));
+    }
+
+    #[test]
+    fn a_file_is_sent_as_far_as_there_is_room_and_the_socket_blocks_as_before() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let (socket, file) = (ours.as_raw_fd(), file(&[7; 4 << 20]));
+        let sent = send_file(socket, &file, 0, 4 << 20).unwrap();
+        assert!(sent > 0 && sent < 4 << 20, "{sent} bytes");
+        assert_eq!(send_file(socket, &file, 0, 100), Some(0), "no room");
+        let mut got = vec![0; sent];
+        theirs.read_exact(&mut got).unwrap();
+        assert!(got.iter().all(|byte| *byte == 7));
+        // SAFETY: it takes a descriptor.
+        let flags = unsafe { libc::fcntl(socket, libc::F_GETFL) };
+        assert_eq!(flags & libc::O_NONBLOCK, 0);
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_left_to_others() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (socket, file) = (ours.as_raw_fd(), file(b"0123456789"));
+        // In the page of the last byte, which is cached.
+        assert_eq!(send_file(socket, &file, 10, 5), None);
+        file.std().set_len(1 << 20).unwrap();
+        assert_eq!(send_file(socket, &file, 1 << 19, 5), None, "a hole");
+        drop(theirs);
+        assert_eq!(send_file(socket, &file, 0, 5), None, "a peer that is gone");
+        assert!(send(socket, b"more").is_err());
+    }
+}

@@ -1,0 +1,192 @@
+//! Whether a part of a file is in the page cache, so that the kernel needs no disk to send it.
+//!
+//! cachestat(2) reports how much of it is there, quickly, but counts pages that are still being
+//! read in. Something is being read in where something was missing a moment ago: then, and before
+//! Linux 6.5, which has no cachestat, mincore(2) reports page by page.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr;
+
+use crate::aligned::ALIGNMENT;
+use crate::file::File;
+
+const PAGE: u64 = ALIGNMENT as u64;
+
+/// The number of cachestat(2), on all architectures.
+const SYS_CACHESTAT: libc::c_long = 451;
+
+/// Checks page by page after one that found something missing: more than the kernel reads ahead.
+const CLOSE_CHECKS: u32 = 64;
+
+/// Pages that one call of mincore(2) looks at.
+const PAGES_PER_CALL: usize = 256;
+
+/// The least that a map spans: a file that grows is not mapped again each time.
+const MAP_BYTES_MIN: u64 = 64 << 20;
+
+/// The pages of a file, as far as they are known.
+#[derive(Debug, Default)]
+pub(crate) struct PageCache {
+    /// Checks that are still to be made page by page.
+    close_checks: u32,
+    /// Made when it is needed.
+    map: Option<Map>,
+}
+
+/// Addresses for a file, from its beginning on and possibly past its end. Nothing can be read
+/// through them: they are there to ask the kernel about.
+#[derive(Debug)]
+struct Map {
+    address: usize,
+    bytes: u64,
+}
+
+impl File {
+    /// Whether all of this part was in the page cache, read in whole, a moment ago. False also if
+    /// that is not known.
+    pub(crate) fn is_cached(&self, offset: u64, len: u32) -> bool {
+        let from = offset - offset % PAGE;
+        let end = offset + u64::from(len);
+        has_small_pages() && self.page_cache().has(self.std(), from, end)
+    }
+}
+
+impl PageCache {
+    /// `from` is the beginning of a page.
+    fn has(&mut self, file: &impl AsRawFd, from: u64, end: u64) -> bool {
+        let has_all = match cached_pages(file, from, end) {
+            Ok(pages) if pages < (end - from).div_ceil(PAGE) => false,
+            Ok(_) if self.close_checks == 0 => return true,
+            _ => self.has_read_in(file, from, end).unwrap_or(false),
+        };
+        self.close_checks =
+            if has_all { self.close_checks.saturating_sub(1) } else { CLOSE_CHECKS };
+        has_all
+    }
+
+    fn has_read_in(&mut self, file: &impl AsRawFd, from: u64, end: u64) -> io::Result<bool> {
+        let map = match self.map.take_if(|map| end <= map.bytes) {
+            Some(map) => map,
+            None => Map::new(file, end)?,
+        };
+        Ok(self.map.insert(map).has_pages(from, end))
+    }
+}
+
+/// How many pages are in the cache, those that are being read in with them.
+fn cached_pages(file: &impl AsRawFd, from: u64, end: u64) -> io::Result<u64> {
+    let (range, mut counts) = ([from, end - from], [0_u64; 5]);
+    // SAFETY: the structs of the call are two and five such numbers, and it takes no flags.
+    let result = unsafe {
+        let (range, counts) = (range.as_ptr(), counts.as_mut_ptr());
+        libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range, counts, 0)
+    };
+    if result == 0 { Ok(counts[0]) } else { Err(io::Error::last_os_error()) }
+}
+
+impl Map {
+    /// A map of at least `bytes`.
+    fn new(file: &impl AsRawFd, bytes: u64) -> io::Result<Self> {
+        let bytes = bytes.max(MAP_BYTES_MIN).next_power_of_two();
+        let (access, kind) = (libc::PROT_NONE, libc::MAP_SHARED);
+        // SAFETY: a new map, at addresses that the kernel chooses, which cannot be accessed.
+        let start = unsafe {
+            libc::mmap(ptr::null_mut(), bytes as usize, access, kind, file.as_raw_fd(), 0)
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { address: start.expose_provenance(), bytes })
+    }
+
+    /// `from` is the beginning of a page.
+    fn has_pages(&self, mut from: u64, end: u64) -> bool {
+        let mut pages = [0_u8; PAGES_PER_CALL];
+        while from < end {
+            let bytes = (end - from).min(PAGES_PER_CALL as u64 * PAGE);
+            let address = ptr::with_exposed_provenance_mut(self.address + from as usize);
+            // SAFETY: the addresses are in the map, and there is a byte for each page.
+            let result = unsafe { libc::mincore(address, bytes as usize, pages.as_mut_ptr()) };
+            let pages = &pages[..bytes.div_ceil(PAGE) as usize];
+            if result < 0 || pages.iter().any(|page| page & 1 == 0) {
+                return false;
+            }
+            from += bytes;
+        }
+        true
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        let address = ptr::with_exposed_provenance_mut(self.address);
+        // SAFETY: the map was made with this size, and nothing points into it.
+        unsafe { libc::munmap(address, self.bytes as usize) };
+    }
+}
+
+/// Whether pages have the size that is assumed here.
+fn has_small_pages() -> bool {
+    // SAFETY: it takes a number.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) == ALIGNMENT as libc::c_long }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    /// The answer of both calls, which is the same.
+    fn is_there(file: &File, offset: u64, len: u64) -> bool {
+        let (from, end) = (offset - offset % PAGE, offset + len);
+        let pages = cached_pages(file.std(), from, end);
+        let mut page_cache = PageCache::default();
+        let is_there = page_cache.has_read_in(file.std(), from, end).unwrap();
+        // Before Linux 6.5 there is the second alone.
+        assert!(pages.is_err() || (pages.unwrap() == (end - from).div_ceil(PAGE)) == is_there);
+        assert_eq!(file.is_cached(offset, len as u32), is_there);
+        is_there
+    }
+
+    #[test]
+    fn what_was_written_is_cached_and_a_hole_or_what_is_past_the_end_is_not() {
+        let file = File::from_std(tempfile::tempfile().unwrap());
+        file.std().set_len(5 << 20).unwrap();
+        file.std().write_all_at(&[7; 100_000], 2 << 20).unwrap();
+        let (written, hole, end) = (2 << 20, 1 << 20, 5 << 20);
+        assert!(is_there(&file, written, 100_000));
+        assert!(is_there(&file, written + 99_999, 1));
+        assert!(!is_there(&file, written - 1, 2));
+        assert!(!is_there(&file, hole, 1));
+        assert!(!is_there(&file, end, 1));
+    }
+
+    #[test]
+    fn a_file_that_grew_past_its_map_is_mapped_again() {
+        let (file, mut page_cache) =
+            (File::from_std(tempfile::tempfile().unwrap()), PageCache::default());
+        for offset in [0, MAP_BYTES_MIN / 2, MAP_BYTES_MIN, 5 * MAP_BYTES_MIN] {
+            let mut has = || page_cache.has_read_in(file.std(), offset, offset + 5000).unwrap();
+            assert!(!has());
+            file.std().write_all_at(&[7; 5000], offset).unwrap();
+            assert!(has());
+        }
+    }
+
+    #[test]
+    fn where_something_was_missing_the_next_checks_are_close() {
+        let (file, mut page_cache) =
+            (File::from_std(tempfile::tempfile().unwrap()), PageCache::default());
+        file.std().set_len(1 << 20).unwrap();
+        file.std().write_all_at(&[7; 8192], 0).unwrap();
+        assert!(!page_cache.has(file.std(), 1 << 19, (1 << 19) + 1));
+        let has_cachestat = cached_pages(file.std(), 0, 1).is_ok();
+        assert_eq!(page_cache.map.is_none(), has_cachestat);
+        for left in (0..CLOSE_CHECKS).rev() {
+            assert!(page_cache.has(file.std(), 0, 8192));
+            assert_eq!((page_cache.close_checks, page_cache.map.is_some()), (left, true));
+        }
+        assert!(page_cache.has(file.std(), 0, 8192));
+    }
+}
