@@ -8,20 +8,20 @@ use loadgen::driver::command::{Sasl, SaslMechanism, Security, Tls};
 use loadgen::report::thresholds::Rule;
 use loadgen::scenario::{Overrides, SPAN};
 
-/// Where the password may stand instead of on the command line.
+/// The environment variable that can hold the password instead of the command line.
 pub(crate) const PASSWORD: &str = "MUSTER_LOAD_PASSWORD";
 
 /// Simulates thousands of group members against any Kafka-compatible cluster, measures how long
 /// rebalances and commits take, and checks that the coordinator keeps its word.
 ///
 /// Without arguments it runs the scenario `quick` against 127.0.0.1:9092, which takes about a
-/// minute. It makes topics and groups whose names begin with `muster-load-`, and deletes them at the
-/// end, also after Ctrl-C.
+/// minute. It makes topics and groups whose names begin with `muster-load-`, and deletes them at
+/// the end, also after Ctrl-C.
 #[derive(Parser, Debug)]
 #[command(name = "muster-load", version, args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
-Exit status: 0 if all went well, 1 if a threshold was missed, a phase did not come to its end or the
-coordinator broke its word, 2 if the run could not begin or go on, 130 if Ctrl-C ended it.
+Exit status: 0 if all went well, 1 if a threshold was broken, a phase did not finish or the
+coordinator broke its word, 2 if the run could not start or continue, 130 if Ctrl-C ended it.
 
 Examples:
   muster-load --html result.html
@@ -40,12 +40,12 @@ pub(crate) struct CommandLine {
 pub(crate) enum Command {
     /// Runs a scenario; the same as without a subcommand.
     Run(Box<Run>),
-    /// Checks the history of an earlier run (--history) anew.
+    /// Checks the history of an earlier run (--history) again.
     Check {
         /// A history: JSON lines.
         file: PathBuf,
     },
-    /// Puts the results of runs (--json) side by side; the first is what the others are measured by.
+    /// Puts the results of runs (--json) side by side, with ratios to the first.
     Compare {
         #[arg(required = true, num_args = 2.., value_name = "RESULT")]
         files: Vec<PathBuf>,
@@ -60,10 +60,10 @@ pub(crate) enum Command {
 
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Run {
-    /// What to run: the name of a built-in scenario, or a TOML file.
+    /// The scenario: the name of a built-in one, or a TOML file.
     #[arg(value_name = "SCENARIO")]
     pub(crate) source: Option<String>,
-    /// The same as an option.
+    /// The scenario as an option.
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "source")]
     pub(crate) scenario: Option<String>,
     /// Lists the built-in scenarios.
@@ -94,13 +94,13 @@ pub(crate) struct Cluster {
     /// How long to wait for an answer; joins get the rebalance timeout on top.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub(crate) request_timeout: Duration,
-    /// Talks TLS.
+    /// Connects with TLS.
     #[arg(long)]
     pub(crate) tls: bool,
     /// Trusts the authorities in this PEM file instead of the system's.
     #[arg(long, value_name = "FILE", requires = "tls")]
     pub(crate) tls_ca: Option<PathBuf>,
-    /// Shows this certificate (PEM).
+    /// Presents this certificate (PEM).
     #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// The key of the certificate (PEM).
@@ -115,17 +115,20 @@ pub(crate) struct Cluster {
     /// How to log in.
     #[arg(long, value_name = "MECHANISM", requires = "username")]
     pub(crate) sasl_mechanism: Option<Mechanism>,
-    /// Whom to log in as.
+    /// The user to log in as.
     #[arg(long, value_name = "NAME", requires = "sasl_mechanism")]
     pub(crate) username: Option<String>,
-    /// The password, or @FILE that has it. Better in the environment: MUSTER_LOAD_PASSWORD.
+    /// The password, or @FILE to read it from. Better in the environment: MUSTER_LOAD_PASSWORD.
     #[arg(long, value_name = "TEXT|@FILE", requires = "sasl_mechanism")]
     pub(crate) password: Option<String>,
-    /// CPUs to generate the load on, as in 3 or 2-5,7. The last one if this is not said.
+    /// CPUs to generate the load on, as in 3 or 2-5,7. The last one by default.
     #[arg(long, value_name = "LIST")]
     pub(crate) cores: Option<CpuList>,
     /// Members that share a connection; not for classic members, whose joins block it.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(
+        long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=100_000)
+    )]
     pub(crate) members_per_connection: u32,
 }
 
@@ -138,9 +141,9 @@ pub(crate) enum Mechanism {
     ScramSha512,
 }
 
-/// Sizes take the place of what the scenario says.
+/// Sizes that replace those of the scenario.
 #[derive(Args, Debug, Clone)]
-#[command(next_help_heading = "Sizes, in the place of the scenario's")]
+#[command(next_help_heading = "Sizes, instead of the scenario's")]
 pub(crate) struct Sizes {
     /// Members of each group.
     #[arg(long, value_name = "N")]
@@ -174,10 +177,10 @@ pub(crate) struct Sizes {
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct Conduct {
-    /// Where chance begins; the same seed draws the same lots.
+    /// The seed of all random choices; the same seed makes the same choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Winds down after this, wherever it is.
+    /// Winds down after this time, in whichever phase it is.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
     /// Leaves its groups and topics behind.
@@ -186,7 +189,7 @@ pub(crate) struct Conduct {
     /// Also measures the CPU time and memory of this process.
     #[arg(long, value_name = "PID")]
     pub(crate) server_pid: Option<u32>,
-    /// What must hold in the end, as in 'commit.p99 < 5ms' or 'rebalance.max < 2s'.
+    /// A rule that must hold at the end, as in 'commit.p99 < 5ms' or 'rebalance.max < 2s'.
     #[arg(long, value_name = "RULE", action = ArgAction::Append)]
     pub(crate) threshold: Vec<Rule>,
 }
@@ -206,10 +209,10 @@ pub(crate) struct Outputs {
     /// Writes every event as JSON lines, for check.
     #[arg(long, value_name = "FILE")]
     pub(crate) history: Option<PathBuf>,
-    /// What the run is called in comparisons.
+    /// The name of the run in comparisons.
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    /// Shows nothing while it runs.
+    /// Prints nothing while it runs.
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -232,7 +235,7 @@ pub(crate) struct Echo {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CpuList(pub(crate) Vec<usize>);
 
-/// No machine has more, and a slip must not take all memory.
+/// No machine has more, and a typing error must not take all memory.
 const CPUS: usize = 4096;
 
 impl std::str::FromStr for CpuList {
@@ -279,7 +282,7 @@ impl Sizes {
 }
 
 impl Cluster {
-    /// `environment` is the password that the environment has.
+    /// `environment` is the value of [`PASSWORD`], if it is set.
     ///
     /// # Errors
     /// One sentence: no password, or a password file that can't be read.
@@ -354,9 +357,8 @@ mod tests {
         assert_eq!(line.run.conduct.threshold.len(), 1);
 
         let line = read("run crash").unwrap();
-        assert!(
-            matches!(line.command, Some(Command::Run(run)) if run.source.as_deref() == Some("crash"))
-        );
+        let Some(Command::Run(run)) = line.command else { panic!("{line:?}") };
+        assert_eq!(run.source.as_deref(), Some("crash"));
         assert!(matches!(read("check x.jsonl").unwrap().command, Some(Command::Check { .. })));
     }
 

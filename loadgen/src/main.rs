@@ -1,5 +1,7 @@
 //! `muster-load`: simulated group members against any Kafka-compatible cluster.
 
+#![forbid(unsafe_code)]
+
 mod args;
 mod outputs;
 mod run;
@@ -20,17 +22,17 @@ use self::args::{Command, CommandLine, Echo, Run};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// How a call ends that did what it was asked.
+/// The result of a call that could do its work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     Good,
-    /// A threshold was missed, or the coordinator broke its word.
+    /// A threshold was broken, a phase did not finish, or the coordinator broke its word.
     Bad,
     /// Ctrl-C ended it; nothing bad was seen until then.
     Interrupted,
 }
 
-/// What shells say of a process that SIGINT ended.
+/// The exit status by which shells report a process that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
@@ -81,9 +83,9 @@ fn check_history(file: &Path) -> Result<Verdict, String> {
             print(&format!("    {event}\n"))?;
         }
     }
-    let violations = checked.found.violations.len() as u64 + checked.found.untold;
+    let violations = checked.found.violations.len() as u64 + checked.found.omitted;
     if checked.cut_off {
-        print("The last line is cut off: the run was ended while it wrote.\n")?;
+        print("The last line is cut off: the run was ended while it was being written.\n")?;
     }
     let (groups, events) = (checked.groups, checked.events);
     print(&format!("{events} events of {groups} groups, {violations} violations\n"))?;
@@ -123,7 +125,7 @@ fn measure_echo(echo: &Echo) -> Result<Verdict, String> {
     Ok(Verdict::Good)
 }
 
-/// A pipe that was closed is no reason to panic.
+/// Unlike `print!`, returns an error if the pipe was closed, and does not panic.
 fn print(text: &str) -> Result<(), String> {
     std::io::stdout()
         .write_all(text.as_bytes())

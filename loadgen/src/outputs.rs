@@ -1,5 +1,5 @@
-//! The files of a run: looked at before it begins, so that an hour's result is not lost to a
-//! misspelt folder.
+//! The output files of a run: checked before it begins, so that an hour's result is not lost to a
+//! misspelt directory.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ impl Outputs {
         files.map(AsRef::as_ref).try_for_each(can_be_written)
     }
 
-    /// Begins the history, if one is wanted.
+    /// Creates the history, if one is wanted.
     pub(crate) fn history(&self) -> Result<Option<Writer>, String> {
         let history = self.history.as_ref().map(|path| Writer::create(path)).transpose();
         history.map_err(|error| error.to_string())
@@ -40,14 +40,14 @@ impl Outputs {
         let json = self.json.as_ref().map(|path| json::save(report, path));
         let csv = self.csv.as_ref().map(|path| csv::save(report, path));
         let html = self.html.as_ref().map(|path| html::save(report, path));
-        // Each is tried, whatever became of the others.
+        // One failure does not keep the others from being written.
         let failed = [json, csv, html].into_iter().flatten().filter_map(Result::err);
         let failed: Vec<String> = failed.map(|error| error.to_string()).collect();
         if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
     }
 }
 
-/// Whether each of these is a file of its own.
+/// Checks that all of these are different files.
 ///
 /// # Errors
 /// One sentence about the first two that are the same.
@@ -62,7 +62,7 @@ pub(crate) fn apart(files: &[(&str, &Path)]) -> Result<(), String> {
     Ok(())
 }
 
-/// The same for two ways to write the path of a file, whether it is there or not.
+/// A path that is equal for two spellings of one file, whether the file exists or not.
 fn resolved(path: &Path) -> PathBuf {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -75,14 +75,14 @@ fn resolved(path: &Path) -> PathBuf {
     })
 }
 
-/// Leaves a file that is there as it is, and none that was not.
+/// Leaves an existing file as it is, and creates none.
 fn can_be_written(path: &Path) -> Result<(), String> {
-    let was_there = path.exists();
+    let existed = path.exists();
     OpenOptions::new()
         .append(true)
         .create(true)
         .open(path)
-        .and_then(|_| if was_there { Ok(()) } else { std::fs::remove_file(path) })
+        .and_then(|_| if existed { Ok(()) } else { std::fs::remove_file(path) })
         .map_err(|error| format!("{} can't be written: {error}", path.display()))
 }
 
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_folder_is_found_before_the_run() {
+    fn a_missing_directory_is_found_before_the_run() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("result.json");
         assert_eq!(can_be_written(&file), Ok(()));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn two_names_of_one_file_are_told_from_two_files() {
+    fn two_spellings_of_one_path_are_one_file() {
         let folder = tempfile::tempdir().unwrap();
         let (a, b) = (folder.path().join("a"), folder.path().join("b"));
         let also_a = folder.path().join(".").join("a");

@@ -1,5 +1,5 @@
-//! What groups and members are to be: settled by a scenario before they start, and shared by the
-//! members, the checks and the report.
+//! Plans of groups and members: made from a scenario before they start, and shared by the members,
+//! the checks and the report.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,7 @@ impl From<Partition> for (u32, u32) {
     }
 }
 
-/// What all members of a group have in common.
+/// The properties that all members of a group share.
 #[derive(Clone, Debug)]
 pub struct GroupPlan {
     pub index: GroupIndex,
@@ -56,17 +56,18 @@ pub struct GroupPlan {
     pub id: StrBytes,
     pub protocol: Protocol,
     pub subscription: Subscription,
-    /// `session.timeout.ms` of classic members. Of consumer groups the server decides; this is what
-    /// it told before the start, or what the checks take for it.
+    /// `session.timeout.ms` of classic members. For consumer groups the server decides; this is
+    /// what it answered before the start, or else the value that the checks assume.
     pub session_timeout: Duration,
-    /// `heartbeat.interval.ms` of classic members. A consumer group's comes with each heartbeat;
-    /// this is what tells how long it takes until all have heard of a change.
+    /// `heartbeat.interval.ms` of classic members. Consumer group members receive theirs with each
+    /// heartbeat; this one says how long it takes until all members have learned of a change.
     pub heartbeat_interval: Duration,
-    /// `max.poll.interval.ms`: the rebalance timeout that members ask for.
+    /// `max.poll.interval.ms`: the rebalance timeout that members send.
     pub rebalance_timeout: Duration,
-    /// How long a member takes to give up partitions (the time of a rebalance listener).
+    /// How long a member takes to give up partitions (the time that a rebalance listener takes).
     pub revocation_takes: Duration,
-    /// Whether a member fetches the committed offsets of the partitions that it gets, as consumers do.
+    /// Whether a member fetches the committed offsets of the partitions that it gets, as consumers
+    /// do.
     pub fetches_on_assignment: bool,
     pub backoff: Backoff,
 }
@@ -78,11 +79,11 @@ pub enum Protocol {
     Classic { assignors: Vec<ClassicAssignor> },
     /// ConsumerGroupHeartbeat (KIP-848). `None` leaves the assignor to the server.
     Consumer { assignor: Option<StrBytes> },
-    /// No membership: offsets are committed and fetched for partitions that the scenario gives.
+    /// No membership: offsets are committed and fetched for partitions of the scenario.
     Manual { partitions: Arc<[Partition]> },
 }
 
-/// Assignors of the classic protocol, computed by the leader, with the names that Kafka gives them.
+/// Assignors of the classic protocol, which the leader runs, with their names in Kafka.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClassicAssignor {
@@ -104,7 +105,7 @@ pub enum Subscription {
 }
 
 impl Subscription {
-    /// The topics that are meant, also by a pattern.
+    /// The topics that are subscribed to, by name or by a pattern.
     pub fn topics(&self) -> &Arc<[TopicIndex]> {
         match self {
             Self::Topics(topics) | Self::Regex { matches: topics, .. } => topics,
@@ -119,7 +120,7 @@ pub struct Backoff {
     pub max: Duration,
 }
 
-/// One member: which group it is in, and what tells it from the others.
+/// One member: its group, and the properties that are its own.
 #[derive(Clone, Debug)]
 pub struct MemberPlan {
     pub index: MemberIndex,
@@ -131,10 +132,10 @@ pub struct MemberPlan {
     pub workload: Workload,
 }
 
-/// What a member does beside being a member. All of it only while it owns partitions.
+/// The loads of a member. They run only while it owns partitions.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Workload {
-    /// Commits the positions of all its partitions, which move on by one each time.
+    /// Commits the positions of all its partitions, which advance by one each time.
     pub commit: Option<Load>,
     /// Reads the committed offsets of all its partitions.
     pub fetch: Option<Load>,
@@ -146,10 +147,10 @@ pub struct Workload {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Load {
     /// An open loop: requests a second, on a schedule that does not wait for answers. `None`: a
-    /// closed loop, where each answer lets the next request go.
+    /// closed loop, where each answer triggers the next request.
     pub rate: Option<f64>,
-    /// Requests in flight at most; in an open loop those that are due wait here, and their latency
-    /// counts from when they were due.
+    /// The maximum of requests in flight. In an open loop requests beyond it wait, and their
+    /// latency counts from when they were due.
     pub in_flight: u32,
     /// Partitions in each request; 0 means all that are owned.
     pub partitions: u32,

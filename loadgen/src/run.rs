@@ -22,7 +22,7 @@ const DEFAULT: &str = "quick";
 pub(crate) const TOOL: &str = concat!("muster-load ", env!("CARGO_PKG_VERSION"));
 
 /// # Errors
-/// One sentence: bad input, or why the run could not begin or go on.
+/// One sentence: bad input, or why the run could not start or continue.
 pub(crate) fn run(run: &Run) -> Result<Verdict, String> {
     let limits = Limits { members_per_connection: run.cluster.members_per_connection };
     let source = run.source.as_deref().or(run.scenario.as_deref()).unwrap_or(DEFAULT);
@@ -40,7 +40,7 @@ pub(crate) fn run(run: &Run) -> Result<Verdict, String> {
     keep_off(&cores);
     let cluster = driver.cluster();
     let mut notes = named.fit(&cluster.versions).map_err(|problem| problem.to_string())?;
-    notes.extend(named.heed(cluster.consumer_times));
+    notes.extend(named.adopt_times(cluster.consumer_times));
     let live = Live::new(Mode::detect(run.outputs.quiet));
     notes.iter().chain(&cluster.warnings).for_each(|note| live.note(note));
     let about = About::of(run, &named, driver.cluster(), began, cores.len());
@@ -50,7 +50,7 @@ pub(crate) fn run(run: &Run) -> Result<Verdict, String> {
     finish(run, &named, about, played)
 }
 
-/// Makes the report, shows and saves it.
+/// Makes, saves and prints the report.
 fn finish(run: &Run, named: &Named, about: About, played: Played) -> Result<Verdict, String> {
     if let Some(why) = played.not_begun {
         return Err(why);
@@ -61,7 +61,7 @@ fn finish(run: &Run, named: &Named, about: About, played: Played) -> Result<Verd
     let mut report = about.report(played);
     report.thresholds = thresholds::judge(&rules, &report);
     let saved = run.outputs.save(&report);
-    // A closed pipe is no reason to forget the verdict.
+    // A closed pipe must not hide the verdict.
     let shown = summary::print(&report).and_then(|()| std::io::stdout().flush());
     saved?;
     if let Some(why) = broken {
@@ -75,7 +75,7 @@ fn finish(run: &Run, named: &Named, about: About, played: Played) -> Result<Verd
     })
 }
 
-/// How the command line reaches the cluster.
+/// The cluster and how to connect to it, as the command line says.
 pub(crate) fn target(cluster: &args::Cluster, seed: u64) -> Result<Target, String> {
     let security = cluster.security(std::env::var(args::PASSWORD).ok())?;
     Ok(Target {
@@ -94,29 +94,31 @@ fn cores(cluster: &args::Cluster) -> Result<Vec<usize>, String> {
     let ours: Vec<usize> =
         core_affinity::get_core_ids().unwrap_or_default().iter().map(|core| core.id).collect();
     let Some(wanted) = &cluster.cores else {
-        let last = ours.iter().max().ok_or("the CPUs of this machine can't be found out")?;
+        let last = ours.iter().max().ok_or("the CPUs of this machine can't be determined")?;
         return Ok(vec![*last]);
     };
     match wanted.0.iter().find(|cpu| !ours.contains(cpu)) {
-        Some(cpu) => Err(format!("CPU {cpu} (--cores) is not there, or not for this process")),
+        Some(cpu) => {
+            Err(format!("CPU {cpu} (--cores) does not exist, or this process may not use it"))
+        }
         None => Ok(wanted.0.clone()),
     }
 }
 
-/// This thread does little, but it shall not do it where the load is made, unless there is no other
-/// CPU.
+/// Moves this thread, which does little, off the CPUs that generate the load, unless there is no
+/// other CPU.
 fn keep_off(cores: &[usize]) {
     let Ok(mut allowed) = sched_getaffinity(None) else { return };
     cores.iter().for_each(|&cpu| allowed.unset(cpu));
     if (0..CpuSet::MAX_CPU).any(|cpu| allowed.is_set(cpu)) {
-        // Only a matter of speed: without it the run is as good.
+        // This affects only speed, so an error is ignored.
         let _ = sched_setaffinity(None, &allowed);
     }
 }
 
 fn server_process(pid: u32) -> Result<loadgen::measure::process::Process, String> {
     loadgen::measure::process::Process::of(pid)
-        .map_err(|error| format!("process {pid} (--server-pid) can't be looked at: {error}"))
+        .map_err(|error| format!("process {pid} (--server-pid) can't be measured: {error}"))
 }
 
 fn connections(named: &Named, limits: &Limits) -> usize {
@@ -136,7 +138,7 @@ fn settings(run: &Run, named: &Named, began: SystemTime) -> Settings {
     }
 }
 
-/// Short, and hardly the same for two runs against one cluster: seconds, and the process.
+/// A short id, made from the seconds and the process id, so that two runs hardly share one.
 fn run_id(began: SystemTime) -> String {
     let since = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mut rest = since.as_secs() % 36_u64.pow(4) * 1296 + u64::from(std::process::id() % 1296);
@@ -148,7 +150,7 @@ fn run_id(began: SystemTime) -> String {
     id
 }
 
-/// What the report says of the run itself.
+/// The part of the report that describes the run itself.
 struct About {
     run: model::Run,
 }
@@ -195,7 +197,7 @@ impl About {
             server,
             series,
         } = measured;
-        let Found { violations, untold, .. } = found;
+        let Found { violations, omitted, .. } = found;
         model::Report {
             format: model::FORMAT,
             run: model::Run { duration_seconds: length.seconds(), interrupted, ..self.run },
@@ -213,13 +215,13 @@ impl About {
             server,
             series,
             violations,
-            violations_untold: untold,
+            violations_omitted: omitted,
             thresholds: Vec::new(),
         }
     }
 }
 
-/// The words of the command line, without a password.
+/// The arguments of the command line, without a password.
 fn command() -> Vec<String> {
     let mut words: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();

@@ -1,5 +1,5 @@
-//! The thread that hears the cores, judges and measures what they tell, conducts them and shows how
-//! things are. It wakes up a few times a second, and does nothing for each member.
+//! The thread that receives the reports of the cores, checks and measures them, conducts the run
+//! and shows its state. It wakes up a few times a second, and does no work for each member.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use loadgen::check::{Checker, Found};
 use loadgen::driver::Driver;
-use loadgen::driver::command::{Command, TaskError, TaskOutcome, Told};
+use loadgen::driver::command::{Command, CoreReport, TaskError, TaskOutcome};
 use loadgen::event::Event;
 use loadgen::history::{self, Header, Writer};
 use loadgen::measure::merge::Merge;
@@ -28,12 +28,12 @@ use crate::run::history_header;
 const TICK: Duration = Duration::from_millis(50);
 const SHOW_EVERY: Duration = Duration::from_millis(500);
 const USAGE_EVERY: Duration = Duration::from_secs(1);
-/// How long a group must have stood still before its rebalance is taken for ended.
+/// How long a group must have been stable before its rebalance counts as ended.
 const SETTLED: Duration = Duration::from_secs(1);
-/// How long the cores have to end.
+/// How long to wait for the cores to end.
 const ENDING: Duration = Duration::from_secs(10);
 
-/// What a session works with.
+/// The parts of a session.
 pub(crate) struct Tools {
     pub(crate) driver: Driver,
     pub(crate) conductor: Conductor,
@@ -43,7 +43,7 @@ pub(crate) struct Tools {
     pub(crate) scenario: String,
 }
 
-/// What came of it.
+/// The result of a session.
 pub(crate) struct Played {
     pub(crate) measured: Measured,
     pub(crate) found: Found,
@@ -52,31 +52,31 @@ pub(crate) struct Played {
     /// Whether Ctrl-C or SIGTERM ended it.
     pub(crate) by_signal: bool,
     pub(crate) length: Time,
-    /// Why it could not begin.
+    /// Why it could not start.
     pub(crate) not_begun: Option<String>,
-    /// Why it could not go on.
+    /// Why it could not continue.
     pub(crate) broken: Option<String>,
 }
 
 pub(crate) struct Session {
     tools: Tools,
     signals: Signals,
-    /// Set, the next signal ends the process as if nobody had asked for it.
+    /// Once this is set, the next signal ends the process at once.
     deadly: Arc<AtomicBool>,
     merge: Merge,
     measure: Measure,
     checker: Checker,
     myself: Option<Process>,
     groups: Vec<GroupIndex>,
-    /// What was announced last of each group, if anything.
+    /// When the last trigger of each group was, if there was one.
     triggered: HashMap<GroupIndex, Time>,
-    /// In the last tick.
+    /// Events of the last tick.
     events: Vec<Event>,
     done: Vec<(u64, Result<TaskOutcome, TaskError>)>,
     orders: Orders,
     cores_ended: usize,
     coordinator_restarted: bool,
-    violations_told: usize,
+    violations_shown: usize,
     phase: u32,
     shown: Instant,
     used: Instant,
@@ -86,11 +86,11 @@ pub(crate) struct Session {
 
 impl Session {
     /// # Errors
-    /// One sentence: the history can't be written, signals can't be had.
+    /// One sentence: the history can't be written, or signal handlers can't be installed.
     pub(crate) fn begin(mut tools: Tools, seed: u64) -> Result<Self, String> {
         let deadly = Arc::new(AtomicBool::new(false));
         let signals =
-            handle_signals(&deadly).map_err(|error| format!("no handler for Ctrl-C: {error}"))?;
+            install_handlers(&deadly).map_err(|error| format!("no handler for Ctrl-C: {error}"))?;
         if let Some(history) = &mut tools.history {
             let header = history_header(tools.scenario.clone(), seed);
             history.header(&header).map_err(|error| error.to_string())?;
@@ -110,7 +110,7 @@ impl Session {
             orders: Orders::default(),
             cores_ended: 0,
             coordinator_restarted: false,
-            violations_told: 0,
+            violations_shown: 0,
             phase: 0,
             shown: now,
             used: now - USAGE_EVERY,
@@ -122,23 +122,23 @@ impl Session {
 
     pub(crate) fn play(mut self) -> Played {
         while !self.tools.conductor.is_over() && self.broken.is_none() && self.interrupts < 2 {
-            self.hear_for(TICK);
+            self.receive_for(TICK);
             self.judge();
-            self.heed_signals();
+            self.handle_signals();
             self.conduct();
-            self.look_at_processes();
+            self.measure_processes();
             self.show();
         }
         self.end_cores();
         self.finish()
     }
 
-    fn hear_for(&mut self, time: Duration) {
+    fn receive_for(&mut self, time: Duration) {
         let until = Instant::now() + time;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            match self.tools.driver.hear(left) {
-                Some(told) => self.take(told),
+            match self.tools.driver.receive(left) {
+                Some(report) => self.take(report),
                 None => break,
             }
             if left.is_zero() {
@@ -147,12 +147,12 @@ impl Session {
         }
     }
 
-    fn take(&mut self, mut told: Told) {
-        self.merge.push(&mut told);
-        self.measure.sample(told.core, &told.sample);
-        told.sample.problems.iter().for_each(|problem| self.tools.live.note(problem));
-        self.done.append(&mut told.done);
-        if let Some(ended) = told.ended {
+    fn take(&mut self, mut report: CoreReport) {
+        self.merge.push(&mut report);
+        self.measure.sample(report.core, &report.sample);
+        report.sample.problems.iter().for_each(|problem| self.tools.live.note(problem));
+        self.done.append(&mut report.done);
+        if let Some(ended) = report.ended {
             self.cores_ended += 1;
             if let Err(why) = ended {
                 self.broken.get_or_insert(why);
@@ -160,7 +160,7 @@ impl Session {
         }
     }
 
-    /// Lays what happened before the checks and measures.
+    /// Passes the events to the checks and measures.
     fn judge(&mut self) {
         for event in self.merge.ready() {
             if let Some(Err(error)) = self.tools.history.as_mut().map(|file| file.event(&event)) {
@@ -173,15 +173,15 @@ impl Session {
         }
         self.measure.advance(self.merge.until().min(self.tools.driver.now()));
         let violations = &self.checker.found().violations;
-        for violation in violations.iter().skip(self.violations_told) {
+        for violation in violations.iter().skip(self.violations_shown) {
             let (rule, group) = (&violation.rule, &violation.group);
             self.tools.live.note(&format!("VIOLATION {rule}: {group}: {}", violation.what));
         }
-        self.violations_told = violations.len();
+        self.violations_shown = violations.len();
     }
 
-    /// The first lets the run wind down, the second does without, the third is not waited for.
-    fn heed_signals(&mut self) {
+    /// The first signal winds the run down, the second ends it at once, the third ends the process.
+    fn handle_signals(&mut self) {
         let before = self.interrupts;
         self.interrupts += self.signals.pending().count() as u32;
         if before == 0 && self.interrupts > 0 {
@@ -194,7 +194,8 @@ impl Session {
             self.deadly.store(true, Ordering::SeqCst);
             let made = self.tools.conductor.prefix();
             self.tools.live.note(&format!(
-                "Ended at once: what was not deleted yet stays, its names begin with {made}"
+                "Ended at once: groups and topics that were not deleted stay; their names begin \
+                 with {made}"
             ));
         }
     }
@@ -215,17 +216,17 @@ impl Session {
             self.close_rebalances(now, ending);
         }
         orders.triggers.drain(..).for_each(|trigger| self.trigger(trigger));
-        orders.events.drain(..).for_each(|event| self.merge.tell(event));
+        orders.events.drain(..).for_each(|event| self.merge.insert(event));
         orders.notes.drain(..).for_each(|note| self.tools.live.note(&note));
-        orders.commands.drain(..).for_each(|command| self.tell(command));
+        orders.commands.drain(..).for_each(|command| self.send(command));
         self.orders = orders;
         self.write_phase(now);
     }
 
-    /// Once, as soon as it is known what groups there are.
+    /// Does its work once, as soon as the groups are known.
     fn expect_groups(&mut self) {
-        let (Some(cast), Some(topics)) =
-            (self.tools.conductor.cast(), self.tools.conductor.topics())
+        let (Some(plan), Some(topics)) =
+            (self.tools.conductor.plan(), self.tools.conductor.topics())
         else {
             return;
         };
@@ -237,11 +238,11 @@ impl Session {
             let (name, partitions) = (topic.name.as_str().into(), topic.partitions);
             Header::Topic(history::Topic { index, name, partitions })
         }));
-        for plan in cast.groups() {
-            let group = history::Group::of(plan, topics);
+        for group in plan.groups() {
+            let group = history::Group::of(group, topics);
             self.checker.expect_group(group.clone());
             self.measure.expect_group(group.clone());
-            self.groups.push(plan.index);
+            self.groups.push(group.index);
             headers.push(Header::Group(group));
         }
         headers.iter().for_each(|header| self.write(header));
@@ -251,9 +252,9 @@ impl Session {
         let Trigger { at, group, cause } = trigger;
         let rebalances = self.measure.status(group).is_some_and(|status| status.rebalancing);
         match cause {
-            // What happens from now on is no rebalance to speak of.
+            // Rebalances of the wind-down are not measured.
             Cause::WindDown => return,
-            // The end of what began with their stop.
+            // This is the end of the rebalance that began with their stop.
             Cause::Returned(_) if rebalances => return,
             Cause::CoordinatorRestarted => self.restarted(at),
             _ => {}
@@ -262,21 +263,21 @@ impl Session {
         self.measure.trigger(group, &cause.to_string(), at);
     }
 
-    /// Of groups that have stood still for long enough; in the end of all that stand still, and of
-    /// those that nobody is in any more.
+    /// Closes the rebalances of groups that have been stable for long enough; at the end those of
+    /// all that are stable, and of those that have no members left.
     fn close_rebalances(&mut self, now: Time, ending: bool) {
-        let Some(cast) = self.tools.conductor.cast() else { return };
+        let Some(plan) = self.tools.conductor.plan() else { return };
         for &group in &self.groups {
             let Some(status) = self.measure.status(group) else { continue };
-            // What was just announced may not have shown any effect yet.
+            // A trigger of just now may not have shown any effect yet.
             let triggered = self.triggered.get(&group).copied().unwrap_or_default();
             let since = status.stable_since.map(|since| since.max(triggered));
             let settles_in =
-                if ending { Duration::ZERO } else { cast.settles_in(group).max(SETTLED) };
-            let stands = since.is_some_and(|since| now.since(since) >= settles_in);
-            // Before the end, those that left may be to come back.
+                if ending { Duration::ZERO } else { plan.settles_in(group).max(SETTLED) };
+            let settled = since.is_some_and(|since| now.since(since) >= settles_in);
+            // Before the end, members that left may be planned to come back.
             let emptied = ending && status.live == 0;
-            if status.rebalancing && (stands || emptied) {
+            if status.rebalancing && (settled || emptied) {
                 self.measure.close_rebalance(group);
             }
         }
@@ -307,7 +308,7 @@ impl Session {
         }
     }
 
-    fn tell(&mut self, command: Command) {
+    fn send(&mut self, command: Command) {
         let driver = &mut self.tools.driver;
         let core = match &command {
             Command::Start { member, .. } => driver.core_of(member.index),
@@ -316,16 +317,16 @@ impl Session {
             Command::Topics(topics) => {
                 let topics = topics.clone();
                 let cores = 0..driver.cores();
-                return cores.for_each(|core| driver.tell(core, Command::Topics(topics.clone())));
+                return cores.for_each(|core| driver.send(core, Command::Topics(topics.clone())));
             }
             Command::End => {
-                return (0..driver.cores()).for_each(|core| driver.tell(core, Command::End));
+                return (0..driver.cores()).for_each(|core| driver.send(core, Command::End));
             }
         };
-        driver.tell(core, command);
+        driver.send(core, command);
     }
 
-    fn look_at_processes(&mut self) {
+    fn measure_processes(&mut self) {
         if self.used.elapsed() < USAGE_EVERY {
             return;
         }
@@ -335,7 +336,7 @@ impl Session {
         if let Some(Err(error)) = &server {
             self.tools
                 .live
-                .note(&format!("the server's process can't be looked at any more: {error}"));
+                .note(&format!("the server's process can't be measured any more: {error}"));
             self.tools.server = None;
         }
         self.measure.usage(own, server.and_then(Result::ok));
@@ -372,16 +373,16 @@ impl Session {
             partitions_unowned: totals.unowned_partitions,
             loads: totals.loads.iter().map(live_load).collect(),
             errors: totals.errors,
-            violations: self.checker.found().violations.len() as u64 + self.checker.found().untold,
+            violations: self.checker.found().violations.len() as u64 + self.checker.found().omitted,
             connections: totals.connections,
         }
     }
 
     fn end_cores(&mut self) {
-        self.tell(Command::End);
+        self.send(Command::End);
         let until = Instant::now() + ENDING;
         while self.cores_ended < self.tools.driver.cores() && Instant::now() < until {
-            self.hear_for(TICK);
+            self.receive_for(TICK);
         }
         self.judge();
     }
@@ -405,7 +406,7 @@ impl Session {
     }
 }
 
-fn handle_signals(deadly: &Arc<AtomicBool>) -> std::io::Result<Signals> {
+fn install_handlers(deadly: &Arc<AtomicBool>) -> std::io::Result<Signals> {
     for signal in [SIGINT, SIGTERM] {
         register_conditional_default(signal, Arc::clone(deadly))?;
     }

@@ -1,4 +1,4 @@
-//! The topics of the run: names, ids and partition counts, as the cluster's metadata tells them.
+//! The topics of the run: names, ids and partition counts, from the cluster's metadata.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::plan::TopicIndex;
 
-/// All topics that a run has to do with. Indices stay; counts and ids may change.
+/// All topics of a run. Indices stay; counts and ids may change.
 #[derive(Clone, Debug, Default)]
 pub struct Topics {
     topics: Vec<Topic>,
@@ -18,14 +18,14 @@ pub struct Topics {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Topic {
     pub name: StrBytes,
-    /// Nil where the other side has no topic ids.
+    /// Nil if the cluster has no topic ids.
     pub id: Uuid,
     /// 0 while the topic does not exist.
     pub partitions: u32,
 }
 
 impl Topics {
-    /// Takes in what metadata says of a topic, new or known. Whether anything changed.
+    /// Adds or updates a topic from metadata; returns whether anything changed.
     pub fn learn(&mut self, topic: Topic) -> bool {
         let next = TopicIndex(self.topics.len() as u32);
         let index = *self.by_name.entry(topic.name.clone()).or_insert(next);

@@ -1,4 +1,4 @@
-//! Offsets that were committed and read: keeps each partition's [`Register`], and the rule
+//! Committed and fetched offsets: each partition's [`Register`], and the rule
 //! `fenced-commit-accepted`.
 //!
 //! Once a commit of a newer owner was acknowledged, a commit that is sent later with an older epoch
@@ -6,14 +6,15 @@
 //!
 //! - classic group: a commit is accepted in its own generation only, and the newer one was current
 //!   when the first commit was acknowledged;
-//! - consumer group: epochs of members differ rightly, so it takes more: the sender still believes
-//!   that it owns the partition. As the newer owner got it in a newer epoch, the coordinator has
-//!   taken it from the sender, which did not give it up: it has been dropped from the group. Had it
-//!   been given the partition again, its epoch would be the newer one. If its lease shows that it
-//!   had not been dropped, the partition was given twice, which is another rule.
+//! - consumer group: epochs of members may differ, so the rule also requires that the sender still
+//!   believes that it owns the partition. As the newer owner got it in a newer epoch, the
+//!   coordinator has taken it from the sender, which did not give it up: so the sender was removed
+//!   from the group. Had it been assigned the partition again, its epoch would be the newer one. If
+//!   its lease shows that it had not been removed, the partition has two owners, which is another
+//!   rule.
 //!
-//! A group that all members left may begin with the first epoch again: only commits of one
-//! incarnation are compared.
+//! A group without members may begin with the first epoch again: only commits of one incarnation
+//! are compared.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -39,7 +40,7 @@ struct Committed {
     newest: Option<Newest>,
 }
 
-/// Of the newest epoch that committed, the commit that was acknowledged first.
+/// The commit of the newest epoch that was acknowledged first.
 #[derive(Clone, Copy)]
 struct Newest {
     member: MemberIndex,
@@ -93,7 +94,7 @@ impl Commits {
     ) {
         let member = event.member;
         let Some(commit) = self.in_flight.remove(&(member, id)) else { return };
-        // A consumer that has what it commits, and whose lease may be over by then, may be fenced.
+        // A consumer that owns what it commits may be fenced once its lease may be over.
         let may_be_fenced_by = match facts.group.protocol {
             Kind::Classic => Time::ZERO,
             Kind::Consumer if commit.held => sender_until,
@@ -121,7 +122,7 @@ impl Commits {
         }
     }
 
-    /// The member ended: what it still waits for will not be told.
+    /// The member ended: answers that it waits for will never arrive.
     pub(super) fn ended(&mut self, member: MemberIndex) {
         let ids: Vec<u32> = self
             .in_flight
@@ -144,7 +145,7 @@ impl Commits {
         for (partition, value) in offsets {
             let register = &self.committed(*partition).register;
             if let Some(last) = register.read(*value, sent, event.at) {
-                tell_lost(event, sent, (*partition, *value), last, facts, found);
+                report_lost(event, sent, (*partition, *value), last, facts, found);
             }
         }
     }
@@ -198,7 +199,7 @@ impl Committed {
         };
         match self.newest {
             Some(newest) if newer(&newest) && may_be_fenced_by <= newest.at => {
-                tell_fenced(this, newest, partition, facts, found);
+                report_fenced(this, newest, partition, facts, found);
             }
             Some(newest)
                 if newest.epoch >= this.epoch && newest.incarnation == this.incarnation => {}
@@ -243,7 +244,7 @@ fn has_no_effect(error: i16) -> bool {
     )
 }
 
-fn tell_fenced(
+fn report_fenced(
     this: Newest,
     newest: Newest,
     partition: Partition,
@@ -297,7 +298,7 @@ impl Write {
     }
 }
 
-fn tell_lost(
+fn report_lost(
     event: &Event,
     sent: Time,
     (partition, value): (Partition, i64),

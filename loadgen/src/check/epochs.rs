@@ -1,19 +1,19 @@
 //! The rule `epoch-went-back`: epochs and generations only rise.
 //!
-//! Whoever saw an epoch at some moment proves that it was reached before; a request that is sent
-//! after that moment can't be answered with an older one. Requests in flight at that moment can.
+//! A member that saw an epoch at some moment proves that it was reached before; a request that is
+//! sent after that moment can't be answered with an older one. Requests in flight at that moment
+//! can.
 //!
-//! Classic group: the generation belongs to the group, so one member's proof binds the answers of
-//! all. Only generations whose assignment some member has count as reached: a coordinator writes a
-//! generation with the leader's sync, so one that was only joined is rightly used again after a
-//! restart.
+//! Classic group: the generation belongs to the group, so one member's proof binds the answers to
+//! all. A generation counts as reached only if some member has its assignment: a coordinator writes
+//! a generation with the leader's sync, and may use one that was only joined again after a restart.
 //!
 //! Consumer group: a member's epoch is its own, and a member may be behind others for long. So a
-//! proof binds the later answers to the same member, until it joins anew. What a member joins with
-//! is the epoch of the group's target assignment, which no member is ahead of; so everyone's proof
-//! binds it.
+//! proof binds the later answers to the same member, until it joins again. A member that joins gets
+//! the epoch of the group's target assignment, which no member is ahead of; so the proof of any
+//! member binds it.
 //!
-//! A group whose members are all gone may be removed by the server, and begins again from 1.
+//! The server may remove a group without members, which then begins again from 1.
 
 use super::found::Found;
 use super::group::{Facts, Member};
@@ -23,7 +23,7 @@ use crate::history::Kind;
 use crate::plan::MemberIndex;
 use crate::time::Time;
 
-/// The last epochs that were reached, each with the first proof of it; both rise.
+/// The last epochs that were reached, each with its first proof; both rise.
 #[derive(Default)]
 pub(super) struct Epochs {
     steps: Vec<Step>,
@@ -37,7 +37,7 @@ pub(super) struct Step {
 }
 
 impl Epochs {
-    /// A request that was in flight while more of them went by is not judged.
+    /// A request that was in flight during more epochs than this is not judged.
     const KEPT: usize = 4;
 
     pub(super) fn reached(&mut self, epoch: i32, at: Time, member: MemberIndex) {

@@ -5,13 +5,14 @@ use std::path::Path;
 use super::{Checker, Found};
 use crate::history::{Header, HistoryError, Line, Reader};
 
-/// What came of it.
+/// The result of checking a history.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Checked {
     pub found: Found,
     pub groups: u64,
     pub events: u64,
-    /// The last line is incomplete: the run was ended while it wrote. All lines before were checked.
+    /// The last line is incomplete: the run was ended while it wrote. The lines before were
+    /// checked.
     pub cut_off: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a checker found, in bounded number.
+//! The violations that a checker found, in bounded number.
 
 use std::collections::BTreeMap;
 
@@ -6,40 +6,40 @@ use crate::event::Event;
 use crate::report::model::Violation;
 use crate::time::Time;
 
-/// Told in full of each rule; of what comes after, only the number is kept.
-const TOLD_OF_EACH_RULE: u64 = 20;
+/// Violations of a rule that are kept in full; later ones are only counted.
+const KEPT_OF_EACH_RULE: u64 = 20;
 
-/// What a checker found.
+/// The violations that a checker found.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Found {
     /// The first ones of each rule, in the order in which they were found.
     pub violations: Vec<Violation>,
-    /// How many there were beyond those.
-    pub untold: u64,
+    /// The number of further violations.
+    pub omitted: u64,
     by_rule: BTreeMap<&'static str, u64>,
 }
 
 impl Found {
     pub fn total(&self) -> u64 {
-        self.violations.len() as u64 + self.untold
+        self.violations.len() as u64 + self.omitted
     }
 
-    /// `tell` makes the sentence and the events that show it, oldest first; it is called only if
-    /// they are to be kept.
+    /// `describe` makes the sentence and the events that prove it; it is called only if they are
+    /// kept.
     pub(super) fn add(
         &mut self,
         rule: &'static str,
         at: Time,
         group: &str,
-        tell: impl FnOnce() -> (String, Vec<Event>),
+        describe: impl FnOnce() -> (String, Vec<Event>),
     ) {
         let count = self.by_rule.entry(rule).or_default();
         *count += 1;
-        if *count > TOLD_OF_EACH_RULE {
-            self.untold += 1;
+        if *count > KEPT_OF_EACH_RULE {
+            self.omitted += 1;
             return;
         }
-        let (what, mut events) = tell();
+        let (what, mut events) = describe();
         events.sort_by_key(|event| event.at);
         let events = events.iter().filter_map(|event| serde_json::to_value(event).ok()).collect();
         let (rule, group) = (rule.to_owned(), group.to_owned());

@@ -1,4 +1,4 @@
-//! What is known of one group and its members, and which rule each event concerns.
+//! The state of one group and its members, and the rules that each event concerns.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -19,17 +19,17 @@ pub(super) struct GroupState {
     commits: Commits,
 }
 
-/// What all rules need to know of a group.
+/// The state of a group that all rules use.
 pub(super) struct Facts {
     pub(super) group: Group,
     pub(super) generations: Generations,
     /// The epochs that the group as a whole has reached.
     pub(super) epochs: Epochs,
-    /// Members that the coordinator has taken in.
+    /// The number of members that the coordinator has accepted.
     joined: u32,
-    /// A group that all members have left may be gone, with its epochs: what comes is another one.
+    /// Counts up when all members have left: the group may be removed, with its epochs.
     pub(super) incarnation: u32,
-    /// The last deletion: asked for and acknowledged.
+    /// When the last deletion was asked for, and when it was acknowledged.
     deleted: Option<(Time, Time)>,
     /// The last sign that the coordinator may have moved or been restarted.
     pub(super) shaken: Time,
@@ -43,20 +43,20 @@ pub(super) struct Member {
     pub(super) alive: Option<Alive>,
     /// When the request before that one was sent.
     previous: Time,
-    /// From when on the rebalance timeout may count; `None` if it does not.
+    /// The earliest start of a rebalance timeout that may be running; `None` if none runs.
     pub(super) must_rebalance: Option<Time>,
     /// The last sign of life before an answer may have been lost, since it settled.
     unsure: Option<Time>,
-    /// When it began to join, and when it was taken in.
+    /// When it began to join, and when it was accepted.
     pub(super) joining: Time,
     pub(super) joined: Time,
     is_in: bool,
     /// The last generation of which it has the assignment.
     pub(super) synced: i32,
-    /// The last epoch in which it was found to have all that it should have, and no more.
+    /// The last epoch in which it had exactly its target assignment.
     pub(super) settled: i32,
     pub(super) epochs: Epochs,
-    /// Counts up when all that it owns is gone at once.
+    /// Counts up when it loses all its partitions at once.
     pub(super) life: u32,
     /// Partitions that another member claims too.
     pub(super) contested: BTreeSet<Partition>,
@@ -166,8 +166,8 @@ impl GroupState {
         self.judge_owners(event.member, event.at, found);
     }
 
-    /// A consumer that joins (epoch 0) owns nothing. A classic one may keep its partitions, and is a
-    /// member all the while if it was one.
+    /// A consumer that joins (epoch 0) owns nothing. A classic member may keep its partitions, and
+    /// stays a member if it was one.
     fn joining(&mut self, event: &Event, found: &mut Found) {
         if self.facts.group.protocol == Kind::Consumer {
             self.gone(event, found);
@@ -220,7 +220,7 @@ impl GroupState {
         self.out(event.member);
     }
 
-    /// All that it owned is owned no more.
+    /// The member has lost all that it owned.
     fn gone(&mut self, event: &Event, found: &mut Found) {
         self.judge_owners(event.member, event.at, found);
         self.out(event.member);
@@ -283,7 +283,7 @@ impl GroupState {
 }
 
 impl Facts {
-    /// Whether who joined at that time tells of an earlier group: an answer may come late.
+    /// Whether a member that joined then was in the group before its deletion: answers may be late.
     fn was_deleted_since(&self, joined: Time) -> bool {
         self.deleted.is_some_and(|(sent, _)| joined < sent)
     }
@@ -294,12 +294,12 @@ impl Facts {
     }
 }
 
-/// A group is deleted only when it has no members; one from before can't be in the next.
+/// A group is deleted only if it has no members: none of before can be in the group that follows.
 fn judge_deleted(event: &Event, alive: Alive, facts: &Facts, found: &mut Found) {
     let Some((sent, at)) = facts.deleted else { return };
     found.add("deleted-group-came-back", event.at, &facts.group.id, || {
         let what = format!(
-            "member {} of before the deletion was still accepted, with epoch {}",
+            "member {}, of before the deletion, was still accepted, with epoch {}",
             event.member.0, alive.epoch
         );
         (what, vec![deletion(facts, sent, at), event.clone()])

@@ -1,30 +1,31 @@
-//! How long the coordinator certainly still has a member, and the rule `evicted-early`.
+//! The lease of a member (how long the coordinator certainly keeps it), and the rule
+//! `evicted-early`.
 //!
-//! A coordinator drops a member that does not leave in two cases only: it hears nothing of it for
-//! the session timeout, or the member does not do its part of a rebalance within the rebalance
-//! timeout.
+//! A coordinator removes a member that does not leave in two cases only: it receives nothing from
+//! it for the session timeout, or the member does not do its part of a rebalance within the
+//! rebalance timeout.
 //!
 //! Session: the latest heartbeat that was answered without error took effect at `sent` or later, so
-//! the session runs until `sent` + session timeout at least. Sessions that a coordinator starts anew
-//! (after a restart, at the end of a rebalance) only run longer. Joins and syncs of a classic group
-//! do not count: Kafka's coordinator answers a sync that comes late, and some joins, without starting
-//! the session anew.
+//! the session runs until `sent` + session timeout at least. A coordinator that restarts sessions
+//! (after its own restart, at the end of a rebalance) only makes them longer. Joins and syncs of a
+//! classic group do not count: Kafka's coordinator answers a late sync, and some joins, without
+//! restarting the session.
 //!
-//! Rebalance, consumer group: the timer starts when a member is first told to give up partitions,
-//! perhaps by an answer that was lost. It was not told so by the last answer before that, nor by the
+//! Rebalance, consumer group: the timer starts when a member is first asked to give up partitions,
+//! perhaps by an answer that was lost. The last answer before that did not ask for it, nor did the
 //! last one before its connection broke; so the timer started after those requests left.
 //!
 //! Rebalance, classic group: the timer starts when a rebalance of generation e begins, and members
-//! that did not join by then are out of e + 1. While a rebalance gathers members, heartbeats and
-//! syncs are refused (REBALANCE_IN_PROGRESS), and joins are answered with e + 1. So every request
-//! of any member that was answered without error with generation e took effect before the rebalance
-//! began, and the latest `sent` of those is a moment before it. A member that joined, but did not
-//! sync within the rebalance timeout, is dropped as well, counted from the end of the join phase:
-//! so a generation gives a lease only to members that have synced in it.
+//! that do not join before it ends are not in e + 1. While a rebalance gathers members, heartbeats
+//! and syncs are refused (REBALANCE_IN_PROGRESS), and joins are answered with e + 1. So every
+//! request of any member that was answered without error with generation e took effect before the
+//! rebalance began, and the latest `sent` of those is a moment before it. A member that joined, but
+//! did not sync within the rebalance timeout, counted from the end of the join phase, is removed as
+//! well: so a generation gives a lease only to members that have synced in it.
 //!
 //! After a restart a classic coordinator knows only the generation that was last written, with the
-//! leader's sync: members that joined later are unknown to it, rightly. Consumer groups are durable
-//! whenever they answer.
+//! leader's sync: it may have lost members that joined later. Consumer groups are durable whenever
+//! they answer.
 
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ use crate::history::Kind;
 use crate::plan::{GroupIndex, MemberIndex};
 use crate::time::Time;
 
-/// Cores read their clocks once for many answers; claims that overlap for less are not overlapping.
+/// Cores read their clocks once for many answers: a shorter overlap of claims does not count.
 pub(super) const CLOCK_SLACK: Duration = Duration::from_millis(2);
 
 const UNKNOWN_MEMBER_ID: i16 = 25;
@@ -77,15 +78,15 @@ impl Generations {
     }
 }
 
-/// Until when the coordinator certainly has the member, with what it was given in this epoch.
+/// The time until which the coordinator certainly keeps the member with its assignment of `epoch`.
 pub(super) fn certain_until(member: &Member, epoch: i32, facts: &Facts) -> Time {
     let Some(alive) = member.alive else { return Time::ZERO };
     let session = with_margin(alive.sent, facts.group.session_timeout);
     let rebalance = |from: Time| with_margin(from, facts.group.rebalance_timeout);
     match facts.group.protocol {
         Kind::Consumer => {
-            let told = member.must_rebalance.map_or(Time::MAX, rebalance);
-            session.min(told).max(alive.sent)
+            let rebalance = member.must_rebalance.map_or(Time::MAX, rebalance);
+            session.min(rebalance).max(alive.sent)
         }
         Kind::Classic => {
             let last = facts.generations.last(epoch);
@@ -101,7 +102,7 @@ fn with_margin(from: Time, timeout: Duration) -> Time {
     from + timeout.saturating_sub(margin)
 }
 
-/// `event` is [`EventKind::Fenced`]: UNKNOWN_MEMBER_ID says that the coordinator dropped the member.
+/// `event` is [`EventKind::Fenced`]: UNKNOWN_MEMBER_ID means that the member was removed.
 pub(super) fn judge_eviction(event: &Event, member: &Member, facts: &Facts, found: &mut Found) {
     let EventKind::Fenced { error: UNKNOWN_MEMBER_ID } = event.kind else { return };
     let Some(alive) = member.alive else { return };

@@ -1,7 +1,7 @@
 //! The rule `two-owners`: no partition has two owners at once, by the protocol's own rule.
 //!
 //! A member owns a partition from [`EventKind::Assigned`] until it gave it up itself, or until its
-//! lease may have run out ([`super::lease`]): after that the coordinator may give it to another,
+//! lease may have run out ([`super::lease`]): after that the coordinator may assign it to another,
 //! although the member does not know yet. So a claim is certain in the interval
 //!
 //! ```text
@@ -9,24 +9,25 @@
 //! to    when it began to give the partition up, or its lease may have ended, whichever is first
 //! ```
 //!
-//! and all that while the coordinator held the partition for this member: it was given before, and
-//! could be taken back only by the member's own word, which it had not sent yet, or after its lease.
-//! Two such intervals of different members that overlap show that the coordinator gave the partition
-//! twice. That holds
+//! and in all of it the coordinator held the partition for this member: it was assigned before, and
+//! could be taken back only by the member's own request, which it had not sent yet, or after its
+//! lease. Two such intervals of different members that overlap prove that the coordinator assigned
+//! the partition twice. That holds
 //!
-//! - if the second member's answer was delayed until the partition was long taken from it again: its
-//!   own lease counts from the request that was answered, and so has ended;
-//! - for members that crash (their claims end at once, the coordinator gives the partitions away
+//! - if the second member's answer was delayed until long after the partition was taken from it
+//!   again: its own lease counts from the request that was answered, and so has ended;
+//! - for members that crash (their claims end at once, the coordinator reassigns the partitions
 //!   later) and for static ones that close and return (the claim ends, and begins with the return);
 //! - in a classic group for eager members (they give up all before they join) and for cooperative
-//!   ones: these keep partitions while they join, and say so; a leader gives a partition away only
-//!   in the generation after the one in which its owner gave it up, or missed the join, for which
-//!   the lease allows. Static members that miss it stay in the group, but not sooner. What a member
-//!   kept over a rebalance was given again for sure only when it has settled in the new generation.
+//!   ones: these keep partitions while they join, and report them; a leader reassigns a partition
+//!   only in the generation after the one in which its owner gave it up, or missed the join, which
+//!   the lease allows for. Static members that miss it stay in the group, but not sooner.
+//!   Partitions that a member kept over a rebalance were certainly assigned again only when it has
+//!   settled in the new generation.
 //!
-//! A lease grows with each later answer, so claims that overlap are looked at again whenever one of
-//! the two members is heard of, and before one ends. One moment is taken for granted: that a
-//! coordinator does not work off requests of a closed connection after those of the next one.
+//! A lease grows with each later answer, so claims that overlap are checked again at each event of
+//! one of the two members, and before one ends. One assumption is made: a coordinator does not
+//! handle requests of a closed connection after those of the next one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,7 +44,7 @@ pub(super) struct Owners {
     claims: HashMap<Partition, Claims>,
 }
 
-/// The claims of a partition that stand, at most one of each member. Mostly it is one.
+/// The current claims of a partition, at most one of each member. Mostly there is one.
 struct Claims {
     newest: Claim,
     /// The others, the oldest first.
@@ -53,7 +54,7 @@ struct Claims {
 #[derive(Clone, Copy)]
 struct Claim {
     member: MemberIndex,
-    /// [`Member::life`] in which it was made: the claim ends with it.
+    /// The [`Member::life`] in which the claim was made; the claim ends with it.
     life: u32,
     since: Time,
     epoch: i32,
@@ -107,7 +108,7 @@ impl Owners {
         })
     }
 
-    /// Looks at what this member and others claim, which they did up to `now`.
+    /// Compares the claims of this member up to `now` with those of others.
     pub(super) fn judge(
         &mut self,
         member: MemberIndex,
@@ -122,7 +123,7 @@ impl Owners {
             let Some(claims) = self.claims.get_mut(partition) else { return false };
             claims.retain(|claim| claim.stands(members));
             while let Some((older, newer)) = claims.overlapping(member, now, members, facts) {
-                tell(*partition, older, newer, members, facts, now, found);
+                report(*partition, older, newer, members, facts, now, found);
                 claims.retain(|claim| claim.member != older.member);
             }
             !claims.older.is_empty()
@@ -142,13 +143,13 @@ impl Claims {
     fn add(&mut self, claim: Claim, members: &Members) {
         self.older.push(std::mem::replace(&mut self.newest, claim));
         self.older.retain(|other| other.stands(members));
-        // Of one that is assigned what it has, the first claim counts.
+        // If a member is assigned a partition that it has, its first claim counts.
         if let Some(same) = self.older.iter().position(|other| other.member == claim.member) {
             self.newest.since = self.older.remove(same).since;
         }
     }
 
-    /// Ends the claims that do not stay; false if that is all of them.
+    /// Ends the claims that do not stay; returns false if none is left.
     fn retain(&mut self, stays: impl Fn(&Claim) -> bool) -> bool {
         self.older.retain(&stays);
         if stays(&self.newest) {
@@ -201,7 +202,7 @@ impl Claim {
     }
 }
 
-fn tell(
+fn report(
     partition: Partition,
     older: Claim,
     newest: Claim,
@@ -212,8 +213,8 @@ fn tell(
 ) {
     found.add("two-owners", now, &facts.group.id, || {
         let what = format!(
-            "partition {} of topic {} was given to member {} in epoch {}, while member {} owned it \
-             since epoch {} and its lease had not run out",
+            "partition {} of topic {} was assigned to member {} in epoch {}, while member {} owned \
+             it since epoch {} and its lease had not run out",
             partition.number,
             partition.topic.0,
             newest.member.0,

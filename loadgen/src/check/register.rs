@@ -1,20 +1,20 @@
-//! The committed offset of a partition is a register, and the rule `commit-lost`: a read gives what
-//! was last written.
+//! The committed offset of a partition is a register, and the rule `commit-lost`: a read returns
+//! the value that was last written.
 //!
 //! Writes and reads are intervals, from when the request was sent to when its answer was read; the
 //! effect is at some moment in it. A write without an answer may take effect at any moment after it
-//! was sent, or never. A read may return what a write wrote unless
+//! was sent, or never. A read may return the value of a write unless
 //!
 //! - the write was sent after the read was answered, or
 //! - another write lies wholly between the two: sent after this one was answered (or by the same
 //!   member in that moment, as its next), and answered before the read was sent.
 //!
-//! That is linearizability of a register, read by read, and so holds for every honest coordinator.
-//! Nothing is known of offsets from before the run: as long as no write was answered before the read
-//! was sent, any value will do.
+//! That is linearizability of a register, read by read, and so holds for every correct coordinator.
+//! Offsets from before the run are unknown: as long as no write was answered before the read was
+//! sent, any value is accepted.
 //!
-//! A deletion of the group writes -1 (no offset) to all its partitions; an offset from before that
-//! is read afterwards is told as `deleted-group-came-back`.
+//! A deletion of the group writes -1 (no offset) to all its partitions; a later read of an offset
+//! from before is reported as `deleted-group-came-back`.
 
 use crate::plan::MemberIndex;
 use crate::time::Time;
@@ -28,8 +28,8 @@ pub(super) struct Write {
     pub(super) sent: Time,
     /// [`Time::MAX`] until it is answered.
     pub(super) at: Time,
-    /// The next commit of the same member that left after this one was answered: often in the same
-    /// moment, so that times alone do not tell which was first.
+    /// The next commit of the same member that was sent after this one was answered: often in the
+    /// same moment, so that times alone do not show which was first.
     pub(super) followed_by: Option<u32>,
 }
 
@@ -51,16 +51,16 @@ pub(super) enum Source {
 
 #[derive(Default)]
 pub(super) struct Register {
-    /// In the order in which they became known.
+    /// The writes in the order in which they became known.
     writes: Vec<Write>,
-    /// Reads that were sent before can't be judged: too much of what they may return is forgotten.
+    /// Reads that were sent before can't be judged: writes that they may return are forgotten.
     known_from: Time,
-    /// Lowest and highest value of unanswered writes that are forgotten: any of them may return.
+    /// Lowest and highest value of forgotten unanswered writes: reads may return any of them.
     forgotten: Option<(i64, i64)>,
 }
 
 impl Register {
-    /// Writes that others have superseded are kept up to this number, for reads in flight.
+    /// Superseded writes that are kept, for reads in flight.
     const KEPT: usize = 6;
     const UNANSWERED_KEPT: usize = 8;
 
@@ -105,7 +105,7 @@ impl Register {
         }
     }
 
-    /// The write that shows that this read is wrong, if it is.
+    /// The write that proves this read wrong, if one does.
     pub(super) fn read(&self, value: i64, sent: Time, at: Time) -> Option<Write> {
         if sent <= self.known_from
             || self.forgotten.is_some_and(|(low, high)| (low..=high).contains(&value))
@@ -123,7 +123,7 @@ impl Register {
         self.writes.iter_mut().rev().find(|write| write.of.is(member, id))
     }
 
-    /// Forgets what no read can return that is sent from now on, or was sent a little earlier: after
+    /// Forgets writes that no read can return any more which is sent from now on, or was sent after
     /// the answer to a write of the newer half.
     fn forget(&mut self) {
         let done: Vec<_> = self.writes.iter().filter(|write| write.at < Time::MAX).collect();
@@ -137,7 +137,7 @@ impl Register {
 }
 
 impl Write {
-    /// Whether it was answered when the other one left.
+    /// Whether it was answered before the other one was sent.
     fn is_before(&self, other: &Self) -> bool {
         let follows = || match (self.of, other.of) {
             (Source::Commit { member, .. }, Source::Commit { member: same, id, .. }) => {

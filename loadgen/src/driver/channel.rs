@@ -1,4 +1,4 @@
-//! One request after the other over one connection: handshakes, and what muster-load itself asks.
+//! One request after the other over one connection: handshakes, and muster-load's own requests.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -71,7 +71,7 @@ impl Channel {
         }
     }
 
-    /// Nothing may be under way.
+    /// May be called only while no request is under way.
     pub(super) fn into_transport(self) -> Transport {
         self.transport
     }
@@ -79,7 +79,7 @@ impl Channel {
     /// Sends `request` and waits for its answer.
     ///
     /// # Errors
-    /// After one, the channel is of no use any more.
+    /// The channel can't be used after an error.
     pub(super) async fn call<R: Request>(
         &mut self,
         version: i16,
@@ -89,7 +89,7 @@ impl Channel {
         Ok(wire::read::<R>(version, &frame)?)
     }
 
-    /// As [`Self::call`], with the answer as it came.
+    /// As [`Self::call`], but returns the answer without decoding it.
     pub(super) async fn exchange<R: Request>(
         &mut self,
         version: i16,

@@ -1,4 +1,4 @@
-//! What the other side is: its versions of the APIs, its id, its brokers.
+//! Asks the cluster for its API versions, its id and its brokers.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -20,7 +20,7 @@ use super::dial::{Dialer, host_and_port};
 use crate::member::Versions;
 use crate::wire::{self, Malformed};
 
-/// Sent first: the newest that brokers of the last years know. An older one answers in version 0.
+/// Sent first: the newest that brokers of the last years know. Older brokers answer in version 0.
 const API_VERSIONS: i16 = 3;
 const UNSUPPORTED_VERSION: i16 = 35;
 /// Brokers that are tried before the start.
@@ -42,8 +42,8 @@ pub(super) async fn probe(dialer: Dialer) -> Result<Cluster, String> {
     Err(reason)
 }
 
-/// Tries the brokers where the cluster says that they are: members will be sent there. Those that
-/// are reached are asked how they keep consumer groups.
+/// Connects to the brokers at their advertised addresses, where members will connect to. Brokers
+/// that are reached are asked for their session and heartbeat times of consumer groups.
 ///
 /// # Errors
 /// One sentence, if none can be reached.
@@ -76,7 +76,7 @@ async fn reach(dialer: Rc<Dialer>, mut cluster: Cluster) -> Result<Cluster, Stri
     }
 }
 
-/// `None` where there are no consumer groups, and where the broker does not tell.
+/// `None` if the cluster has no consumer groups, or the broker does not answer.
 async fn consumer_times(
     dialer: &Dialer,
     channel: &mut Channel,
@@ -87,7 +87,7 @@ async fn consumer_times(
     let of = |key| dialer.versions.borrow().of(key);
     of(ConsumerGroupHeartbeatRequest::KEY)?;
     let version = of(DescribeConfigsRequest::KEY)?;
-    // Members will say why, if it takes nobody.
+    // Members will report why, if the login fails.
     dialer.authenticate(channel, host, port).await.ok()?;
     configs::consumer_times(channel, version, broker).await
 }
@@ -167,7 +167,7 @@ const fn ours<R: Request>() -> (i16, VersionRange) {
     (R::KEY, <R as Message>::VERSIONS)
 }
 
-/// The version of an API that has to be there.
+/// The version of an API that the cluster must have.
 ///
 /// # Errors
 /// One sentence.
@@ -180,7 +180,7 @@ pub(super) fn required<R: Request>(versions: &Versions, name: &str) -> Result<i1
 /// In version 0 no topics meant all of them.
 fn all_brokers(version: i16) -> MetadataRequest {
     MetadataRequest::default().with_topics(Some(Vec::new())).with_allow_auto_topic_creation(
-        // Of no meaning without topics, but before version 4 it can't be said otherwise.
+        // Has no effect without topics, but before version 4 it can only be true.
         version < 4,
     )
 }
@@ -203,16 +203,16 @@ fn no_kafka(error: &CallError) -> String {
             "it speaks TLS: turn TLS on (--tls)".into()
         }
         error if error.is_hang_up() => {
-            "it took the connection and closed it without an answer: is this a Kafka listener, and \
-             does it expect TLS?"
+            "it accepted the connection and closed it without an answer: is this a Kafka listener, \
+             and does it expect TLS?"
                 .into()
         }
-        // In TLS 1.3 the other side looks at our certificate when we think that all is done.
+        // In TLS 1.3 the server checks our certificate after our side of the handshake is done.
         CallError::Broken(error) if error.to_string().contains("fatal alert") => {
-            format!("it refuses our certificate, or that there is none: {error}")
+            format!("it refuses our certificate, or requires one: {error}")
         }
         CallError::Malformed(reason) => {
-            format!("what it answers is not Kafka's protocol: {reason}")
+            format!("its answers are not Kafka's protocol: {reason}")
         }
         error => error.to_string(),
     }

@@ -1,5 +1,5 @@
-//! What the driver is told, and what it tells: the whole surface between the cores and the thread
-//! that conducts, judges and reports.
+//! The commands to the driver and the reports from it: the whole interface between the cores and
+//! the thread that conducts, checks and reports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::plan::{GroupIndex, MemberIndex, MemberPlan, Partition, Workload};
 use crate::time::Time;
 use crate::topics::Topics;
 
-/// How to reach the cluster, and with how much.
+/// How to connect to the cluster, and with how many cores and connections.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// `host:port` each.
@@ -24,10 +24,10 @@ pub struct Target {
     /// `request.timeout.ms`. JoinGroup and SyncGroup get the rebalance timeout on top, as in
     /// clients.
     pub request_timeout: Duration,
-    /// CPUs to pin an executor to each.
+    /// CPUs; an executor is pinned to each.
     pub cores: Vec<usize>,
-    /// Members that share a connection. Above 1 not for classic groups: a connection's requests are
-    /// answered in order, so one parked JoinGroup would hold up the others.
+    /// Members that share a connection. Must be 1 for classic groups: a connection's requests are
+    /// answered in order, so a parked JoinGroup would delay the others.
     pub members_per_connection: u32,
     pub seed: u64,
 }
@@ -70,10 +70,10 @@ pub enum SaslMechanism {
     ScramSha512,
 }
 
-/// Told to one core (see `Driver::core_of`).
+/// A command to one core (see `Driver::core_of`).
 #[derive(Debug)]
 pub enum Command {
-    /// Makes the member and starts it at `at`, or starts one again that has stopped.
+    /// Creates the member and starts it at `at`, or restarts one that has stopped.
     Start {
         at: Time,
         member: MemberPlan,
@@ -83,33 +83,33 @@ pub enum Command {
         member: MemberIndex,
         how: Stop,
     },
-    /// From now on the member does this beside being a member.
+    /// Sets the loads of the member from now on.
     Work {
         member: MemberIndex,
         workload: Workload,
     },
-    /// Every member of the core learns of new partition counts.
+    /// Passes new partition counts to every member of the core.
     Topics(Arc<Topics>),
-    /// A task for the core's own connection; its outcome comes back as [`Told::Done`] with `id`.
+    /// A task for the core's own connection; its result is in [`CoreReport::done`], with `id`.
     Task {
         id: u64,
         task: Task,
     },
-    /// Nothing more will be asked: the core reports what is left and ends.
+    /// The last command: the core sends its last report and ends.
     End,
 }
 
-/// What muster-load itself asks of the cluster.
+/// A request of muster-load itself to the cluster.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Task {
-    /// Makes topics that are missing, and partitions that are missing from topics. Answered with the
-    /// cluster's metadata of them once every partition has a leader.
+    /// Creates missing topics, and missing partitions of topics. The result is the cluster's
+    /// metadata of them once every partition has a leader.
     EnsureTopics {
         topics: Vec<(StrBytes, u32)>,
         replication: i16,
     },
-    /// Waits until a group of this name has a coordinator: a cluster that never had one makes the
-    /// topic for it first, which may take a while and is no rebalance.
+    /// Waits until a group of this name has a coordinator: a new cluster creates the offsets topic
+    /// first, which may take a while and is no rebalance.
     AwaitCoordinator {
         id: StrBytes,
     },
@@ -120,7 +120,7 @@ pub enum Task {
         group: GroupIndex,
         id: StrBytes,
     },
-    /// Reads committed offsets; tells them as [`crate::event::EventKind::Fetched`] of the observer.
+    /// Reads committed offsets; they become [`crate::event::EventKind::Fetched`] of the observer.
     ReadOffsets {
         group: GroupIndex,
         id: StrBytes,
@@ -128,38 +128,38 @@ pub enum Task {
     },
 }
 
-/// What a core tells. All tell at least every 100 ms, so that `until` moves on.
+/// A report of a core. Each core sends one at least every 100 ms, so that `until` advances.
 #[derive(Debug)]
-pub struct Told {
-    /// Which core, counted from 0.
+pub struct CoreReport {
+    /// The number of the core, counted from 0.
     pub core: usize,
-    /// All events before this moment have been told.
+    /// All events before this moment have been reported.
     pub until: Time,
     /// In order of time.
     pub events: Vec<Event>,
     pub sample: Sample,
     pub done: Vec<(u64, Result<TaskOutcome, TaskError>)>,
-    /// Set in the last message of a core; an error if it could not go on.
+    /// Set in the last report of a core; an error if it could not continue.
     pub ended: Option<Result<(), String>>,
 }
 
-/// What was counted since the last time, and how things are.
+/// Counts since the last report, and the current state.
 #[derive(Debug, Default)]
 pub struct Sample {
-    /// Round trips of each API, in microseconds from when the request was due; only those answered.
+    /// Round trips of answered requests of each API, in microseconds from when they were due.
     pub round_trips: Vec<(RoundTrip, Histogram<u64>)>,
     pub bytes_sent: u64,
     pub bytes_received: u64,
     pub connections: u32,
-    /// How many members are in each state, for each group.
+    /// The number of members in each state, for each group.
     pub states: Vec<(GroupIndex, State, u32)>,
     /// CPU time of the core's thread since it began.
     pub cpu: Duration,
-    /// Why connections could not be made, or answers not be read: a sentence each, told once.
+    /// Why connections failed, or answers could not be decoded: a sentence each, reported once.
     pub problems: Vec<String>,
 }
 
-/// What a latency is of.
+/// The kind of request that a latency belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum RoundTrip {
     Connect,
@@ -190,7 +190,7 @@ impl RoundTrip {
         Self::Fetch,
     ];
 
-    /// As reports, thresholds and the live view call it.
+    /// The name in reports, thresholds and the live view.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Connect => "connect",
@@ -209,19 +209,19 @@ impl RoundTrip {
 
 #[derive(Clone, Debug)]
 pub enum TaskOutcome {
-    /// The topics asked for, with the indices that members will use, added to those known before.
+    /// All topics known so far, with those of the task; members use their indices.
     Topics(Arc<Topics>),
     Found,
     Deleted,
     Read,
 }
 
-/// One clear sentence, with what to do about it where that is known.
+/// One clear sentence, with the remedy if it is known.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct TaskError(pub String);
 
-/// What the cluster said of itself before the start.
+/// The cluster's answers before the start.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
     pub cluster_id: Option<String>,
@@ -230,12 +230,12 @@ pub struct Cluster {
     pub versions: crate::member::Versions,
     /// One sentence on each broker that cannot be reached where it is advertised.
     pub warnings: Vec<String>,
-    /// `None` if no broker told.
+    /// `None` if no broker answered.
     pub consumer_times: Option<ConsumerTimes>,
 }
 
-/// How brokers keep consumer groups (KIP-848). Where they differ, what surely holds of all: the
-/// shortest session, the longest interval.
+/// The times that brokers use for consumer groups (KIP-848). If brokers differ, the values that
+/// hold for all: the shortest session, the longest interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConsumerTimes {
     /// `group.consumer.session.timeout.ms`.
@@ -245,7 +245,7 @@ pub struct ConsumerTimes {
 }
 
 impl ConsumerTimes {
-    /// What holds of both.
+    /// The values that hold for both.
     pub fn and(self, other: Self) -> Self {
         Self {
             session_timeout: self.session_timeout.min(other.session_timeout),

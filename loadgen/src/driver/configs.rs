@@ -1,4 +1,4 @@
-//! What a broker says of its configuration, as far as stability and the checks depend on it.
+//! The configuration of a broker that stability and the checks depend on.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ const BROKER: i8 = 4;
 const SESSION_TIMEOUT: &str = "group.consumer.session.timeout.ms";
 const HEARTBEAT_INTERVAL: &str = "group.consumer.heartbeat.interval.ms";
 
-/// `None` if the broker does not tell: it need not know these, nor let us ask (DescribeConfigs on
-/// the cluster).
+/// `None` if the broker does not answer: it need not have these keys, nor allow DescribeConfigs on
+/// the cluster.
 pub(super) async fn consumer_times(
     channel: &mut Channel,
     version: i16,
@@ -37,7 +37,7 @@ pub(super) async fn consumer_times(
 fn millis(answer: &DescribeConfigsResponse, name: &str) -> Option<Duration> {
     let described = answer.results.first().filter(|described| described.error_code == 0)?;
     let config = described.configs.iter().find(|config| config.name.as_str() == name)?;
-    // The broker's own are 32 bits wide.
+    // These configs are 32-bit integers.
     let millis = config.value.as_ref()?.parse::<u32>().ok()?;
     (millis > 0).then(|| Duration::from_millis(millis.into()))
 }

@@ -9,8 +9,8 @@ use slab::Slab;
 use super::command::RoundTrip;
 use super::core::{self, Core, Due, Shared};
 use super::line::{self, End, Ended, Line, Owner};
+use super::members::Requester;
 use super::meter::round_trip_of;
-use super::seats::Asker;
 use crate::member::{Destination, Failure, NodeIndex, Outgoing, Request};
 use crate::time::Time;
 use crate::wire::{self, Header, Malformed, Unwritable};
@@ -18,13 +18,13 @@ use crate::wire::{self, Header, Malformed, Unwritable};
 /// `reconnect.backoff.ms` and `reconnect.backoff.max.ms`, of the connection for lookups.
 const BACKOFF: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
-/// Connections for lookups: brokers take one request of a connection at a time, and thousands of
-/// members that start look up at once.
+/// Connections for lookups: brokers handle one request of a connection at a time, and thousands of
+/// members may start, and look up, at once.
 const LOOKUPS: u32 = 16;
-/// Connections that are being made at once. A listener's backlog is 50 in Kafka by default, and
-/// what overflows it waits for a second; but it is drained as fast as it fills.
+/// Connections that are being opened at once. A listener's backlog is 50 in Kafka by default, and
+/// connections beyond it wait for a second; but it is drained as fast as it fills.
 const CONNECTING_MAX: usize = 256;
-/// Past these a request is not sent.
+/// Beyond these limits a request is not sent.
 const IN_FLIGHT_MAX: usize = 1 << 16;
 const BACKLOG_BYTES_MAX: usize = 64 << 20;
 
@@ -38,12 +38,12 @@ pub(super) struct Connections {
     lookup: Lookup,
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Link {
-    /// Looking up coordinators, for all members of the core whose slot gives this remainder.
+    /// Coordinator lookups of the members whose slot has this remainder modulo [`LOOKUPS`].
     Lookup(u32),
-    /// So many members from a multiple of `members_per_connection`, to this node.
+    /// Requests to this node of a bundle of `members_per_connection` members, by its number.
     Members(NodeIndex, u32),
 }
 
@@ -55,9 +55,9 @@ struct Connection {
     correlation: i32,
     asked: Time,
     established: bool,
-    /// Whether an answer ever came.
+    /// Whether any request was answered.
     answered: bool,
-    /// The timer that is meant.
+    /// The current timer; earlier ones are ignored.
     armed: Time,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Waiting {
     kind: RoundTrip,
 }
 
-/// Which server is asked next, and when.
+/// The server for the next lookup, and when it may be asked.
 struct Lookup {
     servers: Vec<NodeIndex>,
     next: usize,
@@ -111,7 +111,7 @@ impl Connections {
         }
     }
 
-    /// Takes it out of use, for its task to end. What waits on it is the caller's to answer.
+    /// Takes it out of use, so that its task ends. The caller answers the requests returned.
     fn end(&mut self, number: usize, how: End) -> VecDeque<Waiting> {
         let connection = &mut self.all[number];
         connection.line.end(how);
@@ -123,13 +123,13 @@ impl Connections {
 }
 
 impl Connection {
-    fn has_room(&self) -> bool {
+    fn accepts_requests(&self) -> bool {
         self.in_flight.len() < IN_FLIGHT_MAX && self.line.backlog() < BACKLOG_BYTES_MAX
     }
 }
 
 impl Lookup {
-    /// Connections that fail together count as one.
+    /// Connections that fail together count as one failure.
     fn failed(&mut self, now: Time) {
         if now < self.not_before {
             return;
@@ -148,19 +148,24 @@ impl Core {
     /// Queues the request; it is answered in any case.
     ///
     /// # Errors
-    /// If it cannot be written: then it is not answered.
-    pub(super) fn send(&mut self, asker: &Asker, outgoing: &Outgoing) -> Result<(), Unwritable> {
+    /// If it cannot be encoded: then it is not answered.
+    pub(super) fn send(
+        &mut self,
+        requester: &Requester,
+        outgoing: &Outgoing,
+    ) -> Result<(), Unwritable> {
         let now = self.clock.now();
-        let waiting = self.waiting(asker, outgoing, now);
-        let number = self.connection(asker.slot, outgoing.to, now);
-        let Some(number) = number.filter(|number| self.connections.all[*number].has_room()) else {
+        let waiting = self.waiting(requester, outgoing, now);
+        let number = self.connection(requester.slot, outgoing.to, now);
+        let Some(number) = number.filter(|number| self.connections.all[*number].accepts_requests())
+        else {
             self.answer_later(waiting, now);
             return Ok(());
         };
         let connection = &mut self.connections.all[number];
         connection.correlation = connection.correlation.wrapping_add(1) & i32::MAX;
         let (version, correlation) = (outgoing.version, connection.correlation);
-        let header = Header { version, correlation, client_id: &asker.client_id };
+        let header = Header { version, correlation, client_id: &requester.client_id };
         wire::write_request(connection.line.queue(), &header, &outgoing.request)?;
         connection.line.wake();
         let expires = waiting.expires;
@@ -172,14 +177,14 @@ impl Core {
         Ok(())
     }
 
-    fn waiting(&self, asker: &Asker, outgoing: &Outgoing, now: Time) -> Waiting {
+    fn waiting(&self, requester: &Requester, outgoing: &Outgoing, now: Time) -> Waiting {
         let patience = match outgoing.request {
-            Request::JoinGroup(_) | Request::SyncGroup(_) => asker.rebalance_timeout,
+            Request::JoinGroup(_) | Request::SyncGroup(_) => requester.rebalance_timeout,
             _ => Duration::ZERO,
         };
         Waiting {
-            slot: asker.slot,
-            life: asker.life,
+            slot: requester.slot,
+            life: requester.life,
             token: outgoing.token,
             sent: now,
             due: outgoing.due,
@@ -191,7 +196,7 @@ impl Core {
         }
     }
 
-    /// The connection to use, made if there is none. `None` while lookups have to wait.
+    /// The connection to use, created if there is none. `None` while lookups have to wait.
     fn connection(&mut self, slot: u32, to: Destination, now: Time) -> Option<usize> {
         let link = match to {
             Destination::Any => Link::Lookup(slot % LOOKUPS),
@@ -243,7 +248,7 @@ impl Core {
         }
     }
 
-    /// A connection was made, or could not be.
+    /// A connection was opened, or failed to open.
     fn connect_ended(&mut self, number: usize, made: bool) {
         self.connections.connecting -= 1;
         self.connect_next();
@@ -261,19 +266,20 @@ impl Core {
         }
     }
 
-    /// What the end of a connection means to those who wait on it.
+    /// The failure that requests on an ended connection are answered with.
     fn why(&mut self, number: usize, ended: Ended, host: &str, port: u16) -> Failure {
         let connection = &self.connections.all[number];
         let first = connection.in_flight.front().map(|waiting| waiting.kind.name());
         match (ended, first) {
             (Ended::Malformed(reason), first) => {
                 let to = first.unwrap_or("no request");
-                let problem = format!("an answer to {to} is not to be read: {reason}");
+                let problem = format!("an answer to {to} cannot be decoded: {reason}");
                 self.problem(format!("{host}:{port}: {problem}"));
                 Failure::Malformed
             }
             (Ended::ByPeer | Ended::Broken(_), Some(to)) if !connection.answered => {
-                let problem = format!("took a connection and closed it without an answer to {to}");
+                let problem =
+                    format!("accepted a connection and closed it without an answer to {to}");
                 self.problem(format!("{host}:{port} {problem}"));
                 Failure::Disconnected
             }
@@ -281,7 +287,7 @@ impl Core {
         }
     }
 
-    /// The task of a connection has ended: nothing refers to the number any more.
+    /// The task of a connection has ended, so its number may be used again.
     fn closed(&mut self, number: usize, failure: Failure) {
         let unanswered = self.connections.end(number, End::Close);
         let connection = self.connections.all.remove(number);
@@ -291,7 +297,7 @@ impl Core {
         self.answer_failed(unanswered, failure);
     }
 
-    /// The first is the one to blame; those behind it are cut off.
+    /// The first request has this failure; those behind it were disconnected.
     fn answer_failed(&mut self, unanswered: VecDeque<Waiting>, first: Failure) {
         for (at, waiting) in unanswered.into_iter().enumerate() {
             let failure = if at == 0 { first } else { Failure::Disconnected };
@@ -299,7 +305,7 @@ impl Core {
         }
     }
 
-    /// `at` is the timer that fired: whether a request has waited too long.
+    /// The timer of `at` fired: closes the connection if a request has waited too long.
     pub(super) fn check_patience(&mut self, number: usize, at: Time) {
         let now = self.clock.now();
         let Some(connection) = self.connections.all.get_mut(number) else { return };
@@ -321,7 +327,7 @@ impl Core {
         }
     }
 
-    /// Not at once: a member that asks again in its answer would never come to an end.
+    /// Answers in a later turn: a member that sends again in its answer would loop forever.
     fn answer_later(&mut self, waiting: Waiting, now: Time) {
         let number = self.connections.unsent.insert(waiting);
         self.arm(now, Due::Unsent(number));
@@ -332,18 +338,18 @@ impl Core {
         self.answer(waiting, Err(Failure::Disconnected));
     }
 
-    /// A member vanishes: its own connections break. Those that it shares go on for the others.
+    /// A member vanishes: its own connections break. Shared connections stay for the others.
     pub(super) fn break_connections(&mut self, slot: u32) {
         if self.target.members_per_connection <= 1 {
             self.end_connections(slot, End::Abort);
         }
     }
 
-    /// A member is done: connections that nobody uses any more are closed.
+    /// A member is done: closes connections that no member uses any more.
     pub(super) fn close_idle(&mut self, slot: u32) {
         let share = self.target.members_per_connection.max(1);
         let first = slot - slot % share;
-        if self.seats.are_done(first..first.saturating_add(share)) {
+        if self.members.are_done(first..first.saturating_add(share)) {
             self.end_connections(slot / share, End::Close);
         }
     }
@@ -351,7 +357,7 @@ impl Core {
     fn end_connections(&mut self, bundle: u32, how: End) {
         for node in (0..).map(NodeIndex).take_while(|node| self.nodes.address(*node).is_some()) {
             if let Some(number) = self.connections.by_link.get(&Link::Members(node, bundle)) {
-                // Answers would come to a member that is no more.
+                // Their members have ended and need no answers.
                 drop(self.connections.end(*number, how));
             }
         }
@@ -380,7 +386,7 @@ impl Owner for Core {
     }
 }
 
-/// Makes the connection and runs it to its end.
+/// Opens the connection and runs it to its end.
 async fn run(shared: Rc<Shared>, number: usize) {
     let address = {
         let core = shared.core.borrow();
@@ -388,7 +394,7 @@ async fn run(shared: Rc<Shared>, number: usize) {
         core.nodes.address(node).map(|(host, port)| (host.to_owned(), port))
     };
     let Some((host, port)) = address else { return };
-    // In a box of its own: what dialling needs is gone once the connection stands.
+    // Boxed, so that the memory of connecting is freed once the connection is open.
     let made = Box::pin(shared.dialer.connect(&host, port)).await;
     shared.core.borrow_mut().connect_ended(number, made.is_ok());
     let failure = match made {

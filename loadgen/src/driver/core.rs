@@ -1,6 +1,6 @@
-//! One load core: members, connections and timers on one executor. Everything happens in turns: the
-//! pulse (commands, timers, reports) and the connections' tasks each borrow the core for as long as
-//! they run, never across a wait.
+//! One load core: members, connections and timers on one executor. All work is done in turns: the
+//! main loop (commands, timers, reports) and the connections' tasks each borrow the core for as
+//! long as they run, never across a wait.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,12 +16,12 @@ use glommio::timer::Timer;
 use slab::Slab;
 
 use super::clock::Clock;
-use super::command::{Command, Sample, Target, Task, TaskError, TaskOutcome, Told};
+use super::command::{Command, CoreReport, Sample, Target, Task, TaskError, TaskOutcome};
 use super::connections::Connections;
 use super::dial::Dialer;
 use super::inbox::Inside;
+use super::members::Members;
 use super::meter::{self, Meter};
-use super::seats::Seats;
 use super::tasks;
 use super::timers::Timers;
 use crate::event::Event;
@@ -30,15 +30,15 @@ use crate::plan::GroupIndex;
 use crate::time::Time;
 use crate::topics::Topics;
 
-const TELL_EVERY: Duration = Duration::from_millis(80);
-/// What a turn does at most before connections have theirs.
+const REPORT_EVERY: Duration = Duration::from_millis(80);
+/// Timers or commands that a turn handles at most, before connections have their turns.
 const DUE_MAX: usize = 256;
-/// So many events wait for a reader that is slow; then the load waits for it.
+/// Events that wait for a slow reader at most; beyond, the load waits for it.
 const EVENTS_MAX: usize = 1 << 20;
-/// Different problems that a core tells of in a run.
+/// Different problems that a core reports in a run.
 const PROBLEMS_MAX: usize = 32;
 
-/// What a core is given at its start.
+/// The parameters of a core.
 pub(super) struct Setup {
     pub(super) index: usize,
     pub(super) cores: u32,
@@ -50,10 +50,10 @@ pub(super) struct Setup {
     /// The topics that any core has learned of.
     pub(super) learned: Arc<Mutex<Arc<Topics>>>,
     pub(super) commands: Inside,
-    pub(super) told: Sender<Told>,
+    pub(super) reports: Sender<CoreReport>,
 }
 
-/// The core, and what its tasks use beside it.
+/// The core, and the dialer that its tasks use.
 pub(super) struct Shared {
     pub(super) core: RefCell<Core>,
     pub(super) dialer: Dialer,
@@ -69,43 +69,43 @@ pub(super) struct Core {
     pub(super) topics: Arc<Topics>,
     pub(super) nodes: Nodes,
     pub(super) random: fastrand::Rng,
-    pub(super) seats: Seats,
+    pub(super) members: Members,
     pub(super) connections: Connections,
     pub(super) output: Output,
     pub(super) events: Vec<Event>,
     pub(super) meter: Meter,
     timers: Timers<Due>,
     later: Slab<Command>,
-    pulse: Pulse,
-    tell_at: Time,
-    told_traffic: (u64, u64),
-    /// All so far, and those that are still to be told.
+    main_loop: MainLoop,
+    report_at: Time,
+    reported_traffic: (u64, u64),
+    /// All problems so far, and those that are not reported yet.
     known_problems: BTreeSet<String>,
     problems: Vec<String>,
     done: Vec<(u64, Result<TaskOutcome, TaskError>)>,
     learned: Arc<Mutex<Arc<Topics>>>,
     commands: Inside,
-    told: Sender<Told>,
+    reports: Sender<CoreReport>,
 }
 
-/// What a timer is for, by number.
+/// The purpose of a timer, by number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Due {
     Member(u32),
     Connection(usize),
     Command(usize),
-    /// A request that had no connection to go to.
+    /// A request that could not be sent.
     Unsent(usize),
 }
 
-/// When the pulse goes on, and how to make it go on earlier.
+/// When the main loop continues, and how to wake it earlier.
 #[derive(Default)]
-struct Pulse {
+struct MainLoop {
     at: Time,
     waker: Option<Waker>,
 }
 
-/// Carries out commands until the last one.
+/// Executes commands until the last one.
 pub(super) async fn run(setup: Setup, dialer: Dialer) {
     let shared = Rc::new_cyclic(|me| Shared { core: Core::new(setup, me.clone()).into(), dialer });
     loop {
@@ -116,7 +116,7 @@ pub(super) async fn run(setup: Setup, dialer: Dialer) {
             Turn::End => break,
         }
     }
-    shared.core.borrow_mut().last_words();
+    shared.core.borrow_mut().final_report();
 }
 
 enum Turn {
@@ -126,7 +126,7 @@ enum Turn {
 }
 
 impl Shared {
-    /// Until then, until something is armed that comes before, or until a command comes.
+    /// Sleeps until then, until an earlier timer is armed, or until a command arrives.
     async fn sleep(&self, until: Time) {
         let rest = self.core.borrow().clock.until(until);
         if rest.is_zero() {
@@ -135,10 +135,10 @@ impl Shared {
         let mut timer = Timer::new(rest);
         poll_fn(|cx| {
             let core = &mut *self.core.borrow_mut();
-            if core.pulse.at < until || !core.commands.wait(cx.waker()) {
+            if core.main_loop.at < until || !core.commands.wait(cx.waker()) {
                 return Poll::Ready(());
             }
-            core.pulse.waker = Some(cx.waker().clone());
+            core.main_loop.waker = Some(cx.waker().clone());
             Pin::new(&mut timer).poll(cx).map(|_| ())
         })
         .await;
@@ -161,31 +161,31 @@ impl Core {
             topics,
             nodes,
             random: fastrand::Rng::with_seed(seed),
-            seats: Seats::default(),
+            members: Members::default(),
             connections: Connections::new(servers),
             output: Output::default(),
             events: Vec::new(),
             meter: Meter::default(),
             timers: Timers::default(),
             later: Slab::new(),
-            pulse: Pulse::default(),
-            tell_at: Time::ZERO,
-            told_traffic: (0, 0),
+            main_loop: MainLoop::default(),
+            report_at: Time::ZERO,
+            reported_traffic: (0, 0),
             known_problems: BTreeSet::new(),
             problems: Vec::new(),
             done: Vec::new(),
             learned: setup.learned,
             commands: setup.commands,
-            told: setup.told,
+            reports: setup.reports,
         }
     }
 
-    /// Calls back at `at` for `due`.
+    /// Arms a timer for `due` at `at`.
     pub(super) fn arm(&mut self, at: Time, due: Due) {
         self.timers.arm(at, due);
-        if at < self.pulse.at {
-            self.pulse.at = at;
-            if let Some(waker) = self.pulse.waker.take() {
+        if at < self.main_loop.at {
+            self.main_loop.at = at;
+            if let Some(waker) = self.main_loop.waker.take() {
                 waker.wake();
             }
         }
@@ -197,16 +197,16 @@ impl Core {
         }
         let busy = self.run_timers();
         let now = self.clock.now();
-        if now >= self.tell_at {
-            self.tell_at = now + TELL_EVERY;
-            self.tell(None);
+        if now >= self.report_at {
+            self.report_at = now + REPORT_EVERY;
+            self.report(None);
         }
         let next = self.timers.next().unwrap_or(Time::MAX);
-        self.pulse.at = next.min(self.tell_at);
-        if busy { Turn::Busy } else { Turn::Sleep(self.pulse.at) }
+        self.main_loop.at = next.min(self.report_at);
+        if busy { Turn::Busy } else { Turn::Sleep(self.main_loop.at) }
     }
 
-    /// Whether more are due than one turn takes.
+    /// Returns whether more timers may be due than one turn handles.
     fn run_timers(&mut self) -> bool {
         for _ in 0..DUE_MAX {
             let Some((at, due)) = self.timers.pop(self.clock.now()) else { return false };
@@ -216,14 +216,14 @@ impl Core {
                 Due::Unsent(number) => self.answer_unsent(number),
                 Due::Command(number) => {
                     let command = self.later.remove(number);
-                    self.obey(command);
+                    self.execute(command);
                 }
             }
         }
         true
     }
 
-    /// False after the last command.
+    /// Returns false after the last command.
     fn take_commands(&mut self) -> bool {
         for _ in 0..DUE_MAX {
             match self.commands.take() {
@@ -235,7 +235,7 @@ impl Core {
         true
     }
 
-    /// Commands with a time wait for it, in the order in which they came.
+    /// Commands with a time wait for it, in the order in which they arrived.
     pub(super) fn schedule(&mut self, command: Command) {
         match &command {
             Command::Start { at, .. } | Command::Stop { at, .. } => {
@@ -243,18 +243,18 @@ impl Core {
                 let number = self.later.insert(command);
                 self.arm(at, Due::Command(number));
             }
-            _ => self.obey(command),
+            _ => self.execute(command),
         }
     }
 
-    fn obey(&mut self, command: Command) {
+    fn execute(&mut self, command: Command) {
         match command {
             Command::Start { member, .. } => self.start_member(member),
             Command::Stop { member, how, .. } => self.stop_member(member, how),
             Command::Work { member, workload } => self.set_workload(member, workload),
             Command::Topics(topics) => self.take_topics(topics),
             Command::Task { id, task } => self.start_task(id, task),
-            // Seen when it was received.
+            // Handled when it was received.
             Command::End => {}
         }
     }
@@ -268,7 +268,7 @@ impl Core {
         spawn(job);
     }
 
-    /// Adds to what all cores know.
+    /// Adds topics to those that all cores know.
     pub(super) fn learn(&mut self, topics: Vec<crate::topics::Topic>) -> Arc<Topics> {
         let mut learned = lock(&self.learned);
         let known = Arc::make_mut(&mut learned);
@@ -278,22 +278,22 @@ impl Core {
         Arc::clone(&learned)
     }
 
-    /// Who can be asked for anything: host and port of each.
+    /// Host and port of the servers that can be asked for any lookup.
     pub(super) fn servers(&self) -> Vec<(String, u16)> {
         let servers = self.connections.servers().iter();
         let address = |node| self.nodes.address(node).map(|(host, port)| (host.to_owned(), port));
         servers.filter_map(|node| address(*node)).collect()
     }
 
-    /// Tells of it, the first time.
+    /// Reports a problem, once.
     pub(super) fn problem(&mut self, problem: String) {
         if self.known_problems.len() < PROBLEMS_MAX && self.known_problems.insert(problem.clone()) {
             self.problems.push(problem);
         }
     }
 
-    fn tell(&mut self, ended: Option<Result<(), String>>) {
-        let told = Told {
+    fn report(&mut self, ended: Option<Result<(), String>>) {
+        let report = CoreReport {
             core: self.index,
             until: self.clock.now(),
             events: std::mem::take(&mut self.events),
@@ -301,22 +301,22 @@ impl Core {
             done: std::mem::take(&mut self.done),
             ended,
         };
-        // Nobody listens any more: the channel of commands says so too.
-        let _ = if told.events.len() >= EVENTS_MAX || told.ended.is_some() {
-            self.told.send(told).map_err(|_| ())
+        // A closed channel needs no handling: the command channel is closed then, too.
+        let _ = if report.events.len() >= EVENTS_MAX || report.ended.is_some() {
+            self.reports.send(report).map_err(|_| ())
         } else {
-            self.told.try_send(told).map_err(|refused| self.keep(refused.into_inner()))
+            self.reports.try_send(report).map_err(|refused| self.keep(refused.into_inner()))
         };
     }
 
-    /// For the next time.
-    fn keep(&mut self, told: Told) {
-        self.events = told.events;
-        self.done = told.done;
-        self.meter.put_back(told.sample.round_trips);
-        self.problems = told.sample.problems;
-        self.told_traffic.0 -= told.sample.bytes_sent;
-        self.told_traffic.1 -= told.sample.bytes_received;
+    /// Keeps a report that could not be sent for the next one.
+    fn keep(&mut self, report: CoreReport) {
+        self.events = report.events;
+        self.done = report.done;
+        self.meter.put_back(report.sample.round_trips);
+        self.problems = report.sample.problems;
+        self.reported_traffic.0 -= report.sample.bytes_sent;
+        self.reported_traffic.1 -= report.sample.bytes_received;
     }
 
     fn sample(&mut self) -> Sample {
@@ -324,22 +324,22 @@ impl Core {
             let traffic = &shared.dialer.traffic;
             (traffic.sent.get(), traffic.received.get())
         });
-        let before = self.told_traffic;
-        self.told_traffic = traffic.unwrap_or(before);
+        let before = self.reported_traffic;
+        self.reported_traffic = traffic.unwrap_or(before);
         Sample {
             round_trips: self.meter.take(),
-            bytes_sent: self.told_traffic.0 - before.0,
-            bytes_received: self.told_traffic.1 - before.1,
+            bytes_sent: self.reported_traffic.0 - before.0,
+            bytes_received: self.reported_traffic.1 - before.1,
             connections: self.connections.established(),
-            states: self.seats.states(),
+            states: self.members.states(),
             cpu: meter::thread_cpu(),
             problems: std::mem::take(&mut self.problems),
         }
     }
 
-    fn last_words(&mut self) {
+    fn final_report(&mut self) {
         self.connections.end_all();
-        self.tell(Some(Ok(())));
+        self.report(Some(Ok(())));
     }
 }
 
@@ -352,7 +352,7 @@ pub(super) fn spawn(task: impl Future<Output = ()> + 'static) {
     glommio::spawn_local(later).detach();
 }
 
-/// A panic of another core does not spoil the topics.
+/// The topics are consistent even if another core panicked while it held the lock.
 fn lock(learned: &Mutex<Arc<Topics>>) -> std::sync::MutexGuard<'_, Arc<Topics>> {
     learned.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

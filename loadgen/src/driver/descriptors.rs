@@ -1,4 +1,4 @@
-//! File descriptors: each connection takes one, and what is missing is said before the start.
+//! File descriptors: each connection takes one, and a lack of them is reported before the start.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const PER_CORE: u64 = 48;
 const PER_PROCESS: u64 = 64;
 
-/// How many file descriptors a run with so many connections takes.
+/// The number of file descriptors that a run with this number of connections takes.
 pub fn descriptors_needed(connections: usize, cores: usize) -> u64 {
     connections as u64 + cores as u64 * PER_CORE + PER_PROCESS
 }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_had_is_said_with_the_number() {
+    fn an_unreachable_limit_is_reported_with_the_number_needed() {
         if getrlimit(Resource::Nofile).maximum.is_some() {
             let error = ensure_descriptors(2_000_000_000, 1).unwrap_err();
             assert!(error.contains("2000000112"), "{error}");

@@ -1,4 +1,4 @@
-//! From a host and port to a connection that can be used: name, TCP, TLS, SASL. Each failure is one
+//! From a host and port to a usable connection: name, TCP, TLS, SASL. Each failure is one
 //! sentence.
 
 use std::cell::RefCell;
@@ -22,7 +22,7 @@ use super::tls::TlsClient;
 use super::transport::{Buffers, Transport};
 use crate::member::Versions;
 
-/// Makes the connections of a core.
+/// Opens the connections of a core.
 pub(super) struct Dialer {
     pub(super) target: Arc<Target>,
     pub(super) versions: RefCell<Versions>,
@@ -44,7 +44,7 @@ impl Dialer {
         }
     }
 
-    /// A connection that takes requests.
+    /// Opens a connection that accepts requests.
     ///
     /// # Errors
     /// One sentence.
@@ -52,7 +52,7 @@ impl Dialer {
         self.channel(host, port).await.map(Channel::into_transport)
     }
 
-    /// The same, to send one request after the other.
+    /// Opens a connection to send one request after the other on.
     ///
     /// # Errors
     /// One sentence.
@@ -62,7 +62,7 @@ impl Dialer {
         Ok(channel)
     }
 
-    /// Up to TLS, without SASL, within the connect timeout.
+    /// Connects up to TLS, without SASL, within the connect timeout.
     ///
     /// # Errors
     /// One sentence.
@@ -121,7 +121,7 @@ impl Dialer {
         Err(reason)
     }
 
-    /// Asks the resolver on a thread of its own, once as long as the addresses are good.
+    /// Asks the resolver on a thread of its own. Addresses are cached until a connection fails.
     async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(vec![(address, port).into()]);
@@ -181,10 +181,10 @@ fn no_tls(host: &str, port: u16, error: &io::Error) -> String {
                 .to_owned()
         }
         _ if text.contains("corrupt message") => {
-            "what it answers is not TLS: is this a plaintext listener?".to_owned()
+            "its answers are not TLS: is this a plaintext listener?".to_owned()
         }
         _ if text.contains("UnknownIssuer") => {
-            "nobody who is trusted vouches for its certificate: name its authority (--tls-ca)"
+            "its certificate is of no trusted authority: name the authority's file (--tls-ca)"
                 .to_owned()
         }
         _ => format!("the TLS handshake failed: {text}"),

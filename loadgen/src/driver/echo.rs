@@ -1,6 +1,6 @@
-//! The limit: heartbeats against a server that sends every frame back as it is
-//! (`server/uring/examples/echo.rs`). It drives the same connection code as a run, and so says what
-//! this load generator can do when the server does next to nothing.
+//! Measures the limit of this load generator: heartbeats against a server that does next to
+//! nothing, as it sends every frame back unchanged (`server/uring/examples/echo.rs`). It uses the
+//! same connection code as a run.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -27,10 +27,10 @@ use crate::wire::{self, Header, Malformed};
 
 const HEARTBEAT_VERSION: i16 = 4;
 
-/// What came of it, over all cores.
+/// The result, over all cores.
 #[derive(Clone, Debug)]
 pub struct EchoResult {
-    /// Heartbeats whose very frame came back.
+    /// Heartbeats whose frame came back unchanged.
     pub heartbeats: u64,
     /// From the first that was sent to the end.
     pub took: Duration,
@@ -46,11 +46,11 @@ impl EchoResult {
     }
 }
 
-/// Sends heartbeats to the first bootstrap server for so many seconds, over `connections` on each
-/// core with `in_flight` of them each on the way, and checks that each comes back unchanged.
+/// Sends heartbeats to the first bootstrap server for `seconds`, over `connections` on each core
+/// with `in_flight` of them on the way on each, and checks that each comes back unchanged.
 ///
 /// # Errors
-/// One sentence: no connection, a connection that broke, a frame that is not what was sent.
+/// One sentence: no connection, a connection that broke, a frame that differs from the one sent.
 pub fn echo(
     target: Target,
     connections: usize,
@@ -65,7 +65,7 @@ pub fn echo(
             let result = executor(Placement::Fixed(cpu)).and_then(|executor| {
                 executor.run(on_core(target, connections, in_flight, seconds))
             });
-            tell(&sender, result);
+            send(&sender, result);
         };
         let thread = std::thread::Builder::new().name(format!("echo-{cpu}")).spawn(core);
         thread.map_err(|error| format!("no thread for a core: {error}"))?;
@@ -74,8 +74,8 @@ pub fn echo(
     results.iter().reduce(add).unwrap_or_else(|| Err("no core is given".into()))
 }
 
-/// Nobody listens any more after the first error.
-fn tell(sender: &Sender<Result<EchoResult, String>>, result: Result<EchoResult, String>) {
+/// The receiver is gone after the first error.
+fn send(sender: &Sender<Result<EchoResult, String>>, result: Result<EchoResult, String>) {
     drop(sender.send(result));
 }
 
@@ -179,7 +179,7 @@ impl Echo {
         (0..in_flight).try_for_each(|_| self.send(self.lines.len() - 1))
     }
 
-    /// Written anew for each, as a run does.
+    /// Encodes each request again, as a run does.
     fn send(&mut self, at: usize) -> Result<(), String> {
         let line = &mut self.lines[at];
         line.correlation = line.correlation.wrapping_add(1) & i32::MAX;

@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError, bounded};
 
 use super::command::Command;
 
-/// Commands that wait for a core at most.
+/// The maximum of commands that wait for a core.
 pub(super) const COMMANDS_MAX: usize = 4096;
 
 type Slot = Arc<Mutex<Option<Waker>>>;
@@ -19,7 +19,7 @@ pub(super) fn inbox() -> (Outside, Inside) {
     (Outside { sender: Some(sender), slot: Arc::clone(&slot) }, Inside { receiver, slot })
 }
 
-/// The end outside of the core. When it goes, the core ends.
+/// The end outside of the core. The core ends when this is dropped.
 pub(super) struct Outside {
     sender: Option<Sender<Command>>,
     slot: Slot,
@@ -32,7 +32,7 @@ pub(super) struct Inside {
 }
 
 impl Outside {
-    /// Hands the command back while there is no room. A core that has ended takes none.
+    /// Returns the command if the queue is full. A core that has ended drops it.
     pub(super) fn offer(&self, command: Command) -> Option<Command> {
         match self.sender.as_ref()?.try_send(command) {
             Ok(()) => wake(&self.slot),
@@ -55,7 +55,7 @@ impl Inside {
         self.receiver.try_recv()
     }
 
-    /// Has `waker` woken for the next command. False if one is there already.
+    /// Registers `waker` for the next command; returns false if one is waiting already.
     pub(super) fn wait(&self, waker: &Waker) -> bool {
         *lock(&self.slot) = Some(waker.clone());
         self.receiver.is_empty()

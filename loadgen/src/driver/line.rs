@@ -1,5 +1,5 @@
-//! The task of a connection: sends what its owner has queued, in one write, and hands each frame
-//! that comes to the owner.
+//! The task of a connection: sends the bytes that its owner has queued, in one write, and passes
+//! each frame that arrives to the owner.
 
 use std::cell::RefCell;
 use std::io;
@@ -10,10 +10,10 @@ use futures_lite::future::poll_fn;
 use super::transport::{Buffers, Outbox, Transport};
 use crate::wire::{Frames, Malformed};
 
-/// Reads in one go before other connections have their turn.
+/// Reads in one turn, before other connections have theirs.
 const READS_MAX: usize = 16;
 
-/// What the task shares with the owner of the connection.
+/// The state that the task shares with the owner of the connection.
 #[derive(Default)]
 pub(super) struct Line {
     out: Outbox,
@@ -38,24 +38,24 @@ pub(super) enum Ended {
     Malformed(Malformed),
 }
 
-/// Who has connections, by number. A number stays until the task has ended.
+/// An owner of connections, which have numbers. A number is not reused until the task has ended.
 pub(super) trait Owner {
     fn line(&mut self, at: usize) -> &mut Line;
 
-    /// A frame has come, without its length.
+    /// Handles a frame, which is without its length.
     ///
     /// # Errors
-    /// If it is not what was waited for: the connection ends.
+    /// If it is not the expected answer: the connection ends.
     fn frame(&mut self, at: usize, frame: &[u8]) -> Result<(), Malformed>;
 }
 
 impl Line {
-    /// To append frames to; [`Self::wake`] afterwards.
+    /// The buffer to append frames to; call [`Self::wake`] afterwards.
     pub(super) fn queue(&mut self) -> &mut Vec<u8> {
         self.out.queue()
     }
 
-    /// How many bytes wait for the other side to take them.
+    /// The number of bytes that are not sent yet.
     pub(super) fn backlog(&self) -> usize {
         self.out.unsent().len()
     }

@@ -1,4 +1,4 @@
-//! What a core counts between two reports.
+//! Counters of a core between two reports.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -37,14 +37,14 @@ impl Meter {
         self.histograms[at].1 += u64::try_from(took.as_micros()).unwrap_or(u64::MAX >> 1).max(1);
     }
 
-    /// What was counted, by round trip; counting starts anew.
+    /// Returns and resets the histograms.
     pub(super) fn take(&mut self) -> Vec<(RoundTrip, Histogram<u64>)> {
         let mut taken = std::mem::take(&mut self.histograms);
         taken.sort_by_key(|(kind, _)| *kind);
         taken
     }
 
-    /// What was taken, and could not be told.
+    /// Restores histograms that were taken and could not be reported.
     pub(super) fn put_back(&mut self, taken: Vec<(RoundTrip, Histogram<u64>)>) {
         self.histograms = taken;
     }
@@ -56,7 +56,7 @@ pub(super) fn thread_cpu() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// What the latency of a member's request is told as.
+/// The kind of round trip that a member's request is counted as.
 pub(super) fn round_trip_of(request: &Request) -> RoundTrip {
     match request {
         Request::FindCoordinator(_) => RoundTrip::FindCoordinator,

@@ -1,9 +1,9 @@
-//! Carries commands out: one executor for each load core, which holds members and connections.
-//! What the rest of muster-load exchanges with it stands in [`command`].
+//! Executes commands: one executor for each load core, which holds members and connections. Its
+//! interface to the rest of muster-load is [`command`].
 //!
-//! On a core everything happens in turns. The pulse (`core`) takes commands, runs timers and tells;
-//! each connection has a task (`line`) that writes what is queued and hands frames over. Members
-//! (`seats`) are called in between, and never wait.
+//! On a core all work is done in turns. The main loop (`core`) takes commands, runs timers and
+//! sends reports; each connection has a task (`line`) that writes queued bytes and passes frames
+//! on. Members (`members`) are called in between, and never wait.
 
 mod channel;
 mod clock;
@@ -17,9 +17,9 @@ mod dial;
 mod echo;
 mod inbox;
 mod line;
+mod members;
 mod meter;
 mod sasl;
-mod seats;
 mod tasks;
 mod timers;
 mod tls;
@@ -38,7 +38,7 @@ pub use self::clock::Clock;
 pub use self::descriptors::{descriptors_needed, ensure_descriptors};
 pub use self::echo::{EchoResult, echo};
 
-use self::command::{Cluster, Command, Sample, Target, Told};
+use self::command::{Cluster, Command, CoreReport, Sample, Target};
 use self::core::Setup;
 use self::dial::{Dialer, host_and_port};
 use self::inbox::{Outside, inbox};
@@ -47,12 +47,12 @@ use crate::plan::MemberIndex;
 use crate::time::Time;
 use crate::topics::Topics;
 
-/// Messages that wait to be heard at most, for each core.
-const TOLD_MAX: usize = 64;
-/// Of the rings. The kernel finds the waiting polls of thousands of connections in a hash table
-/// whose size follows from it; this gives the largest.
+/// The maximum of reports that wait to be received, for each core.
+const REPORTS_MAX: usize = 64;
+/// The depth of the rings. The kernel keeps the pending polls of thousands of connections in a hash
+/// table whose size follows from it; this depth makes it the largest.
 const RING_DEPTH: usize = 4096;
-/// glommio registers it with the kernel for files; sockets need none.
+/// Buffers that glommio registers with the kernel for files; sockets need none.
 const IO_MEMORY: usize = 64 << 10;
 
 /// The cores of a run, and the two channels to them.
@@ -60,17 +60,17 @@ pub struct Driver {
     cluster: Cluster,
     clock: Clock,
     commands: Vec<Outside>,
-    told: Receiver<Told>,
-    /// Received while there was no room for a command.
-    heard: VecDeque<Told>,
+    reports: Receiver<CoreReport>,
+    /// Reports that were received while a command queue was full.
+    received: VecDeque<CoreReport>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Asks the cluster who it is, and starts the cores. The run's time begins here.
+/// Asks the cluster for its properties, and starts the cores. The run's time begins here.
 ///
 /// # Errors
-/// One sentence: the cluster cannot be reached, refuses, or lacks what is needed; a core cannot be
-/// had.
+/// One sentence: the cluster cannot be reached, refuses, or lacks a needed API; a core cannot be
+/// started.
 pub fn start(target: Target) -> Result<Driver, String> {
     let target = Arc::new(target);
     let tls = target.security.tls.as_ref().map(TlsClient::new).transpose()?;
@@ -78,7 +78,7 @@ pub fn start(target: Target) -> Result<Driver, String> {
     let clock = Clock::start();
     let learned = Arc::new(Mutex::new(Arc::new(Topics::default())));
     let cores = target.cores.len();
-    let (tell, told) = bounded(TOLD_MAX * cores.max(1));
+    let (reporter, reports) = bounded(REPORTS_MAX * cores.max(1));
     let (mut commands, mut threads) = (Vec::new(), Vec::new());
     for (index, cpu) in target.cores.iter().enumerate() {
         let (outside, inside) = inbox();
@@ -91,16 +91,16 @@ pub fn start(target: Target) -> Result<Driver, String> {
             servers: servers(&target, &cluster)?,
             learned: Arc::clone(&learned),
             commands: inside,
-            told: tell.clone(),
+            reports: reporter.clone(),
         };
         commands.push(outside);
         threads.push(start_core(setup, tls.clone(), *cpu)?);
     }
-    Ok(Driver { cluster, clock, commands, told, heard: VecDeque::new(), threads })
+    Ok(Driver { cluster, clock, commands, reports, received: VecDeque::new(), threads })
 }
 
 impl Driver {
-    /// What the cluster said of itself.
+    /// The cluster's answers before the start.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
@@ -109,48 +109,49 @@ impl Driver {
         self.commands.len()
     }
 
-    /// The core whose commands are for this member: members go round.
+    /// The core of this member: members are distributed round robin.
     pub fn core_of(&self, member: MemberIndex) -> usize {
         member.0 as usize % self.cores().max(1)
     }
 
-    /// The moment, by the clock of all cores.
+    /// The current time, by the clock of all cores.
     pub fn now(&self) -> Time {
         self.clock.now()
     }
 
-    /// Hands a command to a core. While its queue is full, what the cores tell is taken in for
-    /// [`Self::hear`], so that they go on. A core that has ended takes nothing; it has told so.
-    pub fn tell(&mut self, core: usize, command: Command) {
+    /// Sends a command to a core. While its queue is full, reports of the cores are kept for
+    /// [`Self::receive`], so that they are not blocked. A core that has ended drops the command; it
+    /// has reported its end.
+    pub fn send(&mut self, core: usize, command: Command) {
         let Some(inbox) = self.commands.get(core) else { return };
         let mut refused = inbox.offer(command);
         while let Some(command) = refused {
-            if let Ok(told) = self.told.recv_timeout(Duration::from_millis(1)) {
-                self.heard.push_back(told);
+            if let Ok(report) = self.reports.recv_timeout(Duration::from_millis(1)) {
+                self.received.push_back(report);
             }
             refused = inbox.offer(command);
         }
     }
 
-    /// The next message of any core. `None` after `timeout`, and when all cores have ended.
-    pub fn hear(&mut self, timeout: Duration) -> Option<Told> {
-        self.heard.pop_front().or_else(|| self.told.recv_timeout(timeout).ok())
+    /// The next report of any core. `None` after `timeout`, and when all cores have ended.
+    pub fn receive(&mut self, timeout: Duration) -> Option<CoreReport> {
+        self.received.pop_front().or_else(|| self.reports.recv_timeout(timeout).ok())
     }
 }
 
 impl Drop for Driver {
-    /// Cores end when there is nobody to command them, and do not wait for a listener.
+    /// Cores end when their command queue is closed, and do not wait for a receiver of reports.
     fn drop(&mut self) {
         self.commands.clear();
-        self.told = bounded(0).1;
+        self.reports = bounded(0).1;
         for thread in self.threads.drain(..) {
-            // It catches its own panics, and has told of them.
+            // It catches its own panics, and has reported them.
             let _ = thread.join();
         }
     }
 }
 
-/// On an executor of its own, which goes again.
+/// Runs on a temporary executor.
 fn probe(target: &Arc<Target>, tls: Option<TlsClient>) -> Result<Cluster, String> {
     let executor = executor(Placement::Unbound)?;
     let dialer = Dialer::new(Arc::clone(target), tls, Default::default());
@@ -158,7 +159,7 @@ fn probe(target: &Arc<Target>, tls: Option<TlsClient>) -> Result<Cluster, String
 }
 
 fn start_core(setup: Setup, tls: Option<TlsClient>, cpu: usize) -> Result<JoinHandle<()>, String> {
-    let (index, clock, told) = (setup.index, setup.clock, setup.told.clone());
+    let (index, clock, reports) = (setup.index, setup.clock, setup.reports.clone());
     let (started, is_started) = bounded(1);
     let core = move || {
         let executor = match executor(Placement::Fixed(cpu)) {
@@ -171,9 +172,10 @@ fn start_core(setup: Setup, tls: Option<TlsClient>, cpu: usize) -> Result<JoinHa
         if catch_unwind(run).is_err() {
             let ended = Some(Err(format!("load core {index} panicked")));
             let (until, sample) = (clock.now(), Sample::default());
-            let last = Told { core: index, until, events: vec![], sample, done: vec![], ended };
-            // If nobody listens any more, the message on stderr has to do.
-            drop(told.send(last));
+            let (events, done) = (Vec::new(), Vec::new());
+            let last = CoreReport { core: index, until, events, sample, done, ended };
+            // Without a receiver, the panic's message on stderr has to do.
+            drop(reports.send(last));
         }
     };
     let thread = std::thread::Builder::new().name(format!("load-{index}"));
@@ -194,7 +196,7 @@ fn executor(placement: Placement) -> Result<LocalExecutor, String> {
     })
 }
 
-/// Who can be asked for a coordinator.
+/// The servers that can be asked for a coordinator.
 fn servers(target: &Target, cluster: &Cluster) -> Result<Vec<(String, u16)>, String> {
     let mut servers = Vec::new();
     for server in &target.bootstrap {

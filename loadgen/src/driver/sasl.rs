@@ -16,9 +16,9 @@ use super::command::{Sasl, SaslMechanism};
 const HANDSHAKE_VERSION: i16 = 1;
 const ILLEGAL_SASL_STATE: i16 = 34;
 const UNSUPPORTED_SASL_MECHANISM: i16 = 33;
-/// SCRAM takes three; a server that goes on and on is not followed.
+/// SCRAM takes three; a server that asks for more than this is refused.
 const STEPS_MAX: usize = 8;
-/// Of SCRAM. The server names the number, and the client computes so long; Kafka takes 16384.
+/// The iterations of SCRAM, which the server chooses and the client computes; Kafka allows 16384.
 const ITERATIONS_MAX: u64 = 1_000_000;
 
 impl SaslMechanism {
@@ -31,7 +31,7 @@ impl SaslMechanism {
     }
 }
 
-/// Says who we are. `version` is SaslAuthenticate's.
+/// Logs in. `version` is SaslAuthenticate's.
 ///
 /// # Errors
 /// One sentence.
@@ -51,7 +51,7 @@ pub(super) async fn authenticate(
             Err(format!("it does not offer {mechanism}, but {}", offered.join(", ")))
         }
         ILLEGAL_SASL_STATE => {
-            Err("this listener takes no SASL: use it without user name and password".into())
+            Err("this listener has no SASL: use it without user name and password".into())
         }
         code => Err(format!("it refused the SASL handshake with error code {code}")),
     }
@@ -82,7 +82,7 @@ async fn exchange(channel: &mut Channel, sasl: &Sasl, version: i16) -> Result<()
         }
         input = Some(answer.auth_bytes);
     }
-    Err(format!("{} does not come to an end", name(sasl)))
+    Err(format!("{} does not end within {STEPS_MAX} steps", name(sasl)))
 }
 
 /// `i=4096` in the server's first message of SCRAM (RFC 5802).
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_cannot_keep_us_computing() {
+    fn the_iterations_of_the_server_are_read_from_its_message() {
         assert_eq!(iterations(b"r=abc,s=QSXCR,i=4096"), Some(4096));
         assert_eq!(iterations(b"r=abc,s=QSXCR,i=99999999999999999999"), Some(u64::MAX));
         assert_eq!(iterations(b"v=rmF9pqV8S7suAoZWja4dJRkFsKQ="), None);

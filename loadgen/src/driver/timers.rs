@@ -1,12 +1,12 @@
-//! When what is due: one heap for a whole core. Nothing is taken out before its time; whoever armed
-//! a timer ignores it when it no longer means it.
+//! The timers of a core, in one heap. Timers can't be removed before their time; the code that
+//! armed a timer ignores it if it is obsolete when it fires.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::time::Time;
 
-/// Timers by time, and in the order of arming where times are equal.
+/// Timers by time, and in the order of arming if times are equal.
 pub(super) struct Timers<K> {
     heap: BinaryHeap<Reverse<(Time, u64, K)>>,
     armed: u64,
@@ -24,7 +24,7 @@ impl<K: Ord> Timers<K> {
         self.heap.push(Reverse((at, self.armed, key)));
     }
 
-    /// The next that is due.
+    /// Removes the next timer that is due.
     pub(super) fn pop(&mut self, now: Time) -> Option<(Time, K)> {
         let Reverse((at, ..)) = self.heap.peek()?;
         if *at > now {

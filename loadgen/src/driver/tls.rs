@@ -1,4 +1,4 @@
-//! TLS as a client: whom to trust, and who we are.
+//! TLS as a client: the authorities to trust, and the client certificate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use rustls::{DistinguishedName, SignatureScheme};
 
 use super::command::Tls;
 
-/// What all TLS connections of a run have in common.
+/// The settings of all TLS connections of a run.
 #[derive(Clone)]
 pub(super) struct TlsClient {
     config: Arc<ClientConfig>,

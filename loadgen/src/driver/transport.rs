@@ -1,4 +1,4 @@
-//! The bytes of a connection: over a glommio socket, plain or through TLS.
+//! Reads and writes the bytes of a connection: over a glommio socket, plain or through TLS.
 
 use std::io::{self, Read, Write};
 use std::pin::Pin;
@@ -13,13 +13,13 @@ use rustls::ClientConnection;
 
 use super::meter::Traffic;
 
-/// What one read takes at most.
+/// The maximum of bytes in one read.
 const READ_BYTES: usize = 64 << 10;
-/// A connection keeps so much memory for the next request; more is given back when all is sent.
+/// Memory that a connection keeps for the next request; more is freed when all is sent.
 const KEPT_BYTES: usize = 512;
 
-/// Where all connections of a core read into, one after the other: none holds a buffer while it
-/// waits.
+/// The buffers that all connections of a core read into, one after the other: none holds a buffer
+/// while it waits.
 pub(super) struct Buffers {
     raw: Box<[u8]>,
     plain: Vec<u8>,
@@ -39,7 +39,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// To append to.
+    /// The buffer to append to.
     pub(super) fn queue(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -82,7 +82,7 @@ impl Transport {
         Self { tcp, tls: None, traffic }
     }
 
-    /// Puts TLS on top, up to the end of the handshake.
+    /// Adds TLS, up to the end of the handshake.
     pub(super) async fn secure(
         &mut self,
         mut session: ClientConnection,
@@ -129,7 +129,7 @@ impl Transport {
         Poll::Ready(Ok(()))
     }
 
-    /// What has come; empty when the other side has closed.
+    /// Returns the bytes that have arrived; none if the other side has closed.
     pub(super) fn poll_read<'b>(
         &mut self,
         cx: &mut Context<'_>,
@@ -170,7 +170,7 @@ fn receive(
 }
 
 impl Tls {
-    /// Encrypts what waits in `out`; returns what is to be sent.
+    /// Encrypts the bytes of `out`; returns the bytes to send.
     fn seal(&mut self, out: &mut Outbox) -> io::Result<&mut Outbox> {
         if !out.is_empty() {
             self.session.writer().write_all(out.unsent())?;
@@ -182,7 +182,7 @@ impl Tls {
         Ok(&mut self.sealed)
     }
 
-    /// Decrypts `raw`, and appends what was in it to `plain`.
+    /// Decrypts `raw`, and appends its content to `plain`.
     fn open(&mut self, mut raw: &[u8], plain: &mut Vec<u8>) -> io::Result<()> {
         while !raw.is_empty() {
             self.session.read_tls(&mut raw)?;

@@ -1,4 +1,4 @@
-//! The lines of a history, as serde sees them. HISTORY.md is the text for people.
+//! The lines of a history, for serde. HISTORY.md documents them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::plan::{GroupIndex, GroupPlan, Protocol, TopicIndex};
 use crate::time::Time;
 use crate::topics::Topics;
 
-/// Of [`Run::format`]; raised when a reader of older histories would misread.
+/// The value of [`Run::format`]; raised when older readers would misread newer histories.
 pub const FORMAT: u32 = 1;
 
 /// One line. Events have a field `event`, all others a field `line`.
@@ -21,8 +21,8 @@ pub enum Line {
     Event(Event),
 }
 
-/// What is known beforehand, or happened to no group of its own. Each stands before the events that
-/// need it.
+/// A fact that is known beforehand, or that belongs to no single group. Each is written before the
+/// events that need it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "kebab-case")]
 pub enum Header {
@@ -34,7 +34,7 @@ pub enum Header {
         at: Time,
         name: Arc<str>,
     },
-    /// The coordinator was restarted by the scenario's order.
+    /// The coordinator was restarted, as the scenario asked for.
     CoordinatorRestarted {
         at: Time,
     },
@@ -57,20 +57,20 @@ pub struct Topic {
     pub partitions: u32,
 }
 
-/// What checks and measures know of a group beforehand.
+/// The properties of a group that checks and measures need beforehand.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Group {
     pub index: GroupIndex,
     /// `group.id`.
     pub id: Arc<str>,
     pub protocol: Kind,
-    /// No member is given up sooner than this after its last sign of life. Of consumer groups the
-    /// server's value, or something shorter.
+    /// No member is removed sooner than this after its last heartbeat. For consumer groups the
+    /// server's value, or a shorter one.
     #[serde(rename = "session_timeout_ms", with = "milliseconds")]
     pub session_timeout: Duration,
     #[serde(rename = "rebalance_timeout_ms", with = "milliseconds")]
     pub rebalance_timeout: Duration,
-    /// How many partitions its topics have together: all of them are to be owned.
+    /// The number of partitions of its topics, all of which should have an owner.
     pub partitions: u32,
 }
 

@@ -1,5 +1,5 @@
-//! The history of a run as JSON lines, written while it runs and read by `muster-load check`. The
-//! format stands in HISTORY.md.
+//! The history of a run as JSON lines, written while it runs and read by `muster-load check`.
+//! HISTORY.md documents the format.
 
 mod line;
 mod reader;

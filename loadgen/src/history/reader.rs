@@ -1,4 +1,4 @@
-//! Reads a history that anyone may have written: every line is bounded and checked.
+//! Reads a history that any program may have written: every line is bounded and checked.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -30,7 +30,7 @@ impl<R: BufRead> Reader<R> {
         Self { from, line: Vec::new(), number: 0, ended: false }
     }
 
-    /// Of the line that came last, counted from 1.
+    /// The number of the last line read, counted from 1.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -74,8 +74,8 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-/// Which of the two it is, is told by the field: serde's own error for "neither" would say nothing
-/// of what is wrong with it.
+/// The field `line` decides which of the two it is: serde's own error for an untagged enum would
+/// not say what is wrong.
 fn parse(bytes: &[u8]) -> Result<Line, String> {
     #[derive(serde::Deserialize)]
     struct Probe {

@@ -1,4 +1,4 @@
-//! What is written is read back; what others wrote is read, or refused with the number of its line.
+//! Histories are read back as written; those of others are read, or refused with a line number.
 
 use std::io::{BufReader, Cursor, Read};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn last_error(text: &str) -> String {
 }
 
 #[test]
-fn the_example_of_the_text_is_a_history() {
+fn the_example_of_the_documentation_is_a_history() {
     let text = include_str!("../../HISTORY.md");
     let example = text.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
     let lines: Vec<_> = read(example).into_iter().map(Result::unwrap).collect();
@@ -33,7 +33,7 @@ fn the_example_of_the_text_is_a_history() {
 }
 
 #[test]
-fn every_kind_of_line_stands_in_the_text() {
+fn every_kind_of_event_is_documented() {
     let text = include_str!("../../HISTORY.md");
     for event in every_kind() {
         let json = serde_json::to_value(&event).unwrap();
@@ -49,7 +49,7 @@ fn every_kind_of_line_stands_in_the_text() {
 }
 
 #[test]
-fn what_is_no_history_is_refused_with_a_reason() {
+fn text_that_is_no_history_is_refused_with_a_reason() {
     assert_eq!(last_error(""), "the history is empty");
     assert!(last_error("{}\n").starts_with("line 1 of the history: missing field"));
     let phase = "{\"line\":\"phase\",\"at\":1,\"name\":\"x\"}\n";
@@ -64,8 +64,8 @@ fn what_is_no_history_is_refused_with_a_reason() {
     );
     let unknown = r#"{"at":1,"group":0,"member":0,"event":"exploded"}"#;
     assert!(last_error(&format!("{RUN}\n\n{unknown}\n")).starts_with("line 2 of the history"));
-    let told = last_error(&format!("{RUN}\n{unknown}\n"));
-    assert!(told.contains("unknown variant `exploded`"), "{told}");
+    let error = last_error(&format!("{RUN}\n{unknown}\n"));
+    assert!(error.contains("unknown variant `exploded`"), "{error}");
     let negative = r#"{"at":-1,"group":0,"member":0,"event":"started"}"#;
     assert!(last_error(&format!("{RUN}\n{negative}\n")).starts_with("line 2 of the history"));
 }
@@ -77,7 +77,7 @@ fn after_an_error_nothing_more_is_read() {
 }
 
 #[test]
-fn a_last_line_that_is_cut_off_is_told_apart() {
+fn a_last_line_that_is_cut_off_has_an_error_of_its_own() {
     let cut = format!("{RUN}\n{{\"at\":1,\"gro");
     let error = Reader::new(Cursor::new(cut)).last().unwrap().unwrap_err();
     assert!(matches!(error, HistoryError::CutOff { number: 2 }));
@@ -91,7 +91,7 @@ fn a_line_without_end_is_not_read_into_memory() {
 }
 
 #[test]
-fn a_file_that_cannot_be_made_or_opened_is_named() {
+fn a_file_that_cannot_be_created_or_opened_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("missing/history.jsonl");
     let error = Writer::create(&path).err().unwrap().to_string();
@@ -101,7 +101,7 @@ fn a_file_that_cannot_be_made_or_opened_is_named() {
 }
 
 #[test]
-fn a_disk_that_is_full_is_told() {
+fn a_full_disk_is_an_error() {
     let mut writer = Writer::create(Path::new("/dev/full")).unwrap();
     let event = &every_kind()[0];
     let error = (0..100_000).find_map(|_| writer.event(event).err()).unwrap().to_string();
@@ -110,7 +110,7 @@ fn a_disk_that_is_full_is_told() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(events in prop::collection::vec(event(), 0..20)) {
+    fn a_written_history_is_read_back(events in prop::collection::vec(event(), 0..20)) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history.jsonl");
         let headers = headers();
@@ -167,7 +167,7 @@ fn event() -> impl Strategy<Value = Event> {
     )
 }
 
-/// One event of each kind. A new kind has to be added here, and to the text.
+/// One event of each kind. A new kind has to be added here, and to HISTORY.md.
 fn every_kind() -> Vec<Event> {
     let sent = Time::from_micros(u64::MAX);
     let epoch = i32::MIN;

@@ -1,4 +1,4 @@
-//! Writes a history while the run goes on.
+//! Writes a history during the run.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -13,14 +13,14 @@ use crate::event::Event;
 /// Large enough that a busy run writes a few times a second.
 const BUFFER: usize = 1 << 20;
 
-/// A history file being written. After an error nothing more is to be written.
+/// A history file being written. It must not be used after an error.
 pub struct Writer {
     path: PathBuf,
     file: BufWriter<File>,
 }
 
 impl Writer {
-    /// Makes the file, or empties one that is there.
+    /// Creates the file, or truncates an existing one.
     pub fn create(path: &Path) -> Result<Self, HistoryError> {
         let file = File::create(path).map_err(|error| HistoryError::io("create", path, error))?;
         Ok(Self { path: path.into(), file: BufWriter::with_capacity(BUFFER, file) })
@@ -34,7 +34,7 @@ impl Writer {
         self.line(event)
     }
 
-    /// Writes out what is still buffered. A history that is dropped without it may be cut off.
+    /// Flushes the buffer. A history that is dropped without it may be cut off.
     pub fn finish(mut self) -> Result<(), HistoryError> {
         self.file.flush().map_err(|error| HistoryError::io("write", &self.path, error))
     }

@@ -8,17 +8,17 @@ use kafka_protocol::messages::ApiKey;
 use crate::event::{Event, EventKind, OBSERVER, Stop};
 use crate::report::model::{Commits, ErrorCount, FailedMember, Members};
 
-/// Members that failed are named up to this number.
-const FAILED_TOLD: usize = 20;
+/// Failed members that are named; later ones are only counted.
+const FAILED_NAMED: usize = 20;
 
 const OFFSET_COMMIT: i16 = 8;
-/// Stands for "whatever the member asked for": it was refused as a member.
+/// In place of an API key: the request, whichever it was, was refused as the member was fenced.
 const MEMBERSHIP: i16 = -1;
 
 #[derive(Default)]
 pub(super) struct Counts {
     pub(super) members: Members,
-    /// Requests, not partitions; but offsets that were read back.
+    /// Counts requests, but for `read_back`, which counts offsets.
     pub(super) commits: Commits,
     pub(super) errors: u64,
     by_code: BTreeMap<(i16, i16), u64>,
@@ -82,7 +82,7 @@ impl Counts {
 
     fn failed(&mut self, event: &Event, group: &str, reason: &str) {
         self.members.failed_count += 1;
-        if self.members.failed.len() < FAILED_TOLD {
+        if self.members.failed.len() < FAILED_NAMED {
             self.members.failed.push(FailedMember {
                 group: group.into(),
                 member: event.member.0,
@@ -98,7 +98,7 @@ impl Counts {
     }
 }
 
-/// As in the protocol guide: `JoinGroup`.
+/// The name in the protocol guide: `JoinGroup`.
 fn api_name(key: i16) -> String {
     if key == MEMBERSHIP {
         return "membership".into();
@@ -106,7 +106,7 @@ fn api_name(key: i16) -> String {
     ApiKey::try_from(key).map_or_else(|()| format!("API {key}"), |api| format!("{api:?}"))
 }
 
-/// As in the protocol guide: `UNKNOWN_MEMBER_ID`.
+/// The name in the protocol guide: `UNKNOWN_MEMBER_ID`.
 fn error_name(code: i16) -> String {
     let Some(error) = ResponseError::try_from_code(code) else { return format!("error {code}") };
     if matches!(error, ResponseError::Unknown(_)) {
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn apis_and_errors_are_called_as_in_the_protocol_guide() {
+    fn apis_and_errors_have_their_names_in_the_protocol_guide() {
         assert_eq!(api_name(11), "JoinGroup");
         assert_eq!(api_name(68), "ConsumerGroupHeartbeat");
         assert_eq!(api_name(9999), "API 9999");

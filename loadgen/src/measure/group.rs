@@ -1,4 +1,4 @@
-//! One group: who owns what, since when it stands still, and what its rebalances took.
+//! One group: the owners of its partitions, since when it is stable, and its rebalances.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -12,29 +12,29 @@ use crate::plan::{MemberIndex, Partition};
 use crate::report::model::Rebalance;
 use crate::time::Time;
 
-/// What comes by itself after the group stood still for this long is another rebalance.
+/// A change without a trigger after the group was stable for this long is another rebalance.
 const APART: Duration = Duration::from_secs(2);
 
 pub(super) struct GroupMeasure {
     group: Group,
     members: HashMap<MemberIndex, Member>,
     partitions: HashMap<Partition, Holder>,
-    /// Members that have no partitions, and did have or may be to have some.
+    /// Members without partitions that had some, or may be assigned some.
     waiting: BTreeSet<MemberIndex>,
     live: u32,
     settled: u32,
     owned: u32,
     failed: u32,
     joined: u32,
-    /// Live members that lost their connection, and have not been answered since.
+    /// The number of live members that lost their connection and have not been answered since.
     cut_off: u32,
     rejoined: u64,
     epoch: i32,
     stable_since: Option<Time>,
-    /// Up to `unowned_until`, in partition-microseconds.
+    /// Partition-microseconds without an owner, up to `unowned_until`.
     unowned_micros: u128,
     unowned_until: Time,
-    /// Not reached by the events yet.
+    /// Triggers that are later than the events so far.
     triggers: VecDeque<(Time, String)>,
     open: Option<Open>,
 }
@@ -44,12 +44,12 @@ struct Member {
     live: bool,
     joined: bool,
     cut_off: bool,
-    /// Counts in [`GroupMeasure::settled`] if it is the newest epoch.
+    /// The epoch that it settled at; it counts in [`GroupMeasure::settled`] if that is the newest.
     settled: Option<i32>,
-    /// How many partitions it has for itself, and of how many it is the holder.
+    /// The number of partitions that it believes to own, and of those that it is the holder of.
     owns: u32,
     holds: u32,
-    /// Counts up when all that it holds is free at once.
+    /// Counts up when all its partitions become free at once.
     life: u32,
     /// Since when it waits for partitions.
     waits: Option<Time>,
@@ -57,7 +57,7 @@ struct Member {
     fenced: bool,
 }
 
-/// Who was last given a partition, and has it unless it is free.
+/// The member that was last assigned a partition, and owns it unless it is free.
 #[derive(Clone, Copy)]
 struct Holder {
     member: MemberIndex,
@@ -68,25 +68,25 @@ struct Holder {
 struct Open {
     trigger: String,
     prompted: bool,
-    /// There were members when it began.
+    /// Whether there were members when it began.
     populated: bool,
     began: Time,
     crashed: bool,
-    /// When members first noticed that the coordinator knows of the crash.
+    /// When members first learned that the coordinator knows of the crash.
     detected: Option<Time>,
     moved: u32,
     revoked: u32,
 }
 
-/// What is known of a group at the end.
+/// The results of a group at the end.
 pub(super) struct Ended {
     pub(super) unowned_partition_seconds: f64,
     pub(super) revocations_per_member_max: u64,
-    /// Members that were taken in again after they had been fenced.
+    /// Members that joined again after they had been fenced.
     pub(super) rejoined: u64,
 }
 
-/// What of a group's doings is summed up over all groups.
+/// Results that are collected over all groups.
 pub(super) struct Shared<'a> {
     pub(super) pauses: &'a mut Histogram<u64>,
     pub(super) rebalances: &'a mut Vec<Rebalance>,
@@ -140,7 +140,7 @@ impl GroupMeasure {
         self.live
     }
 
-    /// Partitions that someone is to consume, and no one owns.
+    /// Partitions that have no owner while the group has members to consume them.
     pub(super) fn unowned(&self) -> u32 {
         let consumed = self.live > 0 && self.group.protocol != Kind::Manual;
         if consumed { self.group.partitions.saturating_sub(self.owned) } else { 0 }
@@ -150,12 +150,12 @@ impl GroupMeasure {
         self.triggers.push_back((at, label.into()));
     }
 
-    /// Events before `until` have been observed: triggers up to there take effect. Whether there are
-    /// more.
+    /// Events before `until` have been observed: triggers up to there take effect. Returns whether
+    /// there are later ones.
     pub(super) fn advance(&mut self, until: Time, shared: &mut Shared<'_>) -> bool {
         while let Some((at, label)) = self.triggers.pop_front_if(|(at, _)| *at <= until) {
             let open = match self.open.take_if(|open| !open.prompted && open.began >= at) {
-                // What it set off was observed before it was told.
+                // Its effect was observed before the trigger was announced.
                 Some(open) => Open { trigger: label, prompted: true, began: at, ..open },
                 None => {
                     self.end_rebalance(shared);
@@ -167,8 +167,8 @@ impl GroupMeasure {
         !self.triggers.is_empty()
     }
 
-    /// Ends the rebalance that is open, and tells of it unless all have left: where nobody stays,
-    /// nothing can become stable.
+    /// Ends the open rebalance, and reports it unless all members have left: a group without
+    /// members can't become stable.
     pub(super) fn end_rebalance(&mut self, shared: &mut Shared<'_>) {
         if self.is_emptied() {
             self.open = None;
@@ -176,7 +176,7 @@ impl GroupMeasure {
         self.close(shared);
     }
 
-    /// Whether all members have left in the rebalance that is open.
+    /// Whether all members have left in the open rebalance.
     pub(super) fn is_emptied(&self) -> bool {
         let populated = self.open.as_ref().is_some_and(|open| open.populated);
         populated && self.live == 0 && self.failed == 0
@@ -285,14 +285,14 @@ impl GroupMeasure {
         }
     }
 
-    /// Whether the group stands still now, and if that changed, what follows from it.
+    /// Computes whether the group is stable now, and opens or closes a rebalance if that changed.
     fn settle_state(&mut self, event: &Event, shared: &mut Shared<'_>) {
-        let stands = self.live > 0
+        let stable = self.live > 0
             && self.settled == self.live
             && self.cut_off == 0
             && self.owned == self.group.partitions
             && self.group.protocol != Kind::Manual;
-        match (stands, self.stable_since) {
+        match (stable, self.stable_since) {
             (true, None) => {
                 self.stable_since = Some(event.at);
                 self.wait_no_more();
@@ -313,7 +313,7 @@ impl GroupMeasure {
         }
     }
 
-    /// Who has no partitions now was not to have any.
+    /// Members that have no partitions now were not meant to have any.
     fn wait_no_more(&mut self) {
         for index in std::mem::take(&mut self.waiting) {
             self.member(index).waits = None;
@@ -390,7 +390,7 @@ impl GroupMeasure {
         }
     }
 
-    /// A group that all have left may begin with the first epoch again.
+    /// A group without members may begin with the first epoch again.
     fn start_over(&mut self) {
         (self.epoch, self.settled) = (0, 0);
         self.members.values_mut().for_each(|member| member.settled = None);
@@ -432,11 +432,11 @@ impl GroupMeasure {
             self.waiting.remove(&index);
         }
         for partition in partitions {
-            self.give(*partition, index);
+            self.assign(*partition, index);
         }
     }
 
-    fn give(&mut self, partition: Partition, to: MemberIndex) {
+    fn assign(&mut self, partition: Partition, to: MemberIndex) {
         let life = self.member(to).life;
         let holder = Holder { member: to, life, free: false };
         match self.partitions.insert(partition, holder) {
@@ -495,7 +495,7 @@ impl GroupMeasure {
     }
 
     fn rebalance(&self, open: Open) -> Rebalance {
-        // What did not unsettle the group took no time.
+        // A trigger that did not unsettle the group took no time.
         let ended = self.stable_since.map(|since| since.max(open.began));
         let millis_since = |from: Time| ended.map(|end| end.since(from).as_secs_f64() * 1e3);
         Rebalance {
@@ -519,7 +519,7 @@ impl Open {
     }
 }
 
-/// Whether a member that tells of it has heard from the coordinator.
+/// Whether a member with this event has received an answer of the coordinator.
 fn is_answer(kind: &EventKind) -> bool {
     matches!(
         kind,
@@ -534,7 +534,7 @@ fn is_answer(kind: &EventKind) -> bool {
     )
 }
 
-/// What a rebalance is called that was not announced.
+/// The name of a rebalance without a trigger.
 fn why(event: &Event) -> &'static str {
     match event.kind {
         EventKind::Started => "members started",

@@ -1,4 +1,4 @@
-//! From histograms of microseconds to what reports show.
+//! Latencies for reports, from histograms of microseconds.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use crate::driver::command::RoundTrip;
 use crate::report::model::Latency;
 
-/// Histograms by kind of round trip; only those that there were.
+/// Histograms by kind of round trip, of the kinds that occurred.
 #[derive(Default)]
 pub(super) struct Latencies {
     by_kind: BTreeMap<RoundTrip, Histogram<u64>>,
@@ -23,13 +23,13 @@ impl Latencies {
         self.by_kind.iter().map(|(of, histogram)| (*of, histogram)).filter(|(_, h)| !h.is_empty())
     }
 
-    /// Keeps the memory for what comes next.
+    /// Empties the histograms, but keeps their memory.
     pub(super) fn clear(&mut self) {
         self.by_kind.values_mut().for_each(Histogram::reset);
     }
 }
 
-/// Three digits, and as long as it needs to be.
+/// A histogram with three digits that grows as needed.
 pub(super) fn histogram() -> Histogram<u64> {
     Histogram::new(3).expect("three digits are allowed")
 }

@@ -1,13 +1,13 @@
 //! Brings the events of all cores into one order, by time.
 
-use crate::driver::command::Told;
+use crate::driver::command::CoreReport;
 use crate::event::Event;
 use crate::time::Time;
 
-/// Holds events back until no core can tell of an earlier one.
+/// Holds events back until no core can report an earlier one.
 pub struct Merge {
     lanes: Vec<Lane>,
-    /// muster-load's own events: told as they happen, by the thread that also merges.
+    /// muster-load's own events, from the thread that also merges.
     own: Vec<Event>,
 }
 
@@ -23,15 +23,15 @@ impl Merge {
         Self { lanes, own: Vec::new() }
     }
 
-    /// Takes the events out of what a core told. A core that ended holds nothing up any more.
-    pub fn push(&mut self, told: &mut Told) {
-        let Some(lane) = self.lanes.get_mut(told.core) else { return };
-        lane.until = if told.ended.is_some() { Time::MAX } else { lane.until.max(told.until) };
-        lane.events.append(&mut told.events);
+    /// Takes the events of a core's report. A core that has ended holds no events back any more.
+    pub fn push(&mut self, report: &mut CoreReport) {
+        let Some(lane) = self.lanes.get_mut(report.core) else { return };
+        lane.until = if report.ended.is_some() { Time::MAX } else { lane.until.max(report.until) };
+        lane.events.append(&mut report.events);
     }
 
-    /// An event that no core tells, such as partitions that were added.
-    pub fn tell(&mut self, event: Event) {
+    /// Adds an event that no core reports, such as partitions that were added.
+    pub fn insert(&mut self, event: Event) {
         self.own.push(event);
     }
 
@@ -40,8 +40,8 @@ impl Merge {
         self.lanes.iter().map(|lane| lane.until).min().unwrap_or(Time::MAX)
     }
 
-    /// Takes what is in its final order, oldest first. What a core told of one moment stays in the
-    /// order in which it was told.
+    /// Takes the events whose order is final, oldest first. Events of a core with equal times stay
+    /// in the core's order.
     pub fn ready(&mut self) -> Vec<Event> {
         let until = self.until();
         let mut ready = Vec::new();

@@ -1,19 +1,23 @@
-//! What a run is worth in numbers: rebalances, pauses, partitions without an owner, latencies, rates
-//! over time. Fed with the events of all cores in one order ([`merge`]) and with their samples.
+//! The measures of a run: rebalances, pauses, partitions without an owner, latencies, rates over
+//! time. They are made from the events of all cores in one order ([`merge`]) and from their
+//! samples.
 //!
-//! What the numbers mean:
+//! The meaning of the measures:
 //!
 //! - A group is **stable** when every member that was started and did not end has settled at the
-//!   newest epoch that any of them has seen and has been answered since it last lost its connection,
-//!   and every partition has an owner. It is so since the event that made it so.
-//! - A **rebalance** goes from what triggered it to the event that made the group stable for good;
-//!   only the conductor knows when that is, so it closes it. One that was not announced gets its name
-//!   from the event that unsettled the group.
-//! - A **pause** of a member goes from its start, or from when it gave up the last of its partitions,
-//!   until it is given some. If the group gets stable before, it was not to have any, and so had no
-//!   pause; nor had a member that ended meanwhile. At the end of the run, who waits has its pause so
-//!   far. A member that gives up some partitions and keeps others goes on consuming: no pause.
-//! - **Partition-seconds without an owner** count while the group has members, crashed ones' included.
+//!   newest epoch that any of them has seen and has been answered since it last lost its
+//!   connection, and every partition has an owner. It is stable since the event that completed
+//!   this.
+//! - A **rebalance** lasts from its trigger to the event after which the group stays stable; only
+//!   the conductor knows when that is, so it closes the rebalance. A rebalance without a trigger is
+//!   named after the event that unsettled the group.
+//! - A **pause** of a member lasts from its start, or from when it gave up the last of its
+//!   partitions, until it is assigned some. A member that has none when the group becomes stable
+//!   was not meant to have any, and so had no pause; nor had a member that ended before. At the end
+//!   of the run, pauses that have not ended count so far. A member that gives up some partitions
+//!   and keeps others continues to consume: no pause.
+//! - **Partition-seconds without an owner** count while the group has members, including those of
+//!   crashed members.
 
 mod counts;
 mod group;
@@ -39,7 +43,7 @@ use hdrhistogram::Histogram;
 use latency::{Latencies, latency, millis};
 use series::{Gauges, Steps};
 
-/// The states of members, and how the report calls them.
+/// The states of members, with their names in the report.
 pub const STATES: [(State, &str); 7] = [
     (State::Down, "down"),
     (State::Searching, "searching"),
@@ -50,15 +54,15 @@ pub const STATES: [(State, &str); 7] = [
     (State::Failed, "failed"),
 ];
 
-/// How many members are in each state, in the order of [`STATES`].
+/// The number of members in each state, in the order of [`STATES`].
 pub type States = [u32; STATES.len()];
 
-/// One group, as the conductor needs it to decide what comes next.
+/// The state of a group, from which the conductor decides how to continue.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct GroupStatus {
     /// Members that were started, and neither ended nor failed.
     pub live: u32,
-    /// Of those, how many have all that the newest epoch promises them.
+    /// The number of those that have their target assignment of the newest epoch.
     pub settled: u32,
     /// Partitions that have an owner, and how many there are.
     pub owned: u32,
@@ -68,9 +72,9 @@ pub struct GroupStatus {
     /// Since when every live member is settled at the newest epoch and every partition is owned.
     /// `None` while they are not, and while no member is live.
     pub stable_since: Option<Time>,
-    /// A rebalance was triggered (or came by itself) and has not been closed.
+    /// A rebalance began (with a trigger or by itself) and has not been closed.
     pub rebalancing: bool,
-    /// Members that can't go on.
+    /// Members that can't continue.
     pub failed: u32,
 }
 
@@ -91,7 +95,7 @@ pub struct Totals {
     pub failed: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
-    /// Since the last look; only those that there were.
+    /// Since the last look; only of kinds that occurred.
     pub loads: Vec<LoadNow>,
 }
 
@@ -105,7 +109,7 @@ pub struct LoadNow {
     pub p99: f64,
 }
 
-/// What goes into the report.
+/// The measures that go into the report.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Measured {
     pub rebalances: Vec<model::Rebalance>,
@@ -122,10 +126,10 @@ pub struct Measured {
     pub series: model::Series,
 }
 
-/// Takes in a run and measures it. Each event costs O(1) and the partitions that it names.
+/// Measures a run. The cost of an event is O(1) and the partitions that it names.
 pub struct Measure {
     groups: HashMap<GroupIndex, GroupMeasure>,
-    /// Those with triggers that the events have not reached.
+    /// Groups with triggers that are later than the events so far.
     triggered: Vec<GroupIndex>,
     counts: Counts,
     groups_stable: u32,
@@ -146,14 +150,14 @@ pub struct Measure {
     server: Option<Process>,
 }
 
-/// What a core said last.
+/// The last sample of a core.
 #[derive(Clone, Default)]
 struct Core {
     members: States,
     connections: u32,
 }
 
-/// What a process had used when it was looked at first, and uses now.
+/// The usage of a process when it was first read, and now.
 #[derive(Clone, Copy, Default)]
 struct Process {
     first: process::Usage,
@@ -187,13 +191,13 @@ impl Default for Measure {
 }
 
 impl Measure {
-    /// Before the first event of the group.
+    /// Called before the first event of the group.
     pub fn expect_group(&mut self, group: Group) {
         self.groups.entry(group.index).or_insert_with(|| GroupMeasure::new(group));
     }
 
-    /// Something was done to the group at `at` that makes it rebalance. Counts from there, also if
-    /// events from before are observed later. A rebalance that is still open is closed by it.
+    /// An action at `at` makes the group rebalance. The rebalance counts from there, also if events
+    /// from before are observed later. It closes a rebalance that is still open.
     pub fn trigger(&mut self, group: GroupIndex, label: &str, at: Time) {
         if let Some(state) = self.groups.get_mut(&group) {
             state.trigger(at, label);
@@ -201,8 +205,9 @@ impl Measure {
         }
     }
 
-    /// The group has been stable for long enough: its rebalance ended at `stable_since`. Or all have
-    /// left, and it is forgotten. Without effect while it is neither, or nothing is open.
+    /// Closes the rebalance of a group that has been stable for long enough, which ended at
+    /// `stable_since`, or drops it if all members have left. Otherwise, or if none is open, it has
+    /// no effect.
     pub fn close_rebalance(&mut self, group: GroupIndex) {
         if let Some(group) = self.groups.get_mut(&group)
             && (group.status().stable_since.is_some() || group.is_emptied())
@@ -212,7 +217,7 @@ impl Measure {
         }
     }
 
-    /// What happened next, in the order of [`merge::Merge`].
+    /// Takes the next event, in the order of [`merge::Merge`].
     pub fn observe(&mut self, event: &Event) {
         let Some(group) = self.groups.get_mut(&event.group) else { return };
         let before = (group.live(), group.unowned(), group.is_stable());
@@ -226,7 +231,7 @@ impl Measure {
         self.counts.observe(event, group.id());
     }
 
-    /// What a core counted since its last sample.
+    /// Takes the counts of a core since its last sample.
     pub fn sample(&mut self, core: usize, sample: &Sample) {
         for (of, histogram) in &sample.round_trips {
             self.trips.add(*of, histogram);
@@ -242,7 +247,7 @@ impl Measure {
         self.cores[core] = Core { members, connections: sample.connections };
     }
 
-    /// The processes now: muster-load itself, and the server where its id is known.
+    /// Takes the usage of the processes: muster-load itself, and the server if its id is known.
     pub fn usage(&mut self, own: process::Usage, server: Option<process::Usage>) {
         self.own = self.own.with(own);
         if let Some(server) = server {
@@ -265,7 +270,7 @@ impl Measure {
         self.groups.get(&group).map(GroupMeasure::status)
     }
 
-    /// How things are; rates and latencies since the last look.
+    /// The current totals, with rates and latencies since the last look.
     pub fn look(&mut self, now: Time) -> Totals {
         let seconds = now.since(self.looked).as_secs_f64().max(1e-3);
         let loads = self.recent.iter().map(|(of, histogram)| LoadNow {
@@ -295,7 +300,7 @@ impl Measure {
         totals
     }
 
-    /// After the last event.
+    /// Called after the last event.
     pub fn finish(mut self, end: Time) -> Measured {
         let gauges = self.gauges();
         let series = std::mem::take(&mut self.steps).finish(end, gauges);

@@ -1,10 +1,10 @@
-//! What a process uses, as Linux tells in /proc.
+//! The resources that a process uses, from /proc of Linux.
 
 use std::fs;
 use std::io;
 use std::time::Duration;
 
-/// Of all threads, since the process began.
+/// The usage of all threads, since the process began.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Usage {
     /// User and system.
@@ -13,7 +13,7 @@ pub struct Usage {
     pub memory_bytes: u64,
 }
 
-/// A process that is looked at again and again.
+/// A process whose usage is read repeatedly.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
     pid: u32,
@@ -21,7 +21,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// An error if there is no such process, or /proc does not tell of it.
+    /// An error if there is no such process, or /proc does not show it.
     pub fn of(pid: u32) -> io::Result<Self> {
         let process = Self { pid, ticks_per_second: ticks_per_second() };
         process.usage()?;
@@ -58,7 +58,7 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
     user.checked_add(system)
 }
 
-/// A process that ended and was not waited for has no memory: no such line.
+/// A process that ended and was not waited for has no memory, and no such line.
 fn resident_kib(status: &str) -> Option<u64> {
     let Some(line) = status.lines().find_map(|line| line.strip_prefix("VmRSS:")) else {
         return status.starts_with("Name:").then_some(0);
@@ -66,8 +66,8 @@ fn resident_kib(status: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// The unit of /proc/<pid>/stat, which the kernel tells each process in its auxiliary vector
-/// (AT_CLKTCK, getauxval(3)). 100 on every architecture that people run this on.
+/// The unit of /proc/<pid>/stat, which each process has in its auxiliary vector (AT_CLKTCK,
+/// getauxval(3)). It is 100 on all common architectures.
 fn ticks_per_second() -> u64 {
     const AT_CLKTCK: u64 = 17;
     let vector = fs::read("/proc/self/auxv").unwrap_or_default();

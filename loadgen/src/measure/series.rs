@@ -1,4 +1,4 @@
-//! How things go over time, in steps that grow with the run: there are never more than a page draws.
+//! Figures over time, in steps that grow with the run: a page can draw them all.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,26 +17,26 @@ const STEPS_MAX: usize = 480;
 pub(super) struct Steps {
     length: Duration,
     done: Vec<Step>,
-    /// Of the step that has not ended.
+    /// Round trips of the step that has not ended.
     trips: Latencies,
 }
 
-/// What is kept of a step until the end.
+/// A step that has ended, as it is kept until the end of the run.
 #[derive(Clone)]
 struct Step {
     began: Time,
     ended: Time,
     gauges: Gauges,
-    /// Round trips: rounded microseconds and how often each, rising.
+    /// Round trips: rounded microseconds with their counts, ascending.
     trips: BTreeMap<RoundTrip, Vec<(u64, u64)>>,
 }
 
-/// How things are at one moment.
+/// The state at one moment.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Gauges {
     pub(super) members: States,
     pub(super) unowned: u32,
-    /// What the server has used until then.
+    /// The usage of the server until then.
     pub(super) server: Option<Usage>,
 }
 
@@ -102,7 +102,7 @@ impl Steps {
 impl Step {
     fn and(mut self, next: &Self) -> Self {
         self.ended = next.ended;
-        // A peak of partitions without an owner is what one looks for: it stays visible.
+        // The maximum, so that a peak of partitions without an owner stays visible.
         self.gauges =
             Gauges { unowned: self.gauges.unowned.max(next.gauges.unowned), ..next.gauges };
         for (of, values) in &next.trips {
@@ -129,14 +129,14 @@ impl Step {
         }
     }
 
-    /// In cores: CPU-seconds in each second.
+    /// In cores: CPU-seconds per second.
     fn server_cpu(&self, before: Option<&Self>) -> Option<f64> {
         let used = self.gauges.server?.cpu.saturating_sub(before?.gauges.server?.cpu);
         Some(used.as_secs_f64() / self.ended.since(self.began).as_secs_f64())
     }
 }
 
-/// Two digits are enough for a point in a chart, and keep a step in a few hundred bytes.
+/// Rounds to two digits, enough for a point in a chart, so that a step takes a few hundred bytes.
 fn rounded(values: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     let mut rounded: Vec<(u64, u64)> = Vec::new();
     for (value, count) in values {

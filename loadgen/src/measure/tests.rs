@@ -1,4 +1,4 @@
-//! Stories of the measures: events in, numbers out. Times in milliseconds.
+//! The measures of scripted events. Times in milliseconds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::merge::Merge;
 use super::*;
 use crate::check::Checker;
-use crate::driver::command::Told;
+use crate::driver::command::CoreReport;
 use crate::event::{EventKind, OBSERVER, Stop};
 use crate::history::Kind;
 use crate::plan::{MemberIndex, Partition, TopicIndex};
@@ -101,7 +101,7 @@ fn a_group_is_stable_since_the_event_that_made_it_so() {
 }
 
 #[test]
-fn a_rebalance_goes_from_its_trigger_to_the_last_moment_of_unrest() {
+fn a_rebalance_lasts_from_its_trigger_until_the_group_is_stable() {
     let mut measure = formed();
     measure.close_rebalance(GROUP);
     assert!(!measure.status(GROUP).unwrap().rebalancing);
@@ -114,7 +114,7 @@ fn a_rebalance_goes_from_its_trigger_to_the_last_moment_of_unrest() {
 }
 
 #[test]
-fn a_group_that_all_leave_has_nothing_to_settle() {
+fn a_rebalance_in_which_all_members_leave_is_not_reported() {
     let leave = |measure: &mut Measure| {
         measure.close_rebalance(GROUP);
         measure.trigger(GROUP, "2 left", ms(1000));
@@ -138,11 +138,11 @@ fn a_group_that_all_leave_has_nothing_to_settle() {
 }
 
 #[test]
-fn a_crash_is_detected_when_the_others_notice() {
+fn a_crash_is_detected_when_other_members_learn_of_it() {
     let mut measure = formed();
     measure.close_rebalance(GROUP);
     measure.trigger(GROUP, "1 crashed", ms(1000));
-    assert_eq!(stable_since(&measure), None, "what was stable before does not count");
+    assert_eq!(stable_since(&measure), None, "stability from before the trigger does not count");
     observe(
         &mut measure,
         [
@@ -167,7 +167,7 @@ fn a_crash_is_detected_when_the_others_notice() {
 }
 
 #[test]
-fn a_trigger_that_unsettles_no_one_took_no_time() {
+fn a_trigger_that_does_not_unsettle_the_group_takes_no_time() {
     let mut measure = formed();
     measure.close_rebalance(GROUP);
     measure.trigger(GROUP, "nothing", ms(500));
@@ -179,7 +179,7 @@ fn a_trigger_that_unsettles_no_one_took_no_time() {
 }
 
 #[test]
-fn what_comes_by_itself_is_told_too() {
+fn rebalances_without_a_trigger_are_reported_too() {
     let mut measure = formed();
     measure.close_rebalance(GROUP);
     let unrest = |at: u64, epoch| {
@@ -197,9 +197,9 @@ fn what_comes_by_itself_is_told_too() {
     observe(&mut measure, unrest(1500, 4));
     observe(&mut measure, unrest(9000, 5));
     let measured = measure.finish(ms(20000));
-    let told: Vec<_> = measured.rebalances.iter().map(|r| (r.trigger.as_str(), r.took)).collect();
+    let took: Vec<_> = measured.rebalances.iter().map(|r| (r.trigger.as_str(), r.took)).collect();
     let fenced = "members fenced";
-    assert_eq!(told, [("formation", Some(120.0)), (fenced, Some(530.0)), (fenced, Some(30.0))]);
+    assert_eq!(took, [("formation", Some(120.0)), (fenced, Some(530.0)), (fenced, Some(30.0))]);
     assert_eq!((measured.members.fenced, measured.members.rejoined), (3, 3));
 }
 
@@ -224,7 +224,7 @@ fn more_members_than_partitions_are_stable_and_wait_for_none() {
 }
 
 #[test]
-fn a_pause_goes_from_the_last_partition_given_up_to_the_next_one() {
+fn a_pause_lasts_from_the_last_revoked_partition_to_the_next_assigned_one() {
     let mut measure = formed();
     observe(
         &mut measure,
@@ -236,7 +236,7 @@ fn a_pause_goes_from_the_last_partition_given_up_to_the_next_one() {
         ],
     );
     let measured = measure.finish(ms(1000));
-    // The starts: 40 and 110. The one that left was not to have any.
+    // The pauses of the starts are 40 and 110. The member that left had no third pause.
     assert_eq!(measured.pauses.count, 3);
     assert_eq!(measured.pauses.max.round(), 250.0);
     assert_eq!(measured.pauses.min.round(), 40.0);
@@ -274,7 +274,7 @@ fn a_lost_connection_unsettles_until_the_member_is_answered_again() {
 }
 
 #[test]
-fn who_stops_without_a_word_frees_what_it_had() {
+fn a_crashed_member_frees_its_partitions() {
     let mut measure = formed();
     observe(&mut measure, [(200, 1, EventKind::Stopped { how: Stop::Crash })]);
     assert_eq!(measure.status(GROUP).unwrap().owned, 1);
@@ -330,7 +330,7 @@ fn steps(series: &model::Series) -> impl Iterator<Item = f64> {
 }
 
 #[test]
-fn processes_are_measured_from_the_first_look() {
+fn the_usage_of_processes_counts_from_the_first_reading() {
     let mut measure = formed();
     let usage =
         |seconds, memory_bytes| process::Usage { cpu: Duration::from_secs(seconds), memory_bytes };
@@ -346,31 +346,31 @@ fn processes_are_measured_from_the_first_look() {
     assert_eq!(measured.series.points[1].server_cpu, Some(4.0));
 }
 
-fn told(core: usize, until: u64, at: &[u64]) -> Told {
+fn report(core: usize, until: u64, at: &[u64]) -> CoreReport {
     let events = at.iter().map(|at| event(*at, core as u32, EventKind::Started)).collect();
     let (sample, done, ended) = (Sample::default(), Vec::new(), None);
-    Told { core, until: ms(until), events, sample, done, ended }
+    CoreReport { core, until: ms(until), events, sample, done, ended }
 }
 
 #[test]
 fn events_of_cores_come_in_one_order() {
     let mut merge = Merge::new(2);
-    merge.push(&mut told(0, 10, &[1, 5, 9]));
-    assert!(merge.ready().is_empty(), "the other core may tell of something earlier");
-    merge.push(&mut told(1, 6, &[2, 5]));
-    merge.tell(event(4, 9, EventKind::Disconnected));
+    merge.push(&mut report(0, 10, &[1, 5, 9]));
+    assert!(merge.ready().is_empty(), "the other core may report earlier events");
+    merge.push(&mut report(1, 6, &[2, 5]));
+    merge.insert(event(4, 9, EventKind::Disconnected));
     let order = |events: Vec<Event>| -> Vec<_> {
         events.iter().map(|event| (event.at, event.member.0)).collect()
     };
     let first = order(merge.ready());
     assert_eq!(first, [(ms(1), 0), (ms(2), 1), (ms(4), 9), (ms(5), 0), (ms(5), 1)]);
-    let mut last = told(1, 7, &[]);
+    let mut last = report(1, 7, &[]);
     last.ended = Some(Ok(()));
     merge.push(&mut last);
     assert_eq!(order(merge.ready()), [(ms(9), 0)]);
 }
 
-/// Of a few members, partitions and epochs, in any order: what no member would do, too.
+/// Events of a few members, partitions and epochs, also in orders that no member would cause.
 fn any_event() -> impl Strategy<Value = (u64, u32, EventKind)> {
     let some_of = prop::collection::vec(0..4_u32, 0..4).prop_map(|numbers| some(&numbers));
     let epoch = 1..5_i32;

@@ -1,4 +1,4 @@
-//! When to try again: `retry.backoff.ms`, doubled for each failure in a row up to
+//! Back-off of retries: `retry.backoff.ms`, doubled for each failure in a row up to
 //! `retry.backoff.max.ms`, with 20 % jitter (Kafka's `ExponentialBackoff` and `RequestState`).
 
 use std::time::Duration;
@@ -16,8 +16,8 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// Failures that come while it waits already count as one: they are of requests that were
-    /// under way together.
+    /// Failures during the back-off do not count: they are of requests that were under way together
+    /// with the one that failed first.
     pub(super) fn failed(&mut self, now: Time, backoff: &Backoff, random: &mut fastrand::Rng) {
         if !self.ready(now) {
             return;
@@ -26,8 +26,8 @@ impl Retry {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// A failure after which clients go on at once. They do so without end; here the second in a
-    /// row waits, so that a coordinator that refuses for good is not flooded.
+    /// A failure after which clients retry at once, without limit; here the second one in a row
+    /// waits, so that a coordinator that always refuses is not flooded.
     pub(super) fn failed_once(&mut self, now: Time, backoff: &Backoff, random: &mut fastrand::Rng) {
         match self.failures {
             0 => *self = Self { failures: 1, until: now },
@@ -39,7 +39,7 @@ impl Retry {
         *self = Self::default();
     }
 
-    /// A success after which the next one still keeps its distance.
+    /// A success after which the next request still waits.
     pub(super) fn succeeded_with_pause(
         &mut self,
         now: Time,

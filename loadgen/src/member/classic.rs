@@ -1,6 +1,6 @@
 //! A member of a classic group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, as Kafka's
-//! `AbstractCoordinator` and `ConsumerCoordinator` do it. What is sent and built stands in
-//! [`super::classic_messages`].
+//! `AbstractCoordinator` and `ConsumerCoordinator` do it. [`super::classic_messages`] builds the
+//! requests.
 
 use std::sync::Arc;
 
@@ -26,20 +26,20 @@ use crate::topics::Topics;
 
 pub(super) struct Classic {
     phase: Phase,
-    /// Empty until the coordinator has given one.
+    /// Empty until the coordinator has assigned one.
     pub(super) member_id: StrBytes,
     pub(super) generation: i32,
     assignor: Option<ClassicAssignor>,
-    /// Partitions of the subscribed topics when this member, as the leader, assigned them.
+    /// Partition counts of the subscribed topics when this member, as the leader, assigned them.
     assigned_of: Option<Box<[u32]>>,
-    /// The last assignment and its generation, which a sticky member tells though it gave it up.
+    /// The last assignment and its generation; a sticky member sends it though it has given it up.
     pub(super) last: (Arc<[Partition]>, i32),
     /// JoinGroup, SyncGroup, Heartbeat or LeaveGroup: one at a time.
     in_flight: Option<InFlight>,
     next_heartbeat: Time,
-    /// When the coordinator last said that the member lives.
+    /// When the coordinator last accepted a request of the member.
     heard: Time,
-    /// A rebalance runs, or is wanted.
+    /// A rebalance is under way or needed, so the member has to join again.
     rejoin: bool,
     fenced: bool,
     leaving: bool,
@@ -62,17 +62,17 @@ enum Phase {
     Joined(Vec<SyncGroupRequestAssignment>),
     /// SyncGroup is under way.
     Syncing,
-    /// Has an assignment to take up.
+    /// Has an assignment to adopt.
     Synced(Vec<Partition>),
     Stable,
-    /// Gives up partitions, which takes until a moment.
+    /// Gives up partitions, which takes until this time.
     Revoking(Time, Then),
 }
 
 enum Then {
-    /// All go (eager), before it joins again.
+    /// All partitions (eager), before it joins again.
     Join,
-    /// Those go that are not in the new assignment (cooperative).
+    /// Partitions that are not in the new assignment (cooperative).
     Adopt(Vec<Partition>),
 }
 
@@ -177,12 +177,12 @@ impl Classic {
         self.in_flight.is_none()
     }
 
-    /// What the coordinator chose in this generation.
+    /// The assignor that the coordinator chose in this generation.
     pub(super) fn assignor(&self) -> Option<ClassicAssignor> {
         self.assignor
     }
 
-    /// Under which id and generation offsets are committed: not while joining, as in Kafka's client.
+    /// The id and generation to commit with; none while joining, as in Kafka's client.
     pub(super) fn identity(&self) -> Option<(&StrBytes, i32)> {
         self.is_member().then_some((&self.member_id, self.generation))
     }
@@ -192,8 +192,8 @@ impl Classic {
         messages::heartbeat(self, core, turn)
     }
 
-    /// Sends LeaveGroup if there is anything to leave. As in Kafka's client, a member that never got
-    /// an id just goes; a static one is removed by its instance id.
+    /// Sends LeaveGroup if the member can be in the group. As in Kafka's client, a member without
+    /// an id sends nothing; a static one is removed by its instance id.
     pub(super) fn leave(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let known = !self.member_id.is_empty() || core.plan.instance_id.is_some();
         let Some(node) = core.lookup.node().filter(|_| known) else { return Ok(()) };
@@ -203,7 +203,7 @@ impl Classic {
         Ok(())
     }
 
-    /// The answer to the request that is awaited.
+    /// Handles the answer to the request that is awaited.
     pub(super) fn answered(
         &mut self,
         sent: Time,
@@ -233,9 +233,9 @@ impl Classic {
             }
             (_, Ok(Response::SyncGroup(_))) => Ok(()),
             (_, Ok(Response::Heartbeat(response))) if current => {
-                self.heard_of(sent, response.error_code, core, turn)
+                self.heartbeat_answered(sent, response.error_code, core, turn)
             }
-            // It was fenced by something else meanwhile.
+            // The member was fenced by another answer since it was sent.
             (_, Ok(Response::Heartbeat(_))) => Ok(()),
             (_, Ok(_) | Err(_)) => {
                 self.broke(core, turn);
@@ -244,8 +244,8 @@ impl Classic {
         }
     }
 
-    /// The answer to a heartbeat that was sent under the present generation.
-    pub(super) fn heard_of(
+    /// Handles the answer to a heartbeat that was sent in the current generation.
+    pub(super) fn heartbeat_answered(
         &mut self,
         sent: Time,
         code: i16,
@@ -273,7 +273,7 @@ impl Classic {
         }
     }
 
-    /// The member was told that a rebalance runs, by the answer to what it sent at `sent`.
+    /// The answer to a request sent at `sent` said that a rebalance is under way.
     pub(super) fn must_rejoin(&mut self, sent: Time, core: &Core, turn: &mut Turn<'_, '_>) {
         let joins = matches!(self.phase, Phase::Revoking(_, Then::Join));
         if self.is_member() && !joins && !self.rejoin {
@@ -282,8 +282,8 @@ impl Classic {
         }
     }
 
-    /// The coordinator does not take it for a member of this generation: what it owns is lost. Its id
-    /// stays valid after ILLEGAL_GENERATION; FENCED_INSTANCE_ID is the end.
+    /// The coordinator does not accept it as a member of this generation: its partitions are lost.
+    /// Its id stays valid after ILLEGAL_GENERATION; FENCED_INSTANCE_ID is fatal.
     pub(super) fn fence(
         &mut self,
         api: ApiKey,
@@ -326,12 +326,12 @@ impl Classic {
         core.emit(turn, if core.lookup.is_confirmed() { alive } else { EventKind::Reached });
     }
 
-    /// Has an assignment in a generation, and is not joining another one.
+    /// Whether it has an assignment in a generation, and is not joining another one.
     pub(super) fn is_member(&self) -> bool {
         matches!(self.phase, Phase::Stable | Phase::Revoking(..))
     }
 
-    /// Could send.
+    /// Whether it can send a request.
     fn idle(&self, core: &Core) -> bool {
         self.in_flight.is_none() && core.lookup.node().is_some()
     }
@@ -340,7 +340,7 @@ impl Classic {
         self.next_heartbeat.max(self.retry.until())
     }
 
-    /// Eager: everything goes first, which takes its time. Cooperative: joins with what it owns.
+    /// Eager: gives up all partitions first, which takes time. Cooperative: joins with them.
     fn prepare_to_join(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         self.rejoin = false;
         self.assigned_of = None;
@@ -397,8 +397,8 @@ impl Classic {
         Ok(())
     }
 
-    /// What the leader assigns; nothing by the others, and nothing by a static leader that is back
-    /// and need not (KIP-814).
+    /// The assignments of the leader; none of other members, and none of a static leader that is
+    /// back and need not assign (KIP-814).
     fn assignments(
         &mut self,
         response: &JoinGroupResponse,
@@ -447,7 +447,7 @@ impl Classic {
 
     fn sync(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let Some(node) = core.lookup.node().filter(|_| self.in_flight.is_none()) else {
-            // The coordinator is gone since it answered: the rebalance is to be had again.
+            // The coordinator was lost since it answered: the member has to join again.
             self.phase = Phase::Unjoined;
             return Ok(());
         };
@@ -471,7 +471,7 @@ impl Classic {
                 let assigned = read_assignment(&response.assignment, turn.context.topics);
                 let assigned = assigned.map_err(|error| {
                     let group = &core.group().id;
-                    Fatal(format!("a member of group {group} can't read what it got: {error}"))
+                    Fatal(format!("a member of group {group} can't read its assignment: {error}"))
                 })?;
                 self.retry.succeeded();
                 core.lookup.confirm();
@@ -490,7 +490,7 @@ impl Classic {
         }
     }
 
-    /// Takes up the assignment of SyncGroup. Cooperative: what is not in it goes first.
+    /// Adopts the assignment of SyncGroup. Cooperative: first gives up partitions that it lacks.
     fn take_up(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         if !matches!(self.phase, Phase::Synced(_)) {
             return;
@@ -510,7 +510,7 @@ impl Classic {
     }
 
     /// Ends a revocation whose time has come. A cooperative one is followed by another rebalance,
-    /// which gives what was freed to others.
+    /// which assigns the freed partitions to others.
     fn finish_revocation(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         if !matches!(self.phase, Phase::Revoking(until, _) if until <= turn.now()) {
             return;
@@ -531,7 +531,7 @@ impl Classic {
         self.last = (core.owned.shared(), self.generation);
     }
 
-    /// Only the leader watches the topics: it rejoins, so that it can assign what was added.
+    /// Only the leader watches the topics: it rejoins, so that it can assign new partitions.
     fn topics_grew(&self, core: &Core, topics: &Topics) -> bool {
         self.assigned_of.as_ref().is_some_and(|before| {
             let counts = core.group().subscription.topics().iter();
@@ -548,7 +548,7 @@ impl Classic {
         core.broke(turn);
     }
 
-    /// An error that has no meaning of its own for the request.
+    /// Handles an error that has no specific meaning for the request.
     fn remedy(
         &mut self,
         api: ApiKey,
@@ -567,7 +567,7 @@ impl Classic {
     }
 }
 
-/// Errors that say: not a member, or not of this generation.
+/// Errors by which the coordinator refuses it as a member, or as one of this generation.
 pub(super) fn is_fencing(error: ResponseError) -> bool {
     matches!(
         error,
@@ -577,8 +577,8 @@ pub(super) fn is_fencing(error: ResponseError) -> bool {
     )
 }
 
-/// Members rejoin with their partitions only if all their assignors can deal with that
-/// (`ConsumerCoordinator` takes the protocol that all have in common).
+/// Members rejoin with their partitions only if all their assignors support that
+/// (`ConsumerCoordinator` uses the protocol that all have in common).
 fn is_cooperative(core: &Core) -> bool {
     match &core.group().protocol {
         Protocol::Classic { assignors } => {

@@ -1,4 +1,4 @@
-//! The requests of classic members in the forms of their versions.
+//! The requests of classic members, in all versions.
 
 use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
@@ -19,11 +19,11 @@ use crate::plan::{ClassicAssignor, Protocol};
 
 const PROTOCOL_TYPE: &str = "consumer";
 const STATIC: &str = " of static members";
-/// From here on `group.instance.id` is there (KIP-345).
+/// From these versions on requests have `group.instance.id` (KIP-345).
 const STATIC_JOIN: i16 = 5;
 const STATIC_SYNC: i16 = 3;
 const STATIC_HEARTBEAT: i16 = 3;
-/// From here on LeaveGroup has a list of members, static ones too.
+/// From this version on LeaveGroup has a list of members, also static ones.
 const LEAVE_LIST: i16 = 3;
 
 pub(super) fn join(member: &Classic, core: &Core, turn: &Turn<'_, '_>) -> Step<(i16, Request)> {

@@ -1,5 +1,5 @@
 //! A member of a consumer group (KIP-848): one request, ConsumerGroupHeartbeat, joins, keeps alive,
-//! brings assignments, acknowledges them and leaves. What is sent when follows Kafka's
+//! fetches assignments, acknowledges them and leaves. The order of requests is that of Kafka's
 //! `ConsumerMembershipManager` and `ConsumerHeartbeatRequestManager`.
 
 use std::time::Duration;
@@ -24,33 +24,33 @@ use crate::plan::{Partition, Protocol, Subscription};
 use crate::time::Time;
 use crate::topics::Topics;
 
-/// The member epoch that joins.
+/// The member epoch of a request to join.
 const JOIN: i32 = 0;
 const LEAVE: i32 = -1;
-/// Of a static member that means to come back.
+/// The member epoch of a static member that leaves and will come back.
 const LEAVE_FOR_NOW: i32 = -2;
-/// Until the first answer says otherwise; clients then send at once anyway.
+/// The interval until the first answer, after which clients send at once anyway.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// From here on members choose their own ids (KIP-1082), and a subscription may be a pattern.
+/// From this version on members choose their own ids (KIP-1082), and may subscribe by a pattern.
 const OWN_ID: i16 = 1;
 
 pub(super) struct Consumer {
-    /// Chosen once for each simulated process (from version 1), else given by the coordinator.
+    /// Chosen once for each simulated process (from version 1), else assigned by the coordinator.
     member_id: StrBytes,
     epoch: i32,
     in_flight: Option<InFlight>,
     interval: Duration,
     next_heartbeat: Time,
-    /// The newest assignment told, if it has not been taken up.
+    /// The newest assignment received, if it has not been adopted.
     target: Option<Target>,
     reconciling: Option<Reconciling>,
     /// The next heartbeat has all fields: the last one failed.
     full: bool,
-    /// The next heartbeat tells what is owned, and goes at once.
+    /// The next heartbeat reports the owned partitions, and is sent at once.
     acknowledge: bool,
-    /// Partitions were given up, and the coordinator has not answered to that.
+    /// Partitions were given up, and the coordinator has not answered to the report of it.
     unconfirmed: bool,
-    /// The epoch or the assignment moved since the member was last settled.
+    /// The epoch or the assignment changed since the member was last settled.
     unsettled: bool,
     fenced: bool,
     retry: Retry,
@@ -60,19 +60,19 @@ pub(super) struct Consumer {
 struct InFlight {
     token: u32,
     incarnation: u32,
-    /// It told what the member owns.
-    tells_owned: bool,
+    /// Whether it reports the partitions that the member owns.
+    reports_owned: bool,
 }
 
-/// An assignment as the coordinator told it.
+/// An assignment as the coordinator sent it.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Target {
     partitions: Vec<Partition>,
-    /// Partitions of topics that the member has not heard of: they wait for metadata.
+    /// Partitions of topics that the member does not know yet: they wait for metadata.
     unknown: Vec<(Uuid, Vec<i32>)>,
 }
 
-/// Partitions are being given up, which takes until a moment; then this is owned.
+/// Partitions are being given up, which takes until this time; then `assigned` is owned.
 struct Reconciling {
     until: Time,
     assigned: Vec<Partition>,
@@ -103,7 +103,7 @@ impl Consumer {
         self.keep_alive(core, turn)
     }
 
-    /// Sends what is due, without taking up assignments.
+    /// Sends a heartbeat that is due, without adopting assignments.
     pub(super) fn keep_alive(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let Some(node) = core.lookup.node().filter(|_| self.in_flight.is_none()) else {
             return Ok(());
@@ -144,12 +144,12 @@ impl Consumer {
         self.in_flight.is_none()
     }
 
-    /// Under which id and epoch offsets are committed, while there is one.
+    /// The id and epoch to commit with, if it is a member.
     pub(super) fn identity(&self) -> Option<(&StrBytes, i32)> {
         (self.epoch > JOIN).then_some((&self.member_id, self.epoch))
     }
 
-    /// A heartbeat that only keeps alive, beside the regular ones. `None`: not now.
+    /// A heartbeat that only keeps alive, beside the regular ones.
     pub(super) fn extra_heartbeat(&self, core: &Core, turn: &Turn<'_, '_>) -> Step<(i16, Request)> {
         let version = core.version(turn, ApiKey::ConsumerGroupHeartbeat, 0, "")?;
         Ok((version, Request::ConsumerGroupHeartbeat(self.minimal(core))))
@@ -164,11 +164,11 @@ impl Consumer {
         let (version, request) = self.extra_heartbeat(core, turn)?;
         let token = core.send(turn, node, version, request);
         let incarnation = core.incarnation;
-        self.in_flight = Some(InFlight { token, incarnation, tells_owned: false });
+        self.in_flight = Some(InFlight { token, incarnation, reports_owned: false });
         Ok(())
     }
 
-    /// The answer to the heartbeat that is awaited.
+    /// Handles the answer to the heartbeat that is awaited.
     pub(super) fn answered(
         &mut self,
         sent: Time,
@@ -182,10 +182,10 @@ impl Consumer {
             return Ok(());
         }
         match outcome {
-            // It was fenced by something else meanwhile.
+            // The member was fenced by another answer since it was sent.
             Ok(_) if in_flight.incarnation != core.incarnation => Ok(()),
             Ok(Response::ConsumerGroupHeartbeat(response)) if response.error_code == 0 => {
-                self.unconfirmed &= !in_flight.tells_owned;
+                self.unconfirmed &= !in_flight.reports_owned;
                 self.alive(sent, response, core, turn)
             }
             Ok(Response::ConsumerGroupHeartbeat(response)) => self.refused(&response, core, turn),
@@ -197,7 +197,7 @@ impl Consumer {
         }
     }
 
-    /// The answer to an extra heartbeat of this incarnation.
+    /// Handles the answer to an extra heartbeat of this incarnation.
     pub(super) fn extra_answered(
         &mut self,
         sent: Time,
@@ -212,7 +212,7 @@ impl Consumer {
         }
     }
 
-    /// The coordinator may have told a new assignment, which it tells once.
+    /// The lost answer may have had a new assignment, which the coordinator sends once.
     pub(super) fn extra_failed(&mut self) {
         self.full = true;
     }
@@ -243,7 +243,7 @@ impl Consumer {
         let epoch = response.member_epoch;
         if epoch <= JOIN {
             let group = &core.group().id;
-            return Err(Fatal(format!("a member of group {group} was given the epoch {epoch}")));
+            return Err(Fatal(format!("a member of group {group} received the epoch {epoch}")));
         }
         let joined = self.epoch == JOIN;
         if joined {
@@ -256,7 +256,7 @@ impl Consumer {
         core.emit(turn, EventKind::Alive { sent, epoch });
         self.keep_interval(response.heartbeat_interval_ms, turn.now());
         if let Some(assignment) = response.assignment {
-            self.told(joined, sent, &assignment, core, turn);
+            self.assigned(joined, sent, &assignment, core, turn);
         }
         Ok(())
     }
@@ -277,7 +277,7 @@ impl Consumer {
         core.emit(turn, EventKind::Joined { member_id, epoch: response.member_epoch });
     }
 
-    /// The interval counts from when the last heartbeat was sent; a new one from its answer.
+    /// The interval counts from when the last heartbeat was sent; a changed one from its answer.
     fn keep_interval(&mut self, millis: i32, now: Time) {
         let interval = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
         if interval != self.interval && !interval.is_zero() {
@@ -286,8 +286,8 @@ impl Consumer {
         }
     }
 
-    /// An assignment came: taken up if it differs from the one before.
-    fn told(
+    /// Handles an assignment, which is adopted if it differs from the previous one.
+    fn assigned(
         &mut self,
         first: bool,
         sent: Time,
@@ -318,8 +318,8 @@ impl Consumer {
         }
     }
 
-    /// Takes up the target as far as its topics are known: gives up what is not in it (which takes
-    /// its time), takes what is new, and acknowledges. One at a time.
+    /// Adopts the target as far as its topics are known: gives up partitions that are not in it
+    /// (which takes time), adds new ones, and acknowledges. One target at a time.
     fn reconcile(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         if self.reconciling.as_ref().is_some_and(|reconciling| reconciling.until <= turn.now())
             && let Some(reconciling) = self.reconciling.take()
@@ -339,16 +339,16 @@ impl Consumer {
         }
     }
 
-    /// What of the target can be taken up now. The target stays while topics of it are unknown.
+    /// The part of the target that can be adopted now. It stays while it has unknown topics.
     fn next_assignment(&mut self, core: &Core, topics: &Topics) -> Option<Vec<Partition>> {
         let mut target = self.target.take()?;
         if target.unknown.is_empty() {
             return Some(target.partitions);
         }
-        let news = target.resolve(topics);
+        let resolved = target.resolve(topics);
         let assigned = target.partitions.clone();
         let waits = !target.unknown.is_empty();
-        let changes = news || core.owned.partitions() != assigned;
+        let changes = resolved || core.owned.partitions() != assigned;
         if waits {
             self.target = Some(target);
         }
@@ -363,7 +363,7 @@ impl Consumer {
         self.acknowledge = true;
     }
 
-    /// Tells once that all is taken up that this epoch brought.
+    /// Emits [`EventKind::Settled`] once when the assignment of this epoch is adopted.
     fn settle(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         let busy = self.target.is_some() || self.reconciling.is_some() || self.unconfirmed;
         if self.unsettled && !busy && self.epoch > JOIN {
@@ -380,8 +380,8 @@ impl Consumer {
         if joins || self.full {
             describe(&mut request, version, core, turn.context.topics)?;
         }
-        let tells_owned = joins || self.full || self.acknowledge;
-        if tells_owned {
+        let reports_owned = joins || self.full || self.acknowledge;
+        if reports_owned {
             request.topic_partitions = Some(wire(core.owned.partitions(), turn.context.topics));
         }
         if joins {
@@ -390,7 +390,7 @@ impl Consumer {
         let request = Request::ConsumerGroupHeartbeat(request);
         let token = core.send(turn, node, version, request);
         let incarnation = core.incarnation;
-        self.in_flight = Some(InFlight { token, incarnation, tells_owned });
+        self.in_flight = Some(InFlight { token, incarnation, reports_owned });
         self.next_heartbeat = turn.now() + self.interval;
         (self.full, self.acknowledge) = (false, false);
         Ok(())
@@ -428,8 +428,8 @@ impl Consumer {
                 core.failed_once(&mut self.retry, turn);
                 return Ok(());
             }
-            // The Java client gives up; a process supervisor would start it again. So it tries on,
-            // until the session of the member before it is over.
+            // The Java client gives up; a process supervisor would restart it. So it tries again,
+            // until the session of the previous member is over.
             ResponseError::UnreleasedInstanceId => {
                 self.rejoin(code, core, turn);
                 core.failed(&mut self.retry, turn);
@@ -441,7 +441,7 @@ impl Consumer {
                 Remedy::LookUp => {
                     core.refused(turn, api, code);
                     core.lookup.forget();
-                    // Not before the coordinator is found again, which keeps its own pace.
+                    // Sent once the coordinator is found again; the lookup has its own back-off.
                     self.full = true;
                     self.next_heartbeat = turn.now();
                     return Ok(());
@@ -464,7 +464,7 @@ impl Consumer {
         core.failed(&mut self.retry, turn);
     }
 
-    /// Not a member any more: all partitions are lost, and it joins anew under its own id.
+    /// It is not a member any more: loses all partitions, and joins again with its own id.
     fn rejoin(&mut self, error: i16, core: &mut Core, turn: &mut Turn<'_, '_>) {
         core.emit(turn, EventKind::Fenced { error });
         core.lose_all(turn);
@@ -484,7 +484,7 @@ impl Target {
         target
     }
 
-    /// Finds the topics that have become known. Whether there were any.
+    /// Moves partitions of topics that have become known; returns whether there were any.
     fn resolve(&mut self, topics: &Topics) -> bool {
         let before = self.unknown.len();
         let partitions = &mut self.partitions;
@@ -499,7 +499,7 @@ impl Target {
     }
 }
 
-/// What a member tells of itself when it joins, and after a failure.
+/// Sets the fields that a member sends when it joins, and after a failure.
 fn describe(
     request: &mut ConsumerGroupHeartbeatRequest,
     version: i16,
@@ -528,10 +528,10 @@ fn describe(
 }
 
 fn wire(partitions: &[Partition], topics: &Topics) -> Vec<TopicPartitions> {
-    let told = |(topic, run): (_, &[Partition])| {
+    let of_topic = |(topic, run): (_, &[Partition])| {
         let numbers = run.iter().map(|one| one.number as i32).collect();
         let id = topics.get(topic)?.id;
         Some(TopicPartitions::default().with_topic_id(id).with_partitions(numbers))
     };
-    by_topic(partitions).filter_map(told).collect()
+    by_topic(partitions).filter_map(of_topic).collect()
 }

@@ -12,13 +12,13 @@ use crate::time::Time;
 
 /// `FindCoordinator`'s key type of a group.
 const GROUP: i8 = 0;
-/// From here on the request has a list of keys (KIP-699).
+/// From this version on the request has a list of keys (KIP-699).
 const BATCHED: i16 = 4;
 
 #[derive(Default, Debug)]
 pub(super) struct Lookup {
     found: Found,
-    /// Since it was found, it has answered from what it knows of the group.
+    /// Whether an answer since it was found has shown that it has loaded the group.
     confirmed: bool,
     pub(super) retry: Retry,
 }
@@ -53,20 +53,20 @@ impl Lookup {
         self.confirmed = true;
     }
 
-    /// While Kafka's coordinator loads a group, it answers every classic heartbeat without error, and
-    /// renews nothing (`GroupCoordinatorService.heartbeat`: "blindly respond").
+    /// While Kafka's coordinator loads a group, it answers every classic heartbeat without error,
+    /// and renews nothing (`GroupCoordinatorService.heartbeat`: "blindly respond").
     pub(super) fn is_confirmed(&self) -> bool {
         self.confirmed
     }
 
-    /// The coordinator is not where it was thought to be. A lookup that is under way goes on.
+    /// The coordinator is not at the known node. A lookup that is under way continues.
     pub(super) fn forget(&mut self) {
         if let Found::At(_) = self.found {
             self.found = Found::Nowhere;
         }
     }
 
-    /// Nothing is known and nothing is asked: the lookup failed.
+    /// The lookup failed.
     pub(super) fn failed(&mut self) {
         self.found = Found::Nowhere;
     }
@@ -75,7 +75,7 @@ impl Lookup {
         matches!(self.found, Found::Asked(asked) if asked == token)
     }
 
-    /// Whether to ask now.
+    /// Whether to send a lookup now.
     pub(super) fn due(&self, now: Time) -> bool {
         matches!(self.found, Found::Nowhere) && self.retry.ready(now)
     }
@@ -93,7 +93,7 @@ pub(super) fn request(group: &StrBytes, version: i16) -> Request {
     })
 }
 
-/// The coordinator's address, or the error to try again after.
+/// The coordinator's address, or the error after which to try again.
 pub(super) fn read<'a>(
     group: &str,
     response: &'a FindCoordinatorResponse,

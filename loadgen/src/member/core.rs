@@ -1,5 +1,5 @@
-//! What every member has, whatever its protocol: its plan, its coordinator, the partitions that it
-//! owns with their positions, and the numbers of its requests.
+//! The state of a member that does not depend on its protocol: its plan, its coordinator, the
+//! partitions that it owns with their positions, and the numbers of its requests.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::event::{Event, EventKind};
 use crate::plan::{GroupPlan, MemberPlan, Partition};
 use crate::time::Time;
 
-/// One call of a member's owner: what it is told, and where its wishes go.
+/// One call of a member's owner: its input, and the output of the member.
 pub(super) struct Turn<'a, 'b> {
     pub(super) context: &'a mut Context<'b>,
     pub(super) output: &'a mut Output,
@@ -32,8 +32,8 @@ pub(super) struct Core {
     pub(super) plan: MemberPlan,
     pub(super) lookup: Lookup,
     pub(super) owned: Owned,
-    /// Counts the identities (member id and epoch as they were taken up) that the member has had, so
-    /// that an error that was meant for an earlier one is told from one that is meant for this one.
+    /// Counts the identities (member id and epoch of its joins) that the member has had, so that an
+    /// error for an earlier identity is distinguished from one for the current.
     pub(super) incarnation: u32,
     next_token: u32,
 }
@@ -49,7 +49,7 @@ impl Core {
         }
     }
 
-    /// A new process with the same plan. Tokens go on, so that late answers are recognised.
+    /// A new process with the same plan. Tokens continue, so that late answers are recognised.
     pub(super) fn restart(&mut self) {
         self.lookup = Lookup::default();
         self.incarnation = self.incarnation.wrapping_add(1);
@@ -76,7 +76,7 @@ impl Core {
         retry.failed_once(turn.context.now, &self.plan.group.backoff, turn.context.random);
     }
 
-    /// The version of an API to use; the error says what of it is needed.
+    /// The version of an API to use; `needed` is what the error names as missing.
     pub(super) fn version(
         &self,
         turn: &Turn<'_, '_>,
@@ -152,7 +152,7 @@ impl Core {
         Ok(())
     }
 
-    /// A request to the coordinator came to nothing: as clients do, look it up anew.
+    /// A request to the coordinator failed: looks it up again, as clients do.
     pub(super) fn broke(&mut self, turn: &mut Turn<'_, '_>) {
         if self.lookup.node().is_some() {
             self.emit(turn, EventKind::Disconnected);
@@ -160,7 +160,7 @@ impl Core {
         }
     }
 
-    /// Takes up an assignment: what is new is told.
+    /// Adopts an assignment, with an event of the new partitions.
     pub(super) fn adopt(&mut self, epoch: i32, assigned: Vec<Partition>, turn: &mut Turn<'_, '_>) {
         let added = difference(&assigned, self.owned.partitions());
         let fetched = self.plan.group.fetches_on_assignment;
@@ -175,7 +175,7 @@ impl Core {
         self.emit(turn, EventKind::Assigned { epoch, partitions });
     }
 
-    /// Gives up what is not in `kept`, of its own.
+    /// Gives up the partitions that are not in `kept`.
     pub(super) fn revoke_but(&mut self, kept: &[Partition], turn: &mut Turn<'_, '_>) {
         let revoked = difference(self.owned.partitions(), kept);
         if !revoked.is_empty() {
@@ -197,7 +197,7 @@ impl Core {
     }
 }
 
-/// Copies a short string out of the frame that it came in, which it would keep alive.
+/// Copies a short string out of its frame, which it would keep in memory.
 pub(super) fn detached(text: &StrBytes) -> StrBytes {
     StrBytes::from_string(text.as_str().to_owned())
 }
@@ -206,7 +206,7 @@ pub(super) fn shared(text: &StrBytes) -> Arc<str> {
     Arc::from(text.as_str())
 }
 
-/// Whole milliseconds, as far as the protocol's 32 bits go.
+/// Whole milliseconds, limited to the protocol's 32 bits.
 pub(super) fn millis(duration: std::time::Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }

@@ -1,15 +1,15 @@
-//! What error codes mean for a member, and how they are told.
+//! The meaning of error codes for a member, and their texts.
 
 use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::ApiKey;
 
-/// Why a member can't go on: one clear sentence.
+/// Why a member can't continue: one clear sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Fatal(pub(super) String);
 
 pub(super) type Step<T = ()> = Result<T, Fatal>;
 
-/// What clients do about an error that has no meaning of its own for the request.
+/// The reaction of clients to an error that has no specific meaning for the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Remedy {
     /// Try again after the back-off.
@@ -27,7 +27,7 @@ pub(super) fn remedy(error: ResponseError) -> Remedy {
     }
 }
 
-/// The sentence for an error that clients treat as fatal. `said` is the other side's own message.
+/// The sentence for an error that clients treat as fatal. `said` is the server's own message.
 pub(super) fn fatal(api: ApiKey, group: &str, error: ResponseError, said: Option<&str>) -> Fatal {
     let hint = said.filter(|said| !said.is_empty()).unwrap_or_else(|| hint(error));
     let colon = if hint.is_empty() { "" } else { ": " };
@@ -35,7 +35,7 @@ pub(super) fn fatal(api: ApiKey, group: &str, error: ResponseError, said: Option
     Fatal(format!("{api:?} of group {group} was refused with {name}{colon}{hint}"))
 }
 
-/// The other side lacks an API, or the version of it that is needed.
+/// The cluster lacks an API, or the version of it that is needed.
 pub(super) fn unsupported(api: ApiKey, needed: &str) -> Fatal {
     Fatal(format!("the cluster does not support {api:?}{needed}"))
 }
@@ -65,7 +65,7 @@ fn hint(error: ResponseError) -> &'static str {
             "another member has joined with the same group.instance.id"
         }
         ResponseError::InvalidGroupId => "the group id is not valid",
-        ResponseError::InvalidRequest => "the broker takes the request for malformed",
+        ResponseError::InvalidRequest => "the broker considers the request malformed",
         ResponseError::InvalidRegularExpression => "the subscription's pattern is not valid RE2",
         _ => "",
     }

@@ -1,5 +1,5 @@
-//! What goes between a member and its owner: requests and answers, destinations, and what the other
-//! side is known to support.
+//! The interface between a member and its owner: requests and answers, destinations, and the API
+//! versions of the cluster.
 
 use kafka_protocol::messages::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, FindCoordinatorRequest,
@@ -14,25 +14,25 @@ use crate::time::Time;
 /// A request to send now.
 pub struct Outgoing {
     pub to: Destination,
-    /// A newer or equal one than what the other side supports was asked for with `versions`.
+    /// The version to encode the request in: one that the cluster supports.
     pub version: i16,
     pub request: Request,
-    /// When it was due: latency counts from here.
+    /// When the request was due: latency counts from then.
     pub due: Time,
-    /// Comes back in [`Answer::token`]; unique among the requests in flight of this member.
+    /// Returned in [`Answer::token`]; unique among the requests in flight of this member.
     pub token: u32,
 }
 
-/// Which connection takes it.
+/// The connection to send a request on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Destination {
-    /// Any broker: looking up the coordinator. The connection is shared by all members of a core.
+    /// Any broker, for coordinator lookups. Its connections are shared by the members of a core.
     Any,
     /// The member's own connection to this node.
     Node(NodeIndex),
 }
 
-/// What came of a request.
+/// The answer to a request, or its failure.
 pub struct Answer {
     pub token: u32,
     /// When the request left.
@@ -47,7 +47,7 @@ pub enum Failure {
     Disconnected,
     /// No answer within the request timeout. The connection is closed, as clients do.
     TimedOut,
-    /// The answer could not be read. The connection is closed.
+    /// The answer could not be decoded. The connection is closed.
     Malformed,
 }
 
@@ -64,7 +64,7 @@ pub enum Request {
     OffsetFetch(OffsetFetchRequest),
 }
 
-/// Their answers.
+/// The answers to members.
 #[derive(Clone, Debug)]
 pub enum Response {
     FindCoordinator(FindCoordinatorResponse),
@@ -77,7 +77,7 @@ pub enum Response {
     OffsetFetch(OffsetFetchResponse),
 }
 
-/// Brokers by host and port, so that members hold a number.
+/// Brokers by host and port, so that members hold only an index.
 #[derive(Clone, Debug, Default)]
 pub struct Nodes {
     addresses: Vec<(String, u16)>,
@@ -87,7 +87,7 @@ pub struct Nodes {
 pub struct NodeIndex(pub u32);
 
 impl Nodes {
-    /// The index of this address, which is new or known. Clusters have few brokers.
+    /// Returns the index of this address, and adds it if it is new. Clusters have few brokers.
     pub fn intern(&mut self, host: &str, port: u16) -> NodeIndex {
         let known = self.addresses.iter().position(|(h, p)| h == host && *p == port);
         let at = known.unwrap_or_else(|| {
@@ -117,7 +117,7 @@ impl Versions {
         self.by_key[at] = Some(version);
     }
 
-    /// `None` if the other side does not have it.
+    /// `None` if the cluster does not have the API.
     pub fn of(&self, api_key: i16) -> Option<i16> {
         *self.by_key.get(usize::try_from(api_key).ok()?)?
     }

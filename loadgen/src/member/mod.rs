@@ -1,16 +1,17 @@
-//! A simulated member: what a real client does to be in a group, commit and fetch offsets, without
-//! any I/O. Start here.
+//! A simulated member: the behaviour of a real client that is in a group, commits and fetches
+//! offsets, without any I/O. Start here.
 //!
 //! The owner of a [`Member`] calls it in four ways:
 //!
 //! - [`Member::start`] and [`Member::stop`]: the simulated process begins and ends;
-//! - [`Member::answered`]: exactly once for each request that it asked to send, with the answer, or
-//!   with what went wrong;
-//! - [`Member::wake`], when the time of [`Member::deadline`] has come. A spurious call does no harm;
+//! - [`Member::answered`]: exactly once for each request of its output, with the answer or the
+//!   failure;
+//! - [`Member::wake`], when the time of [`Member::deadline`] has come. A spurious call does no
+//!   harm;
 //! - [`Member::topics_changed`], when partitions were added to topics.
 //!
-//! Each of them fills an [`Output`] with requests to send and events to tell of. Time never goes
-//! back. A member keeps no order of a hash map and no random number of its own, so that a run can be
+//! Each of them adds requests and events to an [`Output`]. Time never goes back. A member does not
+//! depend on the order of a hash map and has no random numbers of its own, so that a run can be
 //! repeated from its seed.
 
 pub mod assignors;
@@ -42,14 +43,14 @@ pub use self::io::{
 
 use self::core::{Core, Turn};
 use self::error::{Fatal, Step, fatal};
-use self::offsets::{InFlight, Offsets, Sequel, What, is_fatal};
+use self::offsets::{Effect, InFlight, Offsets, Purpose, is_fatal};
 use self::role::Role;
 use crate::event::{Event, EventKind, Stop};
 use crate::plan::{MemberPlan, Workload};
 use crate::time::Time;
 use crate::topics::Topics;
 
-/// What a member is told of the world in each call.
+/// The input of each call of a member.
 pub struct Context<'a> {
     pub now: Time,
     pub topics: &'a Topics,
@@ -58,15 +59,15 @@ pub struct Context<'a> {
     pub random: &'a mut fastrand::Rng,
 }
 
-/// What a member wants. The owner empties it and hands it in again.
+/// Requests to send and events to report. The owner empties it and passes it again.
 #[derive(Default)]
 pub struct Output {
     pub requests: Vec<Outgoing>,
     pub events: Vec<Event>,
 }
 
-/// How long a member that leaves waits for answers: the default of `Consumer.close`. What is not
-/// done by then is a crash.
+/// How long a member that leaves waits for answers: the default of `Consumer.close`. After that it
+/// counts as crashed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One simulated process in a group.
@@ -75,24 +76,24 @@ pub struct Member {
     role: Role,
     offsets: Offsets,
     workload: Workload,
-    life: Life,
+    lifecycle: Lifecycle,
 }
 
-enum Life {
+enum Lifecycle {
     Down,
     Up,
     Stopping(Stopping),
     Failed,
 }
 
-/// A member on its way out: it gives up its partitions, tells the coordinator, and waits for what
-/// is still to be answered.
+/// A member that is stopping: it gives up its partitions, leaves, and waits for outstanding
+/// answers.
 #[derive(Clone, Copy)]
 struct Stopping {
     how: Stop,
     gives_up_at: Time,
     until: Time,
-    told: bool,
+    has_left: bool,
 }
 
 impl Member {
@@ -102,7 +103,7 @@ impl Member {
             workload: plan.workload,
             core: Core::new(plan),
             offsets: Offsets::default(),
-            life: Life::Down,
+            lifecycle: Lifecycle::Down,
         }
     }
 
@@ -110,60 +111,60 @@ impl Member {
         &self.core.plan
     }
 
-    /// The process starts, for the first time or again: it remembers nothing, except what its plan
-    /// says. No effect while it runs.
+    /// The process starts, for the first time or again: it keeps only its plan. No effect while it
+    /// runs.
     pub fn start(&mut self, context: &mut Context<'_>, output: &mut Output) {
-        if matches!(self.life, Life::Up | Life::Stopping(_)) {
+        if matches!(self.lifecycle, Lifecycle::Up | Lifecycle::Stopping(_)) {
             return;
         }
         let turn = &mut Turn { context, output };
         self.core.restart();
         self.role = Role::new(&self.core.plan.group.protocol);
         self.offsets.restart(self.role.workload(self.workload), turn);
-        self.life = Life::Up;
+        self.lifecycle = Lifecycle::Up;
         self.core.emit(turn, EventKind::Started);
         self.role.begin(&mut self.core);
         let step = self.advance(turn);
         self.conclude(step, turn);
     }
 
-    /// The process ends. After a crash at once; else when the coordinator has answered, and at the
-    /// latest after 30 s, which then counts as a crash. [`Member::is_done`] tells when its
-    /// connection is to be closed. [`Stop::Close`] of a dynamic member is [`Stop::Leave`].
+    /// The process ends: after a crash at once; else when the coordinator has answered, and at the
+    /// latest after 30 s, which then counts as a crash. Its connection can be closed once
+    /// [`Member::is_done`]. [`Stop::Close`] of a dynamic member is [`Stop::Leave`].
     pub fn stop(&mut self, how: Stop, context: &mut Context<'_>, output: &mut Output) {
         let turn = &mut Turn { context, output };
-        match (&self.life, how) {
-            (Life::Down | Life::Failed, _) => return,
+        match (&self.lifecycle, how) {
+            (Lifecycle::Down | Lifecycle::Failed, _) => return,
             (_, Stop::Crash) => return self.crash(turn),
-            (Life::Stopping(_), _) => return,
-            (Life::Up, _) => {}
+            (Lifecycle::Stopping(_), _) => return,
+            (Lifecycle::Up, _) => {}
         }
         let returns = how == Stop::Close && self.core.plan.instance_id.is_some();
         let takes = match self.core.owned.is_empty() || self.role.is_manual() {
             true => Duration::ZERO,
             false => self.core.group().revocation_takes,
         };
-        self.life = Life::Stopping(Stopping {
+        self.lifecycle = Lifecycle::Stopping(Stopping {
             how: if returns { Stop::Close } else { Stop::Leave },
             gives_up_at: turn.now() + takes,
             until: turn.now() + takes + CLOSE_TIMEOUT,
-            told: false,
+            has_left: false,
         });
         let step = self.advance(turn);
         self.conclude(step, turn);
     }
 
-    /// It can't go on for a reason that only the owner knows, such as a refused password.
+    /// It can't continue for a reason that only the owner knows, such as a refused password.
     pub fn fail(&mut self, reason: &str, context: &mut Context<'_>, output: &mut Output) {
-        if matches!(self.life, Life::Up | Life::Stopping(_)) {
+        if matches!(self.lifecycle, Lifecycle::Up | Lifecycle::Stopping(_)) {
             self.conclude(Err(Fatal(reason.to_owned())), &mut Turn { context, output });
         }
     }
 
-    /// What came of a request. An answer that is not awaited any more has no effect.
+    /// Handles an answer. An answer that is not awaited any more has no effect.
     pub fn answered(&mut self, answer: Answer, context: &mut Context<'_>, output: &mut Output) {
         let turn = &mut Turn { context, output };
-        let step = self.hear(answer, turn).and_then(|()| self.advance(turn));
+        let step = self.receive(answer, turn).and_then(|()| self.advance(turn));
         self.conclude(step, turn);
     }
 
@@ -179,7 +180,7 @@ impl Member {
         self.wake(context, output);
     }
 
-    /// From now on, and when it is started again, it does this beside being a member.
+    /// Sets the loads from now on, also for later starts.
     pub fn set_workload(
         &mut self,
         workload: Workload,
@@ -194,16 +195,16 @@ impl Member {
         }
     }
 
-    /// When to call [`Member::wake`] if nothing happens before. May be past: then at once.
+    /// When to call [`Member::wake`] if no other call comes before. May be past: then at once.
     pub fn deadline(&self) -> Option<Time> {
-        match &self.life {
-            Life::Down | Life::Failed => None,
-            Life::Stopping(stopping) if self.core.owned.is_empty() => Some(stopping.until),
-            Life::Stopping(stopping) => {
+        match &self.lifecycle {
+            Lifecycle::Down | Lifecycle::Failed => None,
+            Lifecycle::Stopping(stopping) if self.core.owned.is_empty() => Some(stopping.until),
+            Lifecycle::Stopping(stopping) => {
                 let heartbeat = self.role.heartbeat_deadline(&self.core);
                 Some(heartbeat.unwrap_or(Time::MAX).min(stopping.gives_up_at))
             }
-            Life::Up => {
+            Lifecycle::Up => {
                 let lookup = self.core.lookup.deadline();
                 let role = self.role.deadline(&self.core);
                 let usable = self.core.lookup.node().is_some() && self.role.identity().is_some();
@@ -215,17 +216,19 @@ impl Member {
     }
 
     pub fn state(&self) -> State {
-        match self.life {
-            Life::Down => State::Down,
-            Life::Failed => State::Failed,
-            Life::Up | Life::Stopping(_) if self.core.lookup.node().is_none() => State::Searching,
-            Life::Up | Life::Stopping(_) => self.role.state(),
+        match self.lifecycle {
+            Lifecycle::Down => State::Down,
+            Lifecycle::Failed => State::Failed,
+            Lifecycle::Up | Lifecycle::Stopping(_) if self.core.lookup.node().is_none() => {
+                State::Searching
+            }
+            Lifecycle::Up | Lifecycle::Stopping(_) => self.role.state(),
         }
     }
 
-    /// It ended or failed: its connection can be closed, and nothing is to be answered.
+    /// It ended or failed: its connection can be closed, and its requests need no answers.
     pub fn is_done(&self) -> bool {
-        matches!(self.life, Life::Down | Life::Failed)
+        matches!(self.lifecycle, Lifecycle::Down | Lifecycle::Failed)
     }
 
     /// Whether the answer to this request would still have an effect.
@@ -239,20 +242,20 @@ impl Member {
     fn conclude(&mut self, step: Step, turn: &mut Turn<'_, '_>) {
         let Err(Fatal(reason)) = step else { return };
         self.offsets.abandon(&self.core, turn);
-        self.let_go(turn);
-        self.life = Life::Failed;
+        self.release_all(turn);
+        self.lifecycle = Lifecycle::Failed;
         self.core.emit(turn, EventKind::Failed { reason: Arc::from(reason) });
     }
 
     fn crash(&mut self, turn: &mut Turn<'_, '_>) {
         self.offsets.abandon(&self.core, turn);
-        self.let_go(turn);
-        self.life = Life::Down;
+        self.release_all(turn);
+        self.lifecycle = Lifecycle::Down;
         self.core.emit(turn, EventKind::Stopped { how: Stop::Crash });
     }
 
-    /// What a manual member works on was never given to it, so it can't lose it.
-    fn let_go(&mut self, turn: &mut Turn<'_, '_>) {
+    /// The partitions of a manual member were not assigned to it, so their loss is no event.
+    fn release_all(&mut self, turn: &mut Turn<'_, '_>) {
         match self.role.is_manual() {
             true => drop(self.core.owned.clear()),
             false => self.core.lose_all(turn),
@@ -260,14 +263,14 @@ impl Member {
     }
 
     fn advance(&mut self, turn: &mut Turn<'_, '_>) -> Step {
-        match self.life {
-            Life::Down | Life::Failed => Ok(()),
-            Life::Up => {
+        match self.lifecycle {
+            Lifecycle::Down | Lifecycle::Failed => Ok(()),
+            Lifecycle::Up => {
                 self.core.search(turn)?;
                 self.role.advance(&mut self.core, turn)?;
                 self.work(turn)
             }
-            Life::Stopping(stopping) => self.wind_up(stopping, turn),
+            Lifecycle::Stopping(stopping) => self.wind_down(stopping, turn),
         }
     }
 
@@ -289,7 +292,7 @@ impl Member {
         Ok(())
     }
 
-    fn wind_up(&mut self, stopping: Stopping, turn: &mut Turn<'_, '_>) -> Step {
+    fn wind_down(&mut self, stopping: Stopping, turn: &mut Turn<'_, '_>) -> Step {
         if turn.now() < stopping.gives_up_at && !self.core.owned.is_empty() {
             return self.role.keep_alive(&mut self.core, turn);
         }
@@ -304,18 +307,18 @@ impl Member {
         if !self.role.is_idle() {
             return Ok(());
         }
-        if !stopping.told {
-            self.life = Life::Stopping(Stopping { told: true, ..stopping });
+        if !stopping.has_left {
+            self.lifecycle = Lifecycle::Stopping(Stopping { has_left: true, ..stopping });
             self.role.leave(stopping.how, &mut self.core, turn)?;
         }
         if self.role.is_idle() && self.offsets.is_idle() {
-            self.life = Life::Down;
+            self.lifecycle = Lifecycle::Down;
             self.core.emit(turn, EventKind::Stopped { how: stopping.how });
         }
         Ok(())
     }
 
-    fn hear(&mut self, answer: Answer, turn: &mut Turn<'_, '_>) -> Step {
+    fn receive(&mut self, answer: Answer, turn: &mut Turn<'_, '_>) -> Step {
         let Answer { token, sent, outcome } = answer;
         if self.is_done() {
             return Ok(());
@@ -327,12 +330,12 @@ impl Member {
             return self.role.answered(sent, outcome, &mut self.core, turn);
         }
         match self.offsets.take(token) {
-            Some(in_flight) => self.hear_of_work(in_flight, sent, outcome, turn),
+            Some(in_flight) => self.load_answered(in_flight, sent, outcome, turn),
             None => Ok(()),
         }
     }
 
-    fn hear_of_work(
+    fn load_answered(
         &mut self,
         in_flight: InFlight,
         sent: Time,
@@ -340,7 +343,7 @@ impl Member {
         turn: &mut Turn<'_, '_>,
     ) -> Step {
         let current = in_flight.incarnation == self.core.incarnation;
-        if in_flight.what == What::Heartbeat {
+        if in_flight.purpose == Purpose::Heartbeat {
             return match outcome {
                 Ok(response) if current => {
                     self.role.extra_answered(sent, response, &mut self.core, turn)
@@ -355,42 +358,42 @@ impl Member {
             };
         }
         let core = &mut self.core;
-        match self.offsets.answered(in_flight.what, sent, outcome, core, turn)? {
-            Sequel::Nothing => Ok(()),
-            Sequel::LookUp => {
+        match self.offsets.answered(in_flight.purpose, sent, outcome, core, turn)? {
+            Effect::Nothing => Ok(()),
+            Effect::LookUp => {
                 core.lookup.forget();
                 Ok(())
             }
-            Sequel::Broke => {
+            Effect::Broke => {
                 core.broke(turn);
                 Ok(())
             }
-            Sequel::CommitRefused(error) if is_fatal(error) => {
+            Effect::CommitRefused(error) if is_fatal(error) => {
                 Err(fatal(ApiKey::OffsetCommit, &core.group().id, error, None))
             }
-            Sequel::CommitRefused(error) if current => {
+            Effect::CommitRefused(error) if current => {
                 self.role.commit_refused(error, sent, core, turn)
             }
-            Sequel::CommitRefused(_) => Ok(()),
+            Effect::CommitRefused(_) => Ok(()),
         }
     }
 }
 
-/// Where a member is, for the live view and the timeline.
+/// The state of a member, for the live view and the timeline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// Not started, or ended.
     Down,
-    /// Looks for its coordinator.
+    /// Looks up its coordinator.
     Searching,
-    /// Has asked to join, or waits for its assignment.
+    /// Has sent a request to join, or waits for its assignment.
     Joining,
     /// Gives up partitions, or waits for some that others have to give up.
     Reconciling,
-    /// Has all that it was promised.
+    /// Has its target assignment.
     Stable,
-    /// Was refused as a member, and will join anew.
+    /// Was refused as a member, and will join again.
     Fenced,
-    /// Can't go on.
+    /// Can't continue.
     Failed,
 }

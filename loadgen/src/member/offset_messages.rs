@@ -1,5 +1,5 @@
-//! OffsetCommit and OffsetFetch in the forms of their versions. Topics are named: the versions that
-//! name them by id (10) are not in kafka-protocol.
+//! OffsetCommit and OffsetFetch, in all versions that name topics: kafka-protocol does not have
+//! those with topic ids (10).
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use super::owned::by_topic;
 use crate::plan::{MemberPlan, Partition, Protocol, TopicIndex};
 use crate::topics::Topics;
 
-/// From here on OffsetCommit has `group.instance.id`.
+/// From this version on OffsetCommit has `group.instance.id`.
 pub(super) const STATIC_COMMIT: i16 = 7;
-/// From here on OffsetFetch has a list of groups.
+/// From this version on OffsetFetch has a list of groups.
 const GROUPS: i16 = 8;
-/// From here on OffsetFetch names the member, which members of consumer groups do.
+/// From this version on OffsetFetch names the member, which members of consumer groups set.
 const FETCH_BY_MEMBER: i16 = 9;
 
-/// Under which id, and which generation or member epoch.
+/// The member id and the generation or member epoch of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Identity<'a> {
     pub(super) member_id: &'a StrBytes,
@@ -104,7 +104,7 @@ pub(super) fn refused(response: &OffsetCommitResponse, topics: &Topics) -> Arc<[
     refused.into()
 }
 
-/// Committed offsets, sorted, -1 where there is none; or the first error.
+/// Committed offsets, sorted, -1 if there is none; or the first error.
 pub(super) fn fetched(
     response: &OffsetFetchResponse,
     topics: &Topics,

@@ -1,6 +1,6 @@
-//! What a member does with offsets, and the loads that a scenario puts on it: committed offsets are
-//! read when partitions come, positions are committed and read, heartbeats go beside the regular
-//! ones. Errors are handled as the Java client does (`ConsumerCoordinator`,
+//! The offset requests of a member, and the loads of the scenario: committed offsets are read when
+//! partitions are assigned, positions are committed and read, extra heartbeats are sent beside the
+//! regular ones. Errors are handled as in the Java client (`ConsumerCoordinator`,
 //! `CommitRequestManager`).
 
 use std::sync::Arc;
@@ -28,37 +28,37 @@ pub(super) struct Offsets {
     in_flight: Vec<InFlight>,
     retry: Retry,
     next_commit: u32,
-    /// Nothing was owned at the last look, so nothing was due.
+    /// The member owned no partitions when this was last checked, so no request was due.
     paused: bool,
 }
 
-/// A request that is not the membership's own.
+/// A request that does not belong to the membership.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {
     token: u32,
     pub(super) incarnation: u32,
-    pub(super) what: What,
+    pub(super) purpose: Purpose,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum What {
+pub(super) enum Purpose {
     Commit {
         id: u32,
     },
-    /// Of the load.
+    /// A fetch of the load.
     Fetch,
-    /// Of partitions that have come; `losses` of [`super::owned::Owned`] when it left.
+    /// A fetch for newly assigned partitions, with `losses` of [`super::owned::Owned`] when sent.
     FirstFetch {
         losses: u32,
     },
     Heartbeat,
 }
 
-/// What an answer means for the membership.
+/// The effect of an answer on the membership.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Sequel {
+pub(super) enum Effect {
     Nothing,
-    /// The coordinator is elsewhere.
+    /// The coordinator has moved.
     LookUp,
     /// The connection broke.
     Broke,
@@ -71,16 +71,16 @@ impl Offsets {
         let now = turn.now();
         let random = &mut *turn.context.random;
         let in_flight = &self.in_flight;
-        let mut begin = |load: Option<Load>, is_of_it: fn(What) -> bool| {
-            let under_way = in_flight.iter().filter(|one| is_of_it(one.what)).count();
+        let mut begin = |load: Option<Load>, is_of_it: fn(Purpose) -> bool| {
+            let under_way = in_flight.iter().filter(|one| is_of_it(one.purpose)).count();
             load.and_then(|load| Schedule::new(load, under_way as u32, now, random))
         };
-        self.commit = begin(workload.commit, |what| matches!(what, What::Commit { .. }));
-        self.fetch = begin(workload.fetch, |what| what == What::Fetch);
-        self.heartbeat = begin(workload.heartbeat, |what| what == What::Heartbeat);
+        self.commit = begin(workload.commit, |purpose| matches!(purpose, Purpose::Commit { .. }));
+        self.fetch = begin(workload.fetch, |purpose| purpose == Purpose::Fetch);
+        self.heartbeat = begin(workload.heartbeat, |purpose| purpose == Purpose::Heartbeat);
     }
 
-    /// A new process: no request of it is under way, and commits go on counting.
+    /// A new process: none of its requests is under way, and the ids of commits continue.
     pub(super) fn restart(&mut self, workload: Workload, turn: &mut Turn<'_, '_>) {
         *self = Self { next_commit: self.next_commit, paused: true, ..Self::default() };
         self.set_workload(workload, turn);
@@ -102,7 +102,8 @@ impl Offsets {
         Some(next.max(self.retry.until()))
     }
 
-    /// Sends what is due. `identity` is the one to commit under; only called while there is one.
+    /// Sends requests that are due. `identity` is the one to commit with; only called if there is
+    /// one.
     pub(super) fn advance(
         &mut self,
         identity: Identity<'_>,
@@ -113,15 +114,15 @@ impl Offsets {
             return Ok(());
         }
         if !core.owned.is_ready() && !self.reads_first() {
-            let what = What::FirstFetch { losses: core.owned.losses() };
+            let purpose = Purpose::FirstFetch { losses: core.owned.losses() };
             let (unknown, now) = (core.owned.unknown(), turn.now());
-            self.send_fetch(&unknown, what, now, identity, core, turn)?;
+            self.send_fetch(&unknown, purpose, now, identity, core, turn)?;
         }
         while let Some(due) = self.fetch.as_ref().and_then(|load| load.next(turn.now())) {
             let Some(load) = &mut self.fetch else { break };
             load.sent();
             let partitions = core.owned.window(load.partitions(), &mut load.cursor);
-            self.send_fetch(&partitions, What::Fetch, due, identity, core, turn)?;
+            self.send_fetch(&partitions, Purpose::Fetch, due, identity, core, turn)?;
         }
         while core.owned.is_ready()
             && let Some(due) = self.commit.as_ref().and_then(|load| load.next(turn.now()))
@@ -131,7 +132,7 @@ impl Offsets {
         Ok(())
     }
 
-    /// When an extra heartbeat was due that may go now.
+    /// When an extra heartbeat was due that may be sent now.
     pub(super) fn heartbeat_due(&self, now: Time) -> Option<Time> {
         self.heartbeat.as_ref().filter(|_| !self.paused && self.retry.ready(now))?.next(now)
     }
@@ -140,18 +141,18 @@ impl Offsets {
         if let Some(load) = &mut self.heartbeat {
             load.sent();
         }
-        self.in_flight.push(InFlight { token, incarnation, what: What::Heartbeat });
+        self.in_flight.push(InFlight { token, incarnation, purpose: Purpose::Heartbeat });
     }
 
-    /// Takes the request that was answered off the list.
+    /// Removes the request that was answered from the list.
     pub(super) fn take(&mut self, token: u32) -> Option<InFlight> {
         let at = self.in_flight.iter().position(|in_flight| in_flight.token == token)?;
         let in_flight = self.in_flight.swap_remove(at);
-        let load = match in_flight.what {
-            What::Commit { .. } => &mut self.commit,
-            What::Fetch => &mut self.fetch,
-            What::Heartbeat => &mut self.heartbeat,
-            What::FirstFetch { .. } => &mut None,
+        let load = match in_flight.purpose {
+            Purpose::Commit { .. } => &mut self.commit,
+            Purpose::Fetch => &mut self.fetch,
+            Purpose::Heartbeat => &mut self.heartbeat,
+            Purpose::FirstFetch { .. } => &mut None,
         };
         if let Some(load) = load {
             load.answered();
@@ -159,58 +160,58 @@ impl Offsets {
         Some(in_flight)
     }
 
-    /// An answer to anything but a heartbeat.
+    /// Handles an answer to a request other than a heartbeat.
     pub(super) fn answered(
         &mut self,
-        what: What,
+        purpose: Purpose,
         sent: Time,
         outcome: Result<Response, Failure>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
-    ) -> Step<Sequel> {
-        match (what, outcome) {
-            (What::Commit { id }, Ok(Response::OffsetCommit(response))) => {
+    ) -> Step<Effect> {
+        match (purpose, outcome) {
+            (Purpose::Commit { id }, Ok(Response::OffsetCommit(response))) => {
                 Ok(self.committed(id, &response, core, turn))
             }
             (_, Ok(Response::OffsetFetch(response))) => {
                 let read = fetched(&response, turn.context.topics);
-                self.read(what, sent, read, core, turn)
+                self.read(purpose, sent, read, core, turn)
             }
-            (what, Ok(_) | Err(_)) => {
-                if let What::Commit { id } = what {
+            (purpose, Ok(_) | Err(_)) => {
+                if let Purpose::Commit { id } = purpose {
                     core.emit(turn, EventKind::CommitUnknown { id });
                 }
                 core.failed(&mut self.retry, turn);
-                Ok(Sequel::Broke)
+                Ok(Effect::Broke)
             }
         }
     }
 
-    /// An extra heartbeat came to nothing.
+    /// An extra heartbeat failed.
     pub(super) fn heartbeat_failed(&mut self, core: &Core, turn: &mut Turn<'_, '_>) {
         core.failed(&mut self.retry, turn);
     }
 
-    /// No answer is waited for any more: what became of the commits is unknown.
+    /// Answers are not awaited any more: the results of the commits are unknown.
     pub(super) fn abandon(&mut self, core: &Core, turn: &mut Turn<'_, '_>) {
         for in_flight in std::mem::take(&mut self.in_flight) {
-            if let What::Commit { id } = in_flight.what {
+            if let Purpose::Commit { id } = in_flight.purpose {
                 core.emit(turn, EventKind::CommitUnknown { id });
             }
         }
     }
 
     fn reads_first(&self) -> bool {
-        self.in_flight.iter().any(|one| matches!(one.what, What::FirstFetch { .. }))
+        self.in_flight.iter().any(|one| matches!(one.purpose, Purpose::FirstFetch { .. }))
     }
 
-    /// While it is not a member, waiting for a rebalance for example, nothing is due. A coordinator
-    /// that can't be reached is another matter: what is due then is late.
+    /// While it is not a member, as when it waits for a rebalance, no request is due. Requests that
+    /// are due while the coordinator can't be reached are late instead.
     pub(super) fn hold(&mut self) {
         self.paused = true;
     }
 
-    /// Without partitions nothing is due; the schedule goes on from now when they come.
+    /// Without partitions no request is due; the schedule continues when some are assigned.
     fn pause(&mut self, core: &Core, now: Time) -> bool {
         let paused = core.owned.is_empty();
         if self.paused && !paused {
@@ -242,15 +243,15 @@ impl Offsets {
         core.emit(turn, EventKind::CommitSent { id, epoch: identity.epoch, offsets });
         let request = Request::OffsetCommit(request);
         let token = core.send_due(turn, Destination::Node(node), version, request, due);
-        let (incarnation, what) = (core.incarnation, What::Commit { id });
-        self.in_flight.push(InFlight { token, incarnation, what });
+        let (incarnation, purpose) = (core.incarnation, Purpose::Commit { id });
+        self.in_flight.push(InFlight { token, incarnation, purpose });
         Ok(())
     }
 
     fn send_fetch(
         &mut self,
         partitions: &[Partition],
-        what: What,
+        purpose: Purpose,
         due: Time,
         identity: Identity<'_>,
         core: &mut Core,
@@ -263,7 +264,7 @@ impl Offsets {
         let request = fetch_request(partitions, identity, &core.plan, version, turn.context.topics);
         let request = Request::OffsetFetch(request);
         let token = core.send_due(turn, Destination::Node(node), version, request, due);
-        self.in_flight.push(InFlight { token, incarnation: core.incarnation, what });
+        self.in_flight.push(InFlight { token, incarnation: core.incarnation, purpose });
         Ok(())
     }
 
@@ -273,57 +274,57 @@ impl Offsets {
         response: &OffsetCommitResponse,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
-    ) -> Sequel {
+    ) -> Effect {
         let refused: Arc<[(Partition, i16)]> = refused(response, turn.context.topics);
         let first = refused.first().and_then(|(_, code)| ResponseError::try_from_code(*code));
         core.emit(turn, EventKind::CommitAnswered { id, refused });
         let Some(error) = first else {
             self.retry.succeeded();
             core.lookup.confirm();
-            return Sequel::Nothing;
+            return Effect::Nothing;
         };
         core.failed(&mut self.retry, turn);
         match error {
             ResponseError::NotCoordinator
             | ResponseError::CoordinatorNotAvailable
-            | ResponseError::RequestTimedOut => Sequel::LookUp,
-            error => Sequel::CommitRefused(error),
+            | ResponseError::RequestTimedOut => Effect::LookUp,
+            error => Effect::CommitRefused(error),
         }
     }
 
     fn read(
         &mut self,
-        what: What,
+        purpose: Purpose,
         sent: Time,
         read: Result<Vec<(Partition, i64)>, i16>,
         core: &mut Core,
         turn: &mut Turn<'_, '_>,
-    ) -> Step<Sequel> {
+    ) -> Step<Effect> {
         let offsets = match read {
             Ok(offsets) => offsets,
             Err(code) => return self.not_read(code, core, turn),
         };
         self.retry.succeeded();
         core.lookup.confirm();
-        // What was read before partitions went may be old by now if they are back.
-        if what == (What::FirstFetch { losses: core.owned.losses() }) {
+        // Offsets that were read before partitions were lost may be outdated if they are back.
+        if purpose == (Purpose::FirstFetch { losses: core.owned.losses() }) {
             offsets.iter().for_each(|(partition, offset)| core.owned.found(partition, *offset));
         }
         core.emit(turn, EventKind::Fetched { sent, offsets: offsets.into() });
-        Ok(Sequel::Nothing)
+        Ok(Effect::Nothing)
     }
 
-    fn not_read(&mut self, code: i16, core: &Core, turn: &mut Turn<'_, '_>) -> Step<Sequel> {
+    fn not_read(&mut self, code: i16, core: &Core, turn: &mut Turn<'_, '_>) -> Step<Effect> {
         core.refused(turn, ApiKey::OffsetFetch, code);
         core.failed(&mut self.retry, turn);
         match ResponseError::try_from_code(code) {
             Some(ResponseError::NotCoordinator | ResponseError::CoordinatorNotAvailable) => {
-                Ok(Sequel::LookUp)
+                Ok(Effect::LookUp)
             }
             Some(error) if is_fatal(error) => {
                 Err(fatal(ApiKey::OffsetFetch, &core.group().id, error, None))
             }
-            _ => Ok(Sequel::Nothing),
+            _ => Ok(Effect::Nothing),
         }
     }
 }

@@ -14,9 +14,9 @@ pub(super) struct Owned {
     partitions: Arc<[Partition]>,
     /// One for each partition.
     positions: Vec<i64>,
-    /// How many positions are unknown.
+    /// The number of unknown positions.
     unknown: usize,
-    /// Counts the times that partitions were given up: what was read before says nothing after.
+    /// Counts how often partitions were given up: offsets that were read before are not used after.
     losses: u32,
 }
 
@@ -42,14 +42,14 @@ impl Owned {
         self.unknown == 0
     }
 
-    /// Partitions whose committed offset is to be read first.
+    /// Partitions whose committed offset has to be read first.
     pub(super) fn unknown(&self) -> Vec<Partition> {
         let both = self.partitions.iter().zip(&self.positions);
         both.filter(|(_, position)| **position == UNKNOWN).map(|(one, _)| *one).collect()
     }
 
-    /// Owns exactly these from now on; the positions of those owned before stay. With `fetched` the
-    /// positions of the others are to be read, else they start at 0.
+    /// Replaces the owned partitions; the positions of those owned before stay. With `fetched` the
+    /// positions of the others have to be read, else they start at 0.
     pub(super) fn replace(&mut self, partitions: Vec<Partition>, fetched: bool) {
         let fresh = if fetched { UNKNOWN } else { 0 };
         let position = |one: &Partition| self.position(one).unwrap_or(fresh);
@@ -66,7 +66,7 @@ impl Owned {
         self.replace(kept, false);
     }
 
-    /// What was owned, if anything was.
+    /// Removes and returns all partitions, if there are any.
     pub(super) fn clear(&mut self) -> Option<Arc<[Partition]>> {
         if self.partitions.is_empty() {
             return None;
@@ -75,7 +75,7 @@ impl Owned {
         Some(std::mem::replace(self, Self { losses, ..Self::default() }).partitions)
     }
 
-    /// What was read: `offset` is -1 where nothing is committed. Only sets a position that is
+    /// Takes a committed offset, which is -1 if there is none. Sets a position only if it is
     /// unknown.
     pub(super) fn found(&mut self, partition: &Partition, offset: i64) {
         let Ok(at) = self.partitions.binary_search(partition) else { return };
@@ -85,7 +85,7 @@ impl Owned {
         }
     }
 
-    /// The next `count` partitions in turn (0: all), starting at `cursor`, which moves on.
+    /// The next `count` partitions in turn (0: all), starting at `cursor`, which advances.
     pub(super) fn window(&self, count: u32, cursor: &mut u32) -> Vec<Partition> {
         let all = self.partitions.len();
         let count = count as usize;
@@ -100,7 +100,7 @@ impl Owned {
         window
     }
 
-    /// Moves the positions of these on by one, and tells them.
+    /// Advances the positions of these by one, and returns them.
     pub(super) fn advance(&mut self, partitions: &[Partition]) -> Arc<[(Partition, i64)]> {
         let mut step = |one: &Partition| {
             let at = self.partitions.binary_search(one).ok()?;
@@ -116,7 +116,7 @@ impl Owned {
     }
 }
 
-/// What is in `from` and not in `but`.
+/// The partitions of `from` that are not in `but`.
 pub(super) fn difference(from: &[Partition], but: &[Partition]) -> Vec<Partition> {
     let mut but = but.iter().peekable();
     let mut rest = Vec::new();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_go_round() {
+    fn windows_start_again_after_the_last_partition() {
         let mut owned = Owned::default();
         owned.replace(set(&[0, 1, 2, 3, 4]), false);
         let mut cursor = 0;

@@ -1,6 +1,6 @@
-//! Whether a repeated request changes anything: one member of many sends its SyncGroup twice in a
-//! generation. A coordinator that still is in that generation has to answer the same, as it would to
-//! a client that lost the first answer.
+//! Checks that a repeated request has no effect: some members send their SyncGroup twice in a
+//! generation. A coordinator that still is in that generation has to return the same answer, as it
+//! would to a client that lost the first one.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::event::EventKind;
 use crate::plan::MemberIndex;
 use crate::topics::Topics;
 
-/// One member of so many repeats: more would be a load of its own.
+/// One of this number of members repeats: more would be a load of its own.
 const ONE_OF: u32 = 64;
 
 /// The first answer of this generation, and whether the request is still to be repeated.
@@ -23,12 +23,12 @@ pub(super) struct Repeat {
 }
 
 impl Repeat {
-    /// The answer to a member's SyncGroup.
+    /// Keeps the first answer to a member's SyncGroup.
     pub(super) fn of(member: MemberIndex, assignment: &Bytes) -> Self {
         if member.0 % ONE_OF != ONE_OF - 1 {
             return Self::default();
         }
-        // A copy: the answer's own bytes would keep its whole frame.
+        // A copy: the answer's own bytes would keep its whole frame in memory.
         Self { first: Some(Box::new(Bytes::copy_from_slice(assignment))), due: true }
     }
 
@@ -40,8 +40,8 @@ impl Repeat {
         self.due = false;
     }
 
-    /// The second answer, to a member that still is in the generation. An error is none: the group
-    /// may have moved on.
+    /// Compares the second answer to a member that still is in the generation. An error is ignored:
+    /// the group may be in a later generation.
     pub(super) fn answered(
         &mut self,
         response: &SyncGroupResponse,
@@ -52,12 +52,12 @@ impl Repeat {
             return None;
         }
         let api = ApiKey::SyncGroup as i16;
-        let (first, second) = (told(&first, topics), told(&response.assignment, topics));
+        let (first, second) = (describe(&first, topics), describe(&response.assignment, topics));
         Some(EventKind::RepeatDiffered { api, first, second })
     }
 }
 
-fn told(assignment: &Bytes, topics: &Topics) -> Arc<str> {
+fn describe(assignment: &Bytes, topics: &Topics) -> Arc<str> {
     let partitions = match read_assignment(assignment, topics) {
         Ok(partitions) => partitions,
         Err(error) => return error.to_string().into(),

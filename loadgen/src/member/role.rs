@@ -1,4 +1,4 @@
-//! How a member is in its group: by the classic protocol, by KIP-848's, or not at all.
+//! The membership of a member in its group: classic, consumer (KIP-848), or none.
 
 use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::ApiKey;
@@ -22,8 +22,8 @@ pub(super) enum Role {
     Manual,
 }
 
-/// What a member without membership commits under.
-static NOBODY: StrBytes = StrBytes::new();
+/// The member id and epoch with which a client without membership commits.
+static NO_MEMBER: StrBytes = StrBytes::new();
 const NO_EPOCH: i32 = -1;
 
 impl Role {
@@ -39,7 +39,7 @@ impl Role {
         matches!(self, Self::Manual)
     }
 
-    /// A manual member has its partitions from the start, without being told.
+    /// A manual member has its partitions from the start, without an assignment.
     pub(super) fn begin(&self, core: &mut Core) {
         if let Protocol::Manual { partitions } = &core.group().protocol {
             let partitions = sorted(partitions.to_vec());
@@ -81,7 +81,7 @@ impl Role {
         }
     }
 
-    /// As much of a load as there is something for: a manual member has no heartbeats.
+    /// The loads that the member can have: a manual member has no heartbeats.
     pub(super) fn workload(&self, workload: Workload) -> Workload {
         match self {
             Self::Manual => Workload { heartbeat: None, ..workload },
@@ -113,12 +113,12 @@ impl Role {
         }
     }
 
-    /// Under which id and epoch offsets are committed, while there is one.
+    /// The id and epoch to commit with, if it has one.
     pub(super) fn identity(&self) -> Option<Identity<'_>> {
         let (member_id, epoch) = match self {
             Self::Classic(classic) => classic.identity()?,
             Self::Consumer(consumer) => consumer.identity()?,
-            Self::Manual => (&NOBODY, NO_EPOCH),
+            Self::Manual => (&NO_MEMBER, NO_EPOCH),
         };
         Some(Identity { member_id, epoch })
     }
@@ -136,7 +136,7 @@ impl Role {
         }
     }
 
-    /// Sends the last request of the membership, if there is one to send.
+    /// Sends the last request of the membership, if one is needed.
     pub(super) fn leave(&mut self, how: Stop, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         match self {
             Self::Classic(_) if how == Stop::Close => Ok(()),
@@ -160,7 +160,7 @@ impl Role {
         }
     }
 
-    /// The answer to an extra heartbeat under the identity that the member still has.
+    /// Handles the answer to an extra heartbeat that was sent with the current identity.
     pub(super) fn extra_answered(
         &mut self,
         sent: Time,
@@ -170,7 +170,7 @@ impl Role {
     ) -> Step {
         match (self, response) {
             (Self::Classic(classic), Response::Heartbeat(response)) if classic.is_member() => {
-                classic.heard_of(sent, response.error_code, core, turn)
+                classic.heartbeat_answered(sent, response.error_code, core, turn)
             }
             (Self::Consumer(consumer), Response::ConsumerGroupHeartbeat(response)) => {
                 consumer.extra_answered(sent, response, core, turn)
@@ -179,15 +179,15 @@ impl Role {
         }
     }
 
-    /// An extra heartbeat came to nothing, or its answer did.
+    /// An extra heartbeat or its answer was lost.
     pub(super) fn extra_failed(&mut self) {
         if let Self::Consumer(consumer) = self {
             consumer.extra_failed();
         }
     }
 
-    /// A commit under the identity that the member still has was refused. Members of classic groups
-    /// act on it; those of consumer groups wait for what the next heartbeat says.
+    /// A commit with the current identity was refused. Members of classic groups act on it; those
+    /// of consumer groups wait for the answer to the next heartbeat.
     pub(super) fn commit_refused(
         &mut self,
         error: ResponseError,
@@ -197,7 +197,7 @@ impl Role {
     ) -> Step {
         let Self::Classic(classic) = self else { return Ok(()) };
         match error {
-            // It is joining: what the coordinator thinks of it, the answer to that says.
+            // It is joining, and the answer to the join decides about its membership.
             _ if !classic.is_member() => Ok(()),
             ResponseError::RebalanceInProgress => {
                 classic.must_rejoin(sent, core, turn);

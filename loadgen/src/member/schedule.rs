@@ -1,5 +1,5 @@
-//! When the requests of a load are due: in a closed loop as soon as one may go, in an open loop on a
-//! fixed schedule that no slow answer shifts, so that latency counted from it is free of
+//! The schedule of a load: in a closed loop a request is due as soon as it may be sent, in an open
+//! loop at fixed times that slow answers do not shift, so that latency counted from them is free of
 //! coordinated omission.
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub(super) struct Schedule {
     load: Load,
     /// When the first request of an open loop was due.
     begun: Time,
-    /// Requests of an open loop that were due and are sent or dropped.
+    /// Requests of an open loop that were sent or skipped.
     done: u64,
     in_flight: u32,
     /// Where the next window of partitions starts.
@@ -20,9 +20,9 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// `None` for a rate that never has anything due. The phase in the schedule is random, so that
-    /// members that start at once don't send at once. `in_flight` are under way already, of a load
-    /// that this one replaces.
+    /// `None` for a rate at which no request is ever due. The phase of the schedule is random, so
+    /// that members that start at once don't send at once. `in_flight` counts requests under way of
+    /// a load that this one replaces.
     pub(super) fn new(
         load: Load,
         in_flight: u32,
@@ -38,12 +38,12 @@ impl Schedule {
         Some(Self { load, begun, done: 0, in_flight, cursor: 0 })
     }
 
-    /// When the next request is or was due, if it may go once that has come.
+    /// When the next request is or was due, if `in_flight` allows one.
     pub(super) fn deadline(&self) -> Option<Time> {
         (self.in_flight < self.load.in_flight).then(|| self.due())
     }
 
-    /// The moment from which the latency of the request counts that may go now.
+    /// The time from which the latency of a request counts that may be sent now.
     pub(super) fn next(&self, now: Time) -> Option<Time> {
         let due = self.deadline().filter(|due| *due <= now)?;
         Some(if self.load.rate.is_some() { due } else { now })
@@ -58,7 +58,7 @@ impl Schedule {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// What was due while there was nothing to send it for does not count.
+    /// Skips requests that were due while there were no partitions to send them for.
     pub(super) fn skip(&mut self, now: Time) {
         let Some(rate) = self.load.rate else { return };
         let past = (now.since(self.begun).as_secs_f64() * rate).ceil();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_keeps_its_times_whatever_the_answers_do() {
+    fn an_open_loop_keeps_its_times_when_answers_are_late() {
         let mut open = schedule(Some(2.0), 2);
         let first = open.deadline().unwrap();
         assert!(first < Time::from_micros(SECOND / 2));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_loop_goes_on_as_soon_as_it_is_answered() {
+    fn a_closed_loop_sends_as_soon_as_it_is_answered() {
         let mut closed = schedule(None, 1);
         let now = Time::from_micros(SECOND);
         assert_eq!(closed.next(now), Some(now));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_that_mean_nothing_are_no_load() {
+    fn invalid_rates_are_no_load() {
         for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             let load = Load { rate: Some(rate), in_flight: 1, partitions: 0 };
             assert!(Schedule::new(load, 0, Time::ZERO, &mut fastrand::Rng::new()).is_none());

@@ -1,4 +1,4 @@
-//! Runs side by side: every figure of the first, and the others with their ratio to it.
+//! Runs side by side: all figures, with their ratios to those of the first run.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -16,13 +16,13 @@ use crate::driver::command::RoundTrip;
 
 const WIDTH: u16 = 100;
 
-/// Reports with a name each, the first being what the others are compared with.
+/// Named reports. The others are compared with the first.
 pub struct Runs {
     runs: Vec<(String, Report)>,
 }
 
 impl Runs {
-    /// Reads result files. A run is called by its label, or else by its file.
+    /// Reads result files. A run is named by its label, or else by its file.
     ///
     /// # Errors
     ///
@@ -36,7 +36,7 @@ impl Runs {
         paths.iter().map(|path| load(path.as_ref())).collect::<Result<_, _>>().map(Self::of)
     }
 
-    /// Names that are the same get a number.
+    /// Equal names get a number.
     pub fn of(named: Vec<(String, Report)>) -> Self {
         let mut runs: Vec<(String, Report)> = Vec::with_capacity(named.len());
         for (name, report) in named {
@@ -105,7 +105,7 @@ impl Runs {
         statistics.iter().map(figure).collect()
     }
 
-    /// What makes a comparison doubtful.
+    /// Differences that make a comparison doubtful.
     pub(super) fn differences(&self) -> Vec<String> {
         let mut differences = Vec::new();
         let mut differ = |what: &str, of: fn(&Report) -> String| {
@@ -156,7 +156,7 @@ impl Figure {
         })
     }
 
-    /// Of a run to the first; `None` where one of them has nothing.
+    /// The ratio of a run to the first; `None` if one of them has no value.
     pub(super) fn ratio(&self, run: usize) -> Option<f64> {
         let (first, value) = ((*self.values.first()?)?, (*self.values.get(run)?)?);
         (run > 0 && first > 0.0).then(|| value / first)
@@ -184,7 +184,7 @@ const PAUSE: [Statistic; 3] = [("p50", |l| l.p50), ("p99", |l| l.p99), ("max", |
 const STEADY: [Statistic; 3] = [("p50", |l| l.p50), ("p99", |l| l.p99), ("p99.9", |l| l.p999)];
 const REBALANCE: [Statistic; 2] = [("p50", |l| l.p50), ("p99", |l| l.p99)];
 
-/// Not connections and look-ups: they say little of a coordinator.
+/// Without connections and lookups, which say little about a coordinator.
 const ROUND_TRIPS: [(RoundTrip, &[Statistic]); 8] = [
     (RoundTrip::Heartbeat, &STEADY),
     (RoundTrip::ConsumerHeartbeat, &STEADY),

@@ -14,8 +14,8 @@
 //! | `violation` | time | group | rule; the value is the sentence |
 //! | `series` | end of the step | state, round trip, ... | `members`, `rate`, `p99`, ... |
 //!
-//! Fields are quoted as in RFC 4180. A text that a spreadsheet would take for a formula gets a `'`
-//! in front: group names come from outside.
+//! Fields are quoted as in RFC 4180. A text that a spreadsheet would interpret as a formula gets a
+//! `'` in front: group names come from outside.
 
 use std::fmt::{Display, Write};
 use std::path::Path;
@@ -74,7 +74,7 @@ impl Rows {
     ) {
         let at = at.map_or(String::new(), |at| at.to_string());
         let fields = [section, &at, name, metric, &value.to_string(), unit].map(field);
-        // A String takes all that is written to it.
+        // Writing to a String does not fail.
         let _ = writeln!(self.text, "{}", fields.join(","));
     }
 
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use crate::report::sample;
 
-    /// RFC 4180, as strictly as a spreadsheet.
+    /// Parses RFC 4180, as strictly as a spreadsheet.
     fn parse(text: &str) -> Vec<Vec<String>> {
         let (mut rows, mut row, mut cell, mut quoted) = (vec![], vec![], String::new(), false);
         let mut chars = text.chars().peekable();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn every_figure_is_a_row_and_comes_back() {
+    fn every_figure_is_a_row_that_is_read_back() {
         let mut report = sample::report();
         report.rebalances[0].group = "a,\"b\"\nc".into();
         report.rebalances[1].group = "=HYPERLINK()".into();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_below_zero_are_no_formulas() {
+    fn negative_numbers_are_no_formulas() {
         assert_eq!(field("-1.5"), "-1.5");
         assert_eq!(field("-cmd"), "'-cmd");
         assert_eq!(field("@a,b"), "\"'@a,b\"");

@@ -1,4 +1,4 @@
-//! Files of results: what can be wrong with them, in one sentence each.
+//! Result files, and their errors, one sentence each.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ pub enum FileError {
     Write { path: PathBuf, why: io::Error },
     #[error("cannot read {}: {why}", path.display())]
     Read { path: PathBuf, why: io::Error },
-    #[error("{} is no result of muster-load: {why}", path.display())]
+    #[error("{} is not a result of muster-load: {why}", path.display())]
     NoResult { path: PathBuf, why: serde_json::Error },
     #[error(
-        "{} has format {found}, and this muster-load reads {known}: take the one that wrote it",
+        "{} has format {found}, and this muster-load reads {known}: use the version that wrote it",
         path.display()
     )]
     Format { path: PathBuf, found: u64, known: u32 },

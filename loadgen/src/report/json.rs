@@ -1,4 +1,4 @@
-//! The result file of `--json`: the model as it is, read again by `compare`.
+//! The result file of `--json`: the serialized model, which `compare` reads.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub fn load(path: &Path) -> Result<Report, FileError> {
     parse(&text, path)
 }
 
-/// The format first: a file of another one would fail with a confusing message.
+/// Checks the format first: a file with another one would fail with a confusing message.
 fn parse(text: &str, path: &Path) -> Result<Report, FileError> {
     #[derive(Deserialize)]
     struct Format {
@@ -49,20 +49,20 @@ mod tests {
     use crate::report::sample;
 
     #[test]
-    fn what_was_written_is_read() {
+    fn a_written_result_is_read_back() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run.json");
         save(&sample::report(), &path).unwrap();
-        assert!(load(&path).unwrap() == sample::report(), "the same, to the last figure");
+        assert!(load(&path).unwrap() == sample::report(), "all figures are equal");
     }
 
     #[test]
-    fn other_files_are_refused_with_the_reason() {
+    fn other_files_are_refused_with_a_reason() {
         let table = [
-            ("", "run.json is no result of muster-load: EOF"),
-            ("[]", "run.json is no result of muster-load: "),
-            ("{\"format\": 1}", "run.json is no result of muster-load: missing field `run`"),
-            ("{\"format\": 99}", "run.json has format 99, and this muster-load reads 1: take"),
+            ("", "run.json is not a result of muster-load: EOF"),
+            ("[]", "run.json is not a result of muster-load: "),
+            ("{\"format\": 1}", "run.json is not a result of muster-load: missing field `run`"),
+            ("{\"format\": 99}", "run.json has format 99, and this muster-load reads 1: use"),
         ];
         for (text, sentence) in table {
             let error = parse(text, Path::new("run.json")).unwrap_err().to_string();

@@ -1,5 +1,5 @@
-//! The view while a run goes on, on standard error: a few lines that are drawn anew on a terminal,
-//! plain lines every few seconds elsewhere.
+//! The live view of a run, on standard error: a few lines that are redrawn on a terminal, plain
+//! lines every few seconds elsewhere.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -9,17 +9,17 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::text::{Paint, clock, count, counted, millis, number, plain, shortened};
 use crate::member::State;
 
-/// How often the screen is drawn anew, at most.
+/// The maximum of redraws of the screen.
 const DRAWS_PER_SECOND: u8 = 5;
-/// How far apart plain lines are, unless a phase begins.
+/// The interval of plain lines, unless a phase begins.
 const LINES_EVERY: Duration = Duration::from_secs(5);
-/// Fits the terminals that people have; narrower ones wrap.
+/// Fits common terminals; narrower ones wrap.
 const WIDTH: usize = 78;
 const LABEL: usize = 11;
 /// The longest name of a round trip.
 const NAME: usize = 18;
 
-/// How the run is at a moment.
+/// The state of a run at one moment.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LiveState {
     pub scenario: String,
@@ -28,15 +28,15 @@ pub struct LiveState {
     pub phase: LivePhase,
     pub members: MemberCounts,
     pub groups: u32,
-    /// Those in which all members are stable.
+    /// The groups that are stable.
     pub groups_stable: u32,
-    /// Those that ended.
+    /// Rebalances that ended.
     pub rebalances: u64,
-    /// The last one that ended, in a few words: `500 crashed: 2.31 s`.
+    /// The last rebalance that ended, in a few words: `500 crashed: 2.31 s`.
     pub last_rebalance: Option<String>,
-    /// Partitions that no member owns though a group is to consume them.
+    /// Partitions that no member owns though a group should consume them.
     pub partitions_unowned: u32,
-    /// What is shown of round trips, in this order.
+    /// The round trips to show, in this order.
     pub loads: Vec<LiveLoad>,
     pub errors: u64,
     pub violations: u64,
@@ -50,11 +50,11 @@ pub struct LivePhase {
     pub number: u32,
     pub of: u32,
     pub elapsed: Duration,
-    /// How long it is to take, if that is known.
+    /// Its planned duration, if that is known.
     pub planned: Option<Duration>,
 }
 
-/// How many members are in each state.
+/// The number of members in each state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MemberCounts {
     counts: [u32; STATES.len()],
@@ -73,7 +73,7 @@ const STATES: [(State, &str); 7] = [
 /// A kind of round trip since the last update (or over the last seconds).
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LiveLoad {
-    /// As in the report: `heartbeat`, `join`, `commit`, `fetch`.
+    /// The name in the report: `heartbeat`, `join`, `commit`, `fetch`.
     pub name: String,
     pub per_second: f64,
     /// Milliseconds.
@@ -83,7 +83,7 @@ pub struct LiveLoad {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// Drawn anew in place.
+    /// Redrawn in place.
     Screen,
     /// One line every few seconds.
     Lines,
@@ -91,7 +91,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// What suits standard error.
+    /// The mode that suits standard error.
     pub fn detect(quiet: bool) -> Self {
         match quiet {
             true => Self::Quiet,
@@ -101,7 +101,7 @@ impl Mode {
     }
 }
 
-/// Shows [`LiveState`]s. Cheap to update at any rate: what comes too soon is not drawn.
+/// Shows [`LiveState`]s. Cheap to update at any rate: updates that come too soon are not drawn.
 pub struct Live {
     mode: Mode,
     paint: Paint,
@@ -132,20 +132,20 @@ impl Live {
         self.phase = state.phase.number;
         match &self.bar {
             Some(bar) => bar.set_message(screen(state, self.paint).join("\n")),
-            None => tell(&line(state)),
+            None => print(&line(state)),
         }
     }
 
-    /// A line that stays, for example a violation at the moment when it is found.
+    /// Prints a line that stays, for example a violation when it is found.
     pub fn note(&self, text: &str) {
         match (&self.bar, self.mode) {
             (_, Mode::Quiet) => {}
-            (Some(bar), _) => bar.suspend(|| tell(&plain(text))),
-            (None, _) => tell(&plain(text)),
+            (Some(bar), _) => bar.suspend(|| print(&plain(text))),
+            (None, _) => print(&plain(text)),
         }
     }
 
-    /// Takes the view off the screen: the summary says it all.
+    /// Removes the view from the screen: the summary has all of it.
     pub fn finish(self) {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
@@ -183,8 +183,8 @@ impl MemberCounts {
     }
 }
 
-/// Standard error that is gone ends nobody's run.
-fn tell(text: &str) {
+/// Unlike `eprintln!`, ignores errors: a closed standard error must not end the run.
+fn print(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
@@ -235,7 +235,7 @@ fn members(state: &LiveState, paint: Paint) -> String {
     format!("{:LABEL$} {}", "members", states.join("  "))
 }
 
-/// One character for each equal share of the members; a state with a member has one at least.
+/// One character for each equal share of the members; a state with members has at least one.
 fn member_bar(members: &MemberCounts, width: usize, paint: Paint) -> String {
     let total = members.total().max(1) as usize;
     let mut left = width;
@@ -248,7 +248,7 @@ fn member_bar(members: &MemberCounts, width: usize, paint: Paint) -> String {
     bar
 }
 
-/// Told apart without colours too.
+/// Distinguishes the states without colours, too.
 fn glyph(state: State) -> &'static str {
     match state {
         State::Stable => "█",
@@ -306,7 +306,7 @@ fn verdict(state: &LiveState, paint: Paint) -> String {
     format!("{:LABEL$} {violations}  {errors}  {}", "checks", paint.dim(&connections))
 }
 
-/// All of it in one line, without colours.
+/// The whole state in one line, without colours.
 fn line(state: &LiveState) -> String {
     let mut parts = vec![
         format!("{:>8.1} s", state.elapsed.as_secs_f64()),
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_screen_says_it_in_few_lines() {
+    fn the_screen_shows_the_state_in_few_lines() {
         let shown = screen(&state(), Paint::PLAIN).join("\n");
         let expected = "\
 muster-load  crash                                                        42 s
@@ -379,7 +379,7 @@ checks      0 violations  12 errors  4,495 connections";
     }
 
     #[test]
-    fn without_a_terminal_it_is_one_line() {
+    fn without_a_terminal_the_state_is_one_line() {
         assert_eq!(
             line(&state()),
             "    42.3 s | phase 2/4 crash | members 4,480 stable, 15 reconciling, 505 down | \
@@ -389,7 +389,7 @@ checks      0 violations  12 errors  4,495 connections";
     }
 
     #[test]
-    fn lines_come_with_time_and_with_phases() {
+    fn lines_are_due_after_an_interval_and_at_a_new_phase() {
         let mut live = Live::new(Mode::Lines);
         let (mut state, now) = (state(), Instant::now());
         assert!(live.is_due(&state, now), "the first");

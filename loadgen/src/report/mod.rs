@@ -1,4 +1,4 @@
-//! What a run found: the model (its JSON is the result file), and the ways to show it.
+//! The report of a run: its model (the JSON of it is the result file), and the ways to show it.
 
 pub mod compare;
 pub mod csv;

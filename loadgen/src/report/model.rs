@@ -1,11 +1,11 @@
-//! The result of a run, as it is written with `--json` and read by `compare`. Times are in
-//! milliseconds unless a name says otherwise; moments are seconds since the start of the run.
+//! The result of a run, which `--json` writes and `compare` reads. Times are in milliseconds unless
+//! a name says otherwise; moments are seconds since the start of the run.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Of [`Report::format`]; raised when a reader of older files would misread.
+/// The value of [`Report::format`]; raised when older readers would misread newer files.
 pub const FORMAT: u32 = 1;
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -14,11 +14,11 @@ pub struct Report {
     pub run: Run,
     pub phases: Vec<Phase>,
     pub rebalances: Vec<Rebalance>,
-    /// By [`crate::driver::command::RoundTrip::name`]: `commit`, `heartbeat`, `join`, ...
+    /// By the name of the [`crate::driver::command::RoundTrip`]: `commit`, `heartbeat`, `join`, ...
     pub latencies: BTreeMap<String, Latency>,
-    /// Of each member and interruption: how long it had no partitions though it was to have some.
+    /// Each time that a member had no partitions though it should have had some.
     pub pauses: Latency,
-    /// Partition-seconds in which no member owned a partition of a group that was to be consumed.
+    /// Partition-seconds in which a partition that a group should have consumed had no owner.
     pub unowned_partition_seconds: f64,
     pub members: Members,
     pub commits: Commits,
@@ -30,15 +30,16 @@ pub struct Report {
     pub server: Option<Usage>,
     pub series: Series,
     pub violations: Vec<Violation>,
-    /// Found beyond those that are told in `violations`.
-    pub violations_untold: u64,
+    /// The number of violations beyond those in `violations`.
+    #[serde(rename = "violations_untold")]
+    pub violations_omitted: u64,
     pub thresholds: Vec<Threshold>,
 }
 
-/// Counts of a file from elsewhere may be anything: they saturate.
+/// Counts of a foreign file may have any value, so sums saturate.
 impl Report {
     pub fn violation_count(&self) -> u64 {
-        self.violations_untold.saturating_add(self.violations.len() as u64)
+        self.violations_omitted.saturating_add(self.violations.len() as u64)
     }
 
     /// Answers with an error code.
@@ -50,7 +51,7 @@ impl Report {
         self.thresholds.iter().filter(|threshold| !threshold.held).count() as u64
     }
 
-    /// Phases that did not come to their end as they should.
+    /// Phases that did not end as they should.
     pub fn problem_count(&self) -> u64 {
         self.phases.iter().filter(|phase| phase.problem.is_some()).count() as u64
     }
@@ -70,7 +71,7 @@ pub struct Run {
     /// RFC 3339, UTC.
     pub started_at: String,
     pub duration_seconds: f64,
-    /// Ctrl-C, or `--duration` before the scenario was through.
+    /// Ended by Ctrl-C, or by `--duration` before the end of the scenario.
     pub interrupted: bool,
     pub seed: u64,
     pub scenario: String,
@@ -94,27 +95,27 @@ pub struct Phase {
     pub ended: f64,
     /// What went wrong with it, for example that its groups did not settle in time.
     pub problem: Option<String>,
-    /// What it was to do and did not, as there was nobody to do it: a sentence each.
+    /// Actions that had no effect, as they had no members to act on: a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// From a trigger until a group stood still again.
+/// A rebalance, from its trigger until the group was stable again.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Rebalance {
     pub group: String,
-    /// What set it off: `formation`, `1 joined`, `500 crashed`, `partitions added`, ...
+    /// `formation`, `1 joined`, `500 crashed`, `partitions added`, ...
     pub trigger: String,
     pub began: f64,
     /// From the trigger to the event that made the group stable; `None` if it never was.
     pub took: Option<f64>,
-    /// For crashes: of `took`, from the coordinator's first sign of the loss (a changed assignment
-    /// or a rebalance) on. What comes before is the session timeout.
+    /// For crashes: the part of `took` from the coordinator's first sign of the loss (a changed
+    /// assignment or a rebalance) on. The part before is the session timeout.
     pub took_since_detected: Option<f64>,
     /// Live members when it was stable again.
     pub members: u32,
     pub partitions: u32,
-    /// Partitions that changed their owner, and those that were given up.
+    /// Partitions that changed their owner, and partitions that were given up.
     pub moved: u32,
     pub revoked: u32,
 }
@@ -142,12 +143,12 @@ pub struct Members {
     pub fenced: u64,
     pub rejoined: u64,
     pub revocations: u64,
-    /// Revocations of each member.
+    /// The maximum of revocations of one member.
     pub revocations_per_member_max: u64,
     pub disconnected: u64,
     /// Bytes of resident memory of muster-load for each member at the highest count.
     pub memory_bytes_each: u64,
-    /// The first of those that could not go on, with the reason.
+    /// The first members that could not continue, with the reason.
     pub failed: Vec<FailedMember>,
     pub failed_count: u64,
 }
@@ -178,7 +179,7 @@ pub struct ErrorCount {
     pub count: u64,
 }
 
-/// Of a process.
+/// The resources that a process used.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// User and system, of all threads, during the run.
@@ -187,7 +188,7 @@ pub struct Usage {
     pub memory_bytes_max: u64,
 }
 
-/// How things went over time, in equal steps.
+/// Figures over time, in equal steps.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Series {
     pub step_seconds: f64,
@@ -204,12 +205,12 @@ pub struct Point {
     /// Answers a second in this step, and their p99, by name of the round trip.
     pub rates: BTreeMap<String, f64>,
     pub p99: BTreeMap<String, f64>,
-    /// Cores that the server kept busy in this step: 1.0 is one core all the time.
+    /// Cores that the server used in this step: 1.0 is one core all the time.
     pub server_cpu: Option<f64>,
     pub server_memory_bytes: Option<u64>,
 }
 
-/// A word that the coordinator broke.
+/// A violation of the protocol by the coordinator.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Violation {
     /// `two-owners`, `epoch-went-back`, `fenced-commit-accepted`, `commit-lost`,
@@ -219,7 +220,7 @@ pub struct Violation {
     pub group: String,
     /// One sentence.
     pub what: String,
-    /// The lines of the history that show it, oldest first.
+    /// The lines of the history that prove it, oldest first.
     pub events: Vec<serde_json::Value>,
 }
 
@@ -227,7 +228,7 @@ pub struct Violation {
 pub struct Threshold {
     /// As written: `commit.p99 < 5ms`.
     pub rule: String,
-    /// What was measured, in the unit of the rule; `None` if there was nothing to measure.
+    /// The measured value, in the unit of the rule; `None` if there was nothing to measure.
     pub measured: Option<String>,
     pub held: bool,
 }

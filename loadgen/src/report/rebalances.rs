@@ -1,14 +1,14 @@
-//! Many rebalances told in few lines: by what set them off.
+//! Many rebalances in few lines: summed up by their trigger.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::model::{Latency, Rebalance};
 use super::text::{millis, named};
 
-/// With more kinds of groups than these, all groups are told together.
+/// With more kinds of groups than these, all groups are summed up together.
 const ROLES: usize = 6;
 
-/// All rebalances that the same kind of thing set off.
+/// All rebalances with the same kind of trigger.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Kind {
     /// The trigger without its number, and the kind of group if there are several: `crashed` for
@@ -30,7 +30,7 @@ impl Kind {
     }
 }
 
-/// In the order in which the kinds first began.
+/// The kinds, in the order of their first rebalances.
 pub(super) fn by_kind(rebalances: &[Rebalance]) -> Vec<Kind> {
     let roles: BTreeSet<_> = rebalances.iter().map(|r| role(&r.group)).collect();
     let apart = (2..=ROLES).contains(&roles.len());
@@ -42,10 +42,10 @@ pub(super) fn by_kind(rebalances: &[Rebalance]) -> Vec<Kind> {
     let mut kinds: Vec<_> = kinds.into_iter().collect();
     kinds.sort_by(|(_, a), (_, b)| first(a).total_cmp(&first(b)));
     let name = |kind: &str, role| if apart { format!("{kind} ({role})") } else { kind.into() };
-    kinds.into_iter().map(|((kind, role), of)| told(name(kind, role), &of)).collect()
+    kinds.into_iter().map(|((kind, role), of)| summed_up(name(kind, role), &of)).collect()
 }
 
-/// Of those that settled.
+/// The distribution of those that settled.
 pub(super) fn distribution<'a>(rebalances: impl IntoIterator<Item = &'a Rebalance>) -> Latency {
     let mut took: Vec<_> = rebalances.into_iter().filter_map(|r| r.took).collect();
     took.sort_by(f64::total_cmp);
@@ -76,7 +76,7 @@ pub(super) fn kind(trigger: &str) -> &str {
     if words.is_empty() { trigger } else { words }
 }
 
-/// What the scenario calls a group, in this run and in others: `orders` for
+/// The name of a group's table in the scenario, the same in all runs: `orders` for
 /// `muster-load-x1y2z3-orders-17`.
 fn role(group: &str) -> &str {
     let name = named(group);
@@ -90,7 +90,7 @@ fn first(rebalances: &[&Rebalance]) -> f64 {
     rebalances.iter().map(|r| r.began).fold(f64::INFINITY, f64::min)
 }
 
-fn told(name: String, rebalances: &[&Rebalance]) -> Kind {
+fn summed_up(name: String, rebalances: &[&Rebalance]) -> Kind {
     let groups: BTreeSet<_> = rebalances.iter().map(|r| &r.group).collect();
     Kind {
         name,
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_is_called_the_same_in_every_run() {
+    fn a_group_has_the_same_name_in_every_run() {
         assert_eq!(role("muster-load-x1y2z3-orders-17"), "orders");
         assert_eq!(role("muster-load-x1y2z3-static-orders"), "static-orders");
         assert_eq!(role("orders"), "orders");

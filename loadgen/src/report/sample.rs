@@ -1,5 +1,5 @@
-//! A made-up run for the tests of this module: 5,000 members in two groups, 500 crash, and the
-//! coordinator misbehaves a little, so that everything that a report can hold is there.
+//! An invented run for the tests of this module: 5,000 members in two groups, 500 crash, and the
+//! coordinator misbehaves a little, so that a report has all its parts.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ const STEP: f64 = 0.5;
 const DURATION: f64 = 90.0;
 const MEMBERS: f64 = 5_000.0;
 const CRASHED: f64 = 500.0;
-/// Foreign text may hold anything.
+/// Foreign text may have any characters.
 pub(super) const HOSTILE: &str = "<script>alert(\"1\")</script>&'\u{1b}[2J";
 
-/// What tells sample runs apart: how slow everything is, 1.0 being the usual.
+/// A sample run in which all times are longer by `factor`.
 pub(super) fn report_slower(factor: f64, label: &str) -> Report {
     let mut report = report();
     report.run.label = Some(label.into());
@@ -73,7 +73,7 @@ pub(super) fn report() -> Report {
         }),
         series: Series { step_seconds: STEP, points: points() },
         violations: violations(),
-        violations_untold: 1,
+        violations_omitted: 1,
         thresholds: Vec::new(),
     }
 }
@@ -108,10 +108,10 @@ fn phases() -> Vec<Phase> {
         problem: problem.map(String::from),
         warnings: Vec::new(),
     };
-    let nobody = "leave has nobody: no member of its groups is up";
+    let warning = "leave has no effect: no member of its groups is up";
     vec![
         phase("form", 0.0, 12.0, None),
-        Phase { warnings: vec![nobody.into()], ..phase("steady", 12.0, 30.0, None) },
+        Phase { warnings: vec![warning.into()], ..phase("steady", 12.0, 30.0, None) },
         phase("crash", 30.0, 64.0, Some("1 of 2 groups had not settled after 34 s")),
         phase("come back", 64.0, 90.0, None),
     ]

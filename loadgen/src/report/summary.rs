@@ -14,9 +14,9 @@ use super::text::{
 };
 
 const LABEL: usize = 14;
-/// More rebalances than these are told by what set them off.
+/// More rebalances than these are summed up by their triggers.
 const REBALANCES_SINGLY: usize = 12;
-/// What is told of long lists; the result file has all.
+/// The entries that are shown of long lists; the result file has all.
 const LIST: usize = 10;
 
 /// Writes the summary to standard output.
@@ -83,10 +83,8 @@ fn rebalances(rebalances: &[Rebalance], width: usize) -> String {
     if rebalances.len() > REBALANCES_SINGLY {
         return rebalance_kinds(rebalances, width);
     }
-    let mut table = table(
-        &["group", "set off by", "at", "took", "since sign", "members", "moved", "revoked"],
-        2,
-    );
+    let mut table =
+        table(&["group", "trigger", "at", "took", "since sign", "members", "moved", "revoked"], 2);
     for rebalance in rebalances {
         table.add_row([
             group_name(&rebalance.group, 24),
@@ -115,7 +113,7 @@ fn took(took: Option<f64>) -> String {
 
 fn rebalance_kinds(rebalances: &[Rebalance], width: usize) -> String {
     let head =
-        ["set off by", "rebalances", "groups", "p50", "p90", "p99", "max", "not settled", "moved"];
+        ["trigger", "rebalances", "groups", "p50", "p90", "p99", "max", "not settled", "moved"];
     let mut table = table(&head, 1);
     let kinds = by_kind(rebalances);
     for kind in kinds.iter().take(LIST) {
@@ -156,7 +154,7 @@ fn time_row(name: &str, latency: &Latency) -> [String; 8] {
     [shortened(&plain(name), 24), count(latency.count), mean, p50, p90, p99, p999, max]
 }
 
-/// What is said of one thing.
+/// A labelled fact of the summary.
 struct Fact {
     label: &'static str,
     text: String,
@@ -302,7 +300,7 @@ fn thresholds(thresholds: &[Threshold], paint: Paint) -> String {
 fn violations(report: &Report, paint: Paint, width: usize) -> String {
     let shown = report.violations.iter().take(LIST).map(|v| violation(v, paint, width));
     let mut lines: Vec<_> = [paint.bold("Violations")].into_iter().chain(shown).collect();
-    let more = report.violations.len().saturating_sub(LIST) as u64 + report.violations_untold;
+    let more = report.violations.len().saturating_sub(LIST) as u64 + report.violations_omitted;
     if more > 0 {
         lines.push(format!("  and {} more", count(more)));
     }
@@ -310,9 +308,9 @@ fn violations(report: &Report, paint: Paint, width: usize) -> String {
 }
 
 fn violation(violation: &Violation, paint: Paint, width: usize) -> String {
-    // What stands around them takes 30.
-    let room = width.saturating_sub(violation.rule.chars().count() + 30);
-    let group = group_name(&violation.group, room.min(24));
+    // The text around them takes 30 columns.
+    let rest = width.saturating_sub(violation.rule.chars().count() + 30);
+    let group = group_name(&violation.group, rest.min(24));
     let rule = paint.bad(&plain(&violation.rule));
     let mut lines = vec![format!("  {rule}  group {group}, at {:.6} s", violation.at)];
     let what = wrapped(&plain(&violation.what), width - 4);
@@ -328,7 +326,7 @@ fn violation(violation: &Violation, paint: Paint, width: usize) -> String {
     lines.join("\n")
 }
 
-/// The last line: what decides the exit code.
+/// The last line: the counts that decide the exit code.
 fn verdict(report: &Report, paint: Paint, width: usize) -> String {
     let (violations, broken) = (report.violation_count(), report.broken_thresholds());
     let thresholds = match (broken, report.thresholds.len() as u64) {
@@ -360,8 +358,8 @@ fn table(head: &[&str], texts: usize) -> Table {
     table
 }
 
-/// In lines of at most `width` columns: without some of those columns that can be done without, the
-/// first of `spare` first, if it is too wide with them.
+/// The lines of the table, of at most `width` columns: if it is too wide, the columns in `spare`
+/// are left out, from the first on, until it fits.
 fn trimmed(mut table: Table, spare: &[&str], width: usize) -> String {
     for name in spare {
         if natural_width(&table) <= width {
@@ -377,11 +375,11 @@ fn trimmed(mut table: Table, spare: &[&str], width: usize) -> String {
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
-/// With nothing wrapped.
+/// The width of the table without wrapped cells.
 fn natural_width(table: &Table) -> usize {
     let widths = table.column_max_content_widths();
     let columns = table.column_iter().zip(widths).filter(|(column, _)| !column.is_hidden());
-    // A space between two of them.
+    // There is a space between two columns.
     let each = columns.map(|(column, width)| usize::from(width + column.padding_width()) + 1);
     each.sum::<usize>().saturating_sub(1)
 }

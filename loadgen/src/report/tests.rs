@@ -1,4 +1,4 @@
-//! What the reports look like, against files that show it: `UPDATE_EXPECT=1` writes them anew.
+//! Compares reports with expected files, which `UPDATE_EXPECT=1` updates.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::model::{Latency, Rebalance, Report};
 use super::text::Paint;
 use super::{compare, csv, html, sample, summary, thresholds};
 
-/// With thresholds that hold and one that does not.
+/// A report with thresholds, of which one does not hold.
 fn judged() -> Report {
     let mut report = sample::report();
     let rules =
@@ -22,7 +22,7 @@ fn many_groups() -> Report {
     report.run.scenario = "many-groups".into();
     report.run.groups = 3_000;
     report.violations.clear();
-    report.violations_untold = 0;
+    report.violations_omitted = 0;
     let rebalance = |group: u32, trigger: &str, began: f64, took: f64| Rebalance {
         group: format!("group-{group}"),
         trigger: trigger.into(),
@@ -62,7 +62,7 @@ fn expect(name: &str, shown: &str) {
 }
 
 #[test]
-fn the_summary_fits_the_terminal_and_no_foreign_text_steers_it() {
+fn the_summary_fits_the_terminal_and_escapes_foreign_text() {
     for (name, report) in [("summary", judged()), ("summary-many-groups", many_groups())] {
         for width in [60, 80, 100, 200] {
             let shown = summary::render(&report, Paint::PLAIN, width);
@@ -78,7 +78,7 @@ fn the_summary_fits_the_terminal_and_no_foreign_text_steers_it() {
     }
 }
 
-/// A time of 0 would be the best of all.
+/// They must not count as a time of 0, which would be the best.
 #[test]
 fn rebalances_that_never_settled_have_no_time() {
     let mut report = many_groups();
@@ -91,7 +91,7 @@ fn rebalances_that_never_settled_have_no_time() {
     assert_eq!(words, ["crashed", "3,000", "3,000", "–", "–", "–", "–", "3,000", "6,000"]);
 }
 
-/// What is too wide goes as a whole: a column of broken words and numbers reads badly.
+/// If a table is too wide, whole columns are left out, and no cell is wrapped.
 #[test]
 fn times_of_minutes_stay_in_one_line() {
     let mut slow = sample::report_slower(1.0, "slow");
@@ -151,12 +151,12 @@ fn pages_are_well_formed_and_need_nothing_else() {
     }
 }
 
-/// `compare` reads files that anyone may have written.
+/// `compare` reads files that any program may have written.
 #[test]
-fn a_result_of_absurd_figures_is_shown_too() {
+fn a_result_with_absurd_figures_is_shown_too() {
     let mut absurd = sample::report();
     absurd.run.duration_seconds = f64::MAX;
-    absurd.violations_untold = u64::MAX;
+    absurd.violations_omitted = u64::MAX;
     absurd.errors.iter_mut().for_each(|error| error.count = u64::MAX);
     absurd.members.failed_count = u64::MAX;
     absurd.commits.accepted = u64::MAX;
@@ -182,7 +182,7 @@ fn a_result_of_absurd_figures_is_shown_too() {
     assert_balanced(&html::render_comparison(&runs));
 }
 
-/// Every element that is opened is closed, in order, and attributes are quoted.
+/// Asserts that every element that is opened is closed, in order, and attributes are quoted.
 fn assert_balanced(page: &str) {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = page.strip_prefix("<!DOCTYPE html>").expect("the doctype");
@@ -191,7 +191,7 @@ fn assert_balanced(page: &str) {
         let tag = &rest[at + 1..end];
         rest = &rest[end + 1..];
         if let Some(name) = tag.strip_prefix('/') {
-            assert_eq!(open.pop(), Some(name), "closes what was opened last");
+            assert_eq!(open.pop(), Some(name), "closes the element that was opened last");
             continue;
         }
         assert_eq!(

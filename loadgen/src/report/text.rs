@@ -1,9 +1,9 @@
-//! Numbers as people read them, and colours where there is a terminal that shows them.
+//! Text for people: numbers with units, and colours on a terminal.
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
-/// Columns where there is no terminal that says how many it has.
+/// The columns without a terminal that reports its width.
 const COLUMNS: usize = 100;
 /// A narrower terminal wraps lines by itself.
 const COLUMNS_MIN: usize = 60;
@@ -26,8 +26,8 @@ pub(super) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
-/// A rate or a quantity with three digits that count: `0.0254`, `12.3`, `1,234`. Whole numbers stay
-/// whole.
+/// A rate or a quantity with three significant digits: `0.0254`, `12.3`, `1,234`. Whole numbers
+/// stay whole.
 pub(super) fn number(value: f64) -> String {
     let value = if value.is_finite() { value } else { 0.0 };
     match value.abs() {
@@ -45,7 +45,7 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
-/// Milliseconds in the unit that suits: `85 µs`, `1.25 ms`, `12.3 s`, `4 min 05 s`.
+/// Milliseconds in a suitable unit: `85 µs`, `1.25 ms`, `12.3 s`, `4 min 05 s`.
 pub(super) fn millis(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),
@@ -83,7 +83,7 @@ pub(super) fn bytes(value: u64) -> String {
     if unit == 0 { format!("{value} B") } else { format!("{} {}", number(size), UNITS[unit]) }
 }
 
-/// Control characters of foreign text would reach the terminal: they are shown as `\u{1b}`.
+/// Escapes control characters of foreign text, as in `\u{1b}`, so that the terminal ignores them.
 pub(super) fn plain(foreign: &str) -> String {
     let mut text = String::with_capacity(foreign.len());
     for c in foreign.chars() {
@@ -96,7 +96,7 @@ pub(super) fn plain(foreign: &str) -> String {
     text
 }
 
-/// At most `width` characters, the last of them `…` if some are missing.
+/// At most `width` characters, the last of them `…` if the text is longer.
 pub(super) fn shortened(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.into();
@@ -104,8 +104,8 @@ pub(super) fn shortened(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Lines of at most `width` characters, broken at spaces where there are some. Spaces at the start
-/// of a line of `text` stay.
+/// Lines of at most `width` characters, broken at spaces if possible. Spaces at the start of a line
+/// of `text` stay.
 pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -122,26 +122,26 @@ pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// How many columns the terminal has that `stream` is.
+/// The number of columns of the terminal `stream`.
 pub(super) fn columns(stream: &impl AsFd) -> usize {
     let size = rustix::termios::tcgetwinsize(stream).ok();
-    let told = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
-    told.map_or(COLUMNS, |columns| columns.max(COLUMNS_MIN))
+    let known = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+    known.map_or(COLUMNS, |columns| columns.max(COLUMNS_MIN))
 }
 
-/// A group's name without what the groups of a run have in common: `orders-17` for
+/// A group's name without the prefix of the run: `orders-17` for
 /// `muster-load-x1y2z3-orders-17`.
 pub(super) fn named(group: &str) -> &str {
     let rest = group.strip_prefix("muster-load-").and_then(|rest| rest.split_once('-'));
     rest.map_or(group, |(_run, name)| name)
 }
 
-/// That, in at most `width` characters.
+/// The same, in at most `width` characters.
 pub(super) fn group_name(group: &str, width: usize) -> String {
     shortened(&plain(named(group)), width)
 }
 
-/// Colours, or none: without a terminal, and where `NO_COLOR` asks for none.
+/// Colours; none without a terminal, or if `NO_COLOR` is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Paint {
     colours: bool,
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_at_a_glance() {
+    fn numbers_have_few_digits_and_a_unit() {
         assert_eq!(count(0), "0");
         assert_eq!(count(999), "999");
         assert_eq!(count(1_000), "1,000");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_text_cannot_steer_the_terminal() {
+    fn foreign_text_cannot_control_the_terminal() {
         assert_eq!(plain("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
         assert_eq!(shortened("abcdef", 4), "abc…");
         assert_eq!(shortened("äöü", 3), "äöü");

@@ -1,9 +1,9 @@
-//! What a run has to keep to, for example `commit.p99 < 5ms`: read before the run, judged on its
+//! Thresholds of a run, for example `commit.p99 < 5ms`: parsed before the run, checked against its
 //! report.
 //!
 //! A rule is a metric, one of `<` `<=` `>` `>=` `==` `!=`, and a number with a unit: `us`, `ms`,
-//! `s` or `min` for durations, `B`, `KiB`, `MiB` or `GiB` for sizes, none for the rest. Where there
-//! was nothing to measure the rule is broken: a check that looked at nothing must not pass.
+//! `s` or `min` for durations, `B`, `KiB`, `MiB` or `GiB` for sizes, none for the rest. A rule with
+//! nothing to measure is broken: a check of nothing must not pass.
 
 use std::str::FromStr;
 
@@ -13,7 +13,7 @@ use super::model::{Latency, Report, Threshold};
 use super::text::number;
 use crate::driver::command::RoundTrip;
 
-/// A threshold that was understood.
+/// A parsed threshold.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Rule {
@@ -24,7 +24,7 @@ pub struct Rule {
     unit: Unit,
 }
 
-/// One sentence that says what is wrong with a rule, and what is known.
+/// One sentence that says what is wrong with a rule, and what can be written.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct RuleError(String);
@@ -47,7 +47,7 @@ impl Rule {
     }
 }
 
-/// Judges all of them, in their order.
+/// Checks all rules, in their order.
 pub fn judge(rules: &[Rule], report: &Report) -> Vec<Threshold> {
     rules.iter().map(|rule| rule.judge(report)).collect()
 }
@@ -133,7 +133,7 @@ impl Comparison {
     }
 }
 
-/// What a metric counts in. Durations are measured in milliseconds, sizes in bytes.
+/// The quantity of a metric. Durations are measured in milliseconds, sizes in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Quantity {
     Duration,
@@ -188,7 +188,7 @@ impl Unit {
         }
     }
 
-    /// Milliseconds or bytes in one of it.
+    /// The milliseconds or bytes of one unit.
     const fn factor(self) -> f64 {
         match self {
             Self::Microseconds => 1e-3,
@@ -209,20 +209,20 @@ impl Unit {
 #[derive(Clone, PartialEq, Debug)]
 enum Metric {
     RoundTrip(RoundTrip, Statistic),
-    /// From the trigger until the group was stable; one that never was took for ever.
+    /// From the trigger until the group was stable; infinite if it never was.
     Rebalance(Statistic),
     Pause(Statistic),
     /// Answers a second.
     Rate(RoundTrip),
-    /// Of one error, by Kafka's name.
+    /// The count of one error, by Kafka's name.
     Errors(String),
-    /// At this place of [`FIGURES`].
+    /// The figure at this index of [`FIGURES`].
     Figure(usize),
 }
 
 type Read = fn(&Report) -> Option<f64>;
 
-/// All that is one figure of the report.
+/// All single figures of the report.
 const FIGURES: [(&str, Quantity, Read); 24] = [
     ("violations", Quantity::Number, |r| Some(r.violation_count() as f64)),
     ("errors", Quantity::Number, |r| Some(r.error_count() as f64)),
@@ -282,7 +282,7 @@ impl Metric {
         }
     }
 
-    /// What it is called in a message.
+    /// The name in messages.
     fn name(&self) -> &'static str {
         match self {
             Self::RoundTrip(round_trip, _) => round_trip.name(),

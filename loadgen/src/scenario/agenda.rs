@@ -1,4 +1,4 @@
-//! What is to happen at which moment of a run.
+//! The actions of a run by their time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,41 +9,41 @@ use crate::plan::{GroupIndex, MemberIndex};
 use crate::time::Time;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Act {
-    /// `again`: it comes back from a stop.
+pub(super) enum Action {
+    /// `again` if the member returns after a stop.
     Start { member: MemberIndex, again: bool },
-    /// `returns`: it is started again so long after it has stopped.
+    /// `returns`: how long after the stop the member is started again.
     Stop { member: MemberIndex, how: Stop, returns: Option<Duration> },
-    /// Tells the measures what is about to happen.
+    /// Announces the cause of a rebalance to the measures.
     Announce { group: GroupIndex, cause: Cause },
 }
 
-/// Acts in order of time; those of one moment in the order in which they were put in.
+/// Actions in order of time; those of one moment in the order in which they were added.
 #[derive(Default, Debug)]
 pub(super) struct Agenda {
-    acts: BTreeMap<(Time, u64), Act>,
+    actions: BTreeMap<(Time, u64), Action>,
     next: u64,
 }
 
 impl Agenda {
-    pub(super) fn put(&mut self, at: Time, act: Act) {
-        self.acts.insert((at, self.next), act);
+    pub(super) fn put(&mut self, at: Time, action: Action) {
+        self.actions.insert((at, self.next), action);
         self.next += 1;
     }
 
-    /// Takes the first act that is due at `until`, or before.
-    pub(super) fn take(&mut self, until: Time) -> Option<(Time, Act)> {
-        let entry = self.acts.first_entry()?;
+    /// Takes the first action that is due at `until`, or before.
+    pub(super) fn take(&mut self, until: Time) -> Option<(Time, Action)> {
+        let entry = self.actions.first_entry()?;
         let at = entry.key().0;
         (at <= until).then(|| (at, entry.remove()))
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.acts.is_empty()
+        self.actions.is_empty()
     }
 
-    /// When the last act is due.
+    /// When the last action is due.
     pub(super) fn last(&self) -> Option<Time> {
-        self.acts.last_key_value().map(|((at, _), _)| *at)
+        self.actions.last_key_value().map(|((at, _), _)| *at)
     }
 }

@@ -1,9 +1,9 @@
-//! Conducts a run: is told how things are, and says what is to be done. Without I/O, clock or
-//! randomness of its own, so that a scenario can be played through in a test.
+//! Conducts a run: status in, orders out. It has no I/O, clock or randomness of its own, so that a
+//! test can run a scenario in virtual time.
 //!
-//! [`Conductor::tick`] is called a few times a second. First it has the scenario's topics made, then
-//! it plays the phases one after the other, and at the end, or as soon as [`Conductor::stop`] was
-//! called or the time is over, it winds down. [`Conductor::is_over`] says when.
+//! [`Conductor::tick`] is called a few times a second. First it orders the creation of the
+//! scenario's topics, then it plays the phases one after the other, and at the end, or as soon as
+//! [`Conductor::stop`] was called or the time is over, it winds down until [`Conductor::is_over`].
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use kafka_protocol::protocol::StrBytes;
 
-use super::cast::{Cast, PREFIX, topic_names};
 use super::file::Scenario;
+use super::members::Members;
 use super::phase::Running;
-use super::roster::Roster;
+use super::run_plan::{PREFIX, RunPlan, topic_names};
 use super::tasks::Tasks;
 use super::wind_down::WindDown;
 use crate::driver::command::{Command, Task, TaskError, TaskOutcome};
@@ -25,10 +25,10 @@ use crate::report::model;
 use crate::time::Time;
 use crate::topics::Topics;
 
-/// What a scenario leaves open.
+/// The parameters of a run that are not in its scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Stands in the names of topics and groups, and tells this run from others.
+    /// Stage of the names of topics and groups, different for each run.
     pub run: String,
     pub seed: u64,
     /// After this the run winds down.
@@ -37,30 +37,30 @@ pub struct Settings {
     pub keep: bool,
 }
 
-/// How things are.
+/// The status of a run.
 pub struct Status<'a> {
-    /// What happened since the last tick, in order.
+    /// The events since the last tick, in order.
     pub events: &'a [Event],
     /// Tasks that ended since then.
     pub done: &'a [(u64, Result<TaskOutcome, TaskError>)],
-    /// Since when a group stands still: all members have what they were promised, and all
-    /// partitions an owner. `None` if it does not.
+    /// Since when a group is stable: all members have their target assignments, and all partitions
+    /// an owner. `None` if it is not.
     pub stable_since: &'a dyn Fn(GroupIndex) -> Option<Time>,
 }
 
-/// What is to be done. The caller empties it.
+/// The orders of a tick. The caller empties it.
 #[derive(Default, Debug)]
 pub struct Orders {
     pub commands: Vec<Command>,
-    /// For the measures: what sets off a rebalance.
+    /// Triggers of rebalances, for the measures.
     pub triggers: Vec<Trigger>,
-    /// What happened by muster-load's own doing.
+    /// Events of muster-load itself.
     pub events: Vec<Event>,
     /// Lines for the user.
     pub notes: Vec<String>,
 }
 
-/// Something that makes a group rebalance, or could.
+/// An action that makes, or may make, a group rebalance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trigger {
     pub at: Time,
@@ -80,7 +80,7 @@ pub enum Cause {
     Crashed(u32),
     PartitionsAdded,
     CoordinatorRestarted,
-    /// The run ends: nothing is to be stable any more.
+    /// The run ends: groups need not become stable any more.
     WindDown,
 }
 
@@ -113,21 +113,21 @@ impl fmt::Display for Cause {
 pub struct Conductor {
     scenario: Arc<Scenario>,
     settings: Settings,
-    part: Part,
+    stage: Stage,
     phases: Vec<model::Phase>,
     interrupted: bool,
     failed: Option<String>,
 }
 
-/// Which part of the run it is.
-enum Part {
-    Making { tasks: Tasks, topics: Option<Arc<Topics>> },
-    Playing { stage: Box<Stage>, number: usize, round: u32, running: Box<Running>, began: Time },
-    Ending { stage: Box<Stage>, wind_down: WindDown },
+/// The stages of a run.
+enum Stage {
+    Preparing { tasks: Tasks, topics: Option<Arc<Topics>> },
+    Playing { state: Box<RunState>, number: usize, round: u32, running: Box<Running>, began: Time },
+    Ending { state: Box<RunState>, wind_down: WindDown },
     Over,
 }
 
-/// For the live view.
+/// The position in the scenario, for the live view.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Place {
     pub phase: String,
@@ -148,7 +148,7 @@ impl Conductor {
         Self {
             scenario: Arc::new(scenario),
             settings,
-            part: Part::Making { tasks, topics: None },
+            stage: Stage::Preparing { tasks, topics: None },
             phases: Vec::new(),
             interrupted: false,
             failed: None,
@@ -156,74 +156,74 @@ impl Conductor {
     }
 
     pub fn tick(&mut self, now: Time, status: &Status<'_>, orders: &mut Orders) {
-        self.part = match std::mem::replace(&mut self.part, Part::Over) {
-            Part::Making { tasks, topics } => self.make(tasks, topics, now, status, orders),
-            Part::Playing { mut stage, number, round, running, began } => {
-                stage.hear(now, status);
-                let part = self.play(stage, number, round, running, began, now, status);
-                part.give(now, orders)
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Preparing { tasks, topics } => self.make(tasks, topics, now, status, orders),
+            Stage::Playing { mut state, number, round, running, began } => {
+                state.observe(now, status);
+                let stage = self.play(state, number, round, running, began, now, status);
+                stage.hand_over(now, orders)
             }
-            Part::Ending { mut stage, mut wind_down } => {
-                stage.hear(now, status);
-                if wind_down.tick(now, &mut stage) {
-                    stage.give(now, orders);
-                    self.phases.extend(wind_down.told(now));
-                    Part::Over
+            Stage::Ending { mut state, mut wind_down } => {
+                state.observe(now, status);
+                if wind_down.tick(now, &mut state) {
+                    state.hand_over(now, orders);
+                    self.phases.extend(wind_down.report(now));
+                    Stage::Over
                 } else {
-                    Part::Ending { stage, wind_down }.give(now, orders)
+                    Stage::Ending { state, wind_down }.hand_over(now, orders)
                 }
             }
-            Part::Over => Part::Over,
+            Stage::Over => Stage::Over,
         };
     }
 
-    /// Ends the run before its time, in order.
+    /// Ends the phases early, and winds down.
     pub fn stop(&mut self) {
         self.interrupted = true;
     }
 
     pub fn is_over(&self) -> bool {
-        matches!(self.part, Part::Over)
+        matches!(self.stage, Stage::Over)
     }
 
     /// Whether the phases have begun, and the wind-down has not.
     pub fn is_playing(&self) -> bool {
-        matches!(self.part, Part::Playing { .. })
+        matches!(self.stage, Stage::Playing { .. })
     }
 
-    /// Whether the run ended before the scenario was through.
+    /// Whether the run ended before the end of the scenario.
     pub fn interrupted(&self) -> bool {
         self.interrupted
     }
 
-    /// Why the run could not even begin.
+    /// Why the run could not start.
     pub fn failed(&self) -> Option<&str> {
         self.failed.as_deref()
     }
 
-    /// How the names of all its topics and groups begin.
+    /// The prefix of the names of all its topics and groups.
     pub fn prefix(&self) -> String {
         format!("{PREFIX}{}-", self.settings.run)
     }
 
-    /// Those that ended, and the wind-down if something went wrong with it.
+    /// The phases that ended, and the wind-down if something went wrong with it.
     pub fn phases(&self) -> &[model::Phase] {
         &self.phases
     }
 
-    /// `None` before its topics are there.
-    pub fn cast(&self) -> Option<&Cast> {
-        match &self.part {
-            Part::Playing { stage, .. } | Part::Ending { stage, .. } => Some(&stage.cast),
-            Part::Making { .. } | Part::Over => None,
+    /// `None` before its topics are created.
+    pub fn plan(&self) -> Option<&RunPlan> {
+        match &self.stage {
+            Stage::Playing { state, .. } | Stage::Ending { state, .. } => Some(&state.plan),
+            Stage::Preparing { .. } | Stage::Over => None,
         }
     }
 
-    /// As they are now; `None` when there is no cast.
+    /// The current topics; `None` if there is no plan.
     pub fn topics(&self) -> Option<&Topics> {
-        match &self.part {
-            Part::Playing { stage, .. } | Part::Ending { stage, .. } => Some(&stage.topics),
-            Part::Making { .. } | Part::Over => None,
+        match &self.stage {
+            Stage::Playing { state, .. } | Stage::Ending { state, .. } => Some(&state.topics),
+            Stage::Preparing { .. } | Stage::Over => None,
         }
     }
 
@@ -236,14 +236,14 @@ impl Conductor {
             began,
             planned: None,
         };
-        match &self.part {
-            Part::Making { .. } => at("making topics", 0, Time::ZERO),
-            Part::Playing { number, round, running, .. } => Place {
+        match &self.stage {
+            Stage::Preparing { .. } => at("creating topics", 0, Time::ZERO),
+            Stage::Playing { number, round, running, .. } => Place {
                 planned: running.table.lasts.map(|lasts| lasts.0),
                 ..at(&in_round(&running.table.name, *round), *number as u32 + 1, running.began)
             },
-            Part::Ending { wind_down, .. } => at(wind_down.step(), of, wind_down.began()),
-            Part::Over => at("over", of, now),
+            Stage::Ending { wind_down, .. } => at(wind_down.step(), of, wind_down.began()),
+            Stage::Over => at("over", of, now),
         }
     }
 
@@ -254,8 +254,8 @@ impl Conductor {
         now: Time,
         status: &Status<'_>,
         orders: &mut Orders,
-    ) -> Part {
-        tasks.tell(&mut orders.commands);
+    ) -> Stage {
+        tasks.send(&mut orders.commands);
         let mut refused = false;
         for (id, result) in status.done {
             let makes_topics = matches!(tasks.get(*id), Some(Task::EnsureTopics { .. }));
@@ -266,37 +266,38 @@ impl Conductor {
             }
         }
         if tasks.are_left() && !refused {
-            return Part::Making { tasks, topics };
+            return Stage::Preparing { tasks, topics };
         }
         let failures = tasks.take_failures();
         let made = match topics {
-            Some(topics) => self.stage(tasks, topics),
+            Some(topics) => self.begin_run(tasks, topics),
             None => Err(failures.join("; ")),
         };
         match made {
-            Ok(mut stage) => {
-                // Without a coordinator members may still find one: they ask again and again.
+            Ok(mut state) => {
+                // Members may still find a coordinator later: they repeat their lookups.
                 orders.notes.extend(failures);
-                orders.commands.push(Command::Topics(stage.topics.clone()));
+                orders.commands.push(Command::Topics(state.topics.clone()));
                 let first = self.scenario.phases[0].clone();
-                let running = Box::new(Running::begin(first, now, &mut stage));
-                Part::Playing { stage, number: 0, round: 1, running, began: now }.give(now, orders)
+                let running = Box::new(Running::begin(first, now, &mut state));
+                Stage::Playing { state, number: 0, round: 1, running, began: now }
+                    .hand_over(now, orders)
             }
             Err(why) => {
                 self.failed = Some(why);
-                Part::Over
+                Stage::Over
             }
         }
     }
 
-    fn stage(&self, tasks: Tasks, topics: Arc<Topics>) -> Result<Box<Stage>, String> {
-        let cast = Cast::new(&self.scenario, &self.settings.run, &topics)
+    fn begin_run(&self, tasks: Tasks, topics: Arc<Topics>) -> Result<Box<RunState>, String> {
+        let plan = RunPlan::new(&self.scenario, &self.settings.run, &topics)
             .map_err(|problem| problem.to_string())?;
-        Ok(Box::new(Stage {
-            roster: Roster::new(&cast),
+        Ok(Box::new(RunState {
+            members: Members::new(&plan),
             scenario: self.scenario.clone(),
             settings: self.settings.clone(),
-            cast,
+            plan,
             topics,
             tasks,
             random: fastrand::Rng::with_seed(self.settings.seed),
@@ -305,21 +306,21 @@ impl Conductor {
         }))
     }
 
-    #[allow(clippy::too_many_arguments)] // the parts of Part::Playing
+    #[allow(clippy::too_many_arguments)] // the parts of Stage::Playing
     fn play(
         &mut self,
-        mut stage: Box<Stage>,
+        mut state: Box<RunState>,
         number: usize,
         round: u32,
         mut running: Box<Running>,
         began: Time,
         now: Time,
         status: &Status<'_>,
-    ) -> Part {
+    ) -> Stage {
         let out_of_time = now.since(began) >= self.settings.duration;
-        let ended = running.tick(now, status, &mut stage);
+        let ended = running.tick(now, status, &mut state);
         if ended.is_none() && !out_of_time && !self.interrupted {
-            return Part::Playing { stage, number, round, running, began };
+            return Stage::Playing { state, number, round, running, began };
         }
         let mut warnings = running.take_warnings();
         if ended.is_none() {
@@ -335,18 +336,18 @@ impl Conductor {
         });
         let next = self.next(number, round).filter(|_| !out_of_time && !self.interrupted);
         let Some((number, round)) = next else {
-            // A scenario that repeats itself is meant to be ended by the time.
+            // A scenario that repeats without limit is meant to end by its duration.
             let through = ended.is_some() && self.next(number, round).is_none();
             self.interrupted |= !through && !self.repeats_for_ever();
-            let wind_down = WindDown::begin(now, &mut stage);
-            return Part::Ending { stage, wind_down };
+            let wind_down = WindDown::begin(now, &mut state);
+            return Stage::Ending { state, wind_down };
         };
         let table = self.scenario.phases[number].clone();
-        let running = Box::new(Running::begin(table, now, &mut stage));
-        Part::Playing { stage, number, round, running, began }
+        let running = Box::new(Running::begin(table, now, &mut state));
+        Stage::Playing { state, number, round, running, began }
     }
 
-    /// Why a phase ends that has not come to its end, unless it is meant to.
+    /// Why a phase ends early, unless that is intended.
     fn cut_short(&self, out_of_time: bool) -> Option<String> {
         let duration = humantime::format_duration(self.settings.duration);
         match (out_of_time, self.repeats_for_ever()) {
@@ -360,7 +361,7 @@ impl Conductor {
         self.scenario.repeat.as_ref().is_some_and(|repeat| repeat.times.is_none())
     }
 
-    /// The phase after this one, and in which round it is.
+    /// The phase after this one, and its round.
     fn next(&self, number: usize, round: u32) -> Option<(usize, u32)> {
         if number + 1 < self.scenario.phases.len() {
             return Some((number + 1, round));
@@ -372,11 +373,11 @@ impl Conductor {
     }
 }
 
-impl Part {
-    /// Hands over what is to be done.
-    fn give(mut self, now: Time, orders: &mut Orders) -> Self {
-        if let Self::Playing { stage, .. } | Self::Ending { stage, .. } = &mut self {
-            stage.give(now, orders);
+impl Stage {
+    /// Passes the orders of the state on.
+    fn hand_over(mut self, now: Time, orders: &mut Orders) -> Self {
+        if let Self::Playing { state, .. } | Self::Ending { state, .. } = &mut self {
+            state.hand_over(now, orders);
         }
         self
     }
@@ -386,36 +387,36 @@ fn in_round(name: &str, round: u32) -> String {
     if round == 1 { name.to_owned() } else { format!("{name} ({round})") }
 }
 
-/// What phases work with.
-pub(super) struct Stage {
+/// The state of a run that its phases share.
+pub(super) struct RunState {
     pub(super) scenario: Arc<Scenario>,
     pub(super) settings: Settings,
-    pub(super) cast: Cast,
+    pub(super) plan: RunPlan,
     pub(super) topics: Arc<Topics>,
-    pub(super) roster: Roster,
+    pub(super) members: Members,
     pub(super) tasks: Tasks,
     pub(super) random: fastrand::Rng,
     pub(super) orders: Orders,
-    /// Groups that were deleted on purpose.
+    /// Groups that the scenario deleted.
     deleted: BTreeSet<GroupIndex>,
 }
 
-impl Stage {
-    /// Clients without membership have nothing to rebalance.
+impl RunState {
+    /// Announces the cause of a rebalance. Clients without membership have no rebalances.
     pub(super) fn announce(&mut self, at: Time, group: GroupIndex, cause: Cause) {
-        if self.cast.has_members(group) {
-            self.roster.announce(at, group, cause);
+        if self.plan.has_members(group) {
+            self.members.announce(at, group, cause);
         }
     }
 
     pub(super) fn read_offsets(&mut self, group: GroupIndex) {
-        let id = self.cast.group(group).id.clone();
-        let partitions = self.cast.partitions(group, &self.topics);
+        let id = self.plan.group(group).id.clone();
+        let partitions = self.plan.partitions(group, &self.topics);
         self.tasks.ask(Task::ReadOffsets { group, id, partitions });
     }
 
     pub(super) fn delete_group(&mut self, group: GroupIndex) {
-        let id = self.cast.group(group).id.clone();
+        let id = self.plan.group(group).id.clone();
         self.tasks.ask(Task::DeleteGroup { group, id });
     }
 
@@ -439,15 +440,15 @@ impl Stage {
         let named = topics.iter().filter_map(|(name, _)| self.topics.named(name));
         let topics: BTreeSet<_> = named.collect();
         let groups = self
-            .cast
+            .plan
             .groups()
             .filter(|group| group.subscription.topics().iter().any(|topic| topics.contains(topic)));
         groups.map(|group| group.index).collect()
     }
 
-    fn hear(&mut self, now: Time, status: &Status<'_>) {
+    fn observe(&mut self, now: Time, status: &Status<'_>) {
         for event in status.events {
-            self.roster.hear(now, &self.cast, event);
+            self.members.observe(now, &self.plan, event);
         }
         for (id, result) in status.done {
             match self.tasks.done(*id, result) {
@@ -466,15 +467,15 @@ impl Stage {
         self.topics = known;
         self.orders.commands.push(Command::Topics(self.topics.clone()));
         for group in self.subscribed(topics) {
-            let partitions = self.cast.partitions(group, &self.topics).len() as u32;
+            let partitions = self.plan.partitions(group, &self.topics).len() as u32;
             let kind = EventKind::PartitionsGrew { partitions };
             self.orders.events.push(Event { at: now, group, member: OBSERVER, kind });
         }
     }
 
-    fn give(&mut self, now: Time, orders: &mut Orders) {
-        self.roster.tell(now, &self.cast, &mut self.orders);
-        self.tasks.tell(&mut self.orders.commands);
+    fn hand_over(&mut self, now: Time, orders: &mut Orders) {
+        self.members.send_due(now, &self.plan, &mut self.orders);
+        self.tasks.send(&mut self.orders.commands);
         orders.commands.append(&mut self.orders.commands);
         orders.triggers.append(&mut self.orders.triggers);
         orders.events.append(&mut self.orders.events);

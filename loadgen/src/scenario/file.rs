@@ -1,4 +1,4 @@
-//! What stands in a scenario file, key by key. SCENARIOS.md explains it to those who write them.
+//! The keys of a scenario file. SCENARIOS.md documents them for users.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use super::values::{Amount, Span, Words};
 use crate::event::Stop;
 use crate::report::thresholds::Rule;
 
-/// A scenario as written. [`super::validate`] says whether it makes sense.
+/// A scenario as written. [`super::validate`] checks it.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Scenario {
     /// One line.
     pub description: String,
-    /// After this it winds down, wherever it is. `--duration` goes before it.
+    /// The run winds down after this time, in whichever phase. `--duration` overrides it.
     #[serde(default = "ten_minutes")]
     pub duration: Span,
-    /// Of the topics that it makes; -1 leaves it to the cluster.
+    /// The replication factor of its topics; -1 leaves it to the cluster.
     #[serde(default = "one")]
     pub replication: i16,
     #[serde(rename = "topic", default)]
@@ -32,33 +32,33 @@ pub struct Scenario {
     pub thresholds: Vec<Rule>,
 }
 
-/// Topics that are made for the run and deleted after it.
+/// Topics that are created for the run and deleted after it.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Topic {
     pub name: String,
-    /// More than one get `-0`, `-1`, ... behind the name.
+    /// If there are several, `-0`, `-1`, ... is appended to the name.
     #[serde(default = "one")]
     pub count: u32,
     pub partitions: u32,
 }
 
-/// Groups that are alike.
+/// Groups with the same properties.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Group {
     pub name: String,
-    /// More than one get `-0`, `-1`, ... behind the name.
+    /// If there are several, `-0`, `-1`, ... is appended to the name.
     #[serde(default = "one")]
     pub count: u32,
-    /// At most this many in each group; phases start them.
+    /// The maximum in each group; phases start them.
     #[serde(default = "one")]
     pub members: u32,
     pub protocol: Protocol,
-    /// Left out, with a note, where the cluster does not offer what the protocol needs.
+    /// Left out, with a note, if the cluster lacks an API that the protocol needs.
     #[serde(default)]
     pub optional: bool,
-    /// Classic: names of assignors, the first preferred. Consumer: one that the server has.
+    /// Classic: names of assignors, the first preferred. Consumer: an assignor of the server.
     #[serde(default)]
     pub assignor: Words,
     /// Names of topic tables; all if left out.
@@ -67,14 +67,14 @@ pub struct Group {
     /// Subscribes by a pattern that matches those topics, instead of by their names.
     #[serde(default)]
     pub regex: bool,
-    /// How many of the members have a `group.instance.id`.
+    /// The number of members that have a `group.instance.id`.
     #[serde(default, rename = "static")]
     pub static_members: Option<Amount>,
-    /// Given to the members in turn.
+    /// Assigned to the members in turn.
     #[serde(default)]
     pub racks: Words,
-    /// Of consumer groups this and the next are the server's to say; this one is what the checks
-    /// take for it if it does not.
+    /// For consumer groups the server decides this and the next one; the checks assume this one if
+    /// the server does not report it.
     #[serde(default = "forty_five_seconds")]
     pub session_timeout: Span,
     #[serde(default = "three_seconds")]
@@ -90,7 +90,7 @@ pub struct Group {
     pub backoff: Span,
     #[serde(default = "one_second")]
     pub backoff_max: Span,
-    /// From the start on; a phase's `work` changes them.
+    /// The loads at the start; a phase's `work` changes them.
     pub commit: Option<Load>,
     pub fetch: Option<Load>,
     pub heartbeat: Option<Load>,
@@ -109,18 +109,18 @@ pub enum Protocol {
 #[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Load {
-    /// Requests a second: an open loop. Neither this nor `every`: a closed loop.
+    /// Requests a second, in an open loop. Without this and `every`: a closed loop.
     pub rate: Option<f64>,
-    /// The same by its interval.
+    /// The interval of requests, instead of `rate`.
     pub every: Option<Span>,
     #[serde(default = "one")]
     pub in_flight: u32,
-    /// In each request; 0 means all that the member owns.
+    /// Partitions in each request; 0 means all that the member owns.
     #[serde(default)]
     pub partitions: u32,
 }
 
-/// Things to do, all at once from the beginning of the phase, and when it is over.
+/// The actions of a phase, which all begin at once, and when it is over.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Phase {
@@ -135,15 +135,15 @@ pub struct Phase {
     pub add_partitions: Option<AddPartitions>,
     pub read_offsets: Option<Of>,
     pub delete_groups: Option<Of>,
-    /// Waits until connections break, and for the gap to end.
+    /// Waits until connections break, and until all are answered again.
     #[serde(default)]
     pub coordinator_restart: bool,
-    /// A fixed time. Neither this nor `until`: over as soon as all is done.
+    /// A fixed time. Without this and `until`: over as soon as all actions are done.
     pub lasts: Option<Span>,
     pub until: Option<Until>,
-    /// How long groups must have stood still.
+    /// How long groups must have been stable.
     pub settle: Option<Span>,
-    /// How long to wait for `until` and for what is to be done; after it the phase has a problem.
+    /// How long to wait for `until` and for actions; after it the phase has a problem.
     pub limit: Option<Span>,
 }
 
@@ -153,7 +153,7 @@ pub enum Until {
     Stable,
 }
 
-/// Which groups: all if left out.
+/// The groups of an action: all if left out.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Of {
@@ -169,11 +169,11 @@ pub struct Start {
     pub groups: Words,
     #[serde(default = "all")]
     pub members: Amount,
-    /// Evenly over this time.
+    /// Spread evenly over this time.
     pub over: Option<Span>,
 }
 
-/// Stops members, which are drawn by lot.
+/// Stops members, which are chosen at random.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Stopping {
@@ -182,7 +182,7 @@ pub struct Stopping {
     #[serde(default = "all")]
     pub members: Amount,
     pub over: Option<Span>,
-    /// Starts each again so long after it has stopped.
+    /// Starts each again this long after it has stopped.
     pub return_after: Option<Span>,
 }
 
@@ -198,10 +198,10 @@ pub struct Roll {
     pub how: How,
     #[serde(default = "one")]
     pub at_once: u32,
-    /// Between stop and start.
+    /// The time between stop and start.
     #[serde(default = "one_second")]
     pub down: Span,
-    /// The next ones so long after the last; if left out, as soon as the group is stable again.
+    /// The interval of batches; if left out, the next one waits until the group is stable again.
     pub every: Option<Span>,
 }
 
@@ -229,7 +229,7 @@ pub enum How {
     Crash,
 }
 
-/// One of these, drawn by lot.
+/// The ways of stopping to choose from at random.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(transparent)]
 pub struct Hows(pub Vec<How>);
@@ -240,7 +240,7 @@ impl Default for Hows {
     }
 }
 
-/// The loads of these groups from now on; what is not named ends.
+/// The loads of these groups from now on; loads that are not named end.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Work {
@@ -251,22 +251,22 @@ pub struct Work {
     pub heartbeat: Option<Load>,
 }
 
-/// Topics grow.
+/// Adds partitions to topics.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct AddPartitions {
     #[serde(default)]
     pub topics: Words,
-    /// More in each topic: a count, or a share of what it has.
+    /// The number of new partitions in each topic: a count, or a share of those that it has.
     pub by: Amount,
 }
 
-/// After the last phase it goes on with this one, until the duration is over.
+/// The phase from which the scenario repeats after the last one, until the duration is over.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Repeat {
     pub from: String,
-    /// How often all told; without it until the duration is over.
+    /// How often in all; without it until the duration is over.
     pub times: Option<u32>,
 }
 
@@ -288,7 +288,7 @@ impl Load {
 }
 
 impl Phase {
-    /// How groups must have stood still before they count as stable.
+    /// How long groups must have been stable.
     pub fn settle(&self) -> Duration {
         self.settle.map_or(Duration::from_secs(1), |settle| settle.0)
     }

@@ -12,14 +12,14 @@ use crate::time::Time;
 #[derive(Default, Debug)]
 pub(super) struct Gap {
     began: Option<Time>,
-    /// When the last of them was answered.
+    /// When the last member was answered.
     ended: Time,
     groups: BTreeSet<GroupIndex>,
     without_answer: BTreeSet<MemberIndex>,
 }
 
 impl Gap {
-    pub(super) fn hear(&mut self, event: &Event, orders: &mut Orders) {
+    pub(super) fn observe(&mut self, event: &Event, orders: &mut Orders) {
         match event.kind {
             EventKind::Disconnected => self.broke(event, orders),
             EventKind::Alive { .. }
@@ -27,7 +27,7 @@ impl Gap {
             | EventKind::Joined { .. }
             | EventKind::Fetched { .. }
             | EventKind::CommitAnswered { .. }
-            // Those that ended are not waited for.
+            // Members that ended are not waited for.
             | EventKind::Stopped { .. }
             | EventKind::Failed { .. }
                 if self.without_answer.remove(&event.member) =>
@@ -54,18 +54,18 @@ impl Gap {
         self.began
     }
 
-    /// Whether it came, and is over.
+    /// Whether it has begun, and is over.
     pub(super) fn is_over(&self) -> bool {
         self.began.is_some() && self.without_answer.is_empty()
     }
 
-    /// How long it was, once it is over.
+    /// Its length, once it is over.
     pub(super) fn length(&self) -> Option<Duration> {
         self.began.filter(|_| self.is_over()).map(|began| self.ended.since(began))
     }
 
-    /// One sentence.
-    pub(super) fn told(&self) -> Option<String> {
+    /// One sentence for the user, once it is over.
+    pub(super) fn summary(&self) -> Option<String> {
         let (began, length) = (self.began?, self.length()?);
         Some(format!(
             "connections broke at {:.1} s; all members that lost theirs were answered again after \

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltIn {
     pub name: &'static str,
-    /// Its file.
+    /// The text of its file.
     pub toml: &'static str,
 }
 
@@ -41,7 +41,7 @@ pub fn built_in(name: &str) -> Option<&'static BuiltIn> {
 }
 
 impl BuiltIn {
-    /// Its one line.
+    /// The description of its file, one line.
     pub fn description(&self) -> String {
         let file = toml::from_str::<super::Scenario>(self.toml);
         file.map_or_else(|error| error.to_string(), |scenario| scenario.description)

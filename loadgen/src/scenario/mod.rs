@@ -1,16 +1,16 @@
-//! What a run is to do: scenario files and the built-in ones, what makes them valid, and the
-//! conductor that turns them into commands.
+//! Scenarios: files and built-in ones, their validation, and the conductor that turns them into
+//! commands.
 
 mod agenda;
-mod cast;
 mod conductor;
+mod dry_run;
 mod file;
 mod gap;
 mod library;
+mod members;
 mod overrides;
 mod phase;
-mod rehearsal;
-mod roster;
+mod run_plan;
 mod tasks;
 mod validate;
 mod values;
@@ -21,34 +21,34 @@ use std::time::Duration;
 use kafka_protocol::messages::ApiKey;
 use serde::Deserialize;
 
-pub use cast::Cast;
 pub use conductor::{Cause, Conductor, Orders, Place, Settings, Status, Trigger};
 pub use file::Scenario;
 pub use library::{BUILT_IN, BuiltIn, built_in};
 pub use overrides::Overrides;
+pub use run_plan::RunPlan;
 pub use validate::{Limits, SPAN};
 
 use self::values::Span;
 use crate::driver::command::ConsumerTimes;
 use crate::member::Versions;
 
-/// `group.consumer.heartbeat.interval.ms` as servers have it by default.
+/// The default of `group.consumer.heartbeat.interval.ms` of servers.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Why a scenario can't be run, or a file not be read: one sentence.
+/// Why a scenario can't be run, or its file can't be read: one sentence.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Problem(pub String);
 
-/// A scenario that makes sense, and what it is called.
+/// A valid scenario with its name.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Named {
     pub name: String,
     pub scenario: Scenario,
 }
 
-/// Loads a built-in scenario by its name or a user's by its file name, with what the command line
-/// puts in the place of what is written there.
+/// Loads a built-in scenario by its name or a user's by its file name, with the overrides of the
+/// command line.
 pub fn load(source: &str, overrides: &Overrides, limits: &Limits) -> Result<Named, Problem> {
     let (name, text) = text_of(source)?;
     let scenario = parse(&name, &text, overrides)?;
@@ -56,7 +56,7 @@ pub fn load(source: &str, overrides: &Overrides, limits: &Limits) -> Result<Name
     Ok(Named { name, scenario })
 }
 
-/// What groups with members need: the protocol, its first API, and how to do without.
+/// The needs of groups with members: the protocol, its first API, and the option to avoid it.
 const NEEDS: [(file::Protocol, i16, &str, &str); 2] = [
     (
         file::Protocol::Consumer,
@@ -68,7 +68,7 @@ const NEEDS: [(file::Protocol, i16, &str, &str); 2] = [
 ];
 
 impl Named {
-    /// Leaves out optional groups that the cluster has no protocol for; says so in sentences.
+    /// Leaves out optional groups that the cluster has no protocol for, with a sentence each.
     pub fn fit(&mut self, versions: &Versions) -> Result<Vec<String>, Problem> {
         let mut notes = Vec::new();
         for (protocol, api, offer, instead) in NEEDS {
@@ -77,38 +77,38 @@ impl Named {
             }
         }
         match self.scenario.groups.is_empty() {
-            true => Err(Problem(format!("nothing is left to run {}", notes.join(", ")))),
+            true => Err(Problem(format!("no group is left to run: {}", notes.join(", ")))),
             false => Ok(notes),
         }
     }
 
-    /// Takes what the cluster tells of its consumer groups in the place of what the scenario takes
-    /// for it; says so in a sentence where that differs.
-    pub fn heed(&mut self, told: Option<ConsumerTimes>) -> Option<String> {
+    /// Replaces the times of consumer groups in the scenario by those that the cluster reported;
+    /// returns a sentence if they differ, or are not reported.
+    pub fn adopt_times(&mut self, reported: Option<ConsumerTimes>) -> Option<String> {
         let groups = self.scenario.groups.iter_mut();
         let mut groups: Vec<_> =
             groups.filter(|group| group.protocol == file::Protocol::Consumer).collect();
         let first = groups.first()?;
-        let (name, taken) = (first.name.clone(), first.session_timeout);
-        let times = told.unwrap_or(ConsumerTimes {
-            session_timeout: taken.0,
+        let (name, assumed) = (first.name.clone(), first.session_timeout);
+        let times = reported.unwrap_or(ConsumerTimes {
+            session_timeout: assumed.0,
             heartbeat_interval: HEARTBEAT_INTERVAL,
         });
         for group in &mut groups {
             group.heartbeat_interval = Span(times.heartbeat_interval);
-            if told.is_some() {
+            if reported.is_some() {
                 group.session_timeout = Span(times.session_timeout);
             }
         }
         let session = Span(times.session_timeout);
-        match told {
+        match reported {
             None => Some(format!(
-                "the cluster does not tell group.consumer.session.timeout.ms: the checks take \
-                 group {name}'s session-timeout, {taken}"
+                "the cluster does not report group.consumer.session.timeout.ms: the checks assume \
+                 group {name}'s session-timeout, {assumed}"
             )),
-            Some(_) if session != taken => Some(format!(
+            Some(_) if session != assumed => Some(format!(
                 "consumer groups have a session timeout of {session} by the cluster's \
-                 configuration, and not {taken}"
+                 configuration, and not {assumed}"
             )),
             Some(_) => None,
         }
@@ -124,7 +124,7 @@ impl Named {
         let all = &mut self.scenario.groups;
         if let Some(group) = all.iter().find(|group| needs(group) && !group.optional) {
             return Err(Problem(format!(
-                "the cluster does not offer {offer}, which group {} needs; {instead} does without",
+                "the cluster does not offer {offer}, which group {} needs; {instead} avoids it",
                 group.name
             )));
         }
@@ -155,7 +155,7 @@ fn text_of(source: &str) -> Result<(String, String), Problem> {
     Ok((stem.to_string_lossy().into_owned(), text))
 }
 
-/// Reads the text as it is first, so that an error can name its line and column.
+/// Parses the text without overrides first, so that an error can name its line and column.
 fn parse(name: &str, text: &str, overrides: &Overrides) -> Result<Scenario, Problem> {
     let written: Scenario = toml::from_str(text).map_err(|error| at_line(name, text, &error))?;
     if overrides.is_empty() {

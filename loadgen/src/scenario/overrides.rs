@@ -1,22 +1,21 @@
-//! What the command line puts in the place of what a scenario file says: sizes by name, and any key
-//! by its path.
+//! The command line's overrides of a scenario file: sizes by name, and any key by its path.
 
 use toml::{Table, Value};
 
-/// `None` and empty leave the file as it is.
+/// Overrides; those that are `None` or empty leave the file as it is.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Overrides {
-    /// Of each group; groups without membership keep their one client.
+    /// Members of each group; groups without membership keep their one client.
     pub members: Option<u32>,
-    /// How many of each group table.
+    /// The number of groups of each group table.
     pub groups: Option<u32>,
-    /// Of each topic.
+    /// Partitions of each topic.
     pub partitions: Option<u32>,
-    /// How many of each topic table.
+    /// The number of topics of each topic table.
     pub topics: Option<u32>,
-    /// `classic` or `consumer`, of each group with members.
+    /// `classic` or `consumer`, for each group with members.
     pub protocol: Option<String>,
-    /// Of each group with members, the preferred first.
+    /// Assignors of each group with members, the preferred first.
     pub assignor: Vec<String>,
     /// Requests a second of each load.
     pub rate: Option<f64>,
@@ -33,10 +32,12 @@ impl Overrides {
         *self == Self::default()
     }
 
-    /// An error is one sentence about the option that can't be followed.
+    /// An error is one sentence about the option that can't be applied.
     pub(super) fn apply(&self, file: &mut Table) -> Result<(), String> {
         if let Some(protocol) = &self.protocol {
-            each(file, "group", &with_members, "--protocol", |group| speak(group, protocol))?;
+            each(file, "group", &with_members, "--protocol", |group| {
+                set_protocol(group, protocol)
+            })?;
         }
         if !self.assignor.is_empty() {
             let names: Vec<Value> = self.assignor.iter().cloned().map(Value::String).collect();
@@ -89,8 +90,8 @@ fn with_members(group: &Table) -> bool {
     group.get("protocol").and_then(Value::as_str) != Some("manual")
 }
 
-/// An assignor of the other protocol would not be understood.
-fn speak(group: &mut Table, protocol: &str) {
+/// Removes the assignor, which would be of the other protocol.
+fn set_protocol(group: &mut Table, protocol: &str) {
     let before = group.insert("protocol".into(), Value::String(protocol.into()));
     if before.as_ref().and_then(Value::as_str) != Some(protocol) {
         group.remove("assignor");
@@ -122,7 +123,7 @@ fn some(changed: usize, option: &str, what: &str) -> Result<(), String> {
     }
 }
 
-/// The loads of groups, and those that a phase's `work` gives. How many there are.
+/// Changes the loads of groups and of the `work` of phases; returns their number.
 fn each_load(file: &mut Table, change: &mut dyn FnMut(&mut Table)) -> usize {
     let mut changed = 0;
     for tables in ["group", "phase"] {
@@ -148,27 +149,28 @@ fn loads_of(table: &mut Table, change: &mut dyn FnMut(&mut Table)) -> usize {
     changed
 }
 
-/// `group.NAME.key=value`, `phase.NAME.crash.members="10%"`, `topic.*.partitions=3`, `replication=3`.
+/// `group.NAME.key=value`, `phase.NAME.crash.members="10%"`, `topic.*.partitions=3`,
+/// `replication=3`.
 fn set(file: &mut Table, setting: &str) -> Result<(), String> {
     let Some((path, value)) = setting.split_once('=') else {
-        return Err(format!("--set {setting} lacks a value: it is to be path=value"));
+        return Err(format!("--set {setting} lacks a value: write path=value"));
     };
     let path: Vec<&str> = path.trim().split('.').collect();
     let changed = set_in(file, &path, &read(value.trim()));
     match changed {
-        0 => Err(format!("--set {setting} finds nothing to change: there is no such table")),
+        0 => Err(format!("--set {setting} changes nothing: there is no such table")),
         _ => Ok(()),
     }
 }
 
-/// A value as TOML has it; what is none is a text.
+/// A TOML value; any other text is a string.
 fn read(text: &str) -> Value {
     let parsed = toml::from_str::<Table>(&format!("value = {text}"));
     let value = parsed.ok().and_then(|mut table| table.remove("value"));
     value.unwrap_or_else(|| Value::String(text.into()))
 }
 
-/// How many tables were changed.
+/// Returns the number of tables that were changed.
 fn set_in(table: &mut Table, path: &[&str], value: &Value) -> usize {
     match path {
         [] | [""] => 0,
@@ -180,7 +182,8 @@ fn set_in(table: &mut Table, path: &[&str], value: &Value) -> usize {
             Some(Value::Table(inner)) => set_in(inner, rest, value),
             Some(Value::Array(tables)) => set_in_some(tables, rest, value),
             Some(_) => 0,
-            // `crash.members` in a phase without `crash` begins one; the rest is checked as usual.
+            // `crash.members` in a phase without `crash` adds one, which is then validated as
+            // usual.
             None if rest.len() == 1 => {
                 let inner = Table::from_iter([(rest[0].to_owned(), value.clone())]);
                 table.insert((*key).into(), Value::Table(inner));
@@ -246,14 +249,14 @@ mod tests {
         let table = text.unwrap().parse::<Table>().unwrap();
         let groups = table["group"].as_array().unwrap();
         assert_eq!(groups[0]["members"].as_integer(), Some(7));
-        assert_eq!(groups[1].get("members"), None, "a client without membership stays alone");
+        assert_eq!(groups[1].get("members"), None, "a manual group keeps its one client");
         assert!(groups.iter().all(|group| group["count"].as_integer() == Some(3)));
         assert_eq!(table["topic"][0]["partitions"].as_integer(), Some(12));
         assert_eq!(table["topic"][0]["count"].as_integer(), Some(2));
     }
 
     #[test]
-    fn another_protocol_forgets_the_assignor() {
+    fn another_protocol_removes_the_assignor() {
         let overrides = Overrides { protocol: Some("consumer".into()), ..Overrides::default() };
         let table = after(&overrides).unwrap().parse::<Table>().unwrap();
         assert_eq!(table["group"][0]["protocol"].as_str(), Some("consumer"));
@@ -262,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_depths_change_all_loads() {
+    fn rate_and_in_flight_change_all_loads() {
         let overrides = Overrides { rate: Some(2.5), in_flight: Some(9), ..Overrides::default() };
         let table = after(&overrides).unwrap().parse::<Table>().unwrap();
         let (commit, fetch) = (&table["group"][0]["commit"], &table["phase"][0]["work"]["fetch"]);
@@ -274,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn any_key_by_its_path() {
+    fn any_key_is_set_by_its_path() {
         assert!(set_to("replication=3").unwrap().contains("replication = 3"));
         assert!(set_to("group.y.name=z").unwrap().contains("name = \"z\""));
         assert!(set_to("group.*.session-timeout=10s").unwrap().contains("\"10s\""));
@@ -285,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_without_effect_is_a_mistake() {
+    fn an_option_without_effect_is_an_error() {
         let mut table = "[[topic]]\nname = 'a'".parse::<Table>().unwrap();
         let overrides = Overrides { rate: Some(1.0), ..Overrides::default() };
         let error = overrides.apply(&mut table).unwrap_err();

@@ -1,4 +1,4 @@
-//! What muster-load asks of the cluster for itself: a few tasks at a time, so that deleting a
+//! The requests of muster-load itself to the cluster: a few tasks at a time, so that deleting a
 //! thousand groups is no load test of its own.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -12,7 +12,7 @@ pub(super) struct Tasks {
     next: u64,
     waiting: VecDeque<Task>,
     under_way: BTreeMap<u64, Task>,
-    /// Why tasks failed, since this was asked last.
+    /// Why tasks failed, since these were last taken.
     failures: Vec<String>,
 }
 
@@ -26,8 +26,8 @@ impl Tasks {
         !self.waiting.is_empty() || !self.under_way.is_empty()
     }
 
-    /// What can be told now.
-    pub(super) fn tell(&mut self, commands: &mut Vec<Command>) {
+    /// Sends as many waiting tasks as allowed.
+    pub(super) fn send(&mut self, commands: &mut Vec<Command>) {
         while self.under_way.len() < AT_ONCE
             && let Some(task) = self.waiting.pop_front()
         {
@@ -38,12 +38,12 @@ impl Tasks {
         }
     }
 
-    /// One that is under way.
+    /// A task that is under way.
     pub(super) fn get(&self, id: u64) -> Option<&Task> {
         self.under_way.get(&id)
     }
 
-    /// Takes in the end of one, and gives what it was with what came of it, unless it failed.
+    /// Takes the end of a task; returns the task with its outcome, unless it failed.
     pub(super) fn done(
         &mut self,
         id: u64,
@@ -59,7 +59,7 @@ impl Tasks {
         }
     }
 
-    /// Forgets those that were not told yet.
+    /// Drops tasks that were not sent yet.
     pub(super) fn forget_waiting(&mut self) {
         self.waiting.clear();
     }

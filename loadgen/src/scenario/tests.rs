@@ -1,4 +1,4 @@
-//! Built-in scenarios, mistakes in files, and whole scenarios played through in virtual time.
+//! Built-in scenarios, mistakes in files, and whole scenarios in virtual time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -33,7 +33,7 @@ fn every_built_in_scenario_is_valid_and_has_one_line() {
 }
 
 #[test]
-fn built_in_scenarios_can_do_with_either_protocol() {
+fn built_in_scenarios_are_valid_with_either_protocol() {
     for protocol in ["classic", "consumer"] {
         for built_in in BUILT_IN {
             let overrides = Overrides { protocol: Some(protocol.into()), ..Overrides::default() };
@@ -45,7 +45,7 @@ fn built_in_scenarios_can_do_with_either_protocol() {
 }
 
 #[test]
-fn a_scenario_that_is_not_there_is_said_so() {
+fn an_unknown_scenario_is_an_error() {
     let problem = load("quik", &Overrides::default(), &LIMITS).unwrap_err().to_string();
     assert_eq!(
         problem,
@@ -56,7 +56,7 @@ fn a_scenario_that_is_not_there_is_said_so() {
 }
 
 #[test]
-fn mistakes_are_found_at_their_place() {
+fn mistakes_are_reported_with_their_line_and_column() {
     let error = valid("description = 'x'\n[[topic]]\nname = 'a'\npartitons = 3\n").unwrap_err();
     assert!(
         error.starts_with("test, line 4, column 1: unknown field `partitons`, expected one of"),
@@ -72,7 +72,7 @@ fn mistakes_are_found_at_their_place() {
 }
 
 #[test]
-fn a_mistake_of_the_command_line_is_said_to_be_there() {
+fn a_mistake_of_the_command_line_is_reported_as_such() {
     let overrides = Overrides { set: vec!["group.*.sise=3".into()], ..Overrides::default() };
     let error = load("quick", &overrides, &LIMITS).unwrap_err().to_string();
     assert!(
@@ -81,7 +81,7 @@ fn a_mistake_of_the_command_line_is_said_to_be_there() {
     );
 }
 
-/// A small valid scenario, with lines put in their places.
+/// A small valid scenario, with these lines inserted.
 fn with(topic: &str, group: &str, phase: &str) -> String {
     format!(
         "description = 'x'\n[[topic]]\nname = 'a'\npartitions = 4\n{topic}\n\
@@ -91,25 +91,25 @@ fn with(topic: &str, group: &str, phase: &str) -> String {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_in_one_sentence() {
+fn an_invalid_scenario_is_refused_in_one_sentence() {
     let cases = [
-        ("count = 0", "", "start = {}", "topic a: a count of 0 makes none"),
+        ("count = 0", "", "start = {}", "topic a: its count is 0: leave it out"),
         ("count = 20000", "", "start = {}", "20000 topics in all are more than 10000"),
         ("", "static = 6", "start = {}", "group g: 6 static members are more than its 5 members"),
         ("", "topics = 'b'", "start = {}", "group g: there is no topic b, only a"),
         ("", "assignor = 'best'", "start = {}", "group g: classic members have no assignor best: "),
         ("", "session-timeout = '1s'", "start = {}", "group g: heartbeat-interval = 3s is not"),
         ("", "backoff = '2s'", "start = {}", "group g: backoff = 2s is above backoff-max = 1s"),
-        ("", "commit = { rate = 0 }", "start = {}", "group g: commit is to have more than 0"),
-        ("", "commit = { rate = 1, every = '1s' }", "start = {}", "group g: commit has a rate and"),
-        ("", "fetch = { in-flight = 0 }", "start = {}", "group g: fetch is to have 1 to 10000"),
-        ("", "", "", "phase p: it does nothing and takes no time"),
+        ("", "commit = { rate = 0 }", "start = {}", "group g: commit must have more than 0"),
+        ("", "commit = { rate = 1, every = '1s' }", "start = {}", "group g: commit has both a"),
+        ("", "fetch = { in-flight = 0 }", "start = {}", "group g: fetch must have 1 to 10000"),
+        ("", "", "", "phase p: it has no action and takes no time"),
         ("", "", "start = { members = 6 }", "phase p: start is for 6 members, and group g has 5"),
         ("", "", "start = { groups = 'h' }", "phase p: there is no group h, only g"),
         ("", "", "close = {}", "phase p: close is for static members, and group g has none"),
         ("", "", "roll = { at-once = 0 }", "phase p: roll with at-once = 0 restarts none"),
-        ("", "", "churn = { rate = 1 }", "phase p: churn needs a time to go on: lasts"),
-        ("", "", "churn = { rate = -1 }", "phase p: churn is to have a rate above 0"),
+        ("", "", "churn = { rate = 1 }", "phase p: churn needs a duration: lasts"),
+        ("", "", "churn = { rate = -1 }", "phase p: churn must have a rate above 0"),
         ("", "", "add-partitions = { by = 0 }", "phase p: add-partitions by 0 adds none"),
         ("", "", "lasts = '1s'\nuntil = 'stable'", "phase p: it has both lasts and until"),
         ("", "", "start = { members = 0 }", "phase p: start is for no members: leave it out"),
@@ -118,7 +118,7 @@ fn what_makes_no_sense_is_refused_in_one_sentence() {
         ("", "revocation-takes = '9999d'", "start = {}", "group g: revocation-takes = "),
         ("", "commit = { every = '9999d' }", "start = {}", "group g: commit.every = "),
         ("", "", "start = {}\n[repeat]\nfrom = 'q'", "repeat: there is no phase q, only p"),
-        ("", "", "start = {}\n[[phase]]\nname = 'p'", "two of phase are called p"),
+        ("", "", "start = {}\n[[phase]]\nname = 'p'", "two phases are called p"),
         (
             "",
             "",
@@ -143,7 +143,7 @@ fn classic_members_do_not_share_connections() {
 }
 
 #[test]
-fn optional_groups_are_left_out_where_the_protocol_is_missing() {
+fn optional_groups_are_left_out_if_the_cluster_lacks_their_protocol() {
     let quick = || load("quick", &Overrides::default(), &LIMITS).unwrap();
     let mut with = quick();
     let mut versions = Versions::default();
@@ -160,37 +160,34 @@ fn optional_groups_are_left_out_where_the_protocol_is_missing() {
 
     without.scenario.groups[0].protocol = file::Protocol::Consumer;
     let error = without.fit(&classic_only).unwrap_err().to_string();
-    assert!(
-        error.contains("which group classic needs; --protocol classic does without"),
-        "{error}"
-    );
+    assert!(error.contains("which group classic needs; --protocol classic avoids it"), "{error}");
     let error = quick().fit(&Versions::default()).unwrap_err().to_string();
     assert!(error.contains("does not offer JoinGroup, which group classic needs"), "{error}");
 }
 
-/// What a phase is to do when there can be nobody to do it.
+/// Actions of phases in which no member of the groups can be up.
 #[test]
-fn what_can_never_have_anybody_is_refused() {
+fn an_action_that_can_never_have_members_is_refused() {
     let next = |phase: &str| format!("\n[[phase]]\nname = 'q'\n{phase}");
-    let nobody = |what: &str| format!("{what} has nobody: no member of its groups is up by then");
+    let none = |what: &str| format!("{what} has no effect: no member of its groups is up by then");
     for (phases, expected) in [
         ("lasts = '1s'".into(), "group g: no phase starts its members".into()),
-        ("start = {}\ncrash = {}".into(), format!("phase p: {}", nobody("crash"))),
+        ("start = {}\ncrash = {}".into(), format!("phase p: {}", none("crash"))),
         (
             format!("start = {{}}\n[[phase]]\nname = 'o'\nleave = {{}}{}", next("roll = {}")),
-            format!("phase q: {}", nobody("roll")),
+            format!("phase q: {}", none("roll")),
         ),
         (
             format!("read-offsets = {{}}{}", next("start = {}")),
-            format!("phase p: {}", nobody("read-offsets")),
+            format!("phase p: {}", none("read-offsets")),
         ),
         (
             format!("start = {{}}{}", next("leave = {}\ncoordinator-restart = true")),
-            format!("phase q: {}", nobody("coordinator-restart")),
+            format!("phase q: {}", none("coordinator-restart")),
         ),
         (
             format!("start = {{}}{}", next("leave = {}\nwork = { fetch = {} }")),
-            format!("phase q: {}", nobody("work")),
+            format!("phase q: {}", none("work")),
         ),
     ] {
         assert_eq!(valid(&with("", "", &phases)).unwrap_err(), expected);
@@ -199,7 +196,7 @@ fn what_can_never_have_anybody_is_refused() {
         format!("work = {{ fetch = {{}} }}{}", next("start = {}")),
         format!("start = {{}}{}", next("crash = { return-after = '1s' }\nlasts = '3s'")),
         format!("lasts = '1s'{}\n[repeat]\nfrom = 'p'", next("start = {}")),
-        // In the first round nobody is up, in the second somebody is.
+        // In the first round no member is up, in the second some are.
         format!("crash = {{}}{}\n[repeat]\nfrom = 'p'", next("start = {}")),
         format!("start = {{}}{}", next("delete-groups = {}\nread-offsets = {}")),
     ] {
@@ -208,10 +205,10 @@ fn what_can_never_have_anybody_is_refused() {
 }
 
 #[test]
-fn what_the_cluster_tells_of_its_consumer_groups_holds() {
+fn the_clusters_times_of_consumer_groups_replace_the_scenarios() {
     let mut quick = load("quick", &Overrides::default(), &LIMITS).unwrap();
     let seconds = |seconds| Duration::from_secs(seconds);
-    let told = |session, heartbeat| {
+    let reported = |session, heartbeat| {
         Some(ConsumerTimes {
             session_timeout: seconds(session),
             heartbeat_interval: seconds(heartbeat),
@@ -222,28 +219,28 @@ fn what_the_cluster_tells_of_its_consumer_groups_holds() {
         let group = &named.scenario.groups[1];
         (group.session_timeout.0, group.heartbeat_interval.0)
     };
-    let note = quick.heed(None).unwrap();
-    assert!(note.ends_with("the checks take group consumer's session-timeout, 45s"), "{note}");
+    let note = quick.adopt_times(None).unwrap();
+    assert!(note.ends_with("the checks assume group consumer's session-timeout, 45s"), "{note}");
     assert_eq!(times(&quick), (seconds(45), seconds(5)));
-    assert_eq!(quick.heed(told(45, 15)), None);
+    assert_eq!(quick.adopt_times(reported(45, 15)), None);
     assert_eq!(times(&quick), (seconds(45), seconds(15)));
-    let note = quick.heed(told(20, 3)).unwrap();
+    let note = quick.adopt_times(reported(20, 3)).unwrap();
     assert!(note.contains("a session timeout of 20s"), "{note}");
     assert_eq!(times(&quick), (seconds(20), seconds(3)));
     assert_eq!(quick.scenario.groups[0], classic);
     quick.scenario.groups.truncate(1);
-    assert_eq!(quick.heed(None), None, "nobody needs to know");
+    assert_eq!(quick.adopt_times(None), None, "there are no consumer groups");
 }
 
-/// Plays a scenario against a cluster that does at once what it is told, and writes down what that
-/// was: a line for each tick with orders.
+/// Runs a scenario against a cluster that executes commands at once, and logs them: a line for each
+/// tick with orders.
 struct World {
     conductor: Conductor,
     now: Time,
     topics: Topics,
     events: Vec<Event>,
     done: Vec<(u64, Result<TaskOutcome, TaskError>)>,
-    /// Since when each group stands still; they need half a second for it.
+    /// Since when each group is stable; they need half a second for it.
     stable: BTreeMap<GroupIndex, Time>,
     groups: BTreeMap<MemberIndex, GroupIndex>,
     log: String,
@@ -282,7 +279,7 @@ impl World {
     fn play(mut self) -> Self {
         while !self.conductor.is_over() {
             self.tick();
-            assert!(self.now < Time::from_micros(300_000_000), "it never ends:\n{}", self.log);
+            assert!(self.now < Time::from_micros(300_000_000), "endless:\n{}", self.log);
         }
         self
     }
@@ -298,15 +295,15 @@ impl World {
         words.extend(orders.triggers.iter().map(|t| format!("<{}: {}>", t.group.0, t.cause)));
         words.extend(orders.events.iter().map(|event| format!("{:?}", event.kind)));
         words.extend(orders.notes.iter().map(|note| format!("({note})")));
-        words.extend(orders.commands.into_iter().map(|command| self.obey(command)));
+        words.extend(orders.commands.into_iter().map(|command| self.execute(command)));
         if !words.is_empty() {
             writeln!(self.log, "{:.1} {}", self.now.seconds(), words.join(", ")).unwrap();
         }
         self.now = self.now + TICK;
     }
 
-    /// What it was, in a word.
-    fn obey(&mut self, command: Command) -> String {
+    /// Executes a command; returns its entry in the log.
+    fn execute(&mut self, command: Command) -> String {
         match command {
             Command::Start { member, at } => {
                 self.starts += 1;
@@ -338,7 +335,7 @@ impl World {
     fn perform(&mut self, task: Task) -> (String, Result<TaskOutcome, TaskError>) {
         match task {
             Task::EnsureTopics { .. } if self.refuse_topics => {
-                ("ensure".into(), Err(TaskError("no permission to make topics".into())))
+                ("ensure".into(), Err(TaskError("no permission to create topics".into())))
             }
             Task::EnsureTopics { topics, .. } => {
                 let word = topics.iter().map(|(name, count)| format!("{}:{count}", name.as_str()));
@@ -379,10 +376,10 @@ impl World {
     }
 }
 
-/// Ten groups of five and one of fifty have the same share of what happens by chance, and clients
-/// without membership have no rebalances.
+/// Ten groups of five and one of fifty have the same share of random stops, and clients without
+/// membership have no rebalances.
 #[test]
-fn churn_is_for_every_member_alike() {
+fn churn_stops_all_members_with_equal_probability() {
     let text = with(
         "",
         "count = 10\n[[group]]\nname = 'large'\nprotocol = 'classic'\nmembers = 50\n\
@@ -399,12 +396,12 @@ fn churn_is_for_every_member_alike() {
     assert!(!log.contains("<11: "), "{log}");
 }
 
-/// What only shows in the run: the scenario may well be meant so.
+/// Such actions are only known during the run, and may be intended.
 #[test]
-fn what_has_nobody_in_the_run_is_told() {
+fn an_action_that_finds_no_members_in_the_run_is_a_warning() {
     let text = with("", "", "start = {}\n[[phase]]\nname = 'q'\nstart = {}");
     let world = World::new(&text, false).play();
-    let warning = "start has nobody: no member of its groups is down";
+    let warning = "start has no effect: no member of its groups is down";
     assert!(world.log.contains(&format!("(phase q: {warning})")), "{}", world.log);
     let phases = world.conductor.phases();
     assert_eq!(
@@ -426,8 +423,8 @@ fn what_has_nobody_in_the_run_is_told() {
     assert_eq!(
         warnings[..],
         [
-            "crash has nobody: no member of its groups is up",
-            "churn has nobody: no member of its groups is up"
+            "crash has no effect: no member of its groups is up",
+            "churn has no effect: no member of its groups is up"
         ]
     );
 }
@@ -437,7 +434,7 @@ fn story(text: &str) -> String {
 }
 
 #[test]
-fn a_group_forms_loses_a_member_and_is_cleared_away() {
+fn a_group_forms_loses_a_member_and_is_deleted() {
     let text = with(
         "",
         "",
@@ -459,7 +456,7 @@ fn a_group_forms_loses_a_member_and_is_cleared_away() {
 }
 
 #[test]
-fn what_is_kept_is_not_deleted() {
+fn with_keep_nothing_is_deleted() {
     let world = World::new(&with("", "", "start = {}\nlasts = '1s'"), true).play();
     assert!(world.log.contains("read 4 of 0"), "{}", world.log);
     assert!(!world.log.contains("delete"), "{}", world.log);
@@ -500,7 +497,7 @@ fn a_roll_waits_for_each_batch_to_be_stable() {
 }
 
 #[test]
-fn partitions_are_added_and_told() {
+fn partitions_are_added_and_announced() {
     let text = with(
         "",
         "",
@@ -513,7 +510,7 @@ fn partitions_are_added_and_told() {
 }
 
 #[test]
-fn loads_change_for_those_that_are_up_and_those_that_come() {
+fn loads_change_for_members_that_are_up_and_that_start_later() {
     let text = with(
         "",
         "",
@@ -532,14 +529,14 @@ fn groups_are_deleted_once_their_members_have_left() {
 }
 
 #[test]
-fn the_gap_of_a_restart_is_from_the_first_break_to_the_last_answer() {
+fn the_gap_of_a_restart_lasts_from_the_first_break_to_the_last_answer() {
     let text = with(
         "",
         "",
         "start = { members = 2 }\n[[phase]]\nname = 'q'\ncoordinator-restart = true\nlimit = '20s'",
     );
     let mut world = World::new(&text, false);
-    let tell = |world: &mut World, at: u64, member: u32, kind: EventKind| {
+    let observe = |world: &mut World, at: u64, member: u32, kind: EventKind| {
         let event = Event {
             at: Time::from_micros(at),
             group: GroupIndex(0),
@@ -552,13 +549,13 @@ fn the_gap_of_a_restart_is_from_the_first_break_to_the_last_answer() {
         world.tick();
     }
     assert!(world.log.contains("(Restart the coordinator now: "), "{}", world.log);
-    tell(&mut world, 1_500_000, 0, EventKind::Disconnected);
-    tell(&mut world, 1_510_000, 1, EventKind::Disconnected);
+    observe(&mut world, 1_500_000, 0, EventKind::Disconnected);
+    observe(&mut world, 1_510_000, 1, EventKind::Disconnected);
     world.tick();
     let alive = EventKind::Alive { sent: Time::ZERO, epoch: 1 };
-    tell(&mut world, 1_900_000, 1, alive);
-    // All that a member without partitions ever hears.
-    tell(&mut world, 2_000_000, 0, EventKind::Reached);
+    observe(&mut world, 1_900_000, 1, alive);
+    // The only event of a member without partitions.
+    observe(&mut world, 2_000_000, 0, EventKind::Reached);
     let world = world.play();
     assert!(world.log.contains("<0: coordinator restarted>"), "{}", world.log);
     assert!(world.log.contains("were answered again after 0.500 s"), "{}", world.log);
@@ -584,7 +581,7 @@ fn a_group_that_does_not_settle_is_named() {
 }
 
 #[test]
-fn an_interrupted_run_is_cleared_away_too() {
+fn an_interrupted_run_winds_down_too() {
     let mut world = World::new(&with("", "", "start = { over = '50s' }"), false);
     for _ in 0..150 {
         world.tick();
@@ -599,7 +596,7 @@ fn an_interrupted_run_is_cleared_away_too() {
 }
 
 #[test]
-fn the_duration_ends_a_run_and_a_repeating_one_as_meant() {
+fn the_duration_interrupts_a_run_but_not_a_repeating_one() {
     let world = World::new(&with("", "", "start = {}\nlasts = '1000s'"), false).play();
     assert!(world.conductor.interrupted());
     assert_eq!(world.warnings(0), ["cut short: the duration of 1m 40s is over"]);
@@ -620,16 +617,16 @@ fn the_duration_ends_a_run_and_a_repeating_one_as_meant() {
 }
 
 #[test]
-fn a_cluster_that_makes_no_topics_ends_the_run() {
+fn a_cluster_that_refuses_topics_ends_the_run() {
     let mut world = World::new(&with("", "", "start = {}"), false);
     world.refuse_topics = true;
     let world = world.play();
-    assert_eq!(world.conductor.failed(), Some("no permission to make topics"));
+    assert_eq!(world.conductor.failed(), Some("no permission to create topics"));
 }
 
-/// What could not be checked is a problem, what could not be cleared away a warning.
+/// Offsets that could not be checked are a problem, topics that could not be deleted a warning.
 #[test]
-fn a_wind_down_that_goes_wrong_is_told() {
+fn a_wind_down_that_goes_wrong_is_reported() {
     let world = || World::new(&with("", "", "start = {}"), false);
     let good = world().play();
     assert_eq!(good.conductor.phases().len(), 1);
@@ -641,7 +638,7 @@ fn a_wind_down_that_goes_wrong_is_told() {
 }
 
 #[test]
-fn the_same_seed_plays_the_same() {
+fn the_same_seed_gives_the_same_run() {
     let text = with(
         "",
         "static = 2",

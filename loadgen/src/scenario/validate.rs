@@ -1,26 +1,26 @@
-//! Whether a scenario makes sense: one clear sentence about the first thing that does not.
+//! Validates a scenario: an error is one clear sentence about its first mistake.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::cast::classic_assignors;
+use super::dry_run;
 use super::file::{Group, How, Load, Phase, Protocol, Scenario, Topic, Work};
-use super::rehearsal;
+use super::run_plan::classic_assignors;
 use super::values::{Amount, Span, Words};
 
-/// What a scenario may ask for at most, so that a slip of a zero does not take the machine.
+/// The limits of a scenario, so that a mistyped number does not overload the machine.
 const TOPICS: u64 = 10_000;
 const PARTITIONS: u64 = 1_000_000;
 const GROUPS: u64 = 100_000;
 const MEMBERS: u64 = 1_000_000;
 const IN_FLIGHT: u32 = 10_000;
 const RATE: f64 = 1_000_000.0;
-/// Of any duration; what is longer is a slip, and its end would be no moment that can be said.
+/// The maximum of all durations; a longer one is a mistake, and its end may not be representable.
 pub const SPAN: Duration = Duration::from_secs(365 * 24 * 3600);
-/// Kafka takes 249 in the name of a topic, of which the prefix and a number need some.
+/// Kafka allows 249 bytes in the name of a topic, of which the prefix and a number need some.
 const NAME: usize = 100;
 
-/// What comes from the command line and must fit the scenario.
+/// Options of the command line that the scenario must allow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     pub members_per_connection: u32,
@@ -50,7 +50,7 @@ pub(super) fn validate(scenario: &Scenario, limits: &Limits) -> Result<(), Strin
     }
     validate_repeat(scenario)?;
     validate_totals(scenario)?;
-    rehearsal::validate(scenario)
+    dry_run::validate(scenario)
 }
 
 fn require(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
@@ -69,18 +69,18 @@ fn names<'a>(kind: &str, names: impl Iterator<Item = &'a str>) -> Result<(), Str
         require((1..=NAME).contains(&name.len()) && name.chars().all(good), || {
             format!("{kind} {name:?}: a name has 1 to {NAME} letters, digits, '-' and '_'")
         })?;
-        require(seen.insert(name), || format!("two of {kind} are called {name}"))?;
+        require(seen.insert(name), || format!("two {kind}s are called {name}"))?;
     }
     Ok(())
 }
 
 fn validate_topic(topic: &Topic) -> Result<(), String> {
-    require(topic.count > 0, || "a count of 0 makes none".into())?;
+    require(topic.count > 0, || "its count is 0: leave it out".into())?;
     require(topic.partitions > 0, || "a topic has at least one partition".into())
 }
 
 fn validate_group(scenario: &Scenario, group: &Group, limits: &Limits) -> Result<(), String> {
-    require(group.count > 0, || "a count of 0 makes none".into())?;
+    require(group.count > 0, || "its count is 0: leave it out".into())?;
     require(group.members > 0, || "a group has at least one member".into())?;
     known(&group.topics, "topic", scenario.topics.iter().map(|topic| topic.name.as_str()))?;
     validate_membership(group, limits)?;
@@ -104,13 +104,13 @@ fn validate_membership(group: &Group, limits: &Limits) -> Result<(), String> {
         Protocol::Classic => {
             classic_assignors(&group.assignor.0)?;
             require(limits.members_per_connection == 1, || {
-                "classic members can't share connections (--members-per-connection): an answer to \
-                 one that joins would hold up the others"
+                "classic members can't share connections (--members-per-connection): a member that \
+                 joins would delay the answers to the others"
                     .into()
             })
         }
         Protocol::Consumer => require(group.assignor.0.len() <= 1, || {
-            "the server takes one assignor of a consumer group, not a list".into()
+            "a consumer group has one assignor of the server, not a list".into()
         }),
         Protocol::Manual => {
             require(group.members == 1, || {
@@ -135,7 +135,7 @@ fn validate_timeouts(group: &Group) -> Result<(), String> {
     for (name, span) in timeouts {
         require(!span.0.is_zero(), || format!("{name} is 0"))?;
         require(span.0.as_millis() <= i32::MAX as u128, || {
-            format!("{name} = {span} is more than the protocol can say")
+            format!("{name} = {span} is more than the protocol allows")
         })?;
     }
     require(group.heartbeat_interval.0 < group.session_timeout.0, || {
@@ -152,15 +152,15 @@ fn validate_timeouts(group: &Group) -> Result<(), String> {
 fn validate_load(name: &str, load: Option<Load>) -> Result<(), String> {
     let Some(load) = load else { return Ok(()) };
     require(load.rate.is_none() || load.every.is_none(), || {
-        format!("{name} has a rate and every, which say the same")
+        format!("{name} has both a rate and every: write one of them")
     })?;
     bounded(&format!("{name}.every"), load.every)?;
     let fits = |rate: f64| rate > 0.0 && rate <= RATE;
     require(load.per_second().is_none_or(fits), || {
-        format!("{name} is to have more than 0 and at most {RATE} requests a second of a member")
+        format!("{name} must have more than 0 and at most {RATE} requests a second of a member")
     })?;
     require((1..=IN_FLIGHT).contains(&load.in_flight), || {
-        format!("{name} is to have 1 to {IN_FLIGHT} requests in flight, not {}", load.in_flight)
+        format!("{name} must have 1 to {IN_FLIGHT} requests in flight, not {}", load.in_flight)
     })
 }
 
@@ -180,7 +180,7 @@ fn known<'a>(
 
 fn validate_phase(scenario: &Scenario, phase: &Phase) -> Result<(), String> {
     require(phase.lasts.is_none() || phase.until.is_none(), || {
-        "it has both lasts and until: one of them ends it".into()
+        "it has both lasts and until: write one of them".into()
     })?;
     let manual = |group: &Group| group.protocol == Protocol::Manual;
     require(phase.until.is_none() || !scenario.groups.iter().all(manual), || {
@@ -206,7 +206,7 @@ fn validate_phase(scenario: &Scenario, phase: &Phase) -> Result<(), String> {
     for of in [&phase.read_offsets, &phase.delete_groups].into_iter().flatten() {
         groups_of(scenario, &of.groups)?;
     }
-    require(does_something(phase), || "it does nothing and takes no time".into())
+    require(does_something(phase), || "it has no action and takes no time".into())
 }
 
 fn validate_spans(phase: &Phase) -> Result<(), String> {
@@ -261,7 +261,7 @@ fn enough(group: &Group, members: Amount, what: &str) -> Result<(), String> {
     })
 }
 
-/// A dynamic member has nothing to come back to.
+/// Only static members can come back to their place.
 fn closes(group: &Group, what: &str) -> Result<(), String> {
     require(group.static_members.is_some_and(|amount| amount.of(group.members) > 0), || {
         format!("{what} is for static members, and group {} has none (static)", group.name)
@@ -280,9 +280,9 @@ fn validate_roll_and_churn(scenario: &Scenario, phase: &Phase) -> Result<(), Str
     }
     if let Some(churn) = &phase.churn {
         require(churn.rate > 0.0 && churn.rate <= RATE, || {
-            format!("churn is to have a rate above 0 and up to {RATE} a second")
+            format!("churn must have a rate above 0 and up to {RATE} a second")
         })?;
-        require(phase.lasts.is_some(), || "churn needs a time to go on: lasts".into())?;
+        require(phase.lasts.is_some(), || "churn needs a duration: lasts".into())?;
         require(!churn.how.0.is_empty(), || "churn needs at least one how".into())?;
         for group in groups_of(scenario, &churn.groups)? {
             if churn.how.0 == [How::Close] {
@@ -306,7 +306,7 @@ fn validate_repeat(scenario: &Scenario) -> Result<(), String> {
     let from = Words(vec![repeat.from.clone()]);
     known(&from, "phase", scenario.phases.iter().map(|phase| phase.name.as_str()))
         .map_err(|what| format!("repeat: {what}"))?;
-    require(repeat.times != Some(0), || "repeat: 0 times is not at all".into())
+    require(repeat.times != Some(0), || "repeat: times is 0: leave it out".into())
 }
 
 fn validate_totals(scenario: &Scenario) -> Result<(), String> {

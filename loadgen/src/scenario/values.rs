@@ -1,5 +1,5 @@
-//! The kinds of values that a scenario file has beside numbers and words: durations, shares and
-//! lists that may be written as one word.
+//! The values of a scenario file beside numbers and words: durations, shares, and lists that may be
+//! written as one word.
 
 use std::fmt;
 use std::time::Duration;
@@ -48,7 +48,7 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-/// How many of a group's members: a count, or a share of what the group has in all (`"10%"`).
+/// A number of a group's members: a count, or a share of all its members (`"10%"`).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Amount {
     Count(u32),
@@ -59,7 +59,7 @@ pub enum Amount {
 impl Amount {
     pub const ALL: Self = Self::Share(1.0);
 
-    /// Of `whole`. A share is rounded, but never down to nothing; a count may be above `whole`.
+    /// The amount of `whole`. A share is rounded, but not down to 0; a count may exceed `whole`.
     pub fn of(self, whole: u32) -> u32 {
         match self {
             Self::Count(count) => count,
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_counts_or_shares_that_never_round_to_nothing() {
+    fn amounts_are_counts_or_shares_that_never_round_to_zero() {
         let of = |text: &str, whole| read(text).unwrap().amount.unwrap().of(whole);
         assert_eq!(of("amount = 7", 3), 7);
         assert_eq!(of("amount = '10%'", 500), 50);

@@ -1,10 +1,10 @@
-//! The end of a run, also of one that was interrupted: members leave, committed offsets are read
-//! back, and what the run made is deleted.
+//! The end of a run, also of an interrupted one: members leave, committed offsets are read back,
+//! and the groups and topics of the run are deleted.
 
 use std::time::Duration;
 
-use super::cast::topic_names;
-use super::conductor::{Cause, Stage};
+use super::conductor::{Cause, RunState};
+use super::run_plan::topic_names;
 use crate::driver::command::Task;
 use crate::plan::GroupIndex;
 use crate::report::model;
@@ -18,29 +18,29 @@ const TOPICS_AT_ONCE: usize = 500;
 pub(super) struct WindDown {
     step: Step,
     began: Time,
-    /// Why not all was checked: offsets were not read back.
+    /// Why the offsets of some groups were not read back, and so not checked.
     problem: Option<String>,
-    /// Who did not leave, what is left behind, and why.
+    /// Members that did not leave, groups and topics that were not deleted, and why.
     warnings: Vec<String>,
 }
 
 enum Step {
-    /// Members leave, and tasks that are under way come to their end.
+    /// Members leave, and tasks that are under way end.
     Leaving,
     ReadingOffsets,
     DeletingGroups,
     /// Deleted groups must have no offsets left.
-    LookingAgain,
+    CheckingDeletion,
     DeletingTopics,
 }
 
 impl WindDown {
-    pub(super) fn begin(now: Time, stage: &mut Stage) -> Self {
-        stage.tasks.forget_waiting();
-        stage.roster.stop_all(now);
-        for group in groups(stage) {
-            if stage.roster.alive(group) > 0 {
-                stage.announce(now, group, Cause::WindDown);
+    pub(super) fn begin(now: Time, state: &mut RunState) -> Self {
+        state.tasks.forget_waiting();
+        state.members.stop_all(now);
+        for group in groups(state) {
+            if state.members.alive(group) > 0 {
+                state.announce(now, group, Cause::WindDown);
             }
         }
         Self { step: Step::Leaving, began: now, problem: None, warnings: Vec::new() }
@@ -50,8 +50,8 @@ impl WindDown {
         self.began
     }
 
-    /// What the report says of it; nothing if all went well.
-    pub(super) fn told(self, now: Time) -> Option<model::Phase> {
+    /// Its phase in the report; `None` if all went well.
+    pub(super) fn report(self, now: Time) -> Option<model::Phase> {
         let Self { began, problem, warnings, .. } = self;
         (problem.is_some() || !warnings.is_empty()).then(|| model::Phase {
             name: "wind-down".into(),
@@ -66,35 +66,35 @@ impl WindDown {
         match self.step {
             Step::Leaving => "members leave",
             Step::ReadingOffsets => "reading offsets back",
-            Step::DeletingGroups | Step::LookingAgain => "deleting groups",
+            Step::DeletingGroups | Step::CheckingDeletion => "deleting groups",
             Step::DeletingTopics => "deleting topics",
         }
     }
 
     /// Whether it is over.
-    pub(super) fn tick(&mut self, now: Time, stage: &mut Stage) -> bool {
-        for failure in stage.tasks.take_failures() {
-            self.went_wrong(failure, stage);
+    pub(super) fn tick(&mut self, now: Time, state: &mut RunState) -> bool {
+        for failure in state.tasks.take_failures() {
+            self.went_wrong(failure, state);
         }
-        if stage.tasks.are_left() || self.is_leaving(now, stage) {
+        if state.tasks.are_left() || self.is_leaving(now, state) {
             return false;
         }
         self.step = match self.step {
             Step::Leaving => {
-                groups(stage).into_iter().for_each(|group| stage.read_offsets(group));
+                groups(state).into_iter().for_each(|group| state.read_offsets(group));
                 Step::ReadingOffsets
             }
-            Step::ReadingOffsets if stage.settings.keep => return true,
+            Step::ReadingOffsets if state.settings.keep => return true,
             Step::ReadingOffsets => {
-                groups(stage).into_iter().for_each(|group| stage.delete_group(group));
+                groups(state).into_iter().for_each(|group| state.delete_group(group));
                 Step::DeletingGroups
             }
             Step::DeletingGroups => {
-                stage.deleted().into_iter().for_each(|group| stage.read_offsets(group));
-                Step::LookingAgain
+                state.deleted().into_iter().for_each(|group| state.read_offsets(group));
+                Step::CheckingDeletion
             }
-            Step::LookingAgain => {
-                delete_topics(stage);
+            Step::CheckingDeletion => {
+                delete_topics(state);
                 Step::DeletingTopics
             }
             Step::DeletingTopics => return true,
@@ -102,44 +102,44 @@ impl WindDown {
         false
     }
 
-    fn went_wrong(&mut self, what: String, stage: &mut Stage) {
-        stage.orders.notes.push(what.clone());
+    fn went_wrong(&mut self, what: String, state: &mut RunState) {
+        state.orders.notes.push(what.clone());
         match self.step {
             Step::DeletingGroups | Step::DeletingTopics => self.warnings.push(what),
-            Step::Leaving | Step::ReadingOffsets | Step::LookingAgain => {
+            Step::Leaving | Step::ReadingOffsets | Step::CheckingDeletion => {
                 self.problem.get_or_insert(what);
             }
         }
     }
 
-    fn is_leaving(&mut self, now: Time, stage: &mut Stage) -> bool {
-        if !matches!(self.step, Step::Leaving) || !stage.roster.is_moving() {
+    fn is_leaving(&mut self, now: Time, state: &mut RunState) -> bool {
+        if !matches!(self.step, Step::Leaving) || !state.members.is_moving() {
             return false;
         }
         let patient = now.since(self.began) < LEAVING;
         if !patient {
-            let left: u32 = groups(stage).into_iter().map(|g| stage.roster.alive(g)).sum();
+            let left: u32 = groups(state).into_iter().map(|g| state.members.alive(g)).sum();
             let waited = LEAVING.as_secs();
             let slow = format!("{left} members had not left after {waited} s");
-            stage.orders.notes.push(slow.clone());
+            state.orders.notes.push(slow.clone());
             self.warnings.push(slow);
         }
         patient
     }
 }
 
-/// Those that are or were there.
-fn groups(stage: &Stage) -> Vec<GroupIndex> {
-    let all = stage.cast.groups().map(|group| group.index);
-    all.filter(|&group| stage.roster.was_begun(group) && !stage.is_deleted(group)).collect()
+/// Groups that were started, and not deleted.
+fn groups(state: &RunState) -> Vec<GroupIndex> {
+    let all = state.plan.groups().map(|group| group.index);
+    all.filter(|&group| state.members.was_begun(group) && !state.is_deleted(group)).collect()
 }
 
-fn delete_topics(stage: &mut Stage) {
-    let names: Vec<_> = topic_names(&stage.scenario, &stage.settings.run)
+fn delete_topics(state: &mut RunState) {
+    let names: Vec<_> = topic_names(&state.scenario, &state.settings.run)
         .into_iter()
         .map(|(name, _)| name)
         .collect();
     for topics in names.chunks(TOPICS_AT_ONCE) {
-        stage.tasks.ask(Task::DeleteTopics { topics: topics.to_vec() });
+        state.tasks.ask(Task::DeleteTopics { topics: topics.to_vec() });
     }
 }

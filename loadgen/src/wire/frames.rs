@@ -1,12 +1,12 @@
-//! Bytes as they come, cut into frames. Whole frames are handed on where they lie; only what is
-//! left of the last one is kept.
+//! Splits arriving bytes into frames. Whole frames are passed on without a copy; only the beginning
+//! of an incomplete one is kept.
 
 use super::{FRAME_BYTES_MAX, Malformed};
 
-/// A small frame's memory is kept for the next one; more is given back.
+/// The memory of a small frame is kept for the next one; more is freed.
 const KEPT_BYTES: usize = 512;
 
-/// What has come of a frame that is not whole yet.
+/// The bytes of a frame that is not complete yet.
 #[derive(Default)]
 pub struct Frames {
     partial: Vec<u8>,
@@ -16,7 +16,7 @@ impl Frames {
     /// Calls `each` with every frame (without its length) that `bytes` complete.
     ///
     /// # Errors
-    /// A length that no frame has, and whatever `each` returns. Nothing can be read after it.
+    /// A length that no frame can have, or an error of `each`. No frame can be read after it.
     pub fn feed<E: From<Malformed>>(
         &mut self,
         bytes: &[u8],
@@ -41,8 +41,8 @@ impl Frames {
         Ok(())
     }
 
-    /// Moves what belongs to the partial frame there: memory grows with what has come, not with
-    /// what is announced. Returns what is behind it.
+    /// Moves the bytes that belong to the partial frame there: memory grows with the bytes that
+    /// have arrived, not with the length that is announced. Returns the bytes behind them.
     fn complete<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Malformed> {
         let (head, rest) =
             bytes.split_at(bytes.len().min(4usize.saturating_sub(self.partial.len())));
@@ -55,7 +55,7 @@ impl Frames {
     }
 }
 
-/// The length that is announced; `None` while its 4 bytes are not all there. A frame holds at least
+/// The announced length; `None` while its 4 bytes are not all there. A frame holds at least
 /// a correlation id.
 fn length(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     let Some(announced) = bytes.first_chunk::<4>().map(|bytes| i32::from_be_bytes(*bytes)) else {

@@ -1,4 +1,4 @@
-//! The layouts of the answers that are read, after Kafka's message definitions.
+//! The layouts of the answers that are read, from Kafka's message definitions.
 
 use super::shape::Kind::{Array, Bytes, Fixed, Nullable, Plain, String};
 use super::shape::{Field, Kind, Layout};

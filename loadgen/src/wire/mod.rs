@@ -1,6 +1,6 @@
-//! Frames: requests into bytes, and bytes of a server that is not trusted into answers.
+//! Frames: encodes requests, and decodes answers of a server that is not trusted.
 //!
-//! The messages themselves are the crate `kafka-protocol`'s. It reserves memory for as many
+//! The messages themselves are those of the crate `kafka-protocol`. It reserves memory for as many
 //! elements as a frame claims, so `shape` walks each answer before it is decoded.
 
 mod frames;
@@ -21,20 +21,20 @@ use crate::member::{Request, Response};
 /// The longest answer that is read. JoinGroup's to the leader of 10,000 members is some MB.
 pub const FRAME_BYTES_MAX: usize = 64 << 20;
 
-/// The most elements in all arrays of an answer together, so that a frame of many tiny elements
-/// does not take a hundred times its size of memory.
+/// The maximum of elements in all arrays of an answer together, so that a frame of many tiny
+/// elements does not take a hundred times its size of memory.
 pub const ELEMENTS_MAX: usize = 4 << 20;
 
 const _: () = assert!(FRAME_BYTES_MAX <= i32::MAX as usize);
 
-/// What stands in front of a request beside its API key.
+/// The header of a request, without its API key.
 pub struct Header<'a> {
     pub version: i16,
     pub correlation: i32,
     pub client_id: &'a StrBytes,
 }
 
-/// Why a request could not be written: a value that its version does not have, or a string that is
+/// Why a request could not be encoded: a value that its version does not have, or a string that is
 /// too long.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
@@ -45,9 +45,9 @@ pub struct Unwritable(String);
 pub enum Malformed {
     #[error("a frame of {0} bytes is announced")]
     Length(i32),
-    #[error("correlation id {got} where {expected} was due")]
+    #[error("correlation id {got} where {expected} was expected")]
     Correlation { expected: i32, got: i32 },
-    #[error("an answer that nobody waits for")]
+    #[error("an answer without a request")]
     Unasked,
     #[error("{0}")]
     Body(String),
@@ -56,7 +56,7 @@ pub enum Malformed {
 /// Appends the frame of a request: length, header, body. Nothing is appended on error.
 ///
 /// # Errors
-/// If the crate cannot write the request in this version.
+/// If the request cannot be encoded in this version.
 pub fn write<R: Message>(
     out: &mut Vec<u8>,
     header: &Header<'_>,
@@ -89,7 +89,7 @@ pub fn write<R: Message>(
     }
 }
 
-/// The answer in a frame (without its length).
+/// Decodes the answer in a frame (without its length).
 ///
 /// # Errors
 /// If it is not an answer to `R` in this version.
@@ -103,7 +103,7 @@ pub fn read<R: Message>(version: i16, frame: &[u8]) -> Result<R::Response, Malfo
 /// The correlation id at the start of a frame.
 ///
 /// # Errors
-/// If the frame has no room for one.
+/// If the frame is too short for one.
 pub fn correlation(frame: &[u8]) -> Result<i32, Malformed> {
     let id = frame.first_chunk::<4>().ok_or(Malformed::Length(frame.len() as i32))?;
     Ok(i32::from_be_bytes(*id))
@@ -118,7 +118,7 @@ macro_rules! member_apis {
         /// [`write`] for the requests of members.
         ///
         /// # Errors
-        /// As there.
+        /// Those of [`write`].
         pub fn write_request(
             out: &mut Vec<u8>,
             header: &Header<'_>,
@@ -132,7 +132,7 @@ macro_rules! member_apis {
         /// [`read`] for the answers to members.
         ///
         /// # Errors
-        /// As there; and if members have no such API.
+        /// Those of [`read`], and if members do not use the API.
         pub fn read_response(
             api_key: i16,
             version: i16,

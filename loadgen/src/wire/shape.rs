@@ -1,6 +1,6 @@
-//! Walks the body of an answer along its layout, without reserving memory, before the codec does
-//! what the lengths in it say: `kafka-protocol` 0.18 calls `Vec::with_capacity` with any length
-//! that it reads, and one answer of five bytes would end the process.
+//! Walks the body of an answer along its layout, without reserving memory, before the codec decodes
+//! it: `kafka-protocol` 0.18 calls `Vec::with_capacity` with any length that it reads, and one
+//! answer of five bytes would end the process.
 
 use super::ELEMENTS_MAX;
 use super::layouts::layout;
@@ -23,23 +23,23 @@ pub(super) enum Kind {
     Fixed(usize),
     String,
     Bytes,
-    /// Of structures.
+    /// An array of structures.
     Array(&'static [Field]),
-    /// Of numbers or strings.
+    /// An array of numbers or strings.
     Plain(&'static Self),
-    /// A structure or nothing, told by a byte in front.
+    /// An optional structure, with a byte in front that says whether it is present.
     Nullable(&'static [Field]),
 }
 
-/// Whether every length in `body` is backed by bytes, and the elements are not too many.
+/// Checks that every length in `body` is backed by bytes, and the elements are not too many.
 ///
 /// # Errors
-/// One sentence on what is wrong. Also if the API has no layout: what is not walked is not decoded.
+/// One sentence on what is wrong. Also if the API has no layout: then it is not decoded.
 pub(super) fn check(api_key: i16, version: i16, body: &[u8]) -> Result<(), &'static str> {
     walk(api_key, version, body).map(|_| ())
 }
 
-/// As [`check`]; how many bytes are left over.
+/// As [`check`]; returns the number of bytes that are left over.
 pub(super) fn walk(api_key: i16, version: i16, body: &[u8]) -> Result<usize, &'static str> {
     let layout = layout(api_key).ok_or("an answer of an API that is not used here")?;
     let flexible = version >= layout.flexible_from;
@@ -122,7 +122,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Of an array or bytes; null counts as empty.
+    /// The length of an array or bytes; null counts as empty.
     fn length(&mut self) -> Step<usize> {
         if self.flexible {
             return self.compact_length();

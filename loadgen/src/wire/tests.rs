@@ -1,3 +1,5 @@
+//! Frames and answers of the wire, whole, cut and hostile.
+
 use std::io::Read;
 
 use kafka_protocol::messages::*;
@@ -38,7 +40,7 @@ fn every_answer_of_kafka_is_walked_to_its_last_byte() {
 }
 
 #[test]
-fn a_truncated_answer_is_refused_or_ends_where_it_may() {
+fn a_truncated_answer_is_refused() {
     for (api, version, body) in vectors().into_iter().filter(|(api, ..)| *api == 11) {
         for end in 0..body.len() {
             assert!(shape::walk(api, version, &body[..end]).is_err(), "{version}: {end}");
@@ -47,7 +49,7 @@ fn a_truncated_answer_is_refused_or_ends_where_it_may() {
 }
 
 #[test]
-fn a_length_that_no_bytes_back_is_refused_before_memory_is_reserved() {
+fn a_length_that_exceeds_the_bytes_is_refused_before_memory_is_reserved() {
     // Metadata v12: correlation id, no tags, throttle time, 2^32 - 2 brokers.
     let frame = [0, 0, 0, 7, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f];
     assert!(read::<MetadataRequest>(12, &frame).is_err());
@@ -58,7 +60,7 @@ fn a_length_that_no_bytes_back_is_refused_before_memory_is_reserved() {
 
 proptest! {
     #[test]
-    fn no_bytes_bring_the_reader_down(
+    fn any_bytes_are_read_without_panic(
         api in 0i16..90, version in 0i16..14, frame in prop::collection::vec(any::<u8>(), 0..200),
     ) {
         let _ = read_response(api, version, &frame);
@@ -67,7 +69,7 @@ proptest! {
     }
 
     #[test]
-    fn frames_come_out_however_their_bytes_come_in(
+    fn frames_are_found_in_however_small_pieces_they_arrive(
         sizes in prop::collection::vec(4usize..400, 1..20), step in 1usize..700,
     ) {
         let mut stream = Vec::new();
@@ -89,12 +91,12 @@ proptest! {
 }
 
 #[test]
-fn lengths_that_no_frame_has() {
+fn lengths_that_no_frame_has_are_refused() {
     for length in [-1, 0, 3, FRAME_BYTES_MAX as i32 + 1, i32::MAX] {
         let fed = Frames::default().feed(&length.to_be_bytes(), |_| Ok(()));
         assert_eq!(fed, Err(Malformed::Length(length)));
     }
-    // Also when it comes in two parts.
+    // Also when it arrives in two parts.
     let mut frames = Frames::default();
     frames.feed(&[0x7f], |_| Ok::<_, Malformed>(())).unwrap();
     assert!(frames.feed(&[0xff, 0xff, 0xff], |_| Ok::<_, Malformed>(())).is_err());
@@ -124,7 +126,7 @@ fn a_request_is_framed_and_its_answer_read_back() {
 }
 
 #[test]
-fn what_cannot_be_written_leaves_nothing_behind() {
+fn a_request_that_cannot_be_encoded_appends_nothing() {
     let client_id = StrBytes::from_string("x".repeat(40_000));
     let header = Header { version: 4, correlation: 9, client_id: &client_id };
     let mut out = vec![1];

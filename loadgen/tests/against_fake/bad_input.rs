@@ -1,5 +1,4 @@
-//! What can't be run is refused before anything happens: in one sentence, with a status that is not
-//! zero.
+//! Bad input is refused before a run starts: with one sentence, and a status that is not zero.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -18,7 +17,7 @@ fn called_with(options: &[&str]) -> Outcome {
 }
 
 #[test]
-fn an_address_that_is_none() {
+fn an_invalid_address() {
     for address in ["nowhere", "127.0.0.1:none", "127.0.0.1:99999", ":9092"] {
         called_with(&["--bootstrap", address]).assert_refused(&[address]);
     }
@@ -32,9 +31,9 @@ fn a_refused_connection() {
     called_with(&["--bootstrap", &closed]).assert_refused(&[&closed, "refused"]);
 }
 
-/// As a proxy does whose server is gone, or a broker that has enough connections.
+/// As a proxy without its server, or a broker that has reached its limit of connections.
 #[test]
-fn a_server_that_takes_connections_and_closes_them() {
+fn a_server_that_accepts_connections_and_closes_them() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || listener.incoming().for_each(drop));
@@ -60,13 +59,13 @@ fn with_password() -> Config {
 }
 
 #[test]
-fn a_wrong_password_and_none() {
+fn a_wrong_or_missing_password() {
     let login = ["--sasl-mechanism", "plain", "--username", "alice", "--password"];
     let wrong = [&login[..], &["guess"]].concat();
     let formation = scenario("range", "", "");
     let outcome = play_with(with_password(), &formation, &wrong);
     outcome.assert_refused(&["alice", "refused"]);
-    assert!(!outcome.errors.contains("guess"), "a password is told: {outcome}");
+    assert!(!outcome.errors.contains("guess"), "a password is printed: {outcome}");
     play(with_password(), &formation).assert_refused(&["SASL"]);
     let right = [&login[..], &["secret"]].concat();
     let outcome = play_with(with_password(), &formation, &right);
@@ -82,7 +81,7 @@ fn a_mechanism_that_the_broker_does_not_have() {
 }
 
 #[test]
-fn an_api_that_the_other_side_does_not_have() {
+fn an_api_that_the_broker_does_not_have() {
     let without = |without| Config { without, ..Config::default() };
     let consumer = scenario("consumer", "", "");
     play(without(&[ApiKey::ConsumerGroupHeartbeat]), &consumer)
@@ -91,9 +90,9 @@ fn an_api_that_the_other_side_does_not_have() {
     play(without(&[ApiKey::Metadata]), &consumer).assert_refused(&["Metadata"]);
 }
 
-/// Members that fail do not stop the run; they are counted, and the reason is told.
+/// Members that fail do not stop the run; they are counted, and the reason is reported.
 #[test]
-fn an_error_that_no_member_can_go_on_after() {
+fn an_error_that_is_fatal_for_all_members() {
     for (protocol, api) in
         [("range", ApiKey::JoinGroup), ("consumer", ApiKey::ConsumerGroupHeartbeat)]
     {
@@ -108,7 +107,7 @@ fn an_error_that_no_member_can_go_on_after() {
 }
 
 #[test]
-fn a_scenario_that_makes_no_sense() {
+fn an_invalid_scenario() {
     let directory = TempDir::new().unwrap();
     let good = scenario("range", "", "");
     for (from, to, word) in [
@@ -118,7 +117,7 @@ fn a_scenario_that_makes_no_sense() {
         ("until = \"stable\"", "until = \"later\"", "later"),
         ("start = {}", "start = { groups = \"h\" }", "h"),
         ("limit = \"30s\"", "limit = \"99999999h\"", "phase formation: limit"),
-        ("start = {}", "start = {}\ncrash = {}", "crash has nobody"),
+        ("start = {}", "start = {}\ncrash = {}", "crash has no effect"),
         ("[[topic]]", "[[topic]", "unclosed"),
     ] {
         let bad = good.replacen(from, to, 1);

@@ -1,4 +1,4 @@
-//! How a run ends, and what is there afterwards.
+//! The end of a run: its exit status, and the topics and groups that are left.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -13,13 +13,13 @@ use crate::run::{PROGRAM, outcome, play_with, program, scenario, write};
 
 const STEADY: &str = "[[phase]]\nname = \"steady\"\nlasts = \"60s\"\n";
 
-/// What SIGINT says of a process that it ended.
+/// The exit status of a process that SIGINT ended.
 const INTERRUPTED: Option<i32> = Some(130);
 
 /// A run that is under way.
 struct Running {
     child: Child,
-    told: std::io::Lines<BufReader<ChildStderr>>,
+    lines: std::io::Lines<BufReader<ChildStderr>>,
 }
 
 impl Running {
@@ -28,14 +28,14 @@ impl Running {
         let mut command = Command::new(PROGRAM);
         command.arg(file).args(["--bootstrap", &fake.bootstrap()]).args(options);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let told = BufReader::new(child.stderr.take().unwrap()).lines();
-        Self { child, told }
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        Self { child, lines }
     }
 
-    /// Goes on as soon as a line with this was told.
+    /// Waits for a line that contains this.
     fn wait_for(&mut self, word: &str) {
-        let mut lines = self.told.by_ref().map(Result::unwrap);
-        assert!(lines.any(|line| line.contains(word)), "never told: {word}");
+        let mut lines = self.lines.by_ref().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains(word)), "never printed: {word}");
     }
 
     fn interrupt(&self) {
@@ -43,9 +43,9 @@ impl Running {
         assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     }
 
-    /// Its status and what it wrote, when it has ended.
+    /// Waits for its end; returns its status and its output.
     fn end(mut self) -> (Option<i32>, String) {
-        self.told.for_each(drop);
+        self.lines.for_each(drop);
         let mut summary = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut summary).unwrap();
         (self.child.wait().unwrap().code(), summary)
@@ -66,9 +66,9 @@ fn an_interrupted_run_winds_down() {
     assert!(fake.names().is_empty(), "{:?} are left", fake.names());
 }
 
-/// What was broken before counts for more than who ended the run.
+/// A broken threshold decides the status, also if Ctrl-C ended the run.
 #[test]
-fn an_interrupted_run_that_broke_a_threshold_says_so() {
+fn an_interrupted_run_that_broke_a_threshold_has_status_1() {
     let (fake, directory) = (Fake::start(Config::default()), TempDir::new().unwrap());
     let mut run = Running::start(&fake, &directory, &["--threshold", "rebalance.max < 1us"]);
     run.wait_for("6 stable");
@@ -77,7 +77,7 @@ fn an_interrupted_run_that_broke_a_threshold_says_so() {
     assert_eq!(status, Some(1), "{summary}");
 }
 
-/// Members whose goodbyes are not answered take half a minute to leave: who asks twice does not
+/// Members whose LeaveGroup is not answered take half a minute to leave: a second Ctrl-C does not
 /// wait for them.
 #[test]
 fn a_second_interrupt_ends_at_once() {
@@ -89,7 +89,7 @@ fn a_second_interrupt_ends_at_once() {
     run.wait_for("Ctrl-C again ends at once");
     let asked = Instant::now();
     run.interrupt();
-    run.wait_for("its names begin with muster-load-");
+    run.wait_for("their names begin with muster-load-");
     let (status, summary) = run.end();
     assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
     assert_eq!(status, INTERRUPTED, "{summary}");
@@ -98,7 +98,7 @@ fn a_second_interrupt_ends_at_once() {
 }
 
 #[test]
-fn duration_ends_a_run_and_keep_leaves_what_it_made() {
+fn duration_ends_a_run_and_keep_leaves_its_topics_and_groups() {
     let scenario = scenario("consumer", "commit = { every = \"20ms\" }", STEADY);
     let options = ["--duration", "2s", "--keep"];
     let outcome = play_with(Config::default(), &scenario, &options);
@@ -115,7 +115,7 @@ fn a_threshold_decides_the_status() {
     }
 }
 
-/// The history of a run tells the same afterwards as the run did.
+/// Checking the history of a run gives the same result as the run did.
 #[test]
 fn a_history_is_checked_again() {
     for (bug, status) in [(None, 0), (Some(Bug::EvictsEarly), 1)] {
@@ -129,18 +129,17 @@ fn a_history_is_checked_again() {
 
         let checked = outcome(&program().arg("check").arg(&history).output().unwrap());
         assert_eq!(checked.status, Some(status), "{checked}");
-        let told = checked.output.contains("evicted-early");
-        assert_eq!(told, bug.is_some(), "{checked}");
+        let reported = checked.output.contains("evicted-early");
+        assert_eq!(reported, bug.is_some(), "{checked}");
     }
 }
 
-/// What the broker says of its sessions counts, and what the scenario says if it says nothing.
+/// The broker's session timeout counts, or the scenario's if the broker does not report one.
 #[test]
 fn the_session_timeout_of_consumer_groups_is_the_brokers() {
-    let says_nothing = Config { without: &[ApiKey::DescribeConfigs], ..Config::default() };
+    let silent = Config { without: &[ApiKey::DescribeConfigs], ..Config::default() };
     let refuses = Config { refuses: Some((ApiKey::DescribeConfigs, 31)), ..Config::default() };
-    for (config, expected) in [(Config::default(), 7_000), (says_nothing, 1_000), (refuses, 1_000)]
-    {
+    for (config, expected) in [(Config::default(), 7_000), (silent, 1_000), (refuses, 1_000)] {
         let config = Config { session_timeout: Duration::from_secs(7), ..config };
         let directory = TempDir::new().unwrap();
         let history = directory.path().join("history.jsonl");
@@ -149,6 +148,6 @@ fn the_session_timeout_of_consumer_groups_is_the_brokers() {
         let history = std::fs::read_to_string(&history).unwrap();
         let session = format!("\"session_timeout_ms\":{expected},");
         assert!(history.contains(&session), "no {session}: {played}");
-        assert_eq!(played.errors.contains("does not tell"), expected == 1_000, "{played}");
+        assert_eq!(played.errors.contains("does not report"), expected == 1_000, "{played}");
     }
 }

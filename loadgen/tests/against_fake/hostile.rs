@@ -1,5 +1,5 @@
-//! A broker that answers nonsense: before the start it ends the run with a sentence; later it costs
-//! members their connections, and nothing else.
+//! A broker that answers nonsense: before the start this ends the run with a sentence; later only
+//! the connections of members break.
 
 use kafka_protocol::messages::ApiKey;
 
@@ -15,7 +15,7 @@ const ALL: [Nonsense; 6] = [
     Nonsense::WrongCorrelation,
 ];
 
-/// Patience of a second, so that what never comes is not waited for long.
+/// A request timeout of a second, so that missing answers do not take long.
 fn play(api: ApiKey, how: Nonsense) -> Outcome {
     let phases = "[[phase]]\nname = \"steady\"\nlasts = \"500ms\"\n";
     let scenario = scenario("range", "commit = { every = \"50ms\" }", phases);
@@ -24,13 +24,13 @@ fn play(api: ApiKey, how: Nonsense) -> Outcome {
 }
 
 #[test]
-fn nonsense_at_the_start_is_told_in_a_sentence() {
+fn nonsense_at_the_start_is_refused_in_a_sentence() {
     for api in [ApiKey::ApiVersions, ApiKey::Metadata] {
         side_by_side(ALL, |how| play(api, how).assert_refused(&["127.0.0.1:"]));
     }
 }
 
-/// The run goes to its end, tells that the group did not form, and finds no broken word.
+/// The run continues to its end, reports that the group did not form, and finds no violation.
 #[test]
 fn nonsense_to_joining_members_does_not_stop_the_run() {
     let apis = [ApiKey::JoinGroup, ApiKey::SyncGroup, ApiKey::FindCoordinator];
@@ -43,9 +43,9 @@ fn nonsense_to_joining_members_does_not_stop_the_run() {
     });
 }
 
-/// Heartbeats and commits whose answers can't be read: members live on as far as they can.
+/// Heartbeats and commits whose answers can't be decoded: members continue as far as they can.
 #[test]
-fn nonsense_to_settled_members_breaks_no_word() {
+fn nonsense_to_settled_members_is_no_violation() {
     let apis = [ApiKey::Heartbeat, ApiKey::OffsetCommit, ApiKey::OffsetFetch];
     side_by_side(ALL.into_iter().zip(apis.into_iter().cycle()), |(how, api)| {
         let outcome = play(api, how);

@@ -1,4 +1,4 @@
-//! `muster-load` against a broker in memory that is right, or wrong in one chosen way.
+//! `muster-load` against a broker in memory that is correct, or has one chosen bug.
 #![allow(clippy::unwrap_used)]
 
 mod bad_input;
@@ -7,5 +7,5 @@ mod ending;
 #[path = "../fake/mod.rs"]
 mod fake;
 mod hostile;
-mod planted;
+mod injected;
 mod run;

@@ -1,4 +1,4 @@
-//! Runs the program, and gathers what came of it.
+//! Runs the program, and collects its results.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -10,15 +10,15 @@ use tempfile::TempDir;
 use crate::fake::{Config, Fake};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_muster-load");
-/// A run that takes longer hangs. Scenarios here take a few seconds on an idle machine.
+/// A run that takes longer counts as hung. Scenarios here take a few seconds on an idle machine.
 const TOO_LONG: &str = "90";
 
-/// What a run of the program left behind.
+/// The results of a run of the program.
 pub(crate) struct Outcome {
     pub(crate) status: Option<i32>,
     pub(crate) output: String,
     pub(crate) errors: String,
-    /// What `--json` wrote, if it came to that.
+    /// The report of `--json`, if it was written.
     pub(crate) report: Option<Report>,
     /// Topics and groups that it left behind.
     pub(crate) left: Vec<String>,
@@ -78,7 +78,7 @@ pub(crate) fn write(directory: &TempDir, scenario: &str) -> PathBuf {
     file
 }
 
-/// Runs wait most of the time: side by side they wait together.
+/// Runs these in parallel: they wait most of the time.
 pub(crate) fn side_by_side<T: Send>(cases: impl IntoIterator<Item = T>, check: impl Fn(T) + Sync) {
     std::thread::scope(|scope| {
         for case in cases {
@@ -111,7 +111,7 @@ impl Outcome {
         report.violations.iter().map(|violation| violation.rule.clone()).collect()
     }
 
-    /// Nothing was done, and one sentence says why.
+    /// Asserts that the run was refused with one sentence.
     pub(crate) fn assert_refused(&self, with: &[&str]) {
         assert!(!matches!(self.status, None | Some(0 | 124)), "{self}");
         let sentence = self.errors.trim();

@@ -1,4 +1,4 @@
-//! The one thread that owns all state: takes requests in, answers them, and lets time pass.
+//! The thread that owns all state: receives requests, answers them, and expires timers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -32,7 +32,7 @@ const UNSUPPORTED_VERSION: i16 = 35;
 
 pub(super) enum Question {
     /// A request that a connection passes on.
-    Asked { call: Call, to: Sender<Vec<u8>> },
+    Request { call: Call, to: Sender<Vec<u8>> },
     /// The test asks for the names of all topics and groups.
     Names(Sender<Vec<String>>),
 }
@@ -45,7 +45,7 @@ pub(super) struct Broker {
     pub(super) groups: BTreeMap<StrBytes, Group>,
 }
 
-/// A group has a kind as long as it has members.
+/// A group is of a kind as long as it has members.
 #[derive(Default)]
 pub(super) struct Group {
     pub(super) classic: Option<ClassicGroup>,
@@ -59,15 +59,15 @@ impl Broker {
         Self { config, port, now: Instant::now(), topics, groups }
     }
 
-    /// Until all who could ask are gone.
+    /// Runs until all senders are gone.
     pub(super) fn run(mut self, questions: &Receiver<Question>) {
         loop {
             let question = questions.recv_timeout(Duration::from_millis(10));
             self.now = Instant::now();
-            self.let_time_pass();
+            self.expire();
             match question {
-                // What can't be read is not answered: the connection closes.
-                Ok(Question::Asked { call, to }) => drop(self.answer(call, to)),
+                // A request that can't be decoded is not answered: the connection closes.
+                Ok(Question::Request { call, to }) => drop(self.answer(call, to)),
                 Ok(Question::Names(to)) => drop(to.send(self.names())),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -79,7 +79,7 @@ impl Broker {
         self.topics.names().chain(self.groups.keys()).map(ToString::to_string).collect()
     }
 
-    fn let_time_pass(&mut self) {
+    fn expire(&mut self) {
         for group in self.groups.values_mut() {
             if let Some(classic) = &mut group.classic {
                 classic.expire(self.now);
@@ -131,7 +131,7 @@ impl Broker {
         }
     }
 
-    /// From the versions on whose answers have the one form that is made here.
+    /// Versions from those on whose answers have the layout that is encoded here.
     fn apis(&self) -> Vec<ApiVersion> {
         let apis = [
             api::<ApiVersionsRequest>(0),
@@ -172,7 +172,7 @@ impl Broker {
         reply.send(FindCoordinatorResponse::default().with_coordinators(coordinators));
     }
 
-    /// Of itself, what is asked for and known.
+    /// Answers with those of the broker's own configs that are asked for.
     fn describe_configs(
         &self,
         (request, reply): (DescribeConfigsRequest, Reply<DescribeConfigsRequest>),

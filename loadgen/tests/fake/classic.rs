@@ -28,7 +28,7 @@ const MEMBER_ID_REQUIRED: i16 = 79;
 const FENCED_INSTANCE_ID: i16 = 82;
 
 const CONSUMER: StrBytes = StrBytes::from_static_str("consumer");
-/// After so many heartbeats a member that is alive is dropped.
+/// After this number of heartbeats a live member is removed.
 const HEARTBEATS_BEFORE_EVICTION: u32 = 5;
 
 pub(super) struct ClassicGroup {
@@ -39,10 +39,10 @@ pub(super) struct ClassicGroup {
     leader: StrBytes,
     protocol: StrBytes,
     members: BTreeMap<StrBytes, Member>,
-    /// Ids that were given out, to join with.
+    /// Ids that were assigned to join with.
     given: BTreeSet<StrBytes>,
     ids: u32,
-    /// Whose heartbeats are not heard, with [`Bug::AcceptsFencedCommits`].
+    /// The member whose heartbeats are ignored, with [`Bug::AcceptsFencedCommits`].
     unheard: Option<StrBytes>,
 }
 
@@ -61,7 +61,7 @@ struct Member {
     heard: Instant,
     protocols: Vec<JoinGroupRequestProtocol>,
     assignment: Bytes,
-    /// Whether it was given its assignment in this generation.
+    /// Whether it has received its assignment in this generation.
     served: bool,
     heartbeats: u32,
     join: Option<Reply<JoinGroupRequest>>,
@@ -187,7 +187,7 @@ impl ClassicGroup {
         self.complete_join(now);
     }
 
-    /// The process of this instance was restarted: who had its name before is out.
+    /// The process of this instance was restarted: removes the previous member of the instance.
     fn replace_instance(&mut self, instance: Option<&StrBytes>) {
         let before = self.members.iter().find(|(_, member)| member.instance.as_ref() == instance);
         let Some(member) = before.map(|(id, _)| id.clone()).and_then(|id| self.members.remove(&id))
@@ -214,7 +214,7 @@ impl ClassicGroup {
         self.phase = Phase::Joining { not_before: now + delay, until };
     }
 
-    /// Once all members have joined, or their time is over.
+    /// Completes the join phase once all members have joined, or their time is over.
     fn complete_join(&mut self, now: Instant) {
         let Phase::Joining { not_before, until } = self.phase else { return };
         let all = self.members.values().all(|member| member.join.is_some());
@@ -236,7 +236,7 @@ impl ClassicGroup {
         self.answer_joins(now);
     }
 
-    /// The first of the leader that all have.
+    /// The first protocol of the leader that all members have.
     fn common_protocol(&self) -> StrBytes {
         let has = |member: &Member, name| member.protocols.iter().any(|one| one.name == name);
         let all_have =
@@ -246,14 +246,14 @@ impl ClassicGroup {
     }
 
     fn answer_joins(&mut self, now: Instant) {
-        let told = |(id, member): (&StrBytes, &Member)| {
+        let describe = |(id, member): (&StrBytes, &Member)| {
             let metadata = member.protocols.iter().find(|one| one.name == self.protocol);
             JoinGroupResponseMember::default()
                 .with_member_id(id.clone())
                 .with_group_instance_id(member.instance.clone())
                 .with_metadata(metadata.map(|one| one.metadata.clone()).unwrap_or_default())
         };
-        let members: Vec<_> = self.members.iter().map(told).collect();
+        let members: Vec<_> = self.members.iter().map(describe).collect();
         for (id, member) in &mut self.members {
             member.heard = now;
             let response = JoinGroupResponse::default()
@@ -358,7 +358,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Whether a commit is taken.
+    /// The error of a commit, 0 if it is accepted.
     pub(super) fn check_commit(&self, id: &StrBytes, generation: i32) -> i16 {
         match self.phase {
             _ if self.bug == Some(Bug::AcceptsFencedCommits) => 0,
@@ -374,7 +374,7 @@ impl ClassicGroup {
         of_instance.map_or_else(|| id.clone(), |(id, _)| id.clone())
     }
 
-    /// Whether it was a member.
+    /// Returns whether it was a member.
     fn remove(&mut self, id: &StrBytes, now: Instant) -> bool {
         let Some(member) = self.members.remove(id) else { return self.given.remove(id) };
         member
@@ -391,7 +391,7 @@ impl ClassicGroup {
         true
     }
 
-    /// Members that have not been heard of are out, unless they wait for an answer.
+    /// Removes members whose session has expired, unless they wait for an answer.
     pub(super) fn expire(&mut self, now: Instant) {
         let silent = |member: &Member| {
             let waits = member.join.is_some() || member.sync.is_some();

@@ -1,4 +1,4 @@
-//! Consumer groups (KIP-848): the target by the group's epoch, to which members are led one by one.
+//! Consumer groups (KIP-848): a target for each group epoch, which members reconcile one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ const INVALID_REQUEST: i16 = 42;
 const GROUP_ID_NOT_FOUND: i16 = 69;
 const FENCED_MEMBER_EPOCH: i16 = 110;
 const STALE_MEMBER_EPOCH: i16 = 113;
-/// So many heartbeats after its last change, a member that is alive is treated badly.
+/// This number of heartbeats after its last change, a live member meets the injected bug.
 const HEARTBEATS_BEFORE_MISCHIEF: u32 = 5;
 
 /// Topic id and number.
@@ -33,24 +33,24 @@ pub(super) struct ConsumerGroup {
     config: Config,
     epoch: i32,
     members: BTreeMap<StrBytes, Member>,
-    /// What the target was made of.
+    /// The subscriptions that the target was made from.
     subscribed: Vec<(StrBytes, Vec<(Uuid, i32)>)>,
-    /// Whose heartbeats are not heard, with [`Bug::AcceptsFencedCommits`].
+    /// The member whose heartbeats are ignored, with [`Bug::AcceptsFencedCommits`].
     unheard: Option<StrBytes>,
 }
 
 struct Member {
     topics: Vec<StrBytes>,
     epoch: i32,
-    /// The one before, of an answer that may have been lost.
+    /// The previous epoch, as the answer with the current one may have been lost.
     previous: i32,
     target: Partitions,
-    /// What it may have, with what it has yet to give up.
+    /// The partitions that it may own, including those that it has yet to give up.
     assigned: Partitions,
     revoking: Partitions,
     heard: Instant,
     rebalance_timeout: Duration,
-    /// When it must have given up what it was told to.
+    /// When it must have given up the partitions in `revoking`.
     revokes_until: Option<Instant>,
     idle_heartbeats: u32,
 }
@@ -140,7 +140,7 @@ impl ConsumerGroup {
             idle_heartbeats: 0,
         };
         self.members.insert(id.clone(), member);
-        // A member that joins again raises the epoch too.
+        // A member that joins again raises the epoch, too.
         self.subscribed.clear();
         Ok(())
     }
@@ -172,7 +172,7 @@ impl ConsumerGroup {
             .with_member_epoch(epoch))
     }
 
-    /// A new epoch with a new target, if members or topics changed.
+    /// Makes a new epoch with a new target, if members or topics changed.
     pub(super) fn retarget(&mut self, topics: &Topics) {
         let described =
             |name: &StrBytes| topics.named(name).map(|topic| (topic.id, topic.partitions));
@@ -207,7 +207,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Leads the member on towards its target. Whether it is to be told of a change.
+    /// Brings the member nearer to its target; returns whether its assignment changed.
     fn reconcile(&mut self, id: &StrBytes, now: Instant) -> bool {
         let others = self.members.iter().filter(|(other, _)| *other != id);
         let of_others: Partitions = others.flat_map(|(_, other)| other.assigned.clone()).collect();
@@ -215,10 +215,10 @@ impl ConsumerGroup {
         let Some(member) = self.members.get_mut(id) else { return false };
         let too_much: Partitions = member.assigned.difference(&member.target).copied().collect();
         if !too_much.is_empty() {
-            let told = member.revoking == too_much;
+            let known = member.revoking == too_much;
             member.revoking = too_much;
             member.revokes_until.get_or_insert(now + member.rebalance_timeout);
-            return !told;
+            return !known;
         }
         member.revokes_until = None;
         let rises = member.epoch != epoch;
@@ -236,7 +236,7 @@ impl ConsumerGroup {
         changed
     }
 
-    /// Whether the member is to be told of an assignment that it should not have.
+    /// Applies the injected bug; returns whether the member gets a wrong assignment.
     fn misbehave(&mut self, id: &StrBytes, changed: bool) -> Result<bool, i16> {
         let mut others = self.members.iter().filter(|(other, _)| *other != id);
         let of_another = others.find_map(|(_, other)| other.assigned.first().copied());
@@ -287,7 +287,7 @@ impl ConsumerGroup {
             .with_assignment(full.then_some(assignment))
     }
 
-    /// Whether a commit is taken.
+    /// The error of a commit, 0 if it is accepted.
     pub(super) fn check_commit(&self, id: &StrBytes, epoch: i32) -> i16 {
         match self.members.get(id) {
             _ if self.config.bug == Some(Bug::AcceptsFencedCommits) => 0,
@@ -298,7 +298,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Members that have not been heard of, or have not given up what they were told to, are out.
+    /// Removes members whose session or time to give up partitions has expired.
     pub(super) fn expire(&mut self, now: Instant) {
         let session = self.config.session_timeout;
         self.members.retain(|_, member| {
@@ -308,7 +308,7 @@ impl ConsumerGroup {
 }
 
 impl Member {
-    /// What it was told to give up and does not name any more is free.
+    /// Frees partitions that it had to give up and does not report any more.
     fn give_up(&mut self, owned: &[Owned]) {
         let owned: Partitions = owned.iter().flat_map(partitions).collect();
         if self.revoking.is_disjoint(&owned) {

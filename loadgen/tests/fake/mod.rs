@@ -1,5 +1,5 @@
-//! A small Kafka broker in memory, in threads of the test: right by default, wrong in one chosen
-//! way. It serves what `muster-load` asks, over plain TCP.
+//! A small Kafka broker in memory, in threads of the test: correct by default, or with one chosen
+//! bug. It serves the requests of `muster-load`, over plain TCP.
 //!
 //! Each connection has a thread ([`net`]); one more thread owns all state ([`broker`]) and answers,
 //! at once or later. Requests of a connection are answered in order, as Kafka does.
@@ -18,14 +18,14 @@ use kafka_protocol::messages::ApiKey;
 
 pub(crate) use net::Fake;
 
-/// What kind of broker it is.
+/// The properties of a broker.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) bug: Option<Bug>,
     pub(crate) hostile: Option<Hostile>,
     /// User and password of SASL PLAIN, which is then required.
     pub(crate) password: Option<(&'static str, &'static str)>,
-    /// APIs that ApiVersions does not tell of.
+    /// APIs that ApiVersions does not list.
     pub(crate) without: &'static [ApiKey],
     /// An API whose answers all have this error code.
     pub(crate) refuses: Option<(ApiKey, i16)>,
@@ -61,11 +61,11 @@ impl Config {
     }
 }
 
-/// A word that the coordinator breaks.
+/// A bug that is injected into the coordinator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bug {
-    /// A member of a consumer group is given a partition that another has; in a classic group one
-    /// gets the assignment of another.
+    /// A member of a consumer group is assigned a partition that another has; in a classic group
+    /// one gets the assignment of another.
     AssignsTwice,
     /// The generation, or the epoch of a member, is lowered once it has reached 2.
     EpochGoesBack,
@@ -73,17 +73,17 @@ pub(crate) enum Bug {
     ForgetsCommits,
     /// An acknowledged commit is read back at first, and later the one before it.
     RollsBack,
-    /// A member is dropped, for it is not heard any more; but its commits are still taken.
+    /// A member is removed as its heartbeats are ignored, but its commits are still accepted.
     AcceptsFencedCommits,
-    /// A member that is alive is dropped.
+    /// A live member is removed.
     EvictsEarly,
-    /// Who repeats its SyncGroup gets the assignment of another.
+    /// A member that repeats its SyncGroup gets the assignment of another.
     AnswersRepeatsDifferently,
     /// A deleted group keeps its offsets.
     KeepsDeletedGroups,
 }
 
-/// What it answers to one API instead of an answer.
+/// The nonsense that it sends instead of answers to one API.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hostile {
     pub(crate) api: ApiKey,
@@ -92,7 +92,7 @@ pub(crate) struct Hostile {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Nonsense {
-    /// A frame of the right length with the right correlation id, and nothing of sense in it.
+    /// A frame of the right length with the right correlation id, and a garbage body.
     Garbage,
     /// A frame that claims to have 2 GiB.
     HugeLength,

@@ -51,7 +51,7 @@ impl Fake {
         self.address.to_string()
     }
 
-    /// The topics and groups that there are.
+    /// The names of all topics and groups.
     pub(crate) fn names(&self) -> Vec<String> {
         let (to, names) = channel();
         self.asked.send(Question::Names(to)).unwrap();
@@ -62,7 +62,7 @@ impl Fake {
 impl Drop for Fake {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::SeqCst);
-        // Wakes the listener, so that it sees that the end has come.
+        // Wakes the listener, so that it sees `ends`.
         let _ = TcpStream::connect(self.address);
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
@@ -104,7 +104,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// Until either side has enough: an error is the end of the connection.
+    /// Answers requests until the first error, which ends the connection.
     fn serve(mut self) {
         while let Ok(()) = self.answer_one() {}
         let _ = self.stream.shutdown(Shutdown::Both);
@@ -142,14 +142,14 @@ impl Connection {
         Err(io::ErrorKind::ConnectionAborted.into())
     }
 
-    /// An answer without its length; an error if there is to be none.
+    /// An answer without its length; an error if the request must not be answered.
     fn answer_of(&mut self, call: Call) -> io::Result<Vec<u8>> {
         let (to, answer) = channel();
         match call.api {
             ApiKey::SaslHandshake => shake_hands(call.parse(to)?),
             ApiKey::SaslAuthenticate => self.authenticate(call.parse(to)?),
-            ApiKey::ApiVersions => self.ask(Question::Asked { call, to })?,
-            _ if self.trusted => self.ask(Question::Asked { call, to })?,
+            ApiKey::ApiVersions => self.ask(Question::Request { call, to })?,
+            _ if self.trusted => self.ask(Question::Request { call, to })?,
             _ => return Err(io::ErrorKind::PermissionDenied.into()),
         }
         answer.recv().map_err(|_| io::ErrorKind::ConnectionAborted.into())

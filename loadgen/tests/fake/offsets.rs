@@ -1,4 +1,4 @@
-//! Committed offsets, and groups that are deleted.
+//! Committed offsets, and the deletion of groups.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ const NO_OFFSET: i64 = -1;
 /// From this commit of a partition on, some are lost.
 const COMMITS_KEPT: usize = 2;
 
-/// What was committed of each partition, oldest first.
+/// The committed offsets of each partition, oldest first.
 #[derive(Default)]
 pub(super) struct Offsets {
     committed: BTreeMap<(StrBytes, i32), Committed>,
@@ -139,7 +139,7 @@ impl Group {
         classic && self.consumer.as_ref().is_none_or(|consumer| consumer.is_empty())
     }
 
-    /// Without members, anyone may commit who does not claim to be one.
+    /// Without members, clients may commit that do not claim to be one.
     fn check_commit(&self, member: &StrBytes, epoch: i32) -> i16 {
         match (&self.consumer, &self.classic) {
             (Some(consumer), None) => consumer.check_commit(member, epoch),

@@ -1,4 +1,4 @@
-//! A request with the way back to who asked.
+//! A request with the channel for its answer.
 
 use std::io;
 use std::marker::PhantomData;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use kafka_protocol::messages::{ApiKey, RequestHeader, ResponseHeader};
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request};
 
-/// A request whose body is not read yet.
+/// A request whose body is not decoded yet.
 pub(super) struct Call {
     pub(super) api: ApiKey,
     pub(super) version: i16,
@@ -50,13 +50,13 @@ impl<R: Request> Reply<R> {
         self.send_as(version, response);
     }
 
-    /// ApiVersions answers in version 0 what it does not know.
+    /// ApiVersions answers unknown versions in version 0.
     pub(super) fn send_as(self, version: i16, response: R::Response) {
         let mut frame = Vec::new();
         let header = ResponseHeader::default().with_correlation_id(self.correlation);
         header.encode(&mut frame, R::Response::header_version(version)).unwrap();
         response.encode(&mut frame, version).unwrap();
-        // The other side may be gone.
+        // The connection may be closed.
         let _ = self.to.send(frame);
     }
 }

@@ -1,4 +1,4 @@
-//! Topics, and what brokers tell of them.
+//! Topics and their metadata.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ const INVALID_PARTITIONS: i16 = 37;
 #[derive(Default)]
 pub(super) struct Topics {
     by_name: BTreeMap<StrBytes, Topic>,
-    /// Topics that there ever were.
+    /// The number of topics that were ever created.
     made: u128,
 }
 

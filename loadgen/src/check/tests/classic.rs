@@ -1,6 +1,6 @@
-//! A classic group, small and honest: JoinGroup gathers, the leader's SyncGroup makes a generation
-//! durable, and who misses the join is out of it. The leader (which computes assignments) is part of
-//! the coordinator here. Half of the groups are eager, half cooperative.
+//! A small and correct classic group: JoinGroup gathers members, the leader's SyncGroup makes a
+//! generation durable, and members that miss the join are not in it. The leader (which computes
+//! assignments) is part of the coordinator here. Half of the groups are eager, half cooperative.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(super) struct Classics {
     bug: Bug,
     cooperative: bool,
     group: Group,
-    /// What was written with the last leader's sync.
+    /// The state that was written with the last leader's sync.
     durable: Group,
     waiting: BTreeMap<u64, Caller>,
 }
@@ -79,7 +79,7 @@ impl Classics {
         };
         let mut assigned = Set::new();
         if let Some(known) = same.filter(|known| *known != id) {
-            // A static member is back: in a stable group it takes its own place.
+            // A static member is back: in a stable group it takes its own place again.
             let old = self.group.members.remove(&known).unwrap();
             self.waiting.remove(&known);
             assigned = old.assigned;
@@ -112,7 +112,7 @@ impl Classics {
         self.complete_if_all(now, out);
     }
 
-    /// A rebalance begins: everyone has to join, but for `but` who does.
+    /// Begins a rebalance: all members have to join, except `but`, which is joining.
     fn prepare(&mut self, now: u64, but: Option<u64>, out: &mut Vec<(Caller, Response)>) {
         self.group.phase = Phase::Joining(now + REBALANCE);
         for (id, member) in &mut self.group.members {
@@ -151,8 +151,9 @@ impl Classics {
         }
     }
 
-    /// As the leader does: who says that it owns a partition keeps it up to its share; what others
-    /// own is given in the next rebalance only (cooperative). Eager: all is dealt out anew.
+    /// Assigns as a leader does. Cooperative: members keep the partitions that they report, up to
+    /// their share, and partitions of others are moved in the next rebalance only. Eager: all
+    /// partitions are assigned from scratch.
     fn assign(&mut self) {
         let count = self.group.members.len();
         let share = (PARTITIONS as usize).div_ceil(count);
@@ -349,13 +350,13 @@ impl Classic {
 
     fn synced(&mut self, me: &mut Me, sent: u64, epoch: i32, assigned: &Set) -> u64 {
         self.owned_in = epoch;
-        me.tell(EventKind::Alive { sent: time(sent), epoch: self.epoch });
+        me.emit(EventKind::Alive { sent: time(sent), epoch: self.epoch });
         let gone: Set = me.owned.difference(assigned).copied().collect();
         let added: Set = assigned.difference(&me.owned).copied().collect();
-        // In the order in which it comes: new ones first would be wrong only for the same partition.
+        // New ones before revoked ones: the order would matter only for the same partition.
         me.assigned(epoch, &added);
         if gone.is_empty() {
-            me.tell(EventKind::Settled { epoch });
+            me.emit(EventKind::Settled { epoch });
             self.state = State::Stable;
             return 300;
         }
@@ -364,7 +365,7 @@ impl Classic {
     }
 
     fn fenced(&mut self, me: &mut Me, error: i16) -> u64 {
-        me.tell(EventKind::Fenced { error });
+        me.emit(EventKind::Fenced { error });
         me.lost();
         self.id = self.id.filter(|_| error == ILLEGAL_GENERATION);
         (self.epoch, self.state) = (-1, State::Unjoined);
@@ -382,7 +383,7 @@ impl Behaviour for Classic {
         }
         match self.state {
             State::Unjoined => {
-                me.tell(EventKind::Joining);
+                me.emit(EventKind::Joining);
                 self.state = State::Joining;
                 let (owned, owned_in) = (me.owned.clone(), self.owned_in);
                 Some(Request::Join { id: self.id, owned, owned_in })
@@ -399,23 +400,23 @@ impl Behaviour for Classic {
         }
     }
 
-    fn hear(&mut self, me: &mut Me, sent: u64, response: Option<Response>) -> u64 {
+    fn answered(&mut self, me: &mut Me, sent: u64, response: Option<Response>) -> u64 {
         match response {
             Some(Response::Joined { id, epoch }) => {
                 (self.id, self.epoch, self.state) = (Some(id), epoch, State::Joined);
-                me.tell(EventKind::Joined { member_id: "id".into(), epoch });
-                me.tell(EventKind::Alive { sent: time(sent), epoch });
+                me.emit(EventKind::Joined { member_id: "id".into(), epoch });
+                me.emit(EventKind::Alive { sent: time(sent), epoch });
                 1
             }
             Some(Response::Assignment { epoch, partitions }) => {
                 self.synced(me, sent, epoch, &partitions)
             }
             Some(Response::Done) => {
-                me.tell(EventKind::Alive { sent: time(sent), epoch: self.epoch });
+                me.emit(EventKind::Alive { sent: time(sent), epoch: self.epoch });
                 300
             }
             Some(Response::Error(REBALANCE_IN_PROGRESS)) => {
-                me.tell(EventKind::MustRebalance { sent: time(sent) });
+                me.emit(EventKind::MustRebalance { sent: time(sent) });
                 if !matches!(self.state, State::Revoking(..)) {
                     let gone = if self.cooperative { Set::new() } else { me.owned.clone() };
                     self.rejoin(me, gone, sent % 70);

@@ -1,5 +1,5 @@
-//! A consumer group (KIP-848), small and honest: members reconcile one by one, and a partition is
-//! given only when the one who had it has acknowledged, left, or been dropped.
+//! A small and correct consumer group (KIP-848): members reconcile one by one, and a partition is
+//! assigned only when its previous owner has acknowledged, left, or been removed.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ impl Consumers {
         Self { bug, epoch: 0, members: BTreeMap::new() }
     }
 
-    /// Bumps the epoch, and moves as few partitions as it takes.
+    /// Bumps the epoch, and moves as few partitions as possible.
     fn rebalance(&mut self) {
         self.epoch += 1;
         let count = self.members.len().max(1);
@@ -196,7 +196,7 @@ impl Coordinator for Consumers {
 pub(super) struct Consumer {
     id: u64,
     epoch: i32,
-    /// What it will own once it has given up the rest, which it does then.
+    /// The partitions that it will own, and when it gives up the others.
     target: Option<(u64, Set)>,
     confirmed: bool,
 }
@@ -214,7 +214,7 @@ impl Consumer {
         let added = target.difference(&me.owned).copied().collect();
         me.assigned(self.epoch, &added);
         if self.confirmed {
-            me.tell(EventKind::Settled { epoch: self.epoch });
+            me.emit(EventKind::Settled { epoch: self.epoch });
         }
     }
 }
@@ -224,26 +224,26 @@ impl Behaviour for Consumer {
         self.take_up(me);
         if self.epoch == 0 {
             self.id = me.fresh_id;
-            me.tell(EventKind::Joining);
+            me.emit(EventKind::Joining);
         }
         let owned = me.owned.clone();
         Some(Request::Heartbeat { id: self.id, epoch: self.epoch, owned })
     }
 
-    fn hear(&mut self, me: &mut Me, sent: u64, response: Option<Response>) -> u64 {
+    fn answered(&mut self, me: &mut Me, sent: u64, response: Option<Response>) -> u64 {
         match response {
             Some(Response::Assignment { epoch, partitions }) => {
                 if self.epoch == 0 {
-                    me.tell(EventKind::Joined { member_id: "id".into(), epoch });
+                    me.emit(EventKind::Joined { member_id: "id".into(), epoch });
                 } else if self.epoch != epoch {
-                    me.tell(EventKind::Epoch { epoch });
+                    me.emit(EventKind::Epoch { epoch });
                 }
                 self.epoch = epoch;
                 self.confirmed = true;
-                me.tell(EventKind::Alive { sent: time(sent), epoch });
+                me.emit(EventKind::Alive { sent: time(sent), epoch });
                 let revokes = !me.owned.is_subset(&partitions);
                 if revokes {
-                    me.tell(EventKind::MustRebalance { sent: time(sent) });
+                    me.emit(EventKind::MustRebalance { sent: time(sent) });
                 }
                 let takes = if revokes { sent % 70 } else { 0 };
                 self.target.get_or_insert((me.now + takes, Set::new())).1 = partitions;
@@ -252,11 +252,11 @@ impl Behaviour for Consumer {
                 if before == me.owned { 300 } else { 1 }
             }
             Some(Response::Error(UNRELEASED_INSTANCE_ID)) => {
-                me.tell(EventKind::Refused { api: 68, error: UNRELEASED_INSTANCE_ID });
+                me.emit(EventKind::Refused { api: 68, error: UNRELEASED_INSTANCE_ID });
                 200
             }
             Some(Response::Error(error)) => {
-                me.tell(EventKind::Fenced { error });
+                me.emit(EventKind::Fenced { error });
                 me.lost();
                 *self = Self::default();
                 10

@@ -1,5 +1,5 @@
-//! An honest coordinator never breaks a rule, whatever happens to it, its members and their
-//! connections; one with a planted bug is found out, for that bug.
+//! A correct coordinator never breaks a rule, whatever faults it, its members and their connections
+//! have; one with an injected bug is reported, and for that bug.
 
 use std::collections::BTreeSet;
 
@@ -37,14 +37,14 @@ fn judge(protocol: Protocol, seed: u64, bug: Bug) -> Found {
     }
 }
 
-/// More of them with `CHECK_SEEDS=1000`.
+/// `CHECK_SEEDS=1000` runs more of them.
 fn seeds(count: u64) -> std::ops::Range<u64> {
     let wanted = std::env::var("CHECK_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
     0..wanted.unwrap_or(count)
 }
 
 #[test]
-fn an_honest_coordinator_breaks_no_rule() {
+fn a_correct_coordinator_breaks_no_rule() {
     for protocol in ALL {
         for seed in seeds(50) {
             let found = judge(protocol, seed, Bug::None);
@@ -54,21 +54,21 @@ fn an_honest_coordinator_breaks_no_rule() {
 }
 
 #[test]
-fn a_planted_bug_is_found_as_exactly_that() {
+fn an_injected_bug_is_reported_as_its_own_rule() {
     for protocol in ALL {
-        // Of two owners, one may be silent for so long that its commits look like those of a member
-        // that was dropped.
+        // One of two owners may be silent for so long that its commits look like those of a removed
+        // member.
         found_as(protocol, Bug::TwoOwners, &["two-owners", "fenced-commit-accepted"]);
         found_as(protocol, Bug::FencedCommit, &["fenced-commit-accepted"]);
         found_as(protocol, Bug::LostCommit, &["commit-lost"]);
-        // Who is dropped early still owns what then goes to others.
+        // A member that is removed early still owns partitions that are then assigned to others.
         found_as(protocol, Bug::EarlyEviction, &["evicted-early", "two-owners"]);
     }
-    // An assignment of a classic group carries no epoch that could go back.
+    // The assignment of a classic group has no epoch that could go back.
     found_as(Protocol::Consumer, Bug::EpochBack, &["epoch-went-back"]);
 }
 
-/// In most runs the first of the rules is broken, and never one that is not named.
+/// In most runs the first of the rules is broken, and in none a rule that is not named.
 fn found_as(protocol: Protocol, bug: Bug, rules: &[&str]) {
     let runs: Vec<_> = seeds(12).map(|seed| broken(&judge(protocol, seed, bug))).collect();
     let hits = runs.iter().filter(|broken| broken.contains(rules[0])).count();

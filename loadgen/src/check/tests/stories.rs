@@ -1,4 +1,4 @@
-//! What each rule finds, and what it must let pass.
+//! For each rule, histories that break it and histories that do not.
 
 use super::story::{broken, check};
 
@@ -39,7 +39,7 @@ fn story(start: &str, rest: &str) -> String {
 }
 
 #[test]
-fn a_partition_that_is_given_up_first_has_one_owner() {
+fn a_partition_that_is_revoked_before_it_is_assigned_has_one_owner() {
     let rest = "
         120 m0 alive 115 1
         120 m0 must-rebalance 115
@@ -51,7 +51,7 @@ fn a_partition_that_is_given_up_first_has_one_owner() {
 }
 
 #[test]
-fn a_partition_that_is_given_twice_is_told_with_both_assignments() {
+fn a_partition_that_is_assigned_twice_is_reported_with_both_assignments() {
     let rest = "
         150 m1 alive 140 2
         150 m1 assigned 2 : 0
@@ -67,8 +67,8 @@ fn a_partition_that_is_given_twice_is_told_with_both_assignments() {
 }
 
 #[test]
-fn an_owner_is_sure_of_its_partitions_only_for_its_session() {
-    // Its last request was sent at 1: it may have been dropped from 1001 on, and not know it.
+fn an_owner_holds_its_partitions_for_certain_only_within_its_session() {
+    // Its last request was sent at 1: it may have been removed from 1001 on, and not know it.
     let late = "
         1100 m1 alive 1050 3
         1100 m1 assigned 3 : 0
@@ -83,7 +83,7 @@ fn an_owner_is_sure_of_its_partitions_only_for_its_session() {
 }
 
 #[test]
-fn a_later_sign_of_life_shows_that_the_owner_was_never_dropped() {
+fn a_later_answered_heartbeat_shows_that_the_owner_was_never_removed() {
     let rest = "
         1100 m1 alive 1050 3
         1100 m1 assigned 3 : 0
@@ -92,7 +92,7 @@ fn a_later_sign_of_life_shows_that_the_owner_was_never_dropped() {
 }
 
 #[test]
-fn an_owner_that_comes_back_is_compared_with_all_who_were_given_its_partition() {
+fn an_owner_that_comes_back_is_compared_with_all_later_owners_of_its_partition() {
     let rest = "
         120 m2 joining
         130 m2 joined 3
@@ -108,8 +108,8 @@ fn an_owner_that_comes_back_is_compared_with_all_who_were_given_its_partition() 
 }
 
 #[test]
-fn an_answer_that_comes_after_its_own_lease_gives_nothing() {
-    // m1's answer was under way for longer than the session: m0 rightly got the partition meanwhile.
+fn an_assignment_that_arrives_after_its_own_lease_makes_no_owner() {
+    // m1's answer took longer than the session, so m0 was rightly assigned the partition.
     let rest = "
         120 m0 revoked : 0
         1900 m0 alive 1800 4
@@ -122,13 +122,13 @@ fn an_answer_that_comes_after_its_own_lease_gives_nothing() {
 }
 
 #[test]
-fn who_does_not_give_up_in_time_is_dropped_after_the_rebalance_timeout() {
+fn a_member_that_does_not_revoke_in_time_may_be_removed_after_the_rebalance_timeout() {
     let alive: String =
         (1..60).map(|n| format!("{} m0 alive {} 1\n", 200 + n * 100, 190 + n * 100)).collect();
     let rest = |at: u32| {
-        let told = "120 m0 alive 115 1\n 120 m0 must-rebalance 115\n";
+        let asked = "120 m0 alive 115 1\n 120 m0 must-rebalance 115\n";
         let given = format!("{} m1 alive {} 3\n {at} m1 assigned 3 : 0\n", at, at - 10);
-        let lines = story(told, &alive);
+        let lines = story(asked, &alive);
         let before: String =
             lines.lines().filter(|l| at_of(l) < at).map(|l| format!("{l}\n")).collect();
         story(CONSUMERS, &format!("{before}{given}{} m0 lost : 0", at + 50))
@@ -142,7 +142,7 @@ fn at_of(line: &str) -> u32 {
 }
 
 #[test]
-fn who_crashes_owns_nothing_and_who_returns_owns_anew() {
+fn a_crashed_member_owns_nothing_and_a_static_one_owns_again_when_it_returns() {
     let rest = "
         120 m0 lost : 0
         120 m0 crashed
@@ -162,7 +162,7 @@ fn who_crashes_owns_nothing_and_who_returns_owns_anew() {
 }
 
 #[test]
-fn in_a_classic_group_a_generation_without_the_owner_takes_the_rebalance_timeout() {
+fn a_classic_generation_without_the_owner_takes_the_rebalance_timeout() {
     // m0 keeps its session by heartbeats that are refused (REBALANCE_IN_PROGRESS), and never joins.
     let rest = |at: u32| {
         story(
@@ -220,7 +220,7 @@ fn a_static_member_that_missed_a_generation_has_no_lease_from_joining_the_next()
 }
 
 #[test]
-fn a_generation_that_someone_has_binds_what_is_sent_afterwards() {
+fn a_generation_that_a_member_has_binds_later_requests() {
     let back = "
         100 m1 alive 90 4
         100 m1 assigned 4 : 1
@@ -242,7 +242,7 @@ fn a_generation_that_was_only_joined_may_be_used_again_after_a_restart() {
 }
 
 #[test]
-fn epochs_of_consumers_are_their_own() {
+fn each_consumer_has_its_own_epoch() {
     let behind = "
         200 m1 alive 190 5
         210 m0 alive 201 1";
@@ -303,9 +303,9 @@ fn a_read_returns_the_last_acknowledged_commit() {
     assert_eq!(read("60 obs read 15 : 0=-1"), NONE, "nothing was acknowledged yet");
 }
 
-/// In a closed loop the next commit leaves in the moment in which the last one was answered.
+/// In a closed loop the next commit is sent in the moment in which the last one was answered.
 #[test]
-fn a_commit_that_leaves_with_the_answer_to_the_last_one_follows_it() {
+fn a_commit_that_is_sent_when_the_last_one_was_answered_follows_it() {
     let manual = "manual session=0 rebalance=0 partitions=1
         10 m0 commit 1 -1 : 0=5
         20 m0 answered 1
@@ -368,7 +368,7 @@ fn a_deleted_group_has_no_offsets_and_no_members() {
 }
 
 #[test]
-fn what_a_member_of_a_deleted_group_hears_late_is_no_proof_for_the_next() {
+fn late_answers_to_members_of_a_deleted_group_prove_nothing_of_the_next_group() {
     let late = "
         60 obs deleted 60
         70 m0 assigned 2 0
@@ -380,7 +380,7 @@ fn what_a_member_of_a_deleted_group_hears_late_is_no_proof_for_the_next() {
 }
 
 #[test]
-fn a_member_is_not_dropped_within_its_session() {
+fn a_member_is_not_removed_within_its_session() {
     assert_eq!(broken(&story(CONSUMERS, "900 m0 fenced 25")), ["evicted-early"]);
     assert_eq!(broken(&story(CONSUMERS, "1100 m0 fenced 25")), NONE);
     assert_eq!(broken(&story(CONSUMERS, "900 m0 fenced 110")), NONE);
@@ -390,13 +390,13 @@ fn a_member_is_not_dropped_within_its_session() {
 }
 
 #[test]
-fn a_repeated_request_that_changed_something_is_told() {
+fn a_repeated_request_with_a_different_answer_is_reported() {
     assert_eq!(broken(&story(CLASSICS, "900 m0 differed 11")), ["repeat-differed"]);
 }
 
 #[test]
-fn violations_are_told_up_to_a_number_and_counted_beyond() {
+fn violations_are_kept_up_to_a_limit_and_counted_beyond() {
     let lines: String = (0..50).map(|_| "900 m0 differed 11\n").collect();
     let found = check(&story(CLASSICS, &lines));
-    assert_eq!((found.violations.len(), found.untold, found.total()), (20, 30, 50));
+    assert_eq!((found.violations.len(), found.omitted, found.total()), (20, 30, 50));
 }

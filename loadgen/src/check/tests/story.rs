@@ -16,7 +16,7 @@ use crate::history::{Group, Kind};
 use crate::plan::{GroupIndex, MemberIndex, Partition, TopicIndex};
 use crate::time::Time;
 
-/// The rules that a story breaks, in the order in which that is found.
+/// The rules that a story breaks, in the order in which the checker finds them.
 pub(super) fn broken(story: &str) -> Vec<String> {
     rules(&check(story))
 }
@@ -35,7 +35,7 @@ pub(super) fn check(story: &str) -> Found {
 }
 
 pub(super) fn rules(found: &Found) -> Vec<String> {
-    assert_eq!(found.untold, 0);
+    assert_eq!(found.omitted, 0);
     found.violations.iter().map(|violation| violation.rule.clone()).collect()
 }
 

@@ -1,10 +1,9 @@
-//! A world in which an honest coordinator and its members live: one clock, one queue of what happens
-//! next, connections that delay, lose answers and break, members that crash, pause, close and come
-//! back, all from one seed. The protocols stand in [`super::consumer`] and [`super::classic`]; here
-//! is what they share. With a [`Bug`] planted, the coordinator is honest but for that.
+//! A simulation of a correct coordinator and its members: one clock, one queue of events,
+//! connections that delay, lose answers and break, members that crash, pause, close and come back,
+//! all from one seed. The protocols are in [`super::consumer`] and [`super::classic`]; this file
+//! has what they share. An injected [`Bug`] is the only fault of the coordinator.
 //!
-//! A connection carries requests and answers in order. When it is lost, what has not arrived never
-//! does.
+//! A connection carries requests and answers in order; those that are under way are lost with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,19 +15,19 @@ use crate::history::{Group, Kind};
 use crate::plan::{GroupIndex, MemberIndex, Partition, TopicIndex};
 use crate::time::Time;
 
-/// What is broken on purpose.
+/// A bug that is injected into the coordinator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Bug {
     None,
-    /// A partition is given out while another member has it.
+    /// A partition is assigned while another member has it.
     TwoOwners,
     /// Answers carry an older epoch, now and then.
     EpochBack,
-    /// The epoch of a commit is not looked at.
+    /// The epoch of a commit is not checked.
     FencedCommit,
     /// A commit is acknowledged and forgotten.
     LostCommit,
-    /// A member is dropped long before its session ends.
+    /// A member is removed long before its session ends.
     EarlyEviction,
 }
 
@@ -40,7 +39,7 @@ const HEARTBEAT: u64 = 300;
 
 pub(super) type Set = BTreeSet<u32>;
 
-/// Requests of all protocols. Who sends is told by the slot.
+/// Requests of all protocols. The sender is the slot of the [`Caller`].
 #[derive(Clone, Debug)]
 pub(super) enum Request {
     Heartbeat { id: u64, epoch: i32, owned: Set },
@@ -77,21 +76,21 @@ pub(super) trait Coordinator {
         request: Request,
         out: &mut Vec<(Caller, Response)>,
     );
-    /// Sessions and rebalances that ran out.
+    /// Ends sessions and rebalances that have timed out.
     fn tick(&mut self, now: u64, out: &mut Vec<(Caller, Response)>);
-    /// It starts again with what is durable.
+    /// Starts again with the durable state.
     fn restart(&mut self, now: u64);
-    /// Whether a commit of this member in this epoch is to be accepted; else the error.
+    /// The error with which a commit of this member in this epoch has to be refused, if any.
     fn may_commit(&self, id: u64, epoch: i32) -> Result<(), i16>;
 }
 
-/// A behaviour of members: what to send next, and what answers mean.
+/// The behaviour of members: what they send, and how they handle answers.
 pub(super) trait Behaviour {
-    /// What it sends when its time has come, if anything.
+    /// Returns the next request, if it is time for one.
     fn next(&mut self, me: &mut Me) -> Option<Request>;
-    /// A request was answered, or failed (`None`). Returns when to go on.
-    fn hear(&mut self, me: &mut Me, sent: u64, response: Option<Response>) -> u64;
-    /// The epoch to commit with, while it may.
+    /// A request was answered, or failed (`None`). Returns after how long to call [`Self::next`].
+    fn answered(&mut self, me: &mut Me, sent: u64, response: Option<Response>) -> u64;
+    /// The member id and epoch to commit with, while it may commit.
     fn commits(&self) -> Option<(u64, i32)>;
 }
 
@@ -106,13 +105,13 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// No other request has it.
+    /// Unique to the request.
     pub(super) fn number(self) -> u64 {
         self.request
     }
 }
 
-/// What a member knows of itself.
+/// The state of a member that does not depend on the protocol.
 pub(super) struct Me {
     pub(super) index: u32,
     pub(super) now: u64,
@@ -122,28 +121,28 @@ pub(super) struct Me {
 }
 
 impl Me {
-    pub(super) fn tell(&mut self, kind: EventKind) {
+    pub(super) fn emit(&mut self, kind: EventKind) {
         self.events.push(event(self.now, self.index, kind));
     }
 
     pub(super) fn assigned(&mut self, epoch: i32, added: &Set) {
         if !added.is_empty() {
             self.owned.extend(added);
-            self.tell(EventKind::Assigned { epoch, partitions: partitions(added) });
+            self.emit(EventKind::Assigned { epoch, partitions: partitions(added) });
         }
     }
 
     pub(super) fn revoked(&mut self, gone: &Set) {
         if !gone.is_empty() {
             self.owned.retain(|one| !gone.contains(one));
-            self.tell(EventKind::Revoked { partitions: partitions(gone) });
+            self.emit(EventKind::Revoked { partitions: partitions(gone) });
         }
     }
 
     pub(super) fn lost(&mut self) {
         let gone = std::mem::take(&mut self.owned);
         if !gone.is_empty() {
-            self.tell(EventKind::Lost { partitions: partitions(&gone) });
+            self.emit(EventKind::Lost { partitions: partitions(&gone) });
         }
     }
 }
@@ -185,12 +184,12 @@ struct Slot<B> {
     /// Counts its starts.
     life: u32,
     connection: u32,
-    /// What is lost on the way from some moment on.
+    /// Whether the connection loses all requests and answers from now on.
     deaf: bool,
     in_flight: Option<u64>,
     commits: BTreeMap<u64, u32>,
     next_commit: u32,
-    /// It does nothing until then: a pause of the whole process.
+    /// The end of a pause of the whole process.
     paused_until: u64,
     last_arrival: u64,
     last_answer: u64,
@@ -261,7 +260,7 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
         world
     }
 
-    /// Lives for a while, and lets the checker judge.
+    /// Runs for this time, and returns what the checker finds.
     pub(super) fn judge(mut self, millis: u64) -> Found {
         while let Some(((at, _), step)) = self.queue.pop_first() {
             if at > millis {
@@ -323,12 +322,12 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
         (slot.paused_until, slot.me.fresh_id) = (0, fresh_id);
         let life = slot.life;
         self.reconnect(at);
-        self.told(at, |me, _| me.tell(EventKind::Started));
+        self.with_member(at, |me, _| me.emit(EventKind::Started));
         self.later(1, Step::Wake { slot: at, life });
         self.later(10, Step::Commit { slot: at, life });
     }
 
-    fn told<T>(&mut self, at: usize, act: impl FnOnce(&mut Me, &mut B) -> T) -> T {
+    fn with_member<T>(&mut self, at: usize, act: impl FnOnce(&mut Me, &mut B) -> T) -> T {
         let slot = &mut self.slots[at];
         slot.me.now = self.now;
         let result = act(&mut slot.me, &mut slot.behaviour);
@@ -336,15 +335,15 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
         result
     }
 
-    /// A new connection: what is under way on the old one is lost.
+    /// Opens a new connection: requests and answers under way on the old one are lost.
     fn reconnect(&mut self, at: usize) {
         let slot = &mut self.slots[at];
         slot.connection += 1;
         (slot.deaf, slot.in_flight) = (false, None);
         (slot.last_arrival, slot.last_answer) = (self.now, self.now);
         let commits = std::mem::take(&mut slot.commits);
-        self.told(at, |me, _| {
-            commits.values().for_each(|id| me.tell(EventKind::CommitUnknown { id: *id }));
+        self.with_member(at, |me, _| {
+            commits.values().for_each(|id| me.emit(EventKind::CommitUnknown { id: *id }));
         });
     }
 
@@ -357,7 +356,7 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
             let after = slot.paused_until - self.now;
             return self.later(after, Step::Wake { slot: at, life });
         }
-        if let Some(request) = self.told(at, |me, behaviour| behaviour.next(me)) {
+        if let Some(request) = self.with_member(at, |me, behaviour| behaviour.next(me)) {
             let number = self.send(at, request);
             self.slots[at].in_flight = Some(number);
         }
@@ -392,8 +391,8 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
     }
 
     fn arrive(&mut self, from: Caller, request: Request) {
-        // The last words of a member that left or crashed may arrive or not; those of a connection
-        // that was replaced do not.
+        // The last requests of a member that left or crashed may arrive or not; those of a
+        // connection that was replaced do not.
         if self.slots[from.slot].connection != from.connection || self.random.u8(..) < 1 {
             self.slots[from.slot].deaf = true;
         }
@@ -456,18 +455,18 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
             return self.later(after, Step::Answer { to, response });
         }
         if let Some(id) = slot.commits.remove(&to.request) {
-            return self.told(to.slot, |me, _| match response {
+            return self.with_member(to.slot, |me, _| match response {
                 Response::Error(error) => {
                     let refused = (0..PARTITIONS).map(|n| (partition(n), error)).collect();
-                    me.tell(EventKind::CommitAnswered { id, refused });
+                    me.emit(EventKind::CommitAnswered { id, refused });
                 }
-                _ => me.tell(EventKind::CommitAnswered { id, refused: Arc::from([]) }),
+                _ => me.emit(EventKind::CommitAnswered { id, refused: Arc::from([]) }),
             });
         }
         if let Response::Fetched(offsets) = response {
             let offsets = offsets.iter().map(|(one, value)| (partition(*one), *value)).collect();
             let kind = EventKind::Fetched { sent: time(to.sent), offsets };
-            return self.told(to.slot, |me, _| me.tell(kind));
+            return self.with_member(to.slot, |me, _| me.emit(kind));
         }
         if slot.in_flight != Some(to.request) {
             return;
@@ -478,11 +477,12 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
         {
             *epoch = (*epoch - 3).max(1);
         }
-        self.go_on(to, Some(response));
+        self.deliver(to, Some(response));
     }
 
-    fn go_on(&mut self, of: Caller, response: Option<Response>) {
-        let after = self.told(of.slot, |me, behaviour| behaviour.hear(me, of.sent, response));
+    fn deliver(&mut self, of: Caller, response: Option<Response>) {
+        let after =
+            self.with_member(of.slot, |me, behaviour| behaviour.answered(me, of.sent, response));
         let life = self.slots[of.slot].life;
         self.later(after.min(HEARTBEAT), Step::Wake { slot: of.slot, life });
     }
@@ -504,9 +504,9 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
     fn broke(&mut self, at: usize) {
         let in_flight = self.slots[at].in_flight;
         self.reconnect(at);
-        self.told(at, |me, _| me.tell(EventKind::Disconnected));
+        self.with_member(at, |me, _| me.emit(EventKind::Disconnected));
         if in_flight.is_some() {
-            let after = self.told(at, |me, behaviour| behaviour.hear(me, me.now, None));
+            let after = self.with_member(at, |me, behaviour| behaviour.answered(me, me.now, None));
             let life = self.slots[at].life;
             self.later(after.clamp(10, HEARTBEAT), Step::Wake { slot: at, life });
         }
@@ -527,9 +527,9 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
                 owned.iter().map(|one| (*one, self.next_offset)).collect();
             let commit = slot.next_commit;
             self.slots[at].next_commit += 1;
-            let told = offsets.iter().map(|(one, value)| (partition(*one), *value)).collect();
-            self.told(at, |me, _| {
-                me.tell(EventKind::CommitSent { id: commit, epoch, offsets: told })
+            let sent = offsets.iter().map(|(one, value)| (partition(*one), *value)).collect();
+            self.with_member(at, |me, _| {
+                me.emit(EventKind::CommitSent { id: commit, epoch, offsets: sent })
             });
             let request = self.send(at, Request::Commit { id, epoch, offsets });
             self.slots[at].commits.insert(request, commit);
@@ -541,7 +541,7 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
         self.later(after, Step::Commit { slot: at, life });
     }
 
-    /// The observer's connection is a good one; its reads take their time.
+    /// The observer's connection never fails; its reads take some time.
     fn read(&mut self) {
         let began = self.now.saturating_sub(self.random.u64(0..5));
         let offsets = (0..PARTITIONS).map(|one| (partition(one), self.committed(one))).collect();
@@ -573,14 +573,14 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
             return;
         }
         let id = self.slots[at].behaviour.commits().map(|(id, _)| id);
-        self.told(at, |me, _| match how {
+        self.with_member(at, |me, _| match how {
             Stop::Crash => me.lost(),
             Stop::Leave | Stop::Close => me.revoked(&me.owned.clone()),
         });
         if let Some(id) = id.filter(|_| how != Stop::Crash) {
             self.send(at, Request::Leave { id, comes_back: how == Stop::Close });
         }
-        self.told(at, |me, _| me.tell(EventKind::Stopped { how }));
+        self.with_member(at, |me, _| me.emit(EventKind::Stopped { how }));
         self.slots[at].up = false;
         self.slots[at].commits.clear();
     }

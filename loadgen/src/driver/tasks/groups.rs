@@ -1,4 +1,4 @@
-//! Groups: their committed offsets read, and deleted.
+//! Tasks on groups: reading their committed offsets, and deleting them.
 
 use std::collections::BTreeMap;
 
@@ -23,18 +23,18 @@ use crate::event::EventKind;
 use crate::plan::{GroupIndex, Partition};
 
 const PARTITIONS_A_REQUEST: usize = 5_000;
-/// Another try helps, after looking for the coordinator anew.
+/// Errors after which the coordinator is looked up again and the request repeated.
 const PASSING: &[ResponseError] = &[
     ResponseError::CoordinatorLoadInProgress,
     ResponseError::CoordinatorNotAvailable,
     ResponseError::NotCoordinator,
 ];
-/// From this version on a request is for several groups.
+/// From this version of OffsetFetch on a request is for several groups.
 const GROUPS_FROM: i16 = 8;
-/// The same of FindCoordinator.
+/// From this version of FindCoordinator on a request has a list of keys.
 const KEYS_FROM: i16 = 4;
 
-/// A group that is not there is no error, and no event.
+/// Deletes a group. A group that does not exist is no error, and no event.
 ///
 /// # Errors
 /// One sentence.
@@ -65,7 +65,7 @@ pub(super) async fn delete(
     }
 }
 
-/// Tells what is committed for these partitions.
+/// Reads the committed offsets of these partitions, as events.
 ///
 /// # Errors
 /// One sentence.
@@ -162,7 +162,7 @@ fn committed(shared: &Shared, answer: &OffsetFetchResponse) -> Result<Vec<(Parti
         if code != 0 {
             return Err(code);
         }
-        // What was not asked for is not told.
+        // Topics that were not asked for are ignored.
         if let (Some(topic), Ok(number)) = (core.topics.named(&name.0), u32::try_from(number)) {
             offsets.push((Partition { topic, number }, offset));
         }
@@ -170,7 +170,7 @@ fn committed(shared: &Shared, answer: &OffsetFetchResponse) -> Result<Vec<(Parti
     Ok(offsets)
 }
 
-/// A channel to the group's coordinator, as soon as there is one.
+/// Opens a channel to the group's coordinator, as soon as there is one.
 ///
 /// # Errors
 /// One sentence.

@@ -1,5 +1,5 @@
-//! What muster-load itself asks of the cluster: topics, groups, committed offsets. Requests go
-//! where a client sends them: to the controller, or to the group's coordinator.
+//! Requests of muster-load itself to the cluster: topics, groups, committed offsets. They are sent
+//! as a client sends them: to the controller, or to the group's coordinator.
 
 mod groups;
 mod topics;
@@ -18,7 +18,7 @@ use super::core::Shared;
 use crate::event::{Event, EventKind, OBSERVER};
 use crate::plan::GroupIndex;
 
-/// How long leaders may take to be elected, a topic to go, a coordinator to load.
+/// How long elections of leaders, the deletion of a topic, and loading a coordinator may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
@@ -45,7 +45,7 @@ pub(super) async fn carry_out(shared: &Shared, task: Task) -> Result<TaskOutcome
     }
 }
 
-/// A channel to the first server that answers, of the bootstrap servers and brokers.
+/// Opens a channel to the first server that answers, of the bootstrap servers and brokers.
 async fn any_server(shared: &Shared) -> Result<Channel, String> {
     let servers = shared.core.borrow().servers();
     let mut reason = "no bootstrap server is given".to_owned();
@@ -58,7 +58,7 @@ async fn any_server(shared: &Shared) -> Result<Channel, String> {
     Err(reason)
 }
 
-/// A channel to the controller; to any server where none is known.
+/// Opens a channel to the controller; to any server if none is known.
 async fn controller(shared: &Shared) -> Result<Channel, String> {
     let mut anyone = any_server(shared).await?;
     let answer = metadata(shared, &mut anyone, &[]).await?;
@@ -69,7 +69,7 @@ async fn controller(shared: &Shared) -> Result<Channel, String> {
     }
 }
 
-/// Of these topics; without making them.
+/// The metadata of these topics, which are not created by it.
 async fn metadata(
     shared: &Shared,
     channel: &mut Channel,
@@ -81,13 +81,13 @@ async fn metadata(
     };
     let request = MetadataRequest::default()
         .with_topics(Some(names.iter().map(topic).collect()))
-        // Before version 4 brokers make topics as they are configured, and cannot be told.
+        // Before version 4 the brokers' configuration decides whether topics are created.
         .with_allow_auto_topic_creation(version < 4);
     channel.call(version, &request).await.map_err(|error| failed("Metadata", &error))
 }
 
 /// # Errors
-/// One sentence, if the other side does not have the API.
+/// One sentence, if the cluster does not have the API.
 fn version<R: Request>(shared: &Shared, name: &str) -> Result<i16, String> {
     required::<R>(&shared.core.borrow().versions, name)
 }
@@ -96,7 +96,7 @@ fn failed(what: &str, error: &CallError) -> String {
     format!("{what} failed: {error}")
 }
 
-/// One sentence on an error code, with what to do about it where that is known.
+/// One sentence on an error code, with the remedy if it is known.
 fn refused(what: &str, code: i16, message: Option<&StrBytes>) -> String {
     let error = ResponseError::try_from_code(code);
     let name = error.map_or_else(|| format!("error code {code}"), |error| error.to_string());

@@ -1,4 +1,4 @@
-//! Topics: made, grown, described, deleted.
+//! Tasks on topics: creating, growing, describing and deleting them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::driver::channel::Channel;
 use crate::driver::core::Shared;
 use crate::topics::{Topic, Topics};
 
-/// Kafka refuses requests that make more than 10,000 partitions.
+/// Kafka refuses requests that create more than 10,000 partitions.
 const PARTITIONS_A_REQUEST: u32 = 5_000;
 /// Topics in one request of any kind.
 const TOPICS_A_REQUEST: usize = 500;
-/// What the controller may take for one request.
+/// The time that the controller may take for one request.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The next look at the metadata shows more.
+/// Errors after which the metadata is read again.
 const PASSING: &[ResponseError] = &[
     ResponseError::TopicAlreadyExists,
     ResponseError::InvalidPartitions,
@@ -36,7 +36,7 @@ const PASSING: &[ResponseError] = &[
     ResponseError::RequestTimedOut,
     ResponseError::ThrottlingQuotaExceeded,
 ];
-/// Metadata's way to say that a topic is not there, or not yet.
+/// Metadata's errors for a topic that does not exist, or not yet.
 const ABSENT: &[ResponseError] = &[
     ResponseError::UnknownTopicOrPartition,
     ResponseError::LeaderNotAvailable,
@@ -48,18 +48,19 @@ type Wanted = BTreeMap<StrBytes, u32>;
 
 struct Found {
     topic: Topic,
-    /// Partitions from the first on that have a leader.
+    /// The number of partitions, from the first on, that have a leader.
     led: u32,
 }
 
-/// What is to be asked for next.
+/// Partitions to ask for next.
 struct Growth {
     name: StrBytes,
     from: u32,
     to: u32,
 }
 
-/// Until each partition of each topic has a leader.
+/// Creates missing topics and partitions, and waits until each partition of each topic has a
+/// leader.
 ///
 /// # Errors
 /// One sentence.
@@ -88,7 +89,7 @@ pub(super) async fn ensure(
     }
 }
 
-/// Topics that are gone already are no error.
+/// Deletes topics. Topics that do not exist are no error.
 ///
 /// # Errors
 /// One sentence.
@@ -103,7 +104,7 @@ pub(super) async fn delete(shared: &Shared, names: &[StrBytes]) -> Result<(), St
         let left = describe(shared, &mut anyone, names.iter()).await?;
         let Some(name) = left.keys().next() else { return Ok(()) };
         if shared.core.borrow().clock.now() > until {
-            return Err(format!("topic {name} is still there after {} s", PATIENCE.as_secs()));
+            return Err(format!("topic {name} still exists after {} s", PATIENCE.as_secs()));
         }
         sleep(RETRY_AFTER).await;
     }
@@ -133,7 +134,7 @@ async fn delete_some(
     Ok(())
 }
 
-/// Of these topics, those that are there.
+/// Describes those of these topics that exist.
 async fn describe(
     shared: &Shared,
     server: &mut Channel,
@@ -166,7 +167,7 @@ fn found(topic: MetadataResponseTopic) -> Result<Option<Found>, String> {
     Ok(Some(Found { topic: Topic { name, id: topic.topic_id, partitions }, led }))
 }
 
-/// What is missing, a big topic step by step.
+/// The missing partitions; those of a large topic step by step.
 fn growths(wanted: &Wanted, found: &BTreeMap<StrBytes, Found>) -> Vec<Growth> {
     let growth = |(name, wants): (&StrBytes, &u32)| {
         let from = found.get(name).map_or(0, |found| found.topic.partitions);
@@ -176,7 +177,7 @@ fn growths(wanted: &Wanted, found: &BTreeMap<StrBytes, Found>) -> Vec<Growth> {
     wanted.iter().filter_map(growth).collect()
 }
 
-/// Whether anything was made.
+/// Returns whether any topic or partition was created.
 async fn grow(shared: &Shared, growths: Vec<Growth>, replication: i16) -> Result<bool, String> {
     if growths.is_empty() {
         return Ok(false);
@@ -193,7 +194,7 @@ async fn grow(shared: &Shared, growths: Vec<Growth>, replication: i16) -> Result
     Ok(grown)
 }
 
-/// As many in each request as are allowed.
+/// Puts as many into each request as are allowed.
 fn requests(growths: &[Growth]) -> impl Iterator<Item = &[Growth]> {
     let mut partitions = 0;
     let mut topics = 0;
@@ -228,7 +229,7 @@ async fn create(
     let topics = answer.map_err(|error| failed("CreateTopics", &error))?.topics;
     let results =
         topics.iter().map(|topic| (&topic.name, topic.error_code, topic.error_message.as_ref()));
-    made("made", results)
+    made("created", results)
 }
 
 async fn add_partitions(
@@ -253,7 +254,7 @@ async fn add_partitions(
     made("given more partitions", results)
 }
 
-/// Whether any topic was; an error if one never will be.
+/// Returns whether any topic was created or grew; an error if one never will.
 fn made<'a>(
     what: &str,
     results: impl Iterator<Item = (&'a TopicName, i16, Option<&'a StrBytes>)>,
@@ -276,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_stay_below_what_kafka_takes() {
+    fn requests_stay_below_kafkas_limit() {
         let growth = |to| Growth { name: StrBytes::from_static_str("t"), from: 0, to };
         let growths: Vec<_> = [3_000, 2_000, 1, 5_000, 10, 10].map(growth).into();
         let sizes: Vec<Vec<u32>> =

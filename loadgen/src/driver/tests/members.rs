@@ -1,16 +1,16 @@
-//! Whole cores: a member meets a server that knows just enough to be found.
+//! Whole cores, with a member against a server that answers lookups and little else.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 
-/// Announces itself as cluster and coordinator, and leaves everything else to `serve`, with the
-/// correlation id.
+/// A server that answers as cluster and coordinator, and leaves all other requests to `serve`, with
+/// their correlation ids.
 fn broker(serve: impl Fn(&mut TcpStream, i32) + Send + Sync + 'static) -> String {
     broker_at(None, serve)
 }
 
-/// The same, with another port to be found at.
+/// The same, with another advertised port.
 fn broker_at(
     advertised: Option<i32>,
     serve: impl Fn(&mut TcpStream, i32) + Send + Sync + 'static,
@@ -91,27 +91,27 @@ fn events_until(driver: &mut Driver, last: impl Fn(&EventKind) -> bool) -> Vec<E
     let (mut events, mut until) = (Vec::new(), Time::ZERO);
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(10) {
-        let Some(told) = driver.hear(Duration::from_secs(1)) else { continue };
-        let in_order = told.events.is_sorted_by_key(|event| event.at);
-        assert!(in_order && told.events.iter().all(|event| event.at >= until));
-        until = told.until;
-        events.extend(told.events);
+        let Some(report) = driver.receive(Duration::from_secs(1)) else { continue };
+        let in_order = report.events.is_sorted_by_key(|event| event.at);
+        assert!(in_order && report.events.iter().all(|event| event.at >= until));
+        until = report.until;
+        events.extend(report.events);
         if events.iter().any(|event| last(&event.kind)) {
             return events;
         }
     }
-    panic!("it did not come: {events:#?}");
+    panic!("the event did not come: {events:#?}");
 }
 
 fn started(server: &str) -> Driver {
     let mut driver = start(target(server)).unwrap();
     let at = driver.now();
-    driver.tell(0, Command::Start { at, member: member() });
+    driver.send(0, Command::Start { at, member: member() });
     driver
 }
 
 #[test]
-fn a_silent_coordinator_is_given_up_and_tried_again() {
+fn a_request_to_a_silent_coordinator_times_out_and_is_repeated() {
     let asked = Arc::new(AtomicU32::new(0));
     let counter = Arc::clone(&asked);
     let server = broker(move |_, _| {
@@ -130,25 +130,25 @@ fn a_wrong_answer_costs_the_connection_and_nothing_else() {
         let _ = stream.write_all(&heartbeat_answer(correlation + 1, 0));
     });
     let mut driver = started(&server);
-    let problem = std::iter::from_fn(|| driver.hear(Duration::from_secs(5)))
-        .find_map(|told| told.sample.problems.into_iter().next())
+    let problem = std::iter::from_fn(|| driver.receive(Duration::from_secs(5)))
+        .find_map(|report| report.sample.problems.into_iter().next())
         .unwrap();
-    assert!(problem.contains("an answer to consumer-join is not to be read"), "{problem}");
-    // The core lives: the member can be stopped, and the core ended in order.
+    assert!(problem.contains("an answer to consumer-join cannot be decoded"), "{problem}");
+    // The core continues: the member can be stopped, and the core ended in order.
     let at = driver.now();
-    driver.tell(0, Command::Stop { at, member: MemberIndex(0), how: Stop::Crash });
+    driver.send(0, Command::Stop { at, member: MemberIndex(0), how: Stop::Crash });
     events_until(&mut driver, |kind| *kind == EventKind::Stopped { how: Stop::Crash });
-    driver.tell(0, Command::End);
-    let ended =
-        std::iter::from_fn(|| driver.hear(Duration::from_secs(5))).find_map(|told| told.ended);
+    driver.send(0, Command::End);
+    let ended = std::iter::from_fn(|| driver.receive(Duration::from_secs(5)))
+        .find_map(|report| report.ended);
     assert!(matches!(ended, Some(Ok(()))), "{ended:?}");
 }
 
-/// Whatever the cluster is asked for would lead there.
+/// All later requests would be sent to the advertised address.
 #[test]
-fn a_cluster_that_advertises_what_cannot_be_reached_is_refused() {
+fn a_cluster_that_advertises_an_unreachable_address_is_refused() {
     let server = broker_at(Some(1), |_, _| {});
-    let Err(error) = start(target(&server)) else { panic!("nobody is at port 1") };
+    let Err(error) = start(target(&server)) else { panic!("nothing listens on port 1") };
     let expected = "broker 0 is advertised as 127.0.0.1:1, but nothing listens on 127.0.0.1:1";
     assert!(error.contains(expected), "{error}");
 }
@@ -157,7 +157,7 @@ fn a_cluster_that_advertises_what_cannot_be_reached_is_refused() {
 fn a_crash_breaks_the_connection() {
     let (sender, broken) = bounded(1);
     let server = broker(move |stream, _| {
-        // Reads on until the connection ends: in order, or not.
+        // Reads until the connection ends: in order, or not.
         let ended = stream.read(&mut [0; 16]);
         let _ = sender.send(ended.map_err(|error| error.kind()));
     });
@@ -165,18 +165,18 @@ fn a_crash_breaks_the_connection() {
     events_until(&mut driver, |kind| *kind == EventKind::Joining);
     std::thread::sleep(Duration::from_millis(50));
     let at = driver.now();
-    driver.tell(0, Command::Stop { at, member: MemberIndex(0), how: Stop::Crash });
+    driver.send(0, Command::Stop { at, member: MemberIndex(0), how: Stop::Crash });
     let ended = broken.recv_timeout(Duration::from_secs(5)).unwrap();
     assert_eq!(ended, Err(std::io::ErrorKind::ConnectionReset));
 }
 
 #[test]
-fn more_commands_than_fit_do_not_block_for_ever() {
+fn more_commands_than_the_queue_holds_do_not_block_for_ever() {
     let server = broker(|_, _| {});
     let mut driver = start(target(&server)).unwrap();
     for _ in 0..10 * inbox::COMMANDS_MAX {
-        driver.tell(0, Command::Topics(Arc::default()));
+        driver.send(0, Command::Topics(Arc::default()));
     }
-    driver.tell(0, Command::End);
-    while driver.hear(Duration::from_secs(5)).unwrap().ended.is_none() {}
+    driver.send(0, Command::End);
+    while driver.receive(Duration::from_secs(5)).unwrap().ended.is_none() {}
 }

@@ -1,4 +1,4 @@
-//! Connections against a tiny server of this process that misbehaves as it is told.
+//! Connections against a tiny server in this process that misbehaves as the test says.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -72,8 +72,8 @@ fn heartbeat_answer(correlation: i32, code: i16) -> Vec<u8> {
     framed(&body)
 }
 
-/// What a heartbeat gets from a server that answers with these bytes, piece by piece, and then
-/// closes if it is to.
+/// The result of a heartbeat to a server that answers with these bytes, piece by piece, and then
+/// closes the connection if `closes`.
 fn call(pieces: Vec<Vec<u8>>, closes: bool) -> Result<i16, CallError> {
     let server = server(move |mut stream| {
         stream.set_nodelay(true).unwrap();
@@ -103,13 +103,13 @@ async fn channel(server: &str) -> Result<Channel, String> {
 }
 
 #[test]
-fn an_answer_in_single_bytes_is_an_answer() {
+fn an_answer_may_arrive_in_single_bytes() {
     let pieces = heartbeat_answer(1, 27).into_iter().map(|byte| vec![byte]).collect();
     assert_eq!(call(pieces, false).unwrap(), 27);
 }
 
 #[test]
-fn an_answer_to_something_else_is_refused() {
+fn an_answer_with_another_correlation_id_is_refused() {
     let error = call(vec![heartbeat_answer(2, 0)], false).unwrap_err();
     let expected = Malformed::Correlation { expected: 1, got: 2 };
     assert!(matches!(&error, CallError::Malformed(found) if *found == expected), "{error}");
@@ -135,9 +135,9 @@ fn silence_ends_with_the_request_timeout() {
     assert!(began.elapsed() >= Duration::from_millis(300));
 }
 
-/// One sentence each, before anything starts.
+/// Each error is one sentence, before a core starts.
 #[test]
-fn what_is_wrong_with_a_server_is_said_in_a_sentence() {
+fn each_fault_of_a_server_is_reported_in_one_sentence() {
     let closes = server(|mut stream| drop(receive(&mut stream)));
     let speaks_tls = server(|mut stream| {
         receive(&mut stream);
@@ -151,7 +151,7 @@ fn what_is_wrong_with_a_server_is_said_in_a_sentence() {
     let cases = [
         (closes.as_str(), "closed it without an answer: is this a Kafka listener"),
         (&speaks_tls, "it speaks TLS: turn TLS on"),
-        (&speaks_http, "is not Kafka's protocol"),
+        (&speaks_http, "its answers are not Kafka's protocol"),
         (&is_silent, "no answer within 300ms"),
         ("127.0.0.1:1", "nothing listens on 127.0.0.1:1"),
         ("nowhere.invalid:9092", "the name nowhere.invalid cannot be resolved"),

@@ -1,4 +1,4 @@
-//! TLS and SASL PLAIN against a server of this process. SCRAM is tried by hand, against Kafka.
+//! TLS and SASL PLAIN against a server in this process. SCRAM is tested by hand, against Kafka.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,10 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::*;
 
-/// Longer than TLS puts into one record, and than is read at once.
+/// Longer than one TLS record and than one read.
 const LONG: usize = 300_000;
 
-/// A certificate for localhost and 127.0.0.1 that vouches for itself, valid for a hundred years.
+/// A self-signed certificate for localhost and 127.0.0.1, valid for a hundred years.
 fn data(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "src/driver/tests/data", name].iter().collect()
 }
@@ -59,7 +59,7 @@ fn sync(server: &str, tls: &Tls) -> Result<usize, String> {
 }
 
 #[test]
-fn long_answers_come_through_tls() {
+fn long_answers_arrive_through_tls() {
     let server = tls_server();
     let trusting = Tls { ca: Some(data("server.pem")), ..Tls::default() };
     assert_eq!(sync(&server, &trusting), Ok(LONG));
@@ -68,7 +68,7 @@ fn long_answers_come_through_tls() {
 }
 
 #[test]
-fn a_certificate_of_somebody_else_is_refused() {
+fn a_certificate_of_another_name_is_refused() {
     let server = tls_server();
     let ca = Some(data("server.pem"));
     let other = Tls { ca, server_name: Some("elsewhere".into()), ..Tls::default() };
@@ -115,7 +115,7 @@ fn own_port(stream: &TcpStream) -> i32 {
 }
 
 #[test]
-fn only_the_right_password_and_mechanism_are_taken() {
+fn only_the_right_password_and_mechanism_are_accepted() {
     let server = sasl_server();
     let start_as = |mechanism, password: &str| {
         let (username, password) = ("alice".to_owned(), password.to_owned());

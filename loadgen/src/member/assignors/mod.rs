@@ -1,9 +1,9 @@
-//! The assignors of classic groups, which the leader of a group computes: what Kafka's Java clients
-//! do (`RangeAssignor` without racks, `RoundRobinAssignor`, `StickyAssignor`,
+//! The assignors of classic groups, which the leader of a group runs: those of Kafka's Java clients
+//! (`RangeAssignor` without racks, `RoundRobinAssignor`, `StickyAssignor`,
 //! `CooperativeStickyAssignor`), in time that grows with the partitions, not with their square.
 //!
-//! [`protocol`] makes and reads the bytes that members exchange; [`protocol::lead`] is the whole
-//! task of a leader, from JoinGroup's answer to SyncGroup's request.
+//! [`protocol`] encodes and decodes the bytes that members exchange; [`protocol::lead`] is the
+//! whole task of a leader, from JoinGroup's answer to SyncGroup's request.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -24,17 +24,17 @@ mod tests;
 /// The generation of a member that has never had one.
 pub const NO_GENERATION: i32 = -1;
 
-/// What a member told when it joined.
+/// The metadata that a member joined with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberSubscription {
     pub member_id: StrBytes,
     pub instance_id: Option<StrBytes>,
-    /// In any order; repeated and missing topics count as nothing. Members that share one `Arc` are
-    /// seen at once to have the same subscription.
+    /// In any order; repeated and missing topics are ignored. Members that share one `Arc` are
+    /// recognised at once as having the same subscription.
     pub topics: Arc<[TopicIndex]>,
-    /// What it claims to own (sticky: to have owned). In any order, and not to be trusted.
+    /// The partitions that it claims to own (sticky: to have owned). In any order, and not trusted.
     pub owned: Vec<Partition>,
-    /// In which generation it got them, or [`NO_GENERATION`].
+    /// The generation in which it was assigned them, or [`NO_GENERATION`].
     pub generation: i32,
 }
 
@@ -42,7 +42,7 @@ pub struct MemberSubscription {
 pub type Assignment = Vec<Partition>;
 
 /// Assigns all partitions of the subscribed topics: one assignment for each member, in the order of
-/// `members`, and the same one whatever that order is.
+/// `members`, on which the assignments do not depend.
 ///
 /// Cooperative: a partition that another member still owns is left out for this generation. That
 /// member gives it up and rejoins, and then the partition is assigned.
@@ -75,7 +75,7 @@ impl ClassicAssignor {
         }
     }
 
-    /// The assignor of a name that JoinGroup's answer gives.
+    /// The assignor with this name in JoinGroup.
     pub fn named(name: &str) -> Option<Self> {
         [Self::Range, Self::RoundRobin, Self::Sticky, Self::CooperativeSticky]
             .into_iter()
@@ -88,12 +88,12 @@ impl ClassicAssignor {
     }
 }
 
-/// A group as the assignors see it: members by rank (Kafka's order of `MemberInfo`), topics dense.
+/// A group for the assignors: members by rank (Kafka's order of `MemberInfo`), topics dense.
 struct Group<'a> {
     by_rank: Vec<Member<'a>>,
-    /// In the order of their names, as Kafka walks them.
+    /// In the order of their names, as in Kafka.
     topics: Vec<SubscribedTopic>,
-    /// Where in `topics` a [`TopicIndex`] is; [`NOWHERE`] if nobody subscribed to it.
+    /// The place in `topics` of a [`TopicIndex`]; [`NOWHERE`] if no member subscribed to it.
     places: Vec<u32>,
     partitions: u32,
 }

@@ -1,8 +1,8 @@
 //! The bytes that members of a classic group exchange through the coordinator: ConsumerProtocol's
 //! Subscription and Assignment with their version in front, and the user data of sticky members.
 //!
-//! Other members may be anybody's clients: each length is checked against the bytes that are there
-//! before `kafka-protocol` decodes them, because it reserves memory for whatever is claimed.
+//! Other members may be any clients: each length is checked against the bytes before
+//! `kafka-protocol` decodes them, because it reserves memory for any claimed length.
 
 use std::sync::Arc;
 
@@ -37,19 +37,19 @@ pub enum ProtocolError {
     Member(StrBytes, Box<Self>),
 }
 
-/// What a member tells when it joins.
+/// The metadata that a member joins with.
 #[derive(Clone, Copy, Debug)]
 pub struct Joining<'a> {
     pub topics: &'a [TopicIndex],
-    /// What it owns; for [`ClassicAssignor::Sticky`] what its last assignment was, though it has
-    /// given that up. Range and round-robin tell nothing of it.
+    /// The partitions that it owns; for [`ClassicAssignor::Sticky`] its last assignment, though it
+    /// has given that up. Range and round-robin do not send them.
     pub owned: &'a [Partition],
     /// The generation of `owned`, or [`NO_GENERATION`].
     pub generation: i32,
     pub rack: Option<&'a StrBytes>,
 }
 
-/// The metadata of a protocol in JoinGroup, as Kafka's Java client makes it (version 3).
+/// The metadata of a protocol in JoinGroup, as Kafka's Java client encodes it (version 3).
 pub fn join_metadata(
     assignor: ClassicAssignor,
     joining: &Joining<'_>,
@@ -93,8 +93,8 @@ pub fn read_assignment(bytes: &Bytes, topics: &Topics) -> Result<Vec<Partition>,
     Ok(partitions)
 }
 
-/// What the leader does between JoinGroup's answer and SyncGroup's request. As in Kafka's clients,
-/// metadata of any member that can't be read is an error.
+/// The task of the leader between JoinGroup's answer and SyncGroup's request. As in Kafka's
+/// clients, metadata of any member that can't be decoded is an error.
 pub fn lead(
     assignor: ClassicAssignor,
     members: &[JoinGroupResponseMember],
@@ -124,13 +124,13 @@ pub fn assignment_bytes(assignment: &[Partition], topics: &Topics) -> Result<Byt
     versioned("assignment", &assignment)
 }
 
-/// Reads the metadata of the members of a group. Topics that the run does not have are left out:
+/// Decodes the metadata of the members of a group. Topics that the run does not have are left out:
 /// the leader does not know their partitions.
 #[derive(Debug)]
 pub struct Reader<'a> {
     assignor: ClassicAssignor,
     topics: &'a Topics,
-    /// The topics of the last member: thousands have the same, and then share them.
+    /// The topics of the last member: thousands of members may have, and then share, the same.
     last: Option<(Vec<StrBytes>, Arc<[TopicIndex]>)>,
 }
 
@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
         Self { assignor, topics, last: None }
     }
 
-    /// What a member of JoinGroup's answer told.
+    /// The metadata of a member in JoinGroup's answer.
     pub fn member(
         &mut self,
         member: &JoinGroupResponseMember,
@@ -156,8 +156,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// What the member owns and since when. Where that is told, and that user data which can't be
-    /// read counts as none, is as in `memberData` of Kafka's assignors.
+    /// The partitions that the member owns, and their generation, from the fields that `memberData`
+    /// of Kafka's assignors uses. As there, user data that can't be decoded counts as none.
     fn past(&self, subscription: &ConsumerProtocolSubscription) -> (Vec<Partition>, i32) {
         let user_data = subscription.user_data.as_ref();
         match self.assignor {
@@ -211,8 +211,8 @@ fn read_subscription(bytes: &Bytes) -> Result<ConsumerProtocolSubscription, Prot
         .map_err(|_| ProtocolError::Malformed(WHAT))
 }
 
-/// The version to read with, and the body. A newer version than ours is read as ours, as in Kafka:
-/// later versions only add at the end.
+/// The version to decode with, and the body. A newer version than ours is decoded as ours, as in
+/// Kafka: later versions only add fields at the end.
 fn version_of(what: &'static str, bytes: &Bytes) -> Result<(i16, Bytes), ProtocolError> {
     let mut body = bytes.clone();
     if body.len() < 2 {
@@ -238,7 +238,7 @@ fn versioned<M: Encodable + Message>(
 }
 
 /// `StickyAssignor`: the last assignment and its generation. `CooperativeStickyAssignor`: the
-/// generation, for leaders who read subscriptions below version 2.
+/// generation, for leaders that read subscriptions below version 2.
 fn user_data(
     assignor: ClassicAssignor,
     joining: &Joining<'_>,
@@ -266,7 +266,7 @@ fn user_data(
 /// the sticky assignor's user data: a string and an array of int32.
 const PREVIOUS_ASSIGNMENT: i16 = 1;
 
-/// The generation is there since version 1 of the user data.
+/// The user data has the generation since its version 1.
 fn read_sticky(data: &Bytes) -> Option<(Vec<OwnedTopic>, i32)> {
     let mut unread = Unread(data);
     unread.topic_partitions()?;
@@ -299,7 +299,7 @@ fn by_topic<T>(
         .collect()
 }
 
-/// Walks bytes by their lengths alone; `None` where one is negative or reaches past the end.
+/// Walks bytes by their lengths alone; `None` if one is negative or exceeds the bytes.
 struct Unread<'a>(&'a [u8]);
 
 impl Unread<'_> {
@@ -324,7 +324,7 @@ impl Unread<'_> {
         })
     }
 
-    /// `smallest`: how few bytes an element can have.
+    /// `smallest` is the minimum of bytes of an element.
     fn array(&mut self, smallest: usize, each: impl Fn(&mut Self) -> Option<()>) -> Option<()> {
         let elements = usize::try_from(self.i32()?).ok()?;
         if elements.checked_mul(smallest)? > self.0.len() {

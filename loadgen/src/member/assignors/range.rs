@@ -1,4 +1,4 @@
-//! `RangeAssignor`: of each topic, every subscriber gets a run of consecutive partitions.
+//! `RangeAssignor`: every subscriber of a topic gets a run of consecutive partitions.
 
 use super::{Assignment, Group};
 

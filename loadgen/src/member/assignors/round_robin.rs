@@ -1,11 +1,11 @@
-//! `RoundRobinAssignor`: all partitions are dealt to the members in turn, past those that have not
-//! subscribed to the topic.
+//! `RoundRobinAssignor`: all partitions are assigned to the members in turn, without those that
+//! have not subscribed to the topic.
 
 use super::{Assignment, Group};
 
 pub(super) fn assign(group: &Group<'_>) -> Vec<Assignment> {
     let mut assignments = vec![Assignment::new(); group.by_rank.len()];
-    // Whose turn it is, among all members.
+    // The rank of the next member.
     let mut turn = 0;
     for (topic, subscribers) in group.topics.iter().zip(group.subscribers()) {
         let first = subscribers.partition_point(|rank| *rank < turn);

@@ -43,7 +43,7 @@ fn unevenness(assignments: &[Assignment]) -> usize {
     assignments.iter().map(|assignment| assignment.len() * assignment.len()).sum()
 }
 
-/// How many partitions stay with a member that claimed them.
+/// The number of partitions that stay with a member that claimed them.
 fn kept_of(members: &[MemberSubscription], assignments: &[Assignment]) -> usize {
     let stays = |(member, assignment): (&MemberSubscription, &Assignment)| {
         assignment.iter().filter(|partition| member.owned.contains(partition)).count()
@@ -51,7 +51,7 @@ fn kept_of(members: &[MemberSubscription], assignments: &[Assignment]) -> usize 
     members.iter().zip(assignments).map(stays).sum()
 }
 
-/// No partition has two owners, and each owner has subscribed to its topic. The owners.
+/// Asserts that no partition has two owners, and each owner is a subscriber; returns the owners.
 fn assert_disjoint(
     members: &[MemberSubscription],
     assignments: &[Assignment],
@@ -67,7 +67,7 @@ fn assert_disjoint(
     owners
 }
 
-/// Each partition of each subscribed topic has one owner, who has subscribed to it.
+/// Asserts that each partition of each subscribed topic has one owner, which is a subscriber.
 fn assert_complete(
     members: &[MemberSubscription],
     topics: &Topics,
@@ -80,7 +80,7 @@ fn assert_complete(
     assert_eq!(owners.len(), all as usize, "{context}: partitions without an owner");
 }
 
-/// There is no partition that could go to another subscriber and make both loads more even.
+/// Asserts that moving any one partition to another subscriber would not make loads more even.
 fn assert_no_move_helps(members: &[MemberSubscription], assignments: &[Assignment], context: &str) {
     for (giver, assignment) in assignments.iter().enumerate() {
         for (receiver, other) in assignments.iter().enumerate() {

@@ -57,7 +57,7 @@ fn sync_of(outgoing: &Outgoing) -> &SyncGroupRequest {
     }
 }
 
-/// A member that asked to join.
+/// A member that has sent a request to join.
 fn asking(plan: MemberPlan) -> Story {
     let mut story = Story::new(plan);
     story.start();
@@ -66,7 +66,7 @@ fn asking(plan: MemberPlan) -> Story {
     story
 }
 
-/// A member that follows, with partitions 0 and 1 in generation 1.
+/// A follower with partitions 0 and 1 in generation 1.
 pub(super) fn settled(group: GroupPlan, protocol: &str) -> Story {
     let mut story = asking(member(group));
     let response = joined(1).with_protocol_name(Some(text(protocol)));
@@ -199,32 +199,35 @@ fn a_returning_static_leader_need_not_assign_but_watches_topics() {
 }
 
 #[test]
-fn eager_members_give_up_all_before_they_rejoin_and_heartbeat_while_they_do() {
+fn eager_members_revoke_all_before_they_rejoin_and_send_heartbeats_meanwhile() {
     let takes = Duration::from_secs(5);
     let mut story = settled(GroupPlan { revocation_takes: takes, ..eager() }, "range");
     story.until(at(60_000));
     let sent = story.now;
     story.reply(heard(REBALANCE_IN_PROGRESS));
-    let told = story.now;
+    let notified = story.now;
     assert_eq!(story.events(), [MustRebalance { sent }]);
     assert_eq!(story.member.state(), State::Reconciling);
     story.until(at(60_000));
     assert_eq!(story.now, sent + Duration::from_secs(3));
     story.reply(heard(REBALANCE_IN_PROGRESS));
-    assert_eq!(story.events(), [], "told once");
+    assert_eq!(story.events(), [], "reported once");
     story.until(at(60_000));
-    assert_eq!(story.now, told + takes);
+    assert_eq!(story.now, notified + takes);
     assert_eq!(story.events(), [Revoked { partitions: set(&[0, 1]) }, Joining]);
     story.until(at(120_000));
     assert_eq!(story.sent.len(), 1, "no heartbeats while JoinGroup is under way");
     story.reply(Response::JoinGroup(joined(2)));
     let response = synced(&story, &[]);
     story.reply(response);
-    assert_eq!(story.news(), [Joined { member_id: "m1".into(), epoch: 2 }, Settled { epoch: 2 }]);
+    assert_eq!(
+        story.changes(),
+        [Joined { member_id: "m1".into(), epoch: 2 }, Settled { epoch: 2 }]
+    );
 }
 
 #[test]
-fn cooperative_members_keep_what_they_can_and_rejoin_after_giving_up() {
+fn cooperative_members_keep_their_partitions_and_rejoin_after_a_revocation() {
     let mut story = settled(cooperative(), "cooperative-sticky");
     story.until(at(60_000));
     let sent = story.now;
@@ -238,7 +241,7 @@ fn cooperative_members_keep_what_they_can_and_rejoin_after_giving_up() {
     let assigned = synced(&story, &[1, 2]);
     story.reply(assigned);
     assert_eq!(
-        story.news(),
+        story.changes(),
         [
             Joined { member_id: "m1".into(), epoch: 2 },
             Revoked { partitions: set(&[0]) },
@@ -249,11 +252,14 @@ fn cooperative_members_keep_what_they_can_and_rejoin_after_giving_up() {
     story.reply(response(3));
     let assigned = synced(&story, &[1, 2]);
     story.reply(assigned);
-    assert_eq!(story.news(), [Joined { member_id: "m1".into(), epoch: 3 }, Settled { epoch: 3 }]);
+    assert_eq!(
+        story.changes(),
+        [Joined { member_id: "m1".into(), epoch: 3 }, Settled { epoch: 3 }]
+    );
 }
 
 #[test]
-fn what_is_lost_with_the_session_is_told_and_the_id_with_it() {
+fn a_fenced_member_loses_its_partitions_and_after_unknown_member_id_its_id() {
     let mut story = settled(cooperative(), "cooperative-sticky");
     story.until(at(60_000));
     story.reply(heard(UNKNOWN_MEMBER_ID));
@@ -266,11 +272,11 @@ fn what_is_lost_with_the_session_is_told_and_the_id_with_it() {
     story.until(at(60_000));
     story.reply(heard(ILLEGAL_GENERATION));
     assert_eq!(story.events(), [Fenced { error: ILLEGAL_GENERATION }, lost, Joining]);
-    assert_eq!(&*join_of(&story.request()).member_id, "m1", "the id is still good");
+    assert_eq!(&*join_of(&story.request()).member_id, "m1", "the id is still valid");
 }
 
 #[test]
-fn a_coordinator_that_moved_is_looked_up_and_the_generation_goes_on() {
+fn a_coordinator_that_moved_is_looked_up_and_the_generation_continues() {
     let mut story = settled(eager(), "range");
     story.until(at(60_000));
     story.reply(heard(16));
@@ -285,14 +291,14 @@ fn a_coordinator_that_moved_is_looked_up_and_the_generation_goes_on() {
 }
 
 #[test]
-fn a_heartbeat_to_a_coordinator_that_may_be_loading_proves_nothing() {
+fn a_heartbeat_answer_of_a_coordinator_that_may_be_loading_proves_nothing() {
     let mut story = settled(eager(), "range");
     story.until(at(60_000));
     story.fail(Failure::Disconnected);
     story.find(9092);
     story.until(at(60_000));
     story.reply(heard(0));
-    assert_eq!(story.events(), [Disconnected, Reached], "it may not even know the group");
+    assert_eq!(story.events(), [Disconnected, Reached], "it may not have loaded the group");
     story.until(at(60_000));
     story.reply(heard(REBALANCE_IN_PROGRESS));
     story.reply(Response::JoinGroup(joined(2)));
@@ -354,7 +360,7 @@ fn an_interrupted_sync_is_followed_by_another_join_under_the_same_id() {
 }
 
 #[test]
-fn leaving_gives_up_first_and_ends_with_the_answer() {
+fn a_member_that_leaves_revokes_first_and_ends_with_the_answer() {
     let takes = Duration::from_secs(1);
     let mut story = settled(GroupPlan { revocation_takes: takes, ..eager() }, "range");
     let stopped = story.now;
@@ -374,7 +380,7 @@ fn leaving_gives_up_first_and_ends_with_the_answer() {
 }
 
 #[test]
-fn static_members_close_without_a_word_and_come_back() {
+fn static_members_close_without_a_request_and_come_back() {
     let mut plan = member(eager());
     plan.instance_id = Some(text("i"));
     let mut story = asking(plan);
@@ -394,7 +400,7 @@ fn static_members_close_without_a_word_and_come_back() {
 }
 
 #[test]
-fn a_member_that_is_asked_to_leave_while_it_joins_waits_for_the_answer_but_not_for_ever() {
+fn a_member_that_leaves_while_it_joins_waits_for_the_answer_for_a_limited_time() {
     let mut story = asking(member(eager()));
     story.stop(Stop::Leave);
     let join = story.request();
@@ -412,7 +418,7 @@ fn a_member_that_is_asked_to_leave_while_it_joins_waits_for_the_answer_but_not_f
 }
 
 #[test]
-fn a_crash_loses_all_at_once_and_late_answers_mean_nothing() {
+fn a_crash_loses_all_at_once_and_late_answers_have_no_effect() {
     let mut story = settled(eager(), "range");
     story.until(at(60_000));
     let heartbeat = story.request();
@@ -427,7 +433,7 @@ fn a_crash_loses_all_at_once_and_late_answers_mean_nothing() {
 }
 
 #[test]
-fn fatal_errors_are_told_in_one_sentence() {
+fn fatal_errors_are_reported_in_one_sentence() {
     let refused = [
         (30, "GROUP_AUTHORIZATION_FAILED: the user needs READ on the group"),
         (
@@ -458,7 +464,7 @@ fn fatal_errors_are_told_in_one_sentence() {
 }
 
 #[test]
-fn the_coordinator_loading_is_waited_for() {
+fn a_member_waits_for_a_coordinator_that_is_loading() {
     let mut story = asking(member(eager()));
     story.reply(not_joined(14));
     assert_eq!(story.events(), [Refused { api: 11, error: 14 }]);

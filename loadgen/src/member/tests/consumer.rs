@@ -45,7 +45,7 @@ fn reply(
     }
 }
 
-/// What a request says to be owned, of the first topic.
+/// The owned partitions of the first topic in a request.
 fn owned(request: &ConsumerGroupHeartbeatRequest) -> Option<Vec<i32>> {
     let topics = request.topic_partitions.as_ref()?;
     assert!(topics.iter().all(|topic| topic.topic_id == topic_id(0)));
@@ -79,7 +79,7 @@ pub(super) fn settled(group: GroupPlan) -> Story {
 }
 
 #[test]
-fn a_member_joins_takes_acknowledges_and_keeps_alive() {
+fn a_member_joins_acknowledges_its_assignment_and_keeps_alive() {
     let mut story = asking(member(plan()));
     assert_eq!(story.member.state(), State::Joining);
     let join = reply(&mut story, given(1, &[0, 1]));
@@ -107,7 +107,7 @@ fn a_member_joins_takes_acknowledges_and_keeps_alive() {
     assert_eq!(story.now, acknowledged + Duration::from_secs(5));
     let heartbeat = reply(&mut story, beat(2).with_heartbeat_interval_ms(1000));
     assert!(is_minimal(&heartbeat));
-    assert_eq!(story.news(), [Epoch { epoch: 2 }, Settled { epoch: 2 }]);
+    assert_eq!(story.changes(), [Epoch { epoch: 2 }, Settled { epoch: 2 }]);
     let answered = story.now;
     story.until(at(60_000));
     assert_eq!(story.now, answered + Duration::from_secs(1), "a new interval counts at once");
@@ -119,36 +119,36 @@ fn an_empty_first_assignment_is_acknowledged_too() {
     reply(&mut story, given(1, &[]));
     let ack = reply(&mut story, beat(1));
     assert_eq!(owned(&ack), Some(vec![]));
-    assert!(story.news().contains(&Settled { epoch: 1 }));
+    assert!(story.changes().contains(&Settled { epoch: 1 }));
 }
 
 #[test]
-fn partitions_are_given_up_before_that_is_acknowledged() {
+fn partitions_are_revoked_before_that_is_acknowledged() {
     let takes = Duration::from_secs(7);
     let mut story = settled(GroupPlan { revocation_takes: takes, ..plan() });
     story.until(at(60_000));
     let sent = story.now;
     reply(&mut story, given(1, &[1]));
-    assert_eq!(story.news(), [MustRebalance { sent }]);
+    assert_eq!(story.changes(), [MustRebalance { sent }]);
     assert_eq!(story.member.state(), State::Reconciling);
-    let told = story.now;
+    let notified = story.now;
     story.until(at(60_000));
     assert!(is_minimal(&reply(&mut story, beat(1))), "a heartbeat while it gives up");
     story.events();
     story.until(at(60_000));
-    assert_eq!(story.now, told + takes);
+    assert_eq!(story.now, notified + takes);
     assert_eq!(story.events(), [Revoked { partitions: set(&[0]) }]);
     let ack = reply(&mut story, given(2, &[1, 3]));
     assert_eq!((owned(&ack), ack.member_epoch), (Some(vec![1]), 1));
     assert_eq!(
-        story.news(),
+        story.changes(),
         [Epoch { epoch: 2 }, Assigned { epoch: 2, partitions: set(&[3]) }, Settled { epoch: 2 },]
     );
     assert_eq!(owned(&reply(&mut story, beat(2))), Some(vec![1, 3]));
 }
 
 #[test]
-fn what_comes_while_it_gives_up_is_taken_up_afterwards() {
+fn an_assignment_that_arrives_during_a_revocation_is_adopted_afterwards() {
     let takes = Duration::from_secs(7);
     let mut story = settled(GroupPlan { revocation_takes: takes, ..plan() });
     story.until(at(60_000));
@@ -170,11 +170,11 @@ fn what_comes_while_it_gives_up_is_taken_up_afterwards() {
         }
     }
     assert!(requests.iter().any(|request| owned(request) == Some(vec![])));
-    assert!(story.news().contains(&Revoked { partitions: set(&[1]) }));
+    assert!(story.changes().contains(&Revoked { partitions: set(&[1]) }));
 }
 
 #[test]
-fn a_fenced_member_loses_all_and_joins_under_its_own_id() {
+fn a_fenced_member_loses_all_and_joins_with_its_own_id() {
     for error in [110, 25] {
         let mut story = settled(plan());
         story.until(at(60_000));
@@ -190,7 +190,7 @@ fn a_fenced_member_loses_all_and_joins_under_its_own_id() {
 }
 
 #[test]
-fn leaving_says_so_and_static_members_say_that_they_come_back() {
+fn members_leave_with_epoch_minus_1_and_static_ones_close_with_minus_2() {
     for (instance, how, epoch) in
         [(None, Stop::Leave, -1), (Some("i"), Stop::Close, -2), (Some("i"), Stop::Leave, -1)]
     {
@@ -227,7 +227,7 @@ fn an_instance_id_that_is_still_in_use_is_tried_again() {
 }
 
 #[test]
-fn after_a_failure_the_next_heartbeat_tells_everything() {
+fn after_a_failure_the_next_heartbeat_has_all_fields() {
     let mut story = settled(plan());
     story.until(at(60_000));
     story.fail(Failure::Disconnected);
@@ -238,13 +238,13 @@ fn after_a_failure_the_next_heartbeat_tells_everything() {
     assert_eq!((full.member_epoch, full.rebalance_timeout_ms), (1, 60_000));
     assert_eq!(owned(&full), Some(vec![0, 1]));
     assert!(full.subscribed_topic_names.is_some());
-    assert_eq!(story.news(), [], "an assignment that is known changes nothing");
+    assert_eq!(story.changes(), [], "an assignment that is known changes nothing");
     story.until(at(60_000));
     assert!(is_minimal(&reply(&mut story, beat(1))));
 }
 
 #[test]
-fn a_coordinator_that_moved_is_asked_as_soon_as_it_is_found() {
+fn a_coordinator_that_moved_gets_a_heartbeat_as_soon_as_it_is_found() {
     let mut story = settled(plan());
     story.until(at(60_000));
     reply(&mut story, refused(16));
@@ -287,7 +287,7 @@ fn a_pattern_is_left_to_the_server_and_needs_version_1() {
 }
 
 #[test]
-fn in_version_0_the_coordinator_gives_the_id() {
+fn in_version_0_the_coordinator_assigns_the_id() {
     let mut story = Story::new(member(plan()));
     story.versions.set(68, 0);
     story.start();
@@ -298,7 +298,7 @@ fn in_version_0_the_coordinator_gives_the_id() {
 }
 
 #[test]
-fn fatal_errors_are_told_in_one_sentence() {
+fn fatal_errors_are_reported_in_one_sentence() {
     let mut story = asking(member(plan()));
     let said = refused(112).with_error_message(Some(text("ServerAssignor foo is not there.")));
     reply(&mut story, said);
@@ -316,5 +316,5 @@ fn fatal_errors_are_told_in_one_sentence() {
     let mut story = settled(plan());
     story.until(at(60_000));
     reply(&mut story, beat(-1));
-    assert_eq!(story.reason(), "a member of group g was given the epoch -1");
+    assert_eq!(story.reason(), "a member of group g received the epoch -1");
 }

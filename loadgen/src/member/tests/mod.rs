@@ -1,5 +1,5 @@
-//! Stories: a member and a coordinator whose part the test plays, in virtual time. Each request
-//! that a member sends is also encoded, so that no version gets a field that it does not have.
+//! Stories: a member in virtual time, with the test as its coordinator. Each request that a member
+//! sends is also encoded, to check that its version has all fields that are set.
 
 mod classic;
 mod consumer;
@@ -118,7 +118,7 @@ impl Story {
         }
     }
 
-    /// Calls the member, and keeps what it wants.
+    /// Calls the member, and keeps its requests and events.
     pub(super) fn call(&mut self, call: impl FnOnce(&mut Member, &mut Context<'_>, &mut Output)) {
         let mut output = Output::default();
         let mut context = Context {
@@ -145,7 +145,7 @@ impl Story {
         self.call(|member, context, output| member.stop(how, context, output));
     }
 
-    /// Lets time pass until the member sends something, but no longer than until then.
+    /// Advances time until the member sends a request, but not beyond `end`.
     pub(super) fn until(&mut self, end: Time) {
         let quiet = self.sent.len();
         while self.sent.len() == quiet
@@ -191,7 +191,7 @@ impl Story {
         self.answer(&outgoing, Err(failure));
     }
 
-    /// Tells where the coordinator is.
+    /// Answers the lookup of the coordinator.
     pub(super) fn find(&mut self, port: i32) {
         let outgoing = self.request();
         assert!(outgoing.to == Destination::Any);
@@ -202,8 +202,8 @@ impl Story {
         std::mem::take(&mut self.events).into_iter().map(|event| event.kind).collect()
     }
 
-    /// The last events, without those that say nothing but that the session lives.
-    pub(super) fn news(&mut self) -> Vec<EventKind> {
+    /// The last events, without heartbeats.
+    pub(super) fn changes(&mut self) -> Vec<EventKind> {
         let mut events = self.events();
         events.retain(|event| !matches!(event, EventKind::Alive { .. }));
         events
@@ -248,7 +248,7 @@ fn a_member_takes_little_memory() {
 }
 
 #[test]
-fn a_lookup_is_tried_again_with_back_off_and_told() {
+fn a_failed_lookup_is_reported_and_repeated_with_back_off() {
     let mut story = Story::new(member(group(classic(&[ClassicAssignor::Range]))));
     story.start();
     assert_eq!(story.member.state(), State::Searching);
@@ -269,7 +269,7 @@ fn a_lookup_is_tried_again_with_back_off_and_told() {
 }
 
 #[test]
-fn a_lookup_without_permission_is_the_end() {
+fn a_lookup_without_permission_is_fatal() {
     let mut story = Story::new(member(group(classic(&[ClassicAssignor::Range]))));
     story.start();
     let refused = FindCoordinatorResponse::default()

@@ -86,8 +86,8 @@ fn a_closed_loop_commits_the_next_positions_as_soon_as_it_is_answered() {
     let request = commit_of(&first);
     assert_eq!((request.generation_id_or_member_epoch, &*request.member_id), (-1, ""));
     let partitions = request.topics[0].partitions.iter();
-    let told: Vec<_> = partitions.map(|one| (one.partition_index, one.committed_offset)).collect();
-    assert_eq!((&*request.topics[0].name.0, told), ("t", vec![(0, 1), (1, 1)]));
+    let sent: Vec<_> = partitions.map(|one| (one.partition_index, one.committed_offset)).collect();
+    assert_eq!((&*request.topics[0].name.0, sent), ("t", vec![(0, 1), (1, 1)]));
     story.reply(committed(&[(0, 0), (1, 0)]));
     assert_eq!(story.sent.len(), 1);
     story.stop(Stop::Leave);
@@ -97,7 +97,7 @@ fn a_closed_loop_commits_the_next_positions_as_soon_as_it_is_answered() {
 }
 
 #[test]
-fn commits_are_told_with_what_came_of_them() {
+fn commits_are_reported_with_their_results() {
     let mut story = at_work(manual(), commits(CLOSED));
     story.reply(committed(&[(0, 3), (1, 0)]));
     let refused = [(Partition { topic: TopicIndex(0), number: 0 }, 3)].into();
@@ -182,7 +182,7 @@ fn before_version_8_a_fetch_is_of_one_group() {
     let Request::OffsetFetch(request) = &fetch.request else { panic!() };
     assert_eq!(&**request.group_id, "g");
     assert_eq!(story.events(), [Fetched { sent: asked, offsets: offsets(&[(0, 5)]) }]);
-    assert_eq!(story.sent.len(), 1, "a closed loop goes on");
+    assert_eq!(story.sent.len(), 1, "a closed loop continues");
 }
 
 #[test]
@@ -201,9 +201,9 @@ fn a_fetch_that_is_refused_is_tried_again() {
 }
 
 #[test]
-fn a_refused_commit_tells_a_classic_member_of_its_group() {
+fn a_classic_member_acts_on_the_error_of_a_refused_commit() {
     let group = || group(classic(&[ClassicAssignor::Range]));
-    for (error, told) in [(27, None), (22, Some(22)), (25, Some(25))] {
+    for (error, fenced) in [(27, None), (22, Some(22)), (25, Some(25))] {
         let mut story = classic::settled(group(), "range");
         story.call(|member, context, output| {
             member.set_workload(commits(CLOSED), context, output);
@@ -213,7 +213,7 @@ fn a_refused_commit_tells_a_classic_member_of_its_group() {
         story.reply(committed(&[(0, error), (1, error)]));
         let events = story.events();
         let partitions = set(&[0, 1]);
-        match told {
+        match fenced {
             None => assert!(events.contains(&MustRebalance { sent: asked })),
             Some(error) => assert_eq!(events[1..3], [Fenced { error }, Lost { partitions }]),
         }
@@ -222,7 +222,7 @@ fn a_refused_commit_tells_a_classic_member_of_its_group() {
 }
 
 #[test]
-fn a_commit_without_permission_is_the_end() {
+fn a_commit_without_permission_is_fatal() {
     let mut story = at_work(manual(), commits(CLOSED));
     story.reply(committed(&[(0, 29)]));
     assert_eq!(
@@ -233,7 +233,7 @@ fn a_commit_without_permission_is_the_end() {
 }
 
 #[test]
-fn extra_heartbeats_go_beside_the_regular_ones() {
+fn extra_heartbeats_are_sent_beside_the_regular_ones() {
     let mut story = classic::settled(group(classic(&[ClassicAssignor::Range])), "range");
     let load = Load { rate: None, in_flight: 3, partitions: 0 };
     let workload = Workload { heartbeat: Some(load), ..Workload::default() };
@@ -248,7 +248,7 @@ fn extra_heartbeats_go_beside_the_regular_ones() {
     assert_eq!(story.events(), [Fenced { error: 25 }, Lost { partitions: set(&[0, 1]) }, Joining]);
     let three = story.sent.remove(0).1;
     story.answer(&three, Ok(classic::heard(25)));
-    assert_eq!(story.events(), [], "meant for the member that it was before");
+    assert_eq!(story.events(), [], "the answer is for the previous identity");
 }
 
 fn with_heartbeats(story: &mut Story) {
@@ -257,7 +257,7 @@ fn with_heartbeats(story: &mut Story) {
 }
 
 #[test]
-fn what_fences_a_member_is_told_once_though_two_answers_say_so() {
+fn a_member_that_is_fenced_by_two_answers_is_fenced_once() {
     let mut story = classic::settled(group(classic(&[ClassicAssignor::Range])), "range");
     story.until(at(60_000));
     let regular = story.request();
@@ -280,7 +280,7 @@ fn what_fences_a_member_is_told_once_though_two_answers_say_so() {
 }
 
 #[test]
-fn a_member_whose_extra_heartbeat_was_lost_says_all_the_next_time() {
+fn the_heartbeat_after_a_lost_extra_heartbeat_has_all_fields() {
     let mut story = consumer::settled(consumer::plan());
     with_heartbeats(&mut story);
     story.fail(Failure::Disconnected);
@@ -299,7 +299,7 @@ fn a_member_whose_extra_heartbeat_was_lost_says_all_the_next_time() {
 }
 
 #[test]
-fn an_error_of_a_commit_means_nothing_while_the_member_joins() {
+fn an_error_of_a_commit_has_no_effect_while_the_member_joins() {
     let group = group(classic(&[ClassicAssignor::CooperativeSticky]));
     let mut story = classic::settled(group, "cooperative-sticky");
     story.call(|member, context, output| member.set_workload(commits(CLOSED), context, output));
@@ -314,7 +314,7 @@ fn an_error_of_a_commit_means_nothing_while_the_member_joins() {
 }
 
 #[test]
-fn what_was_read_before_partitions_went_is_not_used_when_they_are_back() {
+fn offsets_read_before_a_revocation_are_not_used_after_the_partitions_return() {
     let group = GroupPlan { fetches_on_assignment: true, ..consumer::plan() };
     let mut story = consumer::asking(member(group));
     let beat = |story: &mut Story, response| {

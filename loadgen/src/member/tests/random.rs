@@ -1,5 +1,5 @@
-//! Whatever the other side answers, and whenever: a member never panics, never sleeps for ever
-//! while it should do something, and has at most one request of its membership under way.
+//! With random answers at random times, a member never panics, never sleeps for ever while it has
+//! work, and has at most one request of its membership under way.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ fn plan(random: &mut fastrand::Rng) -> MemberPlan {
     MemberPlan { workload, instance_id, ..member(group) }
 }
 
-/// Some answer to a request, of the right kind as a rule.
+/// A random answer to a request, of the right API.
 fn response(story: &Story, request: &Request, random: &mut fastrand::Rng) -> Response {
     let error = *random.choice(&ERRORS).unwrap();
     let numbers: Vec<u32> = (0..4).filter(|_| random.bool()).collect();
@@ -159,8 +159,8 @@ fn step(story: &mut Story, random: &mut fastrand::Rng) {
     }
 }
 
-/// The events of a member tell a story that can be followed: what it owns is what it was assigned
-/// and has not given up.
+/// The events of a member are consistent: it owns the partitions that it was assigned and has not
+/// given up.
 fn follow(owned: &mut Vec<Partition>, events: Vec<EventKind>, seed: u64) {
     for event in events {
         match event {
@@ -181,8 +181,8 @@ fn follow(owned: &mut Vec<Partition>, events: Vec<EventKind>, seed: u64) {
     }
 }
 
-/// What members tell of, as it is named in [`EventKind`].
-const TOLD: [&str; 20] = [
+/// The events of members, by their names in [`EventKind`].
+const EVENTS: [&str; 20] = [
     "Started",
     "Joining",
     "Joined",
@@ -207,7 +207,7 @@ const TOLD: [&str; 20] = [
 
 #[test]
 fn random_answers_and_failures() {
-    let mut told = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for seed in 0..SEEDS {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut story = Story::new(plan(&mut random));
@@ -227,12 +227,12 @@ fn random_answers_and_failures() {
             let events = story.events();
             for event in &events {
                 let name = format!("{event:?}");
-                told.extend(name.split([' ', '{']).next().map(str::to_owned));
-                told.extend(name.contains("how: Leave").then(|| "Leave".to_owned()));
+                seen.extend(name.split([' ', '{']).next().map(str::to_owned));
+                seen.extend(name.contains("how: Leave").then(|| "Leave".to_owned()));
             }
             follow(&mut owned, events, seed);
         }
     }
-    let missing: Vec<_> = TOLD.iter().filter(|name| !told.contains(**name)).collect();
-    assert!(missing.is_empty(), "never told: {missing:?}");
+    let missing: Vec<_> = EVENTS.iter().filter(|name| !seen.contains(**name)).collect();
+    assert!(missing.is_empty(), "never reported: {missing:?}");
 }

@@ -1,4 +1,4 @@
-//! What is drawn of a run.
+//! The charts of a run.
 
 use super::over_time::{bands, marks, smoothed, thinned};
 use super::plot::{Plot, Series, Style};
@@ -7,22 +7,23 @@ use crate::driver::command::RoundTrip;
 use crate::report::model::{Latency, Point, Report};
 use crate::report::text::{clock, count, millis};
 
-/// As [`Point::members`] calls them and what they mean, from the bottom of the stack to its top.
+/// The states by their names in [`Point::members`], with their meanings, from the bottom to the
+/// top.
 const STATES: [(&str, &str); 7] = [
-    ("stable", "has all partitions that it was promised"),
+    ("stable", "has its target assignment"),
     ("reconciling", "gives up partitions, or waits for some"),
     ("joining", "waits for its assignment"),
-    ("searching", "looks for its coordinator"),
-    ("fenced", "refused, and will join anew"),
-    ("failed", "can't go on"),
+    ("searching", "looks up its coordinator"),
+    ("fenced", "refused, and will join again"),
+    ("failed", "can't continue"),
     ("down", "not started, stopped or crashed"),
 ];
 
-/// Requests that a group sends all the time, rather than in a rebalance.
+/// Requests that a stable group sends.
 const STEADY: [RoundTrip; 4] =
     [RoundTrip::Heartbeat, RoundTrip::ConsumerHeartbeat, RoundTrip::Commit, RoundTrip::Fetch];
 
-/// Seconds. The CPU time of a process is looked at about once a second.
+/// Seconds. The CPU time of a process is read about once a second.
 const SMOOTHED: f64 = 2.0;
 
 /// How to read the percentiles of round trips.
@@ -45,7 +46,7 @@ pub(super) fn states(report: &Report, end: f64, members: f64, of: &str) -> Plot 
     Plot {
         title: if of.is_empty() { "Members by state".into() } else { of.into() },
         explanation: "All green is good: every member has its partitions. Other colours are \
-                      members that wait; the numbers mark what set a rebalance off, and the \
+                      members that wait; the numbers mark triggers of rebalances, and the \
                       strip above names the phases."
             .into(),
         x: Scale::time(end),
@@ -64,12 +65,12 @@ pub(super) fn states(report: &Report, end: f64, members: f64, of: &str) -> Plot 
 pub(super) fn unowned(runs: &[(String, &Report)]) -> Plot {
     let explanation = match runs {
         [(_, report)] => format!(
-            "Partitions that no member owned although a group was to consume them; {} \
+            "Partitions that no member owned although a group should have consumed them; {} \
              partition-seconds in all. Lower and shorter is better.",
             count(report.unowned_partition_seconds.round() as u64)
         ),
-        _ => "Partitions that no member owned although a group was to consume them. Lower and \
-              shorter is better."
+        _ => "Partitions that no member owned although a group should have consumed them. Lower \
+              and shorter is better."
             .into(),
     };
     let mut plot = lines_over_time(runs, |point| Some(f64::from(point.unowned_partitions)));
@@ -86,7 +87,7 @@ pub(super) fn unowned(runs: &[(String, &Report)]) -> Plot {
     }
 }
 
-/// How one figure of each run went, on one pair of axes.
+/// One figure of each run over time, on the same axes.
 pub(super) fn lines_over_time(
     runs: &[(String, &Report)],
     figure: impl Fn(&Point) -> Option<f64>,
@@ -125,7 +126,7 @@ pub(super) fn run_class(index: usize) -> String {
     format!("line-{}", index % 10 + 1)
 }
 
-/// The step in which this moment is; runs need not have the same steps.
+/// The step that has this moment; runs need not have the same steps.
 fn near(points: &[Point], at: f64) -> Option<&Point> {
     let index = points.partition_point(|point| point.at < at - 1e-9);
     points.get(index)
@@ -135,14 +136,14 @@ fn highest(series: &[Series]) -> f64 {
     series.iter().flat_map(|series| &series.values).flatten().copied().fold(0.0, f64::max)
 }
 
-/// How many pauses were how long.
+/// The distribution of pauses.
 pub(super) fn pauses(report: &Report) -> Plot {
     let pauses = &report.pauses;
     let explanation = match pauses.count {
         0 => "No member was without its partitions.".into(),
         _ => format!(
-            "How long members that were to have partitions had none: half of {} pauses took less \
-             than {}, 99 % less than {}, the longest {}. Further left is better.",
+            "How long members that should have had partitions had none: half of {} pauses took \
+             less than {}, 99 % less than {}, the longest {}. Further left is better.",
             count(pauses.count),
             millis(pauses.p50),
             millis(pauses.p99),
@@ -187,7 +188,7 @@ fn edges(min: f64, max: f64) -> Vec<f64> {
     (first..=last).map(|tenth| 10_f64.powf(f64::from(tenth) / 10.0)).collect()
 }
 
-/// Of the values, how many are at most `value`; between the percentiles that are known, linear.
+/// The share of values that are at most `value`, interpolated between the known percentiles.
 fn share(latency: &Latency, value: f64) -> f64 {
     let known = &latency.percentiles;
     let above = known.partition_point(|(_, v)| *v <= value);
@@ -200,7 +201,7 @@ fn share(latency: &Latency, value: f64) -> f64 {
     }
 }
 
-/// One chart of the requests of a group at rest, one of those in a rebalance.
+/// One chart of the requests of a stable group, one of those in a rebalance.
 pub(super) fn latencies(report: &Report) -> String {
     let of = |steady: bool| {
         let chosen = RoundTrip::ALL.into_iter().filter(|r| STEADY.contains(r) == steady);
@@ -211,7 +212,7 @@ pub(super) fn latencies(report: &Report) -> String {
         named.collect::<Vec<_>>()
     };
     let charts = [
-        ("Requests of a group at rest: time by percentile", of(true)),
+        ("Requests of a stable group: time by percentile", of(true)),
         ("Requests of a rebalance: time by percentile", of(false)),
     ];
     let charts = charts.into_iter().filter(|(_, series)| !series.is_empty());
@@ -219,7 +220,7 @@ pub(super) fn latencies(report: &Report) -> String {
     format!("<div class=\"pair\">{}</div>", charts.collect::<String>())
 }
 
-/// Each line of a name, a class and what it shows.
+/// A chart with a line for each name, class and latency.
 pub(super) fn percentiles(
     title: &str,
     explanation: &str,
@@ -251,7 +252,7 @@ pub(super) fn percentiles(
     }
 }
 
-/// 0, 5, ... 85, 90, 90.5, ... 98.5, 99, 99.05, ..., as far as `count` values can tell, and 100.
+/// 0, 5, ... 85, 90, 90.5, ... 98.5, 99, 99.05, ..., as far as `count` values allow, and 100.
 fn percentile_steps(count: u64) -> Vec<f64> {
     let last = 100.0 - 100.0 / count.max(1) as f64;
     let steps = (0..6).flat_map(|nine| {
@@ -262,8 +263,7 @@ fn percentile_steps(count: u64) -> Vec<f64> {
     rounded.take_while(|percentile| *percentile <= last).chain([100.0]).collect()
 }
 
-/// Linear between the percentiles that are known; beyond what its count can tell there is only
-/// the maximum.
+/// Interpolated between the known percentiles; beyond those that its count allows, the maximum.
 fn at_percentile(latency: &Latency, percentile: f64) -> Option<f64> {
     if latency.count == 0 {
         return None;
@@ -295,11 +295,11 @@ fn line_class(round_trip: RoundTrip) -> String {
     format!("line-{number}")
 }
 
-/// Rates, latencies, and what the server used.
+/// Rates, latencies, and the resources of the server.
 pub(super) fn over_time(report: &Report) -> String {
     let rates = Plot {
         title: "Answers a second".into(),
-        explanation: "What the cluster answered in each step. A dent in a steady load is a stall."
+        explanation: "The cluster's answers in each step. A dent in a steady load is a stall."
             .into(),
         y_name: "answers a second".into(),
         ..by_round_trip(
@@ -356,7 +356,7 @@ fn server_cpu(report: &Report) -> Option<Plot> {
     Some(Plot {
         title: "CPU of the server".into(),
         explanation: format!(
-            "Cores that it kept busy, as the mean of two seconds; {} of CPU time in all. Lower is \
+            "Cores that it used, as the mean of two seconds; {} of CPU time in all. Lower is \
              better.",
             clock(usage.cpu_seconds)
         ),

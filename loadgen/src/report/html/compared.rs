@@ -13,12 +13,12 @@ use crate::report::model::{Latency, Report};
 use crate::report::rebalances::distribution;
 use crate::report::text::{counted, number};
 
-/// Ratios closer to 1 than this are noise, and get no colour.
+/// Ratios closer to 1 than this may be noise, and get no colour.
 const TELLING: f64 = 1.1;
 
-const REBALANCES: &str = "From what set a rebalance off until the group was stable again; those \
+const REBALANCES: &str = "From the trigger of a rebalance until the group was stable again; those \
                           that never were are left out. Lower is better.";
-const PAUSES: &str = "How long members that were to have partitions had none. Lower is better.";
+const PAUSES: &str = "How long members that should have had partitions had none. Lower is better.";
 
 pub(super) fn render(runs: &Runs) -> String {
     let mut body = header(runs);
@@ -36,7 +36,7 @@ fn header(runs: &Runs) -> String {
     html += "<p>Runs side by side: one colour for each run, the same axes for all, ratios to the \
              first.</p></header>";
     for difference in runs.differences() {
-        let _ = write!(html, "<p class=\"warm\">Mind that {}.</p>", escape(&difference));
+        let _ = write!(html, "<p class=\"warm\">Note that {}.</p>", escape(&difference));
     }
     let mut table = Table::new(&["run", "scenario", "against", "started", "members", "verdict"], 6);
     for (index, (name, report)) in runs.each().iter().enumerate() {
@@ -46,7 +46,7 @@ fn header(runs: &Runs) -> String {
         let rest = [run.members.to_string(), verdict(report)];
         table.row([swatch].into_iter().chain(cells).chain(rest));
     }
-    html + &card("The runs", "The first is what the others are compared with.", &table.end())
+    html + &card("The runs", "The others are compared with the first.", &table.end())
 }
 
 fn verdict(report: &Report) -> String {
@@ -141,7 +141,7 @@ fn over_time(runs: &Runs) -> String {
         let name = round_trip.name();
         let plot = Plot {
             title: format!("{name}: answers a second"),
-            explanation: "What the cluster answered in each step. Higher is better where load was \
+            explanation: "The cluster's answers in each step. Higher is better if the load was \
                           only limited by answers."
                 .into(),
             y_name: "answers a second".into(),
@@ -161,7 +161,7 @@ fn server(runs: &[(String, &Report)]) -> String {
     }
     let cpu = Plot {
         title: "CPU of the server".into(),
-        explanation: "Cores that it kept busy. Lower is better.".into(),
+        explanation: "Cores that it used. Lower is better.".into(),
         y_name: "cores".into(),
         ..charts::lines_over_time(runs, |point| point.server_cpu)
     };

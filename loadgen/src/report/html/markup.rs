@@ -1,10 +1,10 @@
-//! Pieces of HTML. All text that is put into a page goes through [`escape`].
+//! Pieces of HTML. All text of a page goes through [`escape`].
 
 use std::fmt::Write;
 
 use crate::report::text::plain;
 
-/// For element content and quoted attributes. Control characters are shown, not passed on.
+/// Escapes text for element content and quoted attributes, and shows control characters.
 pub(super) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in plain(text).chars() {
@@ -20,13 +20,13 @@ pub(super) fn escape(text: &str) -> String {
     safe
 }
 
-/// A block with a title and a line that says how to read it.
+/// A block with a title and a line that explains it.
 pub(super) fn card(title: &str, explanation: &str, content: &str) -> String {
     let (title, explanation) = (escape(title), escape(explanation));
     format!("<section class=\"card\"><h2>{title}</h2><p>{explanation}</p>{content}</section>\n")
 }
 
-/// A table that scrolls by itself where the screen is narrow. Cells are HTML.
+/// A table that scrolls by itself on a narrow screen. Cells are HTML.
 pub(super) struct Table {
     html: String,
     texts: usize,

@@ -1,4 +1,4 @@
-//! The page of a run, and the page of several side by side: one file each that needs nothing else.
+//! The page of a run, and the page of several side by side: one self-contained file each.
 
 mod charts;
 mod compared;
@@ -35,7 +35,7 @@ pub fn save_comparison(runs: &Runs, path: &Path) -> Result<(), FileError> {
 pub(super) fn render(report: &Report) -> String {
     let run = &report.run;
     let mut body = sections::header(report);
-    // What went wrong comes first.
+    // Failed checks come first.
     let checks = sections::checks(report);
     let (first, later) =
         if report.failed() { (checks, String::new()) } else { (String::new(), checks) };

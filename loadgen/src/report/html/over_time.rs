@@ -7,19 +7,19 @@ use crate::report::model::{Point, Rebalance, Report};
 use crate::report::rebalances::{distribution, kind};
 use crate::report::text::{clock, count, millis, named};
 
-/// More would not be seen on a screen, and only make the page long.
+/// More would not be visible on a screen, and only make the page long.
 const POINTS: usize = 400;
-/// More marks than these are put together by phase and kind.
+/// More marks than these are combined by phase and kind.
 const MARKS: usize = 12;
 
-/// At most [`POINTS`] of them, each the worst of those that it stands for: the fewest stable
-/// members, the most partitions without an owner, the highest p99; of rates the mean.
+/// At most [`POINTS`] points, each with the worst values of those that it replaces: the fewest
+/// stable members, the most partitions without an owner, the highest p99; of rates the mean.
 pub(super) fn thinned(points: &[Point]) -> Vec<Point> {
     let each = points.len().div_ceil(POINTS).max(1);
     points.chunks(each).map(worst).collect()
 }
 
-/// The mean of the last `seconds` at each point: for figures that come less often than points.
+/// The mean of the last `seconds` at each point, for figures that change less often than points.
 pub(super) fn smoothed(
     points: &[Point],
     seconds: f64,
@@ -67,7 +67,7 @@ pub(super) fn bands(report: &Report) -> Vec<Band> {
     report.phases.iter().map(band).collect()
 }
 
-/// What set off rebalances, and when.
+/// The triggers of rebalances, with their times.
 pub(super) fn marks(report: &Report) -> Vec<Mark> {
     let moment = report.run.duration_seconds / 100.0;
     let at_once = grouped(report, |r| (r.began / moment.max(0.001)) as u64);
@@ -82,7 +82,7 @@ pub(super) fn marks(report: &Report) -> Vec<Mark> {
     by_phase
 }
 
-/// One mark for all rebalances of the same kind and the same place in time.
+/// One mark for all rebalances of the same kind and time.
 fn grouped(report: &Report, place: impl Fn(&Rebalance) -> u64) -> Vec<Mark> {
     let mut groups: BTreeMap<(u64, &str), Vec<&Rebalance>> = BTreeMap::new();
     for rebalance in &report.rebalances {

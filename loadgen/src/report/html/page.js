@@ -1,5 +1,5 @@
 "use strict";
-// Shows the values under the pointer, or at the arrow keys' place; charts over time move together.
+// Shows the values under the pointer or at the position of the arrow keys; charts over time move together.
 const digits = (v, n) => v.toLocaleString("en", { maximumSignificantDigits: n });
 const whole = (v) => Math.round(v).toLocaleString("en");
 const show = {

@@ -8,20 +8,20 @@ use serde::Serialize;
 use super::markup::escape;
 use super::scale::{Scale, Unit};
 
-/// Of the SVG's own coordinates; the page stretches it.
+/// The size in the SVG's own coordinates; the page stretches it.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 300.0;
 
 pub(super) struct Plot {
     pub(super) title: String,
-    /// One line under the title: what it shows, and what is good.
+    /// One line under the title: the meaning of the chart, and which values are good.
     pub(super) explanation: String,
     pub(super) x: Scale,
     pub(super) y: Scale,
-    /// What the vertical axis counts: `members`, `milliseconds`.
+    /// The unit of the vertical axis: `members`, `milliseconds`.
     pub(super) y_name: String,
     pub(super) x_name: String,
-    /// Where along `x` the values of all series are.
+    /// The positions on the `x` axis of the values of all series.
     pub(super) at: Vec<f64>,
     pub(super) series: Vec<Series>,
     pub(super) style: Style,
@@ -31,11 +31,11 @@ pub(super) struct Plot {
 
 pub(super) struct Series {
     pub(super) name: String,
-    /// What the name means, for the legend.
+    /// The meaning of the name, for the legend.
     pub(super) hint: &'static str,
     /// A class of the style sheet: `state-stable`, `line-1`.
     pub(super) class: String,
-    /// `None` where there is nothing: the line has a gap.
+    /// `None` where there is no value: the line has a gap.
     pub(super) values: Vec<Option<f64>>,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Band {
     pub(super) problem: bool,
 }
 
-/// A numbered moment; what it is is told in a list below the chart.
+/// A numbered moment; a list below the chart explains it.
 #[derive(Clone)]
 pub(super) struct Mark {
     pub(super) at: f64,
@@ -142,7 +142,7 @@ impl Plot {
 
     fn x_axis(&self) -> String {
         let ticks = self.x.ticks().into_iter().map(|tick| {
-            // Labels at the ends must not stand out of the chart.
+            // Labels at the ends must not reach beyond the chart.
             let class = match tick.place {
                 p if p < 0.02 => "start",
                 p if p > 0.98 && tick.minor => "end minor",
@@ -220,7 +220,7 @@ impl Plot {
         format!("<path class=\"line {}\" d=\"{path}\"/>", escape(&series.class))
     }
 
-    /// Between two lines; an empty `below` is the axis.
+    /// The area between two lines; an empty `below` is the axis.
     fn area(&self, class: &str, below: &[f64], above: &[f64]) -> String {
         let mut path = String::new();
         for (at, value) in self.at.iter().zip(above) {
@@ -264,7 +264,7 @@ impl Plot {
         svg
     }
 
-    /// What the script shows under the pointer.
+    /// The values that the script shows under the pointer.
     fn data(&self) -> String {
         #[derive(Serialize)]
         struct Data<'a> {

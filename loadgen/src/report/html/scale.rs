@@ -1,8 +1,8 @@
-//! Scales: where a value is on an axis, and which ticks the axis has.
+//! Scales: the position of a value on an axis, and the ticks of the axis.
 
 use crate::report::text::{bytes, clock, millis, number};
 
-/// What values are, and so how they are written.
+/// The unit of values, which decides how they are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unit {
     /// Milliseconds.
@@ -26,7 +26,7 @@ impl Unit {
         }
     }
 
-    /// As the page's script knows it.
+    /// The name in the page's script.
     pub(super) const fn code(self) -> &'static str {
         match self {
             Self::Duration => "duration",
@@ -43,11 +43,11 @@ pub(super) enum Shape {
     Linear,
     /// Each power of ten takes the same space. Values at or below the low end are drawn there.
     Log,
-    /// As HDR plots do: each nine takes the same space.
+    /// As in HDR plots, each nine takes the same space.
     Nines,
 }
 
-/// No axis goes further, whatever a file from elsewhere says: what is beyond is drawn at its end.
+/// The limits of all axes, also for foreign files: values beyond are drawn at the end.
 pub(super) const SMALLEST: f64 = 1e-6;
 pub(super) const LARGEST: f64 = 1e15;
 
@@ -63,7 +63,7 @@ pub(super) struct Tick {
     /// From 0 at the low end to 1.
     pub(super) place: f64,
     pub(super) label: String,
-    /// Has no room on a narrow screen.
+    /// Hidden on a narrow screen.
     pub(super) minor: bool,
 }
 
@@ -91,7 +91,7 @@ impl Scale {
         Self { shape: Shape::Log, unit, low, high: round_up(high).max(low * 10.0) }
     }
 
-    /// Percentiles as far as `count` values can tell; the maximum is at the high end.
+    /// Percentiles as far as `count` values allow; the maximum is at the high end.
     pub(super) fn nines(count: u64) -> Self {
         let high = 100.0 - 100.0 / count.max(10) as f64;
         Self { shape: Shape::Nines, unit: Unit::Percentile, low: 0.0, high }
@@ -101,7 +101,7 @@ impl Scale {
         self.unit
     }
 
-    /// From 0 at the low end to 1 at the high end; what is beyond is at the end.
+    /// From 0 at the low end to 1 at the high end; values beyond are at the end.
     pub(super) fn place(&self, value: f64) -> f64 {
         let (value, low, high) = (self.bent(value), self.bent(self.low), self.bent(self.high));
         ((value - low) / (high - low)).clamp(0.0, 1.0)
@@ -129,7 +129,7 @@ impl Scale {
         (0..=count).map(|i| self.tick(f64::from(i) * step, i % 2 == 1)).collect()
     }
 
-    /// 1, 10, 100; with 2 and 5 where there is room.
+    /// 1, 10, 100; with more between them on a short axis.
     fn log_ticks(&self) -> Vec<Tick> {
         let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
         let decades = (self.high / self.low).log10();
@@ -150,7 +150,7 @@ impl Scale {
         ticks
     }
 
-    /// The nines, and the maximum in place of one that is too close to it.
+    /// The nines, and the maximum instead of one that is too close to it.
     fn nine_ticks(&self) -> Vec<Tick> {
         let all = [50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999];
         let shown = all.into_iter().filter(|percentile| self.place(*percentile) < 0.88);
@@ -164,7 +164,7 @@ impl Scale {
         Tick { place: self.place(value), label, minor }
     }
 
-    /// Shorter than in a table: ticks are round.
+    /// The label is shorter than in a table, as ticks are round.
     fn label(&self, value: f64) -> String {
         match self.unit {
             Unit::Duration if value < 1.0 => format!("{} µs", number(value * 1e3)),
@@ -180,7 +180,7 @@ impl Scale {
     }
 }
 
-/// So that there are 4 to 10 ticks.
+/// A step with which there are 4 to 10 ticks.
 fn step(unit: Unit, high: f64) -> f64 {
     const SECONDS: [f64; 17] = [
         1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0, 7_200.0,

@@ -7,7 +7,7 @@ use crate::report::model::{Latency, Rebalance, Report, Threshold, Usage, Violati
 use crate::report::rebalances::{Kind, by_kind, distribution};
 use crate::report::text::{bytes, clock, count, millis, number};
 
-/// More rebalances than these are told by what set them off.
+/// More rebalances than these are summed up by their triggers.
 const REBALANCES_SINGLY: usize = 40;
 
 pub(super) fn header(report: &Report) -> String {
@@ -53,7 +53,7 @@ fn verdict(report: &Report) -> String {
     format!("<div class=\"verdict {class}\">{sign} {kept}{thresholds}{problems}</div>")
 }
 
-/// The figures that people look for first.
+/// The most important figures.
 fn tiles(report: &Report) -> String {
     let mut tiles = String::from("<ul class=\"tiles\">");
     let mut tile = |name: &str, value: String| {
@@ -85,12 +85,9 @@ pub(super) fn rebalances(report: &Report) -> String {
         return String::new();
     }
     let (explanation, table) = if rebalances.len() > REBALANCES_SINGLY {
-        (
-            "By what set them off; from the trigger until the group was stable again.",
-            kinds(rebalances),
-        )
+        ("By their triggers; from the trigger until the group was stable again.", kinds(rebalances))
     } else {
-        let explanation = "Each from what set it off until every member of the group had its \
+        let explanation = "Each from its trigger until every member of the group had its \
                            partitions again. After a crash the session timeout has to run out \
                            first: “since first sign” leaves it out.";
         (explanation, singly(rebalances, report.run.duration_seconds))
@@ -100,7 +97,7 @@ pub(super) fn rebalances(report: &Report) -> String {
 
 fn kinds(rebalances: &[Rebalance]) -> String {
     let head = [
-        "set off by",
+        "trigger",
         "rebalances",
         "groups",
         "p50",
@@ -124,7 +121,7 @@ fn kinds(rebalances: &[Rebalance]) -> String {
 
 fn singly(rebalances: &[Rebalance], duration: f64) -> String {
     let head =
-        ["group", "set off by", "when", "took", "since first sign", "members", "moved", "revoked"];
+        ["group", "trigger", "when", "took", "since first sign", "members", "moved", "revoked"];
     let mut table = Table::new(&head, 3);
     for rebalance in rebalances {
         let took = match rebalance.took {
@@ -145,7 +142,7 @@ fn singly(rebalances: &[Rebalance], duration: f64) -> String {
     table.end()
 }
 
-/// Where in the run it was, and for how much of it.
+/// A bar with its place and length within the run.
 fn when(rebalance: &Rebalance, duration: f64) -> String {
     let share = |seconds: f64| (seconds / duration.max(1e-9) * 100.0).clamp(0.0, 100.0);
     let left = share(rebalance.began);
@@ -183,12 +180,12 @@ pub(super) fn members(report: &Report) -> String {
         ),
     ];
     if m.failed_count > 0 {
-        facts.push(("Failed for good", count(m.failed_count)));
+        facts.push(("Failed permanently", count(m.failed_count)));
     }
     card(
         "Members and commits",
-        "A fenced member was refused by the coordinator and joins anew; a revocation is partitions \
-         given up while the member lived. Fewer of both is better.",
+        "A fenced member was refused by the coordinator and joins again; a revocation is \
+         partitions given up by a live member. Fewer of both is better.",
         &list(&facts),
     )
 }
@@ -219,12 +216,12 @@ pub(super) fn times(report: &Report) -> String {
     )
 }
 
-/// What decides the exit code.
+/// The checks that decide the exit code.
 pub(super) fn checks(report: &Report) -> String {
     [violations(report), thresholds(&report.thresholds), phases(report)].concat()
 }
 
-/// What went wrong, and need not be the coordinator's fault.
+/// Errors and failed members, which need not be the coordinator's fault.
 pub(super) fn errors_and_failures(report: &Report) -> String {
     errors(report) + &failed(report)
 }
@@ -252,22 +249,22 @@ fn thresholds(thresholds: &[Threshold]) -> String {
 }
 
 fn violations(report: &Report) -> String {
-    let told = report.violations.iter().map(violation).collect::<String>();
-    let untold = match report.violations_untold {
+    let shown = report.violations.iter().map(violation).collect::<String>();
+    let omitted = match report.violations_omitted {
         0 => String::new(),
         more => format!("<p>And {} more.</p>", count(more)),
     };
     let explanation = match report.violation_count() {
         0 => {
             "None: no partition had two owners, no epoch went back, no acknowledged commit was \
-             lost, no fenced member was believed."
+             lost, no commit of a fenced member was accepted."
         }
         _ => {
-            "What the coordinator must never do, with the events that show it, oldest first. \
+            "What the coordinator must never do, with the events that prove it, oldest first. \
              Times in events are microseconds since the start."
         }
     };
-    card("Violations", explanation, &(told + &untold))
+    card("Violations", explanation, &(shown + &omitted))
 }
 
 fn violation(violation: &Violation) -> String {
@@ -299,7 +296,7 @@ fn errors(report: &Report) -> String {
     }
     card(
         "Errors",
-        "Error codes in answers. Some belong to a rebalance: REBALANCE_IN_PROGRESS tells members \
+        "Error codes in answers. Some belong to a rebalance: REBALANCE_IN_PROGRESS asks members \
          to join, MEMBER_ID_REQUIRED hands out an id.",
         &table.end(),
     )
@@ -319,7 +316,7 @@ fn failed(report: &Report) -> String {
     let more = if more > 0 { format!("<p>And {} more.</p>", count(more)) } else { String::new() };
     card(
         "Failed members",
-        "They could not go on; the run went on without them.",
+        "They could not continue; the run continued without them.",
         &(table.end() + &more),
     )
 }
@@ -337,7 +334,7 @@ fn phases(report: &Report) -> String {
     }
     card(
         "Problems of phases",
-        "The run went on with the next phase.",
+        "The run continued with the next phase.",
         &format!("<dl>{problems}</dl>"),
     )
 }
@@ -361,7 +358,7 @@ pub(super) fn facts(report: &Report) -> String {
         format!("{} sent, {} received", bytes(report.bytes_sent), bytes(report.bytes_received)),
     ));
     let footer = format!("<footer>Written by {}.</footer>\n", escape(&run.tool));
-    card("The run", "Enough to repeat it.", &list(&facts)) + &footer
+    card("The run", "The facts that are needed to repeat it.", &list(&facts)) + &footer
 }
 
 fn usage(usage: &Usage, seconds: f64) -> String {

@@ -1,4 +1,4 @@
-//! Rules as people write them, right and wrong.
+//! Valid and invalid rules.
 
 use super::*;
 use crate::report::sample;
@@ -10,7 +10,7 @@ fn judged(rule: &str) -> (Option<String>, bool) {
 }
 
 #[test]
-fn rules_are_judged() {
+fn rules_are_checked_against_the_report() {
     #[rustfmt::skip]
     let table = [
         ("commit.p99 < 5ms",               Some("4.11 ms"),   true),
@@ -42,7 +42,7 @@ fn rules_are_judged() {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_one_sentence() {
+fn an_invalid_rule_is_refused_in_one_sentence() {
     let table = [
         ("commit.p99", "write a metric, one of < <= > >= == !=, and a value: commit.p99 < 5ms"),
         ("commit.p99 <", "write a metric, one of"),
@@ -67,7 +67,7 @@ fn what_is_wrong_is_said_in_one_sentence() {
 }
 
 #[test]
-fn a_scenario_file_may_hold_them() {
+fn a_scenario_file_may_have_rules() {
     let rule: Rule = serde_json::from_str("\"violations == 0\"").unwrap();
     assert_eq!(rule, "violations == 0".parse().unwrap());
     let error = serde_json::from_str::<Rule>("\"speed > 3\"").unwrap_err().to_string();

@@ -1,23 +1,23 @@
-//! All members have the same topics: each has its quota, keeps what it owns up to that, and what is
-//! left over is dealt in turn to those below theirs. Optimal in balance and in partitions kept, in
-//! time linear in partitions and members.
+//! Assignment of members with equal topics: each has a quota, keeps its partitions up to that, and
+//! the others are assigned in turn to members below their quotas. Optimal in balance and in
+//! partitions kept, in time linear in partitions and members.
 
-use super::{Claim, NOBODY};
+use super::{Claim, NO_OWNER};
 
 /// The rank of the new owner of each partition.
 pub(super) fn owners(members: usize, claims: &[Claim]) -> Vec<u32> {
-    let mut room = quotas(members, claims);
-    let mut owners: Vec<u32> = claims.iter().map(|claim| keep(claim, &mut room)).collect();
-    let free = owners.iter_mut().filter(|owner| **owner == NOBODY);
-    deal(free, &mut room);
+    let mut left = quotas(members, claims);
+    let mut owners: Vec<u32> = claims.iter().map(|claim| keep(claim, &mut left)).collect();
+    let free = owners.iter_mut().filter(|owner| **owner == NO_OWNER);
+    distribute(free, &mut left);
     owners
 }
 
-/// How many partitions each member is to have. Those that own more than the lower quota are the
-/// first to get the higher one.
+/// The number of partitions that each member should have. Members that own more than the lower
+/// quota are the first to get the higher one.
 fn quotas(members: usize, claims: &[Claim]) -> Vec<u32> {
     let mut owned = vec![0u32; members];
-    for claim in claims.iter().filter(|claim| claim.owner != NOBODY) {
+    for claim in claims.iter().filter(|claim| claim.owner != NO_OWNER) {
         owned[claim.owner as usize] += 1;
     }
     let lower = (claims.len() / members) as u32;
@@ -34,30 +34,31 @@ fn quotas(members: usize, claims: &[Claim]) -> Vec<u32> {
     quotas
 }
 
-fn keep(claim: &Claim, room: &mut [u32]) -> u32 {
-    match room.get_mut(claim.owner as usize) {
-        Some(room) if *room > 0 => {
-            *room -= 1;
+/// `left` is what is left of each member's quota.
+fn keep(claim: &Claim, left: &mut [u32]) -> u32 {
+    match left.get_mut(claim.owner as usize) {
+        Some(left) if *left > 0 => {
+            *left -= 1;
             claim.owner
         }
-        _ => NOBODY,
+        _ => NO_OWNER,
     }
 }
 
-/// One to each in turn, so that a member gets partitions of many topics.
-fn deal<'a>(mut free: impl Iterator<Item = &'a mut u32>, room: &mut [u32]) {
-    let mut below: Vec<u32> = (0..).take(room.len()).collect();
+/// Assigns one partition to each member in turn, so that a member gets partitions of many topics.
+fn distribute<'a>(mut free: impl Iterator<Item = &'a mut u32>, left: &mut [u32]) {
+    let mut below: Vec<u32> = (0..).take(left.len()).collect();
     while !below.is_empty() {
         below.retain(|rank| {
-            let room = &mut room[*rank as usize];
-            if *room == 0 {
+            let left = &mut left[*rank as usize];
+            if *left == 0 {
                 return false;
             }
             if let Some(owner) = free.next() {
                 *owner = *rank;
             }
-            *room -= 1;
-            *room > 0
+            *left -= 1;
+            *left > 0
         });
     }
 }

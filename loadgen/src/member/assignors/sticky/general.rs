@@ -1,16 +1,17 @@
-//! Members have different topics: what is free goes to the least loaded subscriber, topics with few
-//! subscribers first; then partitions move from the most to the least loaded of a topic, until no
-//! single move makes the loads more even. `AbstractStickyAssignor` seeks that balance too.
+//! Assignment of members with different topics: free partitions go to the least loaded subscriber,
+//! topics with few subscribers first; then partitions move from the most to the least loaded of a
+//! topic, until no single move makes the loads more even. `AbstractStickyAssignor` seeks that
+//! balance too.
 //!
-//! Topic by topic with heaps, so that a sweep costs what the subscriptions and the partitions are in
-//! number, times a logarithm. Each move lowers the sum of the squares of the loads: it ends.
+//! It works topic by topic with heaps: the cost of a sweep is the number of subscriptions and
+//! partitions, times a logarithm. It ends, as each move lowers the sum of the squares of the loads.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use super::super::{Group, SubscribedTopic};
-use super::{Claim, NOBODY};
+use super::{Claim, NO_OWNER};
 
 /// The rank of the new owner of each partition.
 pub(super) fn owners(group: &Group<'_>, claims: &[Claim]) -> Vec<u32> {
@@ -26,14 +27,14 @@ struct Balance<'a> {
     topics: &'a [SubscribedTopic],
     claims: &'a [Claim],
     subscribers: Vec<Vec<u32>>,
-    /// Topics with fewer subscribers, who have less choice, come first.
+    /// Topics with fewer subscribers, and so less choice, come first.
     order: Vec<usize>,
     owners: Vec<u32>,
-    /// How many partitions each member has.
+    /// The number of partitions of each member.
     loads: Vec<u32>,
 }
 
-/// Loads with ranks, the least first; only those are true that agree with [`Balance::loads`].
+/// Loads with ranks, the least first; those that differ from [`Balance::loads`] are outdated.
 type Receivers = BinaryHeap<Reverse<(u32, u32)>>;
 
 impl<'a> Balance<'a> {
@@ -42,7 +43,7 @@ impl<'a> Balance<'a> {
         let mut order: Vec<usize> = (0..group.topics.len()).collect();
         order.sort_by_key(|place| subscribers[*place].len());
         let mut loads = vec![0; group.by_rank.len()];
-        let mut owners = vec![NOBODY; claims.len()];
+        let mut owners = vec![NO_OWNER; claims.len()];
         for (topic, subscribers) in group.topics.iter().zip(&subscribers) {
             for at in range(topic) {
                 let owner = claims[at].owner;
@@ -57,24 +58,24 @@ impl<'a> Balance<'a> {
 
     fn fill(&mut self, place: usize) {
         let partitions = range(&self.topics[place]);
-        if !self.owners[partitions.clone()].contains(&NOBODY) {
+        if !self.owners[partitions.clone()].contains(&NO_OWNER) {
             return;
         }
         let mut receivers = self.receivers(place);
         for at in partitions {
-            if self.owners[at] == NOBODY {
-                self.give(at, &mut receivers);
+            if self.owners[at] == NO_OWNER {
+                self.assign(at, &mut receivers);
             }
         }
     }
 
-    /// Levels each topic once. Whether anything moved.
+    /// Levels each topic once; returns whether any partition moved.
     fn sweep(&mut self) -> bool {
         let mut moved = false;
         for nth in 0..self.order.len() {
             moved |= self.level(self.order[nth]);
         }
-        // Loads flow along topics that share members: back and forth lets them flow both ways.
+        // Loads move along topics that share members: both directions need a sweep.
         self.order.reverse();
         moved
     }
@@ -86,8 +87,8 @@ impl<'a> Balance<'a> {
         let mut givers = self.givers(place);
         let mut receivers = self.receivers(place);
         let mut moved = false;
-        // A giver that has received since has a load here that is too low. No matter: it had the
-        // least load then, so it is within one of the least, and so are all that come after it.
+        // The load of a giver that has received since is outdated and too low. This is harmless: it
+        // had the least load then, so it is within one of the least, and so are all after it.
         while let Some(mut giver) = givers.pop() {
             if giver.load <= self.least(&mut receivers) + 1 {
                 break;
@@ -96,14 +97,14 @@ impl<'a> Balance<'a> {
             giver.load -= 1;
             self.loads[giver.rank as usize] = giver.load;
             receivers.push(Reverse((giver.load, giver.rank)));
-            self.give(at, &mut receivers);
+            self.assign(at, &mut receivers);
             givers.push(giver);
             moved = true;
         }
         moved
     }
 
-    /// Without a heap: most topics are, once the first sweep is done.
+    /// Needs no heap: most topics are level after the first sweep.
     fn is_level(&self, place: usize) -> bool {
         let load = |rank: &u32| self.loads[*rank as usize];
         let most = self.owners[range(&self.topics[place])].iter().map(load).max();
@@ -140,8 +141,8 @@ impl<'a> Balance<'a> {
         u32::MAX - 1
     }
 
-    /// To the least loaded.
-    fn give(&mut self, at: usize, receivers: &mut Receivers) {
+    /// Assigns a partition to the least loaded receiver.
+    fn assign(&mut self, at: usize, receivers: &mut Receivers) {
         self.least(receivers);
         let Some(Reverse((load, rank))) = receivers.pop() else { return };
         self.owners[at] = rank;
@@ -155,7 +156,7 @@ impl<'a> Balance<'a> {
 struct Giver {
     load: u32,
     rank: u32,
-    /// Those that it has owned before come first, to be given last.
+    /// The partitions that it owned before come first, to be moved last.
     movable: Vec<usize>,
 }
 

@@ -1,5 +1,5 @@
-//! `StickyAssignor` and `CooperativeStickyAssignor`: as balanced as can be, and then with as many
-//! partitions as can be left where they are.
+//! `StickyAssignor` and `CooperativeStickyAssignor`: as balanced as possible, and then with as few
+//! moved partitions as possible.
 
 use super::{Assignment, Group, Partition};
 
@@ -7,25 +7,25 @@ mod equal;
 mod general;
 
 /// The rank of no member.
-const NOBODY: u32 = u32::MAX;
+const NO_OWNER: u32 = u32::MAX;
 
-/// What members say of a partition.
+/// The claims of members to a partition.
 #[derive(Clone, Copy)]
 struct Claim {
-    /// Who owns it: the claimant of the newest generation, if there is only one.
+    /// The owner: the claimant of the newest generation, if there is only one.
     owner: u32,
     generation: i32,
     claimed: bool,
 }
 
 impl Claim {
-    const NONE: Self = Self { owner: NOBODY, generation: i32::MIN, claimed: false };
+    const NONE: Self = Self { owner: NO_OWNER, generation: i32::MIN, claimed: false };
 
     fn by(&mut self, rank: u32, generation: i32) {
         if !self.claimed || generation > self.generation {
             *self = Self { owner: rank, generation, claimed: true };
         } else if generation == self.generation && self.owner != rank {
-            self.owner = NOBODY;
+            self.owner = NO_OWNER;
         }
     }
 
@@ -58,13 +58,13 @@ fn claims(group: &Group<'_>) -> Vec<Claim> {
     claims
 }
 
-/// Where a partition is among all of the group; `None` if nobody subscribed, or it does not exist.
+/// The position of a partition in the group; `None` if it has no subscribers or does not exist.
 fn position(group: &Group<'_>, partition: Partition) -> Option<usize> {
     let topic = &group.topics[group.place(partition.topic)?];
     (partition.number < topic.partitions).then(|| (topic.first + partition.number) as usize)
 }
 
-/// The rank of the member that is to have each partition.
+/// The rank of the member that gets each partition.
 fn owners(group: &Group<'_>, claims: &[Claim]) -> Vec<u32> {
     let mut members = group.by_rank.windows(2);
     if members.all(|pair| pair[0].has_topics_of(&pair[1])) {

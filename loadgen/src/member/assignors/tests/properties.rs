@@ -1,4 +1,4 @@
-//! What must hold for any group.
+//! Properties of all assignments.
 
 use fastrand::Rng;
 
@@ -12,7 +12,7 @@ const ALL: [ClassicAssignor; 4] = [
 ];
 const SEEDS: std::ops::Range<u64> = 0..300;
 
-/// A group of up to 12 members, a third of them static, without a past.
+/// A group of up to 12 members, a third of them static, without earlier assignments.
 fn random_group(random: &mut Rng, equal: bool) -> (Topics, Vec<MemberSubscription>) {
     let partitions: Vec<u32> = (0..random.u32(1..6)).map(|_| random.u32(0..12)).collect();
     let topics = topics_with(&partitions);
@@ -29,7 +29,7 @@ fn random_member(random: &mut Rng, topics: &Topics, equal: bool) -> MemberSubscr
     member
 }
 
-/// Gives them a past that need not be consistent: stale generations, and owners of the same.
+/// Adds earlier assignments that need not be consistent: stale generations, and double owners.
 fn invent_past(random: &mut Rng, topics: &Topics, members: &mut [MemberSubscription]) {
     for (index, topic) in topics.iter() {
         for number in 0..topic.partitions + 1 {
@@ -74,7 +74,7 @@ fn every_partition_has_one_owner_and_the_order_of_members_does_not_matter() {
 }
 
 #[test]
-fn sticky_members_with_equal_topics_are_within_one_and_keep_all_that_they_can() {
+fn sticky_members_with_equal_topics_are_within_one_and_keep_all_possible_partitions() {
     for seed in SEEDS {
         let random = &mut Rng::with_seed(seed);
         let (topics, mut members) = random_group(random, true);
@@ -88,7 +88,7 @@ fn sticky_members_with_equal_topics_are_within_one_and_keep_all_that_they_can() 
     }
 }
 
-/// Every partition has one owner, by chance.
+/// Every partition has one random owner.
 fn take_over_unevenly(random: &mut Rng, topics: &Topics, members: &mut [MemberSubscription]) {
     for (index, topic) in topics.iter() {
         for number in 0..topic.partitions {
@@ -107,7 +107,7 @@ fn most_that_can_stay(members: &[MemberSubscription], partitions: usize) -> usiz
 }
 
 #[test]
-fn a_member_that_joins_or_leaves_moves_no_more_than_its_share() {
+fn a_join_or_leave_moves_no_more_than_the_members_share() {
     for seed in SEEDS {
         let random = &mut Rng::with_seed(seed);
         let (topics, mut members) = random_group(random, true);
@@ -142,13 +142,13 @@ fn sticky_members_with_different_topics_are_as_even_as_single_moves_make_them() 
 }
 
 #[test]
-fn cooperative_withholds_what_another_owns_and_gives_it_once_it_is_released() {
+fn cooperative_withholds_owned_partitions_and_assigns_them_once_released() {
     for seed in SEEDS {
         let random = &mut Rng::with_seed(seed);
         let (topics, mut members) = random_group(random, seed % 2 == 0);
         invent_past(random, &topics, &mut members);
-        // What was withheld may go to another one the next time, and then be withheld again. Not
-        // for long.
+        // A withheld partition may go to yet another member the next time, and be withheld again,
+        // but only for a few generations.
         for generation in 3..7 {
             let assignments = assign(ClassicAssignor::CooperativeSticky, &members, &topics);
             assert_nothing_taken(&members, &assignments, &format!("seed {seed}"));
@@ -159,7 +159,7 @@ fn cooperative_withholds_what_another_owns_and_gives_it_once_it_is_released() {
     }
 }
 
-/// Nobody gets what another one owns, unless it owns it too and since a newer generation.
+/// Asserts that no member gets a partition of another, unless it owns it in a newer generation.
 fn assert_nothing_taken(members: &[MemberSubscription], assignments: &[Assignment], context: &str) {
     for (at, assignment) in assignments.iter().enumerate() {
         for partition in assignment {
@@ -169,25 +169,25 @@ fn assert_nothing_taken(members: &[MemberSubscription], assignments: &[Assignmen
             };
             let mut others = members.iter().enumerate().filter(|(other, _)| *other != at);
             let fair = others.all(|(_, other)| !owns(other) || older(other));
-            assert!(fair, "{context}: {partition:?} is given to member {at}");
+            assert!(fair, "{context}: {partition:?} is assigned to member {at}");
         }
     }
 }
 
 #[test]
-fn a_claim_of_an_older_generation_counts_for_nothing() {
+fn a_claim_of_an_older_generation_is_ignored() {
     let topics = topics_with(&[2]);
     let all = || (0..2).map(|number| Partition { topic: TopicIndex(0), number }).collect();
     let mut members = [member("a", &[0]), member("b", &[0])];
     (members[0].owned, members[0].generation) = (all(), 4);
     (members[1].owned, members[1].generation) = (all(), 5);
     let assignments = assign(ClassicAssignor::CooperativeSticky, &members, &topics);
-    assert_eq!(assignments[0], [], "b, who is newer, has yet to give it up");
+    assert_eq!(assignments[0], [], "b, with the newer claim, has yet to give it up");
     assert_eq!(assignments[1].len(), 1);
 }
 
 #[test]
-fn nobody_and_nothing_are_groups_too() {
+fn groups_may_have_no_members_or_no_topics() {
     for assignor in ALL {
         assert!(assign(assignor, &[], &topics_with(&[3])).is_empty());
         let idle = [member("a", &[]), member("b", &[7])];

@@ -1,8 +1,8 @@
-//! What the assignors of kafka-clients 4.3.0 made of random groups.
+//! Assignments of random groups by the assignors of kafka-clients 4.3.0.
 
 use super::*;
 
-/// One line of the vectors: a group, and what Kafka's assignor made of it.
+/// One line of the vectors: a group, and the assignments of Kafka's assignor.
 struct Vector {
     line: usize,
     assignor: ClassicAssignor,
@@ -59,7 +59,7 @@ fn partitions_of(list: &str, topics: &Topics) -> Vec<Partition> {
 }
 
 #[test]
-fn range_and_round_robin_are_kafkas() {
+fn range_and_round_robin_assign_as_in_kafka() {
     for vector in vectors() {
         if matches!(vector.assignor, ClassicAssignor::Range | ClassicAssignor::RoundRobin) {
             let ours = assign(vector.assignor, &vector.members, &vector.topics);
@@ -68,9 +68,9 @@ fn range_and_round_robin_are_kafkas() {
     }
 }
 
-/// Which of several equal assignments a sticky assignor takes is not part of its meaning: how even
-/// it is, and how many partitions stay, is. Neither assignor looks for chains of moves: in one of a
-/// hundred groups of unequal members, the other one happens to end a step more even.
+/// A sticky assignor is defined by how even it is and how many partitions stay, not by which of
+/// several equal assignments it chooses. Neither assignor looks for chains of moves: in one of a
+/// hundred groups of members with different topics, Kafka's happens to end a step more even.
 #[test]
 fn sticky_is_as_even_and_as_sticky_as_kafkas() {
     let mut less_even = 0;
@@ -91,11 +91,11 @@ fn sticky_is_as_even_and_as_sticky_as_kafkas() {
 }
 
 #[test]
-fn cooperative_gives_out_as_much_as_kafka() {
+fn cooperative_assigns_as_many_partitions_as_kafka() {
     let given = |assignments: &[Assignment]| assignments.iter().map(Vec::len).sum::<usize>();
     for vector in vectors().filter(|v| v.assignor == ClassicAssignor::CooperativeSticky) {
         let ours = assign(vector.assignor, &vector.members, &vector.topics);
         let (ours, kafka) = (given(&ours), given(&vector.kafka));
-        assert!(ours >= kafka, "line {}: {ours} given, by Kafka {kafka}", vector.line);
+        assert!(ours >= kafka, "line {}: {ours} assigned, by Kafka {kafka}", vector.line);
     }
 }

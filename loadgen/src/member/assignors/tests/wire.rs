@@ -1,4 +1,4 @@
-//! The bytes of the consumer protocol: ours, Kafka's, and those of nobody in his right mind.
+//! The bytes of the consumer protocol: ours, Kafka's, and invalid ones.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use fastrand::Rng;
@@ -26,7 +26,7 @@ fn joined(id: &str, metadata: Bytes) -> JoinGroupResponseMember {
 }
 
 #[test]
-fn a_leader_reads_what_members_tell() {
+fn a_leader_reads_the_metadata_of_members() {
     let topics = topics_with(&[3, 3]);
     for (assignor, past) in [
         (ClassicAssignor::Range, (vec![], NO_GENERATION)),
@@ -44,9 +44,9 @@ fn a_leader_reads_what_members_tell() {
     }
 }
 
-/// The whole way of a rebalance: two members join, the leader assigns, both read what they got.
+/// A whole rebalance: two members join, the leader assigns, both read their assignments.
 #[test]
-fn members_read_what_the_leader_assigned() {
+fn members_read_the_assignments_of_the_leader() {
     let topics = topics_with(&[3, 3]);
     let bytes = metadata(ClassicAssignor::RoundRobin, &topics, NO_GENERATION);
     let members = [joined("a", bytes.clone()), joined("b", bytes)];
@@ -60,7 +60,7 @@ fn members_read_what_the_leader_assigned() {
 /// By the schemas of kafka-clients: ConsumerProtocolSubscription v1, and user data of the sticky
 /// assignors.
 #[test]
-fn older_clients_are_understood() {
+fn metadata_of_older_clients_is_read() {
     let topics = topics_with(&[3]);
     let topic_partitions = b"\0\0\0\x01\0\x07topic-0\0\0\0\x01\0\0\0\x02";
     let subscription = |version: i16, user_data: &[u8], owned: &[u8]| {
@@ -91,7 +91,7 @@ fn older_clients_are_understood() {
 }
 
 #[test]
-fn a_newer_version_is_read_as_far_as_it_is_known() {
+fn the_known_fields_of_a_newer_version_are_read() {
     let topics = topics_with(&[3, 3]);
     let mut bytes = metadata(ClassicAssignor::Range, &topics, 7).to_vec();
     bytes[1] = 99;
@@ -100,7 +100,7 @@ fn a_newer_version_is_read_as_far_as_it_is_known() {
     assert_eq!(member.unwrap().topics.len(), 2);
 }
 
-/// Each of these would have the decoder reserve gigabytes, or read past the end.
+/// Each of these would make the decoder reserve gigabytes, or read past the end.
 #[test]
 fn lengths_are_checked_before_memory_is_reserved() {
     let topics = topics_with(&[3]);
@@ -144,7 +144,7 @@ fn damaged_bytes_never_panic() {
 }
 
 #[test]
-fn an_assignment_of_a_topic_that_is_not_of_this_run_is_named() {
+fn an_assignment_of_an_unknown_topic_is_an_error_that_names_it() {
     let there = topics_with(&[1]);
     let bytes = assignment_bytes(&[Partition::from((0, 0))], &there).unwrap();
     let error = read_assignment(&bytes, &Topics::default()).unwrap_err();

@@ -1,4 +1,4 @@
-//! The members of a core: the only file that calls them.
+//! The members of a core. No other file calls them.
 
 use super::command::{Command, RoundTrip};
 use super::connections::Waiting;
@@ -12,39 +12,39 @@ use kafka_protocol::protocol::StrBytes;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Members of one core at most; an index beyond is refused.
-const SEATS_MAX: u32 = 1 << 24;
-/// When to look again whether a member is out that is to be started anew.
+/// The maximum of members of one core; higher indices are refused.
+const MEMBERS_MAX: u32 = 1 << 24;
+/// How long to wait before checking again whether a member that will be restarted has stopped.
 const RESTART_AFTER: Duration = Duration::from_millis(10);
 
-/// By slot: the members of a core, close together.
+/// The members of a core by slot, which is their index divided by the number of cores.
 #[derive(Default)]
-pub(super) struct Seats {
-    seats: Vec<Option<Box<Seat>>>,
+pub(super) struct Members {
+    slots: Vec<Option<Box<Entry>>>,
     counts: StateCounts,
 }
 
-struct Seat {
+struct Entry {
     member: Member,
-    /// Counts the starts: an answer to a former life is nobody's.
+    /// Counts the starts: answers to requests from before the last start are dropped.
     life: u32,
     stopping: bool,
-    /// The timer that is meant; others are from before.
+    /// The current timer; earlier ones are ignored.
     armed: Time,
-    /// As it was counted.
+    /// The state in which it is counted.
     state: State,
 }
 
-/// Who asks, as a connection needs to know it.
-pub(super) struct Asker {
+/// The sender of a request, as far as a connection needs to know it.
+pub(super) struct Requester {
     pub(super) slot: u32,
     pub(super) life: u32,
     pub(super) client_id: StrBytes,
-    /// JoinGroup and SyncGroup may take so much longer.
+    /// JoinGroup and SyncGroup may take this much longer.
     pub(super) rebalance_timeout: Duration,
 }
 
-impl Seats {
+impl Members {
     pub(super) fn states(&self) -> Vec<(GroupIndex, State, u32)> {
         let of_group = |(group, counts): (&GroupIndex, &[u32; 7])| {
             let group = *group;
@@ -56,32 +56,34 @@ impl Seats {
 
     /// Whether no member of these slots needs a connection.
     pub(super) fn are_done(&self, slots: std::ops::Range<u32>) -> bool {
-        slots.map(|slot| self.get(slot)).all(|seat| seat.is_none_or(|seat| seat.member.is_done()))
+        slots
+            .map(|slot| self.get(slot))
+            .all(|entry| entry.is_none_or(|entry| entry.member.is_done()))
     }
 
-    fn get(&self, slot: u32) -> Option<&Seat> {
-        self.seats.get(slot as usize)?.as_deref()
+    fn get(&self, slot: u32) -> Option<&Entry> {
+        self.slots.get(slot as usize)?.as_deref()
     }
 
-    fn get_mut(&mut self, slot: u32) -> Option<&mut Seat> {
-        self.seats.get_mut(slot as usize)?.as_deref_mut()
+    fn get_mut(&mut self, slot: u32) -> Option<&mut Entry> {
+        self.slots.get_mut(slot as usize)?.as_deref_mut()
     }
 
-    /// A new member in this slot, in place of one that is done.
-    fn seat(&mut self, slot: u32, plan: MemberPlan) {
+    /// Puts a new member into this slot, in place of one that is done.
+    fn insert(&mut self, slot: u32, plan: MemberPlan) {
         let at = slot as usize;
-        if self.seats.len() <= at {
-            self.seats.resize_with(at + 1, || None);
+        if self.slots.len() <= at {
+            self.slots.resize_with(at + 1, || None);
         }
-        let before = self.seats[at].take();
-        let life = before.as_ref().map_or(0, |seat| seat.life.wrapping_add(1));
+        let before = self.slots[at].take();
+        let life = before.as_ref().map_or(0, |entry| entry.life.wrapping_add(1));
         if let Some(before) = before {
             self.uncount(before.member.plan().group.index, before.state);
         }
         self.count(plan.group.index, None, State::Down);
         let (member, state) = (Member::new(plan), State::Down);
-        let seat = Seat { member, life, stopping: false, armed: Time::MAX, state };
-        self.seats[at] = Some(Box::new(seat));
+        let entry = Entry { member, life, stopping: false, armed: Time::MAX, state };
+        self.slots[at] = Some(Box::new(entry));
     }
 
     fn count(&mut self, group: GroupIndex, from: Option<State>, to: State) {
@@ -96,7 +98,7 @@ impl Seats {
     }
 }
 
-/// In the order of their numbers.
+/// The states in the order of their numbers.
 const STATES: [State; 7] = [
     State::Down,
     State::Searching,
@@ -108,10 +110,10 @@ const STATES: [State; 7] = [
 ];
 
 impl Core {
-    /// A member that is still on its way out is waited for; one that runs is left alone.
+    /// A member that is still stopping is waited for; one that runs is left as it is.
     pub(super) fn start_member(&mut self, plan: MemberPlan) {
         let slot = self.slot(plan.index);
-        let before = self.seats.get(slot).filter(|seat| !seat.member.is_done());
+        let before = self.members.get(slot).filter(|entry| !entry.member.is_done());
         if let Some(before) = before {
             if before.stopping {
                 let at = self.clock.now() + RESTART_AFTER;
@@ -119,7 +121,7 @@ impl Core {
             }
             return;
         }
-        if slot >= SEATS_MAX {
+        if slot >= MEMBERS_MAX {
             let at = self.clock.now();
             let kind = EventKind::Failed { reason: "its index is too high".into() };
             return self.events.push(Event {
@@ -129,16 +131,16 @@ impl Core {
                 kind,
             });
         }
-        self.seats.seat(slot, plan);
+        self.members.insert(slot, plan);
         self.with_member(slot, Member::start);
     }
 
     pub(super) fn stop_member(&mut self, member: MemberIndex, how: Stop) {
         let slot = self.slot(member);
-        if let Some(seat) = self.seats.get_mut(slot) {
-            seat.stopping = true;
+        if let Some(entry) = self.members.get_mut(slot) {
+            entry.stopping = true;
         }
-        // Before it is known to be down, which would close them in order.
+        // Done before the member is down, as that would close its connections in order.
         if how == Stop::Crash {
             self.break_connections(slot);
         }
@@ -154,7 +156,7 @@ impl Core {
 
     pub(super) fn take_topics(&mut self, topics: Arc<Topics>) {
         self.topics = topics;
-        for slot in 0..self.seats.seats.len() {
+        for slot in 0..self.members.slots.len() {
             self.with_member(slot as u32, Member::topics_changed);
         }
     }
@@ -162,18 +164,20 @@ impl Core {
     /// `at` is the timer that fired.
     pub(super) fn wake_member(&mut self, slot: u32, at: Time) {
         let now = self.clock.now();
-        let Some(seat) = self.seats.get_mut(slot).filter(|seat| seat.armed == at) else { return };
-        seat.armed = Time::MAX;
-        match seat.member.deadline() {
+        let Some(entry) = self.members.get_mut(slot).filter(|entry| entry.armed == at) else {
+            return;
+        };
+        entry.armed = Time::MAX;
+        match entry.member.deadline() {
             Some(deadline) if deadline <= now => self.with_member(slot, Member::wake),
             _ => self.arm_member(slot),
         }
     }
 
-    /// Exactly once for each request that was taken from a member, unless it lives no more.
+    /// Called exactly once for each request of a member; drops the answer if it was restarted.
     pub(super) fn answer(&mut self, waiting: Waiting, outcome: Result<Response, Failure>) {
-        let alive = |seat: &&Seat| seat.life == waiting.life;
-        if self.seats.get(waiting.slot).filter(alive).is_none() {
+        let alive = |entry: &&Entry| entry.life == waiting.life;
+        if self.members.get(waiting.slot).filter(alive).is_none() {
             return;
         }
         let answer = Answer { token: waiting.token, sent: waiting.sent, outcome };
@@ -182,17 +186,17 @@ impl Core {
         });
     }
 
-    /// Connections are counted, and told to no member, as [`RoundTrip::Connect`].
+    /// Counts a connection as [`RoundTrip::Connect`]; members do not learn of it.
     pub(super) fn connected(&mut self, asked: Time) {
         let took = self.clock.now().since(asked);
         self.meter.round_trip(RoundTrip::Connect, took);
     }
 
-    pub(super) fn asker(&self, slot: u32) -> Option<Asker> {
-        let seat = self.seats.get(slot)?;
-        let plan = seat.member.plan();
+    pub(super) fn requester(&self, slot: u32) -> Option<Requester> {
+        let entry = self.members.get(slot)?;
+        let plan = entry.member.plan();
         let (client_id, rebalance_timeout) = (plan.client_id.clone(), plan.group.rebalance_timeout);
-        Some(Asker { slot, life: seat.life, client_id, rebalance_timeout })
+        Some(Requester { slot, life: entry.life, client_id, rebalance_timeout })
     }
 
     fn with_member(
@@ -200,7 +204,7 @@ impl Core {
         slot: u32,
         call: impl FnOnce(&mut Member, &mut Context<'_>, &mut Output),
     ) {
-        let Some(seat) = self.seats.get_mut(slot) else { return };
+        let Some(entry) = self.members.get_mut(slot) else { return };
         let mut output = std::mem::take(&mut self.output);
         let mut context = Context {
             now: self.clock.now(),
@@ -209,7 +213,7 @@ impl Core {
             nodes: &mut self.nodes,
             random: &mut self.random,
         };
-        call(&mut seat.member, &mut context, &mut output);
+        call(&mut entry.member, &mut context, &mut output);
         self.events.append(&mut output.events);
         self.send_all(slot, &mut output.requests);
         self.output = output;
@@ -220,8 +224,8 @@ impl Core {
         if requests.is_empty() {
             return;
         }
-        let Some(asker) = self.asker(slot) else { return };
-        let sent = requests.drain(..).try_for_each(|outgoing| self.send(&asker, &outgoing));
+        let Some(requester) = self.requester(slot) else { return };
+        let sent = requests.drain(..).try_for_each(|outgoing| self.send(&requester, &outgoing));
         if let Err(error) = sent {
             let reason = format!("a request cannot be sent: {error}");
             self.with_member(slot, |member, context, output| {
@@ -231,12 +235,13 @@ impl Core {
     }
 
     fn after_call(&mut self, slot: u32) {
-        let Some(seat) = self.seats.get_mut(slot) else { return };
-        let (group, from, to) = (seat.member.plan().group.index, seat.state, seat.member.state());
+        let Some(entry) = self.members.get_mut(slot) else { return };
+        let (group, from, to) =
+            (entry.member.plan().group.index, entry.state, entry.member.state());
         if from != to {
-            seat.state = to;
-            let done = seat.member.is_done();
-            self.seats.count(group, Some(from), to);
+            entry.state = to;
+            let done = entry.member.is_done();
+            self.members.count(group, Some(from), to);
             if done {
                 self.close_idle(slot);
             }
@@ -244,12 +249,12 @@ impl Core {
         self.arm_member(slot);
     }
 
-    /// A timer that comes too early is armed anew when it fires: deadlines mostly move away.
+    /// A timer that fires before its deadline is armed again: deadlines mostly move later.
     fn arm_member(&mut self, slot: u32) {
-        let Some(seat) = self.seats.get_mut(slot) else { return };
-        match seat.member.deadline() {
-            Some(deadline) if deadline < seat.armed => {
-                seat.armed = deadline;
+        let Some(entry) = self.members.get_mut(slot) else { return };
+        match entry.member.deadline() {
+            Some(deadline) if deadline < entry.armed => {
+                entry.armed = deadline;
                 self.arm(deadline, Due::Member(slot));
             }
             _ => {}

@@ -1,5 +1,4 @@
-//! Who is in a run: the groups of a scenario with their members, under the names that the cluster
-//! sees.
+//! The plan of a run: the groups of a scenario with their members, and their names in the cluster.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,17 +15,17 @@ use crate::plan::{
 };
 use crate::topics::Topics;
 
-/// In front of the names of all topics and groups that muster-load makes.
+/// The prefix of the names of all topics and groups that muster-load creates.
 pub(super) const PREFIX: &str = "muster-load-";
 
-/// All groups of a run. A member's index tells its group: those of a group follow each other.
+/// All groups of a run. The members of a group have consecutive indices.
 #[derive(Clone, Debug)]
-pub struct Cast {
-    groups: Vec<CastGroup>,
+pub struct RunPlan {
+    groups: Vec<PlannedGroup>,
 }
 
 #[derive(Clone, Debug)]
-struct CastGroup {
+struct PlannedGroup {
     plan: Arc<GroupPlan>,
     /// The name of its table in the scenario.
     table: String,
@@ -36,8 +35,8 @@ struct CastGroup {
     workload: Workload,
 }
 
-impl Cast {
-    /// `topics` must have all topics of [`topic_names`]; it is an error of the cluster if not.
+impl RunPlan {
+    /// `topics` must have all topics of [`topic_names`]; if not, it is an error of the cluster.
     pub fn new(scenario: &Scenario, run: &str, topics: &Topics) -> Result<Self, Problem> {
         let by_table = topic_indices(scenario, run, topics)?;
         let mut groups = Vec::new();
@@ -50,7 +49,7 @@ impl Cast {
                 let plan = group_plan(table, index, id.into(), subscription, topics)?;
                 let members = next_member..next_member + table.members;
                 next_member = members.end;
-                groups.push(CastGroup::new(table, Arc::new(plan), members));
+                groups.push(PlannedGroup::new(table, Arc::new(plan), members));
             }
         }
         Ok(Self { groups })
@@ -64,14 +63,14 @@ impl Cast {
         &self.groups[group.0 as usize].plan
     }
 
-    /// Whether it is a group in the sense of the protocols, and not clients without membership.
+    /// Whether the group has members, and is not a client without membership.
     pub fn has_members(&self, group: GroupIndex) -> bool {
         !matches!(self.group(group).protocol, Protocol::Manual { .. })
     }
 
-    /// How long a group must have stood still at least before it counts as stable. Members of
-    /// consumer groups learn of a new epoch with their next heartbeat; until then the group seems to
-    /// stand still.
+    /// How long a group must have been unchanged at least before it counts as stable. Members of
+    /// consumer groups learn of a new epoch with their next heartbeat; until then the group seems
+    /// stable.
     pub fn settles_in(&self, group: GroupIndex) -> Duration {
         const LEAST: Duration = Duration::from_millis(500);
         let plan = self.group(group);
@@ -83,7 +82,7 @@ impl Cast {
 
     /// All groups of these tables; of all tables if none is named.
     pub fn groups_named(&self, tables: &[String]) -> Vec<GroupIndex> {
-        let of_tables = |group: &&CastGroup| tables.is_empty() || tables.contains(&group.table);
+        let of_tables = |group: &&PlannedGroup| tables.is_empty() || tables.contains(&group.table);
         self.groups.iter().filter(of_tables).map(|group| group.plan.index).collect()
     }
 
@@ -96,7 +95,7 @@ impl Cast {
         self.groups.last().map_or(0, |group| group.members.end)
     }
 
-    /// What the group's members do beside being members when they start.
+    /// The loads of the group's members when they start.
     pub fn workload(&self, group: GroupIndex) -> Workload {
         self.groups[group.0 as usize].workload
     }
@@ -115,29 +114,29 @@ impl Cast {
         })
     }
 
-    /// A member as it is to be started, doing `workload`.
+    /// The plan of a member, with `workload`.
     pub fn member(&self, group: GroupIndex, member: MemberIndex, workload: Workload) -> MemberPlan {
-        let cast = &self.groups[group.0 as usize];
-        let number = member.0 - cast.members.start;
-        let racks = cast.racks.len() as u32;
+        let group = &self.groups[group.0 as usize];
+        let number = member.0 - group.members.start;
+        let racks = group.racks.len() as u32;
         MemberPlan {
             index: member,
-            group: cast.plan.clone(),
-            client_id: format!("{}-{number}", cast.plan.id.as_str()).into(),
-            instance_id: (number < cast.static_members)
-                .then(|| format!("{}-{number}", cast.plan.id.as_str()).into()),
-            rack: (racks > 0).then(|| cast.racks[(number % racks) as usize].clone()),
+            group: group.plan.clone(),
+            client_id: format!("{}-{number}", group.plan.id.as_str()).into(),
+            instance_id: (number < group.static_members)
+                .then(|| format!("{}-{number}", group.plan.id.as_str()).into()),
+            rack: (racks > 0).then(|| group.racks[(number % racks) as usize].clone()),
             workload,
         }
     }
 
-    /// All partitions that a group has to do with.
+    /// All partitions of the topics that a group subscribes to.
     pub fn partitions(&self, group: GroupIndex, topics: &Topics) -> Arc<[Partition]> {
         partitions_of(self.groups[group.0 as usize].plan.subscription.topics(), topics)
     }
 }
 
-impl CastGroup {
+impl PlannedGroup {
     fn new(table: &Group, plan: Arc<GroupPlan>, members: Range<u32>) -> Self {
         Self {
             plan,
@@ -150,7 +149,7 @@ impl CastGroup {
     }
 }
 
-/// The topics to make, with their partition counts.
+/// The topics to create, with their partition counts.
 pub(super) fn topic_names(scenario: &Scenario, run: &str) -> Vec<(StrBytes, u32)> {
     let tables = scenario.topics.iter();
     let names = tables.flat_map(|table| {
@@ -162,7 +161,7 @@ pub(super) fn topic_names(scenario: &Scenario, run: &str) -> Vec<(StrBytes, u32)
     names.collect()
 }
 
-/// The names of the topics that these tables stand for; all tables if none is named.
+/// The names of the topics of these tables; of all tables if none is named.
 pub(super) fn topics_of_tables(scenario: &Scenario, run: &str, tables: &[String]) -> Vec<StrBytes> {
     let chosen = scenario.topics.iter().filter(|t| tables.is_empty() || tables.contains(&t.name));
     let only = Scenario { topics: chosen.cloned().collect(), ..scenario.clone() };
@@ -199,7 +198,7 @@ fn topic_indices<'a>(
         for (name, _) in names.by_ref().take(table.count as usize) {
             let index = topics.named(&name).ok_or_else(|| {
                 Problem(format!(
-                    "the cluster does not know the topic {} that it made",
+                    "the cluster does not know the topic {} that it created",
                     name.as_str()
                 ))
             })?;
@@ -225,7 +224,7 @@ fn subscription(
     if !group.regex {
         return Subscription::Topics(topics);
     }
-    // Names have nothing but letters, digits, '_' and '-': nothing to escape.
+    // Names have only letters, digits, '_' and '-', so they need no escaping.
     let alternatives: Vec<String> = tables
         .iter()
         .map(|table| format!("{}{}", table.name, if table.count == 1 { "" } else { "-[0-9]+" }))
@@ -273,7 +272,7 @@ fn protocol(
     })
 }
 
-/// By Kafka's names. Without any, what Java consumers have by default.
+/// The assignors with these names in Kafka; without names, the default of Java consumers.
 pub(super) fn classic_assignors(names: &[String]) -> Result<Vec<ClassicAssignor>, String> {
     use ClassicAssignor::{CooperativeSticky, Range, RoundRobin, Sticky};
     if names.is_empty() {

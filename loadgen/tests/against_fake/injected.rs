@@ -1,4 +1,4 @@
-//! Each word that the broker breaks on purpose is told, as exactly that.
+//! Each bug that is injected into the broker is reported as its own rule.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::run::{Outcome, play, scenario, side_by_side};
 
 const PROTOCOLS: [&str; 2] = ["range", "consumer"];
 
-/// Members go on for a while.
+/// Members continue for a while.
 const STEADY: &str = "
 [[phase]]
 name = \"steady\"
@@ -15,17 +15,17 @@ lasts = \"1s\"
 ";
 const COMMITS: &str = "commit = { every = \"20ms\" }";
 
-/// Long enough for members that are slow, short enough to wait for.
+/// Long enough for slow members, short enough to wait for.
 const SESSION_TIMEOUT: Duration = Duration::from_millis(1_200);
 
 fn assert_found(protocol: &str, bug: Bug, group: &str, phases: &str, rule: &str) {
     let config = Config { session_timeout: SESSION_TIMEOUT, ..Config::with_bug(bug) };
-    // What is wrong keeps some groups from ever becoming stable: no reason to wait for that.
+    // Some bugs keep groups from becoming stable, so the limit is short.
     let scenario = scenario(protocol, group, phases).replace("limit = \"30s\"", "limit = \"4s\"");
-    assert_told(&play(config, &scenario), rule);
+    assert_reported(&play(config, &scenario), rule);
 }
 
-fn assert_told(outcome: &Outcome, rule: &str) {
+fn assert_reported(outcome: &Outcome, rule: &str) {
     let rules: Vec<String> = outcome.rules().into_iter().collect();
     assert_eq!(rules, [rule], "{outcome}");
     assert_eq!(outcome.status, Some(1), "{outcome}");
@@ -59,7 +59,7 @@ lasts = "1500ms"
 }
 
 #[test]
-fn commits_that_are_forgotten() {
+fn commits_that_are_lost() {
     let phases = format!("{STEADY}\n[[phase]]\nname = \"reading\"\nread-offsets = {{}}\n");
     side_by_side(PROTOCOLS, |protocol| {
         assert_found(protocol, Bug::ForgetsCommits, COMMITS, &phases, "commit-lost");
@@ -78,7 +78,7 @@ fn commits_that_are_rolled_back() {
 }
 
 #[test]
-fn commits_that_are_accepted_of_a_fenced_member() {
+fn commits_of_a_fenced_member_that_are_accepted() {
     let phases = STEADY.replace("1s", "4s");
     side_by_side(PROTOCOLS, |protocol| {
         let rule = "fenced-commit-accepted";
@@ -87,7 +87,7 @@ fn commits_that_are_accepted_of_a_fenced_member() {
 }
 
 #[test]
-fn a_member_that_is_evicted_before_its_time() {
+fn a_member_that_is_evicted_early() {
     side_by_side(PROTOCOLS, |protocol| {
         assert_found(protocol, Bug::EvictsEarly, "", STEADY, "evicted-early");
     });
@@ -100,7 +100,7 @@ fn a_repeated_request_that_is_answered_differently() {
     let config = Config { session_timeout: SESSION_TIMEOUT, ..Config::with_bug(bug) };
     let scenario = scenario("range", "", STEADY).replace("members = 6", "members = 64");
     let scenario = scenario.replace("partitions = 12", "partitions = 64");
-    assert_told(&play(config, &scenario), "repeat-differed");
+    assert_reported(&play(config, &scenario), "repeat-differed");
 }
 
 #[test]

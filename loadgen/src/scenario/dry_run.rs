@@ -1,5 +1,5 @@
-//! Plays a scenario's phases through with nothing but the numbers of members that can be up, to find
-//! what can never have anybody to do it: a slip that a run would pass over in silence.
+//! A dry run of a scenario's phases with only the numbers of members that can be up, to find
+//! actions that can never have a member to act on: a mistake that a run would only warn of.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use super::file::{Group, Phase, Scenario, Start, Stopping};
 use super::values::Words;
 
 /// # Errors
-/// One sentence about the first thing that never has anybody to do it.
+/// One sentence about the first action that never has a member to act on.
 pub(super) fn validate(scenario: &Scenario) -> Result<(), String> {
     let phases = &scenario.phases;
     if let Some(group) = scenario.groups.iter().find(|group| !is_started(group, phases)) {
         return Err(format!("group {}: no phase starts its members", group.name));
     }
-    let mut stage = Stage { scenario, up: BTreeMap::new(), seen: BTreeMap::new() };
+    let mut run = DryRun { scenario, up: BTreeMap::new(), seen: BTreeMap::new() };
     let repeat = scenario.repeat.as_ref();
     let from = repeat.and_then(|repeat| phases.iter().position(|phase| phase.name == repeat.from));
-    // What has nobody in the second round has nobody in the third either.
+    // An action without members in the second round has none in later rounds either.
     for first in [Some(0), from].into_iter().flatten() {
         for (at, phase) in phases.iter().enumerate().skip(first) {
-            stage.play(at, phase);
+            run.play(at, phase);
         }
     }
-    match stage.seen.iter().find(|(_, has_somebody)| !**has_somebody) {
+    match run.seen.iter().find(|(_, has_members)| !**has_members) {
         None => Ok(()),
         Some(((at, what), _)) => Err(format!(
-            "phase {}: {what} has nobody: no member of its groups is up by then",
+            "phase {}: {what} has no effect: no member of its groups is up by then",
             phases[*at].name
         )),
     }
@@ -40,16 +40,16 @@ fn means(groups: &Words, group: &Group) -> bool {
     groups.0.is_empty() || groups.0.contains(&group.name)
 }
 
-struct Stage<'a> {
+struct DryRun<'a> {
     scenario: &'a Scenario,
-    /// How many members of each kind of group are up, at most. Not there before its first start.
+    /// The maximum of members of each group table that are up; absent before their first start.
     up: BTreeMap<&'a str, u32>,
-    /// Whether what a phase does, by its number and name, has somebody in any round.
+    /// Whether an action, by phase number and name, has members in any round.
     seen: BTreeMap<(usize, &'static str), bool>,
 }
 
-impl<'a> Stage<'a> {
-    /// In the order in which a phase begins: what it starts it does not stop.
+impl<'a> DryRun<'a> {
+    /// In the order in which a phase begins: it does not stop members that it starts.
     fn play(&mut self, at: usize, phase: &'a Phase) {
         let stops = [("leave", &phase.leave), ("close", &phase.close), ("crash", &phase.crash)];
         for (what, stopping) in stops {
@@ -82,8 +82,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn see(&mut self, at: usize, what: &'static str, has_somebody: bool) {
-        *self.seen.entry((at, what)).or_default() |= has_somebody;
+    fn see(&mut self, at: usize, what: &'static str, has_members: bool) {
+        *self.seen.entry((at, what)).or_default() |= has_members;
     }
 
     fn start(&mut self, start: &Start) {
@@ -92,7 +92,7 @@ impl<'a> Stage<'a> {
         });
     }
 
-    /// Those that come back stay, and so may those that are to close: some may not be able to.
+    /// Members that return count as up, and so do those that close: dynamic members can't.
     fn stop(&mut self, what: &str, stopping: &Stopping) {
         if stopping.return_after.is_none() && what != "close" {
             self.change(&stopping.groups, |group, up| {

@@ -1,18 +1,18 @@
-//! Which members are up, and the commands that start and stop them in their time.
+//! The members of a run: which are up, and the commands that start and stop them at their times.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::agenda::{Act, Agenda};
-use super::cast::Cast;
+use super::agenda::{Action, Agenda};
 use super::conductor::{Cause, Orders, Trigger};
+use super::run_plan::RunPlan;
 use crate::driver::command::Command;
 use crate::event::{Event, EventKind, Stop};
 use crate::plan::{GroupIndex, MemberIndex, MemberPlan, Workload};
 use crate::time::Time;
 
-/// How long before their time commands are told: more than the time between two ticks, so that
-/// members start when they are to, and little enough to change one's mind.
+/// How long before their time commands are sent: more than the time between two ticks, so that
+/// members start on time, and short enough that planned actions can still be cancelled.
 const AHEAD: Duration = Duration::from_millis(150);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,30 +23,30 @@ enum Presence {
     Up,
     /// To be stopped, or about to end.
     Going,
-    /// It can't go on, and is not started again.
+    /// It can't continue, and is not started again.
     Failed,
 }
 
 #[derive(Debug)]
-pub(super) struct Roster {
+pub(super) struct Members {
     presence: Vec<Presence>,
-    /// Of each group, members that are up or going.
+    /// The number of members of each group that are up or going.
     alive: Vec<u32>,
     begun: Vec<bool>,
     workloads: Vec<Workload>,
-    /// How long those that are going stay away.
+    /// How long members that are going stay away.
     returns: BTreeMap<MemberIndex, Duration>,
     going: u32,
     agenda: Agenda,
 }
 
-impl Roster {
-    pub(super) fn new(cast: &Cast) -> Self {
+impl Members {
+    pub(super) fn new(plan: &RunPlan) -> Self {
         Self {
-            presence: vec![Presence::Down; cast.member_count() as usize],
-            alive: vec![0; cast.groups().count()],
-            begun: vec![false; cast.groups().count()],
-            workloads: cast.groups().map(|group| cast.workload(group.index)).collect(),
+            presence: vec![Presence::Down; plan.member_count() as usize],
+            alive: vec![0; plan.groups().count()],
+            begun: vec![false; plan.groups().count()],
+            workloads: plan.groups().map(|group| plan.workload(group.index)).collect(),
             returns: BTreeMap::new(),
             going: 0,
             agenda: Agenda::default(),
@@ -63,12 +63,12 @@ impl Roster {
     }
 
     /// Whether none of its members is up or to be started.
-    pub(super) fn is_down(&self, cast: &Cast, group: GroupIndex) -> bool {
-        let mut members = cast.members(group).map(|member| self.presence[member as usize]);
+    pub(super) fn is_down(&self, plan: &RunPlan, group: GroupIndex) -> bool {
+        let mut members = plan.members(group).map(|member| self.presence[member as usize]);
         members.all(|presence| matches!(presence, Presence::Down | Presence::Failed))
     }
 
-    /// Whether it can't go on, and won't be up again.
+    /// Whether it has failed, and won't be up again.
     pub(super) fn has_failed(&self, member: MemberIndex) -> bool {
         self.presence[member.0 as usize] == Presence::Failed
     }
@@ -78,25 +78,25 @@ impl Roster {
         self.begun[group.0 as usize]
     }
 
-    /// Whether members are to start, stop or come back.
+    /// Whether starts, stops or returns of members are planned or under way.
     pub(super) fn is_moving(&self) -> bool {
         !self.agenda.is_empty() || self.going > 0
     }
 
-    pub(super) fn last_act(&self) -> Option<Time> {
+    pub(super) fn last_action(&self) -> Option<Time> {
         self.agenda.last()
     }
 
-    pub(super) fn down(&self, cast: &Cast, group: GroupIndex) -> Vec<MemberIndex> {
-        self.all(cast, group, Presence::Down)
+    pub(super) fn down(&self, plan: &RunPlan, group: GroupIndex) -> Vec<MemberIndex> {
+        self.all(plan, group, Presence::Down)
     }
 
-    pub(super) fn up(&self, cast: &Cast, group: GroupIndex) -> Vec<MemberIndex> {
-        self.all(cast, group, Presence::Up)
+    pub(super) fn up(&self, plan: &RunPlan, group: GroupIndex) -> Vec<MemberIndex> {
+        self.all(plan, group, Presence::Up)
     }
 
-    fn all(&self, cast: &Cast, group: GroupIndex, presence: Presence) -> Vec<MemberIndex> {
-        let members = cast.members(group);
+    fn all(&self, plan: &RunPlan, group: GroupIndex, presence: Presence) -> Vec<MemberIndex> {
+        let members = plan.members(group);
         members.filter(|&m| self.presence[m as usize] == presence).map(MemberIndex).collect()
     }
 
@@ -106,10 +106,10 @@ impl Roster {
 
     fn start_as(&mut self, at: Time, member: MemberIndex, again: bool) {
         self.presence[member.0 as usize] = Presence::Due;
-        self.agenda.put(at, Act::Start { member, again });
+        self.agenda.put(at, Action::Start { member, again });
     }
 
-    /// Of a member that is up.
+    /// Stops a member that is up.
     pub(super) fn stop(
         &mut self,
         at: Time,
@@ -119,37 +119,39 @@ impl Roster {
     ) {
         self.presence[member.0 as usize] = Presence::Going;
         self.going += 1;
-        self.agenda.put(at, Act::Stop { member, how, returns });
+        self.agenda.put(at, Action::Stop { member, how, returns });
     }
 
-    /// Tells the measures, at its time, what sets off a rebalance.
+    /// Announces the cause of a rebalance to the measures, at its time.
     pub(super) fn announce(&mut self, at: Time, group: GroupIndex, cause: Cause) {
-        self.agenda.put(at, Act::Announce { group, cause });
+        self.agenda.put(at, Action::Announce { group, cause });
     }
 
-    /// What a group's members do from now on, also those that start later.
+    /// Sets the loads of a group's members from now on, also of those that start later.
     pub(super) fn set_workload(
         &mut self,
-        cast: &Cast,
+        plan: &RunPlan,
         group: GroupIndex,
         workload: Workload,
         orders: &mut Orders,
     ) {
         self.workloads[group.0 as usize] = workload;
-        let up = self.up(cast, group).into_iter();
+        let up = self.up(plan, group).into_iter();
         orders.commands.extend(up.map(|member| Command::Work { member, workload }));
     }
 
-    /// Forgets all that was to happen, and stops all that are up.
+    /// Cancels all planned actions, and stops all members that are up.
     pub(super) fn stop_all(&mut self, now: Time) {
-        while let Some((_, act)) = self.agenda.take(Time::MAX) {
-            match act {
-                Act::Start { member, .. } => self.take_back(member, Presence::Due, Presence::Down),
-                Act::Stop { member, .. } => {
+        while let Some((_, action)) = self.agenda.take(Time::MAX) {
+            match action {
+                Action::Start { member, .. } => {
+                    self.take_back(member, Presence::Due, Presence::Down)
+                }
+                Action::Stop { member, .. } => {
                     self.going -= u32::from(!self.has_failed(member));
                     self.take_back(member, Presence::Going, Presence::Up);
                 }
-                Act::Announce { .. } => {}
+                Action::Announce { .. } => {}
             }
         }
         self.returns.clear();
@@ -167,26 +169,26 @@ impl Roster {
         }
     }
 
-    /// Tells what is due soon.
-    pub(super) fn tell(&mut self, now: Time, cast: &Cast, orders: &mut Orders) {
+    /// Sends the commands and triggers that are due soon.
+    pub(super) fn send_due(&mut self, now: Time, plan: &RunPlan, orders: &mut Orders) {
         let mut returned: BTreeMap<GroupIndex, (Time, u32)> = BTreeMap::new();
-        while let Some((at, act)) = self.agenda.take(now + AHEAD) {
-            match act {
-                Act::Start { member, again } => {
-                    let Some(group) = cast.group_of(member) else { continue };
-                    if again && cast.has_members(group) {
+        while let Some((at, action)) = self.agenda.take(now + AHEAD) {
+            match action {
+                Action::Start { member, again } => {
+                    let Some(group) = plan.group_of(member) else { continue };
+                    if again && plan.has_members(group) {
                         returned.entry(group).or_insert((at, 0)).1 += 1;
                     }
                     let workload = self.workloads[group.0 as usize];
-                    let plan = cast.member(group, member, workload);
-                    orders.commands.push(self.started(at, plan));
+                    let member = plan.member(group, member, workload);
+                    orders.commands.push(self.started(at, member));
                 }
-                Act::Stop { member, .. } if self.has_failed(member) => {}
-                Act::Stop { member, how, returns } => {
+                Action::Stop { member, .. } if self.has_failed(member) => {}
+                Action::Stop { member, how, returns } => {
                     self.returns.extend(returns.map(|away| (member, away)));
                     orders.commands.push(Command::Stop { at, member, how });
                 }
-                Act::Announce { group, cause } => {
+                Action::Announce { group, cause } => {
                     orders.triggers.push(Trigger { at, group, cause });
                 }
             }
@@ -204,14 +206,14 @@ impl Roster {
         Command::Start { at, member }
     }
 
-    /// Learns what became of members.
-    pub(super) fn hear(&mut self, now: Time, cast: &Cast, event: &Event) {
+    /// Takes an event of a member that stopped or failed.
+    pub(super) fn observe(&mut self, now: Time, plan: &RunPlan, event: &Event) {
         let ended = match event.kind {
             EventKind::Stopped { .. } => Presence::Down,
             EventKind::Failed { .. } => Presence::Failed,
             _ => return,
         };
-        let Some(group) = cast.group_of(event.member) else { return };
+        let Some(group) = plan.group_of(event.member) else { return };
         let presence = &mut self.presence[event.member.0 as usize];
         let was = std::mem::replace(presence, ended);
         if was == Presence::Going {
