@@ -49,6 +49,14 @@ class Confluent:
         self.producer.flush(120)
         emit("acked", records=acked)
 
+    def transact(self):
+        producer = Producer({**self.common, "transactional.id": self.group})
+        try:
+            producer.init_transactions(60)
+            emit("transacts")
+        except KafkaException as error:
+            emit("refused", error=str(error))
+
     def committed(self):
         # By a consumer: the admin client's process dies when the coordinator is still loading.
         consumer = self._unsubscribed(self.group)

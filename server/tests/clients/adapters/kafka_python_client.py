@@ -43,6 +43,14 @@ class KafkaPython:
             self._produce_chunk(ids)
         emit("produced")
 
+    def transact(self):
+        producer = kafka.KafkaProducer(**self.common, transactional_id=self.group)
+        try:
+            producer.init_transactions()
+            emit("transacts")
+        except KafkaError as error:
+            emit("refused", error=repr(error))
+
     def _produce_chunk(self, ids):
         sent = [
             (i, self.producer.send(self.topic, key=key_of(i), value=value_of(i))) for i in ids

@@ -24,6 +24,7 @@ class Client:
     assignors: tuple
     compressions: tuple = ALL_COMPRESSIONS
     idempotent: bool = False  # by default, so that a retry after a crash may not write twice
+    transactional: bool = False  # its adapter has the verb `transact`
     protocols: tuple = ()  # pairs (assignor, its name in the group), where they differ
 
     def protocol(self, assignor, members):
@@ -63,9 +64,10 @@ CLIENTS = {
         ),
         Client("confluent-kafka", "python", "confluent_client.py",
                ("range", "roundrobin", "cooperative-sticky") + SERVER_SIDE
-               + ("roundrobin-to-consumer-range",)),
+               + ("roundrobin-to-consumer-range",),
+               transactional=True),
         Client("kafka-python", "python", "kafka_python_client.py", FOUR_ASSIGNORS,
-               idempotent=True),
+               idempotent=True, transactional=True),
         Client("aiokafka", "python", "aiokafka_client.py", ("range", "roundrobin", "sticky")),
         Client(
             "kafkajs",

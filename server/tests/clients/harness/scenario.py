@@ -11,6 +11,8 @@ class Scenario(Story):
 
     def run(self):
         self.create_topic()
+        if self.case.client.transactional and self.server.refuses_transactions:
+            self.transactions_are_refused()
         self.three_share_the_partitions()
         self.one_leaves()
         self.one_is_killed()
@@ -20,6 +22,11 @@ class Scenario(Story):
             self.the_survivor_goes_on()
         self.a_new_consumer_goes_on()
         self.everyone_leaves()
+
+    def transactions_are_refused(self):
+        """At once: with an error that it may try again after, a client waits for its time-out."""
+        self.control.ask("transact", "refused", 10)
+        self.note("transactions are refused")
 
     def three_share_the_partitions(self):
         self.a, self.b, self.c = self.first = [self.start_consumer(name) for name in "abc"]

@@ -61,6 +61,7 @@ class Spawned:
     subclasses give the command line."""
 
     restartable = True
+    refuses_transactions = False
 
     def __init__(self, directory, shards, settings):
         self.directory, self.shards = directory, shards
@@ -132,6 +133,8 @@ class Spawned:
 class Muster(Spawned):
     clean_statuses = (0,)
 
+    refuses_transactions = True
+
     def __init__(self, binary, directory, shards, settings=SETTINGS):
         super().__init__(directory, shards, settings)
         self.binary = binary
@@ -179,6 +182,7 @@ class Running:
     """A server of someone else's; only a command that also restarts it can crash it."""
 
     log_path = None
+    refuses_transactions = False
 
     def __init__(self, bootstrap, restart_command):
         self.bootstrap, self.restart_command = bootstrap, restart_command
