@@ -1,0 +1,200 @@
+//! Two answers, field by field.
+
+use crate::ids::Ids;
+use crate::wire::Answer;
+use crate::world;
+use muster_codec::Bytes;
+use muster_codec::consumer_protocol::ConsumerProtocolAssignment;
+use muster_codec::record_batch::BatchHeader;
+use serde_json::Value;
+
+/// A field in which two answers differ.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Difference {
+    /// Names of fields, joined by dots; `[order]` behind an array whose elements are the same.
+    pub field: String,
+    pub kafka: String,
+    pub muster: String,
+}
+
+/// What differs between two answers to a request of the history with names that begin with `own`.
+pub fn answers(kafka: &Answer, muster: &Answer, ids: &mut Ids, own: &str) -> Vec<Difference> {
+    let mut comparison = Comparison { ids, own, found: Vec::new() };
+    match (kafka, muster) {
+        (Answer::Body(kafka), Answer::Body(muster)) => comparison.values("", "", kafka, muster),
+        _ if kafka == muster => {}
+        _ => comparison.differ("", &outline(kafka), &outline(muster)),
+    }
+    comparison.found
+}
+
+fn outline(answer: &Answer) -> Value {
+    match answer {
+        Answer::Body(_) => "an answer".into(),
+        Answer::Unreadable(error) => format!("unreadable: {error}").into(),
+        Answer::Closed => "closed".into(),
+    }
+}
+
+struct Comparison<'a> {
+    ids: &'a mut Ids,
+    own: &'a str,
+    found: Vec<Difference>,
+}
+
+impl Comparison<'_> {
+    fn values(&mut self, path: &str, field: &str, kafka: &Value, muster: &Value) {
+        match (kafka, muster) {
+            (Value::Object(ours), Value::Object(theirs)) => {
+                for (name, value) in ours {
+                    let other = theirs.get(name).unwrap_or(&Value::Null);
+                    self.values(&joined(path, name), name, value, other);
+                }
+            }
+            (Value::Array(ours), Value::Array(theirs)) => self.arrays(path, field, ours, theirs),
+            _ if self.same(field, kafka, muster) => {}
+            _ => self.differ(path, kafka, muster),
+        }
+    }
+
+    fn differ(&mut self, path: &str, kafka: &Value, muster: &Value) {
+        let (kafka, muster) = (short(path, kafka), short(path, muster));
+        self.found.push(Difference { field: path.to_owned(), kafka, muster });
+    }
+
+    fn same(&mut self, field: &str, kafka: &Value, muster: &Value) -> bool {
+        match field {
+            // Each server has its own, and none of these is a promise.
+            "throttleTimeMs" | "port" | "documentation" | "finalizedFeaturesEpoch" => true,
+            // Words are each server's own.
+            "errorMessage" | "batchIndexErrorMessage" => kafka.is_null() == muster.is_null(),
+            "logAppendTimeMs" => (kafka.as_i64() < Some(0)) == (muster.as_i64() < Some(0)),
+            "records" => kafka == muster || records(kafka) == records(muster),
+            "assignment" | "memberAssignment" if kafka.is_string() => {
+                kafka == muster
+                    || partitions(kafka).is_some_and(|it| Some(it) == partitions(muster))
+            }
+            _ if Ids::is_id(field) => self.ids.same(field, kafka, muster),
+            _ => kafka == muster,
+        }
+    }
+
+    /// Elements that name the same thing are compared with each other.
+    fn arrays(&mut self, path: &str, field: &str, kafka: &[Value], muster: &[Value]) {
+        let kafka: Vec<&Value> = kafka.iter().filter(|one| !self.is_foreign(one)).collect();
+        let muster: Vec<&Value> = muster.iter().filter(|one| !self.is_foreign(one)).collect();
+        let keys: Vec<String> =
+            muster.iter().map(|one| key(one, &|f, v| self.ids.muster_key(f, v), field)).collect();
+        let mut taken = vec![false; keys.len()];
+        let mut order = Vec::new();
+        for one in &kafka {
+            let wanted = key(one, &|f, v| self.ids.kafka_key(f, v), field);
+            let found = (0..keys.len()).find(|at| !taken[*at] && keys[*at] == wanted);
+            let Some(at) = found else {
+                self.differ(&format!("{path}[]"), one, &Value::Null);
+                continue;
+            };
+            taken[at] = true;
+            order.push(at);
+            self.values(path, field, one, muster[at]);
+        }
+        for (at, _) in taken.iter().enumerate().filter(|(_, taken)| !**taken) {
+            self.differ(&format!("{path}[]"), &Value::Null, muster[at]);
+        }
+        if !order.is_sorted() {
+            let names = |list: &[&Value]| list.iter().map(|one| name(one)).collect::<Value>();
+            self.differ(&format!("{path}[order]"), &names(&kafka), &names(&muster));
+        }
+    }
+
+    /// Whether an element belongs to another history.
+    fn is_foreign(&self, element: &Value) -> bool {
+        let names = ["name", "topic", "groupId", "resourceName"];
+        let name = names.iter().find_map(|field| element.get(field)?.as_str());
+        name.and_then(world::owner).is_some_and(|owner| owner != self.own)
+    }
+}
+
+/// What tells an element from its neighbours.
+const IDENTITY: &[&str] = &[
+    "name",
+    "topic",
+    "topicName",
+    "topicId",
+    "groupId",
+    "partitionIndex",
+    "partition",
+    "index",
+    "resourceType",
+    "resourceName",
+    "apiKey",
+    "memberId",
+    "key",
+    "brokerId",
+    "nodeId",
+];
+
+fn key(element: &Value, of: &dyn Fn(&str, &Value) -> String, field: &str) -> String {
+    let Value::Object(fields) = element else { return of(field, element) };
+    let parts = IDENTITY.iter().filter_map(|name| Some((name, fields.get(*name)?)));
+    parts.map(|(name, value)| format!("{name}={} ", of(name, value))).collect()
+}
+
+fn name(element: &Value) -> Value {
+    let mut fields = IDENTITY.iter().filter_map(|name| element.get(name));
+    fields.next().unwrap_or(element).clone()
+}
+
+fn joined(path: &str, name: &str) -> String {
+    // The name of the API, and an answer's only object.
+    if path.is_empty() && name.starts_with(char::is_uppercase) {
+        return String::new();
+    }
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+/// A value for a report, without what no two histories have in common.
+fn short(path: &str, value: &Value) -> String {
+    let field = path.rsplit('.').next().unwrap_or(path);
+    match value {
+        Value::String(text) if text.is_empty() => "\"\"".into(),
+        Value::String(_) if Ids::is_id(field) => "<id>".into(),
+        Value::String(_) if field == "errorMessage" => "<text>".into(),
+        Value::String(text) if text.len() > 200 => format!("<{} characters>", text.len()),
+        Value::Object(_) | Value::Array(_) => {
+            let text = value.to_string();
+            text.chars().take(200).collect()
+        }
+        _ => value.to_string().replace('"', ""),
+    }
+}
+
+/// The partitions that a member's assignment names, in order: Kafka has the topics in that of a hash
+/// table. None of bytes that are no assignment.
+fn partitions(value: &Value) -> Option<Vec<(String, Vec<i32>)>> {
+    let bytes: Bytes<'_> = serde_json::from_value(value.clone()).ok()?;
+    let assignment = ConsumerProtocolAssignment::read(&bytes).ok()?;
+    let topics = assignment.assigned_partitions.into_iter();
+    let mut named: Vec<_> =
+        topics.map(|topic| (topic.topic.into_owned(), topic.partitions)).collect();
+    named.sort();
+    Some(named)
+}
+
+/// Batches without what differs between servers: the ids of producers, and times that the server
+/// itself set.
+fn records(value: &Value) -> Option<Vec<u8>> {
+    let bytes: Bytes<'_> = serde_json::from_value(value.clone()).ok()?;
+    let mut bytes = bytes.to_vec();
+    let mut at = 0;
+    while let Ok(mut header) = BatchHeader::read(&bytes[at..]) {
+        let end = at + header.total_len();
+        if end > bytes.len() {
+            break;
+        }
+        header.producer_id = header.producer_id.min(0);
+        header.write(&mut bytes[at..end]);
+        at = end;
+    }
+    Some(bytes)
+}

@@ -1,0 +1,99 @@
+//! Random requests of every API and version, valid and not.
+
+mod cluster;
+mod consumers;
+mod learn;
+mod logs;
+mod members;
+mod offsets;
+mod topics;
+
+pub use learn::learn;
+
+use crate::wire::{Ask, Flaw};
+use crate::world::World;
+use muster_codec::{ApiKey, Request};
+use std::ops::RangeInclusive;
+
+type Generator = fn(&mut World) -> Request<'static>;
+
+/// How often each comes.
+const GENERATORS: &[(u32, ApiKey, Generator)] = &[
+    (6, ApiKey::Produce, logs::produce),
+    (6, ApiKey::Fetch, logs::fetch),
+    (4, ApiKey::ListOffsets, logs::list_offsets),
+    (2, ApiKey::DeleteRecords, logs::delete_records),
+    (2, ApiKey::OffsetForLeaderEpoch, logs::offset_for_leader_epoch),
+    (2, ApiKey::InitProducerId, logs::init_producer_id),
+    (4, ApiKey::Metadata, topics::metadata),
+    (6, ApiKey::CreateTopics, topics::create_topics),
+    (2, ApiKey::DeleteTopics, topics::delete_topics),
+    (2, ApiKey::CreatePartitions, topics::create_partitions),
+    (2, ApiKey::DescribeTopicPartitions, topics::describe_topic_partitions),
+    (3, ApiKey::DescribeConfigs, cluster::describe_configs),
+    (3, ApiKey::IncrementalAlterConfigs, cluster::incremental_alter_configs),
+    (2, ApiKey::AlterConfigs, cluster::alter_configs),
+    (1, ApiKey::DescribeLogDirs, cluster::describe_log_dirs),
+    (1, ApiKey::DescribeAcls, cluster::describe_acls),
+    (1, ApiKey::ListPartitionReassignments, cluster::list_partition_reassignments),
+    (1, ApiKey::DescribeCluster, cluster::describe_cluster),
+    (1, ApiKey::ListConfigResources, cluster::list_config_resources),
+    (1, ApiKey::ApiVersions, cluster::api_versions),
+    (1, ApiKey::FindCoordinator, cluster::find_coordinator),
+    (10, ApiKey::JoinGroup, members::join_group),
+    (8, ApiKey::SyncGroup, members::sync_group),
+    (4, ApiKey::Heartbeat, members::heartbeat),
+    (3, ApiKey::LeaveGroup, members::leave_group),
+    (3, ApiKey::DescribeGroups, members::describe_groups),
+    (2, ApiKey::ListGroups, members::list_groups),
+    (2, ApiKey::DeleteGroups, members::delete_groups),
+    (8, ApiKey::OffsetCommit, offsets::offset_commit),
+    (8, ApiKey::OffsetFetch, offsets::offset_fetch),
+    (2, ApiKey::OffsetDelete, offsets::offset_delete),
+    (10, ApiKey::ConsumerGroupHeartbeat, consumers::consumer_group_heartbeat),
+    (3, ApiKey::ConsumerGroupDescribe, consumers::consumer_group_describe),
+];
+
+/// The next request. `only` narrows it to some APIs, if it names any; plain topics are created
+/// nevertheless.
+pub fn ask(world: &mut World, only: &[ApiKey], versions: &Versions<'_>) -> Ask {
+    if !only.is_empty() && world.topics.len() < 2 && world.chance(30) {
+        let request = topics::create_plain_topic(world);
+        return Ask { version: 7, request, flaw: Flaw::None };
+    }
+    let wanted = |api: &ApiKey| only.is_empty() || only.contains(api);
+    let wanted: Vec<_> = GENERATORS.iter().filter(|(_, api, _)| wanted(api)).collect();
+    let sum: u32 = wanted.iter().map(|(weight, ..)| weight).sum();
+    let mut at = world.random.u32(..sum);
+    let mut chosen = wanted[0];
+    for one in wanted {
+        chosen = one;
+        match at.checked_sub(one.0) {
+            Some(rest) => at = rest,
+            None => break,
+        }
+    }
+    let (_, api, generate) = chosen;
+    let version = version(world, &versions(*api));
+    let request = generate(world);
+    Ask { version, request, flaw: flaw(world) }
+}
+
+/// The versions of an API that both serve.
+pub type Versions<'a> = dyn Fn(ApiKey) -> RangeInclusive<i16> + Sync + 'a;
+
+fn version(world: &mut World, served: &RangeInclusive<i16>) -> i16 {
+    match world.chance(40) {
+        true => *served.end(),
+        false => world.random.i16(served.clone()),
+    }
+}
+
+fn flaw(world: &mut World) -> Flaw {
+    match world.random.u32(..300) {
+        0 => Flaw::Trailing,
+        1 => Flaw::Cut,
+        2 => Flaw::Version(world.one(&[-1, 99, i16::MAX])),
+        _ => Flaw::None,
+    }
+}

@@ -1,0 +1,197 @@
+//! Topics and their partitions.
+
+use crate::world::World;
+use muster_codec::messages::*;
+use muster_codec::{Request, Str, Uuid};
+
+pub(super) fn metadata(world: &mut World) -> Request<'static> {
+    let topics = match world.chance(8) {
+        true => None,
+        false => Some(world.some(3, |it| (it.name.clone(), it.topic_id), metadata_topic)),
+    };
+    MetadataRequest {
+        topics,
+        allow_auto_topic_creation: world.chance(30),
+        include_cluster_authorized_operations: world.chance(20),
+        include_topic_authorized_operations: world.chance(20),
+    }
+    .into()
+}
+
+fn metadata_topic(world: &mut World) -> MetadataRequestTopic<'static> {
+    let topic = world.topic_or_internal();
+    match world.random.u32(..6) {
+        0 => MetadataRequestTopic { topic_id: topic.id, name: None },
+        1 => MetadataRequestTopic { topic_id: topic.id, name: Some(topic.name.into()) },
+        _ => MetadataRequestTopic { topic_id: Uuid::ZERO, name: Some(topic.name.into()) },
+    }
+}
+
+pub(super) fn create_plain_topic(world: &mut World) -> Request<'static> {
+    let topic = CreatableTopic {
+        name: format!("{}t{}", world.prefix, world.topics.len()).into(),
+        num_partitions: world.random.i32(1..4),
+        replication_factor: 1,
+        ..Default::default()
+    };
+    CreateTopicsRequest { topics: vec![topic], timeout_ms: 10_000, validate_only: false }.into()
+}
+
+pub(super) fn create_topics(world: &mut World) -> Request<'static> {
+    CreateTopicsRequest {
+        topics: world.some(3, |it| it.name.clone(), creatable),
+        timeout_ms: world.timeout(),
+        validate_only: world.chance(10),
+    }
+    .into()
+}
+
+fn creatable(world: &mut World) -> CreatableTopic<'static> {
+    let assignments = match world.chance(8) {
+        true => world.some(3, |it| it.partition_index, assignment),
+        false => Vec::new(),
+    };
+    let name = match world.chance(2) {
+        true => "__consumer_offsets".to_owned(),
+        false => world.topic_name(),
+    };
+    let assigned = !assignments.is_empty() && !world.chance(20);
+    CreatableTopic {
+        name: name.into(),
+        num_partitions: match assigned {
+            true => -1,
+            false => world.one(&[1, 2, 3, 3, 4, -1, -1, 0, -2]),
+        },
+        replication_factor: match assigned {
+            true => -1,
+            false => world.one(&[1, 1, 1, 1, -1, -1, 0, 2, -2]),
+        },
+        assignments,
+        configs: match world.chance(30) {
+            true => world.some(2, |it| it.name.clone(), topic_config),
+            false => Vec::new(),
+        },
+    }
+}
+
+fn assignment(world: &mut World) -> CreatableReplicaAssignment {
+    CreatableReplicaAssignment {
+        partition_index: world.one(&[0, 0, 1, 2, 5, -1]),
+        broker_ids: brokers(world),
+    }
+}
+
+fn brokers(world: &mut World) -> Vec<i32> {
+    world.one(&[vec![0], vec![0], vec![0], vec![], vec![2], vec![0, 0], vec![0, 2], vec![-1]])
+}
+
+fn topic_config(world: &mut World) -> CreatableTopicConfig<'static> {
+    let (name, value) = config_of_topic(world);
+    CreatableTopicConfig { name, value }
+}
+
+/// A config of a topic, with a value that may be one.
+pub(super) fn config_of_topic(world: &mut World) -> (Str<'static>, Option<Str<'static>>) {
+    let (name, values) = world.one(TOPIC_CONFIGS);
+    let value = match world.random.u32(..12) {
+        0 => None,
+        1 => Some(""),
+        2 => Some("bogus"),
+        _ => Some(world.one(values)),
+    };
+    (name.into(), value.map(Into::into))
+}
+
+const TOPIC_CONFIGS: &[(&str, &[&str])] = &[
+    ("cleanup.policy", &["delete", "compact", "compact,delete", "delete, compact", "none"]),
+    ("retention.ms", &["86400000", "-1", "-2", "x"]),
+    ("retention.bytes", &["-1", "1073741824", "-3"]),
+    ("segment.bytes", &["1073741824", "1048576", "13"]),
+    ("max.message.bytes", &["1048588", "300", "-1"]),
+    ("message.timestamp.type", &["CreateTime", "LogAppendTime", "logappendtime"]),
+    ("message.timestamp.before.max.ms", &["9223372036854775807", "1000", "-1"]),
+    ("message.timestamp.after.max.ms", &["9223372036854775807", "3600000", "-1"]),
+    ("min.insync.replicas", &["1", "2", "0"]),
+    ("compression.type", &["producer", "uncompressed", "gzip", "zip"]),
+    ("unclean.leader.election.enable", &["true", "false", "TRUE", "yes"]),
+    ("flush.messages", &["9223372036854775807", "1", "0"]),
+    ("min.cleanable.dirty.ratio", &["0.5", "1.5", "1", "NaN"]),
+    ("segment.ms", &["604800000", "0"]),
+    ("local.retention.ms", &["-2", "1000"]),
+    ("remote.storage.enable", &["false", "true"]),
+    ("no.such.config", &["1"]),
+    ("", &["1"]),
+];
+
+pub(super) fn delete_topics(world: &mut World) -> Request<'static> {
+    DeleteTopicsRequest {
+        topics: world.some(
+            2,
+            |it: &DeleteTopicState<'_>| (it.name.clone(), it.topic_id),
+            |world| {
+                let topic = world.topic();
+                match world.random.u32(..8) {
+                    0..3 => DeleteTopicState { name: None, topic_id: topic.id },
+                    3 => DeleteTopicState { name: Some(topic.name.into()), topic_id: topic.id },
+                    _ => DeleteTopicState { name: Some(topic.name.into()), topic_id: Uuid::ZERO },
+                }
+            },
+        ),
+        topic_names: world.some(2, Clone::clone, |world| world.topic().name.into()),
+        timeout_ms: world.timeout(),
+    }
+    .into()
+}
+
+pub(super) fn create_partitions(world: &mut World) -> Request<'static> {
+    CreatePartitionsRequest {
+        topics: world.some(2, |it| it.name.clone(), more_partitions),
+        timeout_ms: world.timeout(),
+        validate_only: world.chance(15),
+    }
+    .into()
+}
+
+fn more_partitions(world: &mut World) -> CreatePartitionsTopic<'static> {
+    let topic = world.topic();
+    CreatePartitionsTopic {
+        name: topic.name.into(),
+        count: match world.random.u32(..8) {
+            0 => world.one(&[0, -1, i32::MIN]),
+            1 => topic.partitions,
+            2 => topic.partitions - 1,
+            _ => (topic.partitions + 1).min(8),
+        },
+        assignments: match world.random.u32(..8) {
+            0 => Some(world.some(
+                2,
+                |_| 0,
+                |world| CreatePartitionsAssignment { broker_ids: brokers(world) },
+            )),
+            1 => Some(Vec::new()),
+            _ => None,
+        },
+    }
+}
+
+pub(super) fn describe_topic_partitions(world: &mut World) -> Request<'static> {
+    let mut topics = world.some(
+        3,
+        |it: &TopicRequest<'_>| it.name.clone(),
+        |world| TopicRequest { name: world.topic().name.into() },
+    );
+    if topics.is_empty() {
+        // All topics would be those of other histories, too.
+        topics.push(TopicRequest { name: world.topic().name.into() });
+    }
+    DescribeTopicPartitionsRequest {
+        topics,
+        response_partition_limit: world.one(&[2000, 2000, 2, 1, 0, -1]),
+        cursor: world.chance(25).then(|| {
+            let topic = world.topic();
+            let partition_index = world.partition(&topic);
+            Cursor { topic_name: topic.name.into(), partition_index }
+        }),
+    }
+    .into()
+}

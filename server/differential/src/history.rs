@@ -1,0 +1,273 @@
+//! One seed's requests: each goes to Kafka, or its answer comes from a recording, and then to muster
+//! in muster's own ids.
+
+use crate::compare::{self, Difference};
+use crate::generate::{self, Versions};
+use crate::ids::Ids;
+use crate::known::Known;
+use crate::recording::{Recorded, Turn};
+use crate::report::{Example, Report};
+use crate::settle::{creates_topics, settle};
+use crate::wire::{Answer, Ask, Completion, Flaw, Side};
+use crate::world::World;
+use muster_codec::messages::DeleteTopicsRequest;
+use muster_codec::{ApiKey, Reader, Request, Response};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+/// Connections of a history to each server: requests of as many members can wait.
+const LINES: usize = 5;
+/// After so long an answer does not come.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// After so long a request that may wait for other members is taken to wait for them.
+const PARKED_AFTER: Duration = Duration::from_millis(150);
+/// How long after an answer those that it lets go may come.
+const FOLLOWING: Duration = Duration::from_millis(25);
+
+/// What to run.
+pub struct Plan<'a> {
+    pub kafka: &'a str,
+    pub muster: &'a str,
+    /// Tells apart the names of runs on the same servers.
+    pub run: u64,
+    pub requests: usize,
+    /// APIs to narrow the requests to; all if empty.
+    pub only: &'a [ApiKey],
+    pub versions: &'a Versions<'a>,
+    pub known: &'a Known,
+    /// Whether to print every request and both answers.
+    pub trace: bool,
+}
+
+/// Runs one seed on both servers.
+///
+/// # Errors
+/// A server that cannot be spoken to.
+pub fn run(plan: &Plan<'_>, seed: u64, report: &mut Report) -> io::Result<Recorded> {
+    let mut world = World::new(plan.run, seed);
+    let mut kafka = Side::new(plan.kafka, LINES);
+    let mut muster = Muster::new(plan.muster, plan.known, &world.prefix, plan.trace);
+    let mut recorded = Recorded { prefix: world.prefix.clone(), turns: Vec::new() };
+    for step in 0..plan.requests {
+        let ask = generate::ask(&mut world, plan.only, plan.versions);
+        let Some(line) = (0..LINES).find(|line| !kafka.waits(*line)) else { break };
+        let done = on_kafka(&mut kafka, line, step, &ask)?;
+        muster.send(line, &ask, &done)?;
+        let mut done = done;
+        done.extend(kafka.gather(|steps| muster.has(steps), muster.patience_with_kafka())?);
+        for one in &done {
+            learn(&mut world, muster.ask(one.step), one);
+        }
+        let turn = Turn { line, ask, done };
+        let goes_on = muster.compare(&turn, report);
+        recorded.turns.push(turn);
+        if !goes_on {
+            break;
+        }
+    }
+    tidy(&mut world, [&mut kafka, &mut muster.side])?;
+    Ok(recorded)
+}
+
+/// Asks muster what Kafka was asked.
+///
+/// # Errors
+/// A server that cannot be spoken to.
+pub fn replay(
+    muster: &str,
+    known: &Known,
+    recorded: &Recorded,
+    report: &mut Report,
+) -> io::Result<()> {
+    let mut muster = Muster::new(muster, known, &recorded.prefix, false);
+    for turn in &recorded.turns {
+        muster.send(turn.line, &turn.ask, &turn.done)?;
+        if !muster.compare(turn, report) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn on_kafka(kafka: &mut Side, line: usize, step: usize, ask: &Ask) -> io::Result<Vec<Completion>> {
+    kafka.send(line, step, ask)?;
+    let may_wait = matches!(ask.api(), ApiKey::JoinGroup | ApiKey::SyncGroup);
+    let patience = if may_wait { PARKED_AFTER } else { PATIENCE };
+    let mut done = kafka.gather(|steps| steps.contains(&step), patience)?;
+    if kafka.is_waiting() {
+        done.extend(kafka.gather(|_| false, FOLLOWING)?);
+    }
+    if let Some(own) = done.iter().find(|one| one.step == step) {
+        settle(kafka, ask, &own.answer)?;
+    }
+    Ok(done)
+}
+
+fn learn(world: &mut World, ask: &Ask, done: &Completion) {
+    if !matches!(done.answer, Answer::Body(_)) || matches!(ask.flaw, Flaw::Version(_)) {
+        return;
+    }
+    let skip = if ask.api().flexible_response_header(ask.version) { 5 } else { 4 };
+    let body: &'static [u8] = done.bytes[skip..].to_vec().leak();
+    if let Ok(response) = Response::read(ask.api(), ask.version, &mut Reader::new(body)) {
+        generate::learn(world, &ask.request, &response);
+    }
+}
+
+/// Removes the topics of the history.
+fn tidy(world: &mut World, sides: [&mut Side; 2]) -> io::Result<()> {
+    let topic_names: Vec<_> = world.topics.iter().map(|topic| topic.name.clone().into()).collect();
+    if topic_names.is_empty() {
+        return Ok(());
+    }
+    let request = DeleteTopicsRequest { topic_names, timeout_ms: 30_000, ..Default::default() };
+    let ask = Ask { version: 5, request: request.into(), flaw: Flaw::None };
+    for side in sides {
+        side.call(&ask)?;
+    }
+    Ok(())
+}
+
+/// muster's side of a history.
+struct Muster<'a> {
+    side: Side,
+    ids: Ids,
+    known: &'a Known,
+    prefix: String,
+    trace: bool,
+    /// The requests so far, as Kafka was asked.
+    asks: Vec<Ask>,
+    /// Answers that the other server has not given yet.
+    kafka: BTreeMap<usize, Answer>,
+    muster: BTreeMap<usize, Answer>,
+}
+
+impl<'a> Muster<'a> {
+    fn new(address: &str, known: &'a Known, prefix: &str, trace: bool) -> Self {
+        Self {
+            side: Side::new(address, LINES),
+            ids: Ids::default(),
+            known,
+            prefix: prefix.to_owned(),
+            trace,
+            asks: Vec::new(),
+            kafka: BTreeMap::new(),
+            muster: BTreeMap::new(),
+        }
+    }
+
+    fn ask(&self, step: usize) -> &Ask {
+        &self.asks[step]
+    }
+
+    /// Asks the next step's request, and waits for the answers that Kafka has given. What muster has
+    /// acknowledged is so at once.
+    fn send(&mut self, line: usize, ask: &Ask, kafka: &[Completion]) -> io::Result<()> {
+        let step = self.asks.len();
+        self.asks.push(ask.clone());
+        let request = self.ids.to_muster(&ask.request).map_err(io::Error::other)?;
+        let ours = Ask { request, ..ask.clone() };
+        if self.side.waits(line) {
+            return Ok(());
+        }
+        self.side.send(line, step, &ours)?;
+        let wanted: Vec<usize> = kafka.iter().map(|one| one.step).collect();
+        let all = |steps: &[usize]| wanted.iter().all(|one| steps.contains(one));
+        let done = self.side.gather(all, PATIENCE)?;
+        self.muster.extend(done.into_iter().map(|one| (one.step, one.answer)));
+        self.kafka.extend(kafka.iter().map(|one| (one.step, one.answer.clone())));
+        Ok(())
+    }
+
+    /// How long to wait for answers that muster has given and Kafka not yet.
+    fn patience_with_kafka(&self) -> Duration {
+        match self.muster.keys().all(|step| self.kafka.contains_key(step)) {
+            true => Duration::ZERO,
+            false => PATIENCE,
+        }
+    }
+
+    /// Whether Kafka's answers are all that muster has given beside those that are known.
+    fn has(&self, more: &[usize]) -> bool {
+        self.muster.keys().all(|step| self.kafka.contains_key(step) || more.contains(step))
+    }
+
+    /// Compares what both have answered; whether the states are still the same.
+    fn compare(&mut self, turn: &Turn, report: &mut Report) -> bool {
+        report.count(&turn.ask);
+        let late = turn.done.iter().map(|one| (one.step, one.answer.clone()));
+        self.kafka.extend(late);
+        let mut steps: Vec<usize> = self.kafka.keys().chain(self.muster.keys()).copied().collect();
+        steps.sort_unstable();
+        steps.dedup();
+        // An answer that lists members tells which is which only after their own.
+        steps.sort_by_key(|step| self.kafka.get(step).map_or(0, listed_members));
+        let mut goes_on = true;
+        for step in steps {
+            goes_on &= self.compare_step(step, report);
+        }
+        goes_on
+    }
+
+    fn compare_step(&mut self, step: usize, report: &mut Report) -> bool {
+        let (kafka, muster) = (self.kafka.remove(&step), self.muster.remove(&step));
+        let ask = &self.asks[step];
+        if self.trace {
+            let request = serde_json::to_string(&ask.request).unwrap_or_default();
+            println!("{step} v{} {:?} {request}\n  {kafka:?}\n  {muster:?}", ask.version, ask.flaw);
+        }
+        let differences = match (&kafka, &muster) {
+            (Some(kafka), Some(muster)) => {
+                compare::answers(kafka, muster, &mut self.ids, &self.prefix)
+            }
+            _ => vec![silence(kafka.as_ref(), muster.as_ref())],
+        };
+        let verdict = self.known.judge(ask, differences);
+        report.note(&Example { history: &self.prefix, step, ask }, &verdict.unargued);
+        (verdict.unargued.is_empty() || only_reads(ask)) && !verdict.ends
+    }
+}
+
+/// Whether the servers' states are the same after a request, whatever they answered.
+fn only_reads(ask: &Ask) -> bool {
+    match &ask.request {
+        Request::Metadata(body) => !creates_topics(ask.version, body),
+        Request::Fetch(body) => body.session_epoch == -1,
+        Request::ListOffsets(_)
+        | Request::OffsetForLeaderEpoch(_)
+        | Request::OffsetFetch(_)
+        | Request::DescribeGroups(_)
+        | Request::ConsumerGroupDescribe(_)
+        | Request::ListGroups(_)
+        | Request::DescribeConfigs(_)
+        | Request::DescribeCluster(_)
+        | Request::DescribeTopicPartitions(_)
+        | Request::ListConfigResources(_)
+        | Request::FindCoordinator(_)
+        | Request::ApiVersions(_) => ask.flaw == Flaw::None,
+        _ => false,
+    }
+}
+
+fn listed_members(answer: &Answer) -> usize {
+    match answer {
+        Answer::Body(body) => body["JoinGroup"]["members"].as_array().map_or(0, Vec::len),
+        _ => 0,
+    }
+}
+
+/// One of both has not answered.
+fn silence(kafka: Option<&Answer>, muster: Option<&Answer>) -> Difference {
+    let text = |answer: Option<&Answer>| match answer {
+        None => "no answer".to_owned(),
+        Some(Answer::Body(body)) => {
+            let body = body.as_object().and_then(|api| api.values().next());
+            let code = body.and_then(|body| body.get("errorCode")).and_then(Value::as_i64);
+            code.map_or_else(|| "an answer".into(), |code| format!("error {code}"))
+        }
+        Some(other) => format!("{other:?}"),
+    };
+    Difference { field: String::new(), kafka: text(kafka), muster: text(muster) }
+}

@@ -1,0 +1,30 @@
+//! The same random requests to muster and to Apache Kafka: what do their answers differ in?
+//!
+//! - [`generate`]: random requests of every API and version, from what a history has learnt so far.
+//! - [`wire`]: connections to one server, with answers that may come late.
+//! - [`history`]: one seed: each request goes to Kafka, then to muster in muster's own ids.
+//! - [`ids`]: which id of muster's plays the role of which id of Kafka's.
+//! - [`compare`]: two answers, field by field. [`known`]: the differences that are argued.
+//! - [`recording`]: Kafka's side of histories in a file, which needs no Kafka to be compared again.
+
+#![forbid(unsafe_code)]
+
+pub mod compare;
+pub mod generate;
+pub mod history;
+pub mod ids;
+pub mod known;
+pub mod recording;
+pub mod report;
+pub mod settle;
+pub mod wire;
+pub mod world;
+
+/// What both servers are started with, so that their answers can be equal.
+pub const CONFIGS: &[&str] = &[
+    "group.initial.rebalance.delay.ms=0",
+    "group.consumer.assignment.interval.ms=0",
+    "group.consumer.min.assignment.interval.ms=0",
+    "log.retention.check.interval.ms=3600000",
+    "num.partitions=2",
+];

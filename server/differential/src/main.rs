@@ -1,0 +1,197 @@
+//! `differential`: runs random histories on Apache Kafka and muster, and tells where they differ.
+
+#![forbid(unsafe_code)]
+
+use clap::Parser;
+use differential::history::{self, Plan};
+use differential::known::{self, Known};
+use differential::recording::{self, Recorded};
+use differential::report::Report;
+use differential::wire::{Answer, Ask, Flaw, Side};
+use muster_codec::messages::{
+    ApiVersionsRequest, DeleteGroupsRequest, FindCoordinatorRequest, InitProducerIdRequest,
+};
+use muster_codec::{ApiKey, ErrorCode};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{io, thread};
+
+/// The same random requests to muster and to Apache Kafka, answers compared field by field.
+#[derive(Parser)]
+struct Arguments {
+    /// Address of Apache Kafka, started as `run` does.
+    #[arg(long)]
+    kafka: String,
+    /// Address of muster, started as `run` does.
+    #[arg(long)]
+    muster: String,
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many seeds.
+    #[arg(long, default_value_t = 10)]
+    seeds: u64,
+    /// Requests of each seed.
+    #[arg(long, default_value_t = 60)]
+    requests: usize,
+    /// A number in all names; a run on servers that have had another needs one of its own. The
+    /// second of the day, if it is not given.
+    #[arg(long)]
+    run: Option<u64>,
+    /// Seeds at a time.
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Only these APIs, and what makes their state.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Prints each request and both answers.
+    #[arg(long)]
+    trace: bool,
+    /// Writes Kafka's side to this file.
+    #[arg(long)]
+    record: Option<PathBuf>,
+    /// An argued difference that does not occur is an error, too.
+    #[arg(long)]
+    whole_list: bool,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("differential: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> io::Result<bool> {
+    let known = Known::read(known::LIST).map_err(io::Error::other)?;
+    let only: Vec<ApiKey> =
+        arguments.only.iter().map(|name| api(name)).collect::<Result<_, _>>()?;
+    let served = served(arguments)?;
+    let plan = Plan {
+        kafka: &arguments.kafka,
+        muster: &arguments.muster,
+        run: arguments.run.unwrap_or_else(second),
+        requests: arguments.requests,
+        only: &only,
+        versions: &|api| served.get(&(api as i16)).cloned().unwrap_or_else(|| api.versions()),
+        known: &known,
+        trace: arguments.trace,
+    };
+    let (report, histories) = run_seeds(arguments, &plan);
+    if let Some(path) = &arguments.record {
+        recording::write(path, &histories)?;
+    }
+    print!("{report}");
+    let mut clean = report.is_clean();
+    for (name, count) in known.counts() {
+        println!("argued: {name} x {count}");
+        if count == 0 && arguments.whole_list {
+            println!("  no longer occurs: take it out of known.toml");
+            clean = false;
+        }
+    }
+    Ok(clean)
+}
+
+fn second() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs() % 86_400)
+}
+
+fn api(name: &str) -> io::Result<ApiKey> {
+    let found = ApiKey::ALL.iter().find(|api| api.name() == name).copied();
+    found.ok_or_else(|| io::Error::other(format!("{name}: no API that muster serves")))
+}
+
+/// The versions that both serve, once both coordinate groups.
+fn served(arguments: &Arguments) -> io::Result<BTreeMap<i16, RangeInclusive<i16>>> {
+    let kafka = announced(&arguments.kafka)?;
+    let muster = announced(&arguments.muster)?;
+    let both = |(key, range): (i16, RangeInclusive<i16>)| {
+        let other = muster.get(&key)?;
+        let (from, to) = (range.start().max(other.start()), range.end().min(other.end()));
+        let first = ApiKey::from_key(key)?.versions();
+        Some((key, *from.max(first.start())..=*to))
+    };
+    Ok(kafka.into_iter().filter_map(both).collect())
+}
+
+fn announced(address: &str) -> io::Result<BTreeMap<i16, RangeInclusive<i16>>> {
+    let mut side = Side::new(address, 0);
+    wait_for_coordinator(&mut side)?;
+    let ask = Ask { version: 0, request: ApiVersionsRequest::default().into(), flaw: Flaw::None };
+    let Answer::Body(body) = side.call(&ask)? else {
+        return Err(io::Error::other(format!("{address} does not answer ApiVersions")));
+    };
+    let number = |value: &Value| value.as_i64().unwrap_or_default() as i16;
+    let apis = body["ApiVersions"]["apiKeys"].as_array().cloned().unwrap_or_default();
+    let range = |api: &Value| {
+        (number(&api["apiKey"]), number(&api["minVersion"])..=number(&api["maxVersion"]))
+    };
+    Ok(apis.iter().map(range).collect())
+}
+
+/// Kafka makes the topic of its groups when the first is looked for, and then loads its partitions,
+/// one after the other.
+fn wait_for_coordinator(side: &mut Side) -> io::Result<()> {
+    let first = FindCoordinatorRequest { key: "first".into(), ..Default::default() };
+    let groups_names = (0..500).map(|i| format!("none-{i}").into()).collect();
+    let first = Ask { version: 1, request: first.into(), flaw: Flaw::None };
+    let each = DeleteGroupsRequest { groups_names };
+    let each = Ask { version: 2, request: each.into(), flaw: Flaw::None };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < deadline {
+        side.call(&first)?;
+        let Answer::Body(body) = side.call(&each)? else { break };
+        let results = body["DeleteGroups"]["results"].as_array().cloned().unwrap_or_default();
+        let loaded = |result: &Value| result["errorCode"] == ErrorCode::GroupIdNotFound.code();
+        if results.iter().all(loaded) && has_producer_ids(side)? {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    Err(io::Error::other("no group coordinator after a minute"))
+}
+
+/// Kafka asks its controller for a block of them when the first is asked for.
+fn has_producer_ids(side: &mut Side) -> io::Result<bool> {
+    let request = InitProducerIdRequest { transactional_id: None, ..Default::default() };
+    let ask = Ask { version: 1, request: request.into(), flaw: Flaw::None };
+    Ok(matches!(side.call(&ask)?, Answer::Body(body) if body["InitProducerId"]["errorCode"] == 0))
+}
+
+fn run_seeds(arguments: &Arguments, plan: &Plan<'_>) -> (Report, Vec<Recorded>) {
+    let next = AtomicU64::new(arguments.seed);
+    let end = arguments.seed + arguments.seeds;
+    let all = Mutex::new((Report::default(), Vec::new()));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= end {
+                break;
+            }
+            let mut report = Report::default();
+            let recorded = history::run(plan, seed, &mut report);
+            let Ok(mut all) = all.lock() else { break };
+            match recorded {
+                Ok(recorded) => all.1.push(recorded),
+                Err(error) => report.broken.push(format!("seed {seed}: {error}")),
+            }
+            all.0.merge(report);
+        }
+    };
+    thread::scope(|scope| (0..arguments.jobs).for_each(|_| drop(scope.spawn(work))));
+    let (report, mut histories) = all.into_inner().unwrap_or_default();
+    histories.sort_by(|a, b| a.prefix.cmp(&b.prefix));
+    (report, histories)
+}

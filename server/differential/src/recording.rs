@@ -1,0 +1,90 @@
+//! Kafka's side of histories in a file: the requests, and what Kafka answered when.
+//!
+//! A line is a request: what the history's names begin with, the connection, the version, what is wrong with its bytes, the
+//! request as JSON, and the answers that came before the next request: the step and the body in
+//! hexadecimal, or `-` for a connection that was closed. The whole is compressed by gzip.
+
+use crate::wire::{Ask, Completion, Flaw};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+
+/// One request of a history, and what Kafka answered before the next.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    pub line: usize,
+    pub ask: Ask,
+    pub done: Vec<Completion>,
+}
+
+/// A history: what its names begin with, and its requests.
+#[derive(Debug, Clone, Default)]
+pub struct Recorded {
+    pub prefix: String,
+    pub turns: Vec<Turn>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Row(String, usize, i16, Flaw, muster_codec::Request<'static>, Vec<(usize, String)>);
+
+/// # Errors
+/// The file cannot be written.
+pub fn write(path: &Path, histories: &[Recorded]) -> io::Result<()> {
+    let mut out = GzEncoder::new(File::create(path)?, Compression::best());
+    for history in histories {
+        for turn in &history.turns {
+            let done = turn.done.iter().map(|one| (one.step, hex(one))).collect();
+            let Ask { version, request, flaw } = turn.ask.clone();
+            let row = Row(history.prefix.clone(), turn.line, version, flaw, request, done);
+            serde_json::to_writer(&mut out, &row)?;
+            out.write_all(b"\n")?;
+        }
+    }
+    out.finish()?.sync_all()
+}
+
+/// # Errors
+/// The file cannot be read, or is not what [`write`] wrote.
+pub fn read(path: &Path) -> io::Result<Vec<Recorded>> {
+    let mut histories: Vec<Recorded> = Vec::new();
+    for line in BufReader::new(GzDecoder::new(File::open(path)?)).lines() {
+        let Row(prefix, line, version, flaw, request, done) = serde_json::from_str(&line?)?;
+        if histories.last().is_none_or(|last| last.prefix != prefix) {
+            histories.push(Recorded { prefix, turns: Vec::new() });
+        }
+        let Some(history) = histories.last_mut() else { continue };
+        let ask = Ask { version, request, flaw };
+        history.turns.push(Turn { line, ask, done: Vec::new() });
+        for (step, hex) in done {
+            let answered = history.turns.get(step).map(|turn| turn.ask.clone());
+            let answered = answered.ok_or_else(|| io::Error::other("an answer to no request"))?;
+            let bytes = unhex(&hex)?;
+            let answer = answered.read((hex != "-").then_some(&bytes));
+            if let Some(turn) = history.turns.last_mut() {
+                turn.done.push(Completion { step, answer, bytes });
+            }
+        }
+    }
+    Ok(histories)
+}
+
+fn hex(done: &Completion) -> String {
+    match done.bytes.is_empty() {
+        true => "-".into(),
+        false => done.bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }
+}
+
+fn unhex(text: &str) -> io::Result<Vec<u8>> {
+    if text == "-" {
+        return Ok(Vec::new());
+    }
+    let digits = text.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Option<Vec<u8>> = digits.map(byte).collect();
+    bytes.ok_or_else(|| io::Error::other("not hexadecimal"))
+}

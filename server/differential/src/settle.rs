@@ -1,0 +1,120 @@
+//! Waits until a server's answers show what it has acknowledged. Kafka's controller answers before
+//! its broker has taken over the change.
+
+use crate::wire::{Answer, Ask, Flaw, Side};
+use muster_codec::messages::*;
+use muster_codec::{Request, Uuid};
+use serde_json::Value;
+use std::io;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// What follows from a change of topics within the broker: leaders, offsets of groups.
+const AFTERWARDS: Duration = Duration::from_millis(40);
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// After the answer to a request that changes topics or configs.
+///
+/// # Errors
+/// The server does not show the change for a long time.
+pub fn settle(side: &mut Side, ask: &Ask, answer: &Answer) -> io::Result<()> {
+    let Answer::Body(answer) = answer else { return Ok(()) };
+    match &ask.request {
+        Request::CreateTopics(body) if !body.validate_only => {
+            for topic in done(&answer["CreateTopics"]["topics"]) {
+                wait_for_leaders(side, &topic, 1)?;
+            }
+        }
+        Request::DeleteTopics(_) => {
+            for topic in done(&answer["DeleteTopics"]["responses"]) {
+                wait_for(side, &topic, |answer| answer["errorCode"] == 3)?;
+            }
+        }
+        Request::CreatePartitions(body) if !body.validate_only => {
+            for topic in done(&answer["CreatePartitions"]["results"]) {
+                let asked = body.topics.iter().find(|asked| asked.name == topic);
+                let count = asked.map_or(0, |asked| asked.count);
+                wait_for_leaders(side, &topic, count)?;
+            }
+        }
+        Request::Metadata(body) if creates_topics(ask.version, body) => {
+            let topics = answer["Metadata"]["topics"].as_array().cloned().unwrap_or_default();
+            // UNKNOWN_TOPIC_OR_PARTITION or LEADER_NOT_AVAILABLE: it is made now.
+            let made = |topic: &&Value| topic["errorCode"] == 3 || topic["errorCode"] == 5;
+            for topic in topics.iter().filter(made) {
+                let Some(name) = topic["name"].as_str() else { continue };
+                wait_for_leaders(side, name, 1)?;
+            }
+        }
+        Request::IncrementalAlterConfigs(body) if !body.validate_only => {}
+        _ => return Ok(()),
+    }
+    sleep(AFTERWARDS);
+    Ok(())
+}
+
+/// Whether topics that do not exist are created by being asked for.
+pub fn creates_topics(version: i16, body: &MetadataRequest<'_>) -> bool {
+    version < 4 || body.allow_auto_topic_creation
+}
+
+/// The names that were answered without an error.
+fn done(results: &Value) -> Vec<String> {
+    let results = results.as_array().map(Vec::as_slice).unwrap_or_default();
+    let done = results.iter().filter(|result| result["errorCode"] == 0);
+    done.filter_map(|result| Some(result["name"].as_str()?.to_owned())).collect()
+}
+
+/// Whether Metadata has a leader for this number of partitions.
+fn leads(topic: &Value, count: i32) -> bool {
+    let partitions = topic["partitions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let led = partitions.iter().filter(|partition| partition["errorCode"] == 0);
+    topic["errorCode"] == 0 && led.count() >= count as usize
+}
+
+/// Waits until the leaders of this number of partitions answer; they learn it later than Metadata.
+fn wait_for_leaders(side: &mut Side, topic: &str, at_least: i32) -> io::Result<()> {
+    let count = wait_for(side, topic, |answer| leads(answer, at_least))?;
+    let partition = |partition_index| ListOffsetsPartition {
+        partition_index,
+        current_leader_epoch: -1,
+        timestamp: -1,
+    };
+    let partitions = (0..count).map(partition).collect();
+    let topics = vec![ListOffsetsTopic { name: topic.to_owned().into(), partitions }];
+    let request = ListOffsetsRequest { replica_id: -1, topics, ..Default::default() };
+    let ask = Ask { version: 7, request: request.into(), flaw: Flaw::None };
+    poll(topic, || {
+        let Answer::Body(body) = side.call(&ask)? else { return Ok(None) };
+        let partitions = &body["ListOffsets"]["topics"][0]["partitions"];
+        let led =
+            partitions.as_array().is_some_and(|all| all.iter().all(|it| it["errorCode"] == 0));
+        Ok(led.then_some(()))
+    })
+}
+
+/// Waits until Metadata tells of a topic what it should; how many partitions it has.
+fn wait_for(side: &mut Side, topic: &str, shown: impl Fn(&Value) -> bool) -> io::Result<i32> {
+    let name = Some(topic.to_owned().into());
+    let topics = Some(vec![MetadataRequestTopic { topic_id: Uuid::ZERO, name }]);
+    let request =
+        MetadataRequest { topics, allow_auto_topic_creation: false, ..Default::default() };
+    let ask = Ask { version: 12, request: request.into(), flaw: Flaw::None };
+    poll(topic, || {
+        let Answer::Body(body) = side.call(&ask)? else { return Ok(None) };
+        let topic = &body["Metadata"]["topics"][0];
+        let count = topic["partitions"].as_array().map_or(0, Vec::len) as i32;
+        Ok(shown(topic).then_some(count))
+    })
+}
+
+fn poll<T>(topic: &str, mut look: impl FnMut() -> io::Result<Option<T>>) -> io::Result<T> {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        sleep(Duration::from_millis(3));
+    }
+    Err(io::Error::other(format!("{topic} does not become what was acknowledged")))
+}

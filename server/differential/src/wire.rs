@@ -1,0 +1,277 @@
+//! Connections of a history to one server. An answer may come late, after other requests on other
+//! connections: a member that joins waits for the others.
+
+use muster_codec::header::RequestHeader;
+use muster_codec::{ApiKey, Reader, Request, Response};
+use serde_json::Value;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long to sleep before the connections are looked at again.
+const PAUSE: Duration = Duration::from_micros(300);
+
+/// What a server did about a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    Body(Value),
+    /// Bytes that are no response of the version.
+    Unreadable(String),
+    Closed,
+}
+
+/// A request as it goes to a server: perhaps with something wrong about its bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ask {
+    pub version: i16,
+    pub request: Request<'static>,
+    pub flaw: Flaw,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Flaw {
+    None,
+    /// Bytes behind the body.
+    Trailing,
+    /// The body lacks its last byte.
+    Cut,
+    /// The version in the header is another.
+    Version(i16),
+}
+
+/// The answer to the request of a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Completion {
+    pub step: usize,
+    pub answer: Answer,
+    /// The body as it came.
+    pub bytes: Vec<u8>,
+}
+
+impl Completion {
+    /// Alters the first error code, for tests of the comparison; false if there is none.
+    pub fn alter(&mut self) -> bool {
+        match &mut self.answer {
+            Answer::Body(body) => alter(body),
+            _ => false,
+        }
+    }
+}
+
+fn alter(value: &mut Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.iter_mut().any(|(name, value)| {
+            if name == "errorCode" {
+                *value = (value.as_i64().unwrap_or_default() + 1000).into();
+                return true;
+            }
+            alter(value)
+        }),
+        Value::Array(elements) => elements.iter_mut().any(alter),
+        _ => false,
+    }
+}
+
+impl Ask {
+    pub fn api(&self) -> ApiKey {
+        self.request.api_key()
+    }
+
+    /// The whole frame.
+    pub fn frame(&self) -> io::Result<Vec<u8>> {
+        let mut out = vec![0; 4];
+        let header = RequestHeader {
+            api_key: self.api() as i16,
+            api_version: self.version,
+            correlation_id: 7,
+            client_id: Some("differential".into()),
+        };
+        header.write(&mut out);
+        self.request.write(self.version, &mut out).map_err(io::Error::other)?;
+        match self.flaw {
+            Flaw::None => {}
+            Flaw::Trailing => out.extend([1, 2, 3]),
+            Flaw::Cut => drop(out.pop()),
+            Flaw::Version(version) => out[6..8].copy_from_slice(&version.to_be_bytes()),
+        }
+        let length = (out.len() - 4) as i32;
+        out[..4].copy_from_slice(&length.to_be_bytes());
+        Ok(out)
+    }
+
+    /// The version in which the answer comes.
+    fn answered_in(&self) -> i16 {
+        match self.flaw {
+            Flaw::Version(_) => 0,
+            _ => self.version,
+        }
+    }
+
+    /// What a frame without its length says; `None` if the connection ended.
+    pub fn read(&self, frame: Option<&[u8]>) -> Answer {
+        let Some(frame) = frame else { return Answer::Closed };
+        match self.read_body(frame) {
+            Ok(body) => Answer::Body(body),
+            Err(error) => Answer::Unreadable(error),
+        }
+    }
+
+    fn read_body(&self, frame: &[u8]) -> Result<Value, String> {
+        let version = self.answered_in();
+        let mut reader = Reader::new(frame);
+        reader.i32().map_err(|error| error.to_string())?;
+        if self.api().flexible_response_header(version) {
+            reader.i8().map_err(|error| error.to_string())?;
+        }
+        let response = Response::read(self.api(), version, &mut reader);
+        let response = response.map_err(|error| error.to_string())?;
+        if reader.remaining() > 0 {
+            return Err(format!("{} bytes behind the response", reader.remaining()));
+        }
+        serde_json::to_value(&response).map_err(|error| error.to_string())
+    }
+}
+
+/// One server, and a history's connections to it.
+pub struct Side {
+    address: String,
+    lines: Vec<Line>,
+}
+
+#[derive(Default)]
+struct Line {
+    stream: Option<TcpStream>,
+    received: Vec<u8>,
+    waiting: Option<(usize, Ask)>,
+}
+
+impl Side {
+    pub fn new(address: &str, lines: usize) -> Self {
+        let lines = (0..lines).map(|_| Line::default()).collect();
+        Self { address: address.to_owned(), lines }
+    }
+
+    /// Sends the request of a step. The line must not be waiting.
+    pub fn send(&mut self, line: usize, step: usize, ask: &Ask) -> io::Result<()> {
+        let address = self.address.clone();
+        let line = &mut self.lines[line];
+        let stream = match line.stream.take() {
+            Some(stream) => stream,
+            None => connect(&address)?,
+        };
+        write_all(&stream, &ask.frame()?)?;
+        line.stream = Some(stream);
+        line.waiting = Some((step, ask.clone()));
+        Ok(())
+    }
+
+    /// One request on a line of its own, and its answer.
+    pub fn call(&mut self, ask: &Ask) -> io::Result<Answer> {
+        let line = self.lines.len();
+        self.lines.push(Line::default());
+        self.send(line, usize::MAX, ask)?;
+        let done = self.gather(|steps| steps.contains(&usize::MAX), Duration::from_secs(30));
+        self.lines.truncate(line);
+        let answer = done?.into_iter().find(|one| one.step == usize::MAX);
+        answer.map(|one| one.answer).ok_or_else(|| io::Error::other("no answer in 30 s"))
+    }
+
+    /// Whether a line waits for an answer.
+    pub fn waits(&self, line: usize) -> bool {
+        self.lines[line].waiting.is_some()
+    }
+
+    pub fn is_waiting(&self) -> bool {
+        self.lines.iter().any(|line| line.waiting.is_some())
+    }
+
+    /// Answers that come until they are enough, or `patience` is over.
+    pub fn gather(
+        &mut self,
+        enough: impl Fn(&[usize]) -> bool,
+        patience: Duration,
+    ) -> io::Result<Vec<Completion>> {
+        let deadline = Instant::now() + patience;
+        let (mut done, mut steps) = (Vec::new(), Vec::new());
+        loop {
+            for line in &mut self.lines {
+                if let Some(completion) = line.poll()? {
+                    steps.push(completion.step);
+                    done.push(completion);
+                }
+            }
+            if enough(&steps) || !self.is_waiting() || Instant::now() >= deadline {
+                return Ok(done);
+            }
+            sleep(PAUSE);
+        }
+    }
+}
+
+impl Line {
+    /// The answer, if it is there.
+    fn poll(&mut self) -> io::Result<Option<Completion>> {
+        if self.waiting.is_none() {
+            return Ok(None);
+        }
+        let ended = self.receive()?;
+        let frame = self.take_frame();
+        if frame.is_none() && !ended {
+            return Ok(None);
+        }
+        if ended {
+            self.stream = None;
+            self.received.clear();
+        }
+        let waiting = self.waiting.take();
+        Ok(waiting.map(|(step, ask)| {
+            let answer = ask.read(frame.as_deref());
+            Completion { step, answer, bytes: frame.unwrap_or_default() }
+        }))
+    }
+
+    /// Receives what is there; whether the connection ended.
+    fn receive(&mut self) -> io::Result<bool> {
+        let Some(stream) = &mut self.stream else { return Ok(true) };
+        let mut bytes = [0; 16 << 10];
+        loop {
+            match stream.read(&mut bytes) {
+                Ok(0) => return Ok(true),
+                Ok(length) => self.received.extend_from_slice(&bytes[..length]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(true),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn take_frame(&mut self) -> Option<Vec<u8>> {
+        let length = self.received.first_chunk::<4>().copied().map(i32::from_be_bytes)?;
+        let end = 4 + length as usize;
+        if self.received.len() < end {
+            return None;
+        }
+        let frame = self.received[4..end].to_vec();
+        self.received.drain(..end);
+        Some(frame)
+    }
+}
+
+fn connect(address: &str) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.set_nonblocking(true)?;
+    Ok(stream)
+}
+
+fn write_all(mut stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match stream.write(bytes) {
+            Ok(length) => bytes = &bytes[length..],
+            Err(error) if error.kind() == ErrorKind::WouldBlock => sleep(PAUSE),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,237 @@
+//! What a history has learnt from Kafka's answers: topics, groups, members and producers that are
+//! there. Requests are made of it, so that they meet state.
+
+use fastrand::Rng;
+use muster_codec::{Str, Uuid};
+
+/// A topic that was seen.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Topic {
+    pub name: String,
+    pub id: Uuid,
+    pub partitions: i32,
+}
+
+/// A member of a group, as the last answers told.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Member {
+    pub id: String,
+    pub instance: Option<String>,
+    /// Generation or member epoch.
+    pub epoch: i32,
+    /// Whether it joined by ConsumerGroupHeartbeat.
+    pub is_consumer: bool,
+    pub assigned: Vec<(Uuid, Vec<i32>)>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Group {
+    pub id: String,
+    pub members: Vec<Member>,
+    /// Whether a consumer has joined it.
+    pub had_consumers: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Producer {
+    pub id: i64,
+    pub epoch: i16,
+    pub next: i32,
+}
+
+pub struct World {
+    pub random: Rng,
+    /// What the names of this history begin with.
+    pub prefix: String,
+    pub topics: Vec<Topic>,
+    pub groups: Vec<Group>,
+    pub producers: Vec<Producer>,
+    /// A fetch session: its id and next epoch.
+    pub session: (i32, i32),
+}
+
+const GROUPS: usize = 3;
+const TOPICS: usize = 6;
+
+impl World {
+    pub fn new(run: u64, seed: u64) -> Self {
+        let prefix = format!("{PREFIX}{run}x{seed}-");
+        let group = |i| Group { id: format!("{prefix}g{i}"), ..Group::default() };
+        let groups = (0..GROUPS).map(group).collect();
+        let random = Rng::with_seed(seed);
+        Self { random, prefix, topics: Vec::new(), groups, producers: Vec::new(), session: (0, 0) }
+    }
+
+    pub fn chance(&mut self, percent: u32) -> bool {
+        self.random.u32(..100) < percent
+    }
+
+    pub fn one<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.random.usize(..of.len())].clone()
+    }
+
+    /// A list that is sometimes empty, and in which something sometimes stands twice; `key` is what
+    /// an element is about.
+    pub fn some<T: Clone, K: PartialEq>(
+        &mut self,
+        at_most: usize,
+        key: impl Fn(&T) -> K,
+        mut one: impl FnMut(&mut Self) -> T,
+    ) -> Vec<T> {
+        let count = if self.chance(5) { 0 } else { self.random.usize(1..=at_most) };
+        let repeats = self.chance(5);
+        let mut list: Vec<T> = Vec::new();
+        for _ in 0..count {
+            let element = one(self);
+            if repeats || list.iter().all(|other| key(other) != key(&element)) {
+                list.push(element);
+            }
+        }
+        if repeats && !list.is_empty() {
+            list.push(list[0].clone());
+        }
+        list
+    }
+
+    /// A topic that is there, or one that is not, or that none can be.
+    pub fn topic(&mut self) -> Topic {
+        if !self.topics.is_empty() && self.chance(80) {
+            let topics = self.topics.clone();
+            let mut topic = self.one(&topics);
+            if self.chance(3) {
+                topic.id = self.random_id();
+            }
+            return topic;
+        }
+        Topic { name: self.topic_name(), id: self.random_id(), partitions: 2 }
+    }
+
+    pub fn topic_name(&mut self) -> String {
+        let prefix = self.prefix.clone();
+        match self.random.u32(..40) {
+            0 => String::new(),
+            1 => self.one(&[".", ".."]).into(),
+            2 => format!("{prefix}{}", "x".repeat(249 - prefix.len() + self.random.usize(0..2))),
+            3 => format!("{prefix}a b"),
+            4 => format!("{prefix}ü"),
+            5 => self.one(&[format!("{prefix}a.b"), format!("{prefix}a_b")]),
+            _ => format!("{prefix}t{}", self.random.usize(..TOPICS)),
+        }
+    }
+
+    /// As [`World::topic`], or the topic that belongs to all histories: for what does not change it.
+    pub fn topic_or_internal(&mut self) -> Topic {
+        match self.chance(2) {
+            true => Topic { name: "__consumer_offsets".into(), id: Uuid::ZERO, partitions: 50 },
+            false => self.topic(),
+        }
+    }
+
+    pub fn random_id(&mut self) -> Uuid {
+        match self.random.u32(..6) {
+            0 => Uuid::ZERO,
+            1 => Uuid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
+            _ => Uuid(std::array::from_fn(|_| self.random.u8(..))),
+        }
+    }
+
+    pub fn partition(&mut self, topic: &Topic) -> i32 {
+        match self.random.u32(..20) {
+            0 => topic.partitions,
+            1 => self.one(&[-1, i32::MAX, i32::MIN]),
+            _ => self.random.i32(0..topic.partitions.max(1)),
+        }
+    }
+
+    /// The place of a group in `groups`.
+    pub fn group_at(&mut self) -> usize {
+        self.random.usize(..self.groups.len())
+    }
+
+    pub fn group_name(&mut self) -> String {
+        match self.random.u32(..40) {
+            0 => String::new(),
+            1 => format!("{}gone", self.prefix),
+            2 => format!("{}ü", self.prefix),
+            _ => {
+                let at = self.group_at();
+                self.groups[at].id.clone()
+            }
+        }
+    }
+
+    /// A member of the group as it is, or one with something wrong.
+    pub fn member(&mut self, group: usize) -> Member {
+        let members = self.groups[group].members.clone();
+        if members.is_empty() || self.chance(8) {
+            return self.stranger();
+        }
+        let mut member = self.one(&members);
+        match self.random.u32(..24) {
+            0 => member.epoch += 1,
+            1 => member.epoch -= 1,
+            2 => member.epoch = self.one(&[-1, 0, -2, -3, i32::MAX, i32::MIN]),
+            3 => member.instance = self.instance(),
+            4 => member.id = String::new(),
+            _ => {}
+        }
+        member
+    }
+
+    fn stranger(&mut self) -> Member {
+        let at = self.group_at();
+        let elsewhere = self.groups[at].members.first().map(|member| member.id.clone());
+        let id = match self.random.u32(..4) {
+            0 => elsewhere.unwrap_or_default(),
+            1 => String::new(),
+            _ => format!("{}m{}", self.prefix, self.random.u32(..4)),
+        };
+        let epoch = self.one(&[-1, 0, 1, 2, 5, -2, i32::MAX]);
+        Member { id, instance: self.instance(), epoch, ..Member::default() }
+    }
+
+    pub fn instance(&mut self) -> Option<String> {
+        match self.random.u32(..10) {
+            0 => Some(String::new()),
+            1..=3 => Some(format!("i{}", self.random.u32(..3))),
+            _ => None,
+        }
+    }
+
+    pub fn timeout(&mut self) -> i32 {
+        match self.random.u32(..20) {
+            0 => self.one(&[0, -1, i32::MIN]),
+            1 => i32::MAX,
+            _ => 10_000,
+        }
+    }
+
+    pub fn offset(&mut self) -> i64 {
+        match self.random.u32(..20) {
+            0 => self.one(&[-1, -2, -3, i64::MIN]),
+            1 => self.one(&[i64::MAX, i64::MAX - 1, 1 << 40]),
+            _ => self.random.i64(0..12),
+        }
+    }
+
+    /// A short text, sometimes none, sometimes long.
+    pub fn text(&mut self, longest: usize) -> Option<Str<'static>> {
+        match self.random.u32(..12) {
+            0 => None,
+            1 => Some("".into()),
+            2 => Some("x".repeat(longest + self.random.usize(0..2)).into()),
+            3 => Some("grüße".into()),
+            _ => Some("text".into()),
+        }
+    }
+}
+
+/// What the names of all histories begin with.
+pub const PREFIX: &str = "diff";
+
+/// The history that a name belongs to.
+pub fn owner(name: &str) -> Option<&str> {
+    let rest = name.strip_prefix(PREFIX)?;
+    let digits = rest.find(|c: char| !c.is_ascii_digit() && c != 'x')?;
+    (digits > 0 && rest[digits..].starts_with('-')).then(|| &name[..PREFIX.len() + digits + 1])
+}

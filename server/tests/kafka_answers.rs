@@ -1,0 +1,49 @@
+//! What Apache Kafka answered to recorded histories, and what muster answers: see
+//! `server/differential/README.md`.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use differential::known::{self, Known};
+use differential::recording::{self, Recorded};
+use differential::report::Report;
+use differential::{CONFIGS, history};
+use std::path::Path;
+use support::Server;
+
+const RECORDING: &str = "tests/data/kafka_answers.gz";
+
+fn replayed(histories: &[Recorded]) -> Report {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), 1, CONFIGS);
+    let address = format!("127.0.0.1:{}", server.port);
+    let known = Known::read(known::LIST).unwrap();
+    let mut report = Report::default();
+    for recorded in histories {
+        history::replay(&address, &known, recorded, &mut report).unwrap();
+    }
+    report
+}
+
+#[test]
+fn muster_answers_as_kafka_did() {
+    let histories = recording::read(Path::new(RECORDING)).unwrap();
+    let recorded: usize = histories.iter().map(|history| history.turns.len()).sum();
+    let report = replayed(&histories);
+    assert!(report.is_clean(), "{report}");
+    assert!(report.requests > 1_000, "most of {recorded} requests are compared: {report}");
+}
+
+#[test]
+fn an_answer_that_was_altered_is_found() {
+    let mut histories = recording::read(Path::new(RECORDING)).unwrap();
+    histories.truncate(1);
+    let answers = histories[0].turns.iter_mut().flat_map(|turn| &mut turn.done);
+    let mut altered = 0;
+    for done in answers {
+        altered += u32::from(done.alter());
+    }
+    assert!(altered > 0);
+    assert!(!replayed(&histories).is_clean());
+}
