@@ -11,14 +11,28 @@ root=${TUNING_ROOT:-}
 state_dir=${TUNING_STATE:-/run/muster-tuning}
 data=. interface='' irq_cpus='' only='' dry_run=''
 
+# The head of the script that is run.
+describe_usage() {
+    sed -n '2,/^[^#]/s/^# \{0,2\}//p' "$0"
+}
+
 usage() {
-    grep '^#  ' "$0" | cut -c3- >&2
+    describe_usage >&2
     exit 2
 }
+
+# The names of all knobs.
+knob_names() (
+    file_knob() { echo "$1"; }
+    advice() { echo "$1"; }
+    shopt -s nullglob
+    knobs 2>/dev/null | sort
+)
 
 parse_options() {
     while (($#)); do
         case $1 in
+            -h | --help) describe_usage && exit 0 ;;
             --dry-run) dry_run=1 && shift && continue ;;
             --data | --interface | --irq-cpus | --only) (($# > 1)) || usage ;;
             *) usage ;;
@@ -32,6 +46,10 @@ parse_options() {
         shift 2
     done
     [[ -d $data ]] || { echo "no such directory: $data" >&2 && exit 2; }
+    if [[ -n $only ]] && ! knob_names | grep -qxF -- "$only"; then
+        { echo "there is no knob $only; there are:" && knob_names; } >&2
+        exit 2
+    fi
     interface=${interface:-$(default_interface)}
     shopt -s nullglob
 }
@@ -97,10 +115,10 @@ knobs() {
 }
 
 process_knobs() {
-    local memlock=$((8192 * $(nproc)))
+    local memlock=$((412 * ($(nproc) + 1)))
     sysctl_knob kernel.io_uring_disabled 0 'muster does all its I/O through io_uring'
     advise limit.nofile "$(ulimit -Hn)" '>=1048576' 'a connection is a descriptor: LimitNOFILE='
-    advise limit.memlock "$(ulimit -Hl)" ">=$memlock" 'KiB, 8 MiB for each ring: LimitMEMLOCK='
+    advise limit.memlock "$(ulimit -Hl)" ">=$memlock" 'KiB, 412 for each ring: LimitMEMLOCK='
 }
 
 network_knobs() {
