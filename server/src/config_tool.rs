@@ -20,7 +20,7 @@ use muster_codec::messages::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
 };
 use muster_coordinator::Shares;
-use muster_storage::layout::CLUSTER_PARTITION;
+use muster_storage::LogPartition;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -163,7 +163,7 @@ fn change(data: &Path, target: &Target, configs: Vec<AlterableConfig<'_>>) -> Re
     loaded.keep_cut(data, wall().0)?;
     let log = loaded.into_log(block_bytes(data)?, &mut RandomIds::new()?);
     let mut offline = OfflineLog::of(data.to_owned(), log);
-    offline.log.append(CLUSTER_PARTITION, wall().0, &change.records)?;
+    offline.log.append(LogPartition::Cluster, wall().0, &change.records)?;
     offline.flush()?;
     Ok(directory.record_ends(&[offline.log.progress().flushed()])?)
 }

@@ -3,6 +3,10 @@
 //! [`leader`](crate::cluster::leader).
 
 use muster_codec::Uuid;
+use muster_storage::LogPartition;
+
+/// The shard that changes the cluster's state.
+const CONTROLLER: u32 = 0;
 
 /// How many shards and offsets partitions there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +28,14 @@ impl Placement {
     /// The shard that leads a partition of `__consumer_offsets`.
     pub fn offsets_shard(self, partition: u32) -> u32 {
         partition % self.shards
+    }
+
+    /// The shard in whose log a partition is.
+    pub fn log_shard(self, partition: LogPartition) -> u32 {
+        match partition {
+            LogPartition::Cluster => CONTROLLER,
+            LogPartition::ConsumerOffsets(index) => self.offsets_shard(index),
+        }
     }
 
     /// The shard that coordinates a group.

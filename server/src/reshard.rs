@@ -9,7 +9,6 @@ use crate::placement::Placement;
 use crate::serve::Failure;
 use crate::shard::{KnownLog, LoadError, LogSizes, log_directory, read_known_log};
 use muster_coordinator::Ids;
-use muster_storage::layout::CLUSTER_PARTITION;
 use muster_storage::{AppendError, RecoveredBatch};
 use std::path::Path;
 use tracing::info;
@@ -76,13 +75,7 @@ fn copy(
     let mut failed: Option<Failure> = None;
     read_known_log(old, known, |batch| {
         if failed.is_none() {
-            let shard = match u32::try_from(batch.partition) {
-                Ok(partition) => placement.offsets_shard(partition),
-                Err(_) => {
-                    debug_assert_eq!(batch.partition, CLUSTER_PARTITION);
-                    0
-                }
-            };
+            let shard = placement.log_shard(batch.partition);
             failed = append(&mut logs[shard as usize], batch).err();
         }
     })

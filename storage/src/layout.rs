@@ -1,6 +1,7 @@
 //! The bytes of a shard's segments, as FORMAT.md shows them. All numbers are big-endian, as
 //! Kafka's.
 
+use crate::log_partition::LogPartition;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::Batch;
 use muster_codec::wire::{DecodeError, Reader, Result};
@@ -19,14 +20,11 @@ pub const COMPACTED_HEADER_BYTES: usize = 84;
 pub const BLOCK_MAGIC: u32 = 0x4d42_4c4b;
 pub const BLOCK_HEADER_BYTES: usize = 48;
 
-/// The partition number before each batch of a block.
+/// The partition before each batch of a block.
 pub const PARTITION_BYTES: usize = 4;
 
 /// The bytes of a partition in a block before its first record.
 pub const ENTRY_HEADER_BYTES: usize = PARTITION_BYTES + RECORD_BATCH_HEADER_BYTES;
-
-/// The partition number of the cluster's records.
-pub const CLUSTER_PARTITION: i32 = -1;
 
 const CRC_AT: usize = 8;
 const CRC_FROM: usize = 12;
@@ -264,7 +262,7 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Iterator for Entries<'a> {
-    type Item = Result<(i32, Batch<'a>)>;
+    type Item = Result<(LogPartition, Batch<'a>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
@@ -279,9 +277,9 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-fn read_entry(bytes: &[u8]) -> Result<(i32, Batch<'_>)> {
+fn read_entry(bytes: &[u8]) -> Result<(LogPartition, Batch<'_>)> {
     let mut reader = Reader::new(bytes);
-    let partition = reader.i32()?;
+    let partition = LogPartition::from_bytes(reader.array()?)?;
     Ok((partition, Batch::read(reader.rest())?))
 }
 

@@ -31,6 +31,7 @@ pub mod file_op;
 mod held_files;
 pub mod layout;
 pub mod limits;
+pub mod log_partition;
 pub mod open_files;
 mod outbox;
 mod pace;
@@ -41,6 +42,7 @@ pub mod shard_log;
 pub mod snapshot;
 
 pub use file_op::{FileDone, FileId, FileOp, FileRange, FileToken, OpenMode};
+pub use log_partition::LogPartition;
 pub use open_files::{FileKey, OpenFiles};
 pub use pace::Pace;
 pub use partition_log::{

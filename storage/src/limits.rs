@@ -20,9 +20,6 @@ pub const TORN_BYTES_MAX: usize =
     (OPEN_BYTES_MAX + OPERATION_BYTES_MAX + BLOCK_HEADER_BYTES + ENTRY_HEADER_BYTES)
         .next_multiple_of(BLOCK_BYTES_MAX as usize);
 
-/// Partitions that share a shard's log.
-pub const PARTITIONS_MAX: usize = 10_000;
-
 /// The smallest, the default and the largest size of a shard's segments. Recovery holds one in
 /// memory at a time.
 pub const SEGMENT_BYTES_MIN: u32 = 16 << 20;

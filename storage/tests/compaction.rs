@@ -5,7 +5,7 @@
 mod common;
 
 use common::{
-    Disk, Found, Replayed, compact, compacting_config, open, records, recover, settle, state,
+    Disk, Found, Replayed, compact, compacting_config, open, part, records, recover, settle, state,
     values,
 };
 use muster_codec::Wall;
@@ -50,7 +50,7 @@ impl Story {
     }
 
     fn write(&mut self, partition: i32, key: &str, value: Option<&[u8]>) {
-        self.log.append(partition, self.now, [(key.as_bytes(), value)]).unwrap();
+        self.log.append(part(partition), self.now, [(key.as_bytes(), value)]).unwrap();
         settle(&mut self.log, &mut self.disk, self.now);
     }
 
@@ -135,8 +135,8 @@ fn the_newest_record_of_each_key_keeps_its_offset() {
 fn a_batch_that_loses_no_records_keeps_its_bytes() {
     let mut story = Story::idle();
     let record = |key: &'static [u8]| (key, Some(&b"value"[..]));
-    story.log.append(3, 5, [record(b"a"), record(b"b")]).unwrap();
-    story.log.append(3, 7, [record(b"c")]).unwrap();
+    story.log.append(part(3), 5, [record(b"a"), record(b"b")]).unwrap();
+    story.log.append(part(3), 7, [record(b"c")]).unwrap();
     settle(&mut story.log, &mut story.disk, 5);
     story.roll();
     let before = story.batches(3);
@@ -149,7 +149,7 @@ fn records_are_stamped_by_the_wall_clock_whatever_it_is_set_to() {
     let mut story = Story::idle();
     for (now, wall) in [(1_000_000, 7_000_000), (1_000_001, 3_000_000)] {
         story.log.set_wall(now, Wall(wall));
-        story.log.append(3, now, [(&b"key"[..], Some(&b"value"[..]))]).unwrap();
+        story.log.append(part(3), now, [(&b"key"[..], Some(&b"value"[..]))]).unwrap();
         settle(&mut story.log, &mut story.disk, now);
     }
     story.roll();
@@ -176,7 +176,7 @@ fn a_batch_that_loses_records_keeps_its_offsets() {
     let mut story = Story::idle();
     let value = Some(&b"value"[..]);
     let keys = [&b"a"[..], b"b", b"c"];
-    story.log.append(3, 5, keys.map(|key| (key, value))).unwrap();
+    story.log.append(part(3), 5, keys.map(|key| (key, value))).unwrap();
     settle(&mut story.log, &mut story.disk, 5);
     story.put(3, "a", "2");
     story.put(3, "c", "2");
@@ -250,8 +250,8 @@ fn a_tombstone_is_kept_until_its_delete_horizon() {
 fn timestamps_of_records_do_not_change_with_a_delete_horizon() {
     let mut story = Story::idle();
     let operation = [(&b"a"[..], None), (b"b", Some(&b"1"[..]))];
-    story.log.append(0, 500, operation).unwrap();
-    story.log.append(0, 777, [(&b"c"[..], Some(&b"1"[..]))]).unwrap();
+    story.log.append(part(0), 500, operation).unwrap();
+    story.log.append(part(0), 777, [(&b"c"[..], Some(&b"1"[..]))]).unwrap();
     settle(&mut story.log, &mut story.disk, 0);
     story.roll();
     let before = records(&story.replayed());
@@ -315,8 +315,8 @@ fn disk_usage_is_bounded_under_endless_commits_to_the_same_keys() {
     let mut story = Story::new(compacting_config());
     let mut most = 0;
     for round in 0..3_000 {
-        let (key, value) = (format!("key {}", round % 50), "x".repeat(300));
-        story.log.append(round % 5, story.now, [(key.as_bytes(), Some(value.as_bytes()))]).unwrap();
+        let (key, value) = (format!("key {}", round % 50), [b'x'; 300]);
+        story.log.append(part(round % 5), story.now, [(key.as_bytes(), Some(&value[..]))]).unwrap();
         settle(&mut story.log, &mut story.disk, story.now);
         story.now += 5;
         most = most.max(story.disk.bytes());
@@ -333,7 +333,7 @@ fn retired_files_are_reused() {
     let (mut zeroed, mut recycled) = (0, 0);
     for round in 0..1_000 {
         let value = [round as u8; 400];
-        story.log.append(0, story.now, [(&b"key"[..], Some(&value[..]))]).unwrap();
+        story.log.append(part(0), story.now, [(&b"key"[..], Some(&value[..]))]).unwrap();
         for _ in 0..4 {
             let mut ops = Vec::new();
             story.log.poll(story.now, &mut ops);
@@ -363,10 +363,10 @@ fn retired_files_are_reused() {
 /// Reads a partition as a consumer does: from each batch to the next.
 fn fetch(story: &mut Story, partition: i32) -> Vec<(i64, i32)> {
     let (mut offset, mut found) = (0, Vec::new());
-    let end = story.log.high_watermark(partition);
+    let end = story.log.high_watermark(part(partition));
     while offset < end {
         let (mut ops, token) = (Vec::new(), FileToken(1));
-        let plan = story.log.read_plan(partition, offset, 2_000, token, &mut ops).unwrap();
+        let plan = story.log.read_plan(part(partition), offset, 2_000, token, &mut ops).unwrap();
         let done = story.disk.perform_all(ops);
         let [FileDone::Read { data, .. }] = done.as_slice() else { panic!("{done:?}") };
         story.log.end_read(&plan);
@@ -422,7 +422,7 @@ fn a_file_that_is_being_read_is_not_reused() {
     story.put(0, "key", "1");
     story.roll();
     let (mut ops, token) = (Vec::new(), FileToken(1));
-    let plan = story.log.read_plan(0, 0, 2_000, token, &mut ops).unwrap();
+    let plan = story.log.read_plan(part(0), 0, 2_000, token, &mut ops).unwrap();
     let done = story.disk.perform_all(ops);
     story.compact();
     for _ in 0..4 {
@@ -456,7 +456,7 @@ fn a_table_that_is_too_small_needs_several_passes() {
                 let keys = (first..first + 100).map(u32::to_be_bytes);
                 let keys: Vec<_> = keys.collect();
                 let records = keys.iter().map(|key| (&key[..], Some(std::slice::from_ref(&round))));
-                story.log.append(0, story.now, records).unwrap();
+                story.log.append(part(0), story.now, records).unwrap();
                 settle(&mut story.log, &mut story.disk, story.now);
             }
         }
@@ -557,7 +557,7 @@ fn flushes_come_before_compaction_and_are_not_delayed_by_it() {
     let mut compactions = 0;
     for _ in 0..400 {
         story.now += 1;
-        story.log.append(1, story.now, [(&b"key"[..], Some(&b"value"[..]))]).unwrap();
+        story.log.append(part(1), story.now, [(&b"key"[..], Some(&b"value"[..]))]).unwrap();
         let mut ops = Vec::new();
         story.log.poll(story.now, &mut ops);
         let kind = |op: &FileOp| match op {

@@ -5,7 +5,9 @@
 
 mod common;
 
-use common::{Disk, compact, compacting_config, open, records, recover, settle, state};
+use common::{
+    Disk, compact, compacting_config, number, open, part, records, recover, settle, state,
+};
 use muster_storage::{CompactionConfig, FileOp, LogConfig, Recovered, ShardLog};
 use std::collections::BTreeMap;
 
@@ -56,7 +58,7 @@ impl World {
             written.push((key, value));
         }
         let written = written.iter().map(|(key, value)| (key.as_slice(), value.as_deref()));
-        self.log.append(partition, self.now, written).unwrap();
+        self.log.append(part(partition), self.now, written).unwrap();
         self.states.push(state);
     }
 
@@ -110,11 +112,12 @@ impl World {
 
     /// Checks that the log continues after the crash, is compacted, and survives another crash.
     fn check_continuation(&self, mut disk: Disk, recovered: Recovered, mut expected: State) {
-        let ends: BTreeMap<i32, i64> = recovered.partitions().collect();
+        let ends = recovered.partitions().map(|(partition, end)| (number(partition), end));
+        let ends: BTreeMap<i32, i64> = ends.collect();
         let mut log = ShardLog::new(self.config.clone(), recovered);
         let mut now = self.now + 100;
         for round in 0..40u8 {
-            log.append(0, now, [(&b"after"[..], Some(&[round; 1_000][..]))]).unwrap();
+            log.append(part(0), now, [(&b"after"[..], Some(&[round; 1_000][..]))]).unwrap();
             settle(&mut log, &mut disk, now);
         }
         compact(&mut log, &mut disk, &mut now);
@@ -124,7 +127,7 @@ impl World {
         assert!(state(&records(&replayed)) == expected, "another state after the crash");
         let written = |partition| if partition == 0 { 40 } else { 0 };
         for (partition, end) in ends {
-            assert_eq!(log.log_end_offset(partition), end + written(partition));
+            assert_eq!(log.log_end_offset(part(partition)), end + written(partition));
         }
     }
 }

@@ -5,7 +5,9 @@
 
 mod common;
 
-use common::{Disk, compact, compacting_config, open, records, recover, recover_by, settle, state};
+use common::{
+    Disk, compact, compacting_config, open, part, records, recover, recover_by, settle, state,
+};
 use muster_codec::record_batch::Batches;
 use muster_storage::{
     CompactionConfig, FileDone, FileToken, KnownSegments, LogConfig, Recovered, Recovery,
@@ -107,8 +109,8 @@ impl Twins {
         if self.log.is_full() {
             settle(&mut self.log, &mut self.disk, self.now);
         }
-        self.log.append(partition, self.now, records()).unwrap();
-        self.full.append(partition, self.now, records()).unwrap();
+        self.log.append(part(partition), self.now, records()).unwrap();
+        self.full.append(part(partition), self.now, records()).unwrap();
         settle(&mut self.full, &mut self.full_disk, self.now);
     }
 
@@ -155,9 +157,9 @@ impl Twins {
 
     fn fetch(&mut self, partition: i32) -> BTreeMap<i64, Vec<u8>> {
         let (mut offset, mut found) = (0, BTreeMap::new());
-        while offset < self.log.high_watermark(partition) {
+        while offset < self.log.high_watermark(part(partition)) {
             let (mut ops, token) = (Vec::new(), FileToken(0));
-            let plan = self.log.read_plan(partition, offset, 4_000, token, &mut ops).unwrap();
+            let plan = self.log.read_plan(part(partition), offset, 4_000, token, &mut ops).unwrap();
             let done = self.disk.perform_all(ops);
             self.log.end_read(&plan);
             let [FileDone::Read { data, .. }] = done.as_slice() else { panic!("{done:?}") };

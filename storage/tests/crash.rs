@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Disk, Replayed, open, settle, small_config, values};
+use common::{Disk, Replayed, open, part, settle, small_config, values};
 use muster_storage::{FileOp, LogConfig, Recovered, ShardLog};
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn append(log: &mut ShardLog, number: u32) {
     value.resize(4 + (number as usize * 379) % 1_200, number as u8);
     let record = (&b"key"[..], Some(value.as_slice()));
     let records = vec![record; records_of(number)];
-    log.append((number % 4) as i32 - 1, 1_000, records).unwrap();
+    log.append(part((number % 4) as i32 - 1), 1_000, records).unwrap();
 }
 
 fn records_of(number: u32) -> usize {

@@ -5,17 +5,18 @@
 mod common;
 
 use common::{
-    Disk, Found, compact, compacting_config, records, recover, settle, small_config, values,
+    Disk, Found, compact, compacting_config, part, records, recover, settle, small_config, values,
 };
 use muster_storage::layout::{
-    BLOCK_HEADER_BYTES, BLOCK_MAGIC, CLUSTER_PARTITION, COMPACTED_HEADER_BYTES, COMPACTED_VERSION,
-    FORMAT_VERSION, PARTITION_BYTES, SEGMENT_HEADER_BYTES, SEGMENT_MAGIC,
+    BLOCK_HEADER_BYTES, BLOCK_MAGIC, COMPACTED_HEADER_BYTES, COMPACTED_VERSION, FORMAT_VERSION,
+    PARTITION_BYTES, SEGMENT_HEADER_BYTES, SEGMENT_MAGIC,
 };
 use muster_storage::limits::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, OPEN_BYTES_MAX, OPERATION_BYTES_MAX,
-    PARTITION_INDEX_SPAN_BYTES, PARTITIONS_MAX, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MAX,
-    SEGMENT_BYTES_MIN, SHARD_INDEX_SPAN_BYTES, SNAPSHOT_CHUNK_BYTES,
+    PARTITION_INDEX_SPAN_BYTES, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
+    SHARD_INDEX_SPAN_BYTES, SNAPSHOT_CHUNK_BYTES,
 };
+use muster_storage::log_partition::{CLUSTER_PARTITION, PARTITIONS_MAX};
 use muster_storage::partition_log::{
     RECOVERY_POINT_BYTES, RECOVERY_POINTS_BODY_AT, RECOVERY_POINTS_HEADER_BYTES,
     RECOVERY_POINTS_MAGIC, RECOVERY_POINTS_VERSION, START_OFFSET_MAGIC, START_OFFSET_SLOT_BYTES,
@@ -24,7 +25,7 @@ use muster_storage::partition_log::{
 use muster_storage::snapshot::{
     SNAPSHOT_BODY_AT, SNAPSHOT_HEADER_BYTES, SNAPSHOT_MAGIC, SNAPSHOT_VERSION,
 };
-use muster_storage::{Recovered, ShardLog};
+use muster_storage::{LogPartition, Recovered, ShardLog};
 
 const FORMAT: &str = include_str!("../FORMAT.md");
 
@@ -107,11 +108,11 @@ fn golden() -> Vec<u8> {
     let mut disk = Disk::default();
     let mut log = ShardLog::new(small_config(), Recovered::default());
     let record = |value| [(&b"key"[..], value)];
-    log.append(CLUSTER_PARTITION, 1_000, record(Some(&b"cluster"[..]))).unwrap();
-    log.append(7, 1_001, record(Some(&b"first"[..]))).unwrap();
-    log.append(7, 1_002, record(None)).unwrap();
+    log.append(LogPartition::Cluster, 1_000, record(Some(&b"cluster"[..]))).unwrap();
+    log.append(part(7), 1_001, record(Some(&b"first"[..]))).unwrap();
+    log.append(part(7), 1_002, record(None)).unwrap();
     settle(&mut log, &mut disk, 2_000);
-    log.append(7, 1_003, record(Some(&b"second block"[..]))).unwrap();
+    log.append(part(7), 1_003, record(Some(&b"second block"[..]))).unwrap();
     settle(&mut log, &mut disk, 2_000);
     let (_, segment) = disk.live.pop_first().unwrap();
     segment[..3 * 512].to_vec()
@@ -134,14 +135,14 @@ fn golden_compacted() -> Vec<u8> {
     let mut log = ShardLog::new(config.clone(), Recovered::default());
     let mut now = 10_000;
     let a = (&b"a"[..], Some(&b"1"[..]));
-    log.append(CLUSTER_PARTITION, now, [a]).unwrap();
-    log.append(7, now, [a, (b"b", Some(b"2"))]).unwrap();
-    log.append(7, now, [(&b"c"[..], None)]).unwrap();
+    log.append(LogPartition::Cluster, now, [a]).unwrap();
+    log.append(part(7), now, [a, (b"b", Some(b"2"))]).unwrap();
+    log.append(part(7), now, [(&b"c"[..], None)]).unwrap();
     settle(&mut log, &mut disk, now);
-    log.append(7, now, [a]).unwrap();
-    log.append(8, now, [a, a]).unwrap();
+    log.append(part(7), now, [a]).unwrap();
+    log.append(part(8), now, [a, a]).unwrap();
     while !disk.live.contains_key(&config.dir.join("00000000000000000003.log")) {
-        log.append(9, now, [(&b"key"[..], Some(&[0; 3_000][..]))]).unwrap();
+        log.append(part(9), now, [(&b"key"[..], Some(&[0; 3_000][..]))]).unwrap();
         settle(&mut log, &mut disk, now);
     }
     compact(&mut log, &mut disk, &mut now);

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Disk, Replayed, compact, compacting_config, open, recover, recover_by, settle};
+use common::{Disk, Replayed, compact, compacting_config, open, part, recover, recover_by, settle};
 use muster_storage::layout::{Compacted, SegmentHeader};
 use muster_storage::{KnownSegments, LogConfig, Recovered, Recovery, SegmentWalk, ShardLog};
 
@@ -30,7 +30,7 @@ impl Story {
     fn put(&mut self, partition: i32, key: &str, len: usize) {
         let record = [(key.as_bytes(), Some(vec![7; len]))];
         let record = record.iter().map(|(key, value)| (*key, value.as_deref()));
-        self.log.append(partition, self.now, record).unwrap();
+        self.log.append(part(partition), self.now, record).unwrap();
         settle(&mut self.log, &mut self.disk, self.now);
     }
 

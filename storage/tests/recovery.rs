@@ -91,7 +91,7 @@ impl Story {
 }
 
 fn append(log: &mut ShardLog, value: &[u8]) {
-    log.append(0, 1_000, [(&b"key"[..], Some(value))]).unwrap();
+    log.append(common::part(0), 1_000, [(&b"key"[..], Some(value))]).unwrap();
 }
 
 /// The first byte of each value.
@@ -386,8 +386,8 @@ impl Story {
         let (mut log, _) = common::open(&story.disk, compacting_config());
         let mut now = 0;
         for value in 6..=20 {
-            log.append(i32::from(value % 2), 1_000, [(&[value][..], Some(&[value; 4_000][..]))])
-                .unwrap();
+            let record = (&[value][..], Some(&[value; 4_000][..]));
+            log.append(common::part(i32::from(value % 2)), 1_000, [record]).unwrap();
             compact(&mut log, &mut story.disk, &mut now);
         }
         story

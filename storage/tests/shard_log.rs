@@ -4,8 +4,9 @@
 
 mod common;
 
-use common::{Disk, compact, open, recover, settle, small_config, values};
-use muster_storage::layout::{CLUSTER_PARTITION, SegmentHeader};
+use common::{Disk, compact, open, part, recover, settle, small_config, values};
+use muster_storage::layout::SegmentHeader;
+use muster_storage::log_partition::CLUSTER_PARTITION;
 use muster_storage::shard_log::recovery::segment_file_name;
 use muster_storage::{
     AppendError, CompactionConfig, FileDone, FileOp, FileToken, LogConfig, Recovered, ShardLog,
@@ -18,7 +19,7 @@ fn record(value: &[u8]) -> Record<'_> {
 }
 
 fn append(log: &mut ShardLog, partition: i32, value: &[u8]) -> u64 {
-    log.append(partition, 1_000, [record(value)]).unwrap()
+    log.append(part(partition), 1_000, [record(value)]).unwrap()
 }
 
 /// A log whose first segment is ready.
@@ -45,7 +46,7 @@ fn block_write(log: &mut ShardLog, disk: &mut Disk, now: i64) -> Option<FileOp> 
 fn fetch(log: &mut ShardLog, disk: &mut Disk, partition: i32, offset: i64, max: usize) -> Vec<u8> {
     let mut ops = Vec::new();
     let token = FileToken(1);
-    let Some(plan) = log.read_plan(partition, offset, max, token, &mut ops) else {
+    let Some(plan) = log.read_plan(part(partition), offset, max, token, &mut ops) else {
         return Vec::new();
     };
     let done = disk.perform_all(ops);
@@ -69,17 +70,17 @@ fn operations_gather_while_a_block_is_written() {
     assert!(block_write(&mut log, &mut disk, 0).is_none(), "one block at a time");
     let progress = log.progress();
     assert_eq!((progress.accepted(), progress.submitted(), progress.flushed()), (4, 1, 0));
-    assert_eq!(log.high_watermark(3), 0);
+    assert_eq!(log.high_watermark(part(3)), 0);
 
     log.done(disk.perform(first).unwrap());
-    assert_eq!((log.progress().flushed(), log.high_watermark(3)), (1, 1));
+    assert_eq!((log.progress().flushed(), log.high_watermark(part(3))), (1, 1));
     let second = block_write(&mut log, &mut disk, 0).unwrap();
     let FileOp::Write { data, .. } = &second else { unreachable!() };
     assert_eq!(data.len(), 512, "three operations in one padded block");
     log.done(disk.perform(second).unwrap());
     assert_eq!(log.progress().flushed(), 4);
-    assert_eq!((log.high_watermark(3), log.high_watermark(5)), (3, 1));
-    assert_eq!(log.high_watermark(4), 0);
+    assert_eq!((log.high_watermark(part(3)), log.high_watermark(part(5))), (3, 1));
+    assert_eq!(log.high_watermark(part(4)), 0);
 
     let (recovered, replayed) = recover(&disk, &small_config().dir).unwrap();
     assert_eq!(recovered.position(), 4);
@@ -132,9 +133,9 @@ fn no_record_of_an_operation_that_is_too_large_is_kept() {
     append(&mut log, 0, b"a");
     let small = record(b"small");
     let large = [0; 5_000];
-    let refused = log.append(0, 1_000, [small, record(&large)]);
+    let refused = log.append(part(0), 1_000, [small, record(&large)]);
     assert_eq!(refused, Err(AppendError::TooLarge));
-    assert_eq!(log.append(1, 1_000, [record(&large)]), Err(AppendError::TooLarge));
+    assert_eq!(log.append(part(1), 1_000, [record(&large)]), Err(AppendError::TooLarge));
     assert_eq!(append(&mut log, 0, b"b"), 2);
     settle(&mut log, &mut disk, 0);
     let (_, replayed) = recover(&disk, &small_config().dir).unwrap();
@@ -177,7 +178,8 @@ fn each_partition_is_read_as_if_it_had_its_own_log() {
     for i in 0..200usize {
         let partition = if i % 10 == 0 { 3 } else { i % 3 };
         let value = format!("{partition}:{}", ends[partition]);
-        log.append(partition as i32, 5, [record(value.as_bytes()), record(&[1; 300])]).unwrap();
+        log.append(part(partition as i32), 5, [record(value.as_bytes()), record(&[1; 300])])
+            .unwrap();
         ends[partition] += 2;
         if log.is_full() || i % 4 == 0 {
             settle(&mut log, &mut disk, 0);
@@ -197,7 +199,7 @@ fn each_partition_is_read_as_if_it_had_its_own_log() {
 
 /// Reads a partition from its start to its end, as a consumer does.
 fn read_through(log: &mut ShardLog, disk: &mut Disk, partition: i32, end: i64) {
-    assert_eq!(log.high_watermark(partition), end);
+    assert_eq!(log.high_watermark(part(partition)), end);
     let mut offset = 0;
     while offset < end {
         let bytes = fetch(log, disk, partition, offset, 1_500);
@@ -226,7 +228,7 @@ fn records_are_not_read_before_they_are_flushed() {
     append(&mut log, 0, b"b");
     let write = block_write(&mut log, &mut disk, 0).unwrap();
     disk.perform(write).unwrap();
-    assert_eq!((log.high_watermark(0), log.log_end_offset(0)), (1, 2));
+    assert_eq!((log.high_watermark(part(0)), log.log_end_offset(part(0))), (1, 2));
     assert!(fetch(&mut log, &mut disk, 0, 1, 100).is_empty());
     assert_eq!(values(&fetch(&mut log, &mut disk, 0, 0, 100)), [b"a"]);
 }
@@ -237,7 +239,7 @@ fn a_read_of_damaged_blocks_is_an_error() {
     append(&mut log, 0, b"a");
     settle(&mut log, &mut disk, 0);
     let mut ops = Vec::new();
-    let plan = log.read_plan(0, 0, 100, FileToken(1), &mut ops).unwrap();
+    let plan = log.read_plan(part(0), 0, 100, FileToken(1), &mut ops).unwrap();
     let done = disk.perform_all(ops);
     let [FileDone::Read { data, .. }] = done.as_slice() else { panic!("{done:?}") };
     let mut damaged = data.clone();
@@ -254,7 +256,7 @@ fn recovered_operations_count_as_flushed_after_a_sync() {
     let (mut log, _) = open(&disk, small_config());
     disk.crash();
     assert_eq!((log.progress().accepted(), log.progress().flushed()), (1, 0));
-    assert_eq!(log.high_watermark(0), 0);
+    assert_eq!(log.high_watermark(part(0)), 0);
     append(&mut log, 0, b"b");
     let mut ops = Vec::new();
     log.poll(0, &mut ops);
@@ -262,9 +264,9 @@ fn recovered_operations_count_as_flushed_after_a_sync() {
     for done in disk.perform_all(ops) {
         log.done(done);
     }
-    assert_eq!((log.progress().flushed(), log.high_watermark(0)), (1, 1));
+    assert_eq!((log.progress().flushed(), log.high_watermark(part(0))), (1, 1));
     settle(&mut log, &mut disk, 0);
-    assert_eq!((log.progress().flushed(), log.high_watermark(0)), (2, 2));
+    assert_eq!((log.progress().flushed(), log.high_watermark(part(0))), (2, 2));
 }
 
 #[test]
@@ -381,15 +383,15 @@ fn batches_are_copied_to_logs_of_another_number_of_shards() {
         if new.is_full() {
             settle(&mut new, &mut disk, 0);
         }
-        new.append_batch_at(batch.partition, &batch.bytes).unwrap();
+        new.append_batch_at(part(batch.partition), &batch.bytes).unwrap();
     }
     append(&mut new, 2, b"next");
     settle(&mut new, &mut disk, 0);
     let (recovered, copied) = recover(&disk, &small_config().dir).unwrap();
     assert_eq!(copied[..batches.len()], batches[..]);
     assert_eq!(values(&copied[batches.len()].bytes), [b"next"]);
-    assert_eq!(copied[batches.len()].base_offset, old.log_end_offset(2));
+    assert_eq!(copied[batches.len()].base_offset, old.log_end_offset(part(2)));
     assert_eq!(recovered.partitions().count(), 4);
-    let refused = new.append_batch_at(batches[0].partition, &batches[0].bytes);
+    let refused = new.append_batch_at(part(batches[0].partition), &batches[0].bytes);
     assert_eq!(refused, Err(AppendError::NotNext), "its offsets are already used");
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Disk, Replayed, open, recover, settle, small_config, values};
+use common::{Disk, Replayed, open, part, recover, settle, small_config, values};
 use muster_storage::{FileDone, FileToken, LogConfig, Recovered, ShardLog};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -98,7 +98,7 @@ impl World {
             written.push(value);
         }
         let records = written[first..].iter().map(|value| (&b"k"[..], Some(value.as_slice())));
-        self.log.append(partition, self.now, records).unwrap();
+        self.log.append(part(partition), self.now, records).unwrap();
     }
 
     fn settle(&mut self) {
@@ -128,12 +128,13 @@ impl World {
     }
 
     fn fetch_all(&mut self, partition: i32, max_bytes: usize) {
-        let end = self.log.high_watermark(partition) as usize;
+        let end = self.log.high_watermark(part(partition)) as usize;
         let mut found: Vec<Vec<u8>> = Vec::new();
         while found.len() < end {
             let mut ops = Vec::new();
             let (offset, token) = (found.len() as i64, FileToken(0));
-            let plan = self.log.read_plan(partition, offset, max_bytes, token, &mut ops).unwrap();
+            let plan =
+                self.log.read_plan(part(partition), offset, max_bytes, token, &mut ops).unwrap();
             let done = self.disk.perform_all(ops);
             let [FileDone::Read { data, .. }] = done.as_slice() else { panic!("{done:?}") };
             let mut bytes = Vec::new();

@@ -12,7 +12,7 @@ use muster_codec::ApiKey;
 use muster_codec::header::RequestHeader;
 use muster_codec::record_batch::{BatchBuilder, Batches};
 use muster_fuzz_bodies::import::{FILES, PARTIAL, REPAIRS, WITH_DATA, WRITES};
-use muster_storage::{Recovered, ShardLog};
+use muster_storage::{LogPartition, Recovered, ShardLog};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -138,7 +138,8 @@ impl Seeds {
         let (mut disk, config) = (Disk::default(), compacting_config());
         let mut log = ShardLog::new(config.clone(), Recovered::default());
         for now in 0..20 {
-            log.append(0, now, [(&b"key"[..], Some(&b"value"[..]))]).unwrap();
+            log.append(LogPartition::ConsumerOffsets(0), now, [(&b"key"[..], Some(&b"value"[..]))])
+                .unwrap();
             settle(&mut log, &mut disk, now);
         }
         let mut seed = Vec::new();

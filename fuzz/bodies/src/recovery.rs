@@ -8,7 +8,9 @@ mod disk;
 
 use crate::memory::within;
 use arbitrary::{Arbitrary, Unstructured};
-use disk::{Disk, Replayed, compact, compacting_config, records, recover, settle, small_config};
+use disk::{
+    Disk, Replayed, compact, compacting_config, part, records, recover, settle, small_config,
+};
 use muster_storage::shard_log::recovery::segment_file_name;
 use muster_storage::{LogConfig, Recovered, Recovery, ShardLog};
 use std::collections::BTreeMap;
@@ -67,7 +69,7 @@ pub fn edits(input: &[u8]) {
 fn check_continuation(base: &Base, mut disk: Disk, recovered: Recovered, replayed: &[Replayed]) {
     let mut log = ShardLog::new(base.config.clone(), recovered);
     let (key, value) = (&b"new"[..], &b"value"[..]);
-    log.append(0, 1_000, [(key, Some(value))]).unwrap();
+    log.append(part(0), 1_000, [(key, Some(value))]).unwrap();
     settle(&mut log, &mut disk, 1_000);
     let mut now = 1_000;
     compact(&mut log, &mut disk, &mut now);
@@ -226,7 +228,7 @@ impl Base {
             let value = vec![operation as u8; 200 + operation % 5 * 100];
             let value = (!operation.is_multiple_of(11)).then_some(&value[..]);
             now += 10;
-            log.append((operation % 3) as i32 - 1, now, [(&key[..], value)]).unwrap();
+            log.append(part((operation % 3) as i32 - 1), now, [(&key[..], value)]).unwrap();
             settle(&mut log, &mut disk, now);
             if operation.is_multiple_of(64) {
                 compact(&mut log, &mut disk, &mut now);

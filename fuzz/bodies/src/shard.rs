@@ -16,8 +16,8 @@ use muster_codec::record_batch::BatchBuilder;
 use muster_codec::records::GroupRecord;
 use muster_codec::{ApiKey, Bytes, Reader, Request};
 use muster_coordinator::{Config, Coordinator};
+use muster_storage::LogPartition;
 use muster_storage::Recovery;
-use muster_storage::layout::CLUSTER_PARTITION;
 use muster_storage::shard_log::recovery::segment_files;
 
 const GRANTED_BYTES: usize = 128 << 20;
@@ -178,7 +178,7 @@ impl Run {
         for (sequence, name) in segment_files(files.keys().cloned()) {
             let recovered = recovery.segment(sequence, &files[&name], |found| {
                 for record in found.batch.records().unwrap().map(|record| record.unwrap()) {
-                    if found.partition != CLUSTER_PARTITION {
+                    if found.partition != LogPartition::Cluster {
                         let record = GroupRecord::read(record.key.unwrap(), record.value);
                         coordinator.replay(&record.unwrap().unwrap(), 0);
                     }

@@ -7,7 +7,7 @@ use crate::data_dir::Meta;
 use crate::serve::Failure;
 use crate::shard::{Common, LogSizes};
 use muster_codec::records::ClusterRecord;
-use muster_storage::layout::CLUSTER_PARTITION;
+use muster_storage::LogPartition;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -36,8 +36,9 @@ pub(super) fn image(data: &Path, meta: &Meta) -> Result<ClusterImage, Failure> {
     let mut image = ClusterImage::new(&config(meta)?);
     let shard = ShardFiles::open(data, meta.shards(), 0)?;
     shard.each_batch(|partition, batch| {
-        if partition != CLUSTER_PARTITION {
-            return;
+        match partition {
+            LogPartition::Cluster => {}
+            LogPartition::ConsumerOffsets(_) => return,
         }
         let Ok(records) = batch.records() else { return };
         for record in records.flatten() {

@@ -2,7 +2,7 @@
 
 use muster_codec::DecodeError;
 use muster_codec::records::{ClusterRecord, GroupRecord};
-use muster_storage::layout::CLUSTER_PARTITION;
+use muster_storage::LogPartition;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -20,14 +20,31 @@ pub(super) struct Described {
     pub(super) error: Option<DecodeError>,
 }
 
-/// Describes a record of partition `partition` of a shard's log.
-pub(super) fn record(partition: i32, key: &[u8], value: Option<&[u8]>) -> Described {
-    let read = if partition == CLUSTER_PARTITION {
-        ClusterRecord::read(key, value).map(|it| it.map(|record| (fields(&record), None)))
-    } else {
-        let group = |record: &GroupRecord<'_>| Some(record.group_id().to_owned());
-        GroupRecord::read(key, value).map(|it| it.map(|record| (fields(&record), group(&record))))
-    };
+/// Describes a record of a partition of a shard's log.
+pub(super) fn record(partition: LogPartition, key: &[u8], value: Option<&[u8]>) -> Described {
+    match partition {
+        LogPartition::Cluster => cluster_record(key, value),
+        LogPartition::ConsumerOffsets(_) => group_record(key, value),
+    }
+}
+
+pub(super) fn group_record(key: &[u8], value: Option<&[u8]>) -> Described {
+    let group = |record: &GroupRecord<'_>| Some(record.group_id().to_owned());
+    let read = GroupRecord::read(key, value);
+    describe(key, value, read.map(|it| it.map(|record| (fields(&record), group(&record)))))
+}
+
+fn cluster_record(key: &[u8], value: Option<&[u8]>) -> Described {
+    let read = ClusterRecord::read(key, value);
+    describe(key, value, read.map(|it| it.map(|record| (fields(&record), None))))
+}
+
+/// Describes a record by its fields and its group, if it could be read.
+fn describe(
+    key: &[u8],
+    value: Option<&[u8]>,
+    read: Result<Option<(Option<Fields>, Option<String>)>, DecodeError>,
+) -> Described {
     let mut described = Described {
         name: "Unknown".to_owned(),
         group: None,
@@ -50,8 +67,11 @@ pub(super) fn record(partition: i32, key: &[u8], value: Option<&[u8]>) -> Descri
     described
 }
 
-/// A record's name, key and value: the one variant that is there, with both.
-fn fields(record: &impl Serialize) -> Option<(String, Value, Value)> {
+/// A record's name, key and value.
+type Fields = (String, Value, Value);
+
+/// The fields of a record: the one variant that is there, with key and value.
+fn fields(record: &impl Serialize) -> Option<Fields> {
     let Ok(Value::Object(variant)) = serde_json::to_value(record) else { return None };
     let (name, fields) = variant.into_iter().next()?;
     let Value::Array(fields) = fields else { return None };

@@ -6,6 +6,7 @@ use super::segment_file::names;
 use crate::serve::Failure;
 use crate::shard::log_directory;
 use muster_codec::record_batch::Batch;
+use muster_storage::LogPartition;
 use muster_storage::layout::{Block, SegmentHeader};
 use muster_storage::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 use muster_storage::shard_log::recovery::segment_files;
@@ -103,7 +104,10 @@ impl ShardFiles {
     }
 
     /// All batches that can be read, with their partitions.
-    pub(super) fn each_batch(&self, mut visit: impl FnMut(i32, &Batch<'_>)) -> Result<(), Failure> {
+    pub(super) fn each_batch(
+        &self,
+        mut visit: impl FnMut(LogPartition, &Batch<'_>),
+    ) -> Result<(), Failure> {
         let each_block = |segment: &SegmentBytes| {
             for piece in segment.pieces() {
                 let Piece::Block { block, .. } = piece else { continue };

@@ -8,14 +8,14 @@ use super::partition::Bounds;
 use super::partition_set::PartitionId;
 use super::{Effects, Partitions};
 use crate::cluster::OFFSETS_TOPIC_ID;
-use muster_storage::FileToken;
+use muster_storage::{FileToken, LogPartition};
 use std::collections::BTreeSet;
 
 /// A read of the shard's log, to be planned there (`ShardLog::read_plan`) with this token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffsetsRead {
     pub token: FileToken,
-    pub partition: i32,
+    pub partition: LogPartition,
     pub offset: i64,
     pub max_bytes: usize,
 }

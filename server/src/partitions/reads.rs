@@ -10,7 +10,7 @@ use super::{Call, Effects, Partitions};
 use muster_codec::messages::{FetchPartition, FetchRequest, FetchResponse, PartitionData};
 use muster_codec::{Bytes, ErrorCode, Records};
 use muster_coordinator::RequestId;
-use muster_storage::{BatchPlace, BatchSearch, FileRange, Find, Found};
+use muster_storage::{BatchPlace, BatchSearch, FileRange, Find, Found, LogPartition};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A fetch that was not answered yet.
@@ -249,7 +249,8 @@ impl Partitions {
         // An answer is never without any: the first batch may be longer.
         fetch.offsets_bytes -= limit.clamp(1, fetch.offsets_bytes);
         fetch.reads_running += 1;
-        let (token, partition) = (self.io.token(), id.index);
+        let token = self.io.token();
+        let partition = LogPartition::ConsumerOffsets(id.index as u32);
         out.offsets_reads.push(OffsetsRead { token, partition, offset, max_bytes: limit });
         self.io.begin_elsewhere(token, Job::Offsets(part), limit);
     }

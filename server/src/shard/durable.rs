@@ -12,10 +12,9 @@ use muster_coordinator::limits::GROUP_RECORD_BYTES_MAX;
 use muster_coordinator::{
     Caller, Context, Coordinator, DeletedTopic, Ids, Output, Reached, Topics,
 };
-use muster_storage::layout::CLUSTER_PARTITION;
 use muster_storage::limits::OPERATION_BYTES_MAX;
 use muster_storage::planted::{self, Fault};
-use muster_storage::{AppendError, CompactionNews, FileDone, FileOp, ShardLog};
+use muster_storage::{AppendError, CompactionNews, FileDone, FileOp, LogPartition, ShardLog};
 use tracing::{debug, error, warn};
 
 // The record of the largest group is one operation: its members, and the names of the group, its
@@ -150,9 +149,10 @@ impl GroupLog {
     ) -> Result<u64, AppendError> {
         let of_groups = records.chunk_by(|a, b| a.group_id() == b.group_id());
         for operation in of_groups.flat_map(|of_group| operations(of_group, self.tombstones_max)) {
-            let partition = self.placement.group_partition(operation[0].group_id());
-            let position = self.log.append(partition as i32, now, operation)?;
-            self.offsets_topic.appended(partition as i32);
+            let index = self.placement.group_partition(operation[0].group_id());
+            let partition = LogPartition::ConsumerOffsets(index);
+            let position = self.log.append(partition, now, operation)?;
+            self.offsets_topic.appended(index);
             if planted::is(Fault::ReplayDiffers) && position.is_multiple_of(128) {
                 continue;
             }
@@ -181,7 +181,7 @@ impl GroupLog {
         now: i64,
         records: &[ClusterRecord<'_>],
     ) -> Result<u64, AppendError> {
-        self.log.append(CLUSTER_PARTITION, now, records)
+        self.log.append(LogPartition::Cluster, now, records)
     }
 
     /// Starts the next flush if its time has come.

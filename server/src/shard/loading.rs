@@ -21,7 +21,6 @@ use muster_codec::messages::NodeEndpoint;
 use muster_codec::record_batch::Record;
 use muster_codec::records::{ClusterRecord, GroupRecord};
 use muster_coordinator::{Coordinator, Ids, SnapshotBytes};
-use muster_storage::layout::CLUSTER_PARTITION;
 use muster_storage::limits::BLOCK_BYTES_MAX;
 use muster_storage::planted::{self, Fault};
 use muster_storage::shard_log::recovery::{segment_file_name, segment_files};
@@ -29,7 +28,8 @@ use muster_storage::snapshot::{
     SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, Snapshot, SnapshotHeader, SnapshotRefusal,
 };
 use muster_storage::{
-    Cut, FileId, FileOp, KnownSegments, LogConfig, Recovered, RecoveredBatch, Recovery, ShardLog,
+    Cut, FileId, FileOp, KnownSegments, LogConfig, LogPartition, Recovered, RecoveredBatch,
+    Recovery, ShardLog,
 };
 use muster_uring::MappedFile;
 use std::fmt;
@@ -166,17 +166,16 @@ impl Start {
         }
         self.replayed_bytes += batch.bytes.len() as u64;
         self.replayed_records += u64::from(batch.header.records_count.unsigned_abs());
-        let records = batch.records()?.filter(|record| !is_lost(record));
-        if partition != CLUSTER_PARTITION {
-            return self.coordinator.replay_batch(records, position);
+        let mut records = batch.records()?.filter(|record| !is_lost(record));
+        match partition {
+            LogPartition::Cluster => records.try_for_each(|record| self.replay_cluster(&record?)),
+            LogPartition::ConsumerOffsets(_) => self.coordinator.replay_batch(records, position),
         }
-        for record in records {
-            let record = record?;
-            let Some(key) = record.key else { continue };
-            if let Some(record) = ClusterRecord::read(key, record.value)? {
-                self.image.apply(&record);
-            }
-        }
+    }
+
+    fn replay_cluster(&mut self, record: &Record<'_>) -> Result<(), DecodeError> {
+        let read = record.key.map(|key| ClusterRecord::read(key, record.value)).transpose()?;
+        read.flatten().iter().for_each(|record| self.image.apply(record));
         Ok(())
     }
 

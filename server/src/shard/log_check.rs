@@ -15,7 +15,7 @@ use muster_codec::DecodeError;
 use muster_codec::record_batch::Batches;
 use muster_coordinator::shadow::{SHADOW_BYTES_MAX, SHADOW_GROUP_ITEMS_MAX};
 use muster_coordinator::{Divergence, NextGroup, Print, Sample, Shadow};
-use muster_storage::{FileDone, FileOp, FileToken, ReadPlan, Reading, ShardLog};
+use muster_storage::{FileDone, FileOp, FileToken, LogPartition, ReadPlan, Reading, ShardLog};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ struct Found {
 /// One partition's turn.
 #[derive(Debug)]
 struct Round {
-    partition: i32,
+    partition: LogPartition,
     began: i64,
     reading: Reading,
     shadow: Shadow,
@@ -252,7 +252,7 @@ impl Shard {
             Err(error) => {
                 self.log_check.is_broken = true;
                 error!(
-                    "shard {}: partition {} of the log is damaged behind offset {}: {error}. The \
+                    "shard {}: {} of the log is damaged behind offset {}: {error}. The \
                      server goes on, but would not start again",
                     self.number, round.partition, round.offset
                 );
@@ -281,7 +281,8 @@ impl Shard {
         let log = &self.groups.log;
         let first = self.log_check.next_partition;
         let next = (first..first.saturating_add(led))
-            .map(|count| (count, (self.number + count % led * shards) as i32))
+            .map(|count| (count, self.number + count % led * shards))
+            .map(|(count, index)| (count, LogPartition::ConsumerOffsets(index)))
             .find(|(_, partition)| log.high_watermark(*partition) > 0);
         let (count, partition) = next?;
         self.log_check.next_partition = (count + 1) % led;
@@ -372,8 +373,8 @@ impl Shard {
         let Round { partition, shadow, walked_to, .. } = round;
         let is_wanted = |id: &str| {
             looks.set(looks.get() + 1);
-            let group_partition = || self.common.placement.group_partition(id) as i32;
-            shadow.has(id) && group_partition() == *partition
+            let of_group = || self.common.placement.group_partition(id);
+            shadow.has(id) && LogPartition::ConsumerOffsets(of_group()) == *partition
         };
         let left = LOOKS_MAX.saturating_sub(looks.get());
         let live = self.groups.coordinator.next_group(walked_to.as_ref(), left, is_wanted);

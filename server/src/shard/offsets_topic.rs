@@ -3,19 +3,19 @@
 
 use super::{Command, Shard};
 use crate::partitions::{Effects, OffsetsRead};
-use muster_storage::{FileDone, FileToken, ReadPlan, ShardLog};
+use muster_storage::{FileDone, FileToken, LogPartition, ReadPlan, ShardLog};
 use std::collections::{BTreeSet, HashMap};
 
 /// Reads of the log that are under way, and partitions whose end has moved.
 #[derive(Debug, Default)]
 pub(crate) struct OffsetsTopic {
     reads: HashMap<FileToken, ReadPlan>,
-    moved: BTreeSet<i32>,
+    moved: BTreeSet<u32>,
 }
 
 impl OffsetsTopic {
     /// Records were appended to a partition.
-    pub(crate) fn appended(&mut self, partition: i32) {
+    pub(crate) fn appended(&mut self, partition: u32) {
         self.moved.insert(partition);
     }
 }
@@ -28,7 +28,7 @@ impl Shard {
             let shard = placement.offsets_shard(*p);
             shard == self.number
         });
-        self.groups.offsets_topic.moved.extend(all.map(|partition| partition as i32));
+        self.groups.offsets_topic.moved.extend(all);
         self.tell_ends();
     }
 
@@ -38,11 +38,12 @@ impl Shard {
         let log = &self.groups.log;
         let mut effects = Effects::default();
         let mut moved = std::mem::take(&mut self.groups.offsets_topic.moved);
-        moved.retain(|partition| {
-            let end = log.high_watermark(*partition);
+        moved.retain(|index| {
+            let partition = LogPartition::ConsumerOffsets(*index);
+            let end = log.high_watermark(partition);
             let (start, out) = (ShardLog::LOG_START_OFFSET, &mut effects);
-            self.partitions.offsets_flushed(*partition, start, end, RECORD_BYTES, out);
-            end < log.log_end_offset(*partition)
+            self.partitions.offsets_flushed(*index as i32, start, end, RECORD_BYTES, out);
+            end < log.log_end_offset(partition)
         });
         self.groups.offsets_topic.moved = moved;
         self.perform(effects);

@@ -2,7 +2,9 @@
 
 use super::partitions::Partitions;
 use crate::layout::{BLOCK_HEADER_BYTES, BlockHeader, ENTRY_HEADER_BYTES, PARTITION_BYTES};
+use crate::log_partition::LogPartition;
 use crate::progress::Progress;
+use muster_codec::record_batch::BatchHeader;
 use std::collections::VecDeque;
 
 /// A partition never changes its leader.
@@ -26,7 +28,7 @@ pub(crate) struct Sealed {
 /// A partition's batch in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
-    pub(crate) slot: usize,
+    pub(crate) partition: LogPartition,
     /// The offset after its last record.
     pub(crate) next_offset: i64,
 }
@@ -52,10 +54,10 @@ impl Sealed {
         self.buffer.resize(padded, 0);
     }
 
-    fn push(&mut self, slot: usize, batch: &[u8], next_offset: i64) {
-        self.buffer.extend_from_slice(&Partitions::number(slot).to_be_bytes());
+    fn push(&mut self, partition: LogPartition, batch: &[u8], next_offset: i64) {
+        self.buffer.extend_from_slice(&partition.to_bytes());
         self.buffer.extend_from_slice(batch);
-        self.parts.push(Part { slot, next_offset });
+        self.parts.push(Part { partition, next_offset });
     }
 }
 
@@ -63,7 +65,7 @@ impl Sealed {
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
     /// The partitions with an open batch, in the order of their first operation.
-    dirty: Vec<usize>,
+    dirty: Vec<LogPartition>,
     open_bytes: usize,
     operations: u32,
     /// The times of the first and the last open operation.
@@ -93,7 +95,7 @@ impl Gather {
     /// Counts an operation that was added to the open batch of a partition, at a time by both clocks.
     pub(crate) fn count(
         &mut self,
-        slot: usize,
+        partition: LogPartition,
         is_new: bool,
         grown: usize,
         (now, wall): (i64, i64),
@@ -104,7 +106,7 @@ impl Gather {
         }
         self.latest_at = wall;
         if is_new {
-            self.dirty.push(slot);
+            self.dirty.push(partition);
             self.open_bytes += ENTRY_HEADER_BYTES;
         }
         self.operations += 1;
@@ -119,15 +121,12 @@ impl Gather {
         }
         let first_position = progress.accepted() - u64::from(self.operations) + 1;
         let mut block = self.new_block(first_position);
-        for &slot in &self.dirty {
-            let partition = &mut partitions[slot];
+        for &dirty in &self.dirty {
+            let partition = partitions.get_mut(dirty);
             let base_offset = partition.next_offset - i64::from(partition.builder.records());
             assert!(base_offset >= 0);
-            block.push(
-                slot,
-                partition.builder.seal(base_offset, LEADER_EPOCH),
-                partition.next_offset,
-            );
+            let batch = partition.builder.seal(base_offset, LEADER_EPOCH);
+            block.push(dirty, batch, partition.next_offset);
             partition.builder.clear();
         }
         block.operations = self.operations;
@@ -142,11 +141,10 @@ impl Gather {
     /// Adds a complete batch as a separate operation.
     pub(crate) fn push_batch(
         &mut self,
-        slot: usize,
+        partition: LogPartition,
+        header: &BatchHeader,
         batch: &[u8],
-        next_offset: i64,
         position: u64,
-        timestamp: i64,
         block_len_max: usize,
     ) {
         assert_eq!(self.operations, 0, "open batches have earlier positions");
@@ -163,9 +161,9 @@ impl Gather {
             }
             None => self.new_block(position),
         };
-        block.push(slot, batch, next_offset);
+        block.push(partition, batch, header.next_offset());
         block.operations += 1;
-        block.timestamp = block.timestamp.max(timestamp);
+        block.timestamp = block.timestamp.max(header.max_timestamp);
         assert_eq!(block.last_position(), position);
         self.push_sealed(block);
     }

@@ -9,6 +9,7 @@ use super::partitions::{IndexEntry, Partitions};
 use super::recovery::{Case, Recovery};
 use super::segments::Segment;
 use crate::layout::{Compacted, SegmentHeader, is_known};
+use crate::log_partition::LogPartition;
 use crate::snapshot::Part;
 use muster_codec::wire::{DecodeError, Reader, Result};
 use std::collections::BTreeMap;
@@ -51,10 +52,10 @@ impl ShardLog {
         let count_at = out.len();
         out.extend(0u32.to_be_bytes());
         let mut count = 0u32;
-        for (number, partition) in self.partitions.iter() {
-            let entries = partition.entries_in(sequence);
+        for (partition, state) in self.partitions.iter() {
+            let entries = state.entries_in(sequence);
             if !entries.is_empty() {
-                write_entries(number, entries, out);
+                write_entries(partition, entries, out);
                 count += 1;
             }
         }
@@ -90,8 +91,8 @@ fn write(sequence: u64, segment: &Segment, before: u64, out: &mut Vec<u8>) {
     }
 }
 
-fn write_entries(partition: i32, entries: &[IndexEntry], out: &mut Vec<u8>) {
-    out.extend(partition.to_be_bytes());
+fn write_entries(partition: LogPartition, entries: &[IndexEntry], out: &mut Vec<u8>) {
+    out.extend(partition.to_bytes());
     out.extend((entries.len() as u32).to_be_bytes());
     for IndexEntry { next_offset, start, end } in entries {
         out.extend(next_offset.to_be_bytes());
@@ -116,7 +117,7 @@ pub(super) struct Known {
     /// The position before its first operation.
     pub(super) before: u64,
     /// The index entries of its partitions, as places in [`KnownSegments::bytes`].
-    partitions: Vec<(i32, Range<usize>)>,
+    partitions: Vec<(LogPartition, Range<usize>)>,
 }
 
 impl KnownSegments {
@@ -144,15 +145,14 @@ impl KnownSegments {
         &self,
         known: &Known,
         partitions: &Partitions,
-    ) -> Option<Vec<(i32, Vec<IndexEntry>)>> {
-        let read = |(partition, range): &(i32, Range<usize>)| {
+    ) -> Option<Vec<(LogPartition, Vec<IndexEntry>)>> {
+        let read = |(partition, range): &(LogPartition, Range<usize>)| {
             let (entries, _) = self.bytes.get(range.clone())?.as_chunks::<ENTRY_BYTES>();
             let entries: Vec<_> = entries.iter().map(read_entry).collect();
             let before = partitions.get(*partition).map_or(0, |it| it.next_offset);
             let is_valid = entries.first()?.next_offset >= before
                 && entries.is_sorted_by(|a, b| a.next_offset <= b.next_offset && a.end <= b.start)
-                && entries.iter().all(|it| it.start < it.end && it.end <= known.segment.end)
-                && Partitions::is_valid(*partition);
+                && entries.iter().all(|it| it.start < it.end && it.end <= known.segment.end);
             is_valid.then_some((*partition, entries))
         };
         known.partitions.iter().map(read).collect()
@@ -182,7 +182,7 @@ fn read_segment(len: usize, reader: &mut Reader<'_>) -> Result<(u64, Known)> {
     };
     let mut partitions = Vec::new();
     for _ in 0..number()? {
-        let partition = reader.i32()?;
+        let partition = LogPartition::from_bytes(reader.array()?)?;
         let count = reader.array().map(u32::from_be_bytes)? as usize;
         let start = len - reader.remaining();
         let bytes = count.checked_mul(ENTRY_BYTES).ok_or(DecodeError::UnexpectedEnd)?;
@@ -242,8 +242,7 @@ impl Recovery {
             return false;
         };
         for (partition, entries) in entries {
-            let slot = self.found.partitions.slot(partition);
-            self.found.partitions[slot].recover_index(sequence, entries);
+            self.found.partitions.get_mut(partition).recover_index(sequence, entries);
         }
         self.found.log_id = Some(header.log_id);
         self.found.position = segment.last_position;

@@ -23,6 +23,7 @@ use crate::limits::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, OPEN_BYTES_MAX, OPERATION_BYTES_MAX, SEGMENT_BYTES_DEFAULT,
     SHARD_LOG_FILES_MAX, ZERO_CHUNK_BYTES,
 };
+use crate::log_partition::LogPartition;
 use crate::open_files::{FileKey, OpenFiles};
 use crate::progress::Progress;
 use compaction::Compaction;
@@ -194,10 +195,9 @@ impl ShardLog {
         now.saturating_add(self.wall_ahead)
     }
 
-    /// Accepts the records of one operation, which are atomic: all are recovered, or none. Returns
-    /// the operation's position; it is durable when [`Progress::flushed`] has reached it.
-    /// `partition` is one of `__consumer_offsets`, or
-    /// [`CLUSTER_PARTITION`](crate::layout::CLUSTER_PARTITION); the time of the wall clock becomes the timestamp.
+    /// Accepts the records of one operation, which are atomic: all are recovered, or none; their
+    /// timestamp is the time of the wall clock. Returns the operation's position; it is durable
+    /// when [`Progress::flushed`] has reached it.
     ///
     /// # Errors
     /// [`AppendError::TooLarge`]. A log that [is full](ShardLog::is_full) still accepts operations,
@@ -207,18 +207,17 @@ impl ShardLog {
     /// If there is no record, or the partition is out of range.
     pub fn append<R: WriteRecord>(
         &mut self,
-        partition: i32,
+        partition: LogPartition,
         now: i64,
         records: impl IntoIterator<Item = R>,
     ) -> Result<u64, AppendError> {
         if self.gather.open_bytes() >= self.config.open_bytes_max {
             self.gather.seal(&mut self.partitions, &self.progress);
         }
-        let slot = self.partitions.slot(partition);
-        let is_new = self.partitions[slot].builder.is_empty();
+        let is_new = self.partitions.get_mut(partition).builder.is_empty();
         let wall = self.wall(now);
-        let grown = self.write_records(slot, wall, records)?;
-        self.gather.count(slot, is_new, grown, (now, wall));
+        let grown = self.write_records(partition, wall, records)?;
+        self.gather.count(partition, is_new, grown, (now, wall));
         let position = self.progress.accept();
         if self.config.linger_ms == 0 {
             self.gather.seal(&mut self.partitions, &self.progress);
@@ -231,17 +230,20 @@ impl ShardLog {
     ///
     /// # Errors
     /// As for [`ShardLog::append`], [`AppendError::NotNext`] and [`AppendError::NotABatch`].
-    pub fn append_batch_at(&mut self, partition: i32, batch: &[u8]) -> Result<u64, AppendError> {
+    pub fn append_batch_at(
+        &mut self,
+        partition: LogPartition,
+        batch: &[u8],
+    ) -> Result<u64, AppendError> {
         if self.is_full() {
             return Err(AppendError::Full);
         }
         let header = BatchHeader::read(batch).map_err(|_| AppendError::NotABatch)?;
         let is_whole = header.total_len() == batch.len() && header.last_offset_delta >= 0;
-        if !Partitions::is_valid(partition) || !is_whole {
+        if !partition.is_valid() || !is_whole {
             return Err(AppendError::NotABatch);
         }
-        let slot = self.partitions.slot(partition);
-        if header.base_offset < self.partitions[slot].next_offset {
+        if header.base_offset < self.log_end_offset(partition) {
             return Err(AppendError::NotNext);
         }
         let block_len_max = self.config.block_len_max();
@@ -249,11 +251,9 @@ impl ShardLog {
             return Err(AppendError::TooLarge);
         }
         self.gather.seal(&mut self.partitions, &self.progress);
-        let next_offset = header.next_offset();
-        self.partitions[slot].next_offset = next_offset;
+        self.partitions.get_mut(partition).next_offset = header.next_offset();
         let position = self.progress.accept();
-        let timestamp = header.max_timestamp;
-        self.gather.push_batch(slot, batch, next_offset, position, timestamp, block_len_max);
+        self.gather.push_batch(partition, &header, batch, position, block_len_max);
         Ok(position)
     }
 
@@ -342,12 +342,12 @@ impl ShardLog {
     }
 
     /// The end of a partition's flushed records, up to which it can be read.
-    pub fn high_watermark(&self, partition: i32) -> i64 {
+    pub fn high_watermark(&self, partition: LogPartition) -> i64 {
         self.partitions.get(partition).map_or(0, |partition| partition.flushed_offset)
     }
 
     /// The offset that the next record of a partition gets.
-    pub fn log_end_offset(&self, partition: i32) -> i64 {
+    pub fn log_end_offset(&self, partition: LogPartition) -> i64 {
         self.partitions.get(partition).map_or(0, |partition| partition.next_offset)
     }
 
@@ -362,11 +362,11 @@ impl ShardLog {
     /// Writes the records into the partition's open batch; returns the number of bytes.
     fn write_records<R: WriteRecord>(
         &mut self,
-        slot: usize,
+        partition: LogPartition,
         wall: i64,
         records: impl IntoIterator<Item = R>,
     ) -> Result<usize, AppendError> {
-        let partition = &mut self.partitions[slot];
+        let partition = self.partitions.get_mut(partition);
         let mark = partition.builder.mark();
         let (len, count) = (partition.builder.len(), partition.builder.records());
         for record in records {
@@ -419,7 +419,7 @@ impl ShardLog {
             unreachable!("no block is being written");
         };
         for part in &block.parts {
-            let partition = &mut self.partitions[part.slot];
+            let partition = self.partitions.get_mut(part.partition);
             let next_offset = part.next_offset;
             assert!(next_offset <= partition.next_offset);
             assert!(next_offset > partition.flushed_offset);
@@ -483,7 +483,7 @@ impl ShardLog {
         }
         // The recovered operations are durable now.
         self.progress.flush(self.progress.submitted());
-        for partition in self.partitions.iter_mut() {
+        for (_, partition) in self.partitions.iter_mut() {
             let open = i64::from(partition.builder.records());
             partition.flushed_offset = partition.recovered_offset;
             assert!(partition.flushed_offset <= partition.next_offset - open);

@@ -1,7 +1,7 @@
 //! The partitions of a shard's log: their open batches, offsets and sparse indexes.
 
-use crate::layout::CLUSTER_PARTITION;
-use crate::limits::{PARTITIONS_MAX, SHARD_INDEX_SPAN_BYTES};
+use crate::limits::SHARD_INDEX_SPAN_BYTES;
+use crate::log_partition::LogPartition;
 use muster_codec::record_batch::BatchBuilder;
 
 /// One partition.
@@ -106,65 +106,49 @@ impl Partition {
     }
 }
 
-/// All partitions, by number; that of the cluster's records (-1) comes first.
+/// All partitions.
 #[derive(Debug, Default)]
 pub(crate) struct Partitions {
-    slots: Vec<Partition>,
+    cluster: Partition,
+    consumer_offsets: Vec<Partition>,
 }
 
 impl Partitions {
-    /// Whether the partition number is in range.
-    pub(crate) fn is_valid(partition: i32) -> bool {
-        partition >= CLUSTER_PARTITION && (partition as i64) < PARTITIONS_MAX as i64 - 1
-    }
-
-    /// The slot of a partition, which is created if it is new.
-    pub(crate) fn slot(&mut self, partition: i32) -> usize {
-        assert!(Self::is_valid(partition), "partition {partition} is out of range");
-        let slot = Self::slot_of(partition);
-        if slot >= self.slots.len() {
-            self.slots.resize_with(slot + 1, Partition::default);
+    /// A partition, if it was used before.
+    pub(crate) fn get(&self, partition: LogPartition) -> Option<&Partition> {
+        match partition {
+            LogPartition::Cluster => Some(&self.cluster),
+            LogPartition::ConsumerOffsets(index) => self.consumer_offsets.get(index as usize),
         }
-        slot
     }
 
-    pub(crate) fn number(slot: usize) -> i32 {
-        slot as i32 + CLUSTER_PARTITION
-    }
-
-    pub(crate) fn get(&self, partition: i32) -> Option<&Partition> {
-        if !Self::is_valid(partition) {
-            return None;
+    /// A partition, which is created on its first use.
+    ///
+    /// # Panics
+    /// If it is out of range.
+    pub(crate) fn get_mut(&mut self, partition: LogPartition) -> &mut Partition {
+        assert!(partition.is_valid(), "{partition} is out of range");
+        match partition {
+            LogPartition::Cluster => &mut self.cluster,
+            LogPartition::ConsumerOffsets(index) => at(&mut self.consumer_offsets, index as usize),
         }
-        self.slots.get(Self::slot_of(partition))
     }
 
-    /// All partitions that have a slot, with their numbers.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (i32, &Partition)> {
-        let numbered = self.slots.iter().enumerate();
-        numbered.map(|(slot, partition)| (Self::number(slot), partition))
+    /// All partitions that may have records, that of the cluster first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (LogPartition, &Partition)> {
+        let offsets = (0..).map(LogPartition::ConsumerOffsets).zip(&self.consumer_offsets);
+        std::iter::once((LogPartition::Cluster, &self.cluster)).chain(offsets)
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Partition> {
-        self.slots.iter_mut()
-    }
-
-    /// The slot of a valid partition number.
-    pub(crate) fn slot_of(partition: i32) -> usize {
-        (partition - CLUSTER_PARTITION) as usize
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (LogPartition, &mut Partition)> {
+        let offsets = (0..).map(LogPartition::ConsumerOffsets).zip(&mut self.consumer_offsets);
+        std::iter::once((LogPartition::Cluster, &mut self.cluster)).chain(offsets)
     }
 }
 
-impl std::ops::Index<usize> for Partitions {
-    type Output = Partition;
-
-    fn index(&self, slot: usize) -> &Partition {
-        &self.slots[slot]
+fn at(partitions: &mut Vec<Partition>, index: usize) -> &mut Partition {
+    if index >= partitions.len() {
+        partitions.resize_with(index + 1, Partition::default);
     }
-}
-
-impl std::ops::IndexMut<usize> for Partitions {
-    fn index_mut(&mut self, slot: usize) -> &mut Partition {
-        &mut self.slots[slot]
-    }
+    &mut partitions[index]
 }

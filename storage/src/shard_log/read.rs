@@ -5,12 +5,13 @@ use super::ShardLog;
 use crate::file_op::{FileOp, FileToken};
 use crate::layout::Block;
 use crate::limits::SHARD_READ_BYTES_MAX;
+use crate::log_partition::LogPartition;
 use muster_codec::wire::{DecodeError, Result};
 
 /// A planned read, which finds the partition's batches in the bytes that were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadPlan {
-    partition: i32,
+    partition: LogPartition,
     offset: i64,
     max_bytes: usize,
     log_id: u64,
@@ -62,7 +63,7 @@ impl ShardLog {
     /// The file is neither removed nor reused before [`ShardLog::end_read`].
     pub fn read_plan(
         &mut self,
-        partition: i32,
+        partition: LogPartition,
         offset: i64,
         max_bytes: usize,
         token: FileToken,

@@ -10,6 +10,7 @@ use super::partitions::{IndexEntry, Partitions};
 use super::segments::Segment;
 use crate::layout::{Block, BlockHeader, Compacted, SEGMENT_HEADER_BYTES, SegmentHeader, is_known};
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, TORN_BYTES_MAX};
+use crate::log_partition::LogPartition;
 use crate::planted::{self, Fault};
 use muster_codec::record_batch::Batch;
 use std::collections::BTreeMap;
@@ -101,8 +102,7 @@ impl std::error::Error for Corruption {}
 /// One batch of the log, to be replayed.
 #[derive(Debug, Clone, Copy)]
 pub struct RecoveredBatch<'a> {
-    /// One of `__consumer_offsets`, or [`CLUSTER_PARTITION`](crate::layout::CLUSTER_PARTITION).
-    pub partition: i32,
+    pub partition: LogPartition,
     /// Its header has the base offset in the partition.
     pub batch: Batch<'a>,
     /// The position of the last operation in its block.
@@ -175,9 +175,9 @@ impl Recovered {
     }
 
     /// The partitions that have records, with the offset after the last.
-    pub fn partitions(&self) -> impl Iterator<Item = (i32, i64)> {
-        let written = self.partitions.iter().filter(|(_, partition)| partition.next_offset > 0);
-        written.map(|(number, partition)| (number, partition.next_offset))
+    pub fn partitions(&self) -> impl Iterator<Item = (LogPartition, i64)> {
+        let written = self.partitions.iter().filter(|(_, state)| state.next_offset > 0);
+        written.map(|(partition, state)| (partition, state.next_offset))
     }
 
     /// The number of the next segment to create.
@@ -442,11 +442,7 @@ impl Recovery {
         let mut timestamp = i64::MIN;
         for entry in block.entries() {
             let Ok((partition, batch)) = entry else { return refuse("a batch cannot be read") };
-            if !Partitions::is_valid(partition) {
-                return refuse("a batch has an impossible partition");
-            }
-            let slot = self.found.partitions.slot(partition);
-            let found = &mut self.found.partitions[slot];
+            let found = self.found.partitions.get_mut(partition);
             let next_offset = batch.header.next_offset();
             if batch.header.base_offset < found.next_offset
                 || next_offset <= batch.header.base_offset

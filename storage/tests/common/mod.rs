@@ -5,10 +5,11 @@
 pub mod partition;
 
 use muster_codec::record_batch::Batch;
+use muster_storage::log_partition::CLUSTER_PARTITION;
 use muster_storage::shard_log::recovery::segment_files;
 use muster_storage::{
-    CompactionConfig, Corruption, FileDone, FileId, FileOp, LogConfig, OpenMode, Recovered,
-    Recovery, ShardLog,
+    CompactionConfig, Corruption, FileDone, FileId, FileOp, LogConfig, LogPartition, OpenMode,
+    Recovered, Recovery, ShardLog,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -201,7 +202,7 @@ pub fn recover_by(
         }
         recovery.segment(sequence, files[&name], |found| {
             replayed.push(Replayed {
-                partition: found.partition,
+                partition: number(found.partition),
                 base_offset: found.batch.header.base_offset,
                 bytes: found.batch.bytes.to_vec(),
             });
@@ -254,6 +255,18 @@ pub struct Found {
     /// None for a tombstone.
     pub value: Option<Vec<u8>>,
     pub timestamp: i64,
+}
+
+/// The partition of a number in a story: -1 of the cluster, others of `__consumer_offsets`.
+pub fn part(number: i32) -> LogPartition {
+    u32::try_from(number).map_or(LogPartition::Cluster, LogPartition::ConsumerOffsets)
+}
+
+pub fn number(partition: LogPartition) -> i32 {
+    match partition {
+        LogPartition::Cluster => CLUSTER_PARTITION,
+        LogPartition::ConsumerOffsets(index) => index as i32,
+    }
 }
 
 /// All records by partition and offset; panics if a batch is invalid.

@@ -10,8 +10,9 @@ use muster::config::Config;
 use muster_codec::DecodeError;
 use muster_codec::records::{ClusterRecord, GroupRecord};
 use muster_coordinator::Coordinator;
+use muster_storage::LogPartition;
 use muster_storage::OpenMode;
-use muster_storage::layout::{BLOCK_MAGIC, Block, CLUSTER_PARTITION};
+use muster_storage::layout::{BLOCK_MAGIC, Block};
 use std::collections::BTreeSet;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -142,12 +143,15 @@ fn each_record(block: &Block<'_>, mut each: impl FnMut(Record<'_>)) -> Result<()
         for record in batch.records()? {
             let record = record?;
             let Some(key) = record.key else { continue };
-            if partition == CLUSTER_PARTITION {
-                if let Some(record) = ClusterRecord::read(key, record.value)? {
-                    each(Record::Cluster(&record));
+            match partition {
+                LogPartition::Cluster => {
+                    let record = ClusterRecord::read(key, record.value)?;
+                    record.iter().for_each(|record| each(Record::Cluster(record)));
                 }
-            } else if let Some(record) = GroupRecord::read(key, record.value)? {
-                each(Record::Group(&record));
+                LogPartition::ConsumerOffsets(_) => {
+                    let record = GroupRecord::read(key, record.value)?;
+                    record.iter().for_each(|record| each(Record::Group(record)));
+                }
             }
         }
     }

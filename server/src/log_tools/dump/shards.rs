@@ -8,7 +8,8 @@ use super::snapshot;
 use crate::data_dir::Meta;
 use crate::serve::Failure;
 use muster_codec::record_batch::Batch;
-use muster_storage::layout::{Block, CLUSTER_PARTITION, Compacted, SegmentHeader};
+use muster_storage::LogPartition;
+use muster_storage::layout::{Block, Compacted, SegmentHeader};
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -128,7 +129,7 @@ impl Segment<'_> {
                 Ok(entry) => entry,
                 Err(error) => return printer.damage(&self.name, at as u64, &error.to_string()),
             };
-            place.insert("partition".to_owned(), json!(partition));
+            place.insert("partition".to_owned(), json!(partition.to_string()));
             self.batch(at, partition, &batch, &place, printer)?;
         }
         Ok(())
@@ -137,22 +138,18 @@ impl Segment<'_> {
     fn batch(
         &self,
         at: usize,
-        partition: i32,
+        partition: LogPartition,
         batch: &Batch<'_>,
         place: &Map<String, Value>,
         printer: &mut Printer<'_>,
     ) -> Result<(), Failure> {
         let (first, last) = (batch.header.base_offset, batch.header.last_offset());
-        let of = match partition {
-            CLUSTER_PARTITION => "cluster".to_owned(),
-            partition => format!("__consumer_offsets-{partition}"),
-        };
         let horizon = batch.header.delete_horizon();
         let horizon = horizon.map_or(String::new(), |at| format!(", delete horizon {at}"));
         let count = batch.header.records_count;
         let mut fields = place.clone();
         fields.extend(object([("offsets", json!([first, last])), ("records", json!(count))]));
-        let text = format!("{of}: offsets {first} to {last}, {count} records{horizon}");
+        let text = format!("{partition}: offsets {first} to {last}, {count} records{horizon}");
         printer.part("batch", fields, 2, text)?;
         let records = match batch.records() {
             Ok(records) => records,

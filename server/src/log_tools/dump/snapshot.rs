@@ -78,7 +78,7 @@ fn print(
     let (mut key, mut value) = (Vec::new(), Vec::new());
     record.write_key(&mut key);
     let value = record.write_value(&mut value).then_some(&*value);
-    let Described { name: record_name, key, value, .. } = describe::record(0, &key, value);
+    let Described { name: record_name, key, value, .. } = describe::group_record(&key, value);
     let place = object([("file", json!(name.display().to_string()))]);
     let (at, record_name) = (None, Some(&*record_name));
     printer.record(RecordLine { place, at, name: record_name, key, value }, 1)

@@ -17,7 +17,7 @@ use crate::serve::Failure;
 use crate::shard::{log_directory, read_log};
 use kafka_partition::KafkaPartition;
 use muster_storage::partition_log::{START_OFFSET_FILE, partition_files, read_start_offset};
-use muster_storage::{RecoveredBatch, RecoveryPoint};
+use muster_storage::{LogPartition, RecoveredBatch, RecoveryPoint};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -79,7 +79,10 @@ fn offsets_topic(
     let (mut buffered, mut failed) = (0, None);
     for directory in directories {
         read_log(&directory, |batch: RecoveredBatch<'_>| {
-            let partition = usize::try_from(batch.partition).ok().and_then(|it| all.get_mut(it));
+            let partition = match batch.partition {
+                LogPartition::Cluster => None,
+                LogPartition::ConsumerOffsets(index) => all.get_mut(index as usize),
+            };
             let Some(partition) = partition.filter(|_| failed.is_none()) else { return };
             failed = partition.push(batch.batch.header, batch.batch.bytes).err();
             buffered += batch.batch.bytes.len();

@@ -11,7 +11,7 @@ use crate::random::RandomIds;
 use crate::reshard::new_logs;
 use crate::serve::Failure;
 use crate::shard::LogSizes;
-use muster_storage::layout::CLUSTER_PARTITION;
+use muster_storage::LogPartition;
 use std::path::Path;
 
 /// Writes the shards' logs: the topics, and the groups as they are read, a partition of Kafka's at a
@@ -30,7 +30,7 @@ pub(super) fn write(
     let mut logs = new_logs(data, &meta, LogSizes::default())?;
     let now = wall().0;
     for record in topics.records() {
-        logs[0].log.append(CLUSTER_PARTITION, now, [record])?;
+        logs[0].log.append(LogPartition::Cluster, now, [record])?;
         flush_if_full(&mut logs[0])?;
     }
     let groups = Groups::read(kafka, placement, |partition, records| {
@@ -55,7 +55,8 @@ fn append(
     live: &Live,
 ) -> Result<(), Failure> {
     let record = (key, Some(&*live.value));
-    offline.log.append(partition as i32, live.timestamp, [record]).map_err(|error| {
+    let partition = LogPartition::ConsumerOffsets(partition);
+    offline.log.append(partition, live.timestamp, [record]).map_err(|error| {
         let group = group_id(key).unwrap_or_default();
         format!("group {group:?}: {error}")
     })?;

@@ -8,6 +8,7 @@ use crate::serve::Failure;
 use crate::shard::{KnownLog, log_directory, read_log};
 use muster_codec::records::GroupRecord;
 use muster_coordinator::Ids;
+use muster_storage::LogPartition;
 use std::fs;
 use std::path::Path;
 
@@ -89,13 +90,15 @@ fn shards(arguments: &Recover) -> Result<u32, Failure> {
 fn fits(data: &Path, placement: Placement, number: u32) -> Result<(), Failure> {
     let mut misfit = None;
     ShardFiles::open(data, placement.shards, number)?.each_batch(|partition, batch| {
+        let index = match partition {
+            LogPartition::Cluster => return,
+            LogPartition::ConsumerOffsets(index) => index,
+        };
         let Ok(records) = batch.records() else { return };
         for key in records.flatten().filter_map(|record| record.key) {
             let Ok(Some(record)) = GroupRecord::read(key, None) else { continue };
             let of_group = placement.group_partition(record.group_id());
-            if i64::from(of_group) != i64::from(partition)
-                || placement.offsets_shard(of_group) != number
-            {
+            if of_group != index || placement.offsets_shard(of_group) != number {
                 misfit = Some((record.group_id().to_owned(), partition));
             }
         }
@@ -103,7 +106,7 @@ fn fits(data: &Path, placement: Placement, number: u32) -> Result<(), Failure> {
     let Some((group, partition)) = misfit else { return Ok(()) };
     let Placement { shards, offsets_partitions } = placement;
     Err(format!(
-        "group {group:?} is in partition {partition} of shard {number}, where it would not be with \
+        "group {group:?} is in {partition} of shard {number}, where it would not be with \
          {shards} shards and {offsets_partitions} partitions of __consumer_offsets: say the right \
          number by --offsets-partitions N"
     )

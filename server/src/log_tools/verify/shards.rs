@@ -12,7 +12,8 @@ use muster_codec::Wall;
 use muster_codec::record_batch::{Batch, Record};
 use muster_codec::records::{ClusterRecord, GroupRecord};
 use muster_coordinator::{Coordinator, NoTopics};
-use muster_storage::layout::{Block, CLUSTER_PARTITION};
+use muster_storage::LogPartition;
+use muster_storage::layout::Block;
 use muster_storage::shard_log::ASIDE_FILE_NAME;
 use muster_storage::shard_log::recovery::{Corruption, segment_file_name};
 use muster_storage::snapshot::{
@@ -191,9 +192,9 @@ impl Check {
         Ok(())
     }
 
-    fn batch(&mut self, partition: i32, batch: &Batch<'_>) -> Result<(), String> {
+    fn batch(&mut self, partition: LogPartition, batch: &Batch<'_>) -> Result<(), String> {
         let at = |what: &dyn std::fmt::Display, offset: i64| {
-            format!("partition {partition}, offset {offset}: {what}")
+            format!("{partition}, offset {offset}: {what}")
         };
         let base_offset = batch.header.base_offset;
         batch.validate().map_err(|error| at(&error, base_offset))?;
@@ -209,35 +210,42 @@ impl Check {
         Ok(())
     }
 
-    fn belongs_here(&self, partition: i32) -> Result<(), &'static str> {
-        let Placement { offsets_partitions, .. } = self.placement;
-        let is_ours = match u32::try_from(partition) {
-            Ok(partition) if partition >= offsets_partitions => {
-                return Err("there is no such partition");
-            }
-            Ok(partition) => self.placement.offsets_shard(partition) == self.number,
-            Err(_) => partition == CLUSTER_PARTITION && self.number == 0,
+    fn belongs_here(&self, partition: LogPartition) -> Result<(), &'static str> {
+        let exists = match partition {
+            LogPartition::Cluster => true,
+            LogPartition::ConsumerOffsets(index) => index < self.placement.offsets_partitions,
         };
+        if !exists {
+            return Err("there is no such partition");
+        }
+        let is_ours = self.placement.log_shard(partition) == self.number;
         is_ours.then_some(()).ok_or("the partition is another shard's")
     }
 
     /// Reads a record and replays it, as a start does.
-    fn record(&mut self, partition: i32, record: &Record<'_>) -> Result<(), String> {
+    fn record(&mut self, partition: LogPartition, record: &Record<'_>) -> Result<(), String> {
         self.records += 1;
         let Some(key) = record.key else { return Err("a record without a key".to_owned()) };
-        if partition == CLUSTER_PARTITION {
-            let read = ClusterRecord::read(key, record.value);
-            let read = read.map_err(|error| error.to_string())?;
-            self.unknown += u64::from(read.is_none());
-            return Ok(());
+        match partition {
+            LogPartition::Cluster => self.cluster_record(key, record.value),
+            LogPartition::ConsumerOffsets(index) => self.group_record(index, key, record.value),
         }
-        let read = GroupRecord::read(key, record.value).map_err(|error| error.to_string())?;
+    }
+
+    fn cluster_record(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
+        let read = ClusterRecord::read(key, value).map_err(|error| error.to_string())?;
+        self.unknown += u64::from(read.is_none());
+        Ok(())
+    }
+
+    fn group_record(&mut self, index: u32, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
+        let read = GroupRecord::read(key, value).map_err(|error| error.to_string())?;
         let Some(read) = read else {
             self.unknown += 1;
             return Ok(());
         };
         let of_group = self.placement.group_partition(read.group_id());
-        if i64::from(of_group) != i64::from(partition) {
+        if of_group != index {
             let group = read.group_id();
             return Err(format!("the record of group {group:?}, which belongs to {of_group}"));
         }

@@ -8,6 +8,7 @@ use muster_codec::messages::{
 };
 use muster_codec::records::{ClusterRecord, TopicKey};
 use muster_codec::{ErrorCode, Uuid};
+use muster_storage::LogPartition;
 
 #[test]
 fn a_deleted_topic_takes_its_files_and_lets_go_of_who_waits() {
@@ -206,7 +207,8 @@ fn the_offsets_topic_is_read_from_elsewhere() {
     let mut out = Effects::default();
     world.partitions.offsets_flushed(7, 0, 3, 200, &mut out);
     let [read] = out.offsets_reads[..] else { panic!("{:?}", out.offsets_reads) };
-    assert_eq!((read.partition, read.offset, read.max_bytes), (7, 0, 256 << 10));
+    assert_eq!(read.partition, LogPartition::ConsumerOffsets(7));
+    assert_eq!((read.offset, read.max_bytes), (0, 256 << 10));
     assert!(out.ops.is_empty());
     let mut out = Effects::default();
     world.partitions.offsets_read(read.token, Ok(batch(3)), &mut out);

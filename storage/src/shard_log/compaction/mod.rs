@@ -309,9 +309,9 @@ impl ShardLog {
         }
         self.close(ASIDE, ops);
         ops.push(FileOp::Rename { from: self.path(ASIDE), to: self.path(sequence) });
-        for (slot, partition) in self.partitions.iter_mut().enumerate() {
-            let entries = index.remove(&slot).unwrap_or_default();
-            partition.replace_index(sequence, last_sequence, entries);
+        for (partition, state) in self.partitions.iter_mut() {
+            let entries = index.remove(&partition).unwrap_or_default();
+            state.replace_index(sequence, last_sequence, entries);
         }
         self.segments.replace(&self.config, sequence, segment);
         self.compaction.swaps += 1;

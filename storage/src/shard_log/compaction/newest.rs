@@ -1,6 +1,7 @@
 //! A table of the newest record of each key, for as many keys as fit in its memory
 //! (`SkimpyOffsetMap` of Kafka).
 
+use crate::log_partition::LogPartition;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
 
@@ -49,9 +50,9 @@ impl Newest {
         }
     }
 
-    pub(super) fn hash(&self, partition: i32, key: &[u8]) -> KeyHash {
+    pub(super) fn hash(&self, partition: LogPartition, key: &[u8]) -> KeyHash {
         let mut hasher = self.hasher;
-        hasher.write(&partition.to_be_bytes());
+        hasher.write(&partition.to_bytes());
         hasher.write(key);
         let hash = hasher.finish128();
         KeyHash([hash.h1, hash.h2])
@@ -119,14 +120,17 @@ mod tests {
         let mut newest = Newest::new(7, 10_000, 1 << 20);
         for round in 0..3i64 {
             for key in 0..5_000u32 {
-                let hash = newest.hash((key % 3) as i32, &key.to_be_bytes());
+                let hash = newest.hash(LogPartition::ConsumerOffsets(key % 3), &key.to_be_bytes());
                 assert_ne!(newest.note(hash, round * 5_000 + i64::from(key)), Noted::Full);
             }
         }
         for key in 0..5_000u32 {
-            let hash = newest.hash((key % 3) as i32, &key.to_be_bytes());
+            let hash = newest.hash(LogPartition::ConsumerOffsets(key % 3), &key.to_be_bytes());
             assert_eq!(newest.get(hash), Some(10_000 + i64::from(key)));
-            assert_eq!(newest.get(newest.hash(9, &key.to_be_bytes())), None);
+            assert_eq!(
+                newest.get(newest.hash(LogPartition::ConsumerOffsets(9), &key.to_be_bytes())),
+                None
+            );
         }
     }
 
@@ -134,22 +138,30 @@ mod tests {
     fn a_full_table_takes_newer_records_of_its_keys_but_no_further_key() {
         let mut newest = Newest::new(7, u64::MAX, 1);
         let mut known = 0u32;
-        while newest.note(newest.hash(0, &known.to_be_bytes()), 1) != Noted::Full {
+        while newest.note(newest.hash(LogPartition::Cluster, &known.to_be_bytes()), 1)
+            != Noted::Full
+        {
             known += 1;
         }
         assert_eq!(known as usize, CHUNK_SLOTS / 4 * 3, "a quarter stays free");
         for key in 0..known {
-            let hash = newest.hash(0, &key.to_be_bytes());
+            let hash = newest.hash(LogPartition::Cluster, &key.to_be_bytes());
             assert_eq!(newest.note(hash, 2), Noted::InPlace);
             assert_eq!(newest.get(hash), Some(2));
         }
-        assert_eq!(newest.get(newest.hash(0, &known.to_be_bytes())), None);
+        assert_eq!(newest.get(newest.hash(LogPartition::Cluster, &known.to_be_bytes())), None);
     }
 
     #[test]
     fn another_log_has_other_hashes() {
         let (one, other) = (Newest::new(1, 1, 1), Newest::new(2, 1, 1));
-        assert_ne!(one.hash(0, b"key"), other.hash(0, b"key"));
-        assert_ne!(one.hash(0, b"key"), one.hash(1, b"key"));
+        assert_ne!(
+            one.hash(LogPartition::Cluster, b"key"),
+            other.hash(LogPartition::Cluster, b"key")
+        );
+        assert_ne!(
+            one.hash(LogPartition::Cluster, b"key"),
+            one.hash(LogPartition::ConsumerOffsets(0), b"key")
+        );
     }
 }

@@ -3,8 +3,9 @@
 use super::scan::RawRecord;
 use crate::layout::{BLOCK_HEADER_BYTES, BlockHeader, Compacted, PARTITION_BYTES, SegmentHeader};
 use crate::limits::{COMPACTED_BLOCK_BYTES, COMPACTION_IO_BYTES};
+use crate::log_partition::LogPartition;
 use crate::outbox::Outbox;
-use crate::shard_log::partitions::{IndexEntry, Partitions};
+use crate::shard_log::partitions::IndexEntry;
 use crate::shard_log::segments::Segment;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::BatchHeader;
@@ -47,8 +48,8 @@ pub(super) struct Output {
     pending: Outbox,
     block: OpenBlock,
     batch: Option<OpenBatch>,
-    /// The index entries of each partition, by its slot.
-    index: BTreeMap<usize, Vec<IndexEntry>>,
+    /// The index entries of each partition.
+    index: BTreeMap<LogPartition, Vec<IndexEntry>>,
     /// A buffer for records that are rewritten.
     spare: Vec<u8>,
 }
@@ -60,15 +61,15 @@ struct OpenBlock {
     buffer: Vec<u8>,
     first_position: u64,
     last_position: u64,
-    /// Slots of partitions, and the offsets after their batches.
-    parts: Vec<(usize, i64)>,
+    /// Partitions, and the offsets after their batches.
+    parts: Vec<(LogPartition, i64)>,
     timestamp: i64,
 }
 
 /// The batch that is being filled.
 #[derive(Debug)]
 struct OpenBatch {
-    slot: usize,
+    partition: LogPartition,
     header: BatchHeader,
     /// The place in the block where its entry begins.
     start: usize,
@@ -116,13 +117,13 @@ impl Output {
         self.segment.last_position = header.last_position();
     }
 
-    pub(super) fn begin_batch(&mut self, partition: i32, header: BatchHeader) {
+    pub(super) fn begin_batch(&mut self, partition: LogPartition, header: BatchHeader) {
         let start = self.block.buffer.len();
         let buffer = &mut self.block.buffer;
-        buffer.extend_from_slice(&partition.to_be_bytes());
+        buffer.extend_from_slice(&partition.to_bytes());
         buffer.resize(start + PARTITION_BYTES + RECORD_BATCH_HEADER_BYTES, 0);
         self.batch = Some(OpenBatch {
-            slot: Partitions::slot_of(partition),
+            partition,
             header,
             start,
             kept: 0,
@@ -177,7 +178,7 @@ impl Output {
         }
         header.write(&mut self.block.buffer[at..]);
         let block = &mut self.block;
-        block.parts.push((batch.slot, header.next_offset()));
+        block.parts.push((batch.partition, header.next_offset()));
         block.last_position = self.segment.last_position;
         block.timestamp = block.timestamp.max(header.max_timestamp);
         Ok(())
@@ -244,7 +245,7 @@ impl Output {
 
     /// The number of the segment, its entry in the list of segments, and the index of its
     /// partitions.
-    pub(super) fn into_parts(self) -> (u64, Segment, BTreeMap<usize, Vec<IndexEntry>>) {
+    pub(super) fn into_parts(self) -> (u64, Segment, BTreeMap<LogPartition, Vec<IndexEntry>>) {
         (self.purpose.sequence, self.segment, self.index)
     }
 
@@ -267,8 +268,8 @@ impl Output {
         let padded = block.buffer.len().next_multiple_of(block_bytes as usize);
         block.buffer.resize(padded, 0);
         let (start, end) = (self.segment.end, self.segment.end + padded as u32);
-        for (slot, next_offset) in block.parts.drain(..) {
-            let entries = self.index.entry(slot).or_default();
+        for (partition, next_offset) in block.parts.drain(..) {
+            let entries = self.index.entry(partition).or_default();
             IndexEntry { next_offset, start, end }.push_to(entries);
         }
         self.segment.time(block.timestamp);

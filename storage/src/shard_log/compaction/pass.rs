@@ -5,6 +5,7 @@ use super::newest::{CHUNK_BYTES, Newest, Noted};
 use super::output::{Fate, Output, Purpose};
 use super::scan::{Item, RawRecord, Scan};
 use crate::limits::{COMPACTION_SLICE_BYTES, COMPACTION_SLICE_RECORDS};
+use crate::log_partition::LogPartition;
 use crate::shard_log::partitions::Partitions;
 use crate::shard_log::segments::Segment;
 use muster_codec::record_batch::BatchHeader;
@@ -85,7 +86,7 @@ pub(super) struct Pass {
     /// all of that source.
     mapped_to: Option<u32>,
     /// The batch that is being read.
-    batch: Option<(i32, BatchHeader)>,
+    batch: Option<(LogPartition, BatchHeader)>,
     output: Option<Box<Output>>,
     first_position: u64,
     written_bytes: u64,
@@ -353,7 +354,7 @@ fn offset_of(header: &BatchHeader, record: &RawRecord<'_>) -> i64 {
 fn fate(
     newest: &Newest,
     rules: &Rules,
-    partition: i32,
+    partition: LogPartition,
     header: &BatchHeader,
     record: &RawRecord<'_>,
 ) -> Fate {

@@ -3,6 +3,7 @@
 
 use crate::layout::{BLOCK_HEADER_BYTES, Block, BlockHeader, PARTITION_BYTES};
 use crate::limits::COMPACTION_IO_BYTES;
+use crate::log_partition::LogPartition;
 use crate::shard_log::segments::Segment;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::{Batch, BatchHeader, Compression};
@@ -12,7 +13,7 @@ use muster_codec::wire::{DecodeError, Reader, Result};
 #[derive(Debug)]
 pub(super) enum Item<'a> {
     Block(BlockHeader),
-    Batch(i32, BatchHeader),
+    Batch(LogPartition, BatchHeader),
     Record(RawRecord<'a>),
     BatchEnd,
     BlockEnd,
@@ -214,7 +215,7 @@ impl Scan {
 
 fn open_batch<'a>(block: &mut OpenBlock, buffer: &[u8]) -> Result<Item<'a>> {
     let mut reader = Reader::new(&buffer[block.next..block.end]);
-    let partition = reader.i32()?;
+    let partition = LogPartition::from_bytes(reader.array()?)?;
     let batch = Batch::read(reader.rest())?;
     let header = batch.header;
     if header.compression() != Some(Compression::None) || header.records_count < 0 {

@@ -1,0 +1,98 @@
+//! The partitions of a shard's log. The log orders the records of all of them; offsets count in
+//! each.
+
+use muster_codec::wire::{DecodeError, Result};
+use std::fmt;
+
+/// A partition of a shard's log: that of the cluster's records, or one of an internal topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LogPartition {
+    /// Topics, configs and the next producer ids, in the log of shard 0.
+    Cluster,
+    /// A partition of `__consumer_offsets`, below [`PARTITIONS_MAX`].
+    ConsumerOffsets(u32),
+}
+
+/// Partitions of an internal topic.
+pub const PARTITIONS_MAX: usize = 10_000;
+
+/// The number of the cluster's partition in a block.
+pub const CLUSTER_PARTITION: i32 = -1;
+
+/// The bits of a partition's index in a block; the byte above them is the internal topic's number.
+const INDEX_BITS: u32 = 24;
+
+/// The number of `__consumer_offsets` in a block.
+const CONSUMER_OFFSETS: u32 = 0;
+
+const _: () = assert!(PARTITIONS_MAX <= 1 << INDEX_BITS);
+
+impl LogPartition {
+    /// Whether a log can have this partition.
+    pub fn is_valid(self) -> bool {
+        match self {
+            Self::Cluster => true,
+            Self::ConsumerOffsets(index) => (index as usize) < PARTITIONS_MAX,
+        }
+    }
+
+    /// The four bytes before a batch in a block.
+    pub(crate) fn to_bytes(self) -> [u8; 4] {
+        debug_assert!(self.is_valid(), "{self} is out of range");
+        match self {
+            Self::Cluster => CLUSTER_PARTITION.to_be_bytes(),
+            Self::ConsumerOffsets(index) => (CONSUMER_OFFSETS << INDEX_BITS | index).to_be_bytes(),
+        }
+    }
+
+    /// Reads what [`LogPartition::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// A partition of no internal topic that this version knows, or one that is out of range.
+    pub(crate) fn from_bytes(bytes: [u8; 4]) -> Result<Self> {
+        let number = u32::from_be_bytes(bytes);
+        if number == CLUSTER_PARTITION as u32 {
+            return Ok(Self::Cluster);
+        }
+        let partition = match number >> INDEX_BITS {
+            CONSUMER_OFFSETS => Self::ConsumerOffsets(number),
+            _ => return Err(DecodeError::InvalidBatch("a partition of an unknown internal topic")),
+        };
+        let out_of_range = DecodeError::InvalidBatch("a partition that is out of range");
+        partition.is_valid().then_some(partition).ok_or(out_of_range)
+    }
+}
+
+/// As Kafka names it.
+impl fmt::Display for LogPartition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cluster => f.write_str("cluster"),
+            Self::ConsumerOffsets(index) => write!(f, "__consumer_offsets-{index}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_of_the_first_format_keep_their_bytes() {
+        for (partition, bytes) in [
+            (LogPartition::Cluster, [0xff; 4]),
+            (LogPartition::ConsumerOffsets(0), [0; 4]),
+            (LogPartition::ConsumerOffsets(9_999), [0, 0, 0x27, 0x0f]),
+        ] {
+            assert_eq!(partition.to_bytes(), bytes);
+            assert_eq!(LogPartition::from_bytes(bytes), Ok(partition));
+        }
+    }
+
+    #[test]
+    fn other_internal_topics_and_indexes_out_of_range_are_refused() {
+        for bytes in [[0, 0, 0x27, 0x10], [0, 0xff, 0xff, 0xff], [1, 0, 0, 0], [0xff, 0, 0, 0]] {
+            assert!(LogPartition::from_bytes(bytes).is_err(), "{bytes:?}");
+        }
+    }
+}
