@@ -1,4 +1,4 @@
-//! Is what a producer sent one good batch? The checks of Kafka's `ProduceRequest.validateRecords`,
+//! Validation of a producer's records: the checks of Kafka's `ProduceRequest.validateRecords`,
 //! `UnifiedLog.analyzeAndValidateRecords` and `LogValidator`, in their order.
 
 use super::limits::RECORD_ERRORS_MAX;
@@ -15,7 +15,7 @@ use muster_codec::{Bytes, ErrorCode, Wall};
 pub(super) struct Good<'a> {
     pub header: BatchHeader,
     pub bytes: &'a [u8],
-    /// Who times the records, and the time of the newest.
+    /// Whether the producer or the log timestamps the records, and the newest timestamp.
     pub timestamp_type: TimestampType,
     pub max_timestamp: i64,
 }
@@ -28,7 +28,7 @@ pub(super) struct Refusal {
     pub record_errors: Vec<BatchIndexAndErrorMessage<'static>>,
 }
 
-/// Kafka gives words with the errors of single records only.
+/// Kafka sends a message only with errors of single records.
 const INVALID_RECORD: Refusal = Refusal::of(ErrorCode::InvalidRecord);
 const CORRUPT: Refusal = Refusal::of(ErrorCode::CorruptMessage);
 
@@ -37,17 +37,17 @@ type Result<T> = std::result::Result<T, Refusal>;
 /// A transactional batch in a request without a transactional id.
 const NOT_TRANSACTIONAL: Refusal = Refusal::of(ErrorCode::TransactionalIdAuthorizationFailed);
 
-/// The codec came with Produce v7 (KIP-110).
+/// The first version of Produce that allows zstd (KIP-110).
 const ZSTD_SINCE: i16 = 7;
 
-/// What Kafka can tell a batch by: everything up to the magic byte.
+/// The place of the magic byte, the last one that Kafka needs to recognise a batch.
 const MAGIC_AT: usize = 16;
 
-/// The smallest length that Kafka takes for a batch of any magic.
+/// The smallest length that Kafka accepts for a batch of any magic.
 const SMALLEST_LENGTH: i32 = 14;
 
-/// What Kafka asks of the first batch of every partition before it looks at topics, and refuses the
-/// whole request for (`RequestUtils.hasTransactionalRecords`).
+/// Kafka's check of the first batch of every partition, which comes before topics are looked up and
+/// refuses the whole request (`RequestUtils.hasTransactionalRecords`).
 pub(super) fn check_request(body: &ProduceRequest<'_>) -> Result<()> {
     let partitions = body.topic_data.iter().flat_map(|topic| &topic.partition_data);
     for records in partitions.filter_map(|partition| partition.records.as_ref()) {
@@ -82,7 +82,7 @@ pub(super) fn only_batch<'a>(records: Option<&'a Bytes<'_>>, version: i16) -> Re
             Some(Compression::Zstd) => {
                 return Err(Refusal::of(ErrorCode::UnsupportedCompressionType));
             }
-            // Kafka fails on it, here when it looks for that one, else when it unpacks the batch.
+            // Kafka fails on an unknown codec: here when it checks for zstd, else on decompression.
             None => return Err(Refusal::of(ErrorCode::UnknownServerError)),
             Some(_) => {}
         }
@@ -93,8 +93,8 @@ pub(super) fn only_batch<'a>(records: Option<&'a Bytes<'_>>, version: i16) -> Re
     Ok(first)
 }
 
-/// The batch at the front and what follows; None for bytes that end before a batch does, which
-/// Kafka passes over (`ByteBufferLogInputStream`).
+/// The batch at the front and the bytes behind it; None for bytes that end before a batch does,
+/// which Kafka ignores (`ByteBufferLogInputStream`).
 fn split_batch(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>> {
     let mut reader = Reader::new(bytes);
     let (Ok(_), Ok(length)) = (reader.i64(), reader.i32()) else { return Ok(None) };
@@ -149,16 +149,17 @@ pub(super) fn check<'a>(
     Ok(Good { header, bytes, timestamp_type, max_timestamp })
 }
 
-/// The largest timestamp of records that are all well. Compressed ones are not looked into: there
-/// the header has the word.
+/// The largest timestamp of valid records. Compressed records are not decoded: for them the
+/// header's timestamps count.
 fn check_records(batch: &Batch<'_>, topic: &TopicConfig, wall: Wall) -> Result<i64> {
     let header = &batch.header;
     let window = Window::new(topic, header, wall);
     if header.compression() != Some(Compression::None) {
         let times = [header.base_timestamp, header.max_timestamp];
-        return match times.into_iter().all(|time| window.holds(time)) {
-            true => Ok(header.max_timestamp),
-            false => Err(Refusal::invalid_timestamp(Vec::new())),
+        return if times.into_iter().all(|time| window.holds(time)) {
+            Ok(header.max_timestamp)
+        } else {
+            Err(Refusal::invalid_timestamp(Vec::new()))
         };
     }
     let mut newest = NO_TIMESTAMP;
@@ -184,7 +185,7 @@ fn check_records(batch: &Batch<'_>, topic: &TopicConfig, wall: Wall) -> Result<i
     Ok(newest)
 }
 
-/// Kafka names every record that is wrong (KIP-467); one of a bad time makes it INVALID_TIMESTAMP.
+/// Kafka names every invalid record (KIP-467); one bad timestamp makes the error INVALID_TIMESTAMP.
 fn refuse_records(window: &Window, late: &[(i32, i64)], keyless: &[i32]) -> Result<()> {
     if late.is_empty() && keyless.is_empty() {
         return Ok(());
@@ -210,13 +211,13 @@ fn record_error(batch_index: i32, message: String) -> BatchIndexAndErrorMessage<
     BatchIndexAndErrorMessage { batch_index, batch_index_error_message: Some(message.into()) }
 }
 
-/// The times that a topic takes: `message.timestamp.before.max.ms` and `.after.max.ms`.
+/// The timestamps that a topic accepts: `message.timestamp.before.max.ms` and `.after.max.ms`.
 struct Window {
     first: i64,
     last: i64,
-    /// Whether the topic takes the producer's times at all.
+    /// Whether the topic uses the producer's timestamps at all.
     checked: bool,
-    /// Whether the producer says that the log timed its records, which it must not.
+    /// Whether the producer claims LogAppendTime, which it must not.
     by_log: bool,
 }
 

@@ -1,8 +1,9 @@
-//! Remembers how much of each partition is on stable storage, at most once a minute and at a clean
+//! Writes the recovery points of all partitions to a file, at most once a minute and at a clean
 //! stop: Kafka's `log.flush.offset.recovery.checkpoint.interval.ms`.
 //!
-//! The file is written aside, some entries at a time, and then its header; then it gets its name. The
-//! old one stays true meanwhile. A full disk ends the attempt, not the server.
+//! A new file is written beside the old one, some entries at a time, then its header, and is
+//! renamed at last; the old one stays valid until then. A full disk ends the attempt, not the
+//! server.
 
 use super::io::Job;
 use super::limits::POINTS_OF_A_WRITE;
@@ -21,15 +22,15 @@ const INTERVAL_MS: i64 = 60_000;
 const _: () =
     assert!((POINTS_OF_A_WRITE * RECOVERY_POINT_BYTES).is_multiple_of(BLOCK_BYTES_MAX as usize));
 
-/// The file that is written aside, among the open files: no log has this number.
+/// The new file among the open files: no log has this number.
 const FILE: FileKey = FileKey { log: 0, segment: 0 };
 
 /// The state of the file.
 #[derive(Debug, Default)]
 pub(super) struct Checkpoint {
-    /// More is durable than the last file says.
+    /// More is durable than the last file has.
     is_due: bool,
-    /// Not before this time, but for a clean stop.
+    /// The earliest time of the next file, except for a clean stop.
     next: i64,
     writing: Option<Writing>,
 }
@@ -40,12 +41,12 @@ struct Writing {
     /// The last partition whose entry was written.
     after: Option<PartitionId>,
     writer: RecoveryPointsWriter,
-    /// Where the next entry comes.
+    /// The offset of the next entry.
     at: u64,
     next: Next,
 }
 
-/// What is to be done when the write that is under way has ended.
+/// The step that follows the write under way.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Next {
     #[default]
@@ -60,7 +61,7 @@ impl Checkpoint {
         self.is_due = true;
     }
 
-    /// When one is to be written, in milliseconds since the epoch.
+    /// When the next file is to be written, in milliseconds since the epoch.
     pub(super) fn next_deadline(&self) -> Option<i64> {
         (self.is_due && self.writing.is_none()).then_some(self.next)
     }
@@ -76,7 +77,7 @@ impl Partitions {
         self.begin_checkpoint(out);
     }
 
-    /// Begins a file if there is anything new to remember: the last one of a clean stop.
+    /// Begins a file if there is anything new to record: the last one of a clean stop.
     pub(super) fn last_checkpoint(&mut self, out: &mut Effects) {
         if self.checkpoint.next_deadline().is_some() {
             self.begin_checkpoint(out);
@@ -92,7 +93,7 @@ impl Partitions {
         self.checkpoint_on(out);
     }
 
-    /// A write of the file is done; false if there was no space for it.
+    /// A write of the file is done; `has_space` is false if the disk was full.
     pub(super) fn checkpoint_written(&mut self, has_space: bool, out: &mut Effects) {
         let Some(writing) = &self.checkpoint.writing else { return };
         if has_space && writing.next != Next::Name {
@@ -104,7 +105,7 @@ impl Partitions {
         out.ops.push(if has_space {
             FileOp::Rename { from: aside, to: path }
         } else {
-            warn!("there is no space for {}: it stays as it was", path.display());
+            warn!("no space left for {}: the old file stays", path.display());
             FileOp::RemoveFile { path: aside }
         });
     }
@@ -128,7 +129,7 @@ impl Partitions {
         self.checkpoint.writing = Some(writing);
     }
 
-    /// The next entries and their place; None if none is left.
+    /// The next entries and their offset; None if none is left.
     fn next_entries(&self, writing: &mut Writing) -> Option<(u64, Vec<u8>)> {
         let mut data = Vec::new();
         for (id, point) in self.points_after(writing.after).take(POINTS_OF_A_WRITE) {
@@ -137,7 +138,7 @@ impl Partitions {
         }
         let (at, len) = (writing.at, data.len());
         if len < POINTS_OF_A_WRITE * RECOVERY_POINT_BYTES {
-            // Behind a write that is not full nothing can be added: it ends within a block.
+            // A write that is not full is the last: it ends within a block.
             writing.next = Next::Header;
             data.resize(len.next_multiple_of(BLOCK_BYTES_MAX as usize), 0);
         }
@@ -145,7 +146,7 @@ impl Partitions {
         (len > 0).then_some((at, data))
     }
 
-    /// What is durable of each partition, those that are offline included, by id.
+    /// The recovery points of all partitions, offline ones included, by id.
     fn points_after(
         &self,
         after: Option<PartitionId>,

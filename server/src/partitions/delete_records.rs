@@ -63,7 +63,7 @@ impl Partitions {
         let offset = if offset == HIGH_WATERMARK { high_watermark } else { offset };
         let deleted =
             partition.log.delete_records(offset, call.wall.0, &mut self.io.files, &mut out.ops);
-        // The recovery points remember the start, too.
+        // The recovery points contain the log start, too.
         self.checkpoint.advanced();
         deleted.ok_or(ErrorCode::OffsetOutOfRange)
     }
@@ -102,7 +102,7 @@ impl Partitions {
             Ok(id) if asked.leader_epoch == 0 => {
                 (answer.leader_epoch, answer.end_offset) = (0, self.bounds(id).high_watermark);
             }
-            // Before the first epoch there was nothing; -1 stands for none.
+            // No epoch precedes 0; -1 stands for none.
             Ok(id) if asked.leader_epoch < -1 => {
                 (answer.leader_epoch, answer.end_offset) =
                     (asked.leader_epoch, self.bounds(id).log_start);
@@ -113,8 +113,8 @@ impl Partitions {
     }
 }
 
-/// What is asked of each partition: named several times, it is answered once, with what was asked
-/// last, as in Kafka.
+/// The offset asked for each partition. A partition named several times is answered once, with the
+/// last offset, as in Kafka.
 fn last_asked<'r>(body: &'r DeleteRecordsRequest<'_>) -> Vec<(&'r str, i32, i64)> {
     let topics = body.topics.iter();
     let all = topics.flat_map(|topic| topic.partitions.iter().map(|one| (&*topic.name, one)));

@@ -1,5 +1,5 @@
-//! DescribeLogDirs: how many bytes partitions have. Those of `__consumer_offsets` stand together in the
-//! shard's log, which counts no bytes by partition, and are left out.
+//! DescribeLogDirs: the size of partitions. Those of `__consumer_offsets` share the shard's log,
+//! which has no sizes by partition, and are left out.
 
 use super::partition_set::PartitionId;
 use super::{Partitions, partition::Partition};
@@ -11,7 +11,7 @@ use muster_codec::messages::{
 use std::collections::BTreeMap;
 
 impl Partitions {
-    /// The partitions that this shard leads, of those that are asked for, by topic.
+    /// The partitions that this shard leads among those asked for, by topic.
     pub fn describe_log_dirs<'i>(
         &self,
         image: &'i ClusterImage,

@@ -1,4 +1,4 @@
-//! What a call of [`Partitions`](super::Partitions) brings with it and gives back.
+//! The context of a request to [`Partitions`](super::Partitions), and its effects.
 
 use super::OffsetsRead;
 use crate::cluster::ClusterImage;
@@ -6,10 +6,10 @@ use muster_codec::{Response, Wall};
 use muster_coordinator::RequestId;
 use muster_storage::{FileOp, FileRange};
 
-/// The surroundings of one request.
+/// The context of one request.
 #[derive(Clone, Copy)]
 pub struct Call<'c> {
-    /// What time it is: the monotonic time, and that of the wall clock.
+    /// The monotonic time, and that of the wall clock.
     pub now: i64,
     pub wall: Wall,
     pub request: RequestId,
@@ -18,14 +18,14 @@ pub struct Call<'c> {
     pub image: &'c ClusterImage,
 }
 
-/// File operations to perform, in order, and requests that are answered by now.
+/// File operations to perform, in order, and the answers that are ready.
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Effects {
     pub ops: Vec<FileOp>,
     pub replies: Vec<Reply>,
     pub offsets_reads: Vec<OffsetsRead>,
-    /// Why reads failed, for the log; their clients got KAFKA_STORAGE_ERROR.
+    /// Reasons of failed reads, for the log; their clients got KAFKA_STORAGE_ERROR.
     pub failed_reads: Vec<String>,
 }
 
@@ -36,16 +36,16 @@ pub struct Reply {
     pub outcome: Outcome,
 }
 
-/// What becomes of a request.
+/// How a request ends.
 #[derive(Debug)]
 pub enum Outcome {
     Send(Response<'static>),
-    /// An answer whose records are parts of these files, in the order of their places; each is held
-    /// until [`Partitions::release`](super::Partitions::release).
+    /// An answer whose records are these parts of files, in order; each is held until
+    /// [`Partitions::release`](super::Partitions::release).
     SendFiles(Response<'static>, Vec<FileRange>),
     /// A produce with acks 0 is not answered.
     Nothing,
-    /// A produce with acks 0 failed, and closing the connection is the one way to say so, as in
+    /// A produce with acks 0 failed: closing the connection is the only way to report it, as in
     /// Kafka. The reason is for the log.
     Close(String),
 }
@@ -62,9 +62,10 @@ impl Effects {
         files: Vec<FileRange>,
     ) {
         let response = response.into();
-        let outcome = match files.is_empty() {
-            true => Outcome::Send(response),
-            false => Outcome::SendFiles(response, files),
+        let outcome = if files.is_empty() {
+            Outcome::Send(response)
+        } else {
+            Outcome::SendFiles(response, files)
         };
         self.replies.push(Reply { request, outcome });
     }

@@ -1,4 +1,4 @@
-//! Fetch: what a request asks for, checked; then read at once, or parked until there is enough.
+//! Fetch: a request is checked, then read at once or parked until enough bytes are there.
 
 use super::limits::FETCH_PARTITIONS_MAX;
 use super::partition::Bounds;
@@ -15,7 +15,7 @@ use muster_codec::{ErrorCode, Uuid};
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-/// From this version on topics are named by id.
+/// From this version on topics have ids instead of names.
 const TOPIC_IDS_SINCE: i16 = 13;
 
 /// From this version on the replica is in a tagged field.
@@ -25,11 +25,11 @@ const READ_COMMITTED: i8 = 1;
 
 pub(super) const ISOLATION_LEVELS: RangeInclusive<i8> = 0..=READ_COMMITTED;
 
-/// A partition as a client names it, by the name of its topic or by its id.
+/// A partition as a client names it: topic name, topic id, partition.
 type Named<'r> = (&'r str, Uuid, i32);
 
-/// What does not exist stands at the end of an answer, unknown ids of topics first. It does not end the
-/// wait for what does, as in Kafka.
+/// Unknown partitions come last in an answer, unknown topic ids before unknown names. They do not
+/// end the wait for the known ones, as in Kafka.
 #[derive(Default)]
 struct Unknown<'r> {
     topics: Vec<(&'r FetchTopic<'r>, PartitionData<'static>)>,
@@ -42,8 +42,8 @@ const FULL_SESSION_EPOCHS: [i32; 2] = [0, -1];
 impl Partitions {
     /// Fetch v4 to v18. Answered at once, after reads, or when enough bytes or the deadline came.
     ///
-    /// No sessions are kept: a full request is answered with session id 0, which tells the client
-    /// to go on without one (KIP-227).
+    /// No sessions are kept: a full request is answered with session id 0, which makes the client
+    /// continue without a session (KIP-227).
     pub fn fetch(&mut self, call: Call<'_>, body: &FetchRequest<'_>, out: &mut Effects) {
         if !FULL_SESSION_EPOCHS.contains(&body.session_epoch) {
             let error_code = ErrorCode::FetchSessionIdNotFound.code();
@@ -95,7 +95,7 @@ impl Partitions {
         self.start_or_park(fetch, answer_now, out);
     }
 
-    /// Adds a partition that exists to the answer; false if it cannot be read here.
+    /// Adds an existing partition to the answer; false if it cannot be read here.
     fn fetch_partition(
         &self,
         call: Call<'_>,
@@ -104,10 +104,12 @@ impl Partitions {
         asked: &FetchPartition,
         fetch: &mut Fetch,
     ) -> bool {
-        // Kafka counts what is left of the length from 0 on behind the first.
-        let max_bytes = match fetch.response.responses.is_empty() {
-            true => asked.partition_max_bytes.min(body.max_bytes),
-            false => asked.partition_max_bytes,
+        // Kafka caps the first partition by the request's bound, which may be negative; later ones
+        // by what is left of it, at least 0.
+        let max_bytes = if fetch.response.responses.is_empty() {
+            asked.partition_max_bytes.min(body.max_bytes)
+        } else {
+            asked.partition_max_bytes
         };
         match self.wanted(call, body, topic, asked, max_bytes) {
             Err(missing) => {
@@ -137,9 +139,9 @@ impl Partitions {
         max_bytes: i32,
     ) -> Result<PartitionId, Missing> {
         let id = self.locate(topic, asked.partition)?;
-        // A fetch with a negative epoch has none, whichever it is.
+        // A fetch with a negative leader epoch has none, whatever its value.
         check_leader_epoch(asked.current_leader_epoch.max(-1)).map_err(Missing::of)?;
-        // All replicas are where the leader is: nobody else has a copy to keep up to date.
+        // Partitions have no followers: the leader is the only replica.
         if replica(call.version, body) >= 0 {
             return Err(Missing::of(match asked.current_leader_epoch {
                 -1 => ErrorCode::NotLeaderOrFollower,
@@ -151,15 +153,15 @@ impl Partitions {
         }
         let Bounds { log_start, high_watermark } = self.bounds(id);
         let is_readable = (log_start..high_watermark).contains(&asked.fetch_offset);
-        // Kafka fails on a negative length when it comes to read.
+        // Kafka fails on a negative length only when it reads.
         if max_bytes < 0 && is_readable {
             return Err(Missing::of(ErrorCode::UnknownServerError));
         }
         Ok(id)
     }
 
-    /// Whether the client has records of the only epoch, 0, that are not there: it is told where the
-    /// epoch ends (KIP-595).
+    /// Whether the client has records of epoch 0, the only one, beyond the end of the log: the
+    /// answer then has the end of that epoch (KIP-595).
     fn has_diverged(&self, id: PartitionId, asked: &FetchPartition) -> bool {
         asked.last_fetched_epoch == 0 && asked.fetch_offset > self.bounds(id).high_watermark
     }
@@ -174,8 +176,8 @@ impl Partitions {
     }
 }
 
-/// What is asked of each partition: named several times, it is answered once, with what was asked
-/// last, as in Kafka (`FetchRequest.fetchData` is a map).
+/// The partitions asked for. A partition named several times is answered once, by the last entry,
+/// as in Kafka (`FetchRequest.fetchData` is a map).
 fn last_asked<'r>(body: &'r FetchRequest<'_>) -> HashMap<Named<'r>, FetchPartition> {
     let topics = body.topics.iter();
     let asked = topics.flat_map(|topic| topic.partitions.iter().map(move |it| (topic, it)));
@@ -185,7 +187,7 @@ fn last_asked<'r>(body: &'r FetchRequest<'_>) -> HashMap<Named<'r>, FetchPartiti
     asked.map(named).collect()
 }
 
-/// Every partition has been led by the same shard since it was made: its epoch is 0 (KIP-320).
+/// A partition is led by the same shard for as long as it exists: its leader epoch is 0 (KIP-320).
 pub(super) fn check_leader_epoch(asked: i32) -> Result<(), ErrorCode> {
     match asked {
         -1 | 0 => Ok(()),
@@ -202,8 +204,8 @@ fn find_topic<'i>(call: Call<'i>, asked: &FetchTopic<'_>) -> Option<&'i Topic> {
     }
 }
 
-/// Adds a partition to the answer: where it stands. As in Kafka, a topic is named again if others were
-/// named since.
+/// Adds a partition to the answer and returns its place. As in Kafka, a topic appears again if
+/// others came in between.
 fn push(fetch: &mut Fetch, asked: &FetchTopic<'_>, data: PartitionData<'static>) -> (usize, usize) {
     let responses = &mut fetch.response.responses;
     let same = |last: &FetchableTopicResponse<'_>| {
@@ -219,7 +221,7 @@ fn push(fetch: &mut Fetch, asked: &FetchTopic<'_>, data: PartitionData<'static>)
     (topic, partitions.len() - 1)
 }
 
-/// What Kafka answers if it fails on a request (`FetchRequest.getErrorResponse`).
+/// Kafka's answer when it fails on a request (`FetchRequest.getErrorResponse`).
 fn refuse_all(version: i16, body: &FetchRequest<'_>) -> FetchResponse<'static> {
     let error = ErrorCode::UnknownServerError;
     let refuse = |asked: &FetchPartition| unknown_data(asked, error);
@@ -242,7 +244,7 @@ fn replica(version: i16, body: &FetchRequest<'_>) -> i32 {
     if version >= REPLICA_STATE_SINCE { body.replica_state.replica_id } else { body.replica_id }
 }
 
-/// What a client is told of a topic that is not there.
+/// The error for a topic that does not exist.
 pub(super) fn unknown_topic(version: i16) -> ErrorCode {
     if version >= TOPIC_IDS_SINCE {
         ErrorCode::UnknownTopicId
@@ -255,7 +257,7 @@ pub(super) fn reads_committed(body: &FetchRequest<'_>) -> bool {
     body.isolation_level == READ_COMMITTED
 }
 
-/// What Kafka says of a partition that it cannot read.
+/// The answer for a partition that Kafka cannot read.
 pub(super) fn error_data(partition_index: i32, error: ErrorCode) -> PartitionData<'static> {
     let error_code = error.code();
     PartitionData {
@@ -277,7 +279,7 @@ fn diverging_data(partition_index: i32, bounds: Bounds) -> PartitionData<'static
     }
 }
 
-/// What Kafka says of a partition that it does not look for.
+/// The answer for a partition that Kafka does not look up.
 fn unknown_data(asked: &FetchPartition, error: ErrorCode) -> PartitionData<'static> {
     let aborted_transactions = Some(Vec::new());
     PartitionData { aborted_transactions, ..error_data(asked.partition, error) }

@@ -10,12 +10,12 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 pub(super) struct Fetches {
     by_id: HashMap<u64, Fetch>,
     last_id: u64,
-    /// Of those that are parked.
+    /// Deadlines of the parked ones.
     deadlines: BTreeSet<(i64, u64)>,
     by_connection: BTreeSet<(u64, u64)>,
     /// Partitions of all of them.
     partitions: usize,
-    /// Fetches and look-ups that go on as soon as other reads are done.
+    /// Fetches and look-ups that continue as soon as other reads are done.
     pub ready: VecDeque<u64>,
 }
 
@@ -41,7 +41,7 @@ impl Fetches {
         id
     }
 
-    /// The fetch does not wait for its deadline any more.
+    /// Removes the deadline of a fetch.
     pub(super) fn unpark(&mut self, id: u64) {
         if let Some(fetch) = self.by_id.get(&id) {
             self.deadlines.remove(&(fetch.deadline, id));
@@ -56,7 +56,7 @@ impl Fetches {
         self.by_id.get_mut(&id)
     }
 
-    /// The fetch is answered or its connection is gone.
+    /// Removes a fetch that is answered, or whose connection is gone.
     pub(super) fn remove(&mut self, id: u64) -> Option<Fetch> {
         self.unpark(id);
         let fetch = self.by_id.remove(&id)?;

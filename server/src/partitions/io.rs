@@ -1,5 +1,5 @@
-//! What the partitions of a shard share on the way to the files: open files, bounds, buffers, and
-//! why each read is under way.
+//! I/O state that a shard's partitions share: open files, budgets, buffers, and the reason of each
+//! read under way.
 
 use super::Identity;
 use super::limits::{READ_BYTES_IN_FLIGHT_MAX, SPARE_BUFFER_BYTES_MAX, UNWRITTEN_BYTES_MAX};
@@ -9,7 +9,7 @@ use muster_storage::{
 };
 use std::collections::HashMap;
 
-/// Why an operation was asked for; found again by its token. The logs keep their writes themselves.
+/// The reason of an operation, found again by its token. Writes of a log are the log's own.
 #[derive(Debug)]
 pub(super) enum Job {
     Find(Part, BatchSearch),
@@ -27,14 +27,14 @@ pub(super) enum Job {
 pub(super) struct Part {
     /// The fetch or look-up.
     pub request: u64,
-    /// Which of its partitions.
+    /// The index of its partition in `wants`.
     pub want: usize,
 }
 
-/// The number of a log is in its tokens; this one is none's, but in the tokens of jobs.
+/// A token contains the number of its log; number 0 is no log's and marks the tokens of jobs.
 const JOBS: u32 = 0;
 
-/// Jobs are counted in the bits below the number of a log.
+/// The counter of jobs takes the bits below the number of a log.
 const COUNT_BITS: u32 = 24;
 
 #[derive(Debug)]
@@ -73,11 +73,11 @@ impl Io {
         self.token_tag
     }
 
-    pub(super) fn has_room_to_write(&self, len: usize) -> bool {
+    pub(super) fn fits_write_budget(&self, len: usize) -> bool {
         self.unwritten_bytes + len <= UNWRITTEN_BYTES_MAX
     }
 
-    pub(super) fn has_room_to_read(&self) -> bool {
+    pub(super) fn has_read_budget(&self) -> bool {
         self.read_bytes < READ_BYTES_IN_FLIGHT_MAX
     }
 
@@ -91,12 +91,12 @@ impl Io {
         self.jobs.is_empty() && self.unwritten_bytes == 0
     }
 
-    /// Bytes of producers that are to be written.
+    /// Counts bytes of producers that are to be written.
     pub(super) fn accepted(&mut self, len: usize) {
         self.unwritten_bytes += len;
     }
 
-    /// Bytes of producers that were written.
+    /// The counted bytes were written.
     pub(super) fn written(&mut self, len: usize) {
         self.unwritten_bytes -= len;
     }
@@ -108,7 +108,7 @@ impl Io {
         FileToken(u64::from(self.token_tag) << 56 | u64::from(JOBS) << COUNT_BITS | count)
     }
 
-    /// The last of `ops` was asked for, for this reason.
+    /// Registers the last of `ops` under its reason.
     pub(super) fn begin(&mut self, token: FileToken, job: Job, ops: &[FileOp]) {
         let read_bytes = match ops.last() {
             Some(FileOp::Read { len, .. }) => *len as usize,
@@ -117,13 +117,13 @@ impl Io {
         self.begin_elsewhere(token, job, read_bytes);
     }
 
-    /// A job that the shard's log does, of so many bytes.
+    /// Registers a job of this number of bytes that the shard's log performs.
     pub(super) fn begin_elsewhere(&mut self, token: FileToken, job: Job, read_bytes: usize) {
         self.read_bytes += read_bytes;
         self.jobs.insert(token, (job, read_bytes));
     }
 
-    /// Whether a token is that of a job, and not of a log's own write.
+    /// Whether a token belongs to a job, not to a write of a log.
     pub(super) fn is_job(token: FileToken) -> bool {
         PartitionLog::number(token) == JOBS
     }
@@ -135,14 +135,14 @@ impl Io {
         Some(job)
     }
 
-    /// A copy of a batch to write.
+    /// A copy of a batch, for a write.
     pub(super) fn copy(&mut self, batch: &[u8]) -> Vec<u8> {
         let mut copy = std::mem::take(&mut self.spare);
         copy.extend_from_slice(batch);
         copy
     }
 
-    /// The buffer of a write comes back.
+    /// Takes back the buffer of a write.
     pub(super) fn recycle(&mut self, mut buffer: Vec<u8>) {
         if buffer.capacity() <= SPARE_BUFFER_BYTES_MAX {
             buffer.clear();

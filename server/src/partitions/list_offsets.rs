@@ -1,4 +1,4 @@
-//! ListOffsets: offsets by name (earliest, latest) at once, and by time after a scan.
+//! ListOffsets: the first and last offset at once, an offset by time after a scan.
 
 use super::fetch::{ISOLATION_LEVELS, check_leader_epoch};
 use super::lookups::{Lookup, Target};
@@ -11,8 +11,8 @@ use muster_codec::messages::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// Timestamps that stand for an offset, and the first version that has them
-/// (`ListOffsetsRequest`, `ReplicaManager.timestampMinSupportedVersion`).
+/// Timestamps with a special meaning (`ListOffsetsRequest`); `first_version` has their versions
+/// (`ReplicaManager.timestampMinSupportedVersion`).
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
 const MAX_TIMESTAMP: i64 = -3;
@@ -24,14 +24,14 @@ const EARLIEST_PENDING_UPLOAD: i64 = -6;
 type Named<'r> = (&'r str, i32);
 
 /// How often a request names a partition.
-enum Times {
+enum Mentions {
     Once,
     Several,
-    /// Several times, and that was answered.
+    /// Several times, and the error was answered.
     Answered,
 }
 
-/// What is known of an answer at once.
+/// The answer, or how to find it.
 enum Found {
     /// A timestamp, an offset and a leader epoch; each -1 if there is none.
     Offset(i64, i64, i32),
@@ -52,7 +52,7 @@ impl Partitions {
         let mut named = count_names(body);
         let mut places = HashMap::with_capacity(body.topics.len());
         let mut lookup = Lookup::new(call.request);
-        // A topic stands in an answer once, and only with partitions.
+        // A topic appears in an answer once, and only with partitions.
         for topic in body.topics.iter().filter(|topic| !topic.partitions.is_empty()) {
             let topics = &mut lookup.response.topics;
             let place = *places.entry(&*topic.name).or_insert(topics.len());
@@ -70,18 +70,18 @@ impl Partitions {
         call: Call<'_>,
         topic: &'r ListOffsetsTopic<'_>,
         place: usize,
-        named: &mut BTreeMap<Named<'r>, Times>,
+        named: &mut BTreeMap<Named<'r>, Mentions>,
         lookup: &mut Lookup,
     ) {
         for asked in &topic.partitions {
             let partition_index = asked.partition_index;
             let found = match named.get_mut(&(&*topic.name, partition_index)) {
-                Some(Times::Answered) => continue,
-                Some(times @ Times::Several) => {
-                    *times = Times::Answered;
+                Some(Mentions::Answered) => continue,
+                Some(times @ Mentions::Several) => {
+                    *times = Mentions::Answered;
                     Err(ErrorCode::InvalidRequest)
                 }
-                Some(Times::Once) | None => self.list_partition(call, &topic.name, asked),
+                Some(Mentions::Once) | None => self.list_partition(call, &topic.name, asked),
             };
             let mut answer = ListOffsetsPartitionResponse { partition_index, ..Default::default() };
             match found {
@@ -125,7 +125,7 @@ impl Partitions {
     }
 }
 
-/// What Kafka answers if it fails on a request.
+/// Kafka's answer when it fails on a request.
 fn refuse_all(body: &ListOffsetsRequest<'_>) -> ListOffsetsResponse<'static> {
     let refuse = |asked: &ListOffsetsPartition| ListOffsetsPartitionResponse {
         partition_index: asked.partition_index,
@@ -139,7 +139,7 @@ fn refuse_all(body: &ListOffsetsRequest<'_>) -> ListOffsetsResponse<'static> {
     ListOffsetsResponse { topics: topics.collect(), ..Default::default() }
 }
 
-/// The first version of the API that takes the timestamp.
+/// The first version of the API that accepts the timestamp.
 fn first_version(timestamp: i64) -> Result<i16, ErrorCode> {
     Ok(match timestamp {
         0.. | LATEST | EARLIEST => 1,
@@ -151,15 +151,15 @@ fn first_version(timestamp: i64) -> Result<i16, ErrorCode> {
     })
 }
 
-/// Kafka refuses a partition that is named more than once, with one answer.
-fn count_names<'r>(body: &'r ListOffsetsRequest<'_>) -> BTreeMap<Named<'r>, Times> {
+/// Counts how often each partition is named: Kafka answers repeated ones once, with an error.
+fn count_names<'r>(body: &'r ListOffsetsRequest<'_>) -> BTreeMap<Named<'r>, Mentions> {
     let mut named = BTreeMap::new();
     for topic in &body.topics {
         for partition in &topic.partitions {
             named
                 .entry((&*topic.name, partition.partition_index))
-                .and_modify(|times| *times = Times::Several)
-                .or_insert(Times::Once);
+                .and_modify(|times| *times = Mentions::Several)
+                .or_insert(Mentions::Once);
         }
     }
     named

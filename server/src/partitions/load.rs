@@ -1,5 +1,6 @@
-//! Start-up: reads what is on disk of each partition, and puts aside what is to be cut off. The only
-//! file here that touches the file system; what the bytes mean is for [`PartitionRecovery`].
+//! Start-up: reads the files of each partition and keeps a copy of bytes that recovery will cut
+//! off. The only file here that accesses the file system; [`PartitionRecovery`] interprets the
+//! bytes.
 
 use super::layout;
 use super::limits::CUT_BYTES_KEPT_MAX;
@@ -22,28 +23,28 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use tracing::warn;
 
-/// The extension of files with what was cut off; recovery passes them over.
+/// The extension of files with bytes that were cut off; recovery ignores them.
 pub(crate) const CUT_EXTENSION: &str = "cut";
 
-/// What of each partition is known to be on stable storage.
+/// How much of each partition is known to be on stable storage.
 pub(crate) type RecoveryPoints = HashMap<PartitionId, RecoveryPoint>;
 
-/// What a partition's directory holds.
+/// The contents of a partition's directory.
 #[derive(Debug)]
 pub(super) struct Found {
     pub recovered: RecoveredPartition,
-    /// The file that remembers the log start offset; empty if there is none.
+    /// The contents of the file with the log start offset; empty if there is none.
     pub start_offset: Vec<u8>,
     pub producers: Producers,
 }
 
-/// The partitions that have a directory. It may be about to go, if the topic has.
+/// The partitions that have a directory, those of deleted topics included.
 pub(super) fn on_disk(data: &Path) -> io::Result<Vec<PartitionId>> {
     let names = names(&data.join(layout::TOPICS))?;
     Ok(names.iter().filter_map(|name| layout::parse_directory(name)).collect())
 }
 
-/// Makes the directory of the recovery points, so that their names can be made durable in it.
+/// Creates the directory of the recovery points, so that names in it can be made durable.
 pub(super) fn make_directory(data: &Path) -> io::Result<()> {
     let directory = data.join(layout::RECOVERY_POINTS);
     if directory.exists() {
@@ -53,9 +54,9 @@ pub(super) fn make_directory(data: &Path) -> io::Result<()> {
     sync_name(&directory)
 }
 
-/// The recovery points that shards have written, however many there were: of several for a partition
-/// the last ([`RecoveryPoint::later`]). A file that is damaged is told of and left out: the ends of its logs are then judged
-/// as after a crash.
+/// The recovery points of all shards' files, whatever the number of shards was: the later one
+/// ([`RecoveryPoint::later`]) where a partition has several. A damaged file is logged and left out:
+/// the ends of its partitions are then judged as after a crash.
 pub(crate) fn recovery_points(data: &Path) -> io::Result<RecoveryPoints> {
     let directory = data.join(layout::RECOVERY_POINTS);
     let mut all = RecoveryPoints::new();
@@ -65,8 +66,8 @@ pub(crate) fn recovery_points(data: &Path) -> io::Result<RecoveryPoints> {
             Ok(points) => points,
             Err(error) => {
                 warn!(
-                    "{} is damaged ({error}): of its partitions it is not known what was on the \
-                     disk, and torn ends are cut as after a crash",
+                    "{} is damaged ({error}): how much of its partitions was durable is not \
+                     known, and torn ends are cut as after a crash",
                     path.display()
                 );
                 continue;
@@ -80,7 +81,7 @@ pub(crate) fn recovery_points(data: &Path) -> io::Result<RecoveryPoints> {
     Ok(all)
 }
 
-/// Reads the directory of a partition, and keeps what will be cut off.
+/// Reads the directory of a partition and keeps the bytes that will be cut off.
 pub(super) fn read(
     data: &Path,
     id: PartitionId,
@@ -90,7 +91,7 @@ pub(super) fn read(
 ) -> Result<Found, PartitionError> {
     let directory = data.join(layout::directory(id));
     let found = read_partition(&directory, point, &Cuts::default(), wall)?;
-    tell_gaps(&directory, name, &found.recovered);
+    warn_of_gaps(&directory, name, &found.recovered);
     put_aside(&directory, name, &found.recovered)?;
     Ok(found)
 }
@@ -98,7 +99,7 @@ pub(super) fn read(
 /// Reads a partition as a start does, and changes nothing.
 ///
 /// # Errors
-/// What keeps a server from serving it.
+/// Damage, or a failed read, that keeps a server from serving it.
 pub(crate) fn recovered(
     directory: &Path,
     point: Option<RecoveryPoint>,
@@ -106,20 +107,20 @@ pub(crate) fn recovered(
     recovered_if(directory, point, &Cuts::default())
 }
 
-/// What a repair would leave of a partition.
+/// The files of a partition as a repair would leave them.
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
-    /// Segments, by base offset, with what is left of them in bytes; those of which nothing is are
+    /// Segments by base offset, with the bytes that are kept of each; a segment of 0 bytes is
     /// removed.
     pub lens: BTreeMap<i64, u64>,
     /// The log continues in a new segment at this offset.
     pub end: Option<i64>,
 }
 
-/// As [`recovered`], of what a repair would leave.
+/// Like [`recovered`], for the files as a repair would leave them.
 ///
 /// # Errors
-/// As of [`recovered`].
+/// As for [`recovered`].
 pub(crate) fn recovered_if(
     directory: &Path,
     point: Option<RecoveryPoint>,
@@ -152,7 +153,7 @@ fn read_partition(
     Ok(Found { recovered: recovery.finish()?, start_offset, producers })
 }
 
-fn tell_gaps(directory: &Path, name: &str, recovered: &RecoveredPartition) {
+fn warn_of_gaps(directory: &Path, name: &str, recovered: &RecoveredPartition) {
     for gap in recovered.gaps() {
         warn!(
             "{name}: no segment in {} has the offsets {} to {}; consumers skip them",
@@ -163,8 +164,8 @@ fn tell_gaps(directory: &Path, name: &str, recovered: &RecoveredPartition) {
     }
 }
 
-/// Keeps what recovery will cut off or remove, beside the log: the bytes of a torn end (the first
-/// [`CUT_BYTES_KEPT_MAX`]), and the segments behind it under another name.
+/// Keeps bytes that recovery will cut off or remove beside the log: a torn end (its first
+/// [`CUT_BYTES_KEPT_MAX`] bytes), and the segments behind it under another name.
 fn put_aside(directory: &Path, name: &str, recovered: &RecoveredPartition) -> io::Result<()> {
     if let Some(torn) = recovered.torn() {
         let path = directory.join(segment_file_name(torn.base_offset));
@@ -174,8 +175,8 @@ fn put_aside(directory: &Path, name: &str, recovered: &RecoveredPartition) -> io
         };
         let TornEnd { at, bytes, next_offset, what, .. } = torn;
         warn!(
-            "{name}: {} is cut at byte {at}, where a crash left {bytes} bytes torn: {what}. The log \
-             goes on at offset {next_offset}; what was cut {kept}",
+            "{name}: {} is cut at byte {at}, where a crash left {bytes} torn bytes: {what}. The \
+             log continues at offset {next_offset}; the torn end {kept}",
             path.display()
         );
     }
@@ -221,7 +222,7 @@ struct Segment {
 }
 
 impl Segment {
-    /// No more of it than this number of bytes.
+    /// Opens a segment, of which bytes from `len_max` on are ignored.
     fn open(path: &Path, len_max: u64) -> io::Result<Self> {
         let file = File::open(path)?;
         let len = file.metadata()?.len().min(len_max);
@@ -246,12 +247,12 @@ fn replay(producers: &mut Producers, wall: Wall, header: &BatchHeader) {
     producers.appended(wall, &sequenced, stored);
 }
 
-/// Removes what a deleted topic left behind.
+/// Removes the files of a deleted topic.
 pub(super) fn removal(id: PartitionId) -> FileOp {
     FileOp::RemoveDir { path: layout::directory(id) }
 }
 
-/// Moves what is not known away, to a directory below `trash`.
+/// Moves a partition of an unknown topic to a directory below `trash`.
 pub(super) fn set_aside(id: PartitionId, trash: &Path) -> FileOp {
     let from = layout::directory(id);
     let to = trash.join(from.strip_prefix(layout::TOPICS).unwrap_or(&from));

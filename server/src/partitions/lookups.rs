@@ -1,5 +1,5 @@
-//! Offsets by time: the log says where to read, and whether to read on. Small reads, as many at a
-//! time as there is room for.
+//! Offsets by time: the log returns where to read, and whether to read further. Small reads, as
+//! many at a time as the read budget allows.
 
 use super::io::{Job, Part};
 use super::partition_set::PartitionId;
@@ -9,11 +9,11 @@ use muster_codec::messages::{ListOffsetsPartitionResponse, ListOffsetsResponse};
 use muster_coordinator::RequestId;
 use muster_storage::{Searched, TimestampSearch};
 
-/// A ListOffsets that was not answered yet.
+/// A ListOffsets that is not answered yet.
 #[derive(Debug)]
 pub(super) struct Lookup {
     pub request: RequestId,
-    /// Complete but for what `wants` look for.
+    /// Complete but for the results of `wants`.
     pub response: ListOffsetsResponse<'static>,
     wants: Vec<LookupWant>,
     /// The first of `wants` whose search has not begun.
@@ -21,12 +21,12 @@ pub(super) struct Lookup {
     running: usize,
 }
 
-/// Which record is looked for.
+/// The record that is searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
-    /// The first of this time or a later one, in milliseconds since the epoch.
+    /// The first with this timestamp or a later one, in milliseconds since the epoch.
     AtOrAfter(i64),
-    /// The first of those with the largest timestamp.
+    /// The first with the largest timestamp.
     Newest,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum Target {
 struct LookupWant {
     id: PartitionId,
     target: Target,
-    /// Where its answer stands in the response.
+    /// The place of its answer in the response.
     topic: usize,
     partition: usize,
 }
@@ -62,10 +62,10 @@ impl Partitions {
         self.continue_lookup(id, out);
     }
 
-    /// Begins searches as far as there is room to read; answers when all have ended.
+    /// Begins searches as far as the read budget allows; answers when all have ended.
     pub(super) fn continue_lookup(&mut self, id: u64, out: &mut Effects) {
         let Some(mut lookup) = self.lookups.remove(&id) else { return };
-        while lookup.next < lookup.wants.len() && self.io.has_room_to_read() {
+        while lookup.next < lookup.wants.len() && self.io.has_read_budget() {
             let part = Part { request: id, want: lookup.next };
             lookup.next += 1;
             let search = self.search(&lookup.wants[part.want]);

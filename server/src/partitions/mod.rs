@@ -2,9 +2,9 @@
 //!
 //! [`Partitions`] is sans-I/O, as the coordinator is: requests, completions, time and images of the
 //! cluster in; [`Effects`] (file operations and replies) out. The caller performs the operations of
-//! an `Effects` in order and hands each [`FileDone`](muster_storage::FileDone) back.
+//! an `Effects` in order and returns each [`FileDone`](muster_storage::FileDone).
 //!
-//! A record is seen (by a fetch, in an answer, in an offset) when its write is done: the high
+//! A record is visible (to a fetch, in an answer, in an offset) when its write is done: the high
 //! watermark of a partition is the end of its last completed write.
 
 mod batch;

@@ -1,5 +1,5 @@
-//! Partitions that are offline: a start found damage in them that no crash explains. Their requests
-//! get KAFKA_STORAGE_ERROR, as those of a broker's failed log directory do; all others are served.
+//! Offline partitions: a start found damage in them that no crash explains. Requests for them get
+//! KAFKA_STORAGE_ERROR, like those of a broker's failed log directory; all others are served.
 
 use super::layout;
 use super::partition_set::{PartitionId, Partitions};
@@ -12,7 +12,7 @@ use tracing::error;
 /// A partition that is not served.
 #[derive(Debug)]
 pub(super) struct Offline {
-    /// What is known to have been on stable storage: it stays on record.
+    /// The recovery point; it stays in the file of recovery points.
     pub point: Option<RecoveryPoint>,
 }
 
@@ -36,8 +36,8 @@ impl Partitions {
         why: &PartitionError,
     ) {
         error!(
-            "{}-{} is offline, all else is served: in {}, {why}. See muster log verify {data}, and \
-             muster log recover {data} for what is lost and what can be saved",
+            "{}-{} is offline; all others are served: in {}, {why}. See muster log verify {data}, \
+             and muster log recover {data} for the loss and the possible repair",
             topic.name,
             id.index,
             data.join(layout::directory(id)).display(),

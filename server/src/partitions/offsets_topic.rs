@@ -1,6 +1,6 @@
-//! `__consumer_offsets`: fetched as any other topic, but its records are in the shard's own log,
-//! which the caller holds. What is known of a partition here is told with each flush; a read is
-//! asked for in [`Effects::offsets_reads`](super::Effects) and comes back by
+//! `__consumer_offsets`: fetched like any other topic, but its records are in the shard's own log,
+//! which the caller holds. The caller reports the bounds of a partition after each flush; a read is
+//! requested in [`Effects::offsets_reads`](super::Effects) and answered by
 //! [`Partitions::offsets_read`].
 
 use super::io::Job;
@@ -11,7 +11,7 @@ use crate::cluster::OFFSETS_TOPIC_ID;
 use muster_storage::{FileToken, LogPartition};
 use std::collections::BTreeSet;
 
-/// A read of the shard's log, to be planned there (`ShardLog::read_plan`) with this token.
+/// A read of the shard's log, to be planned with this token by `ShardLog::read_plan`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffsetsRead {
     pub token: FileToken,
@@ -43,8 +43,8 @@ impl OffsetsPartition {
         Bounds { log_start: self.log_start, high_watermark: self.high_watermark }
     }
 
-    /// About how many bytes there are to read; None outside the log. The shard's log counts none by
-    /// partition; a record of offsets has more than this.
+    /// About how many bytes can be read; None outside the log. The shard's log has no sizes by
+    /// partition: this is an estimate from below for records of offsets.
     pub(super) fn available(&self, offset: i64) -> Option<u64> {
         const RECORD_BYTES: u64 = 64;
         let records = self.high_watermark.abs_diff(offset);
@@ -54,8 +54,8 @@ impl OffsetsPartition {
 }
 
 impl Partitions {
-    /// A partition of `__consumer_offsets` that this shard leads can be read from `log_start` to
-    /// `high_watermark`; to be told at start-up and after each flush. `bytes` came since.
+    /// Reports that a partition of `__consumer_offsets` led here can be read from `log_start` to
+    /// `high_watermark`; called at start-up and after each flush. `bytes` were added.
     pub fn offsets_flushed(
         &mut self,
         partition: i32,
@@ -69,8 +69,8 @@ impl Partitions {
         self.wake_waiters(PartitionId::of_offsets(partition), bytes, out);
     }
 
-    /// The batches that an [`OffsetsRead`] asked for: none if there was nothing to plan, an error
-    /// in words if they could not be read.
+    /// The batches that an [`OffsetsRead`] asked for: none if there was nothing to plan, the reason
+    /// if they could not be read.
     pub fn offsets_read(
         &mut self,
         token: FileToken,

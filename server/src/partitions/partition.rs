@@ -1,4 +1,4 @@
-//! One partition: its log, its producers, and who waits for it.
+//! One partition: its log, its producers, and the requests that wait for it.
 
 use super::batch::{Good, Refusal};
 use super::io::{Io, Job};
@@ -28,10 +28,10 @@ pub(super) struct Partition {
     pub waiters: BTreeSet<u64>,
     /// The last produce that named this partition.
     last_produce: u64,
-    /// Records appended since the last sync, and the end of the last sync that is done.
+    /// Records appended since the last sync, and the end offset of the last completed sync.
     unsynced: i64,
     synced: i64,
-    /// There may be more than the last sync has covered.
+    /// Records may have been written since the last sync.
     may_be_unsynced: bool,
 }
 
@@ -44,25 +44,25 @@ struct Awaiting {
     produce: u64,
 }
 
-/// What of a partition can be read: from the first offset to before the second.
+/// The readable offsets of a partition: from the first to before the second.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Bounds {
     pub log_start: i64,
     pub high_watermark: i64,
 }
 
-/// Where a batch went.
+/// The place of an appended batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Appended {
     pub base_offset: i64,
     pub last_offset: i64,
-    /// -1 if the records have the producer's time.
+    /// -1 if the records have the producer's timestamps.
     pub log_append_time: i64,
     sync: bool,
 }
 
 impl Partition {
-    /// Goes on from what was found on disk, or begins.
+    /// Continues from the files found on disk, or begins an empty log.
     pub(super) fn open(
         id: PartitionId,
         config: TopicConfig,
@@ -106,12 +106,12 @@ impl Partition {
         self.log.set_config(log_config(config));
     }
 
-    /// False if this produce named the partition before.
+    /// False if this produce has named the partition before.
     pub(super) fn first_in_request(&mut self, produce: u64) -> bool {
         std::mem::replace(&mut self.last_produce, produce) != produce
     }
 
-    /// Takes a batch and writes it, unless it is one that was taken before.
+    /// Appends a batch and writes it, unless it is a duplicate.
     pub(super) fn append(
         &mut self,
         wall: Wall,
@@ -146,7 +146,7 @@ impl Partition {
         Ok(Appended { base_offset, last_offset, log_append_time, sync })
     }
 
-    /// The answer for a batch that was appended before. Kafka gives the timestamp that it kept.
+    /// The answer for a duplicate, with the timestamp that was stored, as in Kafka.
     fn again(&self, stored: &Stored) -> Appended {
         let Stored { base_offset, last_offset, timestamp } = *stored;
         let waits = |awaiting: &&Awaiting| awaiting.end_offset == last_offset + 1;
@@ -154,7 +154,7 @@ impl Partition {
         Appended { base_offset, last_offset, log_append_time: timestamp, sync }
     }
 
-    /// Asks for a sync if `flush.messages` records have gathered.
+    /// Requests a sync if `flush.messages` records have gathered.
     fn flush(&mut self, records: i64, io: &mut Io, out: &mut Effects) -> bool {
         self.unsynced += records;
         let due = self.unsynced >= self.config.flush_messages;
@@ -164,7 +164,7 @@ impl Partition {
         due
     }
 
-    /// Remembers that a produce waits for its batch; false if that is written already.
+    /// Adds a produce that waits for its batch; false if that is written already.
     pub(super) fn await_write(&mut self, appended: &Appended, produce: u64) -> bool {
         let end_offset = appended.last_offset + 1;
         let awaiting = Awaiting { end_offset, sync: appended.sync, produce };
@@ -180,7 +180,7 @@ impl Partition {
         awaiting.end_offset <= self.log.high_watermark() && synced
     }
 
-    /// A write is done: how many bytes can be read that could not before.
+    /// A write is done; returns how many more bytes can be read.
     pub(super) fn written(&mut self, done: &FileDone, io: &mut Io) -> usize {
         self.log.done(done);
         let high_watermark = self.log.high_watermark();
@@ -208,13 +208,13 @@ impl Partition {
         Bounds { log_start, high_watermark }
     }
 
-    /// How many bytes there are to read, about; None outside the log.
+    /// About how many bytes can be read; None outside the log.
     pub(super) fn available(&self, offset: i64) -> Option<u64> {
         let log = self.log.log_start_offset()..=self.log.log_end_offset();
         log.contains(&offset).then(|| self.log.readable_bytes(offset))
     }
 
-    /// Removes what the topic's retention gives up.
+    /// Removes what the topic's retention does not keep.
     pub(super) fn sweep(&mut self, wall: Wall, io: &mut Io, out: &mut Effects) {
         self.log.retain(wall.0, &mut io.files, &mut out.ops);
     }
@@ -224,7 +224,7 @@ impl Partition {
         self.may_be_unsynced || self.log.is_sync_behind()
     }
 
-    /// Syncs what was written to last, and closed segments that are not synced yet.
+    /// Syncs the active segment, and closed segments that are not synced yet.
     pub(super) fn sync(&mut self, io: &mut Io, out: &mut Effects) {
         (self.unsynced, self.may_be_unsynced) = (0, false);
         let token = io.token();
@@ -232,7 +232,7 @@ impl Partition {
         io.begin(token, Job::Flush(self.id, end), &out.ops);
     }
 
-    /// The topic is gone. Gives the produces that waited for its writes, and the fetches.
+    /// The topic is gone. Returns the produces and the fetches that waited for it.
     pub(super) fn remove(self, io: &mut Io, out: &mut Effects) -> (Vec<u64>, BTreeSet<u64>) {
         io.written(self.unwritten.iter().map(|(_, len)| len).sum());
         self.log.delete(&mut io.files, &mut out.ops);
@@ -248,7 +248,7 @@ fn refusal(error: AppendError) -> Refusal {
     })
 }
 
-/// Only `cleanup.policy=delete` gives records up by time and size.
+/// Retention by time and size needs `cleanup.policy=delete`.
 fn log_config(config: &TopicConfig) -> muster_storage::TopicConfig {
     let bound = |bound: i64| if config.cleanup_policy.delete { bound } else { -1 };
     muster_storage::TopicConfig {

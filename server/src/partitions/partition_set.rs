@@ -1,4 +1,4 @@
-//! The front door: every kind of call, and the partitions by topic.
+//! The entry point: every kind of call, and the partitions by topic.
 
 use super::Effects;
 use super::checkpoint::Checkpoint;
@@ -25,21 +25,21 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use tracing::warn;
 
-/// Who the shard is, and what of shared name spaces belongs to its partitions.
+/// The shard, and the parts of shared name spaces that belong to its partitions.
 #[derive(Debug, Clone)]
 pub struct Identity {
     pub shard: u32,
     pub placement: Placement,
-    /// Where each shard listens, in the order of shards; told to clients that ask the wrong one.
+    /// The address of each shard, by shard; sent to clients that ask the wrong one.
     pub endpoints: Vec<NodeEndpoint<'static>>,
-    /// So many file ids from this one on are the partitions' own: they have no more files open.
+    /// The first of the file ids that belong to partitions; there are `open_files_max` of them.
     pub first_file: FileId,
     pub open_files_max: u32,
     /// The top byte of the partitions' tokens.
     pub token_tag: u8,
 }
 
-/// A partition by the id of its topic: one of a topic that was made anew is another one.
+/// A partition by the id of its topic: a topic that is created again has other partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionId {
     pub topic: Uuid,
@@ -51,14 +51,14 @@ pub struct PartitionId {
 pub struct Partitions {
     identity: Identity,
     pub(super) config: Config,
-    /// The topics of which the partitions here are.
+    /// The image to which the partitions belong.
     image: ClusterImage,
     pub(super) partitions: BTreeMap<PartitionId, Partition>,
-    /// Those that a start could not open.
+    /// The ones that a start could not open.
     pub(super) offline: BTreeMap<PartitionId, Offline>,
-    /// Partitions of `__consumer_offsets`, as far as anything is known of them.
+    /// Partitions of `__consumer_offsets` that were reported or fetched.
     pub(super) offsets: BTreeMap<i32, OffsetsPartition>,
-    /// By the number of their logs, which is in the tokens of their writes.
+    /// By the number of their logs, which the tokens of their writes contain.
     by_number: HashMap<u32, PartitionId>,
     pub(super) io: Io,
     /// Numbers the requests of producers.
@@ -66,17 +66,17 @@ pub struct Partitions {
     pub(super) produces: HashMap<u64, PendingProduce>,
     pub(super) fetches: Fetches,
     pub(super) lookups: HashMap<u64, Lookup>,
-    /// When to look for what retention removes, and for idle producers.
+    /// When retention and idle producers are checked next.
     next_sweep: Option<i64>,
     pub(super) checkpoint: Checkpoint,
-    /// How far a clean stop has come.
+    /// The last partition that a clean stop has synced.
     pub(super) synced_until: Option<PartitionId>,
 }
 
-/// Each has a descriptor of its own, whatever else is open.
+/// Each sync takes a descriptor of its own, whatever else is open.
 const SYNCS_AT_ONCE: usize = 64;
 
-/// Why a partition is not answered for here.
+/// The reason why this shard does not answer for a partition.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Missing {
     pub error: ErrorCode,
@@ -90,8 +90,9 @@ impl Missing {
     }
 }
 
-/// Clears away the directories of topics that are not there. One whose deletion was not over is removed.
-/// Of others it is not known what they are: most were deleted shortly before a stop.
+/// Clears the directories of topics that do not exist: those whose deletion was noted but not
+/// finished are removed, others are moved to the trash. Most of these were deleted shortly before a
+/// stop.
 fn clear(gone: BTreeSet<PartitionId>, image: &ClusterImage, now: i64, out: &mut Effects) {
     let deleted: BTreeSet<Uuid> = image.deleted().map(|(id, _)| id).collect();
     let (deleted, unknown): (Vec<_>, Vec<_>) =
@@ -100,13 +101,13 @@ fn clear(gone: BTreeSet<PartitionId>, image: &ClusterImage, now: i64, out: &mut 
     if !unknown.is_empty() {
         let trash = trash::place(TOPICS, now);
         let (count, place) = (unknown.len(), trash.display());
-        warn!("{count} directories of partitions are of no topic that is known: moved to {place}");
+        warn!("{count} directories of partitions belong to no known topic: moved to {place}");
         out.ops.extend(unknown.into_iter().map(|id| load::set_aside(id, &trash)));
     }
 }
 
 impl Partitions {
-    /// `config` is that of the shard, with what was altered ([`Config::with_dynamic`]).
+    /// `config` is the shard's, with altered configs applied ([`Config::with_dynamic`]).
     pub fn new(config: Config, identity: Identity) -> Self {
         Self {
             io: Io::new(&identity),
@@ -127,13 +128,13 @@ impl Partitions {
         }
     }
 
-    /// Start-up: reads with `std::fs` what the partitions led here left in the data directory;
-    /// blocks. Those that are damaged, or cannot be read, are offline from then on. Directories of
-    /// topics whose deletion is under way are removed, and those of topics that are not known moved to
-    /// the trash. The operations in `out` open the files for the reactor.
+    /// Start-up: reads the files of the partitions led here with `std::fs`; blocks. Damaged or
+    /// unreadable partitions are offline from then on. Directories of topics whose deletion is
+    /// under way are removed, those of unknown topics moved to the trash. The operations in `out`
+    /// open the files for the reactor.
     ///
     /// # Errors
-    /// The directory that all are in cannot be read, or what is known of them.
+    /// The directory of the topics, or that of the recovery points, cannot be read.
     pub fn open(
         &mut self,
         times: Times,
@@ -141,7 +142,7 @@ impl Partitions {
         image: &ClusterImage,
         out: &mut Effects,
     ) -> io::Result<()> {
-        // Those of deleted topics are ours to remove, if their ids say so.
+        // The shard of a deleted topic's partition follows from its id.
         let Identity { placement, shard, .. } = self.identity;
         let ours = |id: &PartitionId| match image.topic_by_id(id.topic) {
             Some(topic) => leader(topic, id.index, placement) == shard,
@@ -171,8 +172,8 @@ impl Partitions {
         Ok(())
     }
 
-    /// Topics came or went, partitions were added, configs changed: creates the logs of partitions
-    /// led here, removes those of deleted topics and answers what waits on them. `config` as for
+    /// Topics, partitions or configs changed: creates the logs of new partitions led here, removes
+    /// those of deleted topics and answers requests that wait for them. `config` as for
     /// [`Self::new`].
     pub fn image_changed(
         &mut self,
@@ -233,8 +234,8 @@ impl Partitions {
         ids.into_iter().for_each(|id| self.remove(id, out));
     }
 
-    /// A topic is gone: produces that wait for its writes and fetches that wait for its records are
-    /// answered.
+    /// Removes a partition of a deleted topic: produces that wait for its writes and fetches that
+    /// wait for its records are answered.
     fn remove(&mut self, id: PartitionId, out: &mut Effects) {
         if self.remove_offline(id, out) {
             return;
@@ -278,7 +279,7 @@ impl Partitions {
             }
             Some(Job::Flush(id, end)) => self.flushed(id, end, out),
             Some(Job::Checkpoint) => self.checkpoint_written(has_space, out),
-            // That of the offsets topic comes by `offsets_read`.
+            // A read of the offsets topic is reported by `offsets_read`.
             Some(Job::Offsets(_)) | None => {}
         }
     }
@@ -321,8 +322,8 @@ impl Partitions {
         deadlines.into_iter().chain([self.checkpoint.next_deadline()]).flatten().min()
     }
 
-    /// Answers fetches whose wait is over; sweeps retention and idle producers; remembers what is
-    /// durable. A call that comes too early does no harm.
+    /// Answers fetches whose wait is over; checks retention and idle producers; writes recovery
+    /// points. A call that comes too early does no harm.
     pub fn expire(&mut self, times: Times, out: &mut Effects) {
         let Times { now, wall } = times;
         while let Some(fetch) = self.fetches.due(now) {
@@ -344,8 +345,7 @@ impl Partitions {
         self.next_sweep = (!self.partitions.is_empty()).then_some(now.saturating_add(interval));
     }
 
-    /// Forgets the fetches and look-ups that the connection waits for; writes that it asked for go
-    /// on.
+    /// Forgets fetches and look-ups of a closed connection; its writes continue.
     pub fn connection_closed(&mut self, connection: u64) {
         self.lookups.retain(|_, lookup| lookup.request.connection != connection);
         for fetch in self.fetches.of_connection(connection) {
@@ -354,9 +354,9 @@ impl Partitions {
         }
     }
 
-    /// Asks for a sync of what was written, of some partitions at a time, and then remembers that all
-    /// is synced: part of a clean stop, in which nothing more is written. The caller comes again when
-    /// these are done; false if nothing is left.
+    /// A step of a clean stop, in which nothing more is written: syncs some partitions, and writes
+    /// the recovery points when all are synced. The caller calls again when these are done; false
+    /// if nothing is left.
     pub fn sync_next(&mut self, out: &mut Effects) -> bool {
         let from = self.synced_until.map_or(Bound::Unbounded, Bound::Excluded);
         let rest = self.partitions.range_mut((from, Bound::Unbounded));
@@ -379,32 +379,32 @@ impl Partitions {
         self.fetches.len()
     }
 
-    /// The id of a file of which a part was answered; opens it first if it is not open.
+    /// The id of a file of which a part is being sent; opens it if necessary.
     pub fn open_held(&mut self, file: FileKey, ops: &mut Vec<FileOp>) -> Option<FileId> {
         self.io.files.open_held(file, ops)
     }
 
-    /// Where a file is of which a part was answered.
+    /// The path of a file of which a part is being sent.
     pub fn held_path(&self, file: FileKey) -> Option<PathBuf> {
         self.io.files.held_path(file)
     }
 
-    /// A part of a file that was answered has been sent, or never will be.
+    /// Releases a part of a file: it has been sent, or never will be.
     pub fn release(&mut self, file: FileKey, ops: &mut Vec<FileOp>) {
         self.io.files.release(file, ops);
     }
 
-    /// Parts of files that were answered and are not sent.
+    /// Parts of files that are not sent yet.
     pub fn holds(&self) -> usize {
         self.io.files.holds()
     }
 
-    /// Bytes of reads that were asked for and are not done.
+    /// Bytes of reads under way.
     pub fn reading_bytes(&self) -> usize {
         self.io.reading_bytes()
     }
 
-    /// About how many bytes the fetches take that are not answered.
+    /// About how many bytes the parked fetches take.
     pub fn waiting_bytes(&self) -> usize {
         self.fetches.bytes_held()
     }
@@ -414,7 +414,7 @@ impl Partitions {
         self.io.is_quiet()
     }
 
-    /// Where a partition that the image has is led.
+    /// Finds the leader of a partition that the image has.
     pub(super) fn locate(&self, topic: &Topic, index: i32) -> Result<PartitionId, Missing> {
         let id = PartitionId { topic: topic.id, index };
         let leader = leader(topic, index, self.identity.placement);
@@ -428,7 +428,7 @@ impl Partitions {
         if self.offline.contains_key(&id) {
             return Err(Missing::of(ErrorCode::KafkaStorageError));
         }
-        // In the image but not made yet: the client comes again.
+        // In the image but not created yet: the client retries.
         let known = self.partitions.contains_key(&id);
         known.then_some(id).ok_or(Missing::of(ErrorCode::UnknownTopicOrPartition))
     }
@@ -462,7 +462,7 @@ impl Partitions {
         self.identity.endpoints.get(shard as usize)
     }
 
-    /// The partitions that this shard leads of a topic that somebody created.
+    /// The partitions of a user topic that this shard leads.
     fn led(&self, topic: &Topic) -> Vec<PartitionId> {
         let Identity { placement, shard, .. } = self.identity;
         let led = (0..topic.partitions).filter(|index| leader(topic, *index, placement) == shard);
@@ -470,13 +470,13 @@ impl Partitions {
     }
 }
 
-/// Whether a topic that somebody created has this partition.
+/// Whether the image has this partition of a user topic.
 fn is_in(image: &ClusterImage, id: PartitionId) -> bool {
     let topic = image.topic_by_id(id.topic).filter(|topic| !topic.is_internal());
     topic.is_some_and(|topic| id.index < topic.partitions)
 }
 
-/// Whether a topic is not what it was, or has other configs.
+/// Whether a topic or its configs changed.
 fn differs(topic: &Topic, before: &ClusterImage, after: &ClusterImage) -> bool {
     let [was, is] = [before, after].map(|image| image.configs(TOPIC_RESOURCE, &topic.name));
     before.topic_by_id(topic.id) != Some(topic) || was != is

@@ -1,4 +1,4 @@
-//! Produce: the batches of a request to their partitions, and the answer when all are written.
+//! Produce: appends the batches of a request to their partitions, and answers when all are written.
 
 use super::batch::{self, Refusal};
 use super::partition::Appended;
@@ -13,7 +13,7 @@ use muster_codec::messages::{
 use muster_coordinator::RequestId;
 use std::collections::{HashMap, HashSet};
 
-/// From this version on topics are named by id.
+/// From this version on topics have ids instead of names.
 const TOPIC_IDS_SINCE: i16 = 13;
 
 /// A produce whose writes are not all done.
@@ -24,7 +24,7 @@ pub(super) struct PendingProduce {
     writes: usize,
 }
 
-/// One request, as its partitions are gone through.
+/// A request while its partitions are handled.
 struct Round<'r> {
     call: Call<'r>,
     produce: u64,
@@ -37,8 +37,8 @@ struct Round<'r> {
 }
 
 impl Partitions {
-    /// Produce v3 to v13. Answered when the writes are done; acks 0 is answered by
-    /// [`Outcome::Nothing`] (or `Close`) so that the caller counts it as done.
+    /// Produce v3 to v13. Answered when the writes are done; for acks 0 the reply is
+    /// [`Outcome::Nothing`] (or `Close`), so that the caller counts it as done.
     pub fn produce(&mut self, call: Call<'_>, body: &ProduceRequest<'_>, out: &mut Effects) {
         self.last_request += 1;
         let produce = self.last_request;
@@ -82,7 +82,7 @@ impl Partitions {
         }
     }
 
-    /// Backwards, because of a partition that is named twice Kafka takes the last.
+    /// In reverse order: Kafka uses the last entry of a partition that is named twice.
     fn produce_topics(
         &mut self,
         round: &mut Round<'_>,
@@ -124,7 +124,7 @@ impl Partitions {
         topic_answer(data, partition_responses)
     }
 
-    /// None if the request names the partition again further on.
+    /// None if a later entry of the request names the partition, too.
     fn produce_partition(
         &mut self,
         round: &mut Round<'_>,
@@ -164,7 +164,7 @@ impl Partitions {
         if !partition.first_in_request(round.produce) {
             return None;
         }
-        let appended = if self.io.has_room_to_write(bytes.len()) {
+        let appended = if self.io.fits_write_budget(bytes.len()) {
             batch::check(bytes, &partition.config, round.transactional, round.call.wall)
                 .and_then(|batch| partition.append(round.call.wall, &batch, &mut self.io, out))
         } else {
@@ -186,7 +186,7 @@ impl Partitions {
         }
     }
 
-    /// Names the leader, so that the client need not ask for it (KIP-951).
+    /// Adds the leader, so that the client need not ask for it (KIP-951).
     fn not_here(
         &self,
         round: &mut Round<'_>,
@@ -202,7 +202,7 @@ impl Partitions {
         answer
     }
 
-    /// A write that the produce waited for is done.
+    /// A write of a produce is done.
     pub(super) fn produce_written(&mut self, produce: u64, out: &mut Effects) {
         let Some(pending) = self.produces.get_mut(&produce) else { return };
         pending.writes -= 1;
@@ -236,8 +236,8 @@ fn topic_answer(
     TopicProduceResponse { name, topic_id: data.topic_id, partition_responses }
 }
 
-/// Each topic and each partition is named once in an answer, and no topic without partitions: Kafka
-/// makes it of a map by partition.
+/// Names each topic and each partition once, and no topic without partitions: Kafka builds the
+/// answer from a map by partition.
 fn named_once(responses: Vec<TopicProduceResponse<'static>>) -> Vec<TopicProduceResponse<'static>> {
     let mut places = HashMap::with_capacity(responses.len());
     let mut once: Vec<TopicProduceResponse<'static>> = Vec::with_capacity(responses.len());
@@ -255,7 +255,7 @@ fn named_once(responses: Vec<TopicProduceResponse<'static>>) -> Vec<TopicProduce
     once
 }
 
-/// Each endpoint is named once in an answer.
+/// Adds an endpoint unless the answer has it.
 pub(super) fn add_endpoint(
     endpoints: &mut Vec<NodeEndpoint<'static>>,
     endpoint: &NodeEndpoint<'static>,
@@ -265,7 +265,7 @@ pub(super) fn add_endpoint(
     }
 }
 
-/// Kafka gives the log's start with the errors that its log raises, but not with these
+/// Kafka answers the log start offset with errors that its log raises, but not with these
 /// (`ReplicaManager.appendToLocalLog`).
 fn knows_log_start(error: ErrorCode) -> bool {
     !matches!(

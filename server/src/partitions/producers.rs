@@ -1,8 +1,8 @@
-//! What a partition knows of its idempotent producers (KIP-98): epochs and the last sequences.
+//! The state of a partition's idempotent producers (KIP-98): epochs and the last sequences.
 //!
 //! The rules are those of Kafka's `ProducerStateManager` and `ProducerAppendInfo` without
 //! transactions. State changes when a batch is accepted, not when its write is done, so that
-//! batches pipelined behind it are judged by it: a write that fails ends the process.
+//! pipelined batches are checked against it: a write that fails ends the process.
 
 use super::limits::PRODUCERS_PER_PARTITION_MAX;
 use muster_codec::ErrorCode;
@@ -10,14 +10,14 @@ use muster_codec::Wall;
 use muster_codec::record_batch::BatchHeader;
 use std::collections::{HashMap, VecDeque};
 
-/// The last batches of a producer that are kept to recognise what is sent again; a client may have
-/// as many requests in flight (`max.in.flight.requests.per.connection` of idempotent producers).
+/// The last batches of a producer, kept to recognise duplicates; as many as a client may have
+/// requests in flight (`max.in.flight.requests.per.connection` of idempotent producers).
 const BATCHES_KEPT: usize = 5;
 
-/// The epoch of a producer that is not there.
+/// The epoch of a producer without one.
 const NO_EPOCH: i16 = -1;
 
-/// What a batch says of its producer.
+/// The producer's part of a batch header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sequenced {
     pub producer_id: i64,
@@ -26,20 +26,20 @@ pub(super) struct Sequenced {
     pub last_offset_delta: i32,
 }
 
-/// Where a batch stands in the log.
+/// The place of a batch in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stored {
     pub base_offset: i64,
     pub last_offset: i64,
-    /// Of its newest record, in milliseconds since the epoch.
+    /// The timestamp of its newest record, in milliseconds since the epoch.
     pub timestamp: i64,
 }
 
-/// What to do with a batch.
+/// How to treat a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Append,
-    /// It was appended before, there.
+    /// It was appended before, at this place.
     Duplicate(Stored),
     Refuse(ErrorCode),
 }
@@ -55,7 +55,7 @@ struct Producer {
     epoch: i16,
     /// The newest at the back; all of the current epoch.
     batches: VecDeque<Batch>,
-    /// When it last appended, for expiry.
+    /// The time of its last append, for expiry.
     last_append: i64,
 }
 
@@ -68,8 +68,8 @@ struct Batch {
 
 impl Producers {
     pub(super) fn check(&self, batch: &Sequenced) -> Verdict {
-        // Kafka accepts any first sequence of a producer that it does not know: its records may
-        // have been deleted.
+        // Kafka accepts any first sequence of an unknown producer, whose records may have been
+        // deleted.
         let Some(producer) = self.by_id.get(&batch.producer_id) else { return Verdict::Append };
         if let Some(duplicate) = producer.find(batch) {
             return Verdict::Duplicate(duplicate);
@@ -84,10 +84,10 @@ impl Producers {
         }
     }
 
-    /// Takes a batch that was appended (or found in the log at recovery).
+    /// Takes a batch that was appended, or found in the log at recovery.
     pub(super) fn appended(&mut self, wall: Wall, batch: &Sequenced, stored: Stored) {
         if !self.by_id.contains_key(&batch.producer_id) {
-            self.make_room();
+            self.evict_idle();
         }
         let producer = self.by_id.entry(batch.producer_id).or_insert_with(|| Producer {
             epoch: batch.epoch,
@@ -97,14 +97,14 @@ impl Producers {
         producer.push(wall, batch, stored);
     }
 
-    /// Forgets those that have not appended for `producer.id.expiration.ms`.
+    /// Removes producers that have not appended for `producer.id.expiration.ms`.
     pub(super) fn expire(&mut self, wall: Wall, expiration_ms: i64) {
         self.by_id.retain(|_, producer| wall.since(producer.last_append) < expiration_ms);
     }
 
-    /// Kafka bounds them by time alone. Here the eighth that was idle longest makes room, at a cost
-    /// that is constant per producer; one that comes back later counts as unknown.
-    fn make_room(&mut self) {
+    /// Kafka limits them by time alone. Here the eighth that was idle longest is removed, at a cost
+    /// that is constant per producer; one that returns later is unknown.
+    fn evict_idle(&mut self) {
         if self.by_id.len() < PRODUCERS_PER_PARTITION_MAX {
             return;
         }
@@ -129,7 +129,7 @@ impl Producer {
         self.batches.iter().find(same).map(|kept| kept.stored)
     }
 
-    /// A new epoch starts at 0; otherwise the sequence goes on, from `i32::MAX` to 0.
+    /// A new epoch starts at 0; otherwise the sequence continues, from `i32::MAX` to 0.
     fn expects(&self, batch: &Sequenced) -> bool {
         match self.batches.back() {
             Some(last) if batch.epoch == self.epoch => {

@@ -1,4 +1,4 @@
-//! A fetch on its way: parked until there is enough, read, answered.
+//! A fetch in progress: parked until enough bytes are there, read, answered.
 
 use super::fetch::{error_data, reads_committed, unknown_topic};
 use super::io::{Job, Part};
@@ -13,7 +13,7 @@ use muster_coordinator::RequestId;
 use muster_storage::{BatchPlace, BatchSearch, FileRange, Find, Found, LogPartition};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A fetch that was not answered yet.
+/// A fetch that is not answered yet.
 #[derive(Debug)]
 pub(super) struct Fetch {
     pub request: RequestId,
@@ -21,17 +21,17 @@ pub(super) struct Fetch {
     pub response: FetchResponse<'static>,
     pub wants: Vec<Want>,
     pub deadline: i64,
-    /// Bytes that the answer may have, whether the client or the broker set the bound.
+    /// The most bytes of the answer, by the client's and the broker's limit.
     max_bytes: usize,
     min_bytes: u64,
     reads_committed: bool,
-    /// What is said of a partition whose topic was deleted meanwhile.
+    /// The error for a partition whose topic is deleted while the fetch waits.
     deleted: ErrorCode,
-    /// Bytes that can be read, as far as it is known: raised by appends while parked.
+    /// Readable bytes, as far as known: raised by appends while parked.
     available: u64,
-    /// The first of `wants` whose records were not looked for.
+    /// The first of `wants` whose records were not searched for.
     next: usize,
-    /// What its partitions of `__consumer_offsets` may still ask for.
+    /// The bytes that its partitions of `__consumer_offsets` may still request.
     offsets_bytes: usize,
     reads_running: usize,
 }
@@ -40,14 +40,14 @@ pub(super) struct Fetch {
 #[derive(Debug)]
 pub(super) struct Want {
     pub id: PartitionId,
-    /// Where its data stand in the response.
+    /// The place of its data in the response.
     topic: usize,
     partition: usize,
     offset: i64,
     max_bytes: usize,
-    /// Where its records begin, once it is known.
+    /// Where its records begin, once that is known.
     place: Option<BatchPlace>,
-    /// They could not be read.
+    /// Its records could not be read.
     pub failed: bool,
 }
 
@@ -69,12 +69,12 @@ impl Fetch {
         }
     }
 
-    /// Says of a partition what the answer says of it besides the records.
+    /// Fills in a partition's offsets.
     fn describe(&mut self, want: usize, bounds: Bounds) {
         let reads_committed = self.reads_committed;
         let data = self.data(want);
         data.high_watermark = bounds.high_watermark;
-        // Without transactions all is stable, and nothing was aborted.
+        // Without transactions all records are stable, and none were aborted.
         data.last_stable_offset = bounds.high_watermark;
         data.log_start_offset = bounds.log_start;
         data.aborted_transactions = reads_committed.then(Vec::new);
@@ -109,11 +109,11 @@ impl Want {
     }
 }
 
-/// What an answer may still have.
+/// The bytes that an answer may still have.
 struct Budget {
     bytes: usize,
-    /// Whether the first batch is given even if it is larger than the bounds, so that a consumer
-    /// always makes progress (KIP-74): no partition has given anything yet.
+    /// Whether a first batch larger than the limits is sent, so that a consumer always makes
+    /// progress (KIP-74): no partition has returned records yet.
     first_whole: bool,
 }
 
@@ -130,13 +130,14 @@ impl Budget {
 
 /// Why a partition cannot be read from an offset.
 enum Unavailable {
-    /// Its topic was deleted since the request came.
+    /// Its topic was deleted while the fetch waited.
     Deleted,
     OutOfRange,
 }
 
 impl Partitions {
-    /// Reads at once if `now` or if there is enough or something wrong; else the fetch waits.
+    /// Reads at once if `now` is set, enough bytes are there or a partition has an error; else
+    /// parks the fetch.
     pub(super) fn start_or_park(&mut self, mut fetch: Fetch, now: bool, out: &mut Effects) {
         let mut wrong = false;
         for want in &fetch.wants {
@@ -162,7 +163,7 @@ impl Partitions {
         }
     }
 
-    /// The high watermark of a partition moved on by that many bytes.
+    /// The high watermark of a partition advanced by this number of bytes.
     pub(super) fn wake_waiters(&mut self, id: PartitionId, bytes: u64, out: &mut Effects) {
         let mut ready = Vec::new();
         let waiters = waiters(&mut self.partitions, &mut self.offsets, id);
@@ -184,7 +185,7 @@ impl Partitions {
         self.start_reads(id, out);
     }
 
-    /// Takes a fetch off the lists of those who wait.
+    /// Removes a fetch from the waiters of its partitions.
     pub(super) fn forget_waiter(&mut self, id: u64) {
         self.fetches.unpark(id);
         let Some(fetch) = self.fetches.get(id) else { return };
@@ -195,13 +196,13 @@ impl Partitions {
         }
     }
 
-    /// Looks for the records of a fetch, as far as there is room to read; answers when they are
+    /// Searches for the records of a fetch, as far as the read budget allows; answers when all are
     /// found.
     fn start_reads(&mut self, id: u64, out: &mut Effects) {
         while let Some(fetch) = self.fetches.get_mut(id)
             && fetch.next < fetch.wants.len()
         {
-            if !self.io.has_room_to_read() {
+            if !self.io.has_read_budget() {
                 return self.fetches.ready.push_back(id);
             }
             let want = fetch.next;
@@ -213,7 +214,7 @@ impl Partitions {
         }
     }
 
-    /// Looks for the records of one partition, if there are any.
+    /// Searches for the records of one partition, if there are any.
     fn find(&mut self, part: Part, out: &mut Effects) {
         let Some(fetch) = self.fetches.get(part.request) else { return };
         let Want { id, offset, .. } = fetch.wants[part.want];
@@ -238,7 +239,7 @@ impl Partitions {
         }
     }
 
-    /// The records of `__consumer_offsets` are read at once, and not many.
+    /// Requests a read of `__consumer_offsets`, within the budget of the answer.
     fn read_offsets(&mut self, part: Part, out: &mut Effects) {
         let Some(fetch) = self.fetches.get_mut(part.request) else { return };
         let Want { id, offset, max_bytes, .. } = fetch.wants[part.want];
@@ -246,7 +247,7 @@ impl Partitions {
         if limit == 0 && fetch.offsets_bytes < OFFSETS_RECORDS_BYTES_MAX {
             return;
         }
-        // An answer is never without any: the first batch may be longer.
+        // The first batch may be longer: an answer always has one.
         fetch.offsets_bytes -= limit.clamp(1, fetch.offsets_bytes);
         fetch.reads_running += 1;
         let token = self.io.token();
@@ -265,7 +266,7 @@ impl Partitions {
         partition.available(offset).ok_or(Unavailable::OutOfRange)
     }
 
-    /// Headers of batches were read for a fetch, or could not be.
+    /// Headers of batches were read for a fetch, or the read failed.
     pub(super) fn headers_read(
         &mut self,
         part: Part,
@@ -325,7 +326,7 @@ impl Partitions {
         out.send_files(fetch.request, fetch.response, files);
     }
 
-    /// Says of one partition what there is now.
+    /// Completes one partition of the answer with its current state.
     fn answer_want(
         &mut self,
         fetch: &mut Fetch,
@@ -374,20 +375,21 @@ impl Partitions {
         Ok(range)
     }
 
-    /// Starts what waited for reads of others to end.
+    /// Starts requests that waited for other reads to end.
     pub(super) fn start_ready(&mut self, out: &mut Effects) {
-        while self.io.has_room_to_read()
+        while self.io.has_read_budget()
             && let Some(id) = self.fetches.ready.pop_front()
         {
-            match self.lookups.contains_key(&id) {
-                true => self.continue_lookup(id, out),
-                false => self.start_reads(id, out),
+            if self.lookups.contains_key(&id) {
+                self.continue_lookup(id, out)
+            } else {
+                self.start_reads(id, out)
             }
         }
     }
 }
 
-/// Those who wait for records of a partition.
+/// The fetches that wait for records of a partition.
 fn waiters<'p>(
     partitions: &'p mut BTreeMap<PartitionId, Partition>,
     offsets: &'p mut BTreeMap<i32, OffsetsPartition>,

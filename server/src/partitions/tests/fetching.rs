@@ -1,4 +1,4 @@
-//! Fetch: what is read, how long it waits, and how much comes.
+//! Fetch: which records are read, how long a fetch waits, and the limits of an answer.
 
 use super::super::{Call, Effects, Partitions};
 use super::support::*;
@@ -117,11 +117,11 @@ fn limits_may_cut_the_last_batch_but_the_first_comes_whole() {
     assert_eq!(fetch(0, all, all), (3, 3));
     assert_eq!(fetch(0, all, lens[0] + lens[1]), (2, 3));
     assert_eq!(fetch(0, all, lens[0] + lens[1] - 1), (1, 3));
-    assert_eq!(fetch(0, all, 1), (1, 3), "the first of the request comes whole");
+    assert_eq!(fetch(0, all, 1), (1, 3), "the first batch comes whole");
     assert_eq!(fetch(1, all, 0), (1, 3), "however large");
-    assert_eq!(fetch(1, 1, all), (1, 0), "and then there is no room");
+    assert_eq!(fetch(1, 1, all), (1, 0), "and then the budget is used up");
     assert_eq!(fetch(0, lens[0] + 10, all), (1, 0));
-    assert_eq!(fetch(3, 1, all), (0, 1), "the first that has records");
+    assert_eq!(fetch(3, 1, all), (0, 1), "the first partition with records");
     assert_eq!(fetch(0, 0, 0), (1, 0));
 }
 
@@ -156,7 +156,7 @@ fn a_partition_that_is_named_twice_is_answered_once_with_the_last() {
 }
 
 #[test]
-fn a_fetch_waits_five_minutes_at_the_most_and_names_so_many_partitions() {
+fn a_fetch_is_limited_to_five_minutes_and_100_000_partitions() {
     let mut world = World::new();
     let request = world.start_fetch(&fetch_request(i32::MAX, &[(0, 0)]));
     assert_eq!(world.partitions.next_deadline(), Some(NOW + 300_000));
@@ -171,7 +171,7 @@ fn a_fetch_waits_five_minutes_at_the_most_and_names_so_many_partitions() {
 }
 
 #[test]
-fn fetches_wait_for_room_to_read() {
+fn fetches_wait_for_the_read_budget() {
     let mut world = World::new();
     world.add_topic("wide", wide_id(), 64);
     for partition in 0..64 {
@@ -343,7 +343,7 @@ fn a_closed_connection_is_forgotten() {
 }
 
 #[test]
-fn what_does_not_exist_stands_at_the_end() {
+fn unknown_partitions_come_last_in_an_answer() {
     let mut world = World::new();
     let mut request = fetch_request(0, &[(9, 0), (0, 0)]);
     let unknown = FetchTopic {
@@ -367,7 +367,7 @@ fn what_does_not_exist_stands_at_the_end() {
 }
 
 #[test]
-fn an_isolation_level_that_is_none_fails_a_fetch_of_what_exists() {
+fn an_unknown_isolation_level_fails_a_fetch_of_existing_partitions() {
     let mut world = World::new();
     for (partition, version, expected, topics) in [
         (0, 12, ErrorCode::UnknownServerError, 1),
@@ -383,7 +383,7 @@ fn an_isolation_level_that_is_none_fails_a_fetch_of_what_exists() {
 }
 
 #[test]
-fn a_client_with_records_that_are_not_there_is_told_where_the_epoch_ends() {
+fn a_client_ahead_of_the_log_gets_the_end_of_the_epoch() {
     let mut world = World::new();
     world.append(0, &batch(3));
     let fetch = |world: &mut World, fetch_offset, last_fetched_epoch, partition_max_bytes| {

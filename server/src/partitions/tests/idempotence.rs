@@ -1,5 +1,5 @@
-//! Idempotent producers: rows of (epoch, sequence, records) and what becomes of each, from the
-//! rules of Kafka's `ProducerStateManager`.
+//! Idempotent producers: rows of (epoch, sequence, records) with the result of each, from the rules
+//! of Kafka's `ProducerStateManager`.
 
 use super::support::*;
 use muster_codec::ErrorCode;
@@ -37,7 +37,7 @@ fn story(rows: &[((i16, i32, usize), Expected)]) -> World {
 }
 
 #[test]
-fn sequences_go_on() {
+fn sequences_continue_without_gaps() {
     story(&[
         ((0, 0, 2), At(0)),
         ((0, 2, 3), At(2)),
@@ -114,7 +114,7 @@ fn batches_in_flight_count() {
     let gap = world.start_produce(0, &sequenced(1, 7, 0, 3));
     let again = world.start_produce(0, &sequenced(1, 7, 0, 1));
     assert_eq!(error(world.produced(gap).unwrap().error_code), ErrorCode::OutOfOrderSequenceNumber);
-    assert!(world.produced(again).is_none(), "its first copy is not written yet");
+    assert!(world.produced(again).is_none(), "the original is not written yet");
     world.settle();
     assert_eq!(world.produced(first).unwrap().base_offset, 0);
     assert_eq!(world.produced(second).unwrap().base_offset, 1);

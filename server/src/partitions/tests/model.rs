@@ -1,4 +1,4 @@
-//! Random steps against a model: what a consumer sees is what was acknowledged, and no more.
+//! Random steps against a model: a consumer sees exactly the acknowledged records.
 
 use super::support::*;
 use muster_codec::ErrorCode;
@@ -28,7 +28,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What was acknowledged: the batches by base offset, with their last offset and time.
+/// The acknowledged batches by base offset, with their last offset and timestamp.
 #[derive(Default)]
 struct Model {
     batches: BTreeMap<i64, (i64, i64)>,
@@ -134,7 +134,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_of_a_producer_do_harm(
+    fn arbitrary_bytes_of_a_producer_do_no_harm(
         garbage in prop::collection::vec(any::<u8>(), 0..200),
         at in 0..130usize,
         fix in any::<bool>(),

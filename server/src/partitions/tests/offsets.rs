@@ -84,7 +84,7 @@ fn times_are_found_far_into_the_log_and_across_segments() {
 }
 
 #[test]
-fn look_ups_wait_for_room_to_read() {
+fn look_ups_wait_for_the_read_budget() {
     let mut world = World::new();
     world.add_topic("wide", wide_id(), 64);
     for partition in 0..64 {
@@ -212,7 +212,7 @@ fn a_topic_that_is_named_twice_stands_in_an_answer_once() {
 }
 
 #[test]
-fn an_isolation_level_that_is_none_fails_a_list() {
+fn an_unknown_isolation_level_fails_a_list() {
     let mut world = World::new();
     let partitions =
         vec![ListOffsetsPartition { partition_index: 0, timestamp: -1, ..Default::default() }];
@@ -231,7 +231,7 @@ fn an_isolation_level_that_is_none_fails_a_list() {
 }
 
 #[test]
-fn before_the_first_epoch_there_was_what_is_before_the_log() {
+fn an_epoch_before_the_first_ends_at_the_log_start() {
     let mut world = World::new();
     world.append(0, &batch(3));
     world.delete_before(0, 1);

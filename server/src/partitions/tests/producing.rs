@@ -1,4 +1,4 @@
-//! Produce: offsets, answers, and everything that a batch can be refused for.
+//! Produce: offsets, answers, and all reasons to refuse a batch.
 
 use super::super::{Outcome, Partitions};
 use super::support::*;
@@ -49,7 +49,7 @@ fn an_answer_waits_for_its_write_and_those_before() {
 }
 
 #[test]
-fn what_is_written_is_what_was_sent() {
+fn records_are_stored_as_they_were_sent() {
     let mut world = World::new();
     world.append(0, &batch(2));
     let sent = batch(3);
@@ -84,7 +84,7 @@ fn acks_are_minus_one_to_one() {
 }
 
 #[test]
-fn what_is_no_single_batch_is_refused() {
+fn records_other_than_one_whole_batch_are_refused() {
     let good = batch(2);
     let two = [good.clone(), good.clone()].concat();
     let with = |at: usize, bytes: &[u8]| {
@@ -111,7 +111,7 @@ fn what_is_no_single_batch_is_refused() {
 }
 
 #[test]
-fn a_batch_that_lies_about_itself_is_refused() {
+fn a_batch_with_an_inconsistent_header_is_refused() {
     let good = batch(2);
     let table: &[(&str, usize, &[u8], ErrorCode)] = &[
         ("a count too large", 57, &i32::MAX.to_be_bytes(), ErrorCode::InvalidRecord),
@@ -170,7 +170,7 @@ fn bytes_behind_the_batch_are_dropped_as_in_kafka() {
 }
 
 #[test]
-fn records_of_a_wrong_time_are_named() {
+fn records_with_a_timestamp_out_of_range_are_named() {
     let mut world = World::new();
     let hour = 3_600_000;
     let late = timed_batch(&[NOW, NOW + hour, NOW + hour + 1, -1]);
@@ -190,9 +190,9 @@ fn records_of_a_wrong_time_are_named() {
     world.append(0, &timed_batch(&[NOW - 1_000]));
 }
 
-/// A server that was started while the clock of its machine was two hours behind.
+/// The server was started while the machine's clock was two hours behind.
 #[test]
-fn a_clock_that_is_set_right_is_followed() {
+fn a_clock_that_is_corrected_is_followed() {
     let mut world = World::new();
     let hour = 3_600_000;
     world.wall.0 -= 2 * hour;
@@ -227,7 +227,7 @@ fn compacted_topics_need_keys() {
     builder.append(NOW, &(&b"k"[..], None));
     let mut keyless = builder.seal(0, -1).to_vec();
     world.append(0, &keyless);
-    // The record: length, attributes, two deltas, the key's length, the key, and so on.
+    // The record: length, attributes, two deltas, the key's length, the key and the rest.
     keyless.remove(66);
     (keyless[61], keyless[65], keyless[11]) = (keyless[61] - 2, 1, keyless[11] - 1);
     let answer = world.produce(0, &patch(keyless, 0, &[0]));
@@ -252,7 +252,7 @@ fn transactions_are_refused() {
 }
 
 #[test]
-fn a_producer_must_not_speak_for_the_log() {
+fn a_producer_must_not_set_log_append_time() {
     let mut world = World::new();
     let by_log = patch(batch(1), 21, &8i16.to_be_bytes());
     world.append(0, &by_log);
@@ -264,7 +264,7 @@ fn a_producer_must_not_speak_for_the_log() {
 }
 
 #[test]
-fn topics_that_are_not_there_or_not_for_clients() {
+fn produces_to_unknown_and_internal_topics_are_refused() {
     let mut world = World::new();
     let mut produce = |version: i16, change: fn(&mut TopicProduceData<'static>)| {
         let mut body = produce_request(-1, 0, &batch(1));
@@ -312,7 +312,7 @@ fn a_partition_of_another_shard_names_its_leader() {
 }
 
 #[test]
-fn of_a_partition_named_twice_the_last_counts() {
+fn the_last_batch_counts_for_a_partition_named_twice() {
     let mut world = World::new();
     let mut body = produce_request(-1, 0, &batch(1));
     let records = Some(Bytes::from(batch(4)));
@@ -324,7 +324,7 @@ fn of_a_partition_named_twice_the_last_counts() {
 }
 
 #[test]
-fn a_clean_stop_syncs_what_was_written_and_makes_no_files() {
+fn a_clean_stop_syncs_written_partitions_and_creates_no_files() {
     const PARTITIONS: i32 = 200;
     let mut world = World::new();
     world.add_topic("large", Uuid([5; 16]), PARTITIONS);
@@ -335,7 +335,7 @@ fn a_clean_stop_syncs_what_was_written_and_makes_no_files() {
     world.append(1, &batch(1));
     world.append(0, &batch(1));
     world.reopen();
-    assert_eq!(world.sync_all(), 2, "of neither it is known that all is synced");
+    assert_eq!(world.sync_all(), 2, "neither is known to be synced");
     for partition in 0..PARTITIONS {
         let mut request = produce_request(-1, partition, &batch(1));
         request.topic_data[0].name = "large".into();
@@ -361,7 +361,7 @@ fn flush_messages_answers_after_the_sync() {
 }
 
 #[test]
-fn a_first_batch_that_is_none_refuses_the_whole_request() {
+fn a_malformed_first_batch_refuses_the_whole_request() {
     let mut world = World::new();
     // The low byte of the attributes.
     let transactional = patch(batch(1), 22, &[0x10]);

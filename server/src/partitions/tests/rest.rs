@@ -1,4 +1,4 @@
-//! Partitions at rest: what is remembered of them, and what a start makes of damage.
+//! Partitions at rest: recovery points, and how a start handles damage.
 
 use super::super::{Effects, Partitions};
 use super::support::*;
@@ -38,7 +38,7 @@ fn end_of_epoch(world: &mut World) -> ErrorCode {
 }
 
 #[test]
-fn a_clean_stop_remembers_the_ends_of_all_logs_and_the_next_has_nothing_to_do() {
+fn a_clean_stop_records_the_ends_of_all_logs_and_the_next_has_nothing_to_do() {
     let mut world = stopped();
     assert_eq!(points(&mut world), Some(vec![(0, 6), (1, 6)]));
     world.reopen();
@@ -51,7 +51,7 @@ fn a_clean_stop_remembers_the_ends_of_all_logs_and_the_next_has_nothing_to_do() 
 }
 
 #[test]
-fn what_is_synced_is_remembered_at_most_once_a_minute() {
+fn recovery_points_are_written_at_most_once_a_minute() {
     let mut world = World::new();
     world.set("flush.messages", "1");
     world.append(0, &batch(1));
@@ -65,7 +65,7 @@ fn what_is_synced_is_remembered_at_most_once_a_minute() {
 }
 
 #[test]
-fn a_closed_segment_is_remembered_once_it_is_synced() {
+fn a_closed_segment_is_in_the_recovery_points_once_synced() {
     let mut world = World::new();
     world.set("segment.bytes", "1048576");
     for _ in 0..3 {
@@ -97,7 +97,7 @@ fn many_points_take_several_writes() {
 }
 
 #[test]
-fn a_partition_that_comes_while_points_are_written_waits_for_the_next() {
+fn a_partition_added_during_a_checkpoint_is_in_the_next() {
     let mut world = World::new();
     world.set("flush.messages", "1");
     world.append(0, &batch(1));
@@ -113,13 +113,13 @@ fn a_partition_that_comes_while_points_are_written_waits_for_the_next() {
 }
 
 #[test]
-fn a_full_disk_leaves_the_points_as_they_were() {
+fn a_full_disk_leaves_the_recovery_points_unchanged() {
     let mut world = stopped();
     world.disk.is_full = true;
     world.append(0, &batch(1));
     world.sync_all();
     assert_eq!(points(&mut world), Some(vec![(0, 6), (1, 6)]));
-    assert_eq!(world.disk.files.len(), 3, "and nothing beside them");
+    assert_eq!(world.disk.files.len(), 3, "and no other file");
     world.disk.is_full = false;
     world.append(0, &batch(1));
     world.sync_all();
@@ -143,7 +143,7 @@ fn a_damaged_partition_is_offline_and_all_else_is_served() {
         }
         assert_eq!(world.delete_before(0, 1).1, storage_error);
         assert_eq!(end_of_epoch(&mut world), storage_error);
-        // Changes of topics and configs do not restart it.
+        // Changes of topics and configs do not bring it back.
         world.set("retention.ms", "1000");
         world.pass(300_000);
         assert_eq!(error(world.produce(0, &batch(1)).error_code), storage_error);
@@ -171,7 +171,7 @@ fn a_partition_whose_files_are_gone_is_offline() {
 }
 
 #[test]
-fn damaged_points_are_as_none() {
+fn damaged_recovery_points_are_ignored() {
     let mut world = stopped();
     world.disk.points().unwrap()[4096] ^= 1;
     world.disk.segment(0).pop();

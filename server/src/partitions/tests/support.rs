@@ -1,4 +1,4 @@
-//! A shard's partitions on a file system in memory, with a clock that the test turns.
+//! A shard's partitions on a file system in memory, with a clock that the test sets.
 
 use super::super::layout;
 use super::super::{Call, Effects, Identity, Outcome, PartitionId, Partitions, Reply};
@@ -26,10 +26,10 @@ pub(super) struct World {
     pub config: Config,
     pub image: ClusterImage,
     pub now: i64,
-    /// Goes with `now`, until somebody sets the clock.
+    /// Advances with `now`; a test may also set it alone.
     pub wall: Wall,
     pub disk: Disk,
-    /// Completions that were not handed back yet.
+    /// Completions that were not returned yet.
     pub done: VecDeque<FileDone>,
     pub replies: Vec<Reply>,
     sequence: u64,
@@ -41,7 +41,7 @@ pub(super) struct Disk {
     open: HashMap<FileId, PathBuf>,
     pub syncs: usize,
     pub broken_reads: bool,
-    /// No space for files on which nothing depends.
+    /// No space for files on which no other depends.
     pub is_full: bool,
     aside: HashSet<FileId>,
 }
@@ -94,7 +94,7 @@ impl World {
         self.perform(out);
     }
 
-    /// A new process on the same files.
+    /// Starts a new process on the same files.
     pub(super) fn reopen(&mut self) {
         self.settle();
         let directory = tempfile::tempdir().unwrap();
@@ -107,7 +107,7 @@ impl World {
         self.settle();
     }
 
-    /// Makes a call; what it asks of files is done, but not handed back before `settle`.
+    /// Makes a call; its file operations are performed, but not returned before `settle`.
     pub(super) fn call<T>(
         &mut self,
         version: i16,
@@ -123,7 +123,7 @@ impl World {
         request
     }
 
-    /// What a clean stop syncs: how often the disk was asked to.
+    /// Runs a clean stop; returns the number of syncs.
     pub(super) fn sync_all(&mut self) -> usize {
         let before = self.disk.syncs;
         self.partitions.synced_until = None;
@@ -139,12 +139,12 @@ impl World {
         }
     }
 
-    /// Hands back all completions, and those that follow.
+    /// Returns all completions, and those that follow.
     pub(super) fn settle(&mut self) {
         while self.settle_one() {}
     }
 
-    /// Hands back one completion.
+    /// Returns one completion.
     pub(super) fn settle_one(&mut self) -> bool {
         let Some(done) = self.done.pop_front() else { return false };
         let mut out = Effects::default();
@@ -174,7 +174,7 @@ impl World {
         self.replies.extend(out.replies);
     }
 
-    /// What became of a request, if it has ended.
+    /// The outcome of a request, if it has ended.
     pub(super) fn outcome(&mut self, request: RequestId) -> Option<Outcome> {
         let at = self.replies.iter().position(|reply| reply.request == request)?;
         Some(self.replies.remove(at).outcome)
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    /// An answer with the parts of files in it, which are not held any more.
+    /// Fills the parts of files into an answer and releases them.
     fn sent(&mut self, response: Response<'static>, files: &[FileRange]) -> Response<'static> {
         let Response::Fetch(mut body) = response else { panic!("not a fetch") };
         let partitions = body.responses.iter_mut().flat_map(|topic| &mut topic.partitions);
@@ -229,7 +229,7 @@ impl World {
         self.produced(request).unwrap()
     }
 
-    /// Produces a batch that is taken, and gives its base offset.
+    /// Produces a batch that must be accepted, and returns its base offset.
     pub(super) fn append(&mut self, partition: i32, batch: &[u8]) -> i64 {
         let answer = self.produce(partition, batch);
         assert_eq!(error(answer.error_code), ErrorCode::None, "{answer:?}");
@@ -382,7 +382,7 @@ pub(super) fn topic_id() -> Uuid {
     Uuid([0; 16].map(|_: u8| 2))
 }
 
-/// Of a topic of many partitions.
+/// The id of a topic with many partitions.
 pub(super) fn wide_id() -> Uuid {
     Uuid([0; 16].map(|_: u8| 3))
 }
@@ -442,7 +442,7 @@ pub(super) fn only(response: FetchResponse<'static>) -> PartitionData<'static> {
     response.responses.into_iter().next().unwrap().partitions.into_iter().next().unwrap()
 }
 
-/// A batch of records of these times.
+/// A batch of records with these timestamps.
 pub(super) fn timed_batch(times: &[i64]) -> Vec<u8> {
     let mut builder = BatchBuilder::default();
     for time in times {
@@ -451,24 +451,24 @@ pub(super) fn timed_batch(times: &[i64]) -> Vec<u8> {
     builder.seal(0, -1).to_vec()
 }
 
-/// A batch of so many records of now.
+/// A batch of this number of records with timestamp [`NOW`].
 pub(super) fn batch(records: usize) -> Vec<u8> {
     timed_batch(&vec![NOW; records])
 }
 
-/// A batch of one record that makes it about so long.
+/// A batch of one record, a little longer than `bytes`.
 pub(super) fn large_batch(bytes: usize) -> Vec<u8> {
     let mut builder = BatchBuilder::default();
     builder.append(NOW, &(&b"key"[..], Some(&vec![b'x'; bytes][..])));
     builder.seal(0, -1).to_vec()
 }
 
-/// Changes bytes of a batch and makes its checksum right again.
+/// Changes bytes of a batch and corrects its checksum.
 pub(super) fn patch(mut batch: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
     batch[at..at + bytes.len()].copy_from_slice(bytes);
     let header = BatchHeader::read(&batch).unwrap();
     let (by, time) = (header.timestamp_type(), header.max_timestamp);
-    // The checksum is made anew only if something changes.
+    // The checksum is computed again only if something changes.
     set_max_timestamp(&mut batch, TimestampType::CreateTime, time.wrapping_add(1));
     set_max_timestamp(&mut batch, by, time);
     batch

@@ -1,4 +1,4 @@
-//! Topics that come and go, retention, and what a restart finds.
+//! Creation and deletion of topics, retention, and restarts.
 
 use super::super::{Effects, Partitions};
 use super::support::*;
@@ -11,7 +11,7 @@ use muster_codec::{ErrorCode, Uuid};
 use muster_storage::LogPartition;
 
 #[test]
-fn a_deleted_topic_takes_its_files_and_lets_go_of_who_waits() {
+fn a_deleted_topic_loses_its_files_and_waiting_requests_are_answered() {
     let mut world = World::new();
     world.append(0, &batch(1));
     let fetch = world.call(13, &fetch_request(500, &[(0, 1)]), Partitions::fetch);
@@ -26,7 +26,7 @@ fn a_deleted_topic_takes_its_files_and_lets_go_of_who_waits() {
 }
 
 #[test]
-fn a_topic_made_anew_is_empty() {
+fn a_topic_created_again_is_empty() {
     let mut world = World::new();
     world.append(0, &batch(3));
     world.image.apply(&deletion());
@@ -35,7 +35,7 @@ fn a_topic_made_anew_is_empty() {
 }
 
 #[test]
-fn a_restart_removes_what_a_topic_left_whose_deletion_was_not_over() {
+fn a_restart_removes_the_files_of_an_unfinished_deletion() {
     let mut world = World::new();
     world.append(0, &batch(3));
     world.image.apply(&deletion());
@@ -45,7 +45,7 @@ fn a_restart_removes_what_a_topic_left_whose_deletion_was_not_over() {
 }
 
 #[test]
-fn a_restart_moves_what_it_cannot_explain_to_the_trash() {
+fn a_restart_moves_partitions_of_unknown_topics_to_the_trash() {
     let mut world = World::new();
     world.append(0, &batch(3));
     let before: Vec<_> = world.disk.files.values().cloned().collect();
@@ -61,7 +61,7 @@ fn deletion() -> ClusterRecord<'static> {
 }
 
 #[test]
-fn old_segments_go() {
+fn old_segments_are_removed() {
     let mut world = World::new();
     world.set("segment.ms", "1000");
     world.set("retention.ms", "10000000");
@@ -90,7 +90,7 @@ fn large_logs_lose_their_oldest_segments() {
         world.append(0, &large_batch(800_000));
     }
     world.pass(300_000);
-    assert_eq!(world.disk.segments(0).len(), 3, "as much as is not below the bound");
+    assert_eq!(world.disk.segments(0).len(), 3, "removing one more would go below the limit");
     assert_eq!(world.list(0, -2).offset, 3);
 }
 
@@ -114,7 +114,8 @@ fn a_read_outlives_its_segment() {
     assert_eq!(ranges(&only(world.fetched(request).unwrap())), [(0, 0)]);
 }
 
-/// Changes the file of partition 0 behind the server's back and starts anew: the end of the log.
+/// Changes the file of partition 0 behind the server's back and restarts; returns the end of the
+/// log.
 fn end_after(change: fn(&mut Vec<u8>)) -> i64 {
     let mut world = World::new();
     for _ in 0..3 {
@@ -170,12 +171,12 @@ fn added_partitions_have_logs() {
 }
 
 #[test]
-fn the_bytes_of_partitions_are_told() {
+fn describe_log_dirs_answers_sizes_of_partitions() {
     let mut world = World::new();
     let written = batch(2);
     world.append(1, &written);
     world.append(1, &written);
-    let told = |world: &World, topics| {
+    let sizes = |world: &World, topics| {
         let request = DescribeLogDirsRequest { topics };
         let topics = world.partitions.describe_log_dirs(&world.image, &request);
         let of_topic = |topic: &DescribeLogDirsTopic<'_>| {
@@ -187,14 +188,14 @@ fn the_bytes_of_partitions_are_told() {
     };
     let bytes = 2 * written.len() as i64;
     let all = vec![(TOPIC.to_owned(), vec![(0, 0), (1, bytes)])];
-    assert_eq!(told(&world, None), all);
+    assert_eq!(sizes(&world, None), all);
     let asked = |topic: &'static str, partitions: &[i32]| DescribableLogDirTopic {
         topic: topic.into(),
         partitions: partitions.to_vec(),
     };
     let some = vec![asked("nope", &[0]), asked(TOPIC, &[1, 7, 1]), asked(TOPIC, &[1])];
-    assert_eq!(told(&world, Some(some)), [(TOPIC.to_owned(), vec![(1, bytes)])]);
-    assert!(told(&world, Some(vec![asked(TOPIC, &[9])])).is_empty());
+    assert_eq!(sizes(&world, Some(some)), [(TOPIC.to_owned(), vec![(1, bytes)])]);
+    assert!(sizes(&world, Some(vec![asked(TOPIC, &[9])])).is_empty());
 }
 
 #[test]
