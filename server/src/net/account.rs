@@ -1,8 +1,8 @@
-//! One account for each shard: the bytes that it holds for its clients, by what they are.
+//! The bytes that a shard holds for its clients, by kind.
 
 use std::fmt;
 
-/// What bytes are held for.
+/// The purpose for which bytes are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Kind {
@@ -14,11 +14,11 @@ pub enum Kind {
     Reads,
     /// Buffers between a file and a socket.
     Slices,
-    /// The long request that is under way, and its answer so far.
+    /// The long request under way, and its answer so far.
     Scan,
-    /// Answers that are built and may not leave yet.
+    /// Answers that may not leave yet.
     Answers,
-    /// Answers that may leave, and that the client has not taken.
+    /// Answers that may leave and that the client has not taken.
     Unsent,
 }
 
@@ -26,7 +26,7 @@ const KINDS: usize = Kind::Unsent as usize + 1;
 
 const NAMES: [&str; KINDS] = ["input", "parked", "reads", "slices", "long", "answers", "unsent"];
 
-/// Bytes held by kind, their sum, and the largest that the sum has been.
+/// Bytes held by kind, their sum, and the peak of the sum.
 #[derive(Debug, Clone, Default)]
 pub struct Account {
     held: [usize; KINDS],
@@ -42,15 +42,15 @@ impl Account {
     }
 
     /// # Panics
-    /// If more is given back than was taken.
-    pub fn give(&mut self, kind: Kind, bytes: usize) {
+    /// If more is released than was taken.
+    pub fn release(&mut self, kind: Kind, bytes: usize) {
         self.held[kind as usize] -= bytes;
         self.total -= bytes;
     }
 
-    /// For what is counted elsewhere: so much is held now.
+    /// Replaces the bytes of a kind that is counted elsewhere.
     pub fn set(&mut self, kind: Kind, bytes: usize) {
-        self.give(kind, self.held(kind));
+        self.release(kind, self.held(kind));
         self.take(kind, bytes);
     }
 
@@ -67,7 +67,7 @@ impl Account {
     }
 }
 
-/// The bytes by kind, as the log has them.
+/// The bytes by kind, in the form of the log line.
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, held) in NAMES.iter().zip(self.held) {
@@ -90,7 +90,7 @@ mod tests {
         let mut account = Account::default();
         account.take(Kind::Input, 100);
         account.take(Kind::Unsent, 50);
-        account.give(Kind::Input, 30);
+        account.release(Kind::Input, 30);
         assert_eq!((account.held(Kind::Input), account.held(Kind::Unsent)), (70, 50));
         account.set(Kind::Reads, 10);
         account.set(Kind::Reads, 5);
@@ -98,16 +98,16 @@ mod tests {
         account.take(Kind::Slices, 5 << 20);
         assert_eq!(
             account.to_string(),
-            "input 1 KiB, parked 0 KiB, reads 1 KiB, slices 5120 KiB, long 0 KiB, answers 0 KiB, unsent 1 KiB, \
-             5121 KiB in all, 5121 KiB at the peak"
+            "input 1 KiB, parked 0 KiB, reads 1 KiB, slices 5120 KiB, long 0 KiB, answers 0 KiB, \
+             unsent 1 KiB, 5121 KiB in all, 5121 KiB at the peak"
         );
     }
 
     #[test]
     #[should_panic]
-    fn nothing_is_given_back_that_was_not_taken() {
+    fn more_than_was_taken_cannot_be_released() {
         let mut account = Account::default();
         account.take(Kind::Answers, 1);
-        account.give(Kind::Answers, 2);
+        account.release(Kind::Answers, 2);
     }
 }

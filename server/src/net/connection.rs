@@ -1,5 +1,5 @@
-//! One connection: what it sent and is not yet a frame, its requests in flight, and its answers,
-//! which leave in the order of the requests, each once what it tells of is durable.
+//! One connection: its input, its requests in flight, and its answers, which leave in the order of
+//! the requests, each once the records that it depends on are durable.
 
 use super::stream::{Frame, Stream};
 use muster_codec::frame::frame_length;
@@ -8,10 +8,10 @@ use muster_storage::{FileKey, FileRange};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// An answer that is larger than this is not copied behind others, if it need not be.
+/// A frame larger than this is moved to the output rather than copied, if the output is empty.
 const COPIED_BYTES_MAX: usize = 64 << 10;
 
-/// Names a connection; never used twice. The lower half is its slot.
+/// The id of a connection; never used twice. The lower half is its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
 
@@ -37,7 +37,7 @@ struct InFlight {
 #[derive(Debug)]
 enum Answer {
     Pending,
-    /// The whole frame; it leaves once `visible_at` is durable and those before it left.
+    /// The whole frame; it leaves once `visible_at` is durable and all earlier answers have left.
     Ready {
         frame: Frame,
         visible_at: u64,
@@ -46,10 +46,10 @@ enum Answer {
     None,
 }
 
-/// How far the stream of a connection is.
+/// The state of a connection's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Streaming {
-    /// There is none, or what is before it has not left.
+    /// No slice is under way, because the stream is empty or other output leaves first.
     #[default]
     No,
     /// Its next slice waits for its turn.
@@ -57,39 +57,40 @@ pub(crate) enum Streaming {
     /// A slice of this number of bytes is under way.
     UnderWay(usize),
     /// The socket is full.
-    AwaitsRoom,
+    AwaitsWritable,
 }
 
-/// What is known of one connection.
+/// The state of one connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) id: ConnectionId,
     /// The peer's address as Kafka prints it: `/127.0.0.1`.
     pub(crate) host: Arc<str>,
-    /// When it last sent something, in milliseconds.
+    /// When input last arrived, in milliseconds.
     pub(crate) last_active: i64,
-    /// When it said that it sends nothing more.
+    /// When the client ended its side of the connection.
     pub(crate) input_ended_at: Option<i64>,
     /// Received, but not handled yet: part of a frame, or frames of a stalled connection.
     pub(crate) input: Vec<u8>,
-    /// When the socket last took something.
+    /// When the socket last accepted output.
     pub(super) last_taken: i64,
-    /// How much the account has of answers that may not leave, and of those that may.
+    /// The bytes counted in the account: of answers that may not leave, and of those that may.
     pub(super) counted_answers: (usize, usize),
-    /// Whether its next request waits until all clients together have read some of their answers.
+    /// Whether its next request waits until the unread answers of all clients take less than their
+    /// budget.
     pub(crate) waits_for_readers: bool,
-    /// How much of the input the account has.
+    /// The bytes of input that the account has counted.
     pub(super) counted_input: usize,
-    /// Whether it waits for room for more of it.
+    /// Whether receiving waits for the budget of all input.
     pub(super) input_blocked: bool,
     /// Frames that may leave now, before `stream`.
     pub(crate) output: Vec<u8>,
-    /// Frames that may leave behind them: all from the first on with parts of files in it.
+    /// Frames that leave after `output`: all from the first with parts of files on.
     pub(crate) stream: Stream,
     pub(crate) streaming: Streaming,
-    /// What the socket has not taken yet of earlier output.
+    /// Bytes of earlier output that the socket has not accepted yet.
     pub(crate) unsent: usize,
-    /// Whether the reactor was told to receive no more.
+    /// Whether the reactor was asked to stop receiving.
     pub(crate) receive_paused: bool,
     /// Whether it waits for its turn.
     pub(crate) waits: bool,
@@ -97,16 +98,16 @@ pub(crate) struct Connection {
     pub(crate) waits_to_scan: bool,
     /// Listed in `Connections::dirty`.
     pub(crate) dirty: bool,
-    /// Why an answer could not be written: those behind it never leave.
+    /// Why an answer could not be written: later answers never leave.
     pub(crate) failed: Option<DecodeError>,
     in_flight: VecDeque<InFlight>,
     /// The sequence number of the first request in flight.
     first_sequence: u64,
     /// Bytes of answers in flight: they may not leave yet.
     ready_bytes: usize,
-    /// What of them is in files.
+    /// The part of them that is in files.
     ready_file_bytes: usize,
-    /// No request is handled until the one before this sequence number is answered.
+    /// Requests from this sequence number on wait until all earlier ones are answered.
     held_until: u64,
 }
 
@@ -150,7 +151,7 @@ impl Connection {
         (self.ready_bytes - self.ready_file_bytes, unsent)
     }
 
-    /// Bytes of answers that the client has not taken yet, with what of files is promised to it.
+    /// Bytes of answers that the client has not taken yet, with those that will be read from files.
     pub(crate) fn unread_bytes(&self) -> usize {
         self.ready_bytes + self.output.len() + self.unsent + self.stream.len()
     }
@@ -161,7 +162,7 @@ impl Connection {
         is_first && !self.stream.is_empty() && self.streaming == Streaming::No
     }
 
-    /// The files of all that has not left, as often as they are held for it.
+    /// The files of all answers that have not left, once for each hold.
     pub(crate) fn files(&self) -> Vec<FileKey> {
         let waiting = self.in_flight.iter().flat_map(|request| match &request.answer {
             Answer::Ready { frame, .. } => &frame.files[..],
@@ -170,7 +171,7 @@ impl Connection {
         self.stream.files().chain(waiting.map(|(_, range)| range.file)).collect()
     }
 
-    /// Whether it brings nothing more, and all is answered that it brought.
+    /// Whether the client has ended its input and all its requests are answered and read.
     pub(crate) fn is_over(&self, max_bytes: u32) -> bool {
         let length = || frame_length(&self.input, max_bytes).ok().flatten();
         self.input_ended_at.is_some()
@@ -179,7 +180,7 @@ impl Connection {
             && length().is_none_or(|length| length > self.input.len())
     }
 
-    /// Has further requests wait until this one, the last, is answered.
+    /// Makes further requests wait until this one, the last, is answered.
     pub(crate) fn hold(&mut self, sequence: u64) {
         self.held_until = sequence + 1;
     }
@@ -188,14 +189,15 @@ impl Connection {
         self.first_sequence < self.held_until || self.waits_to_scan
     }
 
-    /// Takes a place in the order of answers; the number names the request.
+    /// Takes a place in the order of answers; the returned number identifies the request.
     pub(crate) fn begin(&mut self, correlation_id: i32, api_version: i16) -> u64 {
         self.in_flight.push_back(InFlight { correlation_id, api_version, answer: Answer::Pending });
         self.first_sequence + self.in_flight.len() as u64 - 1
     }
 
-    /// Keeps the answer, which `write` writes with its correlation id and version, in its place, or puts it straight into the output if it is first in order
-    /// and nothing that it tells of is still on its way to the disk. False if it has to wait.
+    /// Takes an answer, which `write` encodes with its correlation id and version. It goes straight
+    /// to the output if it is the next in order and `visible_at` is flushed; else it waits in its
+    /// place, and the result is false.
     pub(crate) fn answer(
         &mut self,
         sequence: u64,
@@ -222,7 +224,7 @@ impl Connection {
         leaves_now
     }
 
-    /// Keeps an answer with parts of files in it in its place. False if no request waits for it.
+    /// Takes an answer with parts of files in its place. False if no request waits for it.
     pub(crate) fn answer_from_files(
         &mut self,
         sequence: u64,
@@ -240,7 +242,7 @@ impl Connection {
         true
     }
 
-    /// The request gets no answer.
+    /// Marks a request as one without an answer.
     pub(crate) fn skip(&mut self, sequence: u64) {
         let Some(place) = sequence.checked_sub(self.first_sequence) else { return };
         if let Some(request) = self.in_flight.get_mut(place as usize) {
@@ -248,7 +250,7 @@ impl Connection {
         }
     }
 
-    /// Moves to the output what may leave now, giving emptied frames to `spare`.
+    /// Moves answers that may leave now to the output, and emptied frames to `spare`.
     pub(crate) fn advance(&mut self, flushed: u64, spare: &mut Vec<Vec<u8>>) {
         while let Some(request) = self.in_flight.front_mut() {
             match &mut request.answer {
@@ -256,7 +258,7 @@ impl Connection {
                     self.ready_bytes -= frame.len();
                     self.ready_file_bytes -= frame.len() - frame.bytes.len();
                     if self.stream.is_empty() && frame.files.is_empty() {
-                        give(&mut frame.bytes, &mut self.output);
+                        append(&mut frame.bytes, &mut self.output);
                     } else {
                         self.stream.push(frame);
                     }
@@ -276,8 +278,8 @@ impl Connection {
     }
 }
 
-/// Appends bytes; of many the memory changes hands instead.
-fn give(bytes: &mut Vec<u8>, output: &mut Vec<u8>) {
+/// Appends bytes to the output, or swaps the buffers if there are many.
+fn append(bytes: &mut Vec<u8>, output: &mut Vec<u8>) {
     if output.is_empty() && bytes.len() > COPIED_BYTES_MAX {
         std::mem::swap(bytes, output);
     } else {

@@ -13,16 +13,16 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-/// How many connections a shard holds, and what one may hold of its memory.
+/// The limits on a shard's connections and on the memory of each.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// `max.connections`
     pub connections: usize,
     /// `max.connections.per.ip`
     pub connections_per_ip: usize,
-    /// Requests that a connection may have in flight before it is read no further.
+    /// Requests in flight on a connection before it is read no further.
     pub requests_in_flight: usize,
-    /// Bytes of answers that a client may leave unread before it is read no further.
+    /// Bytes of answers that a client may leave unread before its connection is read no further.
     pub output_bytes: usize,
     /// Bytes of input that is not handled, of all connections: `queued.max.request.bytes`.
     pub input_bytes: usize,
@@ -30,7 +30,7 @@ pub struct Limits {
     pub unread_bytes: usize,
 }
 
-/// Why a connection is not taken: so many are open already.
+/// The limit that refuses a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TooMany {
     Connections(usize),
@@ -46,7 +46,7 @@ impl fmt::Display for TooMany {
     }
 }
 
-/// Frames kept for their capacity, and the largest worth keeping.
+/// Frames kept for their capacity, and the largest one kept.
 const SPARE_FRAMES_MAX: usize = 1024;
 const SPARE_FRAME_BYTES_MAX: usize = 4096;
 
@@ -56,20 +56,20 @@ pub struct Connections {
     pub(super) limits: Limits,
     slots: Vec<Option<Connection>>,
     open: usize,
-    /// How many are open of each host that has any.
+    /// Open connections by host.
     per_host: HashMap<Arc<str>, usize>,
     /// All positions up to this one are durable.
     flushed: u64,
-    /// Connections whose next answer may be free to leave once a position is durable. Positions
-    /// need not ascend: one behind a higher one leaves with it.
+    /// Connections whose next answer waits for a position to be durable. Positions need not ascend:
+    /// one behind a higher one leaves with it.
     waiting: VecDeque<(u64, ConnectionId)>,
-    /// Connections with output, or with input that may go on.
+    /// Connections with output, or whose stalled input may continue.
     dirty: Vec<ConnectionId>,
     spare: Vec<Vec<u8>>,
     pub(super) waiting_input: Waiting,
-    /// Since when there is no room for large answers.
+    /// Since when unread answers have exceeded their budget.
     pub(super) unread_full_since: Option<i64>,
-    /// Connections whose streams wait for their turn, and how many slices are under way.
+    /// Connections whose streams wait for their turn, and the number of slices under way.
     streams: VecDeque<ConnectionId>,
     slices: usize,
     pub(crate) account: Account,
@@ -102,7 +102,7 @@ impl Connections {
         self.open == 0
     }
 
-    /// Connections that are open stay so, even if fewer may be from now on.
+    /// Changes the limits; open connections stay, even if there are more than allowed now.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
@@ -110,7 +110,7 @@ impl Connections {
     /// Takes a new connection.
     ///
     /// # Errors
-    /// There are as many as may be; nothing is kept.
+    /// A limit is reached; nothing is kept.
     pub fn open(&mut self, id: ConnectionId, host: Arc<str>, now: i64) -> Result<(), TooMany> {
         let Limits { connections, connections_per_ip, .. } = self.limits;
         if self.open >= connections {
@@ -129,28 +129,28 @@ impl Connections {
         Ok(())
     }
 
-    /// Requests in flight on the connection that has most of them.
+    /// The most requests in flight on one connection.
     pub fn requests_in_flight_max(&self) -> usize {
         self.slots.iter().flatten().map(Connection::in_flight).max().unwrap_or(0)
     }
 
-    /// Bytes of input that is not handled, on the connection with most of it.
+    /// The most bytes of input that is not handled on one connection.
     pub fn input_bytes_max(&self) -> usize {
         self.slots.iter().flatten().map(|connection| connection.input.len()).max().unwrap_or(0)
     }
 
-    /// Bytes of answers that the client has not taken, on the connection with most of them.
+    /// The most bytes of answers that a client has not taken.
     pub fn unread_bytes_max(&self) -> usize {
         self.slots.iter().flatten().map(Connection::unread_bytes).max().unwrap_or(0)
     }
 
-    /// How many times some connection waits for a position to be durable.
+    /// Entries in the queue of answers that wait for a flush.
     pub fn waits_for_flush(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Forgets a connection and its requests; answers to them go nowhere from now on. Gives the
-    /// files that were held for its answers; None if it was forgotten before.
+    /// Forgets a connection and its requests; answers to them are dropped from now on. Returns the
+    /// files held for its answers; None if it was forgotten before.
     pub fn close(&mut self, id: ConnectionId) -> Option<Vec<FileKey>> {
         let slot = self.slots.get_mut(id.slot());
         let connection = slot.and_then(|slot| slot.take_if(|c| c.id == id))?;
@@ -169,7 +169,7 @@ impl Connections {
         Some(connection.files())
     }
 
-    /// The bytes that are held for clients.
+    /// The bytes held for clients.
     pub fn account(&self) -> &Account {
         &self.account
     }
@@ -186,25 +186,25 @@ impl Connections {
         self.slots.get_mut(id.slot())?.as_mut().filter(|connection| connection.id == id)
     }
 
-    /// The connections that sent and took nothing since `time` and wait for no answer.
+    /// The connections without input or output since `time` that wait for no answer.
     pub fn idle_since(&self, time: i64) -> Vec<ConnectionId> {
         let is_quiet = |c: &Connection| c.last_active.max(c.last_taken) < time;
         let idle = |c: &&Connection| is_quiet(c) && c.in_flight() == 0;
         self.slots.iter().flatten().filter(idle).map(|connection| connection.id).collect()
     }
 
-    /// The connections that sent nothing more from before `time` on.
+    /// The connections whose client ended its input before `time`.
     pub fn input_ended_before(&self, time: i64) -> Vec<ConnectionId> {
         let has_ended = |c: &&Connection| c.input_ended_at.is_some_and(|at| at < time);
         self.slots.iter().flatten().filter(has_ended).map(|connection| connection.id).collect()
     }
 
-    /// All that are open.
+    /// All open connections.
     pub fn ids(&self) -> Vec<ConnectionId> {
         self.slots.iter().flatten().map(|connection| connection.id).collect()
     }
 
-    /// Whether no further request of this connection may be handled now.
+    /// Whether further requests of this connection have to wait.
     pub fn is_stalled(&self, id: ConnectionId) -> bool {
         self.get(id).is_some_and(|connection| {
             connection.is_held()
@@ -214,23 +214,23 @@ impl Connections {
         })
     }
 
-    /// Gives a request its place in the order of answers.
+    /// Assigns a request its place in the order of answers.
     pub fn begin(&mut self, id: ConnectionId, correlation_id: i32, api_version: i16) -> RequestId {
         let connection = self.get_mut(id);
         let sequence = connection.map_or(0, |c| c.begin(correlation_id, api_version));
         RequestId { connection: id.0, sequence }
     }
 
-    /// Has the later requests of a connection wait until this one is answered: how much memory the
-    /// answer takes is known only then. (Kafka does so with all requests.)
+    /// Makes later requests of a connection wait until this one is answered: the size of its answer
+    /// is known only then. (Kafka does so for all requests.)
     pub fn hold(&mut self, request: RequestId) {
         if let Some(connection) = self.get_mut(ConnectionId(request.connection)) {
             connection.hold(request.sequence);
         }
     }
 
-    /// Takes the answer to a request. It leaves when the earlier ones have left and `visible_at`
-    /// is durable. An answer to a closed connection is dropped.
+    /// Takes the answer to a request. It leaves when all earlier ones have left and `visible_at` is
+    /// durable. An answer to a closed connection is dropped.
     pub fn answer(&mut self, request: RequestId, response: &Response<'_>, visible_at: u64) {
         let write = |correlation_id, version, out: &mut _| {
             header::write_response(correlation_id, version, response, out)
@@ -242,8 +242,8 @@ impl Connections {
         self.answer(answer.request, &answer.response, answer.visible_at);
     }
 
-    /// As [`Connections::answer`], for a response whose list is already encoded, with the number of
-    /// its elements: see [`header::write_list_response`].
+    /// Like [`Connections::answer`], for a response whose list is already encoded, with the number
+    /// of its elements: see [`header::write_list_response`].
     pub(crate) fn answer_with_list(
         &mut self,
         request: RequestId,
@@ -281,8 +281,8 @@ impl Connections {
         }
     }
 
-    /// As [`Connections::answer`], for an answer whose records are, where they are elsewhere, parts
-    /// of files, which are held for it. False if the connection is closed: they are not needed then.
+    /// Like [`Connections::answer`], for an answer with records in parts of files, which are held
+    /// for it. False if the connection is closed: the parts are to be released.
     pub fn answer_from_files(
         &mut self,
         request: RequestId,
@@ -297,7 +297,7 @@ impl Connections {
         taken
     }
 
-    /// The request gets no answer (Produce with acks=0).
+    /// Ends a request without an answer (Produce with acks=0).
     pub fn skip(&mut self, request: RequestId) {
         let id = ConnectionId(request.connection);
         if let Some(connection) = self.get_mut(id) {
@@ -306,7 +306,7 @@ impl Connections {
         }
     }
 
-    /// All positions up to `position` are durable: lets the answers go that waited for it.
+    /// All positions up to `position` are durable: answers that waited for them may leave.
     pub fn flushed(&mut self, position: u64) {
         debug_assert!(position >= self.flushed);
         self.flushed = position;
@@ -315,7 +315,7 @@ impl Connections {
         }
     }
 
-    /// The socket took output; `unsent` bytes are left of it.
+    /// The socket accepted output; `unsent` bytes are left of it.
     pub fn sent(&mut self, id: ConnectionId, unsent: usize) {
         let Some(connection) = self.get_mut(id) else { return };
         connection.unsent = unsent;
@@ -326,8 +326,7 @@ impl Connections {
         self.queue_stream(id);
     }
 
-    /// The connection whose turn it is to stream, if there is room for one more slice; and what the
-    /// slice is of.
+    /// The next connection to stream and its slice, unless the limit of slices is reached.
     pub(crate) fn next_slice(&mut self) -> Option<(ConnectionId, Vec<Piece<'_>>)> {
         while self.streams.front().is_some_and(|id| self.get(*id).is_none()) {
             self.streams.pop_front();
@@ -344,7 +343,7 @@ impl Connections {
         Some((id, pieces))
     }
 
-    /// A slice has left, as far as the socket took it; gives the files whose parts are sent, and
+    /// The socket accepted `sent` bytes of a slice. Returns the files whose parts are sent, and
     /// whether the socket is full.
     pub(crate) fn streamed(&mut self, id: ConnectionId, sent: usize) -> (Vec<FileKey>, bool) {
         let mut done = Vec::new();
@@ -352,21 +351,21 @@ impl Connections {
         let Streaming::UnderWay(len) = connection.streaming else { return (done, false) };
         connection.stream.advance(sent, &mut done);
         let is_full = sent < len && !connection.stream.is_empty();
-        connection.streaming = if is_full { Streaming::AwaitsRoom } else { Streaming::No };
-        let goes_on = connection.receive_paused || connection.input_ended_at.is_some();
+        connection.streaming = if is_full { Streaming::AwaitsWritable } else { Streaming::No };
+        let continues = connection.receive_paused || connection.input_ended_at.is_some();
         self.end_slice();
         self.count_unread(id);
         self.queue_stream(id);
-        if goes_on {
+        if continues {
             self.mark_dirty(id);
         }
         (done, is_full)
     }
 
-    /// The socket has room again.
-    pub(crate) fn has_room(&mut self, id: ConnectionId) {
+    /// The socket accepts output again.
+    pub(crate) fn writable(&mut self, id: ConnectionId) {
         let Some(connection) = self.get_mut(id) else { return };
-        if connection.streaming == Streaming::AwaitsRoom {
+        if connection.streaming == Streaming::AwaitsWritable {
             connection.streaming = Streaming::No;
             self.queue_stream(id);
         }
@@ -382,16 +381,15 @@ impl Connections {
 
     fn end_slice(&mut self) {
         self.slices -= 1;
-        self.account.give(Kind::Slices, SLICE_BYTES);
+        self.account.release(Kind::Slices, SLICE_BYTES);
     }
 
-    /// How many slices are under way.
+    /// The slices under way.
     pub fn slices(&self) -> usize {
         self.slices
     }
 
-    /// The connections with output to send, or that may have stopped being stalled, since the last
-    /// call.
+    /// The connections with output to send, or that may no longer be stalled, since the last call.
     pub fn take_dirty(&mut self, into: &mut Vec<ConnectionId>) {
         into.clear();
         std::mem::swap(&mut self.dirty, into);
@@ -463,7 +461,8 @@ mod tests {
         pieces.iter().flat_map(each).collect()
     }
 
-    /// Takes all that leaves on a connection, a number of bytes at a time; and the files that are done.
+    /// Takes all output of a connection, a number of bytes at a time, and counts the files that are
+    /// done.
     fn drain(connections: &mut Connections, id: ConnectionId, at_once: usize) -> (Vec<u8>, usize) {
         let (mut left, mut done) = (Vec::new(), 0);
         loop {
@@ -480,12 +479,12 @@ mod tests {
             done += files.len();
             if is_full {
                 assert!(connections.next_slice().is_none(), "the socket is full");
-                connections.has_room(id);
+                connections.writable(id);
             }
         }
     }
 
-    /// The correlation ids of the frames in some bytes.
+    /// The correlation ids of encoded frames.
     fn frames(mut bytes: &[u8]) -> Vec<i32> {
         let mut ids = Vec::new();
         while let Some((length, rest)) = bytes.split_first_chunk() {
@@ -505,12 +504,12 @@ mod tests {
             let ask = |connections: &mut Connections, n| connections.begin(id, n, 4);
             let requests: Vec<_> = (0..5).map(|n| ask(&mut connections, n)).collect();
             let fetch = fetched(if at_once == 1 { 500 } else { 700_000 });
-            // Answered in another order than asked for.
+            // Answered in another order than requested.
             connections.answer(requests[4], &heartbeat(), 0);
             assert!(connections.answer_from_files(requests[3], &fetch.0, &fetch.1));
             connections.answer(requests[0], &heartbeat(), 0);
             assert!(connections.answer_from_files(requests[1], &fetch.0, &fetch.1));
-            assert!(connections.next_slice().is_none(), "what is before it leaves first");
+            assert!(connections.next_slice().is_none(), "the earlier answer leaves first");
             connections.answer(requests[2], &heartbeat(), 7);
             connections.flushed(7);
             let (left, done) = drain(&mut connections, id, at_once);
@@ -523,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn who_still_reads_a_long_answer_is_not_idle() {
+    fn a_client_that_reads_a_long_answer_is_not_idle() {
         let mut connections = Connections::new(LIMITS);
         let id = ConnectionId::new(0, 1);
         connections.open(id, "/10.0.0.1".into(), 0).unwrap();
@@ -533,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_take_turns_and_a_closed_one_gives_its_files_back() {
+    fn connections_take_turns_and_a_closed_one_releases_its_files() {
         let mut connections = Connections::new(LIMITS);
         let fetch = fetched(10 << 20);
         let ids: Vec<_> = (0..40).map(|slot| ConnectionId::new(slot, 1)).collect();
@@ -541,7 +540,7 @@ mod tests {
             connections.open(*id, "/10.0.0.1".into(), 0).unwrap();
             let request = connections.begin(*id, 1, 4);
             connections.answer_from_files(request, &fetch.0, &fetch.1);
-            assert!(connections.is_stalled(*id), "what is promised counts");
+            assert!(connections.is_stalled(*id), "bytes in files count");
         }
         let mut started = Vec::new();
         while let Some((id, _)) = connections.next_slice() {
@@ -562,11 +561,14 @@ mod tests {
         }
         assert_eq!((connections.slices(), connections.account().total()), (0, 0));
         let request = RequestId { connection: ids[0].0, sequence: 0 };
-        assert!(!connections.answer_from_files(request, &fetch.0, &fetch.1), "nobody is there");
+        assert!(
+            !connections.answer_from_files(request, &fetch.0, &fetch.1),
+            "the connection is closed"
+        );
     }
 
     #[test]
-    fn a_host_has_no_more_connections_than_it_may() {
+    fn connections_are_limited_in_all_and_for_each_host() {
         let limits = Limits {
             connections: 3,
             connections_per_ip: 2,
@@ -586,7 +588,7 @@ mod tests {
         assert_eq!(open(&mut connections, 2, "/10.0.0.2"), Ok(()));
         assert_eq!(open(&mut connections, 3, "/10.0.0.3"), Err(TooMany::Connections(3)));
         assert!(connections.close(ConnectionId::new(0, 0)).is_some());
-        assert!(connections.close(ConnectionId::new(0, 0)).is_none(), "once is enough");
+        assert!(connections.close(ConnectionId::new(0, 0)).is_none(), "it is closed already");
         assert_eq!(open(&mut connections, 0, "/10.0.0.1"), Ok(()));
         for (slot, left) in [(0, 2), (1, 1), (2, 0)] {
             assert!(connections.close(ConnectionId::new(slot, 0)).is_some());
@@ -597,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_brings_nothing_more_is_over_when_all_is_answered_and_read() {
+    fn a_connection_without_further_input_is_over_when_all_is_answered_and_read() {
         let limits = Limits {
             connections: 1,
             connections_per_ip: 1,
@@ -610,15 +612,15 @@ mod tests {
         connections.open(id, "/10.0.0.1".into(), 0).unwrap();
         let is_over = |connections: &Connections| connections.get(id).unwrap().is_over(1_000);
         connections.get_mut(id).unwrap().input_ended_at = Some(5);
-        assert!(is_over(&connections), "it asked nothing");
+        assert!(is_over(&connections), "no request");
         assert_eq!(
             (connections.input_ended_before(5).len(), connections.input_ended_before(6)),
             (0, vec![id])
         );
         connections.get_mut(id).unwrap().input = vec![0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0];
-        assert!(is_over(&connections), "half a request will never be a whole one");
+        assert!(is_over(&connections), "the rest of a request will never come");
         connections.get_mut(id).unwrap().input.push(0);
-        assert!(!is_over(&connections), "a whole one waits");
+        assert!(!is_over(&connections), "a whole request waits");
         connections.get_mut(id).unwrap().input.clear();
         let request = connections.begin(id, 1, 0);
         assert!(!is_over(&connections), "it is not answered");

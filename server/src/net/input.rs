@@ -1,9 +1,9 @@
 //! Input that is not handled yet, of all connections together (`queued.max.request.bytes`).
 //!
-//! Frames that are there are handled at once, or wait as the connection is stalled; what grows without
-//! an end in sight is frames that are not finished. When all connections hold as much as they may, those
-//! with a large part of a frame are received from no further. One of them, which holds most, is, so that
-//! there is always a frame that can be finished; who does not finish it is closed.
+//! Whole frames are handled at once, or wait because the connection is stalled; unfinished ones
+//! could grow without end. When the input of all connections exceeds the limit, connections with a
+//! large part of a frame are received from no further, except for the one that holds most, so that
+//! one frame can always be finished; a connection that does not finish it in time is closed.
 
 use super::account::Kind;
 use super::connection::{Connection, ConnectionId};
@@ -11,22 +11,22 @@ use super::connections::Connections;
 use muster_codec::frame::frame_length;
 use muster_storage::planted::{self, Fault};
 
-/// What all connections may hold together if `queued.max.request.bytes` does not say.
+/// The limit for all connections together where `queued.max.request.bytes` is not set.
 pub(crate) const INPUT_BYTES_DEFAULT: usize = 100 << 20;
 
-/// What frames of up to [`SHORT_FRAME_BYTES`] may take beyond that: those of honest clients are not held
-/// up by the large ones of others.
+/// The reserve beyond that limit for frames of up to [`SHORT_FRAME_BYTES`]: those of honest clients
+/// are not held up by large frames of others.
 pub(crate) const SHORT_FRAMES_BYTES_MAX: usize = 32 << 20;
 const SHORT_FRAME_BYTES: usize = 1 << 20;
 
-/// Who holds less is always received from.
+/// A connection that holds at most this is always received from.
 const ALWAYS_BYTES: usize = 16 << 10;
 
-/// How long the connection that is still received from may be silent, and how long it may take in all, in ms.
+/// How long the favoured connection may be silent, and how long it may take in all, in ms.
 const SILENCE_MS: i64 = 5_000;
 const PATIENCE_MS: i64 = 60_000;
 
-/// Who waits for room, and who may go on meanwhile.
+/// The connections that wait for the budget of input, and the one that may continue meanwhile.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     blocked: Vec<ConnectionId>,
@@ -35,13 +35,13 @@ pub(super) struct Waiting {
 }
 
 impl Connections {
-    /// Counts what a connection keeps; true if it is to be received from no further.
+    /// Counts a connection's input; true if receiving has to stop.
     pub(crate) fn count_input(&mut self, id: ConnectionId) -> bool {
         let Some(connection) = self.get_mut(id) else { return false };
         let held = connection.input.len();
         let before = std::mem::replace(&mut connection.counted_input, held);
         if !planted::is(Fault::OutsideAccount) {
-            self.account.give(Kind::Input, before);
+            self.account.release(Kind::Input, before);
             self.account.take(Kind::Input, held);
         }
         let is_done = held < before || self.get(id).is_none_or(is_finished);
@@ -58,10 +58,10 @@ impl Connections {
         blocks
     }
 
-    /// A connection is gone.
+    /// Releases the input of a closed connection.
     pub(super) fn drop_input(&mut self, connection: &Connection) {
         if !planted::is(Fault::OutsideAccount) {
-            self.account.give(Kind::Input, connection.counted_input);
+            self.account.release(Kind::Input, connection.counted_input);
         }
         if connection.input_blocked {
             self.waiting_input.blocked.retain(|id| *id != connection.id);
@@ -82,8 +82,8 @@ impl Connections {
         self.account.held(Kind::Input) > self.limits.input_bytes + more
     }
 
-    /// The connections that may go on now: all that wait once there is room again, and otherwise one,
-    /// if none does already.
+    /// The connections whose receiving may continue now: all that wait once the budget allows, else
+    /// one, unless one continues already.
     pub(crate) fn admit_input(&mut self, now: i64) -> Vec<ConnectionId> {
         if self.waiting_input.blocked.is_empty() {
             return Vec::new();
@@ -105,7 +105,7 @@ impl Connections {
         favoured.into_iter().collect()
     }
 
-    /// The connection that had all the time that it may have to finish its frame, and why it is closed.
+    /// The favoured connection if its time to finish its frame is over, and why it is closed.
     pub(crate) fn overdue_input(&self, now: i64) -> Option<(ConnectionId, String)> {
         let (id, _) = self.waiting_input.favoured?;
         let connection = self.get(id)?;
@@ -114,14 +114,14 @@ impl Connections {
         is_overdue.then(|| {
             let max = self.limits.input_bytes;
             let words = format!(
-                "it sent {held} of the {frame} bytes of a request and does not go on, while unfinished \
+                "it sent {held} of the {frame} bytes of a request and no more, while unfinished \
                  requests take all of queued.max.request.bytes={max}"
             );
             (id, words)
         })
     }
 
-    /// When to look for it.
+    /// When [`Self::overdue_input`] has to be called.
     pub(crate) fn input_deadline(&self) -> Option<i64> {
         let (id, since) = self.waiting_input.favoured?;
         let connection = self.get(id)?;
@@ -141,18 +141,18 @@ impl Connections {
         self.get(id).map_or(0, |connection| connection.input.len())
     }
 
-    /// Bytes of input as the connections have it: what the account has to say.
+    /// Bytes of input by the connections' own buffers, which the account must equal.
     pub fn input_bytes_held(&self) -> usize {
         self.iter().map(|connection| connection.input.len()).sum()
     }
 }
 
-/// Whether the first frame of the input is there, and waits for something else.
+/// Whether the first frame of the input is whole and waits for something else.
 fn is_finished(connection: &Connection) -> bool {
     connection.input.len() >= frame_bytes(connection)
 }
 
-/// How long the first frame of the input is to become.
+/// The length of the first frame of the input, once it is known.
 fn frame_bytes(connection: &Connection) -> usize {
     frame_length(&connection.input, u32::MAX).ok().flatten().unwrap_or(0)
 }
@@ -184,7 +184,7 @@ mod tests {
         ConnectionId::new(slot, 0)
     }
 
-    /// A part of a frame, in place of what there was.
+    /// Replaces the input of a connection by a part of a frame.
     fn holds(connections: &mut Connections, slot: u32, held: usize, frame: usize) -> bool {
         let mut input = ((frame - 4) as u32).to_be_bytes().to_vec();
         input.resize(held, 0);
@@ -193,10 +193,10 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_much_waits_and_the_others_go_on() {
+    fn connections_with_large_input_wait_and_the_others_continue() {
         let mut connections = connections(5);
         assert!(!holds(&mut connections, 0, 60 * MIB, 99 * MIB));
-        assert!(holds(&mut connections, 1, 50 * MIB, 99 * MIB), "110 MiB are over the limit");
+        assert!(holds(&mut connections, 1, 50 * MIB, 99 * MIB), "110 MiB exceed the limit");
         assert!(!holds(&mut connections, 2, ALWAYS_BYTES, 99 * MIB));
         assert!(!holds(&mut connections, 3, MIB / 2, MIB), "short frames have a reserve");
         assert!(holds(&mut connections, 4, MIB, 2 * MIB));
@@ -205,22 +205,22 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_of_those_that_wait_goes_on_and_all_do_once_there_is_room() {
+    fn the_largest_one_that_waits_continues_and_all_do_once_the_budget_allows() {
         let mut connections = connections(4);
         for (slot, held) in [(0, 101 * MIB), (1, 20 * MIB), (2, 30 * MIB)] {
             assert!(holds(&mut connections, slot, held, 110 * MIB));
         }
         assert_eq!(connections.admit_input(1_000), [id(0)]);
         assert_eq!(connections.admit_input(1_001), [], "one at a time");
-        assert!(!holds(&mut connections, 0, 105 * MIB, 110 * MIB), "it is let through");
-        // Its frame is handled: it has no favour for the next, and there is room.
+        assert!(!holds(&mut connections, 0, 105 * MIB, 110 * MIB), "it is favoured");
+        // Its frame is handled: it is no longer favoured, and the budget allows all.
         assert!(!holds(&mut connections, 0, 0, 110 * MIB));
         assert_eq!(connections.admit_input(1_002), [id(1), id(2)]);
         assert_eq!((connections.admit_input(1_003), connections.input_deadline()), (vec![], None));
     }
 
     #[test]
-    fn who_is_let_through_and_does_not_go_on_is_closed() {
+    fn a_favoured_connection_without_progress_is_closed() {
         let mut connections = connections(2);
         assert!(!holds(&mut connections, 0, 90 * MIB, 99 * MIB));
         assert!(holds(&mut connections, 1, 80 * MIB, 99 * MIB));

@@ -1,12 +1,11 @@
-//! What the first bytes of a connection look like that are no request.
+//! Recognises other protocols by the first bytes of a connection.
 
 use muster_codec::frame::frame_length;
 
-/// Names a protocol that is spoken to this port by mistake, and what to do about it; None if the bytes
-/// look like none.
+/// The protocol that a client speaks by mistake, and a remedy; None if it is not recognised.
 pub(crate) fn looks_like(input: &[u8]) -> Option<&'static str> {
     match input {
-        // A record of a handshake, of any version of TLS.
+        // A handshake record of any TLS version.
         [0x16, 3, ..] => Some(
             "this looks like TLS, and muster serves plaintext only: the client needs \
              security.protocol=PLAINTEXT",
@@ -22,13 +21,13 @@ pub(crate) fn looks_like(input: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Four characters of each are there when a length is read from them.
+/// The first four characters of a request: the bytes that are read as a length.
 const HTTP: [&str; 9] = ["GET ", "HEAD", "POST", "PUT ", "DELE", "OPTI", "PATC", "CONN", "PRI "];
 
 /// SaslHandshake and SaslAuthenticate.
 const SASL_KEYS: [i16; 2] = [17, 36];
 
-/// Kafka's clients ask for the versions of the APIs before, so this may be their second request.
+/// Kafka's clients send ApiVersions first, so this may be their second request.
 fn is_sasl(input: &[u8]) -> bool {
     let is_frame = frame_length(input, i32::MAX.unsigned_abs()).is_ok();
     let key = input.get(4..6).map(|key| i16::from_be_bytes([key[0], key[1]]));
@@ -40,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_spoken_by_mistake_is_named() {
+    fn other_protocols_are_recognised() {
         let cases: [(&[u8], &str); 7] = [
             (b"\x16\x03\x01\x02\x00\x01", "TLS"),
             (b"\x16\x03\x03\x00", "TLS"),

@@ -1,5 +1,5 @@
-//! What leaves a connection with parts of files in it: a queue of parts, of which the next slice is
-//! taken whenever the socket has room.
+//! The output of a connection from the first answer with parts of files on: a queue of parts, from
+//! which the next slice is taken whenever the socket accepts output.
 
 use muster_codec::header;
 use muster_codec::{Response, wire};
@@ -18,7 +18,7 @@ pub(crate) struct Frame {
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
     parts: VecDeque<Part>,
-    /// What of the first part has left, if it is bytes.
+    /// The bytes of the first part that have left, if it is a part in memory.
     sent: usize,
     bytes: usize,
     file_bytes: usize,
@@ -47,7 +47,7 @@ impl Piece<'_> {
 }
 
 impl Frame {
-    /// An answer whose records, where they are elsewhere, are `files`, in this order.
+    /// Writes an answer; `files` are its records in files, in their order.
     ///
     /// # Errors
     /// The API is not served in that version.
@@ -67,7 +67,7 @@ impl Frame {
         Ok(())
     }
 
-    /// Bytes that leave in all.
+    /// The length of the answer, with the parts of files.
     pub(crate) fn len(&self) -> usize {
         let file_bytes = self.files.iter().map(|(_, range)| range.len as usize);
         self.bytes.len() + file_bytes.sum::<usize>()
@@ -79,12 +79,12 @@ impl Stream {
         self.parts.is_empty()
     }
 
-    /// Bytes that have not left, those of files with them.
+    /// Bytes that have not left, with those of files.
     pub(crate) fn len(&self) -> usize {
         self.bytes - self.sent + self.file_bytes
     }
 
-    /// Bytes that are held in memory.
+    /// Bytes held in memory.
     pub(crate) fn bytes_held(&self) -> usize {
         self.bytes + self.parts.len() * size_of::<Part>()
     }
@@ -113,7 +113,7 @@ impl Stream {
         }
     }
 
-    /// What leaves next: up to `max_bytes`, and up to `max_pieces` pieces.
+    /// The next slice: up to `max_bytes`, in up to `max_pieces` pieces.
     pub(crate) fn slice(&self, max_bytes: usize, max_pieces: usize) -> Vec<Piece<'_>> {
         let mut pieces = Vec::new();
         let (mut room, mut skip) = (max_bytes, self.sent);
@@ -138,7 +138,7 @@ impl Stream {
         pieces
     }
 
-    /// This number of bytes has left. The files whose parts are sent in whole are pushed onto `done`.
+    /// This number of bytes has left. Files whose parts are sent are pushed onto `done`.
     pub(crate) fn advance(&mut self, mut bytes: usize, done: &mut Vec<FileKey>) {
         while bytes > 0
             && let Some(part) = self.parts.front_mut()
@@ -169,7 +169,7 @@ impl Stream {
         }
     }
 
-    /// The files of all parts, as often as there are parts of them.
+    /// The files of all parts, once for each part.
     pub(crate) fn files(&self) -> impl Iterator<Item = FileKey> {
         self.parts.iter().filter_map(|part| match part {
             Part::File(range) => Some(range.file),
@@ -202,7 +202,7 @@ mod tests {
         stream
     }
 
-    /// The bytes of the pieces, those of files as their segment's number.
+    /// The bytes of the pieces; those of a file are its segment number.
     fn bytes(pieces: &[Piece<'_>]) -> Vec<u8> {
         let each = |piece: &Piece<'_>| match piece {
             Piece::Bytes(bytes) => bytes.to_vec(),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_leave_in_order_however_little_the_socket_takes() {
+    fn parts_leave_in_order_however_little_the_socket_accepts() {
         let all = b"head1111111111mid222tailnext";
         for taken in 1..=all.len() {
             for size in [1, 3, 7, 100] {
@@ -233,14 +233,14 @@ mod tests {
     }
 
     #[test]
-    fn a_range_goes_on_where_it_stopped() {
+    fn a_range_continues_where_it_stopped() {
         let mut stream = stream();
         stream.advance(9, &mut Vec::new());
         assert_eq!(stream.slice(3, 9), [Piece::File(range(1, 1_005, 3))]);
         assert_eq!(
             stream.slice(100, 2),
             [Piece::File(range(1, 1_005, 5)), Piece::Bytes(b"mid")],
-            "no more pieces than were asked for"
+            "at most two pieces"
         );
         assert_eq!(stream.files().collect::<Vec<_>>(), [key(1), key(2)]);
     }

@@ -1,18 +1,18 @@
-//! Answers that clients have not taken, of all connections together.
+//! Limits the answers that clients have not read, for all connections together.
 //!
-//! When they take all the room that there is, who has one to read is served no further until it has
-//! read it, and requests whose answers may be large wait. Of those that do not read, the one that holds
-//! most is closed.
+//! When they exceed the budget, connections with unread answers are served no further until they
+//! are read, and requests whose answers may be large wait. Of the clients that do not read, the one
+//! with most unread bytes is closed.
 
 use super::account::Kind;
 use super::connection::{Connection, ConnectionId};
 use super::connections::{Connections, Limits};
 
-/// What answers may take that no client has taken yet; the one that crosses the line is still given.
+/// The budget of unread answers; the answer that exceeds it is still sent.
 pub(crate) const UNREAD_BYTES_MAX: usize = 64 << 20;
 
-/// How long a client may take nothing at all while there is no room, and how long there may be none
-/// before even one that reads slowly is closed, in ms.
+/// How long a client may read nothing while the budget is exceeded, and how long it may be exceeded
+/// before even a slow reader is closed, in ms.
 const SILENCE_MS: i64 = 10_000;
 const PATIENCE_MS: i64 = 60_000;
 
@@ -21,13 +21,13 @@ impl Connections {
         &self.limits
     }
 
-    /// Whether there is no room for further large answers.
+    /// Whether the budget of unread answers is exceeded.
     pub(crate) fn is_unread_full(&self) -> bool {
         let held = self.account.held(Kind::Answers) + self.account.held(Kind::Unsent);
         held > self.limits.unread_bytes
     }
 
-    /// Counts what a connection holds now.
+    /// Counts the answers that a connection holds now.
     pub(super) fn count_unread(&mut self, id: ConnectionId) {
         let Some(connection) = self.get_mut(id) else { return };
         let now = connection.held_answers();
@@ -36,20 +36,20 @@ impl Connections {
             [(Kind::Answers, before.0, now.0), (Kind::Unsent, before.1, now.1)]
         {
             if before != now {
-                self.account.give(kind, before);
+                self.account.release(kind, before);
                 self.account.take(kind, now);
             }
         }
     }
 
-    /// A connection is gone.
+    /// Releases the answers of a closed connection.
     pub(super) fn drop_unread(&mut self, connection: &Connection) {
-        self.account.give(Kind::Answers, connection.counted_answers.0);
-        self.account.give(Kind::Unsent, connection.counted_answers.1);
+        self.account.release(Kind::Answers, connection.counted_answers.0);
+        self.account.release(Kind::Unsent, connection.counted_answers.1);
     }
 
-    /// Notes since when there has been no room; gives the connection that had all the time that it may
-    /// have to read, and why it is closed.
+    /// Notes since when the budget has been exceeded; returns the connection whose time to read is
+    /// over, and why it is closed.
     pub(crate) fn overdue_reader(&mut self, now: i64) -> Option<(ConnectionId, String)> {
         if !self.is_unread_full() {
             self.unread_full_since = None;
@@ -67,20 +67,20 @@ impl Connections {
         let (id, bytes) = (most.id, most.counted_answers.1);
         self.unread_full_since = Some(now - SILENCE_MS);
         let words = format!(
-            "it has not read {bytes} bytes of answers, while unread answers take all of the {} that \
-             they may",
+            "it has not read {bytes} bytes of answers, while unread answers exceed the {} bytes \
+             that they may take",
             self.limits.unread_bytes
         );
         Some((id, words))
     }
 
-    /// When to look again.
+    /// When [`Self::overdue_reader`] has to be called next.
     pub(crate) fn unread_deadline(&self, now: i64) -> Option<i64> {
         let since = self.unread_full_since?;
         Some((since + SILENCE_MS).max(now + 1_000))
     }
 
-    /// The client took something.
+    /// The client read some output.
     pub(crate) fn taken(&mut self, id: ConnectionId, now: i64) {
         self.get_mut(id).into_iter().for_each(|connection| connection.last_taken = now);
     }
@@ -145,10 +145,10 @@ mod tests {
     }
 
     #[test]
-    fn without_room_only_who_has_nothing_to_read_is_served() {
+    fn over_the_budget_only_connections_without_unread_answers_are_served() {
         let mut connections = connections();
         answer(&mut connections, 0, 9_000, 0);
-        assert!(!connections.is_stalled(id(0)), "there is room");
+        assert!(!connections.is_stalled(id(0)), "within the budget");
         answer(&mut connections, 1, 2_000, 0);
         assert!(connections.is_unread_full());
         assert!(connections.is_stalled(id(0)) && connections.is_stalled(id(1)));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_most_and_does_not_read_is_closed() {
+    fn the_connection_with_most_unread_bytes_is_closed() {
         let mut connections = connections();
         for (slot, bytes) in [(0, 3_000), (1, 4_000), (2, 5_000)] {
             answer(&mut connections, slot, bytes, 0);
@@ -170,6 +170,6 @@ mod tests {
         assert_eq!(overdue, id(1), "the third still reads");
         assert!(reason.starts_with("it has not read 4020 bytes of answers"), "{reason}");
         assert!(connections.close(overdue).is_some());
-        assert_eq!(connections.overdue_reader(1_001 + SILENCE_MS), None, "there is room again");
+        assert_eq!(connections.overdue_reader(1_001 + SILENCE_MS), None, "within the budget again");
     }
 }
