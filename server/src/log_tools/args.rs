@@ -1,4 +1,4 @@
-//! What `muster log` can be told.
+//! The arguments of `muster log`.
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ pub enum LogCommand {
     Dump(Dump),
     /// Check a data directory as a start would, and more, without changing anything.
     Verify(Verify),
-    /// Say what is lost of a data directory that is damaged, and repair it without that.
+    /// Name what is lost of a damaged data directory, and repair it without that.
     Recover(Recover),
     /// Write partitions as Kafka's own segment files.
     Export(Export),
@@ -38,10 +38,10 @@ pub struct Dump {
     /// Only the partitions of this user topic.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["shard", "group"])]
     pub topic: Option<String>,
-    /// Leave the values out.
+    /// Omit the values.
     #[arg(long)]
     pub keys_only: bool,
-    /// One JSON object a line.
+    /// One JSON object per line.
     #[arg(long)]
     pub json: bool,
 }
@@ -58,7 +58,7 @@ pub struct Recover {
     /// The data directory.
     #[arg(value_name = "DIR")]
     pub data: PathBuf,
-    /// Repair it. What has to give way is kept in its trash.
+    /// Repair it. Removed files are kept in its trash.
     #[arg(long)]
     pub accept_loss: bool,
     /// Of user topics, only the partitions of this one.
@@ -67,7 +67,8 @@ pub struct Recover {
     /// The server's `offsets.topic.num.partitions`, if meta.properties is lost.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=9_000))]
     pub offsets_partitions: Option<u32>,
-    /// Which logs count, if meta.properties is lost and there are those of several numbers of shards.
+    /// Which logs to use, if meta.properties is lost and there are logs of several numbers of
+    /// shards.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub shards: Option<u32>,
 }
@@ -80,7 +81,7 @@ pub struct Export {
     /// Where to write a directory for each partition.
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
-    /// Which topics; can be given more than once.
+    /// A topic to export; may be given more than once.
     #[arg(long = "topic", value_name = "NAME", default_value = crate::cluster::OFFSETS_TOPIC)]
     pub topics: Vec<String>,
 }
@@ -93,25 +94,25 @@ pub struct Import {
     /// The data directory to make.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
-    /// How many shards it is written for; one for each usable core if it is not said.
+    /// The number of shards; the number of usable cores by default.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub shards: Option<u32>,
     /// Kafka's `offsets.topic.num.partitions`, if it does not follow from the directories.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=9_000))]
     pub offsets_partitions: Option<u32>,
-    /// Bring the records of all topics over, too.
+    /// Import the records of all topics, too.
     #[arg(long)]
     pub with_data: bool,
-    /// Bring the records of this topic over; can be given more than once.
+    /// Import the records of this topic; may be given more than once.
     #[arg(long, value_name = "TOPIC", conflicts_with = "with_data")]
     pub data_of: Vec<String>,
-    /// The directories do not hold all partitions, and need not.
+    /// The directories do not have all partitions, and need not.
     #[arg(long)]
     pub partial: bool,
-    /// Kafka was killed: leave out what is not whole at the end of a log.
+    /// Kafka was killed: leave out torn batches at the end of a log.
     #[arg(long)]
     pub unclean: bool,
-    /// Read and check all that would be brought over, and write nothing.
+    /// Read and check all that would be imported, and write nothing.
     #[arg(long)]
     pub dry_run: bool,
 }

@@ -17,7 +17,7 @@ fn config(meta: &Meta) -> Result<Config, Failure> {
     Ok(Config::load("", &[partitions])?)
 }
 
-/// What shards would have in common.
+/// The state that the shards of a server would share.
 pub(crate) fn common(meta: &Meta) -> Result<Common, Failure> {
     Ok(Common {
         config: Arc::new(config(meta)?),

@@ -1,4 +1,4 @@
-//! What is wrong, and where.
+//! Damage and its place.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Damage {
     pub(super) path: PathBuf,
-    /// Where in the file, in bytes.
+    /// The offset in the file, in bytes.
     pub(super) at: u64,
     pub(super) what: String,
 }

@@ -1,20 +1,20 @@
-//! The records of a batch, whatever they were compressed with.
+//! The records of a batch, decompressed.
 
 use muster_codec::record_batch::{Batch, Compression, Records};
 use std::io::{self, Read};
 
-/// What the records of one batch may take. No count in the batch makes anyone reserve that much:
-/// it is what really came out.
+/// The most bytes of one batch's records. No count in a batch reserves memory: the limit applies to
+/// decompressed bytes.
 const RECORDS_BYTES_MAX: usize = 256 << 20;
 
-/// What xerial's stream, which Java clients write, begins with; then come two numbers of versions.
+/// The start of xerial's framing, which Java clients write; two version numbers follow.
 const XERIAL_MAGIC: &[u8] = b"\x82SNAPPY\0";
 const XERIAL_HEADER_BYTES: usize = 16;
 
-/// The records, for which `buffer` is used if they are compressed.
+/// The records; `buffer` holds them if they are compressed.
 ///
 /// # Errors
-/// What keeps them from being read.
+/// The reason why they cannot be read.
 pub(super) fn records<'a>(
     batch: &Batch<'a>,
     buffer: &'a mut Vec<u8>,
@@ -37,8 +37,8 @@ pub(super) fn records<'a>(
 }
 
 fn read_all(reader: impl Read, out: &mut Vec<u8>) -> io::Result<()> {
-    let room = RECORDS_BYTES_MAX - out.len();
-    reader.take(room as u64 + 1).read_to_end(out)?;
+    let left = RECORDS_BYTES_MAX - out.len();
+    reader.take(left as u64 + 1).read_to_end(out)?;
     if out.len() > RECORDS_BYTES_MAX { Err(too_long()) } else { Ok(()) }
 }
 
@@ -51,7 +51,7 @@ fn zstd(mut payload: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// Blocks behind their lengths, or one block alone, as clients that are not Java's write it.
+/// Blocks behind their lengths, or a single block, as clients other than Java's write it.
 fn snappy(payload: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     if !payload.starts_with(XERIAL_MAGIC) {
         return snappy_block(payload, out);
@@ -68,7 +68,7 @@ fn snappy(payload: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
 }
 
 fn snappy_block(block: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-    // No byte of snappy stands for more than 64, so that a length that lies is seen at once.
+    // A byte of snappy expands to at most 64, so a false length is recognised at once.
     let len = snap::raw::decompress_len(block)?;
     if len > block.len().saturating_mul(64) || out.len() + len > RECORDS_BYTES_MAX {
         return Err(too_long());
@@ -81,7 +81,7 @@ fn snappy_block(block: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
 }
 
 fn too_long() -> io::Error {
-    io::Error::other("there is more than a batch can hold")
+    io::Error::other("the records are larger than a batch may be")
 }
 
 fn cut_off() -> io::Error {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_compressed_so_is_refused() {
+    fn malformed_compressed_records_are_refused() {
         for codec in 1..8 {
             for noise in
                 [&b""[..], b"\0", &[0xff; 300], b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01\xff\xff\xff\xff"]
@@ -160,8 +160,8 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_lies_reserves_nothing() {
+    fn a_false_length_reserves_no_memory() {
         let batch = batch_of(2, |_| vec![0xff, 0xff, 0xff, 0xff, 0x0f]);
-        assert!(value(&batch).unwrap_err().contains("more than a batch can hold"));
+        assert!(value(&batch).unwrap_err().contains("larger than a batch may be"));
     }
 }

@@ -1,4 +1,4 @@
-//! Records in JSON, with Kafka's names of fields, in the form in which `kafka-dump-log` has them.
+//! Records as JSON, with Kafka's field names, in the form of `kafka-dump-log`.
 
 use muster_codec::DecodeError;
 use muster_codec::records::{ClusterRecord, GroupRecord};
@@ -10,13 +10,13 @@ use std::fmt::Write;
 /// A record of a shard's log.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Described {
-    /// What it is: `OffsetCommit`, `GroupMetadata` and so on; `Unknown` if it cannot be read.
+    /// Its type: `OffsetCommit`, `GroupMetadata` and so on; `Unknown` if it cannot be read.
     pub(super) name: String,
     pub(super) group: Option<String>,
     pub(super) key: Value,
-    /// Null of a tombstone.
+    /// Null for a tombstone.
     pub(super) value: Value,
-    /// What is wrong with it. Of a type that is not known nothing is, as in Kafka.
+    /// Why it cannot be decoded. A record of an unknown type has no error, as in Kafka.
     pub(super) error: Option<DecodeError>,
 }
 
@@ -70,7 +70,7 @@ fn describe(
 /// A record's name, key and value.
 type Fields = (String, Value, Value);
 
-/// The fields of a record: the one variant that is there, with key and value.
+/// The fields of a record, from its only enum variant.
 fn fields(record: &impl Serialize) -> Option<Fields> {
     let Ok(Value::Object(variant)) = serde_json::to_value(record) else { return None };
     let (name, fields) = variant.into_iter().next()?;
@@ -79,7 +79,7 @@ fn fields(record: &impl Serialize) -> Option<Fields> {
     Some((name, fields.next()?, fields.next()?))
 }
 
-/// The type that a key begins with, or the version that a value does.
+/// The type of a key, or the version of a value.
 fn number(bytes: &[u8]) -> String {
     bytes.first_chunk().map_or(-1, |bytes| i16::from_be_bytes(*bytes)).to_string()
 }
@@ -93,7 +93,7 @@ fn hex(bytes: &[u8]) -> Value {
     json!({ "hex": text })
 }
 
-/// Bytes of clients: text, if they are.
+/// Bytes of clients: as text if they are UTF-8, else as hex.
 pub(super) fn bytes(bytes: Option<&[u8]>) -> Value {
     let Some(bytes) = bytes else { return Value::Null };
     match std::str::from_utf8(bytes) {

@@ -1,10 +1,9 @@
-//! `muster log`: looks into a data directory, checks it, and exchanges its logs with Kafka. All of
-//! it works on files, while no server has them open.
+//! `muster log`: inspects, checks and repairs data directories, and exchanges logs with Kafka. The
+//! commands work on files that no server has open.
 //!
-//! `dump` and `verify` read only; `export` and `import` write directories of their own; `recover` repairs
-//! one if it is told to. The end is
-//! 0 if all is well, 1 if something is damaged (the output says where), 2 if the command cannot be
-//! carried out.
+//! `dump` and `verify` only read; `export` and `import` write directories of their own; `recover`
+//! repairs a directory on request. The exit status is 0 if all is well, 1 if something is damaged
+//! (the output has the place), 2 if the command fails.
 
 mod args;
 mod cluster;
@@ -30,16 +29,16 @@ use damage::Damage;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
-/// What a tool found.
+/// The result of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Good,
     Damaged,
-    /// What was asked for is not there.
+    /// The requested item does not exist.
     Missing,
 }
 
-/// Carries a command out, with its output on stdout and what went wrong on stderr.
+/// Runs a command, with its output on stdout and errors on stderr.
 pub fn run(command: LogCommand) -> ExitCode {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let verdict = carry_out(&command, &mut out).and_then(|verdict| {
@@ -49,7 +48,7 @@ pub fn run(command: LogCommand) -> ExitCode {
     match verdict {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
         Ok(Verdict::Damaged | Verdict::Missing) => ExitCode::from(1),
-        // Who pipes the output into `head` has seen enough.
+        // A reader such as `head` has closed the pipe.
         Err(failure) if is_broken_pipe(&failure) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("muster log: {failure}");
@@ -58,10 +57,10 @@ pub fn run(command: LogCommand) -> ExitCode {
     }
 }
 
-/// Carries a command out, with its output on `out`.
+/// Runs a command with its output on `out`.
 ///
 /// # Errors
-/// What keeps it from being carried out.
+/// The reason why the command failed.
 pub fn carry_out(command: &LogCommand, out: &mut dyn Write) -> Result<Verdict, Failure> {
     match command {
         LogCommand::Dump(arguments) => dump::dump(arguments, out),

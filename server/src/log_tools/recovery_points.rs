@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
-/// Writes all points to the file of shard 0, in the place of those of all shards.
+/// Writes all points to the file of shard 0 and removes the files of other shards.
 ///
 /// # Errors
 /// The file system refuses.

@@ -1,5 +1,5 @@
-//! A file of Kafka's record batches, read one batch at a time: a segment of a partition, muster's or
-//! Kafka's own, which are the same.
+//! A file of Kafka's record batches, read one batch at a time: a segment of a partition of muster
+//! or of Kafka, which have the same format.
 
 use super::damage::Damage;
 use crate::serve::Failure;
@@ -25,7 +25,7 @@ pub(super) struct SegmentFile {
     batch: Vec<u8>,
 }
 
-/// A batch that is whole, and what its checksum says; its records need not be well.
+/// A whole batch with a valid checksum; its records are not checked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Located<'a> {
     pub(super) at: u64,
@@ -57,7 +57,7 @@ impl SegmentFile {
     /// The next batch; None at the end of the file.
     ///
     /// # Errors
-    /// [`Damage`], behind which nothing can be read; or what the file system says.
+    /// [`Damage`], behind which nothing can be read, or an error of the file system.
     pub(super) fn next(&mut self) -> Result<Option<Located<'_>>, Failure> {
         let (at, left) = (self.at, self.len - self.at);
         if left == 0 {
@@ -69,7 +69,7 @@ impl SegmentFile {
             return Err(self.damage("the file ends within a batch"));
         }
         if len > BATCH_BYTES_MAX {
-            return Err(self.damage("a batch longer than any can be"));
+            return Err(self.damage("a batch longer than the maximum"));
         }
         self.read(RECORD_BATCH_HEADER_BYTES, len)?;
         validate(&self.batch).map_err(|error| self.damage(error))?;
@@ -94,12 +94,14 @@ impl SegmentFile {
             return Err(self.damage("zeros in the place of a batch"));
         }
         if matches!(self.batch[MAGIC_AT], 0 | 1) {
-            return Err(self.damage("a message of a format before Kafka 0.11, which is not read"));
+            return Err(
+                self.damage("a message of a format before Kafka 0.11, which is not supported")
+            );
         }
         BatchHeader::read(&self.batch).map_err(|error| self.damage(error))
     }
 
-    /// Fills the buffer from one place to another.
+    /// Fills the buffer from one offset to another.
     fn read(&mut self, from: usize, to: usize) -> Result<(), Failure> {
         self.batch.resize(to, 0);
         self.file
@@ -112,7 +114,7 @@ impl SegmentFile {
     }
 }
 
-/// The names of what is in a directory, sorted; none if it is not there.
+/// The names in a directory, sorted; none if it does not exist.
 pub(super) fn names(directory: &Path) -> Result<Vec<String>, Failure> {
     let failed = |error| format!("could not read {}: {error}", directory.display());
     let entries = match fs::read_dir(directory) {

@@ -1,5 +1,5 @@
-//! The segments of a shard's log, block by block, as far as they can be read: what recovery would
-//! refuse is stepped over and told of. What is damage and what is not is for recovery to say
+//! The segments of a shard's log, block by block, as far as they are readable: damage that recovery
+//! would refuse is skipped and reported. Recovery decides what is damage
 //! ([`read_log`](crate::shard::read_log)).
 
 use super::segment_file::names;
@@ -32,18 +32,18 @@ pub(super) struct SegmentBytes {
     pub(super) bytes: Vec<u8>,
     /// None if it was never finished, or is damaged.
     pub(super) header: Option<SegmentHeader>,
-    /// The number of an earlier segment that stands for it.
+    /// The number of the earlier segment that replaces it.
     pub(super) replaced_by: Option<u64>,
 }
 
-/// What stands in a segment, one after the other.
+/// The contents of a segment, one after the other.
 #[derive(Debug)]
 pub(super) enum Piece<'a> {
     Block {
         at: usize,
         block: Block<'a>,
     },
-    /// No block, but blocks of the segment follow it.
+    /// No block, but blocks of the segment follow.
     Unreadable {
         at: usize,
         until: usize,
@@ -54,16 +54,16 @@ pub(super) enum Piece<'a> {
     },
 }
 
-/// How the blocks of a segment end.
+/// The bytes behind the last block of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// With the segment.
+    /// The end of the segment.
     Full,
-    /// With zeros.
+    /// Zeros.
     Zeros,
-    /// With blocks of the file's former life.
+    /// Blocks of the segment that the file had before it was recycled.
     Former,
-    /// With something that is no block.
+    /// Bytes that are no block.
     Torn,
 }
 
@@ -75,8 +75,8 @@ impl ShardFiles {
         Ok(Self { name, directory, segments })
     }
 
-    /// Reads one segment after the other. Those that go away meanwhile (a running server compacts)
-    /// are given by name to `gone`.
+    /// Reads one segment after the other. The paths of segments that a running server's compaction
+    /// removes meanwhile are passed to `gone`.
     pub(super) fn each(
         &self,
         mut visit: impl FnMut(&SegmentBytes) -> Result<(), Failure>,
@@ -103,7 +103,7 @@ impl ShardFiles {
         Ok(())
     }
 
-    /// All batches that can be read, with their partitions.
+    /// Passes all readable batches with their partitions to `visit`.
     pub(super) fn each_batch(
         &self,
         mut visit: impl FnMut(LogPartition, &Batch<'_>),
@@ -121,7 +121,7 @@ impl ShardFiles {
     }
 }
 
-/// The header, if its sizes make sense; those of damaged ones mean nothing.
+/// The header, if its block size is valid and its number is that of the file.
 fn usable_header(bytes: &[u8], sequence: u64) -> Option<SegmentHeader> {
     let (header, _) = SegmentHeader::read(bytes).ok()?;
     let sizes = BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX;
@@ -132,7 +132,7 @@ fn usable_header(bytes: &[u8], sequence: u64) -> Option<SegmentHeader> {
 }
 
 impl SegmentBytes {
-    /// What stands in the segment; nothing if it is not one of the log.
+    /// The contents of the segment; nothing if it is not part of the log.
     pub(super) fn pieces(&self) -> Pieces<'_> {
         let header = self.header.filter(|_| self.replaced_by.is_none());
         let at = header.map_or(0, |header| header.block_bytes as usize);
@@ -169,7 +169,7 @@ impl<'a> Iterator for Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// The whole block of this segment at a place.
+    /// The whole block of this segment at an offset.
     fn block_at(&self, header: &SegmentHeader, at: usize) -> Option<Block<'a>> {
         let block = Block::read(self.bytes.get(at..)?).ok()?;
         let of = (block.header.log_id, block.header.segment);

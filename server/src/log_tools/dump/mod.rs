@@ -1,4 +1,4 @@
-//! `muster log dump`: everything in a data directory that can be read, as text or as JSON.
+//! `muster log dump`: everything readable in a data directory, as text or as JSON.
 
 mod partitions;
 mod printer;
@@ -13,10 +13,10 @@ use crate::serve::Failure;
 use printer::Printer;
 use std::io::Write;
 
-/// Prints a data directory; of one that a server holds, what is there at the moment.
+/// Prints a data directory; one that a server holds is printed as it is at the moment.
 ///
 /// # Errors
-/// No data directory, or files that cannot be read. Damage is printed, and is a verdict.
+/// The path is no data directory, or a file cannot be read. Damage is printed, and is a verdict.
 pub(super) fn dump(arguments: &Dump, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let data = &arguments.data;
     let mut printer = Printer::new(out, arguments);
@@ -26,7 +26,7 @@ pub(super) fn dump(arguments: &Dump, out: &mut dyn Write) -> Result<Verdict, Fai
         Err(error) => return Err(error.into()),
     };
     if held.is_none() {
-        printer.note("a server has the directory open: what it is writing now may be cut off")?;
+        printer.note("a server has the directory open: its last writes may be incomplete")?;
     }
     let meta = Meta::read(data)?;
     if arguments.shard.is_some_and(|shard| shard >= meta.shards()) {

@@ -35,7 +35,7 @@ pub(super) fn dump(
         }
         let partition = match topic {
             Some(topic) => format!("{topic}-{}", id.index),
-            None => "a topic that is gone".to_owned(),
+            None => "an unknown topic".to_owned(),
         };
         let directory = topics.join(&name);
         start_offset(&directory, &partition, printer)?;
@@ -57,8 +57,8 @@ fn start_offset(
 ) -> Result<(), Failure> {
     let Ok(file) = std::fs::read(directory.join(START_OFFSET_FILE)) else { return Ok(()) };
     match read_start_offset(&file) {
-        Some(offset) => printer.note(&format!("{partition} begins with offset {offset}")),
-        None => printer.note(&format!("{partition}: {START_OFFSET_FILE} holds no offset")),
+        Some(offset) => printer.note(&format!("{partition} begins at offset {offset}")),
+        None => printer.note(&format!("{partition}: {START_OFFSET_FILE} has no valid offset")),
     }
 }
 

@@ -10,23 +10,23 @@ use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::Path;
 
-/// Prints lines. Those about blocks and batches wait for a record of theirs, if records of one
-/// group alone are wanted.
+/// Prints lines. If records of a single group are wanted, lines about blocks and batches wait for
+/// such a record.
 pub(super) struct Printer<'o> {
     out: &'o mut dyn Write,
     json: bool,
     keys_only: bool,
-    /// Lines that wait for the next record; None if none ever does.
+    /// Lines that wait for the next record; None if lines are printed at once.
     waiting: Option<Vec<String>>,
-    /// The group whose records alone are wanted, until there is one.
+    /// The group whose records are wanted, until one is found.
     missing: Option<String>,
     is_damaged: bool,
 }
 
-/// A record, and where it is.
+/// A record and its place.
 pub(super) struct RecordLine<'a> {
     pub(super) place: Map<String, Value>,
-    /// Offset and timestamp of one in a log.
+    /// Offset and timestamp of a record in a log.
     pub(super) at: Option<(i64, i64)>,
     pub(super) name: Option<&'a str>,
     pub(super) key: Value,
@@ -45,10 +45,10 @@ impl<'o> Printer<'o> {
         }
     }
 
-    /// Ends the dump: says so if nothing was found of what was asked for.
+    /// Ends the dump; reports it if nothing that was asked for was found.
     pub(super) fn finish(mut self) -> Result<Verdict, Failure> {
         if let Some(group) = self.missing.take() {
-            self.note(&format!("nothing that was looked at has a record of group {group}"))?;
+            self.note(&format!("no record of group {group} was found"))?;
             return Ok(if self.is_damaged { Verdict::Damaged } else { Verdict::Missing });
         }
         Ok(if self.is_damaged { Verdict::Damaged } else { Verdict::Good })
@@ -69,7 +69,7 @@ impl<'o> Printer<'o> {
         self.print("meta", fields, 0, text)
     }
 
-    /// A line about a segment and all that is in it.
+    /// A line about a segment.
     pub(super) fn segment(
         &mut self,
         path: &Path,
@@ -90,7 +90,8 @@ impl<'o> Printer<'o> {
         text: String,
     ) -> Result<(), Failure> {
         if self.json {
-            // Records say in JSON where they are; the blocks and batches of others are not wanted.
+            // In JSON records have their place; the blocks and batches of other groups are not
+            // wanted.
             return if self.waiting.is_some() { Ok(()) } else { self.print(kind, fields, 0, text) };
         }
         let line = indented(depth, &text);
@@ -117,9 +118,10 @@ impl<'o> Printer<'o> {
         text += &key.to_string();
         if !self.keys_only {
             text += " = ";
-            text += &match value.is_null() {
-                true => "<DELETE>".to_owned(),
-                false => in_words(value.clone()).to_string(),
+            text += &if value.is_null() {
+                "<DELETE>".to_owned()
+            } else {
+                with_readable_times(value.clone()).to_string()
             };
         }
         let mut fields = place;
@@ -134,7 +136,7 @@ impl<'o> Printer<'o> {
         self.print("record", fields, depth, text)
     }
 
-    /// Something that is neither good nor bad.
+    /// A line about something that is not damage.
     pub(super) fn note(&mut self, text: &str) -> Result<(), Failure> {
         self.print("note", object([("what", json!(text))]), 0, format!("note: {text}"))
     }
@@ -164,17 +166,17 @@ impl<'o> Printer<'o> {
     }
 }
 
-/// A value with its times as people read them; in JSON they are numbers, as with Kafka's tools.
-fn in_words(value: Value) -> Value {
+/// A value with readable times; in JSON they are numbers, as in Kafka's tools.
+fn with_readable_times(value: Value) -> Value {
     let field = |(name, value): (String, Value)| {
         let is_time = name.ends_with("imestamp");
         let ms = value.as_i64().filter(|ms| is_time && *ms > 0);
-        let value = ms.map_or_else(|| in_words(value), |ms| json!(civil_time(ms)));
+        let value = ms.map_or_else(|| with_readable_times(value), |ms| json!(civil_time(ms)));
         (name, value)
     };
     match value {
         Value::Object(fields) => Value::Object(fields.into_iter().map(field).collect()),
-        Value::Array(values) => Value::Array(values.into_iter().map(in_words).collect()),
+        Value::Array(values) => Value::Array(values.into_iter().map(with_readable_times).collect()),
         other => other,
     }
 }

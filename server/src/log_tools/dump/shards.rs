@@ -1,4 +1,4 @@
-//! The segments of the shards: blocks, the batches in them, Kafka's coordinator records.
+//! The segments of the shards: blocks, their batches, and Kafka's coordinator records.
 
 use super::super::args::Dump;
 use super::super::describe::{self, Described, object};
@@ -29,7 +29,7 @@ pub(super) fn dump(
             Segment { segment, name, arguments }.dump(*printer.borrow_mut())
         },
         |path| {
-            let text = format!("{} went away meanwhile: it was compacted", path.display());
+            let text = format!("{} was removed during the dump by compaction", path.display());
             printer.borrow_mut().note(&text)
         },
     )?;
@@ -42,7 +42,7 @@ pub(super) fn dump(
 
 struct Segment<'a> {
     segment: &'a SegmentBytes,
-    /// The path from the data directory on.
+    /// The path relative to the data directory.
     name: PathBuf,
     arguments: &'a Dump,
 }
@@ -53,16 +53,17 @@ impl Segment<'_> {
         printer.segment(&self.name, fields, &text)?;
         if self.segment.header.is_none() && self.segment.replaced_by.is_none() {
             let is_empty = self.segment.bytes.iter().all(|byte| *byte == 0);
-            return match is_empty {
-                true => Ok(()),
-                false => printer.damage(&self.name, 0, "it has no header that can be read"),
+            return if is_empty {
+                Ok(())
+            } else {
+                printer.damage(&self.name, 0, "its header cannot be read")
             };
         }
         for piece in self.segment.pieces() {
             match piece {
                 Piece::Block { at, block } => self.block(at, &block, printer)?,
                 Piece::Unreadable { at, until } => {
-                    let what = format!("not a block, but blocks follow it from byte {until} on");
+                    let what = format!("not a block, but blocks follow from byte {until} on");
                     printer.damage(&self.name, at as u64, &what)?;
                 }
                 Piece::End { at, end } => self.end(at, end, printer)?,
@@ -80,9 +81,9 @@ impl Segment<'_> {
         };
         let SegmentHeader { block_bytes, segment_bytes, log_id, is_recycled, .. } = *header;
         let (state, is) = match (replaced_by, header.compacted) {
-            (Some(by), _) => ("replaced", format!("segment {by} stands for it")),
+            (Some(by), _) => ("replaced", format!("replaced by segment {by}")),
             (None, Some(compacted)) => ("compacted", compacted_text(header, &compacted)),
-            (None, None) => ("log", "as it was written".to_owned()),
+            (None, None) => ("log", "not compacted".to_owned()),
         };
         fields.extend(object([
             ("state", json!(state)),
@@ -93,7 +94,7 @@ impl Segment<'_> {
             ("recycled", json!(is_recycled)),
         ]));
         fields.extend(header.compacted.map(|it| ("compacted".to_owned(), compacted_fields(&it))));
-        let again = if is_recycled { ", in a file that was a segment before" } else { "" };
+        let again = if is_recycled { ", in the recycled file of an earlier segment" } else { "" };
         let text = format!(
             "{segment_bytes} bytes, blocks of {block_bytes}, log {log_id:016x}, {is}{again}"
         );
@@ -181,7 +182,9 @@ impl Segment<'_> {
         let (state, text) = match end {
             End::Full => ("full", "the end of the segment"),
             End::Zeros => ("zeros", "the end of the blocks"),
-            End::Former => ("former", "the end of the blocks; those of a former life follow"),
+            End::Former => {
+                ("former", "the end of the blocks; blocks of the recycled segment follow")
+            }
             End::Torn => ("torn", "a torn block: it was being written when the server stopped"),
         };
         let file = json!(self.name.display().to_string());
@@ -194,7 +197,7 @@ fn compacted_text(header: &SegmentHeader, compacted: &Compacted) -> String {
     let Compacted { last_sequence, first_position, last_position, dropped_position, .. } =
         *compacted;
     format!(
-        "compacted: stands for segments {} to {last_sequence}, positions {first_position} to \
+        "compacted: replaces segments {} to {last_sequence}, positions {first_position} to \
          {last_position}, tombstones dropped up to {dropped_position}, dirty from byte {}",
         header.sequence, compacted.dirty_from
     )

@@ -1,4 +1,4 @@
-//! A snapshot: its header, and the groups in it as the records that would make them.
+//! A snapshot: its header, and the groups in it as the records that replay to them.
 
 use super::super::args::Dump;
 use super::super::cluster;
@@ -14,8 +14,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Prints the snapshot in a shard's directory, if there is one. `name` is the directory from the
-/// data directory on.
+/// Prints the snapshot in a shard's directory, if there is one. `name` is the directory relative to
+/// the data directory.
 pub(super) fn dump(
     directory: &Path,
     name: &Path,
@@ -37,7 +37,7 @@ pub(super) fn dump(
         Err(refusal) => return printer.damage(&name, 0, &refusal.to_string()),
     };
     let text = format!(
-        "a snapshot of {} bytes of log {:016x}: all up to position {}, groups up to {}",
+        "a snapshot of {} bytes of log {:016x}: complete up to position {}, groups up to {}",
         bytes.len(),
         header.log_id,
         header.from,

@@ -1,5 +1,5 @@
-//! A partition's directory as Kafka has it: segments, the id of the topic, the epochs of leaders.
-//! Indexes are left out: Kafka makes them anew.
+//! A partition's directory in Kafka's format: segments, the id of the topic, the leader epochs.
+//! Indexes are left out, as Kafka rebuilds them.
 
 use crate::serve::Failure;
 use muster_codec::Uuid;
@@ -19,10 +19,10 @@ pub(super) struct KafkaPartition {
     topic: String,
     index: i32,
     start_offset: i64,
-    /// Of the segment that is being written.
+    /// The active segment.
     base_offset: i64,
     size: u64,
-    /// What of it is not yet in the file.
+    /// Bytes that are not written yet.
     buffer: Vec<u8>,
     /// The offset after the last record.
     next_offset: i64,
@@ -40,7 +40,7 @@ impl KafkaPartition {
     /// Makes the directory, with one empty segment.
     ///
     /// # Errors
-    /// It is there already, or cannot be written.
+    /// The directory exists already, or cannot be written.
     pub(super) fn create(
         to: &Path,
         topic: &str,
@@ -70,13 +70,13 @@ impl KafkaPartition {
         Ok(partition)
     }
 
-    /// Records before this offset are not to be read.
+    /// Sets the log start offset.
     pub(super) fn begin_at(&mut self, start_offset: i64) {
         self.start_offset = self.start_offset.max(start_offset);
         self.next_offset = self.next_offset.max(start_offset);
     }
 
-    /// What follows stands in a segment that begins with this offset.
+    /// Begins a segment at this offset.
     pub(super) fn begin_segment(&mut self, base_offset: i64) -> Result<(), Failure> {
         if base_offset == self.base_offset {
             return Ok(());
@@ -88,7 +88,7 @@ impl KafkaPartition {
 
     /// Adds a batch, with its offsets.
     pub(super) fn push(&mut self, header: BatchHeader, batch: &[u8]) -> Result<(), Failure> {
-        // A segment's index has offsets of 32 bits from the first on.
+        // A segment's index has offsets of 32 bits relative to the first.
         let is_far = header.last_offset() - self.base_offset > i64::from(i32::MAX);
         if is_far || self.size + batch.len() as u64 > SEGMENT_BYTES_MAX {
             self.begin_segment(header.base_offset)?;
@@ -104,7 +104,7 @@ impl KafkaPartition {
         if self.buffer.len() > len { self.flush() } else { Ok(()) }
     }
 
-    /// Writes what has gathered.
+    /// Writes the buffered bytes.
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
         let path = self.directory.join(segment_file_name(self.base_offset));
         let opened = File::options().append(true).open(&path);

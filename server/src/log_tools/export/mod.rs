@@ -1,5 +1,5 @@
-//! `muster log export`: partitions as directories of Kafka's, with Kafka's own segment files. The
-//! batches are those that a fetch gives: they are Kafka's already.
+//! `muster log export`: writes partitions as Kafka's directories and segment files. The batches are
+//! those that a fetch returns, in Kafka's own format.
 
 mod kafka_partition;
 
@@ -23,17 +23,17 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-/// What gathers in memory before it is written.
+/// The most bytes that are buffered before they are written.
 const BUFFERED_BYTES_MAX: usize = 64 << 20;
 
-/// Kafka's file of the offsets that partitions begin with.
+/// Kafka's file of log start offsets.
 const START_OFFSETS_FILE: &str = "log-start-offset-checkpoint";
 
-/// Writes partitions to a directory in which none of them is yet.
+/// Writes partitions to a directory that has none of them yet.
 ///
 /// # Errors
-/// No data directory, or one that is held; damage in the logs; no such topic; files that are there
-/// already or cannot be written.
+/// The path is no data directory, or a server holds it; the logs are damaged; a topic does not
+/// exist; files exist already or cannot be written.
 pub(super) fn export(arguments: &Export, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let directory = DataDir::look(&arguments.data)?;
     let (data, to) = (&directory.path, &arguments.to);
@@ -45,9 +45,10 @@ pub(super) fn export(arguments: &Export, out: &mut dyn Write) -> Result<Verdict,
     fs::create_dir_all(to).map_err(|error| format!("could not make {}: {error}", to.display()))?;
     let mut start_offsets = BTreeMap::new();
     for topic in topics {
-        let written = match topic.is_internal() {
-            true => offsets_topic(data, directory.meta.shards(), topic, to)?,
-            false => user_topic(data, topic, to)?,
+        let written = if topic.is_internal() {
+            offsets_topic(data, directory.meta.shards(), topic, to)?
+        } else {
+            user_topic(data, topic, to)?
         };
         for partition in written {
             writeln!(out, "{partition}")?;
@@ -71,7 +72,7 @@ fn offsets_topic(
 ) -> Result<Vec<KafkaPartition>, Failure> {
     let directories: Vec<_> =
         (0..shards).map(|number| data.join(log_directory(shards, number))).collect();
-    // Damage is to be found before anything is written.
+    // Damage is found before anything is written.
     directories.iter().try_for_each(|directory| read_log(directory, |_| {}).map(drop))?;
     let all = (0..topic.partitions)
         .map(|index| KafkaPartition::create(to, OFFSETS_TOPIC, index, topic.id, 0));

@@ -1,5 +1,5 @@
-//! What Kafka's group coordinator would know after it has loaded `__consumer_offsets`: the newest
-//! record of each key. Offsets of transactions count from their commit on.
+//! The state of Kafka's group coordinator after it has loaded `__consumer_offsets`: the newest
+//! record of each key. Offsets of a transaction count from its commit on.
 
 use super::super::damage::Damage;
 use super::super::decompress;
@@ -19,32 +19,32 @@ use std::path::Path;
 const ABORT: i16 = 0;
 const COMMIT: i16 = 1;
 
-/// How much was found.
+/// Counts of the imported and left-out records.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     groups: usize,
     records: usize,
     /// Records of share and streams groups.
     unknown: u64,
-    /// Offsets of transactions without an end.
+    /// Offsets of transactions without an end marker.
     open: usize,
 }
 
-/// A record that nothing has replaced.
+/// The newest record of its key.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Live {
     pub(super) value: Vec<u8>,
-    /// Where it stood in Kafka's partition.
+    /// Its offset in Kafka's partition.
     offset: i64,
     pub(super) timestamp: i64,
 }
 
 impl Groups {
-    /// Gives the records of one partition after the other to `take`, with their keys and in
+    /// Passes the records of one partition after the other to `take`, with their keys and in
     /// Kafka's order.
     ///
     /// # Errors
-    /// Damage; records of groups that belong to another partition; and what `take` says.
+    /// The logs are damaged, or a group belongs to another partition; or `take` fails.
     pub(super) fn read(
         kafka: &KafkaDirs,
         placement: Placement,
@@ -67,7 +67,7 @@ impl Groups {
         Ok(all)
     }
 
-    /// What was left out.
+    /// Notes about records that are left out.
     pub(super) fn notes(&self) -> impl Iterator<Item = String> {
         let unknown = (self.unknown > 0)
             .then(|| format!("{} records of share or streams groups are left out", self.unknown));
@@ -84,7 +84,7 @@ impl fmt::Display for Groups {
     }
 }
 
-/// The group that a key is of.
+/// The group of a key.
 pub(super) fn group_id(key: &[u8]) -> Option<String> {
     let record = GroupRecord::read(key, None).ok().flatten()?;
     Some(record.group_id().to_owned())
@@ -155,7 +155,7 @@ impl Load {
         }
         let count = self.placement.offsets_partitions;
         Err(format!(
-            "group {group:?} stands in partition {here}, but belongs to {partition} of {count}: say \
+            "group {group:?} is in partition {here}, but belongs to {partition} of {count}: give \
              Kafka's number of partitions with --offsets-partitions"
         ))
     }
@@ -169,7 +169,7 @@ impl Load {
         timestamp: i64,
     ) {
         if let GroupRecord::OffsetCommit(_, Some(value)) = &mut record {
-            // Epochs of Kafka's leaders mean nothing here, where all records are of epoch 0.
+            // Leader epochs of Kafka do not apply here, where all records have epoch 0.
             value.leader_epoch = value.leader_epoch.min(0);
         }
         let (mut key, mut value) = (Vec::new(), Vec::new());
@@ -187,8 +187,8 @@ impl Load {
         target.insert(key, live);
     }
 
-    /// `OffsetMetadataManager.replayEndTransactionMarker`: a commit that came later than that of
-    /// the transaction stays.
+    /// `OffsetMetadataManager.replayEndTransactionMarker`: a commit made after the transaction's
+    /// stays.
     fn ended(&mut self, producer: i64, marker: i16) {
         if marker != COMMIT && marker != ABORT {
             return;
@@ -208,7 +208,7 @@ pub(super) fn control_type(key: &[u8]) -> Result<i16, String> {
     bytes.map(|bytes| i16::from_be_bytes(*bytes)).ok_or("a control record without a type".into())
 }
 
-/// Whether a control record says that a transaction was aborted, or committed.
+/// Whether a control record is the marker of an abort or of a commit; None for another type.
 pub(super) fn is_abort(control_type: i16) -> Option<bool> {
     match control_type {
         ABORT => Some(true),
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
     use muster_codec::records::{OffsetCommitKey, OffsetCommitValue};
 
-    /// One event in the log of a partition; offsets of the log count up.
+    /// An event in the log of a partition; offsets count up.
     enum Event {
         Commit(&'static str, i64),
         Pending(&'static str, i64, i64),
@@ -237,7 +237,7 @@ mod tests {
         GroupRecord::OffsetCommit(key, offset.map(value))
     }
 
-    /// The offsets that are left, by topic.
+    /// The loaded offsets, by topic.
     fn loaded(events: &[Event]) -> Vec<(String, i64, i32)> {
         let mut load = Load::new(0, Placement { shards: 1, offsets_partitions: 1 });
         for (at, event) in (0..).zip(events) {
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_commit_of_each_key_is_left_without_kafkas_epochs() {
+    fn the_newest_commit_of_each_key_is_kept_without_kafkas_epochs() {
         let events = [Commit("a", 1), Commit("b", 2), Commit("a", 3), Tombstone("b")];
         assert_eq!(loaded(&events), [("a".to_owned(), 3, 0)]);
     }
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_after_an_offset_of_a_transaction_wins() {
+    fn a_commit_after_an_offset_of_a_transaction_wins() {
         let events = [Pending("a", 1, 5), Commit("a", 6), End(1, COMMIT)];
         assert_eq!(loaded(&events), [("a".to_owned(), 6, 0)]);
         assert_eq!(loaded(&[Pending("a", 1, 5), Tombstone("a"), End(1, COMMIT)]), []);

@@ -1,4 +1,4 @@
-//! What Kafka's log directories hold: which partitions, and where.
+//! The partitions in Kafka's log directories, with their paths.
 
 use super::super::segment_file::names;
 use super::failed;
@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Kafka leaves it when it has stopped well, and removes it at its start.
+/// Kafka writes it at a clean shutdown and removes it at its start.
 const CLEAN_SHUTDOWN_FILE: &str = ".kafka_cleanshutdown";
 
 /// The directories of a stopped cluster.
 #[derive(Debug)]
 pub(super) struct KafkaDirs {
     pub(super) cluster_id: Option<String>,
-    /// By topic and partition; replicas if brokers share partitions.
+    /// Directories by topic and partition: several where brokers have replicas of a partition.
     partitions: BTreeMap<(String, i32), Vec<PathBuf>>,
-    /// Not all brokers stopped well: ends may be torn.
+    /// Not all brokers stopped cleanly: ends of logs may be torn.
     pub(super) may_be_torn: bool,
 }
 
@@ -25,7 +25,7 @@ impl KafkaDirs {
     /// Lists the directories.
     ///
     /// # Errors
-    /// One that is not Kafka's, or that Kafka has not left as it should.
+    /// A directory is not Kafka's, or Kafka did not stop cleanly.
     pub(super) fn find(directories: &[PathBuf], unclean: bool) -> Result<Self, Failure> {
         let mut found =
             Self { cluster_id: None, partitions: BTreeMap::new(), may_be_torn: unclean };
@@ -49,13 +49,13 @@ impl KafkaDirs {
         let cluster_id = text.lines().find_map(|line| line.strip_prefix("cluster.id="));
         let cluster_id = cluster_id.map(|id| id.trim().to_owned());
         if self.cluster_id.is_some() && cluster_id != self.cluster_id {
-            return Err(format!("{} is of another cluster", meta.display()).into());
+            return Err(format!("{} belongs to another cluster", meta.display()).into());
         }
         self.cluster_id = cluster_id;
         if !unclean && !directory.join(CLEAN_SHUTDOWN_FILE).exists() {
             return Err(format!(
                 "{} has no {CLEAN_SHUTDOWN_FILE}: Kafka runs, or was killed. Stop it; or, with \
-                 --unclean, what is not whole at the end of a log is left out, as Kafka would do",
+                 --unclean, torn batches at the end of a log are left out, as Kafka would do",
                 directory.display()
             )
             .into());
@@ -69,7 +69,7 @@ impl KafkaDirs {
         Ok(())
     }
 
-    /// How many partitions a topic has, by the largest number.
+    /// The number of partitions of a topic, by the largest index.
     pub(super) fn partition_count(&self, topic: &str) -> u32 {
         self.of_topic(topic).last().map_or(0, |(index, _)| index as u32 + 1)
     }
@@ -91,7 +91,7 @@ impl KafkaDirs {
     }
 
     /// # Errors
-    /// A partition of the topic that no directory holds.
+    /// No directory has a certain partition of the topic.
     pub(super) fn require_all(&self, topic: &str, count: u32) -> Result<(), Failure> {
         let mut there = self.of_topic(topic).map(|(index, _)| index as u32).peekable();
         for index in 0..count {
@@ -115,7 +115,7 @@ fn parse(name: &str) -> Option<(String, i32)> {
     is_plain.then(|| (topic.to_owned(), number))
 }
 
-/// The topic's id in a partition's directory; None if it is older than such ids.
+/// The topic's id in a partition's directory; None if Kafka had no topic ids when it was created.
 pub(super) fn topic_id(partition: &Path) -> Result<Option<Uuid>, Failure> {
     let path = partition.join("partition.metadata");
     if !path.exists() {
@@ -124,10 +124,10 @@ pub(super) fn topic_id(partition: &Path) -> Result<Option<Uuid>, Failure> {
     let text = fs::read_to_string(&path).map_err(failed("read", &path))?;
     let id = text.lines().find_map(|line| line.strip_prefix("topic_id:"));
     let id = id.and_then(|id| Uuid::parse(id.trim())).filter(|id| !id.is_zero());
-    id.map(Some).ok_or_else(|| format!("{}: no topic id in it", path.display()).into())
+    id.map(Some).ok_or_else(|| format!("{}: it has no topic id", path.display()).into())
 }
 
-/// The offset that a partition begins with, by Kafka's own checkpoint; 0 if it has none.
+/// The log start offset of a partition by Kafka's checkpoint; 0 if it has none.
 pub(super) fn start_offset(partition: &Path, topic: &str, index: i32) -> Result<i64, Failure> {
     let Some(directory) = partition.parent() else { return Ok(0) };
     let path = directory.join("log-start-offset-checkpoint");
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_of_partitions_are_told_from_others() {
+    fn directories_of_partitions_are_recognised() {
         let found = |name: &str| parse(name);
         assert_eq!(found("a-b-12"), Some(("a-b".to_owned(), 12)));
         assert_eq!(found("__consumer_offsets-0"), Some(("__consumer_offsets".to_owned(), 0)));

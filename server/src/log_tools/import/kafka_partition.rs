@@ -1,4 +1,4 @@
-//! The batches of one partition of Kafka's, from all its segments.
+//! The batches of one partition of Kafka, from all its segments.
 
 use super::super::damage::Damage;
 use super::super::segment_file::{Located, SegmentFile, names};
@@ -12,19 +12,19 @@ pub(super) struct KafkaPartition {
     pub(super) directory: PathBuf,
     /// By base offset.
     pub(super) segments: Vec<(i64, String)>,
-    /// Kafka did not stop well.
+    /// Kafka did not stop cleanly.
     may_be_torn: bool,
 }
 
 impl KafkaPartition {
     /// # Errors
-    /// A directory that Kafka would change at its next start before it could be read.
+    /// Kafka has to recover the directory first, at its next start.
     pub(super) fn open(directory: &Path, may_be_torn: bool) -> Result<Self, Failure> {
         let names = names(directory)?;
         if let Some(swap) = names.iter().find(|name| name.ends_with(".swap")) {
             let path = directory.join(swap);
             return Err(format!(
-                "{}: a cleaning that was cut short: let Kafka start and stop once more",
+                "{}: an interrupted log cleaning: start and stop Kafka once more",
                 path.display()
             )
             .into());
@@ -33,7 +33,7 @@ impl KafkaPartition {
         Ok(Self { directory: directory.to_owned(), segments, may_be_torn })
     }
 
-    /// The replica with the most; the others are behind it.
+    /// The replica with the highest end offset; the others lag behind it.
     pub(super) fn longest(replicas: &[PathBuf], may_be_torn: bool) -> Result<Self, Failure> {
         let mut longest: Option<(i64, Self)> = None;
         for replica in replicas {
@@ -54,10 +54,11 @@ impl KafkaPartition {
         Ok(self.read_from(last, |_, _| Ok(()))?.max(base_offset))
     }
 
-    /// Gives every batch to `visit`, with its file. The log end offset, unless there are no batches.
+    /// Passes every batch with its file to `visit`. Returns the log end offset; 0 if the partition
+    /// is empty.
     ///
     /// # Errors
-    /// Damage, other than a torn end that is to be expected; and what `visit` says.
+    /// The log is damaged, other than by an expected torn end; or `visit` fails.
     pub(super) fn each(
         &self,
         visit: impl FnMut(&Path, &Located<'_>) -> Result<(), Failure>,
@@ -74,7 +75,7 @@ impl KafkaPartition {
         for (number, (base_offset, name)) in self.segments.iter().enumerate().skip(first) {
             let path = self.directory.join(name);
             if *base_offset < next_offset {
-                let what = "it begins before the segment before it ends";
+                let what = "it begins before the previous segment ends";
                 return Err(Damage::new(&path, 0, what).into());
             }
             next_offset = *base_offset;
@@ -96,13 +97,14 @@ impl KafkaPartition {
         Ok(next_offset)
     }
 
-    /// Kafka cuts the last segment at what is not whole, if it was killed.
+    /// Kafka cuts a torn end off the last segment if it was killed.
     fn is_torn_end(&self, number: usize, failure: &Failure) -> bool {
         self.may_be_torn && number + 1 == self.segments.len() && failure.is::<Damage>()
     }
 }
 
-/// Kafka's indexes have offsets from the segment's first on, and places in its file, in 31 bits.
+/// In Kafka's indexes, offsets relative to the segment's first and positions in its file have 31
+/// bits.
 fn check_place(base_offset: i64, located: &Located<'_>) -> Result<(), &'static str> {
     const MAX: i64 = i32::MAX as i64;
     let Located { at, batch } = located;
@@ -110,7 +112,7 @@ fn check_place(base_offset: i64, located: &Located<'_>) -> Result<(), &'static s
     if batch.header.base_offset < base_offset {
         Err("an offset before the first of the segment")
     } else if batch.header.last_offset() - base_offset > MAX || end > MAX as u64 {
-        Err("a batch too far from the beginning of the segment")
+        Err("a batch too far from the start of the segment")
     } else {
         Ok(())
     }

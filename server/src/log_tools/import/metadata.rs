@@ -1,5 +1,5 @@
-//! The configs of topics and groups, from the log of Kafka's controllers: `__cluster_metadata-0`,
-//! its newest snapshot and the records behind that.
+//! The configs of topics and groups, from the log of Kafka's controllers: the newest snapshot of
+//! `__cluster_metadata-0` and the records behind it.
 
 use super::super::damage::Damage;
 use super::super::decompress;
@@ -16,13 +16,13 @@ use std::path::Path;
 /// The name of the topic of Kafka's controllers.
 const METADATA_TOPIC: &str = "__cluster_metadata";
 
-/// What snapshots end with; their names begin with the offset that they end before.
+/// The extension of snapshots; a name begins with the offset at which the snapshot ends.
 const SNAPSHOT_SUFFIX: &str = ".checkpoint";
 
-/// What all records begin with.
+/// The frame version of all records.
 const FRAME_VERSION: u32 = 1;
 
-// The types of records that are of interest here (`MetadataRecordType`).
+// The record types that are used here (`MetadataRecordType`).
 const TOPIC: u32 = 2;
 const CONFIG: u32 = 4;
 const REMOVE_TOPIC: u32 = 9;
@@ -30,14 +30,14 @@ const BEGIN_TRANSACTION: u32 = 23;
 const END_TRANSACTION: u32 = 24;
 const ABORT_TRANSACTION: u32 = 25;
 
-/// What was set, by the type of the resource and its name.
+/// Configs by resource type and name.
 pub(super) type Configs = BTreeMap<(i8, String), Overrides>;
 
-/// What the controllers know of configs.
+/// The configs and topics in the controllers' log.
 #[derive(Debug, Default)]
 pub(super) struct Metadata {
     state: State,
-    /// What was before a transaction of the controllers that has not ended.
+    /// The state before a transaction of the controllers that has not ended.
     before: Option<State>,
     buffer: Vec<u8>,
 }
@@ -49,7 +49,7 @@ struct State {
 }
 
 impl Metadata {
-    /// None if the log is in none of the directories.
+    /// Returns None if no directory has the log.
     ///
     /// # Errors
     /// Damage.
@@ -66,9 +66,12 @@ impl Metadata {
             }
             from = end;
         }
-        log.each(|path, located| match located.batch.header.base_offset < from {
-            true => Ok(()),
-            false => metadata.batch(path, located),
+        log.each(|path, located| {
+            if located.batch.header.base_offset < from {
+                Ok(())
+            } else {
+                metadata.batch(path, located)
+            }
         })?;
         Ok(Some(metadata.before.unwrap_or(metadata.state).configs))
     }
@@ -90,12 +93,12 @@ impl Metadata {
         replayed.map_err(|what| Damage::new(path, *at, what).into())
     }
 
-    /// Types that are of no interest are passed over, in whatever version. Of the others there is
-    /// one version; later ones may only add fields.
+    /// Records of other types are ignored in any version. The types used here have one version;
+    /// later versions may only add fields.
     fn record(&mut self, value: &[u8]) -> muster_codec::wire::Result<()> {
         let mut reader = Reader::new(value);
         if reader.uvarint()? != FRAME_VERSION {
-            return Err(muster_codec::DecodeError::InvalidBatch("not a record of a controller"));
+            return Err(muster_codec::DecodeError::InvalidBatch("not a controller record"));
         }
         let record_type = reader.uvarint()?;
         let _version = reader.uvarint()?;
@@ -136,7 +139,7 @@ fn compact_string(reader: &mut Reader<'_>) -> muster_codec::wire::Result<Option<
     Ok(Some(String::from_utf8_lossy(reader.take(len)?).into_owned()))
 }
 
-/// The offset that it ends before, and its name: `<offset>-<epoch>.checkpoint`.
+/// The offset at which it ends, and its name: `<offset>-<epoch>.checkpoint`.
 fn newest_snapshot(directory: &Path) -> Result<Option<(i64, String)>, Failure> {
     let numbered = |name: String| {
         let (offset, _) = name.strip_suffix(SNAPSHOT_SUFFIX)?.split_once('-')?;
@@ -145,7 +148,8 @@ fn newest_snapshot(directory: &Path) -> Result<Option<(i64, String)>, Failure> {
     Ok(names(directory)?.into_iter().filter_map(numbered).max())
 }
 
-/// Leaves out what muster would not take, and what is not of topics and groups; why, in words.
+/// Removes configs that muster would not accept, and those of resources other than topics and
+/// groups; returns the reasons.
 pub(super) fn retain_valid(
     configs: &mut Configs,
     defaults: &Config,
@@ -212,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_value_holds_and_goes_with_the_topic() {
+    fn the_newest_value_counts_until_the_topic_is_removed() {
         let topic = record(TOPIC, &[&string("orders"), &[7; 16], &[0]]);
         let set = [topic, config("a", "1"), config("b", "2"), config("a", "3")];
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -235,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_refused() {
+    fn malformed_records_are_refused() {
         for bytes in [&[][..], &[0], &[2, 4, 0], &[1], &[1, 4, 0, 2, 0xff, 0xff, 0xff, 0xff, 0x0f]]
         {
             assert!(Metadata::default().record(bytes).is_err(), "{bytes:?}");

@@ -1,5 +1,5 @@
-//! `muster log import`: the groups and topics of a Kafka cluster that is stopped, as a new data
-//! directory. It is written aside and gets its name when all of it is well and durable.
+//! `muster log import`: writes the groups and topics of a stopped Kafka cluster to a new data
+//! directory. It is written under another name and renamed when all of it is checked and durable.
 
 mod groups;
 mod kafka_dirs;
@@ -22,19 +22,20 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use topics::Topics;
 
-/// Brings a cluster over.
+/// Imports a cluster.
 ///
 /// # Errors
-/// What is damaged or missing in Kafka's directories; a data directory that is there already.
+/// Kafka's directories are damaged or incomplete; or the data directory exists already.
 pub(super) fn import(arguments: &Import, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let kafka = KafkaDirs::find(&arguments.kafka, arguments.unclean)?;
     let placement = Placement {
         shards: arguments.shards.unwrap_or_else(usable_cores),
         offsets_partitions: offsets_partitions(&kafka, arguments)?,
     };
-    let staging = match arguments.dry_run {
-        true => check_empty(&arguments.data).map(|()| None)?,
-        false => Some(Staging::create(&arguments.data)?),
+    let staging = if arguments.dry_run {
+        check_empty(&arguments.data).map(|()| None)?
+    } else {
+        Some(Staging::create(&arguments.data)?)
     };
     let topics = Topics::read(&kafka, arguments)?;
     let groups = match staging {
@@ -67,13 +68,13 @@ fn bring_over(
     Ok(groups)
 }
 
-/// Reads what would be brought over.
+/// Reads everything that would be imported.
 fn read(kafka: &KafkaDirs, placement: Placement, topics: &Topics) -> Result<Groups, Failure> {
     topics.each_partition(kafka, |_| Ok(()))?;
     Groups::read(kafka, placement, |_, _| Ok(()))
 }
 
-/// As many as Kafka has: the partition of each group follows from it.
+/// The number of Kafka's partitions: it determines the partition of each group.
 fn offsets_partitions(kafka: &KafkaDirs, arguments: &Import) -> Result<u32, Failure> {
     let found = kafka.partition_count(OFFSETS_TOPIC);
     let count = arguments.offsets_partitions.unwrap_or(found.max(1));
@@ -86,7 +87,7 @@ fn offsets_partitions(kafka: &KafkaDirs, arguments: &Import) -> Result<u32, Fail
     Ok(count)
 }
 
-/// Reads what was written as a start would, and every record.
+/// Checks the written directory as `muster log verify` does.
 fn check(data: &Path) -> Result<(), Failure> {
     let mut said = Vec::new();
     match verify::verify(&Verify { data: data.to_owned() }, &mut said)? {
@@ -101,7 +102,7 @@ fn usable_cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }
 
-/// A data directory that is there already is left alone.
+/// Refuses a data directory that has entries.
 fn check_empty(data: &Path) -> Result<(), Failure> {
     match fs::read_dir(data).map(|mut entries| entries.next().is_none()) {
         Ok(true) => Ok(()),
@@ -111,7 +112,7 @@ fn check_empty(data: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The directory that is written; removed unless it was finished.
+/// The directory that is being written; removed unless it is finished.
 struct Staging {
     path: PathBuf,
     is_finished: bool,
@@ -120,7 +121,7 @@ struct Staging {
 impl Staging {
     fn create(data: &Path) -> Result<Self, Failure> {
         check_empty(data)?;
-        // Beside it, however many slashes the path ends with.
+        // Beside the data directory, whose path may end with slashes.
         let mut name = data.components().collect::<PathBuf>().into_os_string();
         name.push(".importing");
         let path = PathBuf::from(name);
@@ -130,13 +131,13 @@ impl Staging {
         match fs::create_dir(&path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 let path = path.display();
-                Err(format!("{path} is there: remove it if no other import writes it").into())
+                Err(format!("{path} exists: remove it if no other import is writing it").into())
             }
             made => made.map_err(failed("make", &path)).map(|()| Self { path, is_finished: false }),
         }
     }
 
-    /// Makes everything durable, and then the data directory.
+    /// Makes everything durable, then renames it to the data directory.
     fn finish(mut self, data: &Path) -> Result<(), Failure> {
         sync_tree(&self.path).map_err(failed("sync", &self.path))?;
         fs::rename(&self.path, data).map_err(failed("rename", &self.path))?;
@@ -167,7 +168,7 @@ fn sync_tree(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Says what the file system refused.
+/// The error for an operation that the file system refused.
 fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
     move |error| format!("could not {what} {}: {error}", path.display()).into()
 }

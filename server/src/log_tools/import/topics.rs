@@ -1,5 +1,4 @@
-//! The topics that offsets are about: the same names and ids, and the same ends of partitions; with
-//! their records only where that is asked for.
+//! Topics with the names, ids and offsets of Kafka's, and with their records only on request.
 
 use super::super::args::Import;
 use super::super::damage::Damage;
@@ -36,10 +35,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct Topics {
     topics: Vec<Topic>,
-    /// Of topics and groups.
+    /// Configs of topics and groups.
     configs: Configs,
     notes: Vec<String>,
-    /// The largest producer id in the records that are brought over.
+    /// The largest producer id in the imported records.
     producer_id: Cell<i64>,
 }
 
@@ -51,7 +50,7 @@ struct Topic {
     with_data: bool,
 }
 
-/// A partition that is brought over.
+/// A partition to import.
 pub(super) struct Partition {
     id: PartitionId,
     from: KafkaPartition,
@@ -62,7 +61,7 @@ pub(super) struct Partition {
 
 impl Topics {
     /// # Errors
-    /// Partitions that are missing, ids that contradict each other.
+    /// Partitions are missing, or ids contradict each other.
     pub(super) fn read(kafka: &KafkaDirs, arguments: &Import) -> Result<Self, Failure> {
         let mut topics = Vec::new();
         let mut ids = BTreeSet::new();
@@ -79,7 +78,7 @@ impl Topics {
             check_topic_name(name).map_err(|what| format!("topic {name:?}: {what}"))?;
             let id = id_of(kafka, name)?.unwrap_or_else(|| new_ids.next_id());
             if !ids.insert(id) {
-                return Err(format!("topic {name} has the id {id}, as another has").into());
+                return Err(format!("topic {name} has the id {id} of another topic").into());
             }
             let with_data = arguments.with_data || arguments.data_of.iter().any(|it| it == name);
             topics.push(Topic { name: name.to_owned(), id, partitions, with_data });
@@ -105,7 +104,7 @@ impl Topics {
         Ok(topics)
     }
 
-    /// Goes through the records that are brought over before anything is written.
+    /// Finds producer ids and refuses transactions, before anything is written.
     fn find_producers(&self, kafka: &KafkaDirs) -> Result<(), Failure> {
         for topic in self.topics.iter().filter(|topic| topic.with_data) {
             for (_, replicas) in kafka.of_topic(&topic.name) {
@@ -127,7 +126,7 @@ impl Topics {
         Ok(())
     }
 
-    /// What the cluster's log begins with.
+    /// The first records of the cluster's log.
     pub(super) fn records(&self) -> impl Iterator<Item = ClusterRecord<'_>> {
         let topics = self.topics.iter().map(|topic| {
             let name = topic.name.as_str().into();
@@ -151,11 +150,11 @@ impl Topics {
         topics.chain(configs).chain(producers)
     }
 
-    /// Writes the partitions: without records, they begin where Kafka's end. Their recovery points
-    /// say that all of it is durable, as it will be before the data directory gets its name.
+    /// Writes the partitions; without records, they begin where Kafka's end. Their recovery points
+    /// cover all of it, as everything is durable before the data directory is renamed.
     ///
     /// # Errors
-    /// Damage in Kafka's files; the file system refuses.
+    /// Kafka's files are damaged, or the file system refuses.
     pub(super) fn write_partitions(&self, data: &Path, kafka: &KafkaDirs) -> Result<(), Failure> {
         let mut points = RecoveryPoints::new();
         self.each_partition(kafka, |Partition { id, from, start, with_data }| {
@@ -174,10 +173,10 @@ impl Topics {
         recovery_points::write(data, points)
     }
 
-    /// Gives each partition to `visit`, as it will be.
+    /// Passes each partition to `visit`.
     ///
     /// # Errors
-    /// Damage in Kafka's files; and what `visit` says.
+    /// Kafka's files are damaged, or `visit` fails.
     pub(super) fn each_partition(
         &self,
         kafka: &KafkaDirs,
@@ -186,9 +185,10 @@ impl Topics {
         for Topic { name, id, with_data, .. } in &self.topics {
             for (index, replicas) in kafka.of_topic(name) {
                 let from = KafkaPartition::longest(replicas, kafka.may_be_torn)?;
-                let start = match with_data {
-                    true => start_offset(&from.directory, name, index)?,
-                    false => from.end_offset()?,
+                let start = if *with_data {
+                    start_offset(&from.directory, name, index)?
+                } else {
+                    from.end_offset()?
                 };
                 let id = PartitionId { topic: *id, index };
                 visit(&Partition { id, from, start, with_data: *with_data })?;
@@ -197,13 +197,13 @@ impl Topics {
         Ok(())
     }
 
-    /// What a user of the topics should know.
+    /// Notes about the imported topics.
     pub(super) fn notes(&self) -> impl Iterator<Item = String> {
         let empty = self.topics.iter().filter(|topic| !topic.with_data).count();
         let empty = (empty > 0).then(|| {
             format!(
-                "{empty} topics are without records, and begin where they ended in Kafka: groups \
-                 that had not read all go on with what comes"
+                "{empty} topics have no records, and begin where they ended in Kafka: groups \
+                 that had not read to the end continue with new records"
             )
         });
         empty.into_iter().chain(self.notes.iter().cloned())
@@ -217,17 +217,17 @@ impl fmt::Display for Topics {
     }
 }
 
-const NO_METADATA: &str = "the configs of topics and groups are not brought over: \
-    __cluster_metadata, which is with the controllers, is in none of the directories";
+const NO_METADATA: &str = "the configs of topics and groups are not imported: \
+    none of the directories has __cluster_metadata, which is on the controllers";
 
-/// The id that all partitions of a topic say.
+/// The id in all partitions' directories of a topic.
 fn id_of(kafka: &KafkaDirs, name: &str) -> Result<Option<Uuid>, Failure> {
     let mut found: Option<(Uuid, &PathBuf)> = None;
     for replica in kafka.of_topic(name).flat_map(|(_, replicas)| replicas) {
         match (topic_id(replica)?, found) {
             (Some(id), Some((before, path))) if id != before => {
                 let (path, other) = (path.display(), replica.display());
-                return Err(format!("{path} and {other} are of different topics").into());
+                return Err(format!("{path} and {other} belong to different topics").into());
             }
             (Some(id), None) => found = Some((id, replica)),
             _ => {}
@@ -237,9 +237,9 @@ fn id_of(kafka: &KafkaDirs, name: &str) -> Result<Option<Uuid>, Failure> {
 }
 
 const TRANSACTIONS: &str =
-    "muster has no transactions, and could not hide its records; import the topic without records";
+    "muster has no transactions and cannot hide aborted records; import the topic without records";
 
-/// Refuses what only a server with transactions can serve: records that were aborted.
+/// Refuses records of aborted transactions, which only a server with transactions can hide.
 fn transactions(
     path: &Path,
     located: &Located<'_>,
@@ -260,7 +260,7 @@ fn transactions(
     Ok(())
 }
 
-/// Whether a control batch says that its transaction was aborted; None if it says another thing.
+/// Whether a control batch is the marker of an abort; None if it is no marker.
 fn end_marker(batch: &Batch<'_>) -> Result<Option<bool>, String> {
     let mut buffer = Vec::new();
     let Some(record) = decompress::records(batch, &mut buffer)?.next() else { return Ok(None) };
@@ -268,8 +268,8 @@ fn end_marker(batch: &Batch<'_>) -> Result<Option<bool>, String> {
     Ok(is_abort(control_type(record.key.unwrap_or_default())?))
 }
 
-/// Where a partition that was written ends; None without records. Offsets may be missing in it: Kafka
-/// may have compacted it.
+/// The recovery point of a written partition; None without records. Offsets may be missing if Kafka
+/// compacted it.
 fn point(directory: &Path, log_start: i64) -> Result<Option<RecoveryPoint>, Failure> {
     let written =
         recovered(directory, None).map_err(|error| format!("{}: {error}", directory.display()))?;
@@ -277,7 +277,7 @@ fn point(directory: &Path, log_start: i64) -> Result<Option<RecoveryPoint>, Fail
     Ok(written.end().map(|end| RecoveryPoint { end, whole_from, log_start }))
 }
 
-/// Copies the segments; all records are of leader epoch 0 here.
+/// Copies the segments; records get leader epoch 0.
 fn copy(from: &KafkaPartition, to: &Path) -> Result<(), Failure> {
     for (_, name) in &from.segments {
         let path = to.join(name);

@@ -1,4 +1,4 @@
-//! The shard logs and the stamp of a new data directory.
+//! Writes the shard logs and the stamp of a new data directory.
 
 use super::groups::{Groups, Live, group_id};
 use super::kafka_dirs::KafkaDirs;
@@ -14,11 +14,10 @@ use crate::shard::LogSizes;
 use muster_storage::LogPartition;
 use std::path::Path;
 
-/// Writes the shards' logs: the topics, and the groups as they are read, a partition of Kafka's at a
-/// time.
+/// Writes the shards' logs: the topics, then the groups, one partition of Kafka's after the other.
 ///
 /// # Errors
-/// Damage in Kafka's files; the file system refuses; a record is longer than the log takes.
+/// Kafka's files are damaged, the file system refuses, or a record is too long for the log.
 pub(super) fn write(
     data: &Path,
     kafka: &KafkaDirs,
@@ -47,7 +46,7 @@ pub(super) fn write(
     Ok(groups)
 }
 
-/// Each record is an operation of its own: the directory has no name before all are there.
+/// Each record is an operation of its own: the directory is renamed only when all are written.
 fn append(
     offline: &mut OfflineLog,
     partition: u32,

@@ -1,6 +1,6 @@
-//! `muster log recover`: says what is damaged or missing in a data directory, and what is lost with
-//! it. Told to accept the loss, it makes of the rest a directory that a start takes. Nothing is
-//! deleted: what has to give way goes to the trash.
+//! `muster log recover`: names what is damaged or missing in a data directory, and what is lost
+//! with it. With `--accept-loss` it repairs the directory so that a server starts on it. Nothing is
+//! deleted: removed files are moved to the trash.
 
 mod partitions;
 mod shard_log;
@@ -19,16 +19,16 @@ use shard_log::FoundLog;
 use stamp::FoundStamp;
 use std::io::Write;
 
-/// Looks at a data directory that no server holds, and repairs it if the loss is accepted.
+/// Checks a data directory that no server holds, and repairs it if the loss is accepted.
 ///
 /// # Errors
-/// A directory that is held, or of which too little is left; or the file system refuses.
+/// The directory is held, or too little of it is left; or the file system refuses.
 pub(super) fn recover(arguments: &Recover, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let data = &arguments.data;
     let _lock = data_dir::lock(data)?;
     let stamp = FoundStamp::find(arguments, &mut RandomIds::new()?)?;
     if stamp.meta.state == State::Making {
-        writeln!(out, "the directory was not made to its end: a start of the server does that")?;
+        writeln!(out, "the directory is not complete yet: a start of the server finishes it")?;
         return Ok(Verdict::Good);
     }
     shard_log::finish_swaps(data, &stamp.meta, arguments.accept_loss)?;
@@ -44,26 +44,26 @@ pub(super) fn recover(arguments: &Recover, out: &mut dyn Write) -> Result<Verdic
         repair(arguments, stamp.meta, &found, out)?;
         return Ok(Verdict::Good);
     }
-    // Which topics there are is known once the logs of the shards are good.
+    // The topics are known only if the logs of the shards are whole.
     let partitions = if is_damaged { Vec::new() } else { damaged(arguments, &stamp.meta)? };
     for partition in &partitions {
         writeln!(out, "{}", partition.wrong())?;
     }
     if !is_damaged && partitions.is_empty() {
-        writeln!(out, "good: nothing has to be recovered")?;
+        writeln!(out, "good: there is nothing to recover")?;
         return Ok(Verdict::Good);
     }
     if !arguments.accept_loss {
         writeln!(
             out,
-            "nothing was changed. What is lost comes back only from elsewhere: mount what is \
+            "nothing was changed. The lost parts exist only elsewhere: mount what is \
              missing, or restore it from a backup. With --accept-loss the directory is repaired \
-             without it, and what has to give way is kept in its trash"
+             without it, and removed files are kept in its trash"
         )?;
         return Ok(Verdict::Damaged);
     }
     partitions::repair(data, &partitions, wall().0, out)?;
-    writeln!(out, "repaired: a start serves them now")?;
+    writeln!(out, "repaired: the next start serves them")?;
     Ok(Verdict::Good)
 }
 
@@ -72,8 +72,8 @@ fn damaged(arguments: &Recover, meta: &Meta) -> Result<Vec<DamagedPartition>, Fa
     partitions::damaged(&arguments.data, &image, arguments.topic.as_deref())
 }
 
-/// The new logs are whole before the stamp names them, and only then take the place of the old ones:
-/// after a stop in between, the next recovery continues from there.
+/// The new logs are complete before the stamp names them, and only then replace the old ones: after
+/// an interruption the next recovery continues from there.
 fn repair(
     arguments: &Recover,
     mut meta: Meta,
@@ -88,7 +88,7 @@ fn repair(
     }
     meta.write(data)?;
     for (number, path) in shard_log::finish_swaps(data, &meta, true)? {
-        writeln!(out, "the log of shard {number} was written anew; the old one is in {path}")?;
+        writeln!(out, "the log of shard {number} was rewritten; the old one is in {path}")?;
     }
     topics::set_unknown_aside(data, &meta, now, out)?;
     let partitions = damaged(arguments, &meta)?;
@@ -96,6 +96,6 @@ fn repair(
         writeln!(out, "{}", partition.wrong())?;
     }
     partitions::repair(data, &partitions, now, out)?;
-    writeln!(out, "repaired: a start takes the directory now")?;
+    writeln!(out, "repaired: the next start accepts the directory")?;
     Ok(())
 }

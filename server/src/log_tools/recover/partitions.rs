@@ -1,8 +1,8 @@
-//! Partitions of user topics that a start takes offline: what is lost of them, and what they go on
-//! with.
+//! Partitions of user topics that a start takes offline: what is lost of them, and how they
+//! continue.
 //!
-//! A segment is cut where the damage begins, and those behind it stay: consumers skip what is
-//! missing. No offset is given a second time that is known to have been given.
+//! A segment is cut where the damage begins, and the segments behind it stay: consumers skip the
+//! gap. No offset is assigned again that is known to have been assigned.
 
 use super::super::recovery_points;
 use super::super::segment_file::names;
@@ -21,7 +21,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// How many bytes are kept of what is cut off a segment, at most.
+/// The most bytes that are kept of the end that is cut off a segment.
 const KEPT_BYTES_MAX: u64 = 64 << 20;
 
 /// A partition that a start takes offline.
@@ -29,10 +29,10 @@ pub(super) struct DamagedPartition {
     id: PartitionId,
     name: String,
     point: Option<RecoveryPoint>,
-    /// What is wrong, each with the place.
+    /// The damage, each with its place.
     found: Vec<String>,
     cuts: Cuts,
-    /// What is left.
+    /// The partition as it will be.
     rest: RecoveredPartition,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn damaged(
 }
 
 impl DamagedPartition {
-    /// Finds out what has to give way, until the rest is good.
+    /// Finds the cuts after which recovery accepts the partition.
     fn plan(
         directory: &Path,
         id: PartitionId,
@@ -69,7 +69,7 @@ impl DamagedPartition {
         point: Option<RecoveryPoint>,
         mut error: PartitionError,
     ) -> Result<Self, Failure> {
-        // Whatever is missing between segments is lost: no more of it is asked for.
+        // Gaps between segments are accepted as lost.
         let accepted = point.map(|point| RecoveryPoint { whole_from: i64::MAX, ..point });
         let (mut cuts, mut found) = (Cuts::default(), Vec::new());
         loop {
@@ -94,7 +94,7 @@ impl DamagedPartition {
         }
     }
 
-    /// What is wrong, and what is lost with it.
+    /// The damage and the loss.
     pub(super) fn wrong(&self) -> String {
         let mut text = format!("LOST of {}, which is offline:", self.name);
         for Range { start, end } in self.lost() {
@@ -108,14 +108,14 @@ impl DamagedPartition {
         text
     }
 
-    /// The offsets that are missing and were not known to be.
+    /// The missing offsets that were not known as gaps before.
     fn lost(&self) -> impl Iterator<Item = Range<i64>> {
         let whole_from = self.point.map_or(0, |point| point.whole_from);
         let gaps = self.rest.gaps().iter().filter(move |gap| gap.end > whole_from).cloned();
         self.lost_beginning().into_iter().chain(gaps)
     }
 
-    /// Those before the first segment that is left.
+    /// The lost offsets before the first remaining segment.
     fn lost_beginning(&self) -> Option<Range<i64>> {
         let first = self.rest.base_offset()?;
         let removed = self.cuts.lens.iter().find(|(_, len)| **len == 0).map(|(base, _)| *base);
@@ -124,7 +124,7 @@ impl DamagedPartition {
         Some(from..first)
     }
 
-    /// Cuts what has to give way, after it was put into the trash, and has the rest durable.
+    /// Applies the cuts, keeping the removed bytes in the trash, and makes the rest durable.
     fn repair(&self, data: &Path, now: i64, out: &mut dyn Write) -> Result<(), Failure> {
         let relative = layout::directory(self.id);
         for (base_offset, len) in &self.cuts.lens {
@@ -133,7 +133,7 @@ impl DamagedPartition {
                 0 => trash::move_aside(data, &path, now)?,
                 len => cut(data, &path, *len, now)?,
             };
-            writeln!(out, "{}: what had to give way is in {}", self.name, kept.display())?;
+            writeln!(out, "{}: the removed part is in {}", self.name, kept.display())?;
         }
         let directory = data.join(&relative);
         if let Some(end) = self.cuts.end {
@@ -165,7 +165,7 @@ fn cut(data: &Path, path: &Path, len: u64, now: i64) -> Result<PathBuf, Failure>
     Ok(kept)
 }
 
-/// Has a start serve the rest of all of them.
+/// Repairs all partitions, so that a start serves them.
 pub(super) fn repair(
     data: &Path,
     damaged: &[DamagedPartition],
@@ -182,7 +182,7 @@ pub(super) fn repair(
             Some(point) => drop(points.insert(partition.id, point)),
             None => drop(points.remove(&partition.id)),
         }
-        writeln!(out, "{}: goes on at offset {}", partition.name, partition.rest.end_offset())?;
+        writeln!(out, "{}: continues at offset {}", partition.name, partition.rest.end_offset())?;
     }
     recovery_points::write(data, points)
 }

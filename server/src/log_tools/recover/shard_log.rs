@@ -1,4 +1,4 @@
-//! A shard's log that is damaged, short or missing: what is left of it becomes a new log.
+//! A shard's log that is damaged, short or missing: the readable part becomes a new log.
 
 use crate::clock::wall;
 use crate::data_dir::{Meta, trash};
@@ -15,15 +15,15 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// What a log turned out to be.
+/// A shard's log as it was found.
 pub(super) struct FoundLog {
     number: u32,
     /// Relative to the data directory.
     name: PathBuf,
     state: LogState,
-    /// Up to which position the log was durable, by the stamp or the snapshot.
+    /// The position up to which the log was durable, by the stamp or the snapshot.
     end: u64,
-    /// The snapshot is not one of what is left of the log.
+    /// The snapshot does not belong to the readable part of the log.
     is_snapshot_wrong: bool,
 }
 
@@ -33,7 +33,7 @@ enum LogState {
     Readable {
         position: u64,
     },
-    /// Up to a position.
+    /// Readable up to a position.
     Damaged {
         position: u64,
         corruption: Corruption,
@@ -46,7 +46,7 @@ enum LogState {
 
 impl FoundLog {
     /// # Errors
-    /// The file system refuses, or the log is of a later version.
+    /// The file system refuses, or the log has a later version.
     pub(super) fn look(data: &Path, meta: &Meta, number: u32) -> Result<Self, Failure> {
         let known = meta.logs[number as usize];
         let name = log_directory(meta.shards(), number);
@@ -60,27 +60,28 @@ impl FoundLog {
         Ok(Self { number, name, state, end, is_snapshot_wrong })
     }
 
-    /// What is wrong with it, and what is lost.
+    /// The damage and the loss.
     pub(super) fn wrong(&self) -> Option<String> {
         let name = self.name.display();
         let what = match &self.state {
             LogState::Readable { position } if *position >= self.end => {
-                let wrong = format!("WRONG {name}/{SNAPSHOT_FILE_NAME}: it is of another log");
+                let wrong = format!("WRONG {name}/{SNAPSHOT_FILE_NAME}: it belongs to another log");
                 return self.is_snapshot_wrong.then_some(wrong);
             }
             LogState::Readable { position } => format!("it ends at operation {position}"),
             LogState::Damaged { corruption, .. } => corruption.to_string(),
             LogState::Missing => "it is missing".to_owned(),
-            LogState::Other { id } => format!("it is another one, of number {id:016x}"),
+            LogState::Other { id } => format!("it is another log, with id {id:016x}"),
         };
         Some(format!("LOST {name}: {what}. {}", self.lost()))
     }
 
     fn lost(&self) -> String {
         let first = self.state.position() + 1;
-        let operations = match first <= self.end {
-            true => format!("operations {first} to {} and what came later", self.end),
-            false => format!("what came behind operation {}", first - 1),
+        let operations = if first <= self.end {
+            format!("operations {first} to {} and later ones", self.end)
+        } else {
+            format!("operations behind {}", first - 1)
         };
         let of_cluster = if self.number == 0 { ", and changes of topics and configs" } else { "" };
         format!(
@@ -88,7 +89,7 @@ impl FoundLog {
         )
     }
 
-    /// A snapshot that is newer than what is left of the log, or of another log, gives way.
+    /// Moves a snapshot to the trash if it is newer than the rest of the log, or of another log.
     pub(super) fn set_snapshot_aside(
         &self,
         data: &Path,
@@ -103,7 +104,7 @@ impl FoundLog {
         Ok(())
     }
 
-    /// Notes in the stamp what is left of the log; rewrites it, aside, where it cannot stay.
+    /// Records the end of the log in the stamp; rewrites a damaged one under another name.
     pub(super) fn repair(
         &self,
         data: &Path,
@@ -130,7 +131,7 @@ impl FoundLog {
 }
 
 impl LogState {
-    /// The last operation that is left.
+    /// The last readable operation.
     fn position(&self) -> u64 {
         match self {
             Self::Readable { position } | Self::Damaged { position, .. } => *position,
@@ -154,13 +155,13 @@ fn state(directory: &Path, known: &KnownLog) -> Result<LogState, Failure> {
     }
 }
 
-/// The log and the newest position of a snapshot that could be used.
+/// The log id and the newest position of a valid snapshot.
 fn snapshot(path: &Path) -> Option<(u64, u64)> {
     let header = Snapshot::open(&fs::read(path).ok()?).ok()?.header;
     Some((header.log_id, header.newest))
 }
 
-/// Appends what stands before the damage.
+/// Appends the batches before the damage.
 fn copy_readable(directory: &Path, offline: &mut OfflineLog) -> Result<(), Failure> {
     let mut failed = None;
     let read = read_log(directory, |batch| {
@@ -175,14 +176,14 @@ fn copy_readable(directory: &Path, offline: &mut OfflineLog) -> Result<(), Failu
     }
 }
 
-/// Where a log is rewritten, relative to the data directory.
+/// The directory of a rewritten log, relative to the data directory.
 fn aside(shards: u32, number: u32) -> PathBuf {
     log_directory(shards, number).with_extension("recovered")
 }
 
-/// Logs that were rewritten and that the stamp names take their places; the old ones go to the
-/// trash. One that the stamp does not name is left from a recovery that was stopped before, and goes
-/// there, too. Gives which were put in place, and where the old ones are.
+/// Puts rewritten logs that the stamp names in place of the old ones, which go to the trash. A
+/// rewritten log that the stamp does not name comes from an interrupted recovery, and goes to the
+/// trash, too. Returns the shards whose logs were replaced, with the paths of the old logs.
 pub(super) fn finish_swaps(
     data: &Path,
     meta: &Meta,
@@ -199,9 +200,10 @@ pub(super) fn finish_swaps(
             trash::move_aside(data, &aside, now)?;
             continue;
         }
-        let old = match data.join(&name).try_exists()? {
-            true => trash::move_aside(data, &name, now)?.display().to_string(),
-            false => "no place: there was none".to_owned(),
+        let old = if data.join(&name).try_exists()? {
+            trash::move_aside(data, &name, now)?.display().to_string()
+        } else {
+            "no place: there was no old one".to_owned()
         };
         fs::rename(data.join(&aside), data.join(&name))?;
         sync_name(&data.join(&name))?;

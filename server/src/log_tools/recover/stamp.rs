@@ -1,4 +1,4 @@
-//! A stamp that is lost or damaged is made again from the logs that are there.
+//! Rebuilds a lost or damaged stamp from the logs.
 
 use super::super::args::Recover;
 use super::super::shard_files::ShardFiles;
@@ -14,13 +14,13 @@ use std::path::Path;
 
 pub(super) struct FoundStamp {
     pub(super) meta: Meta,
-    /// What is wrong with the one that is there, in words.
+    /// The damage of the present stamp.
     pub(super) wrong: Option<String>,
 }
 
 impl FoundStamp {
     /// # Errors
-    /// There is no stamp, and it cannot be made again.
+    /// There is no valid stamp, and it cannot be rebuilt.
     pub(super) fn find(arguments: &Recover, ids: &mut dyn Ids) -> Result<Self, Failure> {
         let data = &arguments.data;
         let why = match Meta::read(data) {
@@ -30,11 +30,11 @@ impl FoundStamp {
             Err(error) => return Err(error.into()),
         };
         let text = fs::read(stamp_file(data)).unwrap_or_default();
-        let meta = make_again(arguments, &String::from_utf8_lossy(&text), ids)?;
+        let meta = rebuild(arguments, &String::from_utf8_lossy(&text), ids)?;
         let wrong = format!(
-            "LOST meta.properties {why}. By the logs that are there it is of {} shards and {} \
-             partitions of __consumer_offsets. How long the logs were at the last clean stop is not \
-             known any more",
+            "LOST meta.properties {why}. By the logs it has {} shards and {} \
+             partitions of __consumer_offsets. The length of the logs at the last clean stop is \
+             not known any more",
             meta.shards(),
             meta.offsets_partitions
         );
@@ -42,14 +42,14 @@ impl FoundStamp {
     }
 }
 
-/// `text` is what is left of the stamp.
-fn make_again(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<Meta, Failure> {
+/// `text` is the rest of the damaged stamp.
+fn rebuild(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<Meta, Failure> {
     let data = &arguments.data;
     let shards = shards(arguments)?;
     let offsets_partitions = match arguments.offsets_partitions {
         Some(partitions) => partitions,
         None => positive(text, "offsets.topic.num.partitions").map_err(|_| {
-            "how many partitions __consumer_offsets has is not known: say the \
+            "the number of partitions of __consumer_offsets is not known: give the \
              offsets.topic.num.partitions that the server was started with (50 if it was not set) \
              by --offsets-partitions N"
         })?,
@@ -64,7 +64,7 @@ fn make_again(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<Meta
     Ok(Meta { state: State::Made, cluster_id, offsets_partitions, logs })
 }
 
-/// How many shards there are, by the directory of their logs.
+/// The number of shards, by the directory of their logs.
 fn shards(arguments: &Recover) -> Result<u32, Failure> {
     let all: Vec<u32> = entries(&arguments.data)?
         .into_iter()
@@ -77,16 +77,17 @@ fn shards(arguments: &Recover) -> Result<u32, Failure> {
         (Some(shards), all) if all.contains(&shards) => Ok(shards),
         (Some(shards), _) => Err(format!("there is no directory shards-{shards}").into()),
         (None, [shards]) => Ok(*shards),
-        (None, []) => Err("there are no logs of shards, shards-<number>, to recover from".into()),
+        (None, []) => Err("there are no logs of shards (shards-<number>) to recover from".into()),
         (None, _) => {
             Err("there are logs of several numbers of shards: a change of the number was \
-                          cut short. Say by --shards N which ones count; the others go to the trash"
+                          interrupted. Choose with --shards N which ones to use; the others go to \
+                          the trash"
                 .into())
         }
     }
 }
 
-/// Whether all groups of a log are where they would be with this number of shards and partitions.
+/// Whether all groups of a log are in the partition and shard that these numbers determine.
 fn fits(data: &Path, placement: Placement, number: u32) -> Result<(), Failure> {
     let mut misfit = None;
     ShardFiles::open(data, placement.shards, number)?.each_batch(|partition, batch| {
@@ -106,14 +107,14 @@ fn fits(data: &Path, placement: Placement, number: u32) -> Result<(), Failure> {
     let Some((group, partition)) = misfit else { return Ok(()) };
     let Placement { shards, offsets_partitions } = placement;
     Err(format!(
-        "group {group:?} is in {partition} of shard {number}, where it would not be with \
-         {shards} shards and {offsets_partitions} partitions of __consumer_offsets: say the right \
-         number by --offsets-partitions N"
+        "group {group:?} is in {partition} of shard {number}, where it does not belong with \
+         {shards} shards and {offsets_partitions} partitions of __consumer_offsets: give the right \
+         number with --offsets-partitions N"
     )
     .into())
 }
 
-/// What the stamp is to say of a log: what it is now, if it can be read.
+/// The stamp's entry of a log: its present id and end, if it can be read.
 fn known(data: &Path, shards: u32, number: u32, ids: &mut dyn Ids) -> KnownLog {
     let recovered = read_log(&data.join(log_directory(shards, number)), |_| {});
     let found = recovered.ok().and_then(|it| Some((it.log_id()?, it.position())));
@@ -123,7 +124,7 @@ fn known(data: &Path, shards: u32, number: u32, ids: &mut dyn Ids) -> KnownLog {
     }
 }
 
-/// The number in the first header that can be read, of a log that cannot be.
+/// The log id in the first readable header of a damaged log.
 fn first_id(data: &Path, shards: u32, number: u32) -> Option<u64> {
     let files = ShardFiles::open(data, shards, number).ok()?;
     let mut id = None;

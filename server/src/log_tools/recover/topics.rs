@@ -1,4 +1,4 @@
-//! Partitions of topics that what is left of the log does not know.
+//! Partitions of topics that the readable part of the log does not have.
 
 use super::super::cluster;
 use super::super::segment_file::names;
@@ -25,7 +25,7 @@ pub(super) fn set_unknown_aside(
             let place = trash::move_aside(data, &Path::new(TOPICS).join(&name), now)?;
             writeln!(
                 out,
-                "{TOPICS}/{name} is of no topic that is known any more: it is now {}",
+                "{TOPICS}/{name} belongs to no known topic: it is now {}",
                 place.display()
             )?;
         }

@@ -1,6 +1,6 @@
-//! `muster log verify`: everything that a start would check, and what it need not: every record,
-//! every checksum, and that all is where it belongs. Nothing is changed; a server that starts
-//! meanwhile is told that the directory is held.
+//! `muster log verify`: checks everything that a start would check, and also every record and
+//! checksum and that all is where it belongs. Nothing is changed; a server that starts meanwhile is
+//! refused because the directory is held.
 
 mod partitions;
 mod report;
@@ -19,14 +19,15 @@ use std::path::Path;
 /// Checks a data directory that no server holds.
 ///
 /// # Errors
-/// No data directory, one that is held, or files that cannot be read. Damage is a verdict.
+/// The path is no data directory, or a server holds it, or files cannot be read. Damage is a
+/// verdict.
 pub(super) fn verify(arguments: &Verify, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let directory = DataDir::look(&arguments.data)?;
     let (data, meta) = (&directory.path, &directory.meta);
     let mut report = Report::new(data, out);
     top_level(data, meta.shards(), &mut report)?;
     if meta.state == State::Making {
-        let what = "the directory was not made to its end; a start does that";
+        let what = "the directory is not complete yet; a start finishes it";
         report.note(Path::new(STAMP_FILE_NAME), what)?;
         return report.finish();
     }
@@ -39,7 +40,7 @@ pub(super) fn verify(arguments: &Verify, out: &mut dyn Write) -> Result<Verdict,
     report.finish()
 }
 
-/// What lies about in the directory itself.
+/// The entries of the data directory itself.
 fn top_level(data: &Path, shards: u32, report: &mut Report<'_>) -> Result<(), Failure> {
     for (name, entry) in entries(data)? {
         let path = Path::new(&name);
@@ -50,7 +51,7 @@ fn top_level(data: &Path, shards: u32, report: &mut Report<'_>) -> Result<(), Fa
                 report.note(path, what)?;
             }
             Entry::StampAside => {
-                report.note(path, "left from a stop while meta.properties was replaced")?;
+                report.note(path, "left from a stop while meta.properties was written")?;
             }
             Entry::Unknown => report.unknown(path)?,
             Entry::Stamp

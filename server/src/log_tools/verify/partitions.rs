@@ -35,10 +35,10 @@ pub(super) fn verify(
         match partition_name(image, id) {
             Some(partition) => verify_partition(&directory, &partition, point, report)?,
             None => report
-                .note(&directory, "of no topic that is known; a start moves it to the trash")?,
+                .note(&directory, "belongs to no known topic; a start moves it to the trash")?,
         }
     }
-    // Those that are left have no directory any more.
+    // The remaining points are of partitions without a directory.
     let mut gone: Vec<_> = points.into_iter().collect();
     gone.sort_unstable_by_key(|(id, _)| *id);
     for (id, point) in gone {
@@ -54,21 +54,23 @@ fn partition_name(image: &ClusterImage, id: PartitionId) -> Option<String> {
     (0..topic.partitions).contains(&id.index).then(|| format!("{}-{}", topic.name, id.index))
 }
 
-/// The files that say how much of each partition is on stable storage.
+/// Checks the files of recovery points.
 fn points_files(data: &Path, report: &mut Report<'_>) -> Result<(), Failure> {
     let directory = data.join(RECOVERY_POINTS);
     for name in names(&directory)? {
         let path = directory.join(&name);
         if !is_recovery_points(&name) {
-            match name.strip_suffix(".new").is_some_and(is_recovery_points) {
-                true => report.note(&path, "not finished; the next one writes over it")?,
-                false => report.unknown(&path)?,
+            if name.strip_suffix(".new").is_some_and(is_recovery_points) {
+                report.note(&path, "not finished; the next one overwrites it")?
+            } else {
+                report.unknown(&path)?
             }
             continue;
         }
         match read_recovery_points(&std::fs::read(&path)?) {
             Ok(points) => {
-                report.checked(&path, &format!("what is synced of {} partitions", points.len()))?;
+                report
+                    .checked(&path, &format!("recovery points of {} partitions", points.len()))?;
             }
             Err(error) => report.damage(&Damage::new(&path, 0, error))?,
         }
@@ -108,7 +110,7 @@ fn verify_partition(
     for name in all {
         let path = directory.join(&name);
         if path.extension().is_some_and(|extension| extension == CUT_EXTENSION) {
-            report.note(&path, "what a start has cut off the log; it can be removed")?;
+            report.note(&path, "a torn end that a start has cut off; it can be removed")?;
         } else if name != START_OFFSET_FILE && !segments.iter().any(|(_, it)| *it == name) {
             report.unknown(&path)?;
         }
@@ -125,7 +127,7 @@ fn verify_partition(
             continue;
         }
         let what = format!(
-            "byte {}: {}. What was not yet synced can be lost with the power; a start cuts the log \
+            "byte {}: {}. A crash can tear what was not synced yet; a start cuts the log \
              here",
             damage.at, damage.what
         );
@@ -140,19 +142,19 @@ fn verify_partition(
     Ok(())
 }
 
-/// Without a valid offset the log begins with its first segment.
+/// An invalid offset is damage; without a file the log begins with its first segment.
 fn start_offset(directory: &Path, report: &mut Report<'_>) -> Result<(), Failure> {
     let path = directory.join(START_OFFSET_FILE);
     match std::fs::read(&path) {
         Ok(file) if read_start_offset(&file).is_none() => {
-            report.damage(&Damage::new(&path, 0, "it holds no offset"))
+            report.damage(&Damage::new(&path, 0, "it has no valid offset"))
         }
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
-/// Goes through all batches; what they end with, if it is not the end of the file.
+/// Reads all batches; returns the damage that ends them, if there is any.
 fn verify_segment(
     file: &mut SegmentFile,
     report: &mut Report<'_>,
@@ -180,9 +182,9 @@ fn verify_records(
     });
     match read {
         Ok(()) => Ok(()),
-        // The server passes compressed records through unopened.
+        // The server does not decompress records.
         Err(what) if batch.header.compression() != Some(Compression::None) => {
-            let what = format!("byte {at}: {what}. So the producer sent it");
+            let what = format!("byte {at}: {what}. The producer sent it this way");
             report.note(path, &what)
         }
         Err(what) => report.damage(&Damage::new(path, *at, what)),

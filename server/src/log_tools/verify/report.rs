@@ -1,4 +1,4 @@
-//! What verify has to say: a line for each thing, and the verdict.
+//! The output of verify: a line for each finding, and the verdict.
 
 use super::super::Verdict;
 use super::super::damage::Damage;
@@ -7,11 +7,11 @@ use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// So much damage is told of; more is only counted.
-const DAMAGE_TOLD_MAX: u64 = 100;
+/// The most damage that is reported; more is only counted.
+const DAMAGE_LINES_MAX: u64 = 100;
 
 pub(super) struct Report<'o> {
-    /// What paths are told relative to.
+    /// The data directory, to which paths are shown relative.
     data: PathBuf,
     out: &'o mut dyn Write,
     damages: u64,
@@ -23,13 +23,13 @@ impl<'o> Report<'o> {
         Self { data: data.to_owned(), out, damages: 0, notes: 0 }
     }
 
-    /// A part of the directory that was gone through.
+    /// A part of the directory that was checked.
     pub(super) fn checked(&mut self, path: &Path, what: &str) -> Result<(), Failure> {
         let path = self.relative(path);
         Ok(writeln!(self.out, "{}: {what}", path.display())?)
     }
 
-    /// Something that a start copes with.
+    /// Something that a start can handle.
     pub(super) fn note(&mut self, path: &Path, what: &str) -> Result<(), Failure> {
         self.notes += 1;
         let path = self.relative(path);
@@ -37,12 +37,12 @@ impl<'o> Report<'o> {
     }
 
     pub(super) fn unknown(&mut self, path: &Path) -> Result<(), Failure> {
-        self.note(path, "not a file of muster's; a start leaves it alone")
+        self.note(path, "not a file of muster; a start leaves it alone")
     }
 
     pub(super) fn damage(&mut self, damage: &Damage) -> Result<(), Failure> {
         self.damages += 1;
-        if self.damages > DAMAGE_TOLD_MAX {
+        if self.damages > DAMAGE_LINES_MAX {
             return Ok(());
         }
         let Damage { path, at, what } = damage;
@@ -50,7 +50,7 @@ impl<'o> Report<'o> {
         Ok(writeln!(self.out, "DAMAGED {}: byte {at}: {what}", path.display())?)
     }
 
-    /// Damage that has no place in a file.
+    /// Damage without a place in a file.
     pub(super) fn missing(&mut self, path: &Path, what: &dyn Display) -> Result<(), Failure> {
         self.damages += 1;
         let path = self.relative(path);
@@ -62,8 +62,8 @@ impl<'o> Report<'o> {
     }
 
     pub(super) fn finish(self) -> Result<Verdict, Failure> {
-        if self.damages > DAMAGE_TOLD_MAX {
-            writeln!(self.out, "and {} more", self.damages - DAMAGE_TOLD_MAX)?;
+        if self.damages > DAMAGE_LINES_MAX {
+            writeln!(self.out, "and {} more", self.damages - DAMAGE_LINES_MAX)?;
         }
         if self.damages == 0 {
             writeln!(self.out, "good, {} notes", self.notes)?;

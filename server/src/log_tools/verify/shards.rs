@@ -1,4 +1,4 @@
-//! A shard's log: recovery's own judgement, and then every record, with the place where it is.
+//! A shard's log: recovery's own judgement, then every record and its place.
 
 use super::super::damage::Damage;
 use super::super::segment_file::names;
@@ -57,7 +57,7 @@ pub(super) fn verify(
     };
     files.each(|segment| check.segment(segment, report), gone)?;
     if check.unknown > 0 {
-        let what = format!("{} records of types that this version passes over", check.unknown);
+        let what = format!("{} records of types that this version ignores", check.unknown);
         report.note(&files.directory, &what)?;
     }
     if let Some(recovered) = recovered.filter(|_| report.damages() == damages) {
@@ -83,14 +83,15 @@ fn note_cut(
     let Some(Cut { segment, at, bytes }) = recovered.cut() else { return Ok(()) };
     let path = files.directory.join(segment_file_name(*segment));
     let what = format!(
-        "byte {at}: {} bytes that are no whole block, beyond all that is known to have been durable. \
-         A stop while they were written explains it: a start cuts them off, and keeps them in the trash",
+        "byte {at}: {} bytes that are no whole block, beyond all that is known to be durable. \
+         They were being written when the server stopped: a start cuts them off and keeps them in \
+         the trash",
         bytes.len()
     );
     report.note(&path, &what)
 }
 
-/// What recovery refuses, with the last operation before it.
+/// The damage that recovery refuses, with the last operation before it.
 fn located(
     files: &ShardFiles,
     directory: &Path,
@@ -113,14 +114,14 @@ fn located(
         gone,
     )?;
     let what = format!(
-        "{what}; operations up to {before} are whole, and at most those behind it are lost: `muster log \
-         recover` says which"
+        "{what}; operations up to {before} are whole, and at most later ones are lost: `muster log \
+         recover` names them"
     );
     Ok(Damage::new(&path, *at as u64, what))
 }
 
 fn gone(path: &Path) -> Result<(), Failure> {
-    Err(format!("{} went away while it was read", path.display()).into())
+    Err(format!("{} was removed while it was read", path.display()).into())
 }
 
 fn other_files(files: &ShardFiles, report: &mut Report<'_>) -> Result<(), Failure> {
@@ -129,9 +130,9 @@ fn other_files(files: &ShardFiles, report: &mut Report<'_>) -> Result<(), Failur
         if name == ASIDE_FILE_NAME {
             report.note(&path, "left from a stop during compaction; a start removes it")?;
         } else if name == SNAPSHOT_ASIDE_FILE_NAME {
-            report.note(&path, "a snapshot that was not finished; the next one writes over it")?;
+            report.note(&path, "an unfinished snapshot; the next one overwrites it")?;
         } else if name == SNAPSHOT_DAMAGED_FILE_NAME {
-            report.note(&path, "a snapshot that a server found to be damaged, and put aside")?;
+            report.note(&path, "a damaged snapshot that a server put aside")?;
         } else if name == SNAPSHOT_FILE_NAME {
             continue;
         } else if !files.segments.iter().any(|(_, segment)| *segment == name) {
@@ -141,29 +142,29 @@ fn other_files(files: &ShardFiles, report: &mut Report<'_>) -> Result<(), Failur
     Ok(())
 }
 
-/// Goes through the records and brings the groups to life that they make.
+/// Reads the records and replays them to groups.
 struct Check {
     placement: Placement,
     number: u32,
     coordinator: Coordinator,
     records: u64,
     unknown: u64,
-    /// The last one seen.
+    /// The last position read.
     position: u64,
 }
 
 impl Check {
     fn segment(&mut self, segment: &SegmentBytes, report: &mut Report<'_>) -> Result<(), Failure> {
         if let Some(by) = segment.replaced_by {
-            return report.note(&segment.path, &format!("segment {by} stands for it already"));
+            return report.note(&segment.path, &format!("segment {by} has replaced it already"));
         }
         if segment.header.is_none() {
-            return report.note(&segment.path, "it was being made when the server stopped");
+            return report.note(&segment.path, "it was being created when the server stopped");
         }
         for piece in segment.pieces() {
             match piece {
                 Piece::Block { at, block } => self.block(segment, at, &block, report)?,
-                // What recovery says of it is told already.
+                // Recovery's judgement is reported already.
                 Piece::Unreadable { .. } | Piece::End { .. } => {}
             }
         }
@@ -203,7 +204,7 @@ impl Check {
             let record = record.map_err(|error| at(&error, base_offset))?;
             let offset = batch.offset(&record);
             if !(base_offset..=batch.header.last_offset()).contains(&offset) {
-                return Err(at(&"its offset is not one of its batch", base_offset));
+                return Err(at(&"its offset is outside its batch", base_offset));
             }
             self.record(partition, &record).map_err(|what| at(&what, offset))?;
         }
@@ -216,10 +217,10 @@ impl Check {
             LogPartition::ConsumerOffsets(index) => index < self.placement.offsets_partitions,
         };
         if !exists {
-            return Err("there is no such partition");
+            return Err("the partition does not exist");
         }
         let is_ours = self.placement.log_shard(partition) == self.number;
-        is_ours.then_some(()).ok_or("the partition is another shard's")
+        is_ours.then_some(()).ok_or("the partition belongs to another shard")
     }
 
     /// Reads a record and replays it, as a start does.
@@ -247,14 +248,16 @@ impl Check {
         let of_group = self.placement.group_partition(read.group_id());
         if of_group != index {
             let group = read.group_id();
-            return Err(format!("the record of group {group:?}, which belongs to {of_group}"));
+            return Err(format!(
+                "a record of group {group:?}, which belongs to partition {of_group}"
+            ));
         }
         self.coordinator.replay(&read, self.position);
         Ok(())
     }
 
     fn summary(&mut self, files: &ShardFiles, recovered: &Recovered) -> String {
-        // Timers begin, as at a start.
+        // Timers start, as at a start.
         self.coordinator.loaded(0, Wall(0), &NoTopics);
         let segments = files.segments.len();
         let (position, records) = (recovered.position(), self.records);

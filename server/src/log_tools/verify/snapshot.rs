@@ -1,4 +1,4 @@
-//! A snapshot: whether a start could use it, and whether it gives the groups that the log gives.
+//! A snapshot: whether a start could use it, and whether its groups are those of the log.
 
 use super::super::damage::Damage;
 use super::report::Report;
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// `replayed` has the groups of all of the log.
+/// `replayed` has the groups of the whole log.
 pub(super) fn verify(
     directory: &Path,
     common: &Common,
@@ -37,7 +37,7 @@ pub(super) fn verify(
     };
     for group_id in ids(replayed).union(&ids(&groups)) {
         if groups.fingerprint(group_id) != replayed.fingerprint(group_id) {
-            let what = format!("group {group_id:?} is not what the log makes of it");
+            let what = format!("group {group_id:?} differs from its records in the log");
             report.damage(&Damage::new(&path, 0, what))?;
         }
     }
@@ -45,7 +45,7 @@ pub(super) fn verify(
     report.checked(&path, &what)
 }
 
-/// A snapshot is a cache: one that is out of date is no damage.
+/// A snapshot is a cache: an outdated one is no damage.
 fn unused(path: &Path, why: &SnapshotRefusal, report: &mut Report<'_>) -> Result<(), Failure> {
     report.note(path, &format!("a start replays the log instead: {why}"))
 }
