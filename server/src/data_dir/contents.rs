@@ -1,4 +1,4 @@
-//! What the entries of a data directory are, by their names.
+//! Recognises the entries of a data directory by their names.
 
 use super::stamp::{STAMP_ASIDE_FILE_NAME, STAMP_FILE_NAME};
 use super::trash::TRASH;
@@ -11,16 +11,16 @@ use std::path::Path;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entry {
     Stamp,
-    /// A stamp that was being replaced.
+    /// A stamp that is being written, to replace the other.
     StampAside,
     /// The logs of this number of shards.
     ShardLogs(u32),
     Topics,
     RecoveryPoints,
     Trash,
-    /// Something that comes and goes without a trace: it tells nothing of what was here.
+    /// A temporary file: no sign that the directory was in use.
     Passing,
-    /// Not one of ours: it is left alone.
+    /// Not one of muster's: it is left alone.
     Unknown,
 }
 
@@ -39,7 +39,7 @@ impl Entry {
     }
 }
 
-/// The number of shards in the name of their logs' directory, if it is exactly that.
+/// The number of shards in the name of a directory of logs; None for any other name.
 fn shards(name: &str) -> Option<u32> {
     let shards = name.strip_prefix("shards-")?.parse().ok()?;
     (name == format!("shards-{shards}")).then_some(shards)
@@ -57,7 +57,7 @@ pub(crate) fn entries(directory: &Path) -> io::Result<Vec<(String, Entry)>> {
     Ok(names.into_iter().map(|name| (Entry::of(&name), name)).map(|(of, it)| (it, of)).collect())
 }
 
-/// Those of a directory without a stamp by which it is one that was in use.
+/// The entries of a directory without a stamp that show that it was in use.
 pub(crate) fn traces_of_use(directory: &Path) -> io::Result<Vec<String>> {
     let is_trace = |(name, entry): &(String, Entry)| match entry {
         Entry::ShardLogs(_) | Entry::Topics | Entry::RecoveryPoints | Entry::Trash => true,
@@ -67,13 +67,13 @@ pub(crate) fn traces_of_use(directory: &Path) -> io::Result<Vec<String>> {
     Ok(entries(directory)?.into_iter().filter(is_trace).map(|(name, _)| name).collect())
 }
 
-/// Whether an entry is one that Kafka makes in a log directory.
+/// Whether Kafka makes such an entry in a log directory.
 fn is_kafkas(directory: &Path, name: &str) -> bool {
     let is_checkpoint = name.ends_with("-checkpoint") || name.ends_with(".checkpoint");
     is_checkpoint || name == ".kafka_cleanshutdown" || is_partition(&directory.join(name), name)
 }
 
-/// Whether a directory has segments in it and the number of a partition in its name.
+/// Whether a directory has segments in it and ends with the number of a partition.
 fn is_partition(path: &Path, name: &str) -> bool {
     let number = name.rsplit_once('-').map(|(_, number)| number.parse::<u32>());
     let is_segment = |entry: fs::DirEntry| {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_leave_are_traces_and_what_others_leave_is_not() {
+    fn entries_of_servers_are_traces_and_others_are_not() {
         let place = tempfile::tempdir().unwrap();
         for name in ["lost+found", ".snapshot", "notes-1"] {
             fs::create_dir(place.path().join(name)).unwrap();

@@ -1,11 +1,11 @@
-//! Why a data directory cannot be used, with what its operator can do.
+//! The reasons why a data directory cannot be used, with a remedy each.
 
 use crate::shard::LoadError;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a data directory cannot be used. Nothing in it was changed.
+/// The reason why a data directory cannot be used. It was not changed.
 #[derive(Debug)]
 pub enum DataDirError {
     Io {
@@ -16,7 +16,7 @@ pub enum DataDirError {
     Held {
         path: PathBuf,
     },
-    /// The stamp is not what was written.
+    /// The stamp was altered.
     Damaged {
         path: PathBuf,
         what: String,
@@ -26,7 +26,7 @@ pub enum DataDirError {
         path: PathBuf,
         found: Vec<String>,
     },
-    /// It is a log directory of Kafka's.
+    /// The directory is a log directory of Kafka.
     OfKafka {
         path: PathBuf,
     },
@@ -39,7 +39,7 @@ pub enum DataDirError {
 }
 
 impl DataDirError {
-    /// Whether something that was there is damaged or missing.
+    /// Whether something in the directory is damaged or missing.
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Damaged { .. } | Self::NoStamp { .. } => true,
@@ -63,15 +63,15 @@ impl fmt::Display for DataDirError {
             }
             Self::Damaged { path, what } => write!(
                 f,
-                "{} is damaged: {what}. Restore it from a backup, or let `muster log recover` make \
-                 it again from the logs",
+                "{} is damaged: {what}. Restore it from a backup, or let `muster log recover` \
+                 write a new one from the logs",
                 path.display()
             ),
             Self::NoStamp { path, found } => write!(
                 f,
                 "{} has no meta.properties, but it was in use: it has {}. Nothing was changed. \
-                 Mount or restore what is missing, or let `muster log recover` make \
-                 meta.properties again from the logs",
+                 Mount or restore the missing file, or let `muster log recover` write \
+                 a new one from the logs",
                 path.display(),
                 found.join(", ")
             ),

@@ -1,5 +1,6 @@
-//! The data directory: held by one process, and stamped with what its contents depend on. A start
-//! makes a new one only where nothing was, and refuses one in which something is missing.
+//! The data directory: locked by one process, with a stamp of the facts that its contents depend
+//! on. A start makes a new one only in an empty place, and refuses one in which something is
+//! missing.
 
 mod contents;
 mod error;
@@ -28,16 +29,17 @@ use tracing::{debug, info};
 pub struct DataDir {
     pub path: PathBuf,
     pub meta: Meta,
-    /// The directory itself, locked; the lock goes with the descriptor.
+    /// The directory itself, locked until the descriptor is closed.
     _lock: File,
 }
 
 impl DataDir {
-    /// Opens the directory and holds it. Where nothing was, it is made, with the logs of all shards.
+    /// Opens the directory and holds it. An empty place becomes a new directory with the logs of
+    /// all shards.
     ///
     /// # Errors
-    /// It is held by another process, damaged, has lost its stamp, or was written with another
-    /// number of offsets partitions; or the file system refuses.
+    /// The directory is held by another process, damaged, has lost its stamp, or was written with
+    /// another number of offsets partitions; or the file system refuses.
     pub fn open(
         path: &Path,
         placement: Placement,
@@ -46,10 +48,8 @@ impl DataDir {
     ) -> Result<Self, DataDirError> {
         make(path).map_err(|error| failed("create", path, error))?;
         let lock = lock(path)?;
-        let mut meta = match has_stamp(path)? {
-            true => Meta::read(path)?,
-            false => stamp_new(path, placement, ids)?,
-        };
+        let mut meta =
+            if has_stamp(path)? { Meta::read(path)? } else { stamp_new(path, placement, ids)? };
         let (written, configured) = (meta.offsets_partitions, placement.offsets_partitions);
         if written != configured {
             return Err(DataDirError::OffsetsPartitions { written, configured });
@@ -62,32 +62,31 @@ impl DataDir {
         Ok(Self { path: path.to_owned(), meta, _lock: lock })
     }
 
-    /// Opens a directory that is there and whole, to change it while no server runs.
+    /// Opens an existing, whole directory to change it while no server runs.
     ///
     /// # Errors
-    /// As for [`Self::look`], and one that was never made.
+    /// As for [`Self::look`], and for a directory that was not finished.
     pub fn hold(path: &Path) -> Result<Self, DataDirError> {
         let lock = lock(path)?;
         let meta = stamp_of(path)?;
         if meta.state == State::Making {
-            let what = "the directory was not made to its end: a start of the server does that";
+            let what = "the directory is not complete yet: a start of the server finishes it";
             return Err(DataDirError::Damaged { path: stamp_file(path), what: what.to_owned() });
         }
         Ok(Self { path: path.to_owned(), meta, _lock: lock })
     }
 
-    /// Opens a directory that is there to read it: nothing in it changes, and no server opens it
+    /// Opens an existing directory to read it: nothing in it changes, and no server can open it
     /// meanwhile.
     ///
     /// # Errors
-    /// It is held by a server, or is no data directory; or the file system refuses.
+    /// A server holds the directory, or it is no data directory; or the file system refuses.
     pub fn look(path: &Path) -> Result<Self, DataDirError> {
         let lock = lock_shared(path)?;
         Ok(Self { path: path.to_owned(), meta: stamp_of(path)?, _lock: lock })
     }
 
-    /// Notes how far the log of each shard is durable: no log will be shorter, and a start that
-    /// finds one that is refuses it.
+    /// Records how far the log of each shard is durable: a start refuses a log that is shorter.
     ///
     /// # Errors
     /// The file system refuses.
@@ -97,9 +96,9 @@ impl DataDir {
     }
 }
 
-/// Makes the directory, with those that it is in. The name of one that is there already may be that of
-/// a start which was killed before it was durable; who may not open the directory that it is in did
-/// not make it.
+/// Makes the directory and its parents, and syncs its name. An existing directory may come from a
+/// start that was killed before the name was durable; a process without access to the parent
+/// directory did not make it, and its failure does not count.
 fn make(path: &Path) -> io::Result<()> {
     let is_new = !path.exists();
     fs::create_dir_all(path)?;
@@ -118,7 +117,7 @@ fn has_stamp(path: &Path) -> Result<bool, DataDirError> {
     file.try_exists().map_err(|error| failed("read", &file, error))
 }
 
-/// The stamp of a directory that is there.
+/// The stamp of an existing directory.
 fn stamp_of(path: &Path) -> Result<Meta, DataDirError> {
     if !has_stamp(path)? {
         refuse_traces(path)?;
@@ -126,26 +125,28 @@ fn stamp_of(path: &Path) -> Result<Meta, DataDirError> {
     Meta::read(path)
 }
 
-/// The stamp of a directory in which nothing was.
+/// The stamp of a new directory.
 fn stamp_new(path: &Path, placement: Placement, ids: &mut dyn Ids) -> Result<Meta, DataDirError> {
     refuse_traces(path)?;
-    info!("makes a new data directory in {}", path.display());
+    info!("creates a data directory in {}", path.display());
     let meta = Meta::new(placement, ids);
     meta.write(path)?;
     Ok(meta)
 }
 
-/// # Errors
-/// A directory without a stamp was in use.
+/// ¶ # Errors
+/// The directory was in use, but has no stamp.
 fn refuse_traces(path: &Path) -> Result<(), DataDirError> {
     let found = traces_of_use(path).map_err(|error| failed("read", path, error))?;
-    match found.is_empty() {
-        true => Ok(()),
-        false => Err(DataDirError::NoStamp { path: path.to_owned(), found }),
+    if found.is_empty() {
+        Ok(())
+    } else {
+        Err(DataDirError::NoStamp { path: path.to_owned(), found })
     }
 }
 
-/// Makes the log of each shard, each durable with its first segment. A stop may have left some.
+/// Makes the log of each shard, each durable with its first segment. An interrupted start may have
+/// left some.
 fn make_logs(path: &Path, meta: &Meta, sizes: LogSizes) -> Result<(), DataDirError> {
     let block_bytes = block_bytes(path).map_err(|error| failed("write to", path, error))?;
     for (number, known) in (0..).zip(&meta.logs) {
@@ -164,10 +165,10 @@ fn make_logs(path: &Path, meta: &Meta, sizes: LogSizes) -> Result<(), DataDirErr
     Ok(())
 }
 
-/// Keeps servers and tools out, whatever the directory is.
+/// Locks a directory of any kind against servers and tools.
 ///
 /// # Errors
-/// It is held, or not there.
+/// The directory is held, or does not exist.
 pub(crate) fn lock(directory: &Path) -> Result<File, DataDirError> {
     let file = File::open(directory).map_err(|error| failed("open", directory, error))?;
     let locked = file.try_lock();

@@ -1,4 +1,4 @@
-//! `meta.properties`, the stamp of a data directory: what the files in it depend on, which logs are
+//! `meta.properties`, the stamp of a data directory: the facts that its files depend on, the logs
 //! in it, and how far each was durable at the last clean stop.
 
 use super::DataDirError;
@@ -14,28 +14,29 @@ pub(crate) const STAMP_ASIDE_FILE_NAME: &str = "meta.properties.new";
 
 const VERSION: &str = "2";
 
-/// What `meta.properties` says.
+/// The contents of `meta.properties`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meta {
     pub state: State,
     pub cluster_id: String,
-    /// `offsets.topic.num.partitions`, which decides the partition of each group for ever.
+    /// `offsets.topic.num.partitions`, which determines the partition of each group and never
+    /// changes.
     pub offsets_partitions: u32,
     /// The log of each shard, by its number.
     pub logs: Vec<KnownLog>,
 }
 
-/// Whether the logs that the stamp names must be there.
+/// Whether the logs that the stamp names must exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// The directory is being made: logs may be missing, and none holds anything.
+    /// The directory is being made: logs may be missing, and none has records.
     Making,
-    /// Each log is there, and a start without one of them is refused.
+    /// All logs exist; a start without one of them is refused.
     Made,
 }
 
 impl Meta {
-    /// The stamp of a new directory, whose logs are still to be made.
+    /// The stamp of a new directory, before its logs are made.
     pub(crate) fn new(placement: Placement, ids: &mut dyn Ids) -> Self {
         let cluster_id = ids.next_id().to_string();
         let logs = (0..placement.shards).map(|_| KnownLog::new(ids)).collect();
@@ -51,17 +52,17 @@ impl Meta {
         Placement { shards: self.shards(), offsets_partitions: self.offsets_partitions }
     }
 
-    /// Notes how far the log of each shard is durable.
+    /// Records how far the log of each shard is durable.
     pub fn record_ends(&mut self, ends: &[u64]) {
         for (log, end) in self.logs.iter_mut().zip(ends) {
             log.end = log.end.max(*end);
         }
     }
 
-    /// Reads the stamp of a directory, held by a server or not.
+    /// Reads the stamp of a directory, whether a server holds it or not.
     ///
     /// # Errors
-    /// It is not there, or damaged.
+    /// The stamp does not exist, or is damaged.
     pub fn read(directory: &Path) -> Result<Self, DataDirError> {
         let path = stamp_file(directory);
         let bytes = fs::read(&path).map_err(|error| super::failed("read", &path, error))?;
@@ -72,7 +73,7 @@ impl Meta {
         Self::parse(&text).map_err(|what| DataDirError::Damaged { path, what })
     }
 
-    /// Replaces the stamp, durably and at once.
+    /// Replaces the stamp, durably and atomically.
     ///
     /// # Errors
     /// The file system refuses.
@@ -88,7 +89,7 @@ impl Meta {
     }
 
     /// # Errors
-    /// What is wrong, in words.
+    /// The reason, in words.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let version = value(text, "version")?;
         if version != VERSION {
@@ -137,7 +138,7 @@ pub(crate) fn stamp_file(directory: &Path) -> PathBuf {
     directory.join(STAMP_FILE_NAME)
 }
 
-/// A line of a stamp, damaged or not.
+/// The value of a key in a stamp, damaged or not.
 pub(crate) fn value<'t>(text: &'t str, key: &str) -> Result<&'t str, String> {
     let of = |line: &'t str| line.strip_prefix(key)?.strip_prefix('=');
     text.lines().find_map(of).ok_or_else(|| format!("{key}= is missing"))
@@ -153,12 +154,12 @@ pub(crate) fn positive(text: &str, key: &str) -> Result<u32, String> {
     if number == 0 { Err(format!("{key}=0")) } else { Ok(number) }
 }
 
-/// The last line; it covers all before it.
+/// The last line: the checksum of all lines before it.
 fn checksum_line(text: &str) -> String {
     format!("checksum={:08x}\n", crc32c::crc32c(text.as_bytes()))
 }
 
-/// Kafka has a file of this name in each of its log directories.
+/// Whether the file is Kafka's, which has one of this name in each log directory.
 fn is_kafkas(text: &str) -> bool {
     ["node.id", "broker.id"].iter().any(|key| value(text, key).is_ok())
 }
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_kafka_is_known_for_what_it_is() {
+    fn a_stamp_of_kafka_is_recognised() {
         let directory = tempfile::tempdir().unwrap();
         let kafkas = "#\nversion=1\nnode.id=1\ncluster.id=x\ndirectory.id=y\n";
         fs::write(stamp_file(directory.path()), kafkas).unwrap();

@@ -1,9 +1,15 @@
-//! Directories that are new, in use, lost in parts, or not ours.
+//! Directories that are new, in use, damaged, or not of muster.
 
 use super::*;
 use crate::random::RandomIds;
 use muster_storage::limits::SEGMENT_BYTES_MIN;
 use std::os::fd::AsRawFd;
+
+#[path = "../../tests/support/files.rs"]
+#[allow(unreachable_pub, reason = "the tests of the binary use it, too")]
+mod files;
+
+use files::contents;
 
 const SMALL: LogSizes = LogSizes {
     segment_bytes: Some(16 << 10),
@@ -20,21 +26,8 @@ fn segment(path: &Path, shard: u32) -> PathBuf {
     path.join(log_directory(2, shard)).join("00000000000000000001.log")
 }
 
-/// Every file below a directory, with its bytes.
-fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut all = Vec::new();
-    for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
-        match entry.file_type().unwrap().is_dir() {
-            true => all.extend(contents(&entry.path())),
-            false => all.push((entry.path(), fs::read(entry.path()).unwrap())),
-        }
-    }
-    all.sort();
-    all
-}
-
 #[test]
-fn a_directory_keeps_what_it_was_written_with() {
+fn a_directory_keeps_its_cluster_id_and_logs() {
     let dir = tempfile::tempdir().unwrap();
     let first = open(dir.path(), 2).unwrap();
     let meta = first.meta.clone();
@@ -56,7 +49,7 @@ fn a_new_directory_has_the_log_of_each_shard() {
 }
 
 #[test]
-fn a_start_that_was_stopped_while_it_made_the_directory_is_done_again() {
+fn an_interrupted_creation_of_a_directory_is_repeated() {
     let whole = tempfile::tempdir().unwrap();
     let made = open(whole.path(), 2).unwrap().meta.clone();
     let making = Meta { state: State::Making, ..made.clone() };
@@ -68,7 +61,7 @@ fn a_start_that_was_stopped_while_it_made_the_directory_is_done_again() {
             fs::create_dir_all(segment(dir.path(), 0).parent().unwrap()).unwrap();
             fs::write(segment(dir.path(), 0), &log[..len]).unwrap();
         }
-        // A segment is cut short only while it has no header yet.
+        // A segment is short only until its header is written.
         if left.is_some_and(|len| len < log.len()) {
             fs::write(segment(dir.path(), 0), vec![0; left.unwrap()]).unwrap();
         }
@@ -86,7 +79,7 @@ fn a_stop_before_the_first_stamp_leaves_a_new_directory() {
 }
 
 #[test]
-fn logs_of_others_are_not_taken_for_ones_that_are_being_made() {
+fn logs_of_another_directory_are_refused_during_creation() {
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let meta = open(one.path(), 2).unwrap().meta.clone();
     drop(open(other.path(), 2).unwrap());
@@ -98,7 +91,7 @@ fn logs_of_others_are_not_taken_for_ones_that_are_being_made() {
 }
 
 #[test]
-fn a_directory_that_lost_its_stamp_is_refused_and_stays_as_it_is() {
+fn a_directory_without_its_stamp_is_refused_and_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     drop(open(dir.path(), 2).unwrap());
     fs::create_dir(dir.path().join("topics")).unwrap();
@@ -140,17 +133,17 @@ fn ends_only_grow() {
 }
 
 #[test]
-fn a_directory_that_is_there_needs_nothing_of_the_one_that_it_is_in() {
+fn an_existing_directory_needs_no_access_to_its_parent() {
     let directory = tempfile::tempdir().unwrap();
     let held = File::open(directory.path()).unwrap();
-    // By a name in a directory that nobody can sync, whoever runs this.
+    // A path whose parent directory cannot be synced, not even by root.
     let path = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
     assert!(directories::sync_name(&path).is_err());
     drop(open(&path, 1).unwrap());
 }
 
 #[test]
-fn a_held_directory_is_refused_whatever_is_removed_in_it() {
+fn a_held_directory_is_refused_whichever_file_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let _first = open(dir.path(), 1).unwrap();
     fs::write(dir.path().join(".lock"), "").unwrap();
@@ -166,7 +159,7 @@ fn a_held_directory_is_refused_whatever_is_removed_in_it() {
 }
 
 #[test]
-fn who_looks_keeps_servers_out_and_changes_nothing() {
+fn a_look_keeps_servers_out_and_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     assert!(DataDir::look(dir.path()).is_err(), "not a data directory");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -192,7 +185,7 @@ fn another_number_of_offsets_partitions_is_refused() {
 }
 
 #[test]
-fn the_logs_of_a_new_directory_have_the_size_that_a_server_gives_them() {
+fn the_logs_of_a_new_directory_have_the_configured_size() {
     let dir = tempfile::tempdir().unwrap();
     let sizes = LogSizes { segment_bytes: Some(SEGMENT_BYTES_MIN), ..LogSizes::default() };
     let placement = Placement { shards: 2, offsets_partitions: 50 };

@@ -1,5 +1,5 @@
-//! `trash/`: what a start finds and no longer needs, or cannot explain, is moved there under the date
-//! of the day, and goes for good `trash.retention.ms` later.
+//! `trash/`: files that a start no longer needs, or cannot explain, are moved there under the
+//! current date, and removed `trash.retention.ms` later.
 
 use crate::calendar::{civil_date, days};
 use crate::directories::sync_names;
@@ -12,8 +12,8 @@ pub(crate) const TRASH: &str = "trash";
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// Moves a file or directory of a data directory into its trash, durably; gives the place. `path` is
-/// relative to the data directory, `now` in milliseconds since the epoch.
+/// Moves a file or directory of a data directory into its trash, durably; returns the new path.
+/// `path` is relative to the data directory, `now` in milliseconds since the epoch.
 ///
 /// # Errors
 /// The file system refuses.
@@ -26,7 +26,7 @@ pub(crate) fn move_aside(data: &Path, path: &Path, now: i64) -> io::Result<PathB
     Ok(place)
 }
 
-/// Keeps bytes that are about to be overwritten, durably; gives the place.
+/// Keeps bytes that are about to be overwritten, durably; returns the path.
 ///
 /// # Errors
 /// The file system refuses.
@@ -39,13 +39,13 @@ pub(crate) fn keep(data: &Path, what: &str, bytes: &[u8], now: i64) -> io::Resul
     Ok(place)
 }
 
-/// The name of what is put into the trash at a time, relative to the data directory.
+/// The path of an entry of the trash, relative to the data directory.
 pub(crate) fn place(what: &str, now: i64) -> PathBuf {
     Path::new(TRASH).join(format!("{}-{what}", date(now)))
 }
 
-/// Removes what is in the trash for longer than `retention_ms`; gives the places. What has no date
-/// for a name was put there by somebody else, and stays.
+/// Removes entries that are older than `retention_ms`; returns their paths. Entries whose names
+/// have no date are not muster's, and stay.
 ///
 /// # Errors
 /// The file system refuses.
@@ -71,7 +71,7 @@ fn remove(entry: &fs::DirEntry) -> io::Result<()> {
     if entry.file_type()?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
-/// A place that is free yet, in a directory that is there.
+/// A path that is not used yet; makes the trash if necessary.
 fn free_place(data: &Path, what: &str, now: i64) -> io::Result<PathBuf> {
     fs::create_dir_all(data.join(TRASH))?;
     let mut path = data.join(place(what, now));
@@ -97,13 +97,13 @@ fn date(ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}-{minute:02}-{second:02}Z")
 }
 
-/// The time at the beginning of a name.
+/// The time at the start of a name.
 fn date_of(name: &str) -> Option<i64> {
     let number = |at: std::ops::Range<usize>| name.get(at)?.parse::<i64>().ok();
     let days = days(number(0..4)?, number(5..7)?, number(8..10)?);
     let seconds = number(11..13)? * 3_600 + number(14..16)? * 60 + number(17..19)?;
     let ms = days * DAY_MS + seconds * 1_000;
-    // Whatever is no date does not come out as it went in.
+    // An invalid date does not format to the same text.
     name.starts_with(&date(ms)).then_some(ms)
 }
 
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_moved_aside_stays_for_its_time_and_then_goes() {
+    fn entries_stay_for_the_retention_time_and_are_then_removed() {
         let data = tempfile::tempdir().unwrap();
         let data = data.path();
         let mut places = Vec::new();
@@ -136,7 +136,7 @@ mod tests {
             assert!(!data.join("shards-3").exists());
         }
         places.push(keep(data, "bytes", b"kept", NOW).unwrap());
-        fs::write(data.join("trash/of somebody else"), "").unwrap();
+        fs::write(data.join("trash/of another program"), "").unwrap();
         assert_eq!(empty(data, DAY_MS, NOW + DAY_MS - 1).unwrap(), [""; 0].map(PathBuf::from));
         for (round, place) in places[..2].iter().enumerate() {
             assert_eq!(fs::read(place.join("0/file")).unwrap(), [round as u8]);
@@ -146,12 +146,12 @@ mod tests {
         removed.sort();
         places.sort();
         assert_eq!(removed, places);
-        assert!(data.join("trash/of somebody else").exists());
+        assert!(data.join("trash/of another program").exists());
         assert!(places.iter().all(|place| !place.exists()));
     }
 
     #[test]
-    fn a_directory_without_trash_has_nothing_to_be_emptied() {
+    fn a_directory_without_trash_is_accepted() {
         let data = tempfile::tempdir().unwrap();
         assert_eq!(empty(data.path(), 0, NOW).unwrap(), [""; 0].map(PathBuf::from));
     }

@@ -1,5 +1,5 @@
-//! The server's log: lines go through a bounded queue to a thread that writes them, so that whoever
-//! reads them, or does not, can neither stop a shard nor end it.
+//! The server's log: lines go through a bounded queue to a thread that writes them, so that a
+//! reader that is slow or gone can neither block a shard nor end it.
 
 mod queue;
 mod throttle;
@@ -24,11 +24,12 @@ const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
 
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
-/// Logs from now on, a line for each event: errors to the standard error, all else to the standard
-/// output, and where one of them fails to the other. `RUST_LOG` chooses which. A panic is a line, too.
+/// Starts the log, a line for each event: errors go to the standard error, others to the standard
+/// output, and where one of them fails to the other. `RUST_LOG` is the filter. A panic is logged,
+/// too.
 ///
 /// # Errors
-/// There is no thread or descriptor for it.
+/// No thread or descriptor can be had.
 pub fn start() -> io::Result<()> {
     let (queue, receiver) = queue::new();
     writer::start(receiver)?;
@@ -45,12 +46,12 @@ pub fn start() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until the lines so far are written, but not for long. False if they are not.
+/// Waits up to a second until all lines so far are written. False if they are not.
 pub fn flush() -> bool {
     QUEUE.get().is_some_and(|queue| queue.flush(FLUSH_PATIENCE))
 }
 
-/// Ends the process with status 1, and with the reason as the last line of the log.
+/// Ends the process with status 1 and the reason as the last line of the log.
 pub fn fail(reason: impl Display) -> ! {
     let reason = reason.to_string();
     error!("{reason}");
@@ -60,11 +61,12 @@ pub fn fail(reason: impl Display) -> ! {
     std::process::exit(1)
 }
 
-/// The log does not get on: says it on the standard error, which may not get on either.
+/// Writes the reason to the standard error when the log is blocked; the standard error may block,
+/// too.
 fn print_aside(reason: String) {
     let (done, is_done) = mpsc::channel();
     thread::spawn(move || {
-        // There is no further place to tell of a failure.
+        // A failure cannot be reported anywhere else.
         let _ = writeln!(io::stderr(), "{reason}");
         let _ = done.send(());
     });

@@ -1,4 +1,4 @@
-//! Lines on their way to the writer. Nothing here waits for it, but the end of the process.
+//! The queue of lines for the writer. Only the end of the process waits for it.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use std::io::{self, Write};
@@ -8,31 +8,31 @@ use std::time::{Duration, Instant};
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Lines that wait to be written, and their bytes. Further ones are dropped, and counted.
+/// The most lines in the queue, and their bytes. Further ones are dropped and counted.
 pub(super) const LINES_MAX: usize = 8_192;
 pub(super) const BYTES_MAX: usize = 4 << 20;
 
 pub(super) enum Item {
     Line(Kind, Vec<u8>),
-    /// To be answered when all lines before it are written.
+    /// Answered when all earlier lines are written.
     Flush(Sender<()>),
 }
 
-/// What a line tells, which decides where it goes first.
+/// Whether a line is an error, which decides where it goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Error,
     Other,
 }
 
-/// The end of the queue that threads log to.
+/// The sending end of the queue.
 #[derive(Debug, Clone)]
 pub(super) struct Queue {
     sender: Sender<Item>,
     counts: Arc<Counts>,
 }
 
-/// The end of the queue that the writer takes lines from.
+/// The receiving end of the queue.
 pub(super) struct Waiting {
     receiver: Receiver<Item>,
     counts: Arc<Counts>,
@@ -40,9 +40,9 @@ pub(super) struct Waiting {
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// Of the lines that wait.
+    /// Bytes of the queued lines.
     bytes: AtomicUsize,
-    /// Lines, since the writer last asked.
+    /// Lines dropped since the writer last took the count.
     dropped: AtomicU64,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn new() -> (Queue, Waiting) {
 }
 
 impl Queue {
-    /// Waits until all lines so far are written, for as long as `patience` at the most.
+    /// Waits until all lines so far are written, for up to `patience`.
     pub(super) fn flush(&self, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         let (done, is_done) = bounded(1);
@@ -63,8 +63,8 @@ impl Queue {
 
     pub(super) fn push(&self, kind: Kind, line: &[u8]) {
         let before = self.counts.bytes.fetch_add(line.len(), Relaxed);
-        let has_room = before.saturating_add(line.len()) <= BYTES_MAX;
-        if !has_room || self.sender.try_send(Item::Line(kind, line.to_vec())).is_err() {
+        let fits = before.saturating_add(line.len()) <= BYTES_MAX;
+        if !fits || self.sender.try_send(Item::Line(kind, line.to_vec())).is_err() {
             self.counts.bytes.fetch_sub(line.len(), Relaxed);
             self.counts.dropped.fetch_add(1, Relaxed);
         }
@@ -103,7 +103,7 @@ impl Write for Lines<'_> {
 }
 
 impl Waiting {
-    /// The next line, or None when no further one can come.
+    /// The next line, or None when all senders are gone.
     pub(super) fn next(&self) -> Option<Item> {
         let item = self.receiver.recv().ok()?;
         if let Item::Line(_, line) = &item {
@@ -112,7 +112,7 @@ impl Waiting {
         Some(item)
     }
 
-    /// Lines that found no room since the last call.
+    /// The lines that were dropped since the last call.
     pub(super) fn take_dropped(&self) -> u64 {
         self.counts.dropped.swap(0, Relaxed)
     }
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!((lines(&waiting), waiting.take_dropped()), (LINES_MAX, 3));
         assert_eq!(waiting.take_dropped(), 0, "they are counted once");
         queue.push(Kind::Other, b"x\n");
-        assert_eq!((lines(&waiting), waiting.take_dropped()), (1, 0), "there is room again");
+        assert_eq!((lines(&waiting), waiting.take_dropped()), (1, 0), "the queue has space again");
     }
 
     #[test]
@@ -147,11 +147,15 @@ mod tests {
         (0..6).for_each(|_| queue.push(Kind::Other, &line));
         assert_eq!((lines(&waiting), waiting.take_dropped()), (4, 2));
         (0..6).for_each(|_| queue.push(Kind::Other, &line));
-        assert_eq!((lines(&waiting), waiting.take_dropped()), (4, 2), "what left makes room");
+        assert_eq!(
+            (lines(&waiting), waiting.take_dropped()),
+            (4, 2),
+            "taken lines free their bytes"
+        );
     }
 
     #[test]
-    fn nobody_waits_for_a_writer_for_long() {
+    fn a_flush_does_not_wait_for_a_blocked_writer() {
         let (queue, _waiting) = new();
         assert!(!queue.flush(Duration::from_millis(10)));
         (0..LINES_MAX).for_each(|_| queue.push(Kind::Other, b"x\n"));

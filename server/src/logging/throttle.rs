@@ -1,24 +1,24 @@
-//! How many lines those may cause together and each who are able to cause as many as they like.
+//! Limits the log lines that clients can cause at will, for each client and for all.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Lines that are counted together.
+/// Limits within a window of time.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     window_ms: i64,
-    /// Lines in that time that one may cause, and all together. Who is counted has caused one at least,
-    /// so the second is also how many are counted.
+    /// Lines within the window for one key, and for all together. A counted key has caused at least
+    /// one line, so the second also bounds the number of keys.
     lines: u32,
     all_lines: u32,
 }
 
 const LINES: Limits = Limits { window_ms: 10_000, lines: 10, all_lines: 200 };
 
-/// Of lines that only repeat what was said: a key may take 256 bytes, and all of them 2 MiB.
+/// For lines that repeat: a key may take 256 bytes, so all of them take 2 MiB.
 const REPEATED: Limits = Limits { window_ms: 600_000, lines: 1, all_lines: 8_192 };
 
-/// Admits lines, by who causes them.
+/// Admits lines by the key of their cause.
 #[derive(Debug)]
 pub struct Throttle<K> {
     limits: Limits,
@@ -26,7 +26,7 @@ pub struct Throttle<K> {
     lines: HashMap<K, u32>,
     all_lines: u32,
     left_out: u64,
-    /// When to tell what was left out.
+    /// When the left-out lines are to be reported.
     report_at: Option<i64>,
 }
 
@@ -37,7 +37,7 @@ impl<K> Default for Throttle<K> {
 }
 
 impl<K> Throttle<K> {
-    /// Admits each key once in ten minutes.
+    /// A throttle that admits each key once in ten minutes.
     pub fn of_repeated() -> Self {
         Self::new(REPEATED)
     }
@@ -49,7 +49,7 @@ impl<K> Throttle<K> {
 }
 
 impl<K: Eq + Hash> Throttle<K> {
-    /// Whether there is to be a line now; counts it if not.
+    /// Whether a line may be logged now; counts it as left out if not.
     pub fn admits(&mut self, now: i64, key: K) -> bool {
         if now.saturating_sub(self.began) >= self.limits.window_ms {
             self.lines.clear();
@@ -68,19 +68,19 @@ impl<K: Eq + Hash> Throttle<K> {
             return false;
         }
         let lines = self.lines.entry(key).or_default();
-        let has_room = *lines < self.limits.lines;
-        *lines += u32::from(has_room);
-        self.all_lines += u32::from(has_room);
-        has_room
+        let is_admitted = *lines < self.limits.lines;
+        *lines += u32::from(is_admitted);
+        self.all_lines += u32::from(is_admitted);
+        is_admitted
     }
 
-    /// How many lines were left out, if it is time to tell.
+    /// The number of left-out lines, if it is time to report it.
     pub fn left_out(&mut self, now: i64) -> Option<u64> {
         self.report_at.take_if(|at| *at <= now)?;
         Some(std::mem::take(&mut self.left_out))
     }
 
-    /// When [`Self::left_out`] is to be asked next.
+    /// When [`Self::left_out`] is to be called next.
     pub fn report_at(&self) -> Option<i64> {
         self.report_at
     }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_causes_many_lines_does_not_silence_another() {
+    fn many_lines_of_one_key_do_not_silence_another() {
         let mut throttle = Throttle::default();
         assert_eq!(admitted(&mut throttle, 5, [1; 1_000].into_iter()), LINES_MAX as usize);
         assert!(throttle.admits(6, 2));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_counted_afresh_after_a_while() {
+    fn each_window_counts_lines_from_zero() {
         let mut throttle = Throttle::default();
         assert_eq!(admitted(&mut throttle, 0, [1; 20].into_iter()), 10);
         assert_eq!(admitted(&mut throttle, WINDOW_MS - 1, [1; 20].into_iter()), 0);
@@ -119,15 +119,15 @@ mod tests {
     }
 
     #[test]
-    fn many_together_cause_a_bounded_number_of_lines() {
+    fn the_lines_of_all_keys_together_are_bounded() {
         let mut throttle = Throttle::default();
         assert_eq!(admitted(&mut throttle, 0, 0..100_000), ALL_LINES_MAX as usize);
-        assert_eq!(throttle.lines.len(), ALL_LINES_MAX as usize, "no more are remembered");
+        assert_eq!(throttle.lines.len(), ALL_LINES_MAX as usize, "further keys are not kept");
         assert_eq!(throttle.left_out(WINDOW_MS), Some(99_800));
     }
 
     #[test]
-    fn what_is_repeated_is_said_once() {
+    fn repeated_lines_are_admitted_once() {
         let mut throttle = Throttle::of_repeated();
         assert_eq!(admitted(&mut throttle, 0, [1, 1, 2, 1].into_iter()), 2);
         assert_eq!(admitted(&mut throttle, REPEATED.window_ms - 1, [1, 2, 3].into_iter()), 1);

@@ -1,4 +1,4 @@
-//! The thread that writes the lines. Whoever reads them may block it; it blocks no other thread.
+//! The thread that writes the lines. A slow reader may block it, but no other thread.
 
 use super::queue::{Item, Kind, Waiting};
 use std::fs::File;
@@ -9,7 +9,7 @@ use tracing_subscriber::fmt::format;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 pub(super) fn start(waiting: Waiting) -> io::Result<()> {
-    // Descriptors of its own: nothing else waits for a lock that is held while it writes.
+    // Its own descriptors: no other thread waits for a lock that is held during a write.
     let outputs = [io::stdout().as_fd(), io::stderr().as_fd()].map(|fd| fd.try_clone_to_owned());
     let outputs = outputs.into_iter().map(|fd| fd.map(File::from)).collect::<io::Result<_>>()?;
     let writer = Writer { outputs, lost: 0, why: None };
@@ -18,11 +18,11 @@ pub(super) fn start(waiting: Waiting) -> io::Result<()> {
 }
 
 struct Writer<W> {
-    /// A line goes to the first that takes it, an error to the last.
+    /// An error goes to the last that accepts it, any other line to the first.
     outputs: Vec<W>,
-    /// Lines that are missing in the log since the last that is in it.
+    /// Lines lost since the last one that was written.
     lost: u64,
-    /// Why the last of them could not be written, if it was tried.
+    /// Why the last of them could not be written, if a write was tried.
     why: Option<io::Error>,
 }
 
@@ -32,7 +32,7 @@ impl<W: Write> Writer<W> {
             self.lost += waiting.take_dropped();
             match item {
                 Item::Line(kind, line) => self.line(kind, &line),
-                // Whoever asked may have given up.
+                // The sender may have stopped waiting.
                 Item::Flush(done) => drop(done.send(())),
             }
         }
@@ -47,10 +47,11 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// A line of its own, whatever a failed write left before it.
+    /// The line that reports lost lines; it begins with a line break, as a failed write may have
+    /// left half a line.
     fn report(&self) -> String {
         let mut line = "\n".to_owned();
-        // The time is left out if it cannot be told.
+        // The time is left out if it cannot be formatted.
         let _ = SystemTime.format_time(&mut format::Writer::new(&mut line));
         let why = self.why.as_ref().map_or("too many at once".to_owned(), io::Error::to_string);
         line.push_str(&format!("  WARN {} lines of the log are missing here: {why}\n", self.lost));
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
 
-    /// An output that fails while it is told to.
+    /// An output that can be made to fail.
     #[derive(Clone, Default)]
     struct Output(Arc<Mutex<(Vec<u8>, bool)>>);
 
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_could_not_be_written_are_counted_when_one_can_be() {
+    fn lost_lines_are_reported_before_the_next_one() {
         let (outputs, mut writer) = writer(1);
         writer.line(Kind::Other, b"first\n");
         outputs[0].fails(true);
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_found_no_room_is_told_before_the_next_line() {
+    fn dropped_lines_are_reported_before_the_next_one() {
         let (outputs, writer) = writer(1);
         let (queue, waiting) = queue::new();
         (0..queue::LINES_MAX + 7).for_each(|_| queue.push(Kind::Other, b"x\n"));
