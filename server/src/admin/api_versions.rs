@@ -6,17 +6,17 @@ use muster_codec::messages::{
 };
 use muster_codec::{ApiKey, ErrorCode};
 
-/// Consumer groups (KIP-848) are on.
+/// The feature of consumer groups (KIP-848).
 const GROUP_VERSION: &str = "group.version";
 
-/// From here on clients can read that a feature may be at level 0 (KAFKA-17492).
+/// The first version whose clients accept a feature with minimum level 0 (KAFKA-17492).
 const FEATURES_AT_ZERO_FROM: i16 = 4;
 
-/// What is served.
+/// The APIs and features that are served.
 ///
-/// No feature but `group.version` is announced: each one of Kafka's others
-/// (`transaction.version`, ...) makes clients count on APIs that are not in the table, and without it
-/// they do as with a broker that has not finalized it. What the config switches off is not there.
+/// `group.version` is the only feature: each of Kafka's others (`transaction.version`, ...) makes
+/// clients rely on APIs that are not in the table. Without it clients behave as with a broker that
+/// has not finalized it. APIs that the config switches off are left out.
 pub fn api_versions(
     config: &Config,
     version: i16,
@@ -37,20 +37,22 @@ pub fn api_versions(
     let served = ApiKey::ALL.iter().filter(|api| config.serves(**api));
     ApiVersionsResponse {
         api_keys: served.map(|api| api_version(*api)).collect(),
-        supported_features: match version >= FEATURES_AT_ZERO_FROM {
-            true => vec![supported],
-            false => Vec::new(),
+        supported_features: if version >= FEATURES_AT_ZERO_FROM {
+            vec![supported]
+        } else {
+            Vec::new()
         },
         finalized_features_epoch: 0,
-        finalized_features: match config.serves_consumer_groups() {
-            true => vec![finalized],
-            false => Vec::new(),
+        finalized_features: if config.serves_consumer_groups() {
+            vec![finalized]
+        } else {
+            Vec::new()
         },
         ..Default::default()
     }
 }
 
-/// The versions of one API that are announced.
+/// The announced versions of one API.
 pub fn api_version(api: ApiKey) -> ApiVersion {
     let (min_version, max_version) = api.announced().into_inner();
     ApiVersion { api_key: api as i16, min_version, max_version }

@@ -3,7 +3,7 @@
 use muster_codec::ErrorCode;
 use muster_codec::messages::DescribeAclsResponse;
 
-/// What Kafka answers without an authorizer.
+/// Kafka's answer without an authorizer.
 pub fn describe_acls() -> DescribeAclsResponse<'static> {
     DescribeAclsResponse {
         error_code: ErrorCode::SecurityDisabled.code(),

@@ -9,7 +9,7 @@ use muster_codec::{ErrorCode, Str};
 const BROKERS: i8 = 1;
 const CONTROLLERS: i8 = 2;
 
-/// The brokers, which are the shards. No listener is a controller's.
+/// The brokers, which are the shards. No listener is the controller's.
 pub fn describe_cluster<'r>(
     view: &View<'r>,
     request: &DescribeClusterRequest,

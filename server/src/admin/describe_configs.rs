@@ -14,9 +14,10 @@ use std::collections::{BTreeMap, HashSet};
 
 /// The configs of resources: value, source, synonyms.
 ///
-/// A resource that is named twice is answered once and refused from then on, unlike in Kafka (what is
-/// refused at once is refused each time): the answer is much larger than the question, and shall not grow with repetitions. What the answer has no
-/// room for is refused, too, with UNKNOWN_SERVER_ERROR: any name is a group that has configs.
+/// A resource that is named again is refused, unlike in Kafka, unless it was refused for another
+/// reason: the answer is much larger than the request, and shall not grow with repetitions. A
+/// resource beyond the answer's budget is refused with UNKNOWN_SERVER_ERROR: any name is a group
+/// that has configs.
 pub fn describe_configs<'r>(
     view: &View<'r>,
     request: &'r DescribeConfigsRequest<'_>,
@@ -28,14 +29,14 @@ pub fn describe_configs<'r>(
     describe_configs_of(view, request, |resource_type, name| seen.insert((resource_type, name)))
 }
 
-/// A type that muster does not know, if a resource has one: then all are refused.
+/// The first resource type that muster does not know: then all resources are refused.
 pub fn unknown_type(request: &DescribeConfigsRequest<'_>) -> Option<i8> {
     let mut types = request.resources.iter().map(|resource| resource.resource_type);
     types.find(|resource_type| !is_known(*resource_type))
 }
 
-/// As [`describe_configs`], of a part of a request: `is_new` tells whether a resource was not named
-/// before.
+/// Like [`describe_configs`], for a part of a request; `is_new` returns whether a resource was not
+/// named before.
 pub fn describe_configs_of<'r>(
     view: &View<'r>,
     request: &'r DescribeConfigsRequest<'_>,
@@ -63,7 +64,7 @@ fn is_known(resource_type: i8) -> bool {
         .contains(&resource_type)
 }
 
-/// A type that Kafka does not know has it refuse the whole request.
+/// Refuses all resources, as Kafka does for an unknown type.
 fn all_refused<'r>(
     request: &'r DescribeConfigsRequest<'_>,
     unknown: i8,
@@ -75,7 +76,7 @@ fn all_refused<'r>(
     DescribeConfigsResponse { results, ..Default::default() }
 }
 
-/// One for each broker that is asked for.
+/// One describer for each broker in the request.
 struct Describers<'v, 'r> {
     view: &'v View<'r>,
     of_brokers: BTreeMap<u32, Describer<'r>>,
@@ -96,7 +97,7 @@ fn describe(
     let name = &*resource.resource_name;
     let asked: HashSet<&str> =
         resource.configuration_keys.iter().flatten().map(|key| &**key).collect();
-    // No list and an empty one ask for all.
+    // No list and an empty one both ask for all keys.
     let is_asked = |name: &str| asked.is_empty() || asked.contains(name);
     let described = Config::KEYS.iter().filter(|key| !key.flags.internal);
     let broker_keys = described.filter(|key| is_asked(key.name));
@@ -179,7 +180,9 @@ fn result<'r>(
 fn no_room<'r>(resource: &'r DescribeConfigsResource<'_>) -> DescribeConfigsResult<'r> {
     DescribeConfigsResult {
         error_code: ErrorCode::UnknownServerError.code(),
-        error_message: Some("The answer has no room for it: ask for fewer at once.".into()),
+        error_message: Some(
+            "The answer would be too large: ask for fewer resources at once.".into(),
+        ),
         resource_type: resource.resource_type,
         resource_name: Str::Borrowed(&resource.resource_name),
         ..Default::default()

@@ -10,8 +10,8 @@ use muster_codec::messages::{
 use muster_codec::{ErrorCode, Room, Str};
 use std::collections::BTreeSet;
 
-/// All topics, or those that are named, from the cursor on, with as many partitions as the client
-/// and `max.request.partition.size.limit` allow, but at least one, and as far as the answer has room.
+/// All topics or the named ones, from the cursor on, with as many partitions as the client,
+/// `max.request.partition.size.limit` and the answer's budget allow, but at least one.
 pub fn describe_topic_partitions<'r>(
     view: &View<'r>,
     request: &'r DescribeTopicPartitionsRequest<'_>,
@@ -22,7 +22,7 @@ pub fn describe_topic_partitions<'r>(
         return refused(&request.topics, ErrorCode::InvalidRequest);
     }
     if cursor.is_none() && names.contains("") {
-        // Kafka takes it for the topic of a cursor, and fails.
+        // Kafka takes the empty name for the topic of a cursor, and fails.
         return refused(&request.topics, ErrorCode::UnknownServerError);
     }
     let room = Room::of_answer();
@@ -67,7 +67,7 @@ fn refused<'r>(
 
 struct Page<'v, 'r> {
     view: &'v View<'r>,
-    /// How many partitions still fit.
+    /// The partitions that still fit.
     left: i32,
     room: Room,
     topics: Vec<DescribeTopicPartitionsResponseTopic<'r>>,
@@ -87,7 +87,7 @@ impl<'r> Page<'_, 'r> {
         }
     }
 
-    /// The next page begins with a topic that this one has no room for.
+    /// Adds a topic, unless it exceeds the budget: then the next page begins with it.
     fn push(
         &mut self,
         name: &'r str,
@@ -145,7 +145,7 @@ fn partition(
     index: i32,
 ) -> DescribeTopicPartitionsResponsePartition {
     let leader = leader(topic, index, view.placement) as i32;
-    // Kafka has no error here, as Metadata has, but no leader.
+    // Kafka has no error for this here, unlike in Metadata; the leader is missing.
     let is_offline = view.offline.has(topic, index);
     DescribeTopicPartitionsResponsePartition {
         partition_index: index,

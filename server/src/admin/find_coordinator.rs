@@ -1,4 +1,4 @@
-//! FindCoordinator: the shard that has a group.
+//! FindCoordinator: the shard that owns a group.
 
 use super::View;
 use muster_codec::messages::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
@@ -9,12 +9,12 @@ const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
 const SHARE: i8 = 2;
 
-/// The coordinator of one key, or of many from version 4 on (KIP-699).
+/// The coordinator of one key, or of several from version 4 on (KIP-699).
 ///
-/// Share groups are refused with INVALID_REQUEST, which clients take as final and show with its message;
-/// COORDINATOR_NOT_AVAILABLE would have them ask for ever. Of transactions librdkafka asks for ever after
-/// INVALID_REQUEST, too: it takes CLUSTER_AUTHORIZATION_FAILED as final and shows the message, and so do
-/// the others. TRANSACTIONAL_ID_AUTHORIZATION_FAILED would have Java leave out the message.
+/// Share groups are refused with INVALID_REQUEST, which clients treat as final and report with its
+/// message; after COORDINATOR_NOT_AVAILABLE they would retry without end. For transactions
+/// librdkafka retries after INVALID_REQUEST, too; all clients treat CLUSTER_AUTHORIZATION_FAILED as
+/// final and report the message. After TRANSACTIONAL_ID_AUTHORIZATION_FAILED Java would omit it.
 pub fn find_coordinator<'r>(
     view: &View<'r>,
     version: i16,
@@ -39,7 +39,7 @@ pub fn find_coordinator<'r>(
     }
 }
 
-/// Whether a transactional producer asks.
+/// Whether a transactional producer sends the request.
 pub fn is_of_transactions(request: &FindCoordinatorRequest<'_>) -> bool {
     request.key_type == TRANSACTION
 }
@@ -49,7 +49,7 @@ fn coordinator<'r>(view: &View<'r>, key_type: i8, key: &'r str) -> Coordinator<'
         GROUP => return group_coordinator(view, key),
         TRANSACTION => {
             let words = "muster does not serve transactions.";
-            return nobody(key, ErrorCode::ClusterAuthorizationFailed, words);
+            return no_coordinator(key, ErrorCode::ClusterAuthorizationFailed, words);
         }
         SHARE => "muster does not serve share groups.",
         _ => {
@@ -57,13 +57,13 @@ fn coordinator<'r>(view: &View<'r>, key_type: i8, key: &'r str) -> Coordinator<'
              the message was sent to an incompatible broker. See the broker logs for more details."
         }
     };
-    nobody(key, ErrorCode::InvalidRequest, words)
+    no_coordinator(key, ErrorCode::InvalidRequest, words)
 }
 
 fn group_coordinator<'r>(view: &View<'r>, group: &'r str) -> Coordinator<'r> {
     let shard = view.placement.group_shard(group);
     let Some(endpoint) = view.endpoints.get(shard as usize) else {
-        return nobody(group, ErrorCode::CoordinatorNotAvailable, "");
+        return no_coordinator(group, ErrorCode::CoordinatorNotAvailable, "");
     };
     Coordinator {
         key: group.into(),
@@ -74,7 +74,7 @@ fn group_coordinator<'r>(view: &View<'r>, group: &'r str) -> Coordinator<'r> {
     }
 }
 
-fn nobody<'r>(key: &'r str, error: ErrorCode, words: &'static str) -> Coordinator<'r> {
+fn no_coordinator<'r>(key: &'r str, error: ErrorCode, words: &'static str) -> Coordinator<'r> {
     Coordinator {
         key: key.into(),
         node_id: -1,

@@ -1,4 +1,4 @@
-//! ListConfigResources (KIP-1142): what has configs, or may have.
+//! ListConfigResources (KIP-1142): the resources that have configs, or may have.
 
 use super::{BROKER_LOGGER_RESOURCE, View, nodes};
 use crate::cluster::{BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE};
@@ -10,7 +10,7 @@ use muster_codec::{ErrorCode, Room, Str};
 /// muster has no client metrics, so none are listed.
 const CLIENT_METRICS_RESOURCE: i8 = 16;
 
-/// All that may be asked for, in the order in which Kafka lists them.
+/// All resource types, in the order in which Kafka lists them.
 const LISTED: [i8; 5] = [
     GROUP_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -20,7 +20,8 @@ const LISTED: [i8; 5] = [
 ];
 
 /// Topics and brokers, and the groups that have configs of their own. Version 0 asks for client
-/// metrics alone; no types are all types. UNKNOWN_SERVER_ERROR if the answer has no room for all.
+/// metrics alone; no types stand for all types. UNKNOWN_SERVER_ERROR if the answer exceeds its
+/// budget.
 pub fn list_config_resources<'r>(
     view: &View<'r>,
     version: i16,

@@ -12,11 +12,11 @@ use muster_codec::messages::{
 use muster_codec::{ErrorCode, Room, Str, Uuid};
 use std::collections::BTreeSet;
 
-/// The protocol has ids from version 10 on, but only from 12 on may a topic go without a name.
+/// The protocol has ids from version 10 on, but only from 12 on may a topic have no name.
 const FIRST_VERSION_WITH_IDS: i16 = 12;
 
-/// The answer, and the topics that are to be created because the client asked for them: it hears
-/// that they are unknown, and asks again. A topic that the answer has no room for gets
+/// The answer, and the topics that are to be created because the client asked for them: they are
+/// answered as unknown, and the client asks again. A topic that exceeds the answer's budget gets
 /// UNKNOWN_SERVER_ERROR.
 pub fn metadata<'r>(
     view: &View<'r>,
@@ -46,24 +46,25 @@ pub fn metadata<'r>(
     (response, answer.to_create)
 }
 
-/// Whether a request asks for all topics that there are.
+/// Whether a request asks for all topics.
 pub fn asks_for_all(version: i16, request: &MetadataRequest<'_>) -> bool {
     request.topics.as_ref().is_none_or(|topics| version == 0 && topics.is_empty())
 }
 
-/// Why none of the topics is answered: the version cannot ask for them, or one of them has neither id nor
-/// name, on which Kafka fails.
+/// The error with which all topics are refused: the version does not allow ids, or a topic has
+/// neither id nor name, on which Kafka fails.
 pub fn refusal_of_metadata(version: i16, request: &MetadataRequest<'_>) -> Option<ErrorCode> {
     let topics = request.topics.as_deref().unwrap_or_default();
     let has_id = topics.iter().any(|topic| !topic.topic_id.is_zero());
     let is_nameless = topics.iter().any(|topic| topic.name.is_none());
-    match version >= FIRST_VERSION_WITH_IDS {
-        true => (!has_id && is_nameless).then_some(ErrorCode::UnknownServerError),
-        false => (has_id || is_nameless).then_some(ErrorCode::InvalidRequest),
+    if version >= FIRST_VERSION_WITH_IDS {
+        (!has_id && is_nameless).then_some(ErrorCode::UnknownServerError)
+    } else {
+        (has_id || is_nameless).then_some(ErrorCode::InvalidRequest)
     }
 }
 
-/// The answer to topics that are refused together.
+/// Refuses all topics with the same error.
 fn refused<'r>(topics: &'r [MetadataRequestTopic<'_>], error: ErrorCode) -> MetadataResponse<'r> {
     let refuse = |topic: &'r MetadataRequestTopic<'_>| MetadataResponseTopic {
         error_code: error.code(),
@@ -85,7 +86,7 @@ fn broker((node_id, endpoint): (i32, &Endpoint)) -> MetadataResponseBroker<'_> {
     }
 }
 
-/// Topics as they are found.
+/// The topics of the answer so far.
 struct Answer<'v, 'r> {
     view: &'v View<'r>,
     request: &'r MetadataRequest<'r>,
@@ -95,7 +96,7 @@ struct Answer<'v, 'r> {
 }
 
 impl<'r> Answer<'_, 'r> {
-    /// One id makes it a request by ids: topics that are named only do not count, as in Kafka.
+    /// One id makes it a request by ids: topics with only a name are ignored, as in Kafka.
     fn ids(&mut self, topics: &[MetadataRequestTopic<'_>]) {
         let ids = topics.iter().map(|topic| topic.topic_id).filter(|id| !id.is_zero());
         for id in ids.collect::<BTreeSet<Uuid>>() {
@@ -125,8 +126,8 @@ impl<'r> Answer<'_, 'r> {
         let is_name = check_topic_name(name).is_ok();
         let may_create =
             self.request.allow_auto_topic_creation && self.view.config.auto_create_topics_enable;
-        let has_room = self.to_create.len() < PARTITIONS_PER_REQUEST_MAX as usize;
-        if is_name && may_create && has_room && !is_reserved(name) {
+        let is_within_limit = self.to_create.len() < PARTITIONS_PER_REQUEST_MAX as usize;
+        if is_name && may_create && is_within_limit && !is_reserved(name) {
             self.to_create.push(name.to_owned());
         }
         let error = if is_name {
@@ -169,7 +170,7 @@ impl<'r> Answer<'_, 'r> {
     }
 }
 
-/// A partition has one replica, which leads it for good, but while it is offline.
+/// A partition has one replica, which leads it unless it is offline.
 fn partition(view: &View<'_>, topic: &Topic, index: i32) -> MetadataResponsePartition {
     let leader = leader(topic, index, view.placement) as i32;
     let partition = MetadataResponsePartition {

@@ -1,5 +1,5 @@
-//! Answers that follow from the image of the cluster and the configs alone: every shard gives them
-//! by itself. What changes the cluster is in [`cluster`](crate::cluster).
+//! Answers from the image of the cluster and the configs: every shard answers these requests by
+//! itself. Requests that change the cluster are in [`cluster`](crate::cluster).
 
 mod api_versions;
 mod describe_acls;
@@ -23,17 +23,18 @@ pub use find_coordinator::{find_coordinator, is_of_transactions};
 pub use list_config_resources::list_config_resources;
 pub use metadata::{asks_for_all, metadata, refusal_of_metadata};
 
-/// Kafka's number of the loggers of a broker, among the resources that have configs. muster has none.
+/// The resource type of a broker's loggers in Kafka. muster has none.
 const BROKER_LOGGER_RESOURCE: i8 = 8;
 
-/// In place of the leader of a partition that is offline.
+/// The leader of an offline partition.
 const NO_LEADER: i32 = -1;
 
-/// The shard that changes the cluster, as a node id.
+/// The node id of the controller's shard.
 const CONTROLLER: i32 = 0;
 
-/// What anybody may do with a topic while there is no authorizer, as Kafka answers it: read, write,
-/// create, delete, alter, describe, describe configs, alter configs (`AclOperation` codes as bits).
+/// The operations that any client may perform on a topic without an authorizer, as in Kafka: read,
+/// write, create, delete, alter, describe, describe configs, alter configs (`AclOperation` codes as
+/// bits).
 const TOPIC_OPERATIONS: i32 =
     1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11;
 
@@ -41,12 +42,12 @@ const TOPIC_OPERATIONS: i32 =
 /// configs, idempotent write.
 const CLUSTER_OPERATIONS: i32 = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12;
 
-/// The operations if somebody asked for them.
+/// The operations if the request asks for them.
 fn operations(asked: bool, operations: i32) -> i32 {
     if asked { operations } else { i32::MIN }
 }
 
-/// Where each node is.
+/// All nodes with their addresses.
 fn nodes<'a>(view: &View<'a>) -> impl Iterator<Item = (i32, &'a Endpoint)> {
     (0..).zip(view.endpoints)
 }

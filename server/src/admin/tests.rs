@@ -1,4 +1,4 @@
-//! Questions about the cluster, and what Kafka 4.3 answers to the same.
+//! Requests about the cluster, with the answers of Kafka 4.3.
 
 mod offline;
 
@@ -72,7 +72,7 @@ fn asked(topics: &[(Option<&'static str>, Uuid)]) -> MetadataRequest<'static> {
 }
 
 /// Name and error of each topic of an answer.
-fn told(response: &MetadataResponse<'_>) -> Vec<(Option<String>, ErrorCode)> {
+fn answered(response: &MetadataResponse<'_>) -> Vec<(Option<String>, ErrorCode)> {
     let topics = response.topics.iter();
     topics.map(|topic| (topic.name.clone().map(Str::into_owned), code(topic.error_code))).collect()
 }
@@ -114,7 +114,7 @@ fn shards_are_brokers_and_lead_partitions() {
 }
 
 #[test]
-fn operations_are_told_to_those_who_ask() {
+fn operations_are_included_on_request() {
     let cluster = Cluster::new(&[]);
     let request = MetadataRequest {
         include_cluster_authorized_operations: true,
@@ -142,7 +142,7 @@ fn unknown_topics_are_created_if_client_and_server_want_it() {
         assert_eq!(to_create, ["nope".to_owned()][..created]);
         let name = |name: &str| Some(name.to_owned());
         assert_eq!(
-            told(&response),
+            answered(&response),
             [
                 (name(""), InvalidTopicException),
                 (name("__transaction_state"), UnknownTopicOrPartition),
@@ -171,7 +171,7 @@ fn topics_are_found_by_id_from_version_12_on() {
     ];
     for (version, request, topics) in cases {
         let (response, to_create) = metadata(&cluster.view(), version, &request);
-        assert_eq!((told(&response), to_create.len()), (topics, 0));
+        assert_eq!((answered(&response), to_create.len()), (topics, 0));
         let refused =
             [InvalidRequest, UnknownServerError].contains(&code(response.topics[0].error_code));
         assert_eq!((response.brokers.is_empty(), response.error_code != 0), (refused, refused));
@@ -211,8 +211,7 @@ fn the_cluster_is_described() {
 
 type Page<'a> = (&'a [&'static str], i32, Option<(&'static str, i32)>);
 
-/// The page as text: each topic with its error, or the partitions that are told of it, and then the
-/// cursor.
+/// The page as text: each topic with its error or its partitions, then the cursor.
 fn page(cluster: &Cluster, (topics, limit, cursor): Page<'_>) -> String {
     let request = DescribeTopicPartitionsRequest {
         topics: topics.iter().map(|name| TopicRequest { name: (*name).into() }).collect(),
@@ -226,8 +225,8 @@ fn page(cluster: &Cluster, (topics, limit, cursor): Page<'_>) -> String {
         text += topic.name.as_deref().unwrap();
         match code(topic.error_code) {
             ErrorCode::None => {
-                let told = topic.partitions.iter().map(|partition| partition.partition_index);
-                text += &format!("{:?} ", told.collect::<Vec<_>>());
+                let indices = topic.partitions.iter().map(|partition| partition.partition_index);
+                text += &format!("{:?} ", indices.collect::<Vec<_>>());
             }
             error => text += &format!("({error:?}) "),
         }
@@ -278,15 +277,15 @@ fn a_group_has_the_shard_of_its_offsets_partition() {
     let coordinator_keys = vec!["a".into(), "".into(), "a".into()];
     let request = FindCoordinatorRequest { coordinator_keys, ..Default::default() };
     let response = find_coordinator(&view, 4, &request);
-    let told = response.coordinators.iter();
-    let told: Vec<_> = told.map(|c| (&*c.key, c.node_id, c.error_message.as_deref())).collect();
+    let found = response.coordinators.iter();
+    let found: Vec<_> = found.map(|c| (&*c.key, c.node_id, c.error_message.as_deref())).collect();
     let node = |key| view.placement.group_shard(key) as i32;
     let answer = |key| (key, node(key), Some(""));
-    assert_eq!(told, [answer("a"), answer(""), answer("a")]);
+    assert_eq!(found, [answer("a"), answer(""), answer("a")]);
 }
 
 #[test]
-fn coordinators_of_other_kinds_are_refused_for_good() {
+fn coordinators_of_other_types_are_refused_with_a_final_error() {
     let cluster = Cluster::new(&[]);
     let kinds = [
         (1, ClusterAuthorizationFailed, "muster does not serve transactions."),
@@ -307,7 +306,7 @@ fn coordinators_of_other_kinds_are_refused_for_good() {
 }
 
 #[test]
-fn versions_are_told_to_clients_that_name_their_software() {
+fn versions_are_answered_to_clients_with_a_valid_software_name() {
     let cases = [
         ("ab", true),
         ("a-b.c", true),
@@ -370,7 +369,7 @@ fn line(config: &DescribeConfigsResourceResult<'_>) -> String {
 }
 
 #[test]
-fn topic_configs_tell_where_they_come_from() {
+fn topic_configs_have_their_sources() {
     let mut cluster = Cluster::new(&[]);
     let keys = ["retention.ms", "cleanup.policy", "flush.ms", "nope"];
     let lines = |cluster: &Cluster| describe(cluster, 2, "t1", &keys).unwrap();
@@ -408,7 +407,7 @@ fn topic_configs_tell_where_they_come_from() {
 }
 
 #[test]
-fn broker_configs_tell_where_they_come_from() {
+fn broker_configs_have_their_sources() {
     let mut cluster = Cluster::new(&["auto.create.topics.enable=true", "log.dirs=/d"]);
     cluster.set(4, "", "log.retention.ms", "86400001");
     cluster.set(4, "1", "log.cleanup.policy", "delete,compact");
@@ -446,7 +445,7 @@ fn broker_configs_tell_where_they_come_from() {
 }
 
 #[test]
-fn what_cannot_be_described_is_refused() {
+fn invalid_resources_are_refused() {
     let cluster = Cluster::new(&[]);
     let cases = [
         (2, "nope", UnknownTopicOrPartition, ""),
@@ -491,7 +490,7 @@ fn what_cannot_be_described_is_refused() {
 }
 
 #[test]
-fn configs_of_groups_are_described_with_where_they_come_from() {
+fn group_configs_have_their_sources() {
     let mut cluster = Cluster::new(&["group.consumer.session.timeout.ms=46000"]);
     cluster.set(32, "g", "consumer.session.timeout.ms", "50000");
     let resource = DescribeConfigsResource {
@@ -508,7 +507,7 @@ fn configs_of_groups_are_described_with_where_they_come_from() {
         DescribeConfigsRequest { resources, include_synonyms: true, ..Default::default() };
     let view = cluster.view();
     let results = describe_configs(&view, &request).results;
-    let told: Vec<_> = results[0]
+    let described: Vec<_> = results[0]
         .configs
         .iter()
         .map(|config| {
@@ -526,7 +525,7 @@ fn configs_of_groups_are_described_with_where_they_come_from() {
                    5:group.consumer.session.timeout.ms=45000";
     let isolation = "5:share.isolation.level=read_uncommitted";
     assert_eq!(
-        told,
+        described,
         [("50000", 8, session.to_owned()), ("read_uncommitted", 5, isolation.to_owned())]
     );
     assert_eq!(results[1].error_code, InvalidRequest.code());
@@ -575,6 +574,6 @@ fn consumer_groups_are_a_finalized_feature() {
     let group_version = || "group.version".to_owned();
     let finalized = vec![(group_version(), 1)];
     assert_eq!(features(4), (vec![(group_version(), 0, 1)], finalized.clone()));
-    // Older clients cannot read a lowest level of 0.
+    // Older clients cannot decode a minimum level of 0.
     assert_eq!(features(3), (vec![], finalized));
 }

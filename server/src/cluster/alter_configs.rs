@@ -15,7 +15,7 @@ use muster_codec::messages::{
 use muster_codec::records::ClusterRecord;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Changes configs, all that a resource asks for or none.
+/// Changes configs: all that the request has for a resource, or none.
 pub fn incremental_alter_configs(
     view: &View<'_>,
     creator: &mut Creator<'_>,
@@ -25,7 +25,7 @@ pub fn incremental_alter_configs(
     change.map(|responses| IncrementalAlterConfigsResponse { responses, ..Default::default() })
 }
 
-/// Sets all configs of resources: those that a resource does not name go back to their defaults.
+/// Sets all configs of resources: those that the request does not name return to their defaults.
 pub fn alter_configs(
     view: &View<'_>,
     creator: &mut Creator<'_>,
@@ -62,13 +62,13 @@ fn alter_all(
     }
     let describer = Describer::new(view.config, view.image, view.shard);
     let is_senseless = resources.iter().any(|resource| is_senseless(view, &describer, resource));
-    let mut room = Room { groups: view.image.configured_count(GROUP_RESOURCE), creator };
+    let mut budget = GroupBudget { groups: view.image.configured_count(GROUP_RESOURCE), creator };
     let mut records = Vec::new();
     let mut responses = Vec::with_capacity(resources.len());
     for resource in resources {
         let altered = match times[&identity(resource)] {
-            _ if is_senseless => Err(senseless(view, &describer, &mut room, resource)),
-            1 => alter(view, &describer, &mut room, resource, replaces),
+            _ if is_senseless => Err(senseless(view, &describer, &mut budget, resource)),
+            1 => alter(view, &describer, &mut budget, resource, replaces),
             _ => Err(invalid("Each resource must appear at most once.")),
         };
         responses.push(response(resource, altered.as_ref().err().cloned()));
@@ -88,7 +88,7 @@ fn invalid(words: impl Into<String>) -> Refused {
 fn alter(
     view: &View<'_>,
     describer: &Describer<'_>,
-    room: &mut Room<'_, '_>,
+    budget: &mut GroupBudget<'_, '_>,
     resource: &AlterConfigsResource<'_>,
     replaces: bool,
 ) -> Result<Vec<ClusterRecord<'static>>, Refused> {
@@ -111,20 +111,20 @@ fn alter(
         GROUP_RESOURCE => {
             GroupConfig::validate(describer.config(), &after)
                 .map_err(|message| Refused::new(ErrorCode::InvalidConfig, message))?;
-            room.check(before, &after)?;
+            budget.check(before, &after)?;
         }
         _ => view.config.validate_dynamic(&after).map_err(invalid)?,
     }
     Ok(difference(resource_type, name, before, &after))
 }
 
-/// How many groups have configs, and who wants one more to have some: groups need not be there.
-struct Room<'r, 'c> {
+/// Counts the groups with configs (which need not exist), and limits how many a client may add.
+struct GroupBudget<'r, 'c> {
     groups: usize,
     creator: &'r mut Creator<'c>,
 }
 
-impl Room<'_, '_> {
+impl GroupBudget<'_, '_> {
     fn check(&mut self, before: &Overrides, after: &Overrides) -> Result<(), Refused> {
         let refuse = |words| Err(Refused::new(ErrorCode::PolicyViolation, words));
         let bytes: usize = after.iter().map(|(name, value)| name.len() + value.len()).sum();
@@ -137,9 +137,7 @@ impl Room<'_, '_> {
             return Ok(());
         }
         if self.groups >= GROUP_CONFIGS_MAX {
-            return refuse(format!(
-                "{GROUP_CONFIGS_MAX} groups have configs; there is no more room."
-            ));
+            return refuse(format!("{GROUP_CONFIGS_MAX} groups have configs, which is the most."));
         }
         self.creator.admits(self.groups >= GROUP_CONFIGS_SHARED)?;
         self.groups += 1;
@@ -153,24 +151,25 @@ const DELETE: i8 = 1;
 const APPEND: i8 = 2;
 const SUBTRACT: i8 = 3;
 
-/// Kafka's controller fails on an operation that it does not know, and so does all that a request brings
-/// to it: what its broker refuses before has an error of its own.
+/// The error for a resource of a request with an operation that Kafka's controller does not know:
+/// the controller fails on all that reaches it; resources that its broker refuses before have their
+/// own errors.
 fn senseless(
     view: &View<'_>,
     describer: &Describer<'_>,
-    room: &mut Room<'_, '_>,
+    budget: &mut GroupBudget<'_, '_>,
     resource: &AlterConfigsResource<'_>,
 ) -> Refused {
     let refused = match resource.resource_type {
-        // The values, too.
-        BROKER_RESOURCE => alter(view, describer, room, resource, false).err(),
+        // Values are checked by the broker, too.
+        BROKER_RESOURCE => alter(view, describer, budget, resource, false).err(),
         _ => check_at_broker(view, resource).err(),
     };
     refused.unwrap_or_else(|| Refused::without_message(ErrorCode::UnknownServerError))
 }
 
-/// Whether the controller would come to an operation that it does not know: a broker refuses one for
-/// brokers, and an operation that a config does not allow ends the resource before.
+/// Whether an unknown operation would reach the controller: a broker refuses one for brokers, and
+/// an operation that a config does not allow refuses the resource first.
 fn is_senseless(
     view: &View<'_>,
     describer: &Describer<'_>,
@@ -187,7 +186,7 @@ fn is_operation(operation: i8) -> bool {
     (SET..=SUBTRACT).contains(&operation)
 }
 
-/// What a broker checks before the controller sees it.
+/// The checks that a broker makes before it forwards a request to the controller.
 fn check_at_broker(view: &View<'_>, resource: &AlterConfigsResource<'_>) -> Result<(), Refused> {
     let (resource_type, name) = identity(resource);
     check_names_and_values(&resource.configs)?;
@@ -232,7 +231,7 @@ fn check_topic(view: &View<'_>, name: &str) -> Result<(), Refused> {
     }
 }
 
-/// Kafka also takes names that it does not know, for plug-ins; here there are none.
+/// Kafka also accepts unknown names, for plug-ins; muster has none.
 fn check_broker(
     view: &View<'_>,
     name: &str,
@@ -275,7 +274,7 @@ fn check_operations(configs: &[AlterableConfig<'_>]) -> Result<(), Refused> {
     }
 }
 
-/// What a resource has after the operations.
+/// The configs of a resource after the operations.
 fn apply(
     describer: &Describer<'_>,
     resource_type: i8,
@@ -311,7 +310,7 @@ fn normalize(resource_type: i8, name: &str, value: &str) -> String {
     normalized.unwrap_or_else(|| value.to_owned())
 }
 
-/// The list that a config is now, by itself or by default; None if it is no list.
+/// The present value of a list, set or default; None if the config is no list.
 fn list(
     describer: &Describer<'_>,
     resource_type: i8,
@@ -327,7 +326,7 @@ fn list(
     (config.config_type == ConfigType::List).then(|| words(&text))
 }
 
-/// APPEND leaves out what is there already.
+/// APPEND ignores items that the list has.
 fn changed_list(mut list: Vec<String>, operation: i8, value: &str) -> String {
     for word in words(value) {
         if operation == SUBTRACT {

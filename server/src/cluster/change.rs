@@ -1,4 +1,4 @@
-//! What comes of a request that changes the cluster.
+//! The result of a request that changes the cluster.
 
 use muster_codec::limits::STRING_BYTES_MAX;
 use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue};
@@ -18,34 +18,34 @@ impl<R> Change<R> {
     }
 }
 
-/// A client that has something created by naming it.
+/// A client that creates a topic or a group's configs by naming them.
 #[derive(Debug)]
 pub struct Creator<'c> {
     pub shares: &'c mut Shares,
     pub now: i64,
-    /// Its address, as Kafka prints it.
+    /// Its address in Kafka's form.
     pub host: &'c str,
 }
 
 impl Creator<'_> {
-    /// Whether it may create one more, where little is left or not.
+    /// Whether the client may create one more; `is_short` is set if little is left.
     pub(crate) fn admits(&mut self, is_short: bool) -> Result<(), Refused> {
         if self.shares.admits(self.now, self.host, is_short) {
             return Ok(());
         }
-        let words = format!("Clients at {} have created their share of what is left.", self.host);
+        let words = format!("Clients at {} have created their share of the rest.", self.host);
         Err(Refused::new(ErrorCode::PolicyViolation, words))
     }
 }
 
-/// Why a part of a request is refused.
+/// The reason why a part of a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub(crate) error: ErrorCode,
     pub(crate) message: Option<String>,
 }
 
-/// A change that is to be made within no time is not made, whatever else is wrong with it, as in Kafka.
+/// A change with a timeout of 0 is not made, whatever else is wrong with it, as in Kafka.
 pub(super) fn is_timed_out(timeout_ms: i32) -> bool {
     timeout_ms <= 0
 }
@@ -54,7 +54,7 @@ pub(super) fn timed_out() -> Refused {
     Refused::without_message(ErrorCode::RequestTimedOut)
 }
 
-/// Bytes of an error message, which may quote what a client sent.
+/// The most bytes of an error message, which may quote a client.
 const MESSAGE_BYTES_MAX: usize = 2_000;
 
 impl Refused {
@@ -73,7 +73,7 @@ impl Refused {
     }
 }
 
-/// Whether a record can hold the value of a config.
+/// Checks that a record can hold the value of a config.
 ///
 /// # Errors
 /// INVALID_CONFIG.
@@ -86,7 +86,7 @@ pub(super) fn check_length(name: &str, value: &str) -> Result<(), Refused> {
     Err(Refused::new(ErrorCode::InvalidConfig, words))
 }
 
-/// The record that sets a config, or that takes it back.
+/// The record that sets a config, or removes it.
 pub(crate) fn config_record(
     resource_type: i8,
     resource_name: &str,

@@ -1,6 +1,5 @@
-//! What was set for brokers, topics and groups. A copy shares all with what it was made of, and a
-//! change copies a path of the tree that it is in: both stay cheap with 100,000 groups that have
-//! configs.
+//! The overrides of brokers, topics and groups. Copies share their contents and a change copies one
+//! path of the tree, so that both are cheap with 100,000 groups that have configs.
 
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
@@ -21,7 +20,7 @@ impl Configs {
         self.0.get(&resource_type)?.get(name).map(|overrides| &**overrides)
     }
 
-    /// All of a type that have any, by name.
+    /// All resources of a type that have overrides, by name.
     pub(super) fn of_type(&self, resource_type: i8) -> impl Iterator<Item = (&str, &Overrides)> {
         let of_type = self.0.get(&resource_type).into_iter().flat_map(OfType::iter);
         of_type.map(|(name, overrides)| (name.as_str(), &**overrides))
@@ -31,7 +30,7 @@ impl Configs {
         self.0.get(&resource_type).map_or(0, OfType::len)
     }
 
-    /// The types of which any resource has overrides.
+    /// The types with overrides.
     pub(super) fn types(&self) -> impl Iterator<Item = i8> {
         self.0.keys().copied()
     }
@@ -52,8 +51,8 @@ impl Configs {
         }
     }
 
-    /// The names of those of a type that differ in two tables, of which one was made of the other. It
-    /// takes as long as there are changes.
+    /// The names of resources of a type that differ between two tables, one of which was derived
+    /// from the other. It takes time in proportion to the changes.
     pub(super) fn changed<'c>(&'c self, before: &'c Self, resource_type: i8) -> Vec<&'c str> {
         match (before.0.get(&resource_type), self.0.get(&resource_type)) {
             (Some(before), Some(after)) => before.diff(after).map(name).collect(),
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_copy_shares_what_did_not_change() {
+    fn a_changed_copy_shares_unchanged_entries() {
         let before = many();
         let mut after = before.clone();
         after.set(GROUP, "77", "key", "other".to_owned());
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_is_named() {
+    fn changed_resources_are_named() {
         let before = many();
         let mut after = before.clone();
         assert!(after.changed(&before, GROUP).is_empty());

@@ -12,7 +12,7 @@ use muster_codec::messages::{
 use muster_codec::records::{ClusterRecord, TopicKey, TopicValue};
 use std::collections::BTreeMap;
 
-/// Adds partitions to topics. What is asked twice is answered once, with an error.
+/// Adds partitions to topics. A topic that is named twice is answered once, with an error.
 pub fn create_partitions(
     view: &View<'_>,
     request: &CreatePartitionsRequest<'_>,
@@ -22,7 +22,7 @@ pub fn create_partitions(
         topics.entry(&topic.name).or_default().push(topic);
     }
     let is_late = is_timed_out(request.timeout_ms) && topics.values().any(|asked| asked.len() == 1);
-    let mut room = Room {
+    let mut budget = Budget {
         in_request: PARTITIONS_PER_REQUEST_MAX,
         in_cluster: PARTITIONS_MAX - view.image.partition_count(),
     };
@@ -31,7 +31,7 @@ pub fn create_partitions(
     for (name, asked) in topics {
         let grown = match asked[..] {
             _ if is_late => Err(timed_out()),
-            [topic] => grow(view, topic, &mut room),
+            [topic] => grow(view, topic, &mut budget),
             _ => Err(Refused::new(ErrorCode::InvalidRequest, "Duplicate topic name.")),
         };
         results.push(result(name, grown.as_ref().err().cloned()));
@@ -40,8 +40,8 @@ pub fn create_partitions(
     Change { records, response: CreatePartitionsResponse { results, ..Default::default() } }
 }
 
-/// How many partitions may still be created.
-struct Room {
+/// The number of partitions that may still be created.
+struct Budget {
     in_request: i64,
     in_cluster: i64,
 }
@@ -49,7 +49,7 @@ struct Room {
 fn grow(
     view: &View<'_>,
     asked: &CreatePartitionsTopic<'_>,
-    room: &mut Room,
+    budget: &mut Budget,
 ) -> Result<ClusterRecord<'static>, Refused> {
     let topic = view
         .image
@@ -60,18 +60,18 @@ fn grow(
         return Err(Refused::new(ErrorCode::InvalidRequest, words));
     }
     let added = increase(&topic.name, topic.partitions, asked.count)?;
-    if added > room.in_request {
+    if added > budget.in_request {
         return Err(excessive());
     }
     if i64::from(asked.count) > PARTITIONS_PER_TOPIC_MAX {
         return Err(too_many_in_a_topic());
     }
-    if added > room.in_cluster {
-        return Err(too_many_partitions(PARTITIONS_MAX - room.in_cluster));
+    if added > budget.in_cluster {
+        return Err(too_many_partitions(PARTITIONS_MAX - budget.in_cluster));
     }
     let nodes = asked.assignments.as_ref().map(|nodes| assigned(view, added, nodes)).transpose()?;
-    room.in_request -= added;
-    room.in_cluster -= added;
+    budget.in_request -= added;
+    budget.in_cluster -= added;
     let value = TopicValue {
         name: topic.name.to_string().into(),
         partitions: asked.count,

@@ -18,7 +18,7 @@ use muster_codec::{ErrorCode, Str, Uuid};
 use muster_coordinator::Ids;
 use std::collections::BTreeMap;
 
-/// Creates topics. What is asked twice is answered once, with an error.
+/// Creates topics. A topic that is named twice is answered once, with an error.
 pub fn create_topics(
     view: &View<'_>,
     ids: &mut dyn Ids,
@@ -46,9 +46,9 @@ pub fn create_topics(
     Change { records, response: CreateTopicsResponse { topics, ..Default::default() } }
 }
 
-/// Creates topics that a client asked for in Metadata, with the defaults. What cannot be created,
-/// or is there by now, is left out: the client asks again and hears that it is not there. Beside the
-/// records comes why there is no room for more, for the operator.
+/// Creates topics that a client named in Metadata, with the defaults. Topics that cannot be
+/// created, or exist by now, are left out: the client asks again and gets the error. Also returns
+/// the reason for the operator if a limit refuses more topics.
 pub fn auto_create(
     view: &View<'_>,
     ids: &mut dyn Ids,
@@ -60,7 +60,7 @@ pub fn auto_create(
         if creation.check_name(name).is_err() {
             continue;
         }
-        if let Err(refused) = creation.check_room_by_name(creator) {
+        if let Err(refused) = creation.check_limits_by_name(creator) {
             return (creation.records, refused.message);
         }
         let name = Str::Borrowed(name.as_str());
@@ -75,7 +75,7 @@ pub fn auto_create(
     (creation.records, None)
 }
 
-/// A request that would have more than the limit is refused as a whole, as in Kafka.
+/// The partitions of a request, which is refused as a whole over the limit, as in Kafka.
 fn partitions_asked(view: &View<'_>, request: &CreateTopicsRequest<'_>) -> i64 {
     let of_topic = |topic: &CreatableTopic<'_>| match topic.num_partitions {
         -1 if topic.assignments.is_empty() => i64::from(view.config.num_partitions),
@@ -85,7 +85,7 @@ fn partitions_asked(view: &View<'_>, request: &CreateTopicsRequest<'_>) -> i64 {
     request.topics.iter().map(of_topic).sum()
 }
 
-/// Topics as they come into being, one after the other.
+/// The topics of a request, created one after the other.
 struct Creation<'v> {
     view: &'v View<'v>,
     /// With the topics created so far.
@@ -94,7 +94,7 @@ struct Creation<'v> {
     records: Vec<ClusterRecord<'static>>,
 }
 
-/// How many partitions a topic is to have, and the nodes that it asks for.
+/// The number of a topic's partitions, and the nodes assigned to them.
 struct Partitions {
     count: i32,
     assigned: Vec<i32>,
@@ -122,7 +122,7 @@ impl<'v> Creation<'v> {
         TopicConfig::validate(self.describer.config(), &overrides)
             .map_err(|message| Refused::new(ErrorCode::InvalidConfig, message))?;
         let Partitions { count: partitions, assigned } = self.partitions(topic)?;
-        self.check_room(partitions)?;
+        self.check_limits(partitions)?;
         let id = ids.next_id();
         let value = TopicValue { name: topic.name.to_string().into(), partitions, assigned };
         let record = ClusterRecord::Topic(TopicKey { topic_id: id }, Some(value));
@@ -175,7 +175,7 @@ impl<'v> Creation<'v> {
         Ok(Partitions { count, assigned: Vec::new() })
     }
 
-    fn check_room(&self, partitions: i32) -> Result<(), Refused> {
+    fn check_limits(&self, partitions: i32) -> Result<(), Refused> {
         let (partitions, there) = (i64::from(partitions), self.image.partition_count());
         if partitions > PARTITIONS_PER_TOPIC_MAX {
             return Err(too_many_in_a_topic());
@@ -190,13 +190,14 @@ impl<'v> Creation<'v> {
         Ok(())
     }
 
-    /// As long as there are few topics, one is created for whoever names it.
-    fn check_room_by_name(&self, creator: &mut Creator<'_>) -> Result<(), Refused> {
+    /// While there are few topics, any client may create one by naming it.
+    fn check_limits_by_name(&self, creator: &mut Creator<'_>) -> Result<(), Refused> {
         let (topics, partitions) = (self.image.topic_count(), self.image.partition_count());
         if topics >= AUTO_TOPICS_MAX || partitions >= AUTO_PARTITIONS_MAX {
             let words = format!(
                 "There are {topics} topics with {partitions} partitions; from {AUTO_TOPICS_MAX} \
-                 topics or {AUTO_PARTITIONS_MAX} partitions on they are created by CreateTopics only."
+                 topics or {AUTO_PARTITIONS_MAX} partitions on they are created by CreateTopics \
+                 only."
             );
             return Err(Refused::new(ErrorCode::PolicyViolation, words));
         }
@@ -258,7 +259,7 @@ fn overrides(topic: &CreatableTopic<'_>) -> Result<Overrides, Refused> {
     Ok(overrides)
 }
 
-/// There is one replica of each partition, on the shard that leads it.
+/// Each partition has one replica, on the shard that leads it.
 fn check_replicas(factor: i16) -> Result<(), Refused> {
     if factor <= 1 {
         return Ok(());
@@ -270,7 +271,7 @@ fn check_replicas(factor: i16) -> Result<(), Refused> {
 const ONE_REPLICA: &str =
     "muster keeps one replica of each partition, whatever the number of brokers.";
 
-/// The node of each partition, by index, after the checks that Kafka makes.
+/// The node of each partition, by index, after Kafka's checks.
 fn manual_assignment(view: &View<'_>, topic: &CreatableTopic<'_>) -> Result<Vec<i32>, Refused> {
     let set = [
         ("replication factor", i32::from(topic.replication_factor)),
@@ -297,7 +298,7 @@ fn manual_assignment(view: &View<'_>, topic: &CreatableTopic<'_>) -> Result<Vec<
     Ok(nodes.into_values().collect())
 }
 
-/// The one broker that is to hold a partition.
+/// The one broker of a partition.
 pub(super) fn only_replica(view: &View<'_>, brokers: &[i32]) -> Result<i32, Refused> {
     const WHERE: &str = "The manual partition assignment includes";
     let mut sorted = brokers.to_vec();

@@ -7,11 +7,11 @@ use muster_codec::records::{ClusterRecord, TopicKey};
 use muster_codec::{ErrorCode, Uuid, Wall};
 use std::collections::BTreeMap;
 
-/// How a request names a topic, and how often it does.
+/// How often a request has each name or id.
 type Asked<'a> = BTreeMap<(Option<&'a str>, Uuid), usize>;
 
-/// Deletes topics by name, or by id from version 6 on, at the time `now` in milliseconds since the
-/// epoch. What is asked twice is answered once.
+/// Deletes topics by name, or by id from version 6 on, at the time `wall`. A topic that is named
+/// twice is answered once.
 pub fn delete_topics(
     view: &View<'_>,
     wall: Wall,
@@ -61,7 +61,7 @@ fn asked<'a>(request: &'a DeleteTopicsRequest<'_>) -> Asked<'a> {
     asked
 }
 
-/// A topic that is asked for by its id and by its name is answered once, with an error.
+/// Whether a topic is given by its id and by its name: it is answered once, with an error.
 fn is_named_too(view: &View<'_>, id: Uuid, asked: &Asked<'_>) -> bool {
     let topic = view.image.topic_by_id(id);
     topic.is_some_and(|topic| asked.contains_key(&(Some(&*topic.name), Uuid::ZERO)))
@@ -107,7 +107,7 @@ fn invalid(message: &str) -> Refused {
     Refused::new(ErrorCode::InvalidRequest, message)
 }
 
-/// The configs go first: a topic of the same name that comes later has none of them.
+/// The configs are deleted first: a later topic of the same name has none of them.
 fn delete(view: &View<'_>, wall: Wall, topic: &Topic, records: &mut Vec<ClusterRecord<'static>>) {
     let configs = view.image.configs(TOPIC_RESOURCE, &topic.name).into_iter().flatten();
     records.extend(configs.map(|(name, _)| config_record(TOPIC_RESOURCE, &topic.name, name, None)));

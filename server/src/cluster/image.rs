@@ -1,4 +1,4 @@
-//! The image of the cluster that each shard holds: topics, configs, the next producer id.
+//! The image of the cluster on each shard: topics, configs, the next producer id.
 
 use super::configs::{Configs, Overrides};
 use crate::config::Config;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// The topic of group metadata and committed offsets.
 pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
-/// Its id, the same on every server: nobody created the topic, it is always there.
+/// Its id, the same on every server: the topic always exists and is not created by a client.
 pub const OFFSETS_TOPIC_ID: Uuid = Uuid(*b"consumer-offsets");
 
 /// A topic; its configs are in [`ClusterImage::configs`].
@@ -22,18 +22,18 @@ pub struct Topic {
     pub id: Uuid,
     pub name: Arc<str>,
     pub partitions: i32,
-    /// The nodes that partitions were assigned to, as its record has them.
+    /// The nodes that partitions are assigned to, as in the topic's record.
     assigned: Arc<[i32]>,
 }
 
 impl Topic {
-    /// The node that a partition was assigned to; None if none was asked for.
+    /// The node that a partition is assigned to; None if no assignment was given.
     pub fn assigned(&self, partition: i32) -> Option<u32> {
         let node = self.assigned.get(usize::try_from(partition).ok()?)?;
         u32::try_from(*node).ok()
     }
 
-    /// The nodes with those of new partitions behind them, of which each has one or none has.
+    /// The assigned nodes with those of new partitions appended; empty if no partition has one.
     pub(super) fn assigned_with(&self, added: Vec<i32>) -> Vec<i32> {
         let mut all = self.assigned.to_vec();
         if !added.is_empty() {
@@ -43,16 +43,16 @@ impl Topic {
         all
     }
 
-    /// Whether it is [`OFFSETS_TOPIC`], whose partitions the group coordinator keeps.
+    /// Whether it is [`OFFSETS_TOPIC`], whose partitions the group coordinator owns.
     pub fn is_internal(&self) -> bool {
         self.id == OFFSETS_TOPIC_ID
     }
 }
 
-/// In place of the node of a partition that was assigned to none.
+/// The node of a partition without an assignment.
 const UNASSIGNED: i32 = -1;
 
-/// A topic that is gone, as long as groups may have offsets of it.
+/// A deleted topic, for as long as groups may have offsets of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeletedTopic {
     pub name: Arc<str>,
@@ -62,36 +62,36 @@ pub struct DeletedTopic {
     pub version: i64,
 }
 
-/// Kafka's number of topics among the resources that have configs.
+/// Kafka's resource type of topics.
 pub const TOPIC_RESOURCE: i8 = 2;
-/// Kafka's number of brokers; the name is the node id, or empty for all brokers.
+/// Kafka's resource type of brokers; the name is the node id, or empty for all brokers.
 pub const BROKER_RESOURCE: i8 = 4;
-/// Kafka's number of groups; the name is the group id. The group need not exist.
+/// Kafka's resource type of groups; the name is the group id. The group need not exist.
 pub const GROUP_RESOURCE: i8 = 32;
 
 /// All topics and configs at one point in shard 0's log.
 ///
-/// A clone shares everything; a change copies the one table that it touches, so that many changes
-/// before the next clone cost one copy.
+/// A clone shares everything; a change copies the one table that it affects, so that several
+/// changes before the next clone cost one copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterImage {
     topics: Arc<BTreeMap<Arc<str>, Topic>>,
     names: Arc<HashMap<Uuid, Arc<str>>>,
-    /// The names with `.` or `_`, by what metrics make of them; see [`ClusterImage::colliding`].
+    /// Topic names with `.` or `_`, by their names in metrics; see [`ClusterImage::colliding`].
     metric_names: Arc<HashMap<String, Arc<str>>>,
     deleted: Arc<BTreeMap<Uuid, DeletedTopic>>,
     configs: Configs,
     next_producer_id: i64,
-    /// At least the position of the last change of topics in shard 0's log, so that it goes up over
-    /// starts, too; and what it was when the newest was made.
+    /// At least the position of the last change of topics in shard 0's log, so that it ascends over
+    /// restarts, too; and its value when the newest topic was created.
     topics_version: i64,
     newest_topic_version: i64,
-    /// Of the topics that somebody created.
+    /// The partitions of user topics.
     partition_count: i64,
 }
 
 impl ClusterImage {
-    /// A cluster without topics, but for [`OFFSETS_TOPIC`] with the configs that Kafka gives it.
+    /// A cluster with [`OFFSETS_TOPIC`] alone, which has the configs that Kafka sets for it.
     pub fn new(config: &Config) -> Self {
         let mut image = Self::default();
         let name: Arc<str> = OFFSETS_TOPIC.into();
@@ -109,17 +109,17 @@ impl ClusterImage {
         image
     }
 
-    /// The topic of a name, internal or not.
+    /// The topic with a name, internal or not.
     pub fn topic(&self, name: &str) -> Option<&Topic> {
         self.topics.get(name)
     }
 
-    /// The topic of an id, internal or not.
+    /// The topic with an id, internal or not.
     pub fn topic_by_id(&self, id: Uuid) -> Option<&Topic> {
         self.topics.get(self.names.get(&id)?)
     }
 
-    /// The topics that somebody created, by name.
+    /// The user topics, by name.
     pub fn topics(&self) -> impl Iterator<Item = &Topic> {
         self.topics.values().filter(|topic| !topic.is_internal())
     }
@@ -130,57 +130,57 @@ impl ClusterImage {
         self.topics.range::<str, _>((Included(first), Unbounded)).map(|(_, topic)| topic)
     }
 
-    /// How many topics there are, the internal one included.
+    /// The number of topics, the internal one included.
     pub fn topic_count(&self) -> usize {
         self.topics.len()
     }
 
-    /// How many partitions the topics have that somebody created.
+    /// The number of partitions of user topics.
     pub fn partition_count(&self) -> i64 {
         self.partition_count
     }
 
-    /// The topics that are gone and of which groups may have offsets, by id.
+    /// The deleted topics of which groups may have offsets, by id.
     pub fn deleted(&self) -> impl ExactSizeIterator<Item = (Uuid, &DeletedTopic)> {
         self.deleted.iter().map(|(id, topic)| (*id, topic))
     }
 
-    /// A topic whose name differs from this one in `.` and `_` only: metrics would mix them up.
+    /// A topic whose name differs from this one only in `.` and `_`: metrics would confuse them.
     pub fn colliding(&self, name: &str) -> Option<&str> {
         self.metric_names.get(&metric_name(name)?).map(|name| &**name)
     }
 
-    /// What was set for a resource: Kafka's type number (2 topic, 4 broker, 32 group) and name.
+    /// The overrides of a resource: Kafka's type number (2 topic, 4 broker, 32 group) and name.
     pub fn configs(&self, resource_type: i8, name: &str) -> Option<&Overrides> {
         self.configs.get(resource_type, name)
     }
 
-    /// The names of the resources of a type whose configs are others than in an earlier image.
+    /// The names of the resources of a type whose configs differ from those in an earlier image.
     pub fn reconfigured<'i>(&'i self, before: &'i Self, resource_type: i8) -> Vec<&'i str> {
         self.configs.changed(&before.configs, resource_type)
     }
 
-    /// Of how many resources of a type something was set.
+    /// The number of resources of a type with overrides.
     pub fn configured_count(&self, resource_type: i8) -> usize {
         self.configs.count(resource_type)
     }
 
-    /// Whether the topics of both are the same.
+    /// Whether both have the same topics.
     pub fn shares_topics_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.topics, &other.topics)
     }
 
-    /// The names of all resources of a type for which something was set, in order.
+    /// The names of all resources of a type with overrides, in order.
     pub fn configured(&self, resource_type: i8) -> impl Iterator<Item = &str> {
         self.configs.of_type(resource_type).map(|(name, _)| name)
     }
 
-    /// The first producer id that was not given out.
+    /// The first producer id that is not allocated.
     pub fn next_producer_id(&self) -> i64 {
         self.next_producer_id
     }
 
-    /// The records that make this image of a new one ([`Self::new`]).
+    /// The records that turn a new image ([`Self::new`]) into this one.
     pub fn records(&self, config: &Config) -> Vec<ClusterRecord<'static>> {
         let topics = self.topics().map(|topic| {
             let value = TopicValue {
@@ -214,21 +214,22 @@ impl ClusterImage {
         records
     }
 
-    /// Changes by the records of one operation, at its position in the log.
+    /// Applies the records of one operation, at its position in the log.
     pub(crate) fn apply_at(&mut self, position: u64, records: &[ClusterRecord<'_>]) {
         let before = self.topics_version;
         records.iter().for_each(|record| self.apply(record));
         if self.topics_version > before {
             self.topics_version = position.cast_signed().max(before + 1);
-            self.newest_topic_version = match self.newest_topic_version > before {
-                true => self.topics_version,
-                false => self.newest_topic_version,
+            self.newest_topic_version = if self.newest_topic_version > before {
+                self.topics_version
+            } else {
+                self.newest_topic_version
             };
             records.iter().for_each(|record| self.date_deleted(record));
         }
     }
 
-    /// A topic that a record says is deleted is gone in this version of the topics.
+    /// Sets the version from which on a deleted topic is missing.
     fn date_deleted(&mut self, record: &ClusterRecord<'_>) {
         if let ClusterRecord::DeletedTopic(key, Some(_)) = record
             && let Some(topic) = Arc::make_mut(&mut self.deleted).get_mut(&key.topic_id)
@@ -237,7 +238,7 @@ impl ClusterImage {
         }
     }
 
-    /// The one way in which an image changes.
+    /// The only way in which an image changes.
     pub fn apply(&mut self, record: &ClusterRecord<'_>) {
         match record {
             ClusterRecord::Topic(key, Some(value)) => self.put_topic(key, value),
@@ -256,14 +257,14 @@ impl ClusterImage {
         self.insert(Topic { id: key.topic_id, name, partitions: value.partitions, assigned });
     }
 
-    /// Counts on from the position of shard 0's log that a load has come to: from as high as ever
-    /// before, as groups have the version of their regular expressions in their records.
+    /// Sets the version of the topics to the position that a load of shard 0's log has reached. It
+    /// never goes back, as records of groups have the version of their regular expressions.
     pub(crate) fn loaded_at(&mut self, position: u64) {
         self.topics_version = position.cast_signed();
     }
 
-    /// Counts its changes on behind those of another, and of those that came of that one meanwhile,
-    /// so that who has one of them takes all topics of this one for new, and those for gone that are.
+    /// Makes all versions newer than those of `before`, the image before a shard was loaded again,
+    /// so that shards that hold that image treat all topics as new, and missing ones as deleted.
     pub(crate) fn changed_since(&mut self, before: &Self) {
         self.topics_version = self.topics_version.max(before.topics_version + 1);
         self.newest_topic_version = self.topics_version;
@@ -287,7 +288,7 @@ impl ClusterImage {
         }
     }
 
-    /// Its configs have tombstones of their own.
+    /// Configs have tombstones of their own.
     fn remove_topic(&mut self, key: &TopicKey) {
         let Some(name) = Arc::make_mut(&mut self.names).remove(&key.topic_id) else { return };
         if let Some(metric_name) = metric_name(&name) {
@@ -321,7 +322,7 @@ impl ClusterImage {
     }
 }
 
-/// What makes the configs of a resource of those that it has without any record.
+/// The records that turn the initial configs of a resource into these.
 fn config_records(
     resource_type: i8,
     resource: &str,
@@ -343,7 +344,7 @@ fn config_records(
     removed.chain(set).collect()
 }
 
-/// The record of a topic that was deleted at a time, or that there is nothing left of it.
+/// The record of a topic that was deleted, or a tombstone once its offsets are removed.
 pub(crate) fn deleted_topic_record(
     topic_id: Uuid,
     deleted: Option<(&str, i64)>,
@@ -357,7 +358,7 @@ fn created_partitions(topic: &Topic) -> i64 {
     if topic.is_internal() { 0 } else { i64::from(topic.partitions) }
 }
 
-/// A name as metrics have it, if that is not the name itself or may be another topic's.
+/// The name in metrics, if it differs from the topic's or may be another topic's.
 fn metric_name(name: &str) -> Option<String> {
     name.contains(['.', '_']).then(|| name.replace('.', "_"))
 }
@@ -425,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn where_partitions_were_assigned_outlasts_growth_and_a_start() {
+    fn assignments_outlast_growth_and_a_start() {
         let assigned = |image: &ClusterImage| {
             let topic = image.topic("a").unwrap();
             [0, 1, 2, 3].map(|partition| topic.assigned(partition))
@@ -454,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_leaves_nothing_behind() {
+    fn removed_topics_and_configs_leave_nothing_behind() {
         let mut image = ClusterImage::default();
         image.apply(&topic(1, "a.b", 1));
         image.apply(&config("a.b", "retention.ms", Some("5")));
@@ -467,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_topic_is_noted_until_it_is_forgotten() {
+    fn a_deleted_topic_is_noted_until_its_tombstone() {
         let config = Config::default();
         let (id, gone) = (Uuid([1; 16]), TopicKey { topic_id: Uuid([1; 16]) });
         let mut image = ClusterImage::new(&config);
@@ -481,13 +482,13 @@ mod tests {
         image.records(&config).iter().for_each(|record| again.apply(record));
         assert_eq!(again.deleted().next().unwrap().1.deleted_at, 7);
         again.changed_since(&image);
-        assert!(again.deleted().all(|(_, topic)| topic.version > version), "it is new to all");
+        assert!(again.deleted().all(|(_, topic)| topic.version > version), "newer than all before");
         image.apply(&deleted_topic_record(id, None));
         assert_eq!((image.deleted().len(), image.version()), (0, version));
     }
 
     #[test]
-    fn the_offsets_topic_is_there_but_nobody_created_it() {
+    fn the_offsets_topic_exists_but_is_no_user_topic() {
         let image = ClusterImage::new(&Config::default());
         let offsets = image.topic_by_id(OFFSETS_TOPIC_ID).unwrap();
         assert_eq!((&*offsets.name, offsets.partitions), (OFFSETS_TOPIC, 50));

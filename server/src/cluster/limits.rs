@@ -1,4 +1,4 @@
-//! How large a cluster may grow. Past a limit the answer is POLICY_VIOLATION, with the reason.
+//! Limits on the size of a cluster. Beyond one the answer is POLICY_VIOLATION, with the reason.
 
 use muster_coordinator::ShareLimits;
 
@@ -8,38 +8,38 @@ pub const PARTITIONS_PER_REQUEST_MAX: i64 = 10_000;
 /// Partitions of one topic.
 pub const PARTITIONS_PER_TOPIC_MAX: i64 = 20_000;
 
-/// Partitions of all topics that were created.
+/// Partitions of all user topics.
 pub const PARTITIONS_MAX: i64 = 300_000;
 
 /// Topics, the internal one included.
 pub const TOPICS_MAX: usize = 100_000;
 
-/// Topics and partitions that are created as clients merely name them: the rest is for those who
-/// create topics on purpose. Topics do not expire, also those that were never used.
+/// Topics and partitions that clients may create by naming them: the rest is for CreateTopics.
+/// Topics do not expire, even unused ones.
 pub const AUTO_TOPICS_MAX: usize = TOPICS_MAX / 4 * 3;
 pub const AUTO_PARTITIONS_MAX: i64 = PARTITIONS_MAX / 4 * 3;
 
-/// Groups that have configs of their own, whether or not there are such groups.
+/// Groups with configs of their own, whether or not the groups exist.
 pub const GROUP_CONFIGS_MAX: usize = 100_000;
 
 /// Bytes of the configs of one group.
 pub const GROUP_CONFIG_BYTES_MAX: usize = 4_096;
 
-/// From this number on, each address may only create its share of topics (by naming them) and of groups
-/// with configs.
+/// From these numbers on, each address has a share of the topics it may create by naming them, and
+/// of groups with configs.
 pub const AUTO_TOPICS_SHARED: usize = AUTO_TOPICS_MAX / 2;
 pub const AUTO_PARTITIONS_SHARED: i64 = AUTO_PARTITIONS_MAX / 2;
 pub const GROUP_CONFIGS_SHARED: usize = GROUP_CONFIGS_MAX / 2;
 
-/// The share: a thousand at once, and then one a minute.
+/// The share: a thousand at once, then one a minute.
 pub const CREATOR_SHARE: ShareLimits = ShareLimits { burst: 1_000, every_ms: 60_000 };
 
-/// Characters of a topic's name (Kafka's `Topic.MAX_NAME_LENGTH`): with a hyphen and a number of
-/// five digits it still is a name that file systems take.
+/// Characters of a topic's name (Kafka's `Topic.MAX_NAME_LENGTH`): with a hyphen and five digits it
+/// is still a valid file name.
 pub const TOPIC_NAME_CHARS_MAX: usize = 249;
 
 const _: () = assert!(PARTITIONS_PER_REQUEST_MAX <= PARTITIONS_PER_TOPIC_MAX);
 const _: () = assert!(PARTITIONS_PER_TOPIC_MAX <= PARTITIONS_MAX);
-// Every topic has a partition: more topics than partitions cannot be reached.
+// Every topic has a partition, so there are never more topics than partitions.
 const _: () = assert!(TOPICS_MAX as i64 <= PARTITIONS_MAX);
 const _: () = assert!(PARTITIONS_PER_TOPIC_MAX <= 99_999 && TOPIC_NAME_CHARS_MAX + 1 + 5 <= 255);

@@ -1,7 +1,7 @@
-//! What all shards know alike: topics, configs, producer ids. One immutable image, changed on
-//! shard 0 through its log and handed to the others.
+//! The state that all shards share: topics, configs, producer ids. One immutable image, changed on
+//! shard 0 through its log and sent to the others.
 //!
-//! The functions here decide: a request and a [`View`] in, a [`Change`] out. The caller writes its
+//! The functions here decide: a request and a [`View`] in, a [`Change`] out. The caller writes the
 //! records to the log, applies them to its image, and answers once they are durable.
 
 mod alter_configs;

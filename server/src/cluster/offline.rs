@@ -1,4 +1,4 @@
-//! Partitions that are offline, as far as their shards have reported them.
+//! Offline partitions, as reported by their shards.
 
 use super::Topic;
 use muster_codec::Uuid;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Partitions by the ids of their topics, in order.
 pub type OfflineList = Arc<[(Uuid, i32)]>;
 
-/// The partitions that are offline, by the shard that leads them.
+/// The offline partitions, by the shard that leads them.
 #[derive(Debug, Clone, Default)]
 pub struct OfflinePartitions {
     by_shard: BTreeMap<u32, OfflineList>,

@@ -1,20 +1,21 @@
-//! Producer ids are given to shards in blocks, so that one record serves many producers.
+//! Allocates producer ids to shards in blocks, so that one record serves a number of producers.
 
 use super::ClusterImage;
 use muster_codec::records::{ClusterRecord, ProducerIdsKey, ProducerIdsValue};
 
-/// As many as Kafka gives a broker at once (`ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE`).
+/// The size of Kafka's blocks (`ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE`).
 const BLOCK_SIZE: i32 = 1_000;
 
-/// Producer ids that are given out once.
+/// A range of producer ids, each used once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProducerIdBlock {
     pub first: i64,
-    /// None are left if it is 0.
+    /// 0 if no ids are left.
     pub count: i32,
 }
 
-/// The next block, and the record that takes it; it may be used once the record is durable.
+/// The next block, and the record that allocates it; the block may be used once the record is
+/// durable.
 pub fn allocate_producer_ids(
     image: &ClusterImage,
 ) -> (Vec<ClusterRecord<'static>>, ProducerIdBlock) {

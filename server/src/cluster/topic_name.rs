@@ -1,17 +1,17 @@
-//! What a topic may be called: the rules and words of Kafka's `Topic.validate`.
+//! Valid names of topics: the rules and messages of Kafka's `Topic.validate`.
 
 use super::limits::TOPIC_NAME_CHARS_MAX;
 
-/// Topics that Kafka keeps to itself, beside the one that muster has as well.
+/// Kafka's internal topics beside the one that muster has.
 const RESERVED: &[&str] = &["__cluster_metadata", "__transaction_state", "__share_group_state"];
 
-/// Whether a name belongs to an internal topic that muster does not have.
+/// Whether it is the name of an internal topic that muster does not have.
 pub fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 
 /// # Errors
-/// Why it is no name, to go with INVALID_TOPIC_EXCEPTION.
+/// The message for INVALID_TOPIC_EXCEPTION.
 pub fn check_topic_name(name: &str) -> Result<(), String> {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let why = if name.is_empty() {
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_judged_as_kafka_judges_them() {
+    fn names_are_validated_as_by_kafka() {
         let long = "a".repeat(250);
         let cases = [
             ("a.b_c-9", Ok(())),

@@ -1,10 +1,10 @@
-//! What a decision or an answer about the cluster is made from.
+//! The input of decisions and answers about the cluster.
 
 use super::{ClusterImage, OfflinePartitions, Topic};
 use crate::config::Config;
 use crate::placement::Placement;
 
-/// Where a shard can be reached.
+/// The address of a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     pub host: String,
@@ -16,18 +16,19 @@ pub struct Endpoint {
 pub struct View<'a> {
     pub image: &'a ClusterImage,
     pub offline: &'a OfflinePartitions,
-    /// As the file and the command line gave it, without what was altered since.
+    /// The config of file and command line, without altered configs.
     pub config: &'a Config,
     pub placement: Placement,
     /// By shard number, which is the node id.
     pub endpoints: &'a [Endpoint],
-    /// The shard that looks.
+    /// The shard that answers.
     pub shard: u32,
     pub cluster_id: &'a str,
 }
 
-/// The shard that leads a partition of a topic, internal or not: the one that was asked for, or one by
-/// formula. With fewer shards than there were, what was asked for is taken modulo their number.
+/// The shard that leads a partition of a topic, internal or not: the assigned node, or the one that
+/// the formula determines. With fewer shards than before, an assigned node is taken modulo their
+/// number.
 pub fn leader(topic: &Topic, partition: i32, placement: Placement) -> u32 {
     if topic.is_internal() {
         return placement.offsets_shard(partition.unsigned_abs());

@@ -1,9 +1,9 @@
-//! Partitions that are offline, in answers.
+//! Offline partitions in answers.
 
 use super::*;
 
 #[test]
-fn a_partition_that_is_offline_has_no_leader() {
+fn an_offline_partition_has_no_leader() {
     let mut cluster = Cluster::new(&[]);
     cluster.offline.set(1, [(T1, 1)].into());
     let request = asked(&[(Some("t1"), NO_ID)]);

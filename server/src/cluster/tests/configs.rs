@@ -1,4 +1,4 @@
-//! Configs altered, and producer ids given out.
+//! Altered configs, and allocated producer ids.
 
 use super::*;
 use ErrorCode::{
@@ -27,7 +27,7 @@ fn lists_are_appended_to_and_subtracted_from() {
 }
 
 #[test]
-fn configs_that_are_replaced_go_back_to_their_defaults() {
+fn replaced_configs_return_to_their_defaults() {
     let mut controller = Controller::with_topic("t1");
     let ops: &[Op] = &[("retention.ms", 0, Some("5")), ("segment.bytes", 0, Some("1048576"))];
     assert_eq!(controller.alter(2, "t1", ops), Ok(()));
@@ -220,7 +220,7 @@ fn producer_ids_come_in_blocks_that_do_not_overlap() {
 }
 
 #[test]
-fn configs_of_groups_keep_to_the_bounds_of_their_broker() {
+fn group_configs_are_within_the_bounds_of_their_broker() {
     let mut controller = Controller::new(&[]);
     let session = "consumer.session.timeout.ms";
     assert_eq!(controller.alter(32, "g", &[(session, 0, Some("50000"))]), Ok(()));
@@ -252,9 +252,9 @@ fn configs_of_groups_keep_to_the_bounds_of_their_broker() {
             "g",
             &[("share.auto.offset.reset", 0, Some("by_duration:PT1X"))],
             InvalidConfig,
-            "Invalid value by_duration:PT1X for configuration share.auto.offset.reset: Invalid value \
-             `by_duration:PT1X` for configuration share.auto.offset.reset. The value must be either \
-             'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'.",
+            "Invalid value by_duration:PT1X for configuration share.auto.offset.reset: Invalid \
+             value `by_duration:PT1X` for configuration share.auto.offset.reset. The value must \
+             be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'.",
         ),
         (
             "g",
@@ -287,7 +287,7 @@ fn configs_of_groups_keep_to_the_bounds_of_their_broker() {
     assert_eq!(controller.value(32, "g", session), None);
 }
 
-/// A group that has a config.
+/// Sets a config of a group.
 fn configure(image: &mut ClusterImage, group: String) {
     let name = "consumer.session.timeout.ms".into();
     let key = ConfigKey { resource_type: GROUP_RESOURCE, resource_name: group.into(), name };
@@ -296,14 +296,14 @@ fn configure(image: &mut ClusterImage, group: String) {
 }
 
 #[test]
-fn groups_with_configs_are_bounded_and_one_client_leaves_room_for_the_others() {
+fn groups_with_configs_are_limited_in_all_and_for_each_client() {
     let mut controller = Controller::new(&[]);
     let set: &[Op] = &[("consumer.session.timeout.ms", 0, Some("50000"))];
     let share = limits::CREATOR_SHARE.burst;
     (0..limits::GROUP_CONFIGS_SHARED)
         .for_each(|n| configure(&mut controller.image, format!("g{n}")));
     (0..share).for_each(|n| assert_eq!(controller.alter(32, &format!("h{n}"), set), Ok(())));
-    let words = "Clients at /10.0.0.1 have created their share of what is left.";
+    let words = "Clients at /10.0.0.1 have created their share of the rest.";
     assert_eq!(controller.alter(32, "new", set), refused(PolicyViolation, words));
     let other: &[Op] = &[("consumer.session.timeout.ms", 0, Some("51000"))];
     assert_eq!(controller.alter(32, "h1", other), Ok(()), "it has one already");
@@ -313,7 +313,7 @@ fn groups_with_configs_are_bounded_and_one_client_leaves_room_for_the_others() {
 
     let missing = limits::GROUP_CONFIGS_MAX - controller.image.configured_count(GROUP_RESOURCE);
     (0..missing).for_each(|n| configure(&mut controller.image, format!("i{n}")));
-    let words = "100000 groups have configs; there is no more room.";
+    let words = "100000 groups have configs, which is the most.";
     assert_eq!(controller.alter(32, "last", set), refused(PolicyViolation, words));
     assert_eq!(controller.alter(32, "i1", other), Ok(()));
 }

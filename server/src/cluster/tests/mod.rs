@@ -1,4 +1,4 @@
-//! Requests to the controller, and what Kafka 4.3 answers to the same.
+//! Requests to the controller, with the answers of Kafka 4.3.
 
 mod configs;
 mod topics;
@@ -11,15 +11,15 @@ use muster_codec::records::{ClusterRecord, TopicKey, TopicValue};
 use muster_codec::{ErrorCode, Str, Uuid, Wall};
 use muster_coordinator::{Ids, Shares};
 
-/// A controller that writes what it decides at once.
+/// A controller that writes its decisions at once.
 struct Controller {
     image: ClusterImage,
     config: Config,
     next_id: u64,
     shares: Shares,
-    /// Of the client that asks.
+    /// The address of the client.
     host: &'static str,
-    /// Of its log.
+    /// The position of its log.
     position: u64,
 }
 
@@ -40,7 +40,7 @@ impl Controller {
         Self { image, config, next_id: 0, shares, host: "/10.0.0.1", position: 0 }
     }
 
-    /// Why topics that a client named were not created.
+    /// The reason why topics that a client named were not created.
     fn auto_create(&mut self, host: &str, topics: &[String]) -> Option<String> {
         let mut shares = self.shares.clone();
         let mut creator = Creator { shares: &mut shares, now: 0, host };
@@ -54,7 +54,7 @@ impl Controller {
         why
     }
 
-    /// A topic of one partition that is there already.
+    /// Adds a topic with one partition.
     fn put(&mut self, name: &str, id: u128) {
         let value =
             TopicValue { name: name.to_owned().into(), partitions: 1, ..Default::default() };
@@ -62,7 +62,7 @@ impl Controller {
         self.image.apply(&ClusterRecord::Topic(key, Some(value)));
     }
 
-    /// With a topic of two partitions.
+    /// A controller with a topic of two partitions.
     fn with_topic(name: &'static str) -> Self {
         let mut controller = Self::new(&[]);
         controller.create(&CreatableTopic { num_partitions: 2, ..topic(name) }).unwrap();
@@ -140,7 +140,7 @@ impl Controller {
         self.alter_all(&[(resource, name, configs)], false).remove(0)
     }
 
-    /// By AlterConfigs: all configs of a resource.
+    /// AlterConfigs, which replaces all configs of a resource.
     fn replace(&mut self, resource: i8, name: &str, all: &[(&str, &str)]) -> Result<(), Answer> {
         let config = |(name, value): &(&str, &str)| ReplacedConfig {
             name: (*name).to_owned().into(),

@@ -18,13 +18,13 @@ fn a_topic_gets_the_defaults_and_its_own_configs() {
     assert_eq!(controller.value(2, "c", "retention.ms"), Some("5"));
     let configs = result.configs.unwrap();
     assert!(configs.is_sorted_by(|a, b| a.name < b.name));
-    let told = |name: &str| {
+    let config = |name: &str| {
         let config = configs.iter().find(|config| config.name == name).unwrap();
         (config.value.as_deref().unwrap().to_owned(), config.config_source)
     };
-    assert_eq!(told("cleanup.policy"), ("compact,delete".to_owned(), 1));
-    assert_eq!(told("retention.ms"), ("5".to_owned(), 1));
-    assert_eq!(told("max.message.bytes"), ("1048588".to_owned(), 5));
+    assert_eq!(config("cleanup.policy"), ("compact,delete".to_owned(), 1));
+    assert_eq!(config("retention.ms"), ("5".to_owned(), 1));
+    assert_eq!(config("max.message.bytes"), ("1048588".to_owned(), 5));
     let result = controller.create(&topic("d")).unwrap();
     let configs = result.configs.unwrap();
     let retention = configs.iter().find(|config| config.name == "retention.ms").unwrap();
@@ -32,7 +32,7 @@ fn a_topic_gets_the_defaults_and_its_own_configs() {
 }
 
 #[test]
-fn a_change_that_has_no_time_is_not_made() {
+fn a_change_with_a_timeout_of_zero_is_not_made() {
     let mut controller = Controller::with_topic("t1");
     let before = controller.image.clone();
     let late = ErrorCode::RequestTimedOut.code();
@@ -40,9 +40,9 @@ fn a_change_that_has_no_time_is_not_made() {
         let topics = vec![topic("a"), topic("t1"), topic("b"), topic("b")];
         let request = CreateTopicsRequest { topics, timeout_ms, ..Default::default() };
         let created = controller.decide(|view, ids| create_topics(view, ids, 7, &request));
-        let told =
+        let is_late =
             created.topics.iter().all(|it| it.error_code == late && it.error_message.is_none());
-        assert!(told && created.topics.len() == 3, "{created:?}");
+        assert!(is_late && created.topics.len() == 3, "{created:?}");
         let topic_names = vec!["t1".into(), "nope".into()];
         let request = DeleteTopicsRequest { topic_names, timeout_ms, ..Default::default() };
         let deleted = controller.decide(|view, _| delete_topics(view, Wall(0), 5, &request));
@@ -70,7 +70,7 @@ fn partitions_are_where_they_were_assigned() {
     let created = controller.create(&with_assignment(&[(2, &[1]), (0, &[1]), (1, &[0])])).unwrap();
     assert_eq!((created.num_partitions, created.replication_factor), (3, 1));
     assert_eq!(leaders(&controller, 2), [1, 0, 1]);
-    assert_eq!(leaders(&controller, 1), [0, 0, 0], "with fewer shards than there were");
+    assert_eq!(leaders(&controller, 1), [0, 0, 0], "with fewer shards than before");
     controller.grow_all(&[("c", 5)], None).remove(0).unwrap();
     let by_formula = leaders(&controller, 2);
     assert_eq!(by_formula[..3], [1, 0, 1]);
@@ -197,12 +197,12 @@ fn topics_are_refused_with_kafkas_words() {
 fn topics_of_one_request_are_judged_together() {
     let mut controller = Controller::new(&[]);
     let results = controller.create_all(vec![topic("a"), topic("a"), topic("p.q"), topic("p_q")]);
-    let told: Vec<_> = results
+    let errors: Vec<_> = results
         .iter()
         .map(|result| (&*result.name, code(result.error_code), text(&result.error_message)))
         .collect();
     assert_eq!(
-        told,
+        errors,
         [
             ("a", InvalidRequest, "Duplicate topic name.".to_owned()),
             ("p.q", ErrorCode::None, String::new()),
@@ -232,16 +232,16 @@ fn a_cluster_does_not_grow_without_end() {
     assert_eq!(controller.grow(10_001, None), refused(PolicyViolation, words));
 }
 
-/// Topics as some client named them, as many as this.
+/// This number of topic names, as a client may send them.
 fn named(prefix: &str, count: usize) -> Vec<String> {
     (0..count).map(|number| format!("{prefix}{number}")).collect()
 }
 
 #[test]
-fn who_names_topics_without_end_leaves_room_for_the_others() {
+fn topics_by_name_are_limited_for_each_client() {
     let mut controller = Controller::new(&[]);
     let plenty = named("plenty", limits::AUTO_TOPICS_SHARED - 1);
-    assert_eq!(controller.auto_create("/10.0.0.1", &plenty), None, "nobody is short of anything");
+    assert_eq!(controller.auto_create("/10.0.0.1", &plenty), None, "below the limit");
     let share = limits::CREATOR_SHARE.burst as usize;
     let why = controller.auto_create("/10.0.0.1", &named("more", 1)).unwrap();
     assert!(why.starts_with("Clients at /10.0.0.1 have created their share"), "{why}");
@@ -258,7 +258,7 @@ fn who_names_topics_without_end_leaves_room_for_the_others() {
 }
 
 #[test]
-fn what_has_no_room_is_named() {
+fn an_exceeded_limit_is_named() {
     let mut controller = Controller::with_topic("t1");
     let words = "A topic has at most 20000 partitions.";
     for count in [10_000, 20_000] {
@@ -289,7 +289,7 @@ fn validation_alone_changes_nothing() {
 }
 
 #[test]
-fn automatic_creation_takes_what_it_can() {
+fn automatic_creation_skips_invalid_names() {
     let mut controller = Controller::with_topic("t1");
     let names = ["t1", "a b", "new", "__transaction_state"].map(str::to_owned);
     assert_eq!(controller.auto_create("/10.0.0.1", &names), None);
@@ -428,9 +428,9 @@ fn messages_do_not_grow_with_what_a_client_sends() {
     assert!(message.len() <= 2_000 && message.starts_with("Topic name is invalid: the length"));
 }
 
-/// Groups keep the version of the topics that they resolved their regular expressions with.
+/// Groups record the version of the topics with which they resolved their regular expressions.
 #[test]
-fn a_start_does_not_take_the_version_of_the_topics_back() {
+fn a_start_does_not_lower_the_version_of_the_topics() {
     let mut controller = Controller::with_topic("kept");
     for _ in 0..9 {
         controller.create(&topic("gone")).unwrap();
@@ -439,9 +439,9 @@ fn a_start_does_not_take_the_version_of_the_topics_back() {
     let resolved = controller.image.version();
     let mut found = ClusterImage::new(&controller.config);
     controller.image.records(&controller.config).iter().for_each(|record| found.apply(record));
-    assert!(found.version() < resolved, "fewer changes are found than there were");
+    assert!(found.version() < resolved, "fewer changes are found than were made");
     found.loaded_at(controller.position);
-    assert!(found.version() >= resolved, "whatever the clock says");
+    assert!(found.version() >= resolved, "independent of the clock");
     controller.image = found.clone();
     controller.create(&topic("new")).unwrap();
     assert!(controller.image.version_of_newest() > found.version());
