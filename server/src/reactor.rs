@@ -1,5 +1,5 @@
-//! The one file that turns a shard's commands into ring operations, and the ring's completions into
-//! events. One turn is: completions -> events -> `step` -> commands -> one `io_uring_enter`.
+//! Turns a shard's commands into ring operations, and the ring's completions into events. One turn
+//! is: completions -> events -> `step` -> commands -> one `io_uring_enter`.
 
 use crate::clock::{Clock, Times};
 use crate::files::Files;
@@ -14,7 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// How to reach another shard.
+/// The way to reach another shard.
 #[derive(Debug, Clone)]
 pub struct Peer {
     pub sender: Sender<Message>,
@@ -22,7 +22,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// A shard that is gone needs no message: the process is ending.
+    /// A shard that has ended needs no message: the process is ending.
     pub fn send(&self, message: Message) {
         if self.sender.send(message).is_ok() {
             self.waker.wake();
@@ -30,31 +30,31 @@ impl Peer {
     }
 }
 
-/// What a reactor runs on.
+/// The parts that a reactor runs on.
 pub struct Parts {
     pub ring: Ring,
     pub listener: ListenerId,
     pub files: Files,
     pub mailbox: Receiver<Message>,
-    /// All shards by number, this one too.
+    /// All shards by number, including this one.
     pub peers: Vec<Peer>,
     pub clock: Clock,
 }
 
-/// Why a shard runs no longer.
+/// Why a shard has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It was asked to, and all that it took is durable and answered.
+    /// It was stopped, and all accepted requests are durable and answered.
     Stopped,
-    /// Its groups are not what they should be: it is to be loaded again from its log.
+    /// Its groups are not in the expected state: it is to be loaded again from its log.
     Failed,
 }
 
-/// Why a shard cannot go on.
+/// Why a shard cannot continue.
 #[derive(Debug)]
 pub enum ReactorError {
     Ring(std::io::Error),
-    /// A file operation that must not fail did; what was being done, and why it failed.
+    /// A file operation failed that must not fail; the operation and the reason.
     File(String),
 }
 
@@ -69,42 +69,43 @@ impl std::fmt::Display for ReactorError {
 
 impl std::error::Error for ReactorError {}
 
-/// How long the frames of one connection are handled before it is another's turn, and how long a
-/// turn goes on with frames that have come before it looks for more.
+/// How long the frames of one connection are handled before the next one's turn, and how long a
+/// turn handles received frames before it checks for new events.
 const SLICE: Duration = Duration::from_micros(300);
 const TURN_MS: i64 = 4;
 
-/// Events between two looks at the clock.
+/// Events between two readings of the clock.
 const EVENTS_PER_LOOK: usize = 16;
 
-/// How long a client may take to read the last answers before a connection that is to be closed.
+/// How long a client may take to read its last answers before its connection is closed.
 const FINISH_PATIENCE_MS: i64 = 3_000;
 
-/// Output up to this size is copied behind what is queued already; larger is handed over whole.
+/// Output up to this size is appended to the queued output; larger output is passed on whole.
 const COPIED_OUTPUT_BYTES_MAX: usize = 4096;
 
-/// What runs a shard.
+/// Runs a shard on its ring.
 pub struct Reactor {
     parts: Parts,
-    /// The ring's names of open connections, by slot.
+    /// The ring's ids of open connections, by slot.
     connections: Vec<Option<(ConnectionId, ConnId)>>,
-    /// How many connections there have been.
+    /// The number of connections so far.
     serial: u32,
     commands: Vec<Command>,
     dirty: Vec<ConnectionId>,
-    /// Connections that close once their output left, and when they close anyway.
+    /// Connections that close once their output has left, each with the time when it is closed
+    /// anyway.
     finishing: VecDeque<(i64, ConnId)>,
-    /// When the events of this turn came: one look at the clocks serves them all.
+    /// When the events of this turn came: one reading of the clocks is used for all.
     times: Times,
-    /// When the last turn began, and when the one began of which all that had come is read.
+    /// When the last turn began, and when the last turn began of which all input has been read.
     began: i64,
     heard: i64,
     stopped: bool,
-    /// Clients wait for others to go; the log tells once.
+    /// Clients wait for a descriptor; logged once.
     is_full: bool,
-    /// Lines that clients cause, by their addresses; None where that is not known.
+    /// Limits log lines by the address of the client that causes them; None if it is unknown.
     client_lines: Throttle<Option<IpAddr>>,
-    /// The same with what they say: a client that tries again for ever does not fill the log.
+    /// The same by address and text: a client that retries without end does not fill the log.
     repeated: Throttle<(Option<IpAddr>, String)>,
 }
 
@@ -131,7 +132,7 @@ impl Reactor {
     /// Runs a shard until it has stopped, or failed.
     ///
     /// # Errors
-    /// A ring that is unusable, or a failed write: the process is to end with it.
+    /// The ring is unusable, or a write failed: the process has to end.
     pub fn run(&mut self, shard: &mut Shard) -> Result<End, ReactorError> {
         while !self.stopped {
             self.turn(shard)?;
@@ -143,8 +144,8 @@ impl Reactor {
         Ok(End::Stopped)
     }
 
-    /// The shard is gone: closes all connections, and waits until no file is read or written. What
-    /// other shards have sent meanwhile is kept for the next one.
+    /// The shard has ended: closes all connections, and waits until no file operation is under way.
+    /// Messages of other shards stay in the mailbox for the next shard.
     ///
     /// # Errors
     /// As for [`Self::run`].
@@ -174,7 +175,7 @@ impl Reactor {
                     | Ring::Closed { .. }
                     | Ring::Woken => {}
                 }
-                files.go_on(ring)?;
+                files.resume(ring)?;
             }
         }
         files.close_all();
@@ -183,7 +184,7 @@ impl Reactor {
         Ok(())
     }
 
-    /// Performs what a shard begins with, or leaves behind.
+    /// Performs the first commands of a shard, or the last.
     ///
     /// # Errors
     /// As for [`Self::run`].
@@ -222,8 +223,8 @@ impl Reactor {
             }
         }
         self.work(shard)?;
-        // A connection that came in the last turn was read in this one: what had come before that one
-        // began is read.
+        // A connection accepted in the previous turn is first read in this one: input that arrived
+        // before the previous turn began has now been read.
         let began = std::mem::replace(&mut self.began, now);
         if !self.parts.ring.is_starved() {
             self.heard = began;
@@ -231,7 +232,7 @@ impl Reactor {
         Ok(())
     }
 
-    /// Does what waits, a slice for each connection in turn, as long as a turn may take.
+    /// Handles waiting input, a slice for each connection in turn, within the time of a turn.
     fn work(&mut self, shard: &mut Shard) -> Result<(), ReactorError> {
         while shard.has_work() {
             let began = Instant::now();
@@ -245,12 +246,12 @@ impl Reactor {
         Ok(())
     }
 
-    /// Whether the turn has taken as long as it may before the ring is looked at again.
+    /// Whether the turn has used its time before the ring is checked again.
     fn is_late(&self) -> bool {
         self.parts.clock.now() - self.times.now >= TURN_MS
     }
 
-    /// Gives clients the time to read their last answers.
+    /// Gives clients time to read their last answers.
     fn finish(&mut self) -> Result<(), ReactorError> {
         self.parts.ring.close_listener(self.parts.listener);
         while self.parts.ring.connections() > 0 {
@@ -305,7 +306,7 @@ impl Reactor {
             }
             Ring::Room { conn } => {
                 if let Some(connection) = self.name(conn) {
-                    self.step(shard, Event::Room { connection });
+                    self.step(shard, Event::Writable { connection });
                 }
             }
             Ring::Ended { conn, error: None } => self.input_ended(shard, conn),
@@ -329,7 +330,7 @@ impl Reactor {
                 }
             }
         }
-        self.parts.files.go_on(&mut self.parts.ring)?;
+        self.parts.files.resume(&mut self.parts.ring)?;
         self.execute()
     }
 
@@ -347,12 +348,12 @@ impl Reactor {
         if self.is_full && !was_full && self.client_lines.admits(self.times.now, None) {
             warn!("there are descriptors for no more connections: further clients wait");
         }
-        // A client over IPv4 is one, also where the listener takes both families.
+        // An IPv4 client has its IPv4 address, even on a listener for both families.
         let host = format!("/{}", peer.ip().to_canonical()).into();
         self.step(shard, Event::Opened { connection, host });
     }
 
-    /// The shard closes the connection when it has nothing more to say on it.
+    /// The shard closes the connection when it has no further output for it.
     fn input_ended(&mut self, shard: &mut Shard, conn: ConnId) {
         match self.name(conn) {
             Some(connection) => self.step(shard, Event::InputEnded { connection }),
@@ -378,7 +379,7 @@ impl Reactor {
         shard.step(self.times, event, &mut self.commands);
     }
 
-    /// Does what the shard asked for, in order.
+    /// Performs the shard's commands, in order.
     fn execute(&mut self) -> Result<(), ReactorError> {
         let mut commands = std::mem::take(&mut self.commands);
         for command in commands.drain(..) {
@@ -407,7 +408,7 @@ impl Reactor {
                 let conn = self.ring_name(connection);
                 self.parts.files.send_parts(&mut self.parts.ring, conn)?;
             }
-            Command::AwaitRoom { connection } => {
+            Command::AwaitWritable { connection } => {
                 if let Some(conn) = self.ring_name(connection) {
                     self.parts.ring.await_room(conn);
                 }
@@ -424,8 +425,8 @@ impl Reactor {
             self.log_closed(conn, reason);
         }
         self.connections[connection.slot()] = None;
-        // What was answered before still leaves, if the client reads it.
-        give_output(&mut self.parts.ring, conn, &mut last);
+        // Earlier answers still leave, if the client reads them.
+        pass_output(&mut self.parts.ring, conn, &mut last);
         self.parts.ring.finish(conn);
         self.finishing.push_back((self.times.now + FINISH_PATIENCE_MS, conn));
     }
@@ -435,25 +436,25 @@ impl Reactor {
         let peer = peer.map(|peer| SocketAddr::new(peer.ip().to_canonical(), peer.port()));
         let (ip, now) = (peer.map(|peer| peer.ip()), self.times.now);
         if self.repeated.admits(now, (ip, reason.clone())) && self.client_lines.admits(now, ip) {
-            let peer = peer.map_or_else(|| "a client that is gone".to_owned(), |it| it.to_string());
+            let peer = peer.map_or_else(|| "a disconnected client".to_owned(), |it| it.to_string());
             info!("closed the connection of {peer}: {reason}");
         }
     }
 
-    /// Tells of lines that were left out once it is time to; gives when that is.
+    /// Reports left-out lines when it is time to; returns the next time.
     fn report_left_out(&mut self, now: i64) -> Option<i64> {
         if let Some(lines) = self.client_lines.left_out(now) {
             info!("{lines} more lines about connections were left out: clients cause too many");
         }
         if let Some(lines) = self.repeated.left_out(now) {
             info!(
-                "{lines} more connections were closed, each for a reason told of its client before"
+                "{lines} more connections were closed, for reasons already logged for their clients"
             );
         }
         earlier(self.client_lines.report_at(), self.repeated.report_at())
     }
 
-    /// Closes what its client had long enough to read; gives the next time to look.
+    /// Closes connections whose clients had enough time to read; returns the next deadline.
     fn close_finished(&mut self, now: i64) -> Option<i64> {
         while let Some((_, conn)) = self.finishing.pop_front_if(|(at, _)| *at <= now) {
             self.parts.ring.close(conn);
@@ -461,14 +462,14 @@ impl Reactor {
         self.finishing.front().map(|(at, _)| *at)
     }
 
-    /// Hands the answers that may leave to the ring.
+    /// Passes answers that may leave to the ring.
     fn send_output(&mut self, shard: &mut Shard) {
         let mut dirty = std::mem::take(&mut self.dirty);
         shard.take_sendable(&mut dirty);
         for connection in dirty.drain(..) {
             let Some(conn) = self.ring_name(connection) else { continue };
             let Some(output) = shard.output(connection) else { continue };
-            give_output(&mut self.parts.ring, conn, output);
+            pass_output(&mut self.parts.ring, conn, output);
         }
         self.dirty = dirty;
     }
@@ -484,7 +485,7 @@ impl Reactor {
     }
 }
 
-fn give_output(ring: &mut Ring, conn: ConnId, output: &mut Vec<u8>) {
+fn pass_output(ring: &mut Ring, conn: ConnId, output: &mut Vec<u8>) {
     if output.len() > COPIED_OUTPUT_BYTES_MAX {
         ring.send(conn, std::mem::take(output));
     } else if let Some(queued) = ring.output(conn) {

@@ -47,7 +47,7 @@ enum Asked {
     Op(FileOp),
     Part(Part),
     Send(ConnectionId),
-    Room(ConnectionId),
+    Writable(ConnectionId),
 }
 
 /// The client's end.
@@ -152,7 +152,7 @@ impl World {
                     self.parts.extend(bytes);
                 }
                 Some(Asked::Send(connection)) => self.send_parts(connection),
-                Some(Asked::Room(connection)) => self.step(Event::Room { connection }),
+                Some(Asked::Writable(connection)) => self.step(Event::Writable { connection }),
                 None => return,
             }
         }
@@ -296,8 +296,8 @@ impl World {
                 Command::SendParts { connection } => {
                     self.asked.push_back(Asked::Send(connection));
                 }
-                Command::AwaitRoom { connection } => {
-                    self.asked.push_back(Asked::Room(connection));
+                Command::AwaitWritable { connection } => {
+                    self.asked.push_back(Asked::Writable(connection));
                 }
                 Command::Mail { to, message } => {
                     assert_eq!(to, 0, "there is one shard");

@@ -92,7 +92,7 @@ fn bytes_max(api: ApiKey) -> usize {
 }
 
 /// Whether the request that `bytes` begin with may have an answer that is much larger than itself.
-pub(crate) fn may_tell_much(bytes: &[u8]) -> bool {
+pub(crate) fn may_have_large_answer(bytes: &[u8]) -> bool {
     let api =
         bytes.get(4..6).and_then(|key| ApiKey::from_key(i16::from_be_bytes([key[0], key[1]])));
     match api {

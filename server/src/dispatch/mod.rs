@@ -9,7 +9,7 @@ pub(crate) mod refusal;
 mod repeated;
 mod topics;
 
-pub(crate) use frames::{may_tell_much, request_length};
+pub(crate) use frames::{may_have_large_answer, request_length};
 pub(crate) use gathered::{Gathered, bytes_behind_list};
 pub(crate) use long::{Items, SLICE_WEIGHT, topic_weight};
 pub(crate) use topics::view_response;

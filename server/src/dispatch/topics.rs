@@ -48,10 +48,10 @@ impl Shard {
         let Some(host) = self.host(request) else { return };
         let admin = AdminRequest { api, version: call.version, host, body: call.body.to_vec() };
         self.connections.hold(request);
-        self.tell_controller(Message::Admin { from, request, admin });
+        self.send_to_controller(Message::Admin { from, request, admin });
     }
 
-    pub(crate) fn tell_controller(&mut self, message: Message) {
+    pub(crate) fn send_to_controller(&mut self, message: Message) {
         self.commands.push(Command::Mail { to: 0, message });
     }
 
@@ -69,7 +69,7 @@ impl Shard {
     /// Has topics created that a request for Metadata named.
     pub(crate) fn create_topics(&mut self, request: RequestId, topics: Vec<String>) {
         if let Some(host) = self.host(request).filter(|_| !topics.is_empty()) {
-            self.tell_controller(Message::AutoCreate { topics, host });
+            self.send_to_controller(Message::AutoCreate { topics, host });
         }
     }
 
@@ -89,7 +89,7 @@ impl Shard {
     }
 
     /// A client that uses transactions may say little of why it ends.
-    pub(crate) fn tell_of_transactions(&mut self, call: &Call<'_>) {
+    pub(crate) fn log_transactions(&mut self, call: &Call<'_>) {
         let Some(host) = self.host(call.request) else { return };
         let client = &*call.client_id;
         let words = format_args!(
@@ -102,7 +102,7 @@ impl Shard {
     /// Requests that the image and the config answer.
     pub(crate) fn view_request(&mut self, call: &Call<'_>, request: &Request<'_>) {
         if matches!(request, Request::FindCoordinator(body) if admin::is_of_transactions(body)) {
-            self.tell_of_transactions(call);
+            self.log_transactions(call);
         }
         let view = self.common.view(&self.image, &self.offline, self.number);
         if let Some(response) = view_response(&view, call.version, request) {

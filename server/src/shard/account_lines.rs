@@ -1,16 +1,16 @@
-//! Lines in the log about what a shard holds for its clients.
+//! Log lines about the bytes that a shard holds for its clients.
 
 use super::Shard;
 use crate::net::{Account, Kind};
 use tracing::{info, warn};
 
-/// How often the log has a line about a limit that is near, at the most.
+/// The shortest time between two lines about a limit that is near.
 const LINE_MS: i64 = 60_000;
 
-/// A limit is near from here on.
+/// The part of a limit from which on it is near.
 const NEAR_PERCENT: usize = 80;
 
-/// A part of the account that has a limit, and what clients meet there.
+/// A part of the account that has a limit, and the effect of the limit on clients.
 struct Part {
     name: &'static str,
     kinds: &'static [Kind],
@@ -40,14 +40,14 @@ impl Shard {
         };
         let (held, limit, number) = (part.held(account) >> 10, part.limit >> 10, self.number);
         warn!(
-            "shard {number} holds {held} KiB of {} for its clients; from {limit} KiB on {}. It holds: \
-             {account}",
+            "shard {number} holds {held} KiB of {} for its clients; from {limit} KiB on {}. It \
+             holds: {account}",
             part.name, part.beyond
         );
         self.next_account_line = self.now + LINE_MS;
     }
 
-    /// Logs what was held at the most.
+    /// Logs the most bytes that were held.
     pub(super) fn report_peak(&self) {
         let (number, peak) = (self.number, self.connections.account().peak() >> 10);
         info!("shard {number} stops: it held {peak} KiB for its clients at the most");
@@ -57,13 +57,13 @@ impl Shard {
         let limits = self.connections.limits();
         [
             Part {
-                name: "requests that are not whole or not handled yet",
+                name: "requests that are unfinished or not handled yet",
                 kinds: &[Kind::Input],
                 limit: limits.input_bytes,
                 beyond: "large requests are received one at a time (queued.max.request.bytes)",
             },
             Part {
-                name: "answers that are not read",
+                name: "unread answers",
                 kinds: &[Kind::Answers, Kind::Unsent],
                 limit: limits.unread_bytes,
                 beyond: "large answers wait, and clients that do not read are closed",
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_is_near_from_four_fifths_on_and_a_line_comes_once_a_minute() {
+    fn a_limit_is_near_from_four_fifths_on_and_logged_once_a_minute() {
         let mut world = World::new(&[]);
         let shard = &mut world.shard;
         let limit = shard.connections.limits().unread_bytes;

@@ -1,5 +1,5 @@
-//! The controller, on shard 0: decides changes to the cluster, writes them to the log, and hands the
-//! new image to all shards once it is durable.
+//! The controller, on shard 0: decides changes of the cluster, writes them to the log, and sends
+//! the new image to all shards once it is durable.
 
 use super::group_configs::configure;
 use super::loading::limits;
@@ -16,25 +16,25 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tracing::error;
 
-/// In one operation of the log.
+/// The most records in one operation of the log.
 const FORGOTTEN_AT_ONCE: usize = 10_000;
 
-/// Changes on their way to the disk, and the image before and after them.
+/// Changes that are not durable yet, and the image before and after them.
 #[derive(Debug)]
 pub(crate) struct Controller {
-    /// With all changes accepted so far: what requests are checked against.
+    /// With all accepted changes: requests are checked against it.
     accepted: ClusterImage,
-    /// With all changes that are durable: what the shards have.
+    /// With all durable changes: the image of the shards.
     published: Arc<ClusterImage>,
     unpublished: VecDeque<(u64, Vec<ClusterRecord<'static>>)>,
     answers: VecDeque<(u64, Pending)>,
-    /// How far each shard's groups have forgotten the topics that are gone.
+    /// The version of the topics up to which each shard's groups have no offsets of deleted topics.
     forgotten: Vec<Option<i64>>,
-    /// What each address may still create by merely naming it.
+    /// The shares of addresses in what they may create by naming it.
     shares: Shares,
 }
 
-/// What is told to a shard once a position is durable.
+/// A message to a shard that waits until a position is durable.
 #[derive(Debug)]
 struct Pending {
     to: u32,
@@ -53,12 +53,12 @@ impl Controller {
         }
     }
 
-    /// The image with all changes that the log has taken.
+    /// The image with all changes that the log has accepted.
     pub(crate) fn accepted(&self) -> &ClusterImage {
         &self.accepted
     }
 
-    /// Whoever waits for an answer is told that there is none: what was asked for may have happened.
+    /// Answers all pending requests with an error: their changes may have been made.
     pub(super) fn leave(self) -> impl Iterator<Item = Command> {
         self.answers.into_iter().map(|(_, Pending { to, mut message })| {
             message.fail();
@@ -66,7 +66,7 @@ impl Controller {
         })
     }
 
-    /// The image, if changes became durable since the last call.
+    /// The new image, if changes became durable since the last call.
     fn publish(&mut self, flushed: u64) -> Option<Arc<ClusterImage>> {
         let mut changed = false;
         while let Some((position, records)) =
@@ -124,7 +124,7 @@ impl Shard {
 }
 
 impl Shard {
-    /// Creates topics that a client asked for that may have them created.
+    /// Creates topics that a client has named and may create.
     pub(crate) fn auto_create(&mut self, topics: &[String], host: &str) {
         let Some(Controller { accepted, shares, .. }) = self.controller.as_mut() else { return };
         let view = self.common.view(accepted, &self.offline, self.number);
@@ -141,15 +141,15 @@ impl Shard {
         }
     }
 
-    pub(crate) fn give_producer_ids(&mut self, to: u32) {
+    pub(crate) fn send_producer_ids(&mut self, to: u32) {
         let Some(controller) = self.controller.as_ref() else { return };
         let (records, block) = cluster::allocate_producer_ids(&controller.accepted);
         let message = Message::ProducerIdBlock { first: block.first, count: block.count };
         self.write_change(records, Pending { to, message });
     }
 
-    /// The groups of a shard have no offsets of topics any more that were gone in a version of the
-    /// topics. What is gone on all shards need not be remembered.
+    /// The groups of a shard have no offsets left of the topics deleted up to a version. Topics
+    /// without offsets on all shards are no longer recorded.
     pub(crate) fn forgotten(&mut self, from: u32, version: i64) {
         let Some(controller) = self.controller.as_mut() else { return };
         controller.forgotten[from as usize] = Some(version);
@@ -158,12 +158,12 @@ impl Shard {
         let records: Vec<_> = over.map(|(id, _)| cluster::deleted_topic_record(id, None)).collect();
         for records in records.chunks(FORGOTTEN_AT_ONCE) {
             if let Err(error) = self.write_records(records.to_vec()) {
-                error!("deleted topics stay noted until the next start: {error}");
+                error!("records of deleted topics stay until the next start: {error}");
             }
         }
     }
 
-    /// Writes the records of a change; what is pending is told once they are durable.
+    /// Writes the records of a change; the pending message is sent once they are durable.
     fn write_change(&mut self, records: Vec<ClusterRecord<'static>>, mut pending: Pending) {
         let position = self.write_records(records).unwrap_or_else(|error| {
             let words = format_args!("a change of the cluster was not written: {error}");
@@ -177,7 +177,7 @@ impl Shard {
         self.publish(self.groups.flushed());
     }
 
-    /// Gives the position that must be durable before what is accepted may be told.
+    /// Returns the position that must be durable before the accepted image may be seen.
     pub(super) fn write_records(
         &mut self,
         records: Vec<ClusterRecord<'static>>,
@@ -191,8 +191,8 @@ impl Shard {
         Ok(controller.unpublished.back().map_or(0, |(position, _)| *position))
     }
 
-    /// Hands out what became durable: first the image to all, then the answers, so that who hears
-    /// of a topic from its shard finds it there.
+    /// Sends durable changes: first the image to all shards, then the answers, so that a client
+    /// whose topic was created finds it on its shard.
     pub(crate) fn publish(&mut self, flushed: u64) {
         let Some(controller) = self.controller.as_mut() else { return };
         if let Some(image) = controller.publish(flushed) {
@@ -206,7 +206,7 @@ impl Shard {
         }
     }
 
-    /// Takes over a new image: partitions come and go, and offsets of deleted topics with them.
+    /// Takes a new image: adds and removes partitions, and removes offsets of deleted topics.
     pub(crate) fn image_changed(&mut self, image: Arc<ClusterImage>) {
         let before = std::mem::replace(&mut self.image, image.clone());
         self.forget_deleted(Some(&before));

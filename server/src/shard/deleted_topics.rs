@@ -1,5 +1,5 @@
-//! What becomes of a topic's offsets when it is deleted. The image remembers a deleted topic until the
-//! groups of all shards have durably forgotten it, so that neither a crash nor a reload leaves
+//! Removes the offsets of deleted topics. The image has a record of a deleted topic until the
+//! groups of all shards have durably lost its offsets, so that neither a crash nor a reload leaves
 //! offsets for a later topic of the same name.
 
 use super::{Command, Message, Shard};
@@ -12,45 +12,45 @@ use std::sync::Arc;
 #[cfg(test)]
 mod tests;
 
-/// How far a shard has come with it.
+/// The progress of a shard's removals.
 #[derive(Debug, Default)]
 pub(crate) struct DeletedTopics {
-    /// What was gone in this version of the topics has no offsets here; None of a shard that has
-    /// just been loaded.
+    /// Offsets of topics deleted up to this version are removed or in a walk; None after a load,
+    /// until the first pass.
     forgotten: Option<i64>,
-    /// Walks through the groups, one after the other: a slice of the first at the end of each turn.
+    /// Walks through the groups, in order: a slice of the first one at the end of each turn.
     walks: VecDeque<Walk>,
-    /// Versions that the controller is told of once a position is durable.
-    untold: VecDeque<(u64, i64)>,
+    /// Versions to report to the controller once a position is durable.
+    unreported: VecDeque<(u64, i64)>,
 }
 
 /// Topics whose offsets are removed, group by group.
 #[derive(Debug)]
 struct Walk {
     topics: Vec<(Arc<str>, Uuid, i64)>,
-    /// The last group that it is through with.
+    /// The last group that was visited.
     after: Option<String>,
-    /// Once it is through, what was gone in this version has no offsets.
+    /// After the walk, no offsets are left of topics deleted up to this version.
     version: i64,
 }
 
 impl Walk {
-    /// Whether there is a later topic of one of the names. Who asks for its offsets must not find the
-    /// others', and who commits to it must not lose that.
+    /// Whether there is a later topic with one of the names. Its clients must neither see the old
+    /// offsets nor lose new ones.
     fn is_overtaken(&self, image: &ClusterImage) -> bool {
         self.topics.iter().any(|(name, ..)| image.topic(name).is_some())
     }
 }
 
 impl Shard {
-    /// What an earlier life was told of and may not have come to.
+    /// Resumes deletions that the previous process learned of but may not have finished.
     pub(super) fn forget_at_start(&mut self) {
         if self.deleted_topics.forgotten.is_none() {
             self.forget_deleted(None);
         }
     }
 
-    /// Tombstones for the offsets of topics that have been deleted since the last call. `before` is
+    /// Starts to remove offsets of topics that have been deleted since the last call. `before` is
     /// the image of that time.
     pub(super) fn forget_deleted(&mut self, before: Option<&ClusterImage>) {
         let image = Arc::clone(&self.image);
@@ -60,14 +60,12 @@ impl Shard {
         }
         let is_new = |version| forgotten.is_none_or(|forgotten| version > forgotten);
         let new = image.deleted().filter(|(_, topic)| is_new(topic.version));
-        // There can be no commits of a later topic of the name.
+        // Whether no commits of a later topic with this name can exist.
         let is_last = |id, name: &str| {
             image.topic(name).is_none() || before.is_some_and(|it| it.topic_by_id(id).is_some())
         };
-        let until = |id, topic: &Gone| match is_last(id, &topic.name) {
-            true => i64::MAX,
-            false => topic.deleted_at,
-        };
+        let until =
+            |id, topic: &Gone| if is_last(id, &topic.name) { i64::MAX } else { topic.deleted_at };
         let topics = new.map(|(id, topic)| (topic.name.clone(), id, until(id, topic))).collect();
         let version = image.version();
         self.deleted_topics.walks.push_back(Walk { topics, after: None, version });
@@ -104,14 +102,15 @@ impl Shard {
             }
         }
         let position = self.groups.next_position() - 1;
-        self.deleted_topics.untold.push_back((position, walk.version));
+        self.deleted_topics.unreported.push_back((position, walk.version));
     }
 
-    /// Tells the controller what is durable of it.
-    pub(super) fn tell_forgotten(&mut self) {
+    /// Reports to the controller which removals are durable.
+    pub(super) fn report_forgotten(&mut self) {
         let (flushed, from) = (self.groups.flushed(), self.number);
-        let untold = &mut self.deleted_topics.untold;
-        while let Some((_, version)) = untold.pop_front_if(|(position, _)| *position <= flushed) {
+        let unreported = &mut self.deleted_topics.unreported;
+        while let Some((_, version)) = unreported.pop_front_if(|(position, _)| *position <= flushed)
+        {
             let message = Message::Forgotten { from, version };
             self.commands.push(Command::Mail { to: 0, message });
         }

@@ -1,5 +1,5 @@
-//! The groups of a shard and the log that makes them durable: the one place where records are
-//! written, and replayed.
+//! The groups of a shard and the log that makes them durable: the only place where records are
+//! written and replayed.
 
 use super::offsets_topic::OffsetsTopic;
 use super::{Command, Common, GroupClock};
@@ -17,17 +17,17 @@ use muster_storage::planted::{self, Fault};
 use muster_storage::{AppendError, CompactionNews, FileDone, FileOp, LogPartition, ShardLog};
 use tracing::{debug, error, warn};
 
-// The record of the largest group is one operation: its members, and the names of the group, its
+// The record of the largest group fits one operation: its members, and the names of the group, its
 // protocol type, protocol and leader.
 const _: () = assert!(GROUP_RECORD_BYTES_MAX + 8 * STRING_BYTES_MAX <= OPERATION_BYTES_MAX);
 
-/// The top byte of the tokens of the log.
+/// The top byte of the log's tokens.
 pub(crate) const LOG_TOKENS: u8 = 1;
 
-/// Groups whose offsets of deleted topics are looked for at once: about a millisecond's work.
+/// Groups visited at once for offsets of deleted topics: about a millisecond of work.
 const FORGETTING_GROUPS: usize = 1_000;
 
-/// What the record of an offset's tombstone takes beside the names, at the most.
+/// The most bytes of an offset's tombstone beside the names.
 const TOMBSTONE_BYTES: usize = 64;
 
 /// A coordinator and its log.
@@ -36,7 +36,7 @@ pub(crate) struct GroupLog {
     pub(crate) log: ShardLog,
     pub(crate) offsets_topic: OffsetsTopic,
     placement: Placement,
-    /// Bytes of tombstones in an operation.
+    /// The most bytes of tombstones in an operation.
     tombstones_max: usize,
     clock: GroupClock,
     ops: Vec<FileOp>,
@@ -57,19 +57,19 @@ impl GroupLog {
         self.last_position() + 1
     }
 
-    /// The position up to which all is durable.
+    /// The position up to which the log is durable.
     pub(crate) fn flushed(&self) -> u64 {
         self.log.progress().flushed()
     }
 
-    /// Whether all that was accepted is durable.
+    /// Whether all accepted operations are durable.
     pub(crate) fn is_flushed(&self) -> bool {
         let progress = self.log.progress();
         progress.accepted() == progress.flushed()
     }
 
-    /// Whether no request may be handled now: too much waits for the disk, or what a start found is
-    /// not durable yet, of which answers would tell.
+    /// Whether no request may be handled now: too many bytes wait for the disk, or operations found
+    /// at the start, which answers would reveal, are not durable yet.
     pub(crate) fn is_closed(&self) -> bool {
         self.log.is_full() || !self.log.is_recovered()
     }
@@ -86,7 +86,7 @@ impl GroupLog {
         self.coordinator.handle(&mut context, caller, request)
     }
 
-    /// Lets the time of the groups pass until now.
+    /// Advances the time of the groups.
     pub(crate) fn advance(&mut self, Times { now, wall }: Times) {
         self.clock.advance(now);
         self.log.set_wall(now, wall);
@@ -94,17 +94,17 @@ impl GroupLog {
         self.clock.watch(progress.flushed(), progress.accepted());
     }
 
-    /// The groups' time at a time that has been.
+    /// The groups' time at a past time.
     pub(crate) fn time(&self, now: i64) -> i64 {
         self.clock.at(now)
     }
 
-    /// Whether groups have something due at a time that has been.
+    /// Whether a timer of the groups is due at a past time.
     pub(crate) fn is_expiry_due(&self, now: i64) -> bool {
         self.coordinator_deadline().is_some_and(|at| at <= self.clock.at(now))
     }
 
-    /// What groups have due.
+    /// Fires the due timers of the groups.
     pub(crate) fn expire(
         &mut self,
         times: Times,
@@ -115,7 +115,7 @@ impl GroupLog {
         self.coordinator.expire(&mut context)
     }
 
-    /// What the end of topics means for offsets of the groups after one, as far as one call goes.
+    /// Removes offsets of deleted topics from the groups after one, as far as one call goes.
     pub(crate) fn topics_deleted(
         &mut self,
         times: Times,
@@ -137,11 +137,11 @@ impl GroupLog {
         (output, reached)
     }
 
-    /// Appends the records and replays them: those of one group are one atomic operation, as far as
-    /// [`operations`] has it so. Gives the position of the last.
+    /// Appends the records and replays them: those of one group are one atomic operation, except as
+    /// in [`operations`]. Returns the position of the last.
     ///
     /// # Errors
-    /// An operation is too large for the log; it, and what follows it, is not written.
+    /// An operation is too large for the log; it and the following ones are not written.
     pub(crate) fn append(
         &mut self,
         now: i64,
@@ -161,7 +161,7 @@ impl GroupLog {
         Ok(self.last_position())
     }
 
-    /// The operation that the records make was refused: groups that they would have made are gone.
+    /// The operation of these records was refused: groups that exist only by it are removed.
     pub(crate) fn not_written(&mut self, records: &[GroupRecord<'_>]) {
         let of_groups = records.chunk_by(|a, b| a.group_id() == b.group_id());
         of_groups.for_each(|of_group| self.coordinator.not_written(of_group[0].group_id()));
@@ -172,7 +172,7 @@ impl GroupLog {
         self.log.progress().accepted()
     }
 
-    /// Appends records of the cluster as one atomic operation; gives its position.
+    /// Appends records of the cluster as one atomic operation; returns its position.
     ///
     /// # Errors
     /// The operation is too large for the log; nothing is written.
@@ -187,11 +187,11 @@ impl GroupLog {
     /// Starts the next flush if its time has come.
     pub(crate) fn poll(&mut self, now: i64, commands: &mut Vec<Command>) {
         self.log.poll(now, &mut self.ops);
-        self.log.take_compaction_news().iter().for_each(tell);
+        self.log.take_compaction_news().iter().for_each(log_news);
         commands.extend(self.ops.drain(..).map(Command::File));
     }
 
-    /// A write of the log is done; gives the position up to which all is durable.
+    /// A write of the log is done; returns the position up to which the log is durable.
     pub(crate) fn done(&mut self, done: FileDone) -> u64 {
         self.log.done(done);
         self.flushed()
@@ -201,12 +201,12 @@ impl GroupLog {
         self.coordinator.next_deadline().filter(|_| !planted::is(Fault::DeadTimer))
     }
 
-    /// When groups have something due.
+    /// When the next timer of the groups is due.
     pub(crate) fn expiry_deadline(&self) -> Option<i64> {
         self.coordinator_deadline().and_then(|at| self.clock.look_at(at))
     }
 
-    /// When the log has something due.
+    /// When the log has the next operation to request.
     pub(crate) fn log_deadline(&self) -> Option<i64> {
         self.log.next_deadline()
     }
@@ -222,9 +222,9 @@ impl GroupLog {
     }
 }
 
-/// What the records of a group are in the log: one operation, but for tombstones of offsets at their
-/// beginning that are more than `bytes_max`. Those are several, as in Kafka, where expired offsets and
-/// those of deleted topics are not written as a whole either.
+/// Splits the records of a group into operations: one, unless leading tombstones of offsets take
+/// more than `bytes_max`. Those are several, as in Kafka, which does not write expired offsets and
+/// those of deleted topics as a whole either.
 fn operations<'o, 'r>(
     records: &'o [GroupRecord<'r>],
     bytes_max: usize,
@@ -247,18 +247,18 @@ fn operations<'o, 'r>(
     })
 }
 
-/// What compaction did is for the operator to know.
-fn tell(news: &CompactionNews) {
+/// Logs the results of compaction.
+fn log_news(news: &CompactionNews) {
     match news {
         CompactionNews::Done { bytes_before, bytes_after } => {
             debug!("compacted {bytes_before} bytes of the log to {bytes_after}");
         }
         CompactionNews::NoSpace => {
-            warn!("the disk is full: the log is not compacted now, and this is tried again later");
+            warn!("the disk is full: the log is not compacted now; the next attempt comes later");
         }
         CompactionNews::Damaged { segment, reason } => error!(
-            "segment {segment} of the log is damaged: {reason}. The server goes on without \
-             compaction, but would not start again"
+            "segment {segment} of the log is damaged: {reason}. The server continues without \
+             compaction, but will not start again"
         ),
     }
 }

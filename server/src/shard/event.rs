@@ -1,15 +1,15 @@
-//! The boundary of a shard: what happens to it, and what it wants done. Both are closed enums, so
-//! that the reactor and the simulator are two readers of the same words.
+//! The interface of a shard: events in, commands out. Both are closed enums, which the reactor and
+//! the simulator handle alike.
 
 use super::mailbox::Message;
 use crate::net::ConnectionId;
 use muster_storage::{FileDone, FileId, FileOp};
 use std::sync::Arc;
 
-/// Something that happened.
+/// An input of a shard.
 #[derive(Debug)]
 pub enum Event<'e> {
-    /// A client connected; `host` is its address as Kafka prints it: `/127.0.0.1`.
+    /// A client connected; `host` is its address in Kafka's form: `/127.0.0.1`.
     Opened {
         connection: ConnectionId,
         host: Arc<str>,
@@ -18,30 +18,30 @@ pub enum Event<'e> {
         connection: ConnectionId,
         data: &'e [u8],
     },
-    /// The socket took output; this much is left.
+    /// The socket accepted output; `unsent` bytes are left.
     Sent {
         connection: ConnectionId,
         unsent: usize,
     },
-    /// The parts that were to be sent have left, as far as the socket took them: this number of bytes.
+    /// The slice under way has left: the socket accepted this number of bytes of it.
     Streamed {
         connection: ConnectionId,
         sent: usize,
     },
-    /// A file could not be read, or ends too early: of the parts that were to be sent none has left.
+    /// A file could not be read, or is too short: no part of the slice has left.
     StreamFailed {
         connection: ConnectionId,
         reason: String,
     },
-    /// The socket has room, as was asked for.
-    Room {
+    /// The socket accepts output again, as requested by [`Command::AwaitWritable`].
+    Writable {
         connection: ConnectionId,
     },
-    /// The client sends nothing more. It may be gone, or it may still read.
+    /// The client has ended its side of the connection. It may be gone, or may still read.
     InputEnded {
         connection: ConnectionId,
     },
-    /// The client is gone: its connection broke.
+    /// The connection broke: the client is gone.
     Ended {
         connection: ConnectionId,
     },
@@ -49,10 +49,10 @@ pub enum Event<'e> {
     Mail(Message),
 }
 
-/// Something to do.
+/// An output of a shard.
 #[derive(Debug)]
 pub enum Command {
-    /// Send these last bytes and close. A reason is logged; none stands for an orderly end.
+    /// Send these last bytes and close. The reason is logged; None stands for an orderly end.
     Close {
         connection: ConnectionId,
         reason: Option<String>,
@@ -65,22 +65,22 @@ pub enum Command {
         connection: ConnectionId,
     },
     File(FileOp),
-    /// The next part of what [`Command::SendParts`] sends.
+    /// The next part of the slice that [`Command::SendParts`] sends.
     Part(Part),
-    /// Send the parts since the last one of these, as far as the socket takes them at once. Nothing
-    /// else of the connection is on its way meanwhile.
+    /// Send the parts since the last such command, as far as the socket accepts them at once. No
+    /// other output of the connection is under way meanwhile.
     SendParts {
         connection: ConnectionId,
     },
-    /// Tell when the socket has room again.
-    AwaitRoom {
+    /// Request [`Event::Writable`].
+    AwaitWritable {
         connection: ConnectionId,
     },
     Mail {
         to: u32,
         message: Message,
     },
-    /// All is durable and answered: the shard may end.
+    /// All accepted requests are durable and answered: the shard may end.
     Stopped,
 }
 

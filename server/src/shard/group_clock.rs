@@ -1,22 +1,23 @@
-//! The clock of the groups' timers: monotonic time, less the time in which members could not be
-//! heard or answered through no fault of theirs. So neither a process that was stopped, nor a long
-//! turn, nor a disk that stands still costs a member its session.
+//! The clock of the groups' timers: monotonic time, without times at which members could not be
+//! read or answered through no fault of theirs. So neither a stopped process, nor a long turn, nor
+//! a stalled disk costs a member its session.
 
-/// A turn counts as this much at the most. What is over it the shard was not there: it was stopped,
-/// its machine was paused, or it had too much to do. Then what has come in meanwhile is read first.
+/// The most that a turn counts. In any longer time the shard was stopped, its machine was paused,
+/// or it was overloaded; then input that has arrived meanwhile is read first.
 pub(crate) const TURN_MS_MAX: i64 = 1_000;
 
-/// While the log makes no progress for longer than this, no time passes: answers are held back that
-/// members wait for before they send their next heartbeat.
+/// While the log makes no progress for longer than this, no time passes: members wait for answers
+/// before they send their next heartbeat.
 const FLUSH_MS_MAX: i64 = 1_000;
 
 #[derive(Debug)]
 pub(crate) struct GroupClock {
-    /// Monotonic time that did not count.
+    /// The monotonic time that did not count.
     skipped: i64,
-    /// When it was last looked at.
+    /// The time of the last reading.
     seen: i64,
-    /// How far the log was durable when it was last looked at while more was to come, and since when.
+    /// The durable position at the last reading with operations pending, and since when it has been
+    /// that.
     flushing: Option<(u64, i64)>,
 }
 
@@ -25,7 +26,7 @@ impl GroupClock {
         Self { skipped: 0, seen: now, flushing: None }
     }
 
-    /// Lets the time pass until `now`.
+    /// Advances the time to `now`.
     pub(crate) fn advance(&mut self, now: i64) {
         let passed = now - self.seen;
         let counted = if self.stands_still(self.seen) { 0 } else { passed.min(TURN_MS_MAX) };
@@ -33,7 +34,7 @@ impl GroupClock {
         self.seen = now;
     }
 
-    /// Looks how far the log is durable, of all that it has accepted.
+    /// Notes the durable position, and the accepted one.
     pub(crate) fn watch(&mut self, flushed: u64, accepted: u64) {
         let is_known = self.flushing.is_some_and(|(known, _)| known == flushed);
         if flushed == accepted {
@@ -43,13 +44,13 @@ impl GroupClock {
         }
     }
 
-    /// The groups' time at a time that has been; the last that was looked at, as a rule.
+    /// The groups' time at a past time, usually the last one read.
     pub(crate) fn at(&self, time: i64) -> i64 {
         time - self.skipped
     }
 
-    /// When to look at a deadline in the groups' time, at the latest; None as long as it comes no
-    /// nearer. Not later than a turn counts.
+    /// When a deadline in the groups' time has to be checked, at the latest; None while no time
+    /// passes. Not later than a turn counts.
     pub(crate) fn look_at(&self, deadline: i64) -> Option<i64> {
         let at = deadline.saturating_add(self.skipped).min(self.seen + TURN_MS_MAX);
         (!self.stands_still(self.seen)).then_some(at)
@@ -72,7 +73,11 @@ mod tests {
         clock.advance(15_600);
         assert_eq!(clock.at(15_600), 1_600);
         assert_eq!(clock.look_at(1_700), Some(15_700));
-        assert_eq!(clock.look_at(9_000), Some(15_600 + TURN_MS_MAX), "so that a wait counts whole");
+        assert_eq!(
+            clock.look_at(9_000),
+            Some(15_600 + TURN_MS_MAX),
+            "so that the wait counts in full"
+        );
     }
 
     #[test]
@@ -86,7 +91,7 @@ mod tests {
         assert_eq!((clock.at(60_000), clock.look_at(5_000)), (1_500, None));
         clock.watch(5, 7);
         clock.advance(61_000);
-        assert_eq!(clock.at(61_000), 2_500, "what is slow, but goes on, is no reason to wait");
+        assert_eq!(clock.at(61_000), 2_500, "slow progress does not stop the clock");
         clock.watch(7, 7);
         clock.advance(62_000);
         clock.advance(63_000);

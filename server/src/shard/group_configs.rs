@@ -1,10 +1,10 @@
-//! What the configs of brokers and of single groups mean for a shard's coordinator.
+//! Applies the configs of brokers and of single groups to a shard's coordinator.
 
 use crate::cluster::{BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE};
 use crate::config::{Config, group_overrides};
 use muster_coordinator::Coordinator;
 
-/// Has the coordinator obey these configs; `before` is the image whose configs it obeyed so far.
+/// Sets the coordinator's configs; `before` is the image whose configs it has so far.
 pub(crate) fn configure(
     coordinator: &mut Coordinator,
     config: &Config,
@@ -14,7 +14,7 @@ pub(crate) fn configure(
     let is_same = |before: &&ClusterImage| image.reconfigured(before, BROKER_RESOURCE).is_empty();
     let changed = match before.filter(is_same) {
         Some(before) => image.reconfigured(before, GROUP_RESOURCE),
-        // The bounds of all groups may be others.
+        // The bounds for all groups may have changed.
         None => {
             coordinator.set_config(config.coordinator());
             before.into_iter().flat_map(all).chain(all(image)).collect()

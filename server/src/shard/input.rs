@@ -1,17 +1,18 @@
-//! Requests come in: whole frames are handled, each connection's for a slice of time; what is left
-//! waits behind the others. So none waits for longer than all others take for one slice each.
+//! Input of clients: whole frames are handled, for a slice of time for each connection; further
+//! frames wait behind those of others. So no connection waits for longer than one slice of each
+//! other.
 
 use super::{Command, Shard, Stopping};
 use crate::clock::Times;
-use crate::dispatch::{may_tell_much, request_length};
+use crate::dispatch::{may_have_large_answer, request_length};
 use crate::net::{ConnectionId, looks_like};
 use std::collections::VecDeque;
 
-/// How many connections that are gone may always be among those that wait.
+/// The number of closed connections that the queue may always have.
 const WAITING_GONE_MAX: usize = 64;
 
-/// An input buffer larger than this is given back once its frame is handled; and with more than this
-/// in whole frames nothing more is received.
+/// A larger input buffer is released once its frame is handled; and with more bytes of whole frames
+/// than this, receiving stops.
 const KEPT_INPUT_BYTES_MAX: usize = 64 * 1024;
 
 /// Work that waits for its next slice.
@@ -19,15 +20,15 @@ const KEPT_INPUT_BYTES_MAX: usize = 64 * 1024;
 enum Work {
     /// The input of a connection.
     Input(ConnectionId),
-    /// The long request that is under way.
+    /// The long request under way.
     Scan,
 }
 
-/// What waits, in the order in which it came to, and a time before which none of it arrived.
+/// The queue of waiting work, each with a time before which none of its input arrived.
 #[derive(Debug, Default)]
 pub(crate) struct RunQueue {
     waiting: VecDeque<(i64, Work)>,
-    /// What comes in is not handled at once: the turn took long enough.
+    /// New input waits for the next turn: this one has taken long enough.
     is_late: bool,
 }
 
@@ -44,20 +45,20 @@ impl RunQueue {
         })
     }
 
-    /// All that arrived before has been handled, of what arrived before `heard`.
+    /// The time before which all input has been handled, of input that arrived before `heard`.
     pub(super) fn heard(&self, heard: i64) -> i64 {
         self.waiting.front().map_or(heard, |(since, _)| heard.min(*since))
     }
 
-    /// Another turn begins.
+    /// Begins another turn.
     pub(super) fn begin_turn(&mut self) {
         self.is_late = false;
     }
 }
 
 impl Shard {
-    /// Does a slice of the work that has waited longest: until `is_over` says so, which is asked
-    /// before each further frame. Tells whether more waits.
+    /// Handles a slice of the work that has waited longest, until `is_over`, which is called before
+    /// each further frame. Returns whether more work waits.
     pub fn work(
         &mut self,
         times: Times,
@@ -68,7 +69,7 @@ impl Shard {
         if self.has_work() {
             match self.run_queue.waiting.pop_front() {
                 Some((_, Work::Input(id))) => self.serve(id, is_over),
-                Some((_, Work::Scan)) => self.go_on_scanning(is_over),
+                Some((_, Work::Scan)) => self.continue_scan(is_over),
                 None => {}
             }
         }
@@ -76,17 +77,17 @@ impl Shard {
         self.has_work()
     }
 
-    /// As [`Self::work`], until nothing waits.
+    /// Calls [`Self::work`] until no work waits.
     pub fn work_all(&mut self, times: Times, commands: &mut Vec<Command>) {
         while self.work(times, &mut || false, commands) {}
     }
 
-    /// Has what comes in until the end of the turn wait, as it took long enough.
+    /// Makes new input wait until the end of the turn, which has taken long enough.
     pub fn work_later(&mut self) {
         self.run_queue.is_late = true;
     }
 
-    /// Whether something waits that may be done now.
+    /// Whether work waits that may be done now.
     pub fn has_work(&self) -> bool {
         !self.run_queue.waiting.is_empty()
             && self.stopping == Stopping::No
@@ -99,7 +100,7 @@ impl Shard {
         let Some(connection) = self.connections.get_mut(id) else { return };
         connection.last_active = self.now;
         let mut input = std::mem::take(&mut connection.input);
-        // Most come alone, and are handled from where they were received.
+        // Most frames come alone, and are handled where they were received.
         let is_alone = nothing_waits && input.is_empty();
         let handled = if is_alone { self.frames(id, data, &mut || true) } else { 0 };
         input.extend_from_slice(&data[handled..]);
@@ -116,8 +117,8 @@ impl Shard {
         self.end_if_answered(id);
     }
 
-    /// Handles the whole frames at the start of `bytes`, as far as the connection may go on and its
-    /// slice goes, but one at least; gives how many bytes that were.
+    /// Handles whole frames at the start of `bytes` until the connection is held back or its slice
+    /// is over, but at least one; returns the number of handled bytes.
     fn frames(
         &mut self,
         id: ConnectionId,
@@ -154,8 +155,8 @@ impl Shard {
         handled
     }
 
-    /// Keeps what is not handled yet, which waits for its turn if it may go on, and receives no more
-    /// while the connection is stalled, or has much to be handled.
+    /// Keeps input that is not handled yet, queues it if it may be handled, and stops receiving
+    /// while the connection is stalled or has much to be handled.
     pub(super) fn keep_input(&mut self, id: ConnectionId, mut input: Vec<u8>) {
         let (is_held_back, log_is_closed) =
             (self.is_held_back(id, &input), self.groups.is_closed());
@@ -172,23 +173,24 @@ impl Shard {
             self.waiting_for_readers.push(id);
         }
         let has_much = has_frame && connection.input.len() > KEPT_INPUT_BYTES_MAX;
-        let may_go_on = !is_held_back && (has_frame || has_input && log_is_closed);
-        if may_go_on && !std::mem::replace(&mut connection.waits, true) {
+        let may_continue = !is_held_back && (has_frame || has_input && log_is_closed);
+        if may_continue && !std::mem::replace(&mut connection.waits, true) {
             self.run_queue.waiting.push_back((self.heard, Work::Input(id)));
         }
         let is_paused = self.connections.count_input(id)
             || has_input && (is_held_back || log_is_closed || has_much);
         let Some(connection) = self.connections.get_mut(id) else { return };
         if std::mem::replace(&mut connection.receive_paused, is_paused) != is_paused {
-            self.commands.push(match is_paused {
-                true => Command::PauseReceive { connection: id },
-                false => Command::ResumeReceive { connection: id },
+            self.commands.push(if is_paused {
+                Command::PauseReceive { connection: id }
+            } else {
+                Command::ResumeReceive { connection: id }
             });
         }
         self.forget_gone();
     }
 
-    /// Whether there is a whole frame, or one that is refused.
+    /// Whether the input begins with a whole frame, or with one that is refused.
     fn has_frame(&self, input: &[u8]) -> bool {
         let max_bytes = self.common.config.socket_request_max_bytes.unsigned_abs();
         match request_length(input, max_bytes) {
@@ -197,27 +199,27 @@ impl Shard {
         }
     }
 
-    /// Whether no further request of a connection may be handled now, as it is held back or the log takes
-    /// nothing.
+    /// Whether no request of a connection may be handled now, because it is held back or the log
+    /// accepts no operation.
     fn has_to_wait(&self, id: ConnectionId, input: &[u8]) -> bool {
         self.groups.is_closed() || self.is_held_back(id, input)
     }
 
-    /// Whether too much of a connection is in flight, or it does not read its answers; or its next
-    /// request may have a large answer, for which there is no room.
+    /// Whether a connection has too many requests in flight or too many unread answers; or its next
+    /// request may have a large answer, which the budget does not allow.
     pub(super) fn is_held_back(&self, id: ConnectionId, input: &[u8]) -> bool {
-        let has_no_room = || self.connections.is_unread_full() && may_tell_much(input);
-        self.connections.is_stalled(id) || has_no_room()
+        let exceeds_budget = || self.connections.is_unread_full() && may_have_large_answer(input);
+        self.connections.is_stalled(id) || exceeds_budget()
     }
 
-    /// Has the connections wait for their turn again that were stalled, and whose answers left.
+    /// Queues connections again that were stalled and whose answers have left.
     pub(super) fn resume_stalled(&mut self) {
         let mut dirty = std::mem::take(&mut self.sendable);
         self.connections.take_dirty(&mut dirty);
         for id in &dirty {
             match self.connections.get(*id).and_then(|connection| connection.failed) {
                 Some(error) => self.close(*id, error.to_string()),
-                None => self.go_on(*id),
+                None => self.continue_input(*id),
             }
         }
         self.sendable = dirty;
@@ -230,12 +232,13 @@ impl Shard {
         self.keep_input(id, input);
     }
 
-    /// The long requests wait for their next slice.
+    /// Queues the long requests for their next slice.
     pub(super) fn wait_for_scans(&mut self) {
         self.run_queue.waiting.push_back((self.heard, Work::Scan));
     }
 
-    /// While the log takes nothing, clients may come and go for long.
+    /// Removes closed connections from the queue, which would grow while the log accepts no
+    /// operation.
     pub(super) fn forget_gone(&mut self) {
         if self.run_queue.waiting.len() > self.waiting_max() {
             let connections = &self.connections;
@@ -246,15 +249,15 @@ impl Shard {
         }
     }
 
-    /// How much may be noted to wait: connections that are gone are forgotten when they are more than
-    /// the others, so that each costs little.
+    /// The longest that the queue may be: closed connections are removed when they outnumber the
+    /// others, so that each costs little.
     pub(super) fn waiting_max(&self) -> usize {
         2 * self.connections.len() + WAITING_GONE_MAX
     }
 }
 
-/// Why a connection ends on which these bytes came that are no request: what they look like, if that says
-/// more.
+/// Why a connection ends that sent bytes other than a request: another protocol if it is
+/// recognised, else `reason`.
 fn mistaken(bytes: &[u8], reason: String) -> String {
     looks_like(bytes).map_or(reason, str::to_owned)
 }

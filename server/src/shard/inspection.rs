@@ -1,4 +1,4 @@
-//! What can be seen of a shard from outside: for who checks it while it runs.
+//! The state of a shard as checks see it while it runs.
 
 use super::Shard;
 use crate::cluster::ClusterImage;
@@ -8,7 +8,7 @@ use muster_coordinator::Census;
 use muster_storage::Progress;
 use std::sync::Arc;
 
-/// A look into a shard.
+/// A read-only view of a shard.
 #[derive(Clone, Copy)]
 pub struct Inspection<'s>(&'s Shard);
 
@@ -19,48 +19,48 @@ impl Shard {
 }
 
 impl<'s> Inspection<'s> {
-    /// How far its log has come.
+    /// The progress of its log.
     pub fn progress(self) -> Progress {
         self.0.groups.log.progress()
     }
 
-    /// The durable state of its groups, as the records that would make it; without what
-    /// [is cold](Self::is_cold).
+    /// The durable state of its groups, as the records that replay to it; without groups that [are
+    /// unloaded](Self::is_cold).
     pub fn durable_records(self) -> Vec<GroupRecord<'s>> {
         self.0.groups.coordinator.durable_records()
     }
 
-    /// Whether a group, or its offsets, are bytes of a snapshot that nothing has touched yet.
+    /// Whether a group, or its offsets, are unloaded.
     pub fn is_cold(self, group_id: &str) -> bool {
         self.0.groups.coordinator.is_cold(group_id)
     }
 
-    /// Whether the shard found that its groups are not what they should be, and must end.
+    /// Whether the shard found its groups in an unexpected state, and must end.
     pub fn is_failed(self) -> bool {
         self.0.snapshots.is_failed()
     }
 
-    /// How many groups the shard has held against its log.
+    /// How many groups the shard has compared with its log.
     pub fn groups_checked(self) -> u64 {
         self.0.log_check.compared()
     }
 
-    /// The cluster as the shard knows it.
+    /// The shard's image of the cluster.
     pub fn image(self) -> &'s Arc<ClusterImage> {
         &self.0.image
     }
 
-    /// Its connections, to be held against their limits.
+    /// Its connections, to be compared with their limits.
     pub fn connections(self) -> &'s Connections {
         &self.0.connections
     }
 
-    /// How much waits for its turn, or for room in the log, and how much may.
+    /// The length of the queue of waiting work, and the longest that it may be.
     pub fn waiting(self) -> (usize, usize) {
         (self.0.run_queue.len(), self.0.waiting_max())
     }
 
-    /// The connections that wait for their turn, in that order; some may be gone.
+    /// The connections that wait for their turn, in that order; some may be closed.
     pub fn run_queue(self) -> impl Iterator<Item = ConnectionId> {
         self.0.run_queue.inputs()
     }
@@ -72,17 +72,17 @@ impl<'s> Inspection<'s> {
         waiting.map(|connection| (connection.id, &connection.input[..]))
     }
 
-    /// All that arrived before this time has been handled: sessions are held against it.
+    /// The time before which all input has been handled: sessions are checked against it.
     pub fn heard(self) -> i64 {
         self.0.heard
     }
 
-    /// The time of the groups, which their timers go by.
+    /// The time of the groups' timers.
     pub fn group_time(self) -> i64 {
         self.0.groups.time(self.0.now)
     }
 
-    /// Requests handled, those that were taken apart counted by their items.
+    /// Requests handled; long ones count once for each item.
     pub fn requests_handled(self) -> u64 {
         self.0.requests_handled
     }
@@ -92,7 +92,7 @@ impl<'s> Inspection<'s> {
         self.0.scans.is_under_way()
     }
 
-    /// Whether so much waits for the log that no request is handled.
+    /// Whether the log's queue is so long that no request is handled.
     pub fn is_log_full(self) -> bool {
         self.0.groups.log.is_full()
     }
@@ -112,17 +112,17 @@ impl<'s> Inspection<'s> {
         self.0.partitions.offline()
     }
 
-    /// Parts of files that were answered and are not sent.
+    /// Parts of files that are not sent yet.
     pub fn holds(self) -> usize {
         self.0.partitions.holds()
     }
 
-    /// The bytes that it holds for its clients.
+    /// The bytes held for its clients.
     pub fn account(self) -> &'s Account {
         self.0.connections.account()
     }
 
-    /// What its coordinator keeps.
+    /// The sizes of its coordinator's state.
     pub fn census(self) -> Census {
         self.0.groups.coordinator.census()
     }

@@ -1,4 +1,4 @@
-//! What the stamp of the data directory says of a shard's log, and what it says that a start found.
+//! A shard's log by the stamp of the data directory, and the check of what a start finds.
 
 use super::LoadError;
 use muster_coordinator::Ids;
@@ -6,7 +6,7 @@ use muster_storage::Recovered;
 use muster_storage::planted::{self, Fault};
 use std::path::Path;
 
-/// A log that is there, with this number in its blocks, and is at least so long.
+/// An existing log, with this id in its blocks and at least this end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownLog {
     /// Drawn at random; no other log has it.
@@ -16,15 +16,15 @@ pub struct KnownLog {
 }
 
 impl KnownLog {
-    /// A log that is yet to be made.
+    /// A log that is to be created.
     pub(crate) fn new(ids: &mut dyn Ids) -> Self {
         Self { id: log_id(ids), end: 0 }
     }
 
-    /// Holds what was read in a directory against what is known.
+    /// Compares the log that was read from a directory with the known one.
     ///
     /// # Errors
-    /// The log is missing, another one, or shorter than it was.
+    /// The log is missing, another one, or shorter than before.
     pub(crate) fn check(&self, directory: &Path, found: &Recovered) -> Result<(), LoadError> {
         let directory = directory.to_owned();
         match found.log_id() {
@@ -41,7 +41,7 @@ impl KnownLog {
     }
 }
 
-/// A number for a new log.
+/// The id of a new log.
 pub(super) fn log_id(ids: &mut dyn Ids) -> u64 {
     u64::from_be_bytes(*ids.next_id().0.last_chunk().unwrap_or(&[0; 8]))
 }

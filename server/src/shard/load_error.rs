@@ -1,4 +1,4 @@
-//! Why a shard cannot start, with what its operator can do.
+//! The reasons why a shard cannot start, with a remedy each.
 
 use muster_codec::DecodeError;
 use muster_storage::{Corruption, Cut, Recovered};
@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a shard cannot start. Nothing of it was changed.
+/// The reason why a shard cannot start. Its files were not changed.
 #[derive(Debug)]
 pub enum LoadError {
     Io {
@@ -17,12 +17,12 @@ pub enum LoadError {
         directory: PathBuf,
         corruption: Corruption,
     },
-    /// A record that this version cannot read: the log is of a later one.
+    /// A record that this version cannot decode: a later one has written it.
     Record {
         directory: PathBuf,
         error: DecodeError,
     },
-    /// No log is where one was.
+    /// The log does not exist any more.
     Missing {
         directory: PathBuf,
     },
@@ -36,9 +36,9 @@ pub enum LoadError {
     Short {
         directory: PathBuf,
         position: u64,
-        /// Where in the log that is.
+        /// The place of its end.
         place: String,
-        /// Up to which position it was durable, and when.
+        /// The position up to which it was durable, and when.
         end: u64,
         when: &'static str,
     },
@@ -49,7 +49,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// A log that ends before `end`, which was durable.
+    /// The error for a log that ends before `end`, which was durable.
     pub(super) fn short(
         directory: PathBuf,
         found: &Recovered,
@@ -59,7 +59,7 @@ impl LoadError {
         let position = found.position();
         let place = match (found.cut(), found.end()) {
             (Some(Cut { segment, at, .. }), _) => {
-                format!("what stands at byte {at} of segment {segment} is no whole block")
+                format!("the bytes from byte {at} of segment {segment} on are no whole block")
             }
             (None, Some((segment, at))) => format!("at byte {at} of segment {segment}"),
             (None, None) => "it has no blocks".to_owned(),
@@ -67,7 +67,7 @@ impl LoadError {
         Self::Short { directory, position, place, end, when }
     }
 
-    /// Whether what is in the directory is damaged or missing.
+    /// Whether the directory is damaged or incomplete.
     pub fn is_damage(&self) -> bool {
         !matches!(self, Self::Io { .. })
     }
@@ -90,12 +90,12 @@ impl fmt::Display for LoadError {
             }
             Self::Missing { directory } => write!(
                 f,
-                "the log in {} is missing: no segment with a valid header is there. Mount or {RESTORE}",
+                "the log in {} is missing: no segment has a valid header. Mount or {RESTORE}",
                 directory.display()
             ),
             Self::OtherLog { directory, found, expected } => write!(
                 f,
-                "the log in {} is another one: its number is {found:016x}, and meta.properties names \
+                "the log in {} is another one: its id is {found:016x}, and meta.properties has \
                  {expected:016x}. Put directories that were swapped back, or {RESTORE}",
                 directory.display()
             ),
@@ -107,20 +107,20 @@ impl fmt::Display for LoadError {
             ),
             Self::OtherSnapshot { path } => write!(
                 f,
-                "{} is a snapshot of another log than the one beside it. Put files that were swapped \
-                 back, or move it away: the log is replayed without it",
+                "{} is a snapshot of another log than the one beside it. Put files that were \
+                 swapped back, or move it away: the log is replayed without it",
                 path.display()
             ),
         }
     }
 }
 
-/// What can be done about a log that is damaged.
-const RECOVER: &str = "Restore the log from a backup; `muster log recover` says what is lost, and \
-                       with --accept-loss starts can go on without it";
+/// The remedy for a damaged log.
+const RECOVER: &str = "Restore the log from a backup; `muster log recover` names what is lost, and \
+                       with --accept-loss lets the server start without it";
 
-/// And about one that is not there, behind "or".
-const RESTORE: &str = "restore it from a backup; `muster log recover` says what is lost, and with \
-                       --accept-loss starts can go on without it";
+/// The remedy for a missing log, behind "or".
+const RESTORE: &str = "restore it from a backup; `muster log recover` names what is lost, and with \
+                       --accept-loss lets the server start without it";
 
 impl std::error::Error for LoadError {}

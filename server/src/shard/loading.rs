@@ -1,5 +1,5 @@
-//! Start-up: a shard's log is read and replayed, behind a snapshot if there is one, and the shard
-//! goes on from there. Blocks; nothing is served yet.
+//! Start-up: opens a snapshot if there is one, reads and replays the log behind it, and makes the
+//! shard. Blocks; no client is served yet.
 
 use super::durable::{self, GroupLog};
 use super::group_configs::configure;
@@ -40,42 +40,42 @@ use std::sync::Arc;
 use std::time::Instant;
 use tracing::{info, warn};
 
-/// File ids from here on belong to the partitions; those below to the shard's log.
+/// File ids from here on belong to the partitions; lower ones to the shard's log.
 const FIRST_PARTITION_FILE: FileId = FileId(1 << 16);
 
-/// The top byte of the tokens of partitions.
+/// The top byte of the partitions' tokens.
 const PARTITION_TOKENS: u8 = 2;
 
 /// Requests that a connection may have in flight, and bytes of answers that it may leave unread.
 const REQUESTS_IN_FLIGHT_MAX: usize = 1_000;
 const OUTPUT_BYTES_MAX: usize = 4 << 20;
 
-/// What a shard's log held.
+/// The contents of a shard's log.
 pub struct Loaded {
     number: u32,
     common: Common,
     coordinator: Coordinator,
     recovered: Recovered,
-    /// Of shard 0 only.
+    /// On shard 0 only.
     image: Option<Arc<ClusterImage>>,
-    /// The snapshot that it began with, if there was one.
+    /// The snapshot that was used, if there was one.
     snapshot: Option<SnapshotHeader>,
-    /// How much of the log came behind it.
+    /// The bytes of the log behind it.
     replayed_bytes: u64,
 }
 
-/// The directory of a shard's log, relative to the data directory. It is named by the number of
-/// shards, so that logs can be written anew for another number beside the old ones.
+/// The directory of a shard's log, relative to the data directory. Its name has the number of
+/// shards, so that logs can be rewritten for another number beside the old ones.
 pub fn log_directory(shards: u32, number: u32) -> PathBuf {
     PathBuf::from(format!("shards-{shards}")).join(number.to_string())
 }
 
-/// Reads and replays the log of shard `number`, from where its snapshot ends. A snapshot
-/// that is of no use costs a line in the server's log, and the time to replay all of the shard's; one
-/// by which the log is not what it was keeps the shard from starting.
+/// Reads and replays the log of shard `number`, from the end of its snapshot. An unusable snapshot
+/// costs a line in the server's log, and the time to replay all of the shard's; a snapshot that
+/// shows that the log lost operations keeps the shard from starting.
 ///
 /// # Errors
-/// What keeps the shard from starting.
+/// The log is damaged, or a file cannot be read.
 pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadError> {
     let began = Instant::now();
     let directory = data.join(log_directory(common.placement.shards, number));
@@ -99,7 +99,7 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
     }
     image.loaded_at(recovered.position());
     info!(
-        "shard {number} is at operation {}: {} of {} groups left in the snapshot, {} records of {} bytes \
+        "shard {number} is at operation {}: {} of {} groups unloaded, {} records of {} bytes \
          replayed, in {} ms",
         recovered.position(),
         coordinator.cold_groups(),
@@ -119,9 +119,9 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
     })
 }
 
-/// Why a start with a snapshot came to nothing.
+/// Why a start with a snapshot failed.
 enum Unusable {
-    /// The start is to be tried without it.
+    /// The start is to be tried without the snapshot.
     Snapshot(String),
     Log(LoadError),
 }
@@ -136,7 +136,7 @@ impl From<LoadError> for Unusable {
 struct Start {
     coordinator: Coordinator,
     image: ClusterImage,
-    /// What of the log need not be read.
+    /// Segments that need not be read.
     known: KnownSegments,
     snapshot: Option<SnapshotHeader>,
     recovered: Recovered,
@@ -145,7 +145,7 @@ struct Start {
 }
 
 impl Start {
-    /// One from nothing.
+    /// An empty state.
     fn new(common: &Common) -> Self {
         Self {
             coordinator: Coordinator::new(common.config.coordinator()),
@@ -179,8 +179,8 @@ impl Start {
         Ok(())
     }
 
-    /// Whether snapshot and log belong together, now that all of it is read; groups with members
-    /// come to life.
+    /// Checks that snapshot and log belong together, when all of the log is read; loads groups with
+    /// members.
     fn checked(mut self, directory: &Path) -> Result<Self, Unusable> {
         let Some(header) = self.snapshot else { return Ok(self) };
         self.coordinator.touch_members();
@@ -196,8 +196,8 @@ impl Start {
     }
 }
 
-/// A snapshot gets its name once the log is flushed up to the newest position in it: a log that is
-/// shorter has lost operations.
+/// A snapshot is named once the log is flushed up to the newest position in it: a shorter log has
+/// lost operations.
 fn belongs_to(
     header: &SnapshotHeader,
     directory: &Path,
@@ -225,7 +225,7 @@ fn is_lost(record: &Result<Record<'_>, DecodeError>) -> bool {
     planted::is(Fault::LostTombstone) && record.as_ref().is_ok_and(is_such)
 }
 
-/// What a snapshot has, if there is one.
+/// The state of a snapshot, if there is one.
 fn open_snapshot(directory: &Path, common: &Common) -> Result<Option<Start>, Unusable> {
     let unusable = |why: &dyn fmt::Display| Unusable::Snapshot(why.to_string());
     let path = |name| directory.join(name);
@@ -237,7 +237,7 @@ fn open_snapshot(directory: &Path, common: &Common) -> Result<Option<Start>, Unu
     begin_with(Arc::new(file), common).map(Some)
 }
 
-/// What a snapshot has, by the bytes of its file.
+/// The state of a snapshot, from the bytes of its file.
 fn begin_with(bytes: SnapshotBytes, common: &Common) -> Result<Start, Unusable> {
     let unusable = |why: &dyn fmt::Display| Unusable::Snapshot(why.to_string());
     let file = (*bytes).as_ref();
@@ -252,11 +252,11 @@ fn begin_with(bytes: SnapshotBytes, common: &Common) -> Result<Start, Unusable> 
     Ok(start)
 }
 
-/// The groups that a start would have from a snapshot and the log behind it, all of them alive.
-/// Nothing is changed.
+/// The groups that a start would have from a snapshot and the log behind it, all loaded. Nothing is
+/// changed.
 ///
 /// # Errors
-/// Why a start would not use the snapshot, or would find it damaged later.
+/// The reason why a start would not use the snapshot, or would find it damaged later.
 pub(crate) fn groups_of_snapshot(
     directory: &Path,
     bytes: Vec<u8>,
@@ -276,7 +276,7 @@ pub(crate) fn groups_of_snapshot(
     }
 }
 
-/// Replays the log behind what `start` has already.
+/// Replays the log behind the state that `start` has.
 fn replay_log(directory: &Path, mut start: Start) -> Result<Start, LoadError> {
     let recovery = Recovery::knowing(std::mem::take(&mut start.known));
     let mut failed = None;
@@ -289,10 +289,10 @@ fn replay_log(directory: &Path, mut start: Start) -> Result<Start, LoadError> {
     }
 }
 
-/// Reads the segments of a log in order, giving each batch to `replay`.
+/// Reads the segments of a log in order, and passes each batch to `replay`.
 ///
 /// # Errors
-/// Files that cannot be read, or are damaged other than by a torn end.
+/// Files cannot be read, or are damaged other than by a torn end.
 pub fn read_log(
     directory: &Path,
     replay: impl FnMut(RecoveredBatch<'_>),
@@ -300,10 +300,10 @@ pub fn read_log(
     read_segments(directory, Recovery::default(), replay)
 }
 
-/// Reads a log of which something is known, as [`read_log`].
+/// Like [`read_log`], for a log that the stamp names.
 ///
 /// # Errors
-/// As for [`read_log`], and a log that is not what is known of it.
+/// As for [`read_log`], or the log is not the known one.
 pub(crate) fn read_known_log(
     directory: &Path,
     known: &KnownLog,
@@ -337,14 +337,14 @@ fn read_segments(
     Ok(recovery.finish())
 }
 
-/// Reads the first block of a file; gives how long the file is.
+/// Reads the first block of a file; returns the length of the file.
 fn read_head(file: &File, bytes: &mut Vec<u8>) -> io::Result<u64> {
     bytes.clear();
     file.take(u64::from(BLOCK_BYTES_MAX)).read_to_end(bytes)?;
     Ok(file.metadata()?.len())
 }
 
-/// None if there is no such directory.
+/// The names in a directory; none if it does not exist.
 fn file_names(directory: &Path) -> io::Result<Vec<String>> {
     let entries = match std::fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -354,13 +354,13 @@ fn file_names(directory: &Path) -> io::Result<Vec<String>> {
 }
 
 impl Loaded {
-    /// The cluster that shard 0's log told of; None on other shards.
+    /// The image of the cluster in shard 0's log; None on other shards.
     pub fn image(&self) -> Option<&Arc<ClusterImage>> {
         self.image.as_ref()
     }
 
-    /// The cluster as a shard goes on with it that is loaded again: what it had before, but on shard
-    /// 0, whose log may have come further. What that has is a change to all shards.
+    /// The image for a shard that is loaded again: the previous one, except on shard 0, whose log
+    /// may have more changes. These are new to all shards.
     pub fn image_after(&mut self, before: &Arc<ClusterImage>) -> Arc<ClusterImage> {
         match &mut self.image {
             Some(image) => {
@@ -371,8 +371,8 @@ impl Loaded {
         }
     }
 
-    /// Tells of what is no whole block at the end of the log, and keeps its bytes in the trash: the
-    /// log goes on over them. `now` is the wall clock's.
+    /// Logs a torn end of the log, and keeps its bytes in the trash: the log overwrites them. `now`
+    /// is the wall clock's.
     ///
     /// # Errors
     /// The file system refuses.
@@ -384,8 +384,9 @@ impl Loaded {
         let kept = trash::keep(data, &what, bytes, now);
         let place = kept.map_err(|error| LoadError::Io { path: path.clone(), error })?;
         warn!(
-            "{}: {} bytes from byte {at} on are no whole block, behind operation {}: the log goes on \
-             over them. A stop in the middle of a write leaves that; they are kept in {}",
+            "{}: {} bytes from byte {at} on are no whole block, behind operation {}: the log \
+             overwrites them. A stop in the middle of a write leaves such bytes; they are kept in \
+             {}",
             path.display(),
             bytes.len(),
             self.recovered.position(),
@@ -394,20 +395,20 @@ impl Loaded {
         Ok(())
     }
 
-    /// Whether a snapshot was of use.
+    /// Whether a snapshot was used.
     pub fn has_snapshot(&self) -> bool {
         self.snapshot.is_some()
     }
 
-    /// The durable state of all groups, which come to life for it, as the records that would make
-    /// it. For checks: None if a group of the snapshot is damaged.
+    /// Loads all groups, for checks, and returns their durable state as the records that replay to
+    /// it. None if a group of the snapshot is damaged.
     pub fn durable_records(&mut self) -> Option<Vec<GroupRecord<'_>>> {
         self.coordinator.touch_all();
         let is_whole = self.coordinator.damage().is_none();
         is_whole.then(|| self.coordinator.durable_records())
     }
 
-    /// The shard that goes on from what was loaded, and the file operations that it begins with.
+    /// The shard with the loaded state, and its first file operations.
     ///
     /// # Errors
     /// The directory of the partitions cannot be read.
@@ -465,7 +466,7 @@ impl Loaded {
         Ok((shard, effects.ops))
     }
 
-    /// The log alone, to be written to while nothing is served.
+    /// The log alone, for writing without a server.
     pub(crate) fn into_log(mut self, block_bytes: u32, ids: &mut dyn Ids) -> ShardLog {
         self.take_log(block_bytes, ids)
     }
@@ -494,7 +495,7 @@ impl Loaded {
     }
 }
 
-/// What the connections of a shard are held to.
+/// The limits of a shard's connections.
 pub(super) fn limits(config: &Config) -> Limits {
     Limits {
         connections: config.max_connections.unsigned_abs() as usize,
@@ -506,8 +507,8 @@ pub(super) fn limits(config: &Config) -> Limits {
     }
 }
 
-/// `queued.max.request.bytes`; where it is not set, Kafka has no limit. A request of the largest size has to
-/// fit.
+/// `queued.max.request.bytes`, for which Kafka has no limit by default. A request of the largest
+/// size has to fit.
 fn input_bytes_max(config: &Config) -> usize {
     let largest = config.socket_request_max_bytes.unsigned_abs() as usize;
     match usize::try_from(config.queued_max_request_bytes) {

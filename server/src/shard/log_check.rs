@@ -1,13 +1,13 @@
-//! The running check that the groups of a shard are what its log makes of them.
+//! The running check that the groups of a shard are in the state to which its log replays.
 //!
 //! One partition of `__consumer_offsets` after the other is read back from the log, from its first
-//! record to its last, a slice at a time. The records of a sample of its groups are replayed to a
-//! [`Shadow`]; near the end of the log the live groups are looked at, a few in a turn, and when the
-//! shadow has come as far as the log was then, both have to be the same.
+//! record to its last, in slices. The records of a sample of its groups are replayed to a
+//! [`Shadow`]; near the end of the log digests of the live groups are taken, a few in each turn,
+//! and compared when the replica has reached the position that the log had then.
 //!
-//! Compaction goes on meanwhile. It may leave a mixture to be read, of segments before it and behind
-//! it; that replays to the same, but for tombstones that are gone ([`ShardLog::may_have_missed`]),
-//! and but for the state at an earlier place than the end: what was looked at then is looked at again.
+//! Compaction continues meanwhile. A round may then read a mixture of segments before and after it;
+//! that replays to the same state, except for removed tombstones ([`ShardLog::may_have_missed`])
+//! and for positions before the end: digests of those are taken again.
 
 use super::{Shard, Stopping};
 use crate::placement::Placement;
@@ -24,83 +24,84 @@ use tracing::{error, warn};
 #[cfg(test)]
 mod tests;
 
-/// Of all reads: one at a time is under way.
+/// The token of all reads: one at a time is under way.
 const TOKEN: FileToken = FileToken(4 << 56);
 
-/// What one read asks for; it may be an entry of the log's index more.
+/// The size of a read, which may be larger by an entry of the log's index.
 const READ_BYTES: usize = 64 << 10;
 
-/// What is read in a second at the most, or twice of what the log grows by: at its end a round has
-/// to catch up with it.
+/// The most bytes read in a second, unless twice the growth of the log is more: at its end a round
+/// has to catch up with the log.
 const BYTES_PER_SECOND: u64 = 4 << 20;
 
-/// A start has other things to do first.
+/// The delay after a start, which has more urgent work.
 const BEGIN_MS: i64 = 1_000;
 
-/// How often that is doubled for a shard that was loaded again: to 17 minutes.
+/// How often that delay is doubled for a shard that was loaded again: up to 17 minutes.
 const PUT_OFF_MAX: u32 = 10;
 
-/// Between two rounds passes this, or as long as the last one took.
+/// The shortest pause between two rounds; otherwise it is as long as the last round.
 const REST_MS: i64 = 100;
 
-/// How many groups are looked for in a turn, and members and offsets that are looked at: about 100
-/// microseconds' worth. (One group alone may have more.)
+/// The most groups visited in a turn, and the most members and offsets in their digests: about 100
+/// microseconds of work. (A single group may have more.)
 const LOOKS_MAX: usize = 200;
 const ITEMS_MAX: usize = 300;
 
-/// The check of a shard.
+/// The running check of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct LogCheck {
     round: Option<Round>,
     read: Option<ReadPlan>,
-    /// Counts partitions.
+    /// A counter of partitions.
     next_partition: u32,
-    /// Of the last sample.
+    /// Those of the last sample.
     halvings: u32,
-    /// When to go on, and how much was written to the log when it was read last.
+    /// When to continue, and the bytes written to the log at the last read.
     next_at: i64,
     grown_to: u64,
     found: Option<Found>,
     /// The log cannot be read: there is nothing to compare with.
     is_broken: bool,
-    /// Groups that were compared.
+    /// The number of compared groups.
     compared: u64,
 }
 
-/// What must not be.
+/// A difference between a group and its log.
 #[derive(Debug)]
 struct Found {
     position: u64,
     divergence: Divergence,
 }
 
-/// One partition's turn.
+/// The check of one partition.
 #[derive(Debug)]
 struct Round {
     partition: LogPartition,
     began: i64,
     reading: Reading,
     shadow: Shadow,
-    /// Behind the last record that the shadow has.
+    /// The offset behind the last record that the replica has.
     offset: i64,
-    /// Where the partition ended when it was read last.
+    /// The end of the partition at the last read.
     read_to: i64,
-    /// How far the walk through the groups has come, and how far of that is compared.
+    /// The last group visited, and the last one compared.
     walked_to: Option<Arc<str>>,
     compared_to: Option<Arc<str>>,
     is_walked: bool,
-    /// What was found of live groups and is not compared yet.
+    /// Digests of live groups that are not compared yet.
     taken: VecDeque<Taken>,
-    /// When they were taken: see [`ShardLog::swaps`].
+    /// The count of compactions when they were taken: see [`ShardLog::swaps`].
     swaps: u64,
 }
 
-/// A live group as it was at the end of a block.
+/// The digest of a live group at the end of a block.
 #[derive(Debug)]
 struct Taken {
     group_id: Arc<str>,
     print: Print,
-    /// Of the next record of the partition then, and of the last operation of the log.
+    /// The offset of the partition's next record then, and the position of the log's last
+    /// operation.
     offset: i64,
     position: u64,
 }
@@ -119,13 +120,13 @@ impl LogCheck {
         self.compared
     }
 
-    /// What was found, to be told once.
+    /// Takes the difference that was found, to be logged once.
     pub(crate) fn take_found(&mut self) -> Option<String> {
         let Found { position, divergence } = self.found.take()?;
         Some(format!("at operation {position} {divergence} in the log, which is right"))
     }
 
-    /// Pays for a read.
+    /// Charges a read to the rate.
     fn pay(&mut self, now: i64, grown: u64, bytes: u64) {
         let ms = bytes * 1_000 / BYTES_PER_SECOND;
         (self.next_at, self.grown_to) = (now.saturating_add_unsigned(ms.max(1)), grown);
@@ -138,7 +139,7 @@ impl LogCheck {
 }
 
 impl Round {
-    /// Whether it is to look at more live groups before it reads on.
+    /// Whether to take digests of more live groups before the next read.
     fn is_to_look(&self) -> bool {
         let items: usize = self.taken.iter().map(Taken::cost).sum();
         !self.is_walked && self.offset >= self.read_to && items < ITEMS_MAX
@@ -148,7 +149,8 @@ impl Round {
         self.is_walked && self.taken.is_empty()
     }
 
-    /// What was taken is to be taken again if the log has no state of that place any more.
+    /// Discards digests of positions that the log can no longer be replayed to; they are taken
+    /// again.
     fn check_taken(&mut self, log: &ShardLog) {
         let is_passed = self.taken.front().is_some_and(|taken| taken.offset < self.offset);
         if is_passed || self.swaps != log.swaps() {
@@ -161,7 +163,7 @@ impl Round {
         }
     }
 
-    /// Compares what was taken when the log was as far as the shadow is.
+    /// Compares the digests that were taken at the replica's position.
     fn compare(&mut self, compared: &mut u64) -> Option<Found> {
         let offset = self.offset;
         while let Some(taken) = self.taken.pop_front_if(|taken| taken.offset == offset) {
@@ -190,15 +192,15 @@ impl Taken {
 }
 
 impl Shard {
-    /// Puts off what may find that the shard is to be loaded again, the longer the more often it was:
-    /// a fault that comes again each time must not keep it from serving.
+    /// Delays the checks that may cause a reload, the longer the more reloads there were: a
+    /// recurring fault must not keep the shard from serving.
     pub fn check_later(&mut self, reloads: u32) {
         let at = self.now.saturating_add(BEGIN_MS << reloads.min(PUT_OFF_MAX));
         self.log_check.next_at = at;
         self.snapshots.audit_not_before(at);
     }
 
-    /// Goes on with the check, if it is time. To be called at the end of a turn.
+    /// Continues the check, if it is time. To be called at the end of a turn.
     pub(crate) fn log_check_turn(&mut self) {
         if self.log_check_waits() {
             return;
@@ -217,14 +219,15 @@ impl Shard {
             return self.log_check.end_round(self.now, &round);
         }
         round.check_taken(&self.groups.log);
-        match round.is_to_look() {
-            true => self.look(&mut round),
-            false => self.read_log(&mut round),
+        if round.is_to_look() {
+            self.look(&mut round)
+        } else {
+            self.read_log(&mut round)
         }
         self.log_check.round = Some(round);
     }
 
-    /// When to go on with the check though nothing happens.
+    /// When to continue the check if no event comes.
     pub(crate) fn log_check_deadline(&self) -> Option<i64> {
         if self.log_check.found.is_some() {
             return Some(self.now);
@@ -240,7 +243,10 @@ impl Shard {
         let replayed = match done {
             FileDone::Read { data, .. } => self.replay_read(&mut round, &plan, &data),
             FileDone::ReadFailed { reason, .. } => {
-                warn!("shard {}: the log was not checked, a read failed: {reason}", self.number);
+                warn!(
+                    "shard {}: the log was not checked because a read failed: {reason}",
+                    self.number
+                );
                 return self.log_check.end_round(self.now, &round);
             }
             FileDone::Written { .. } | FileDone::Synced { .. } | FileDone::NoSpace { .. } => {
@@ -253,14 +259,14 @@ impl Shard {
                 self.log_check.is_broken = true;
                 error!(
                     "shard {}: {} of the log is damaged behind offset {}: {error}. The \
-                     server goes on, but would not start again",
+                     server continues, but will not start again",
                     self.number, round.partition, round.offset
                 );
             }
         }
     }
 
-    /// Whether something else has to happen first: a completion, and a turn with it.
+    /// Whether the check has to wait for an event, which begins another turn.
     fn log_check_waits(&self) -> bool {
         let LogCheck { round, read, found, is_broken, .. } = &self.log_check;
         let log = &self.groups.log;
@@ -268,9 +274,12 @@ impl Shard {
         if is_off || read.is_some() || !log.is_recovered() {
             return true;
         }
-        round.as_ref().is_some_and(|round| match round.is_to_look() {
-            true => !log.is_at_block_end(),
-            false => !round.is_over() && round.offset >= log.high_watermark(round.partition),
+        round.as_ref().is_some_and(|round| {
+            if round.is_to_look() {
+                !log.is_at_block_end()
+            } else {
+                !round.is_over() && round.offset >= log.high_watermark(round.partition)
+            }
         })
     }
 
@@ -286,7 +295,7 @@ impl Shard {
             .find(|(_, partition)| log.high_watermark(*partition) > 0);
         let (count, partition) = next?;
         self.log_check.next_partition = (count + 1) % led;
-        // It had to become smaller the last time, which may have been for one partition's sake.
+        // The sample had to become smaller the last time, perhaps for a single partition.
         let halvings = self.log_check.halvings.saturating_sub(1);
         let sample = Sample { salt: log.log_id() ^ self.now as u64, halvings };
         Some(Round {
@@ -315,7 +324,7 @@ impl Shard {
         self.commands.extend(ops.into_iter().map(super::Command::File));
     }
 
-    /// Replays what was read, and compares on the way.
+    /// Replays the records of a read, and compares in between.
     fn replay_read(
         &mut self,
         round: &mut Round,
@@ -333,9 +342,10 @@ impl Shard {
             round.offset = batch.header.next_offset();
         }
         self.compare(round);
-        match round.offset > before {
-            true => Ok(()),
-            false => Err(DecodeError::InvalidBatch("the batch that the index tells of")),
+        if round.offset > before {
+            Ok(())
+        } else {
+            Err(DecodeError::InvalidBatch("no batch where the index has one"))
         }
     }
 
@@ -346,7 +356,7 @@ impl Shard {
         }
     }
 
-    /// Looks at the next live groups, each of which is at the end of a block now.
+    /// Takes digests of the next live groups, at the end of a block.
     fn look(&mut self, round: &mut Round) {
         let log = &self.groups.log;
         let (offset, position) = (log.log_end_offset(round.partition), log.progress().accepted());
@@ -364,11 +374,11 @@ impl Shard {
         }
         self.compare(round);
         self.log_check.next_at = self.now.saturating_add(1);
-        // If there is more to be read by now, that comes first.
+        // New records are read first.
         round.read_to = self.groups.log.high_watermark(round.partition);
     }
 
-    /// The next group of the round that is alive, or in the shadow, or both.
+    /// The next group of the round that is loaded, in the replica, or both.
     fn next_group(&self, round: &mut Round, looks: &Cell<usize>) -> Option<Arc<str>> {
         let Round { partition, shadow, walked_to, .. } = round;
         let is_wanted = |id: &str| {

@@ -1,4 +1,4 @@
-//! What shards tell each other: control messages only, never a client's produce or commit.
+//! Messages between shards: control messages only, never a client's produce or commit.
 
 use crate::cluster::{ClusterImage, OfflineList};
 use crate::dispatch::refusal;
@@ -6,42 +6,42 @@ use muster_codec::{ApiKey, ErrorCode, Response};
 use muster_coordinator::RequestId;
 use std::sync::Arc;
 
-/// A request that only the controller, shard 0, can decide. The body is as it came.
+/// A request that only the controller, shard 0, can decide. The body is unchanged.
 #[derive(Debug)]
 pub struct AdminRequest {
     pub api: ApiKey,
     pub version: i16,
-    /// The address of the client, as Kafka prints it.
+    /// The address of the client in Kafka's form.
     pub host: Arc<str>,
     pub body: Vec<u8>,
 }
 
-/// A message to another shard, or to oneself.
+/// A message to another shard, or to the same one.
 #[derive(Debug)]
 pub enum Message {
     /// To the controller: decide this; the answer goes to shard `from`.
     Admin { from: u32, request: RequestId, admin: AdminRequest },
-    /// From the controller: the response to a client of yours.
+    /// From the controller: the response to one of the shard's clients.
     AdminAnswer { request: RequestId, response: Box<Response<'static>> },
-    /// To the controller: somebody asked for topics that are not there.
+    /// To the controller: a client named topics that do not exist.
     AutoCreate { topics: Vec<String>, host: Arc<str> },
-    /// To the controller: a block of producer ids for shard `from`.
+    /// To the controller: shard `from` needs a block of producer ids.
     ProducerIds { from: u32 },
     /// From the controller: producer ids from `first`, `count` of them.
     ProducerIdBlock { first: i64, count: i32 },
-    /// From the controller: the cluster is now this.
+    /// From the controller: the new image of the cluster.
     Image(Arc<ClusterImage>),
-    /// To the controller: what was gone in this version of the topics is gone for the groups of shard
-    /// `from`, too.
+    /// To the controller: the groups of shard `from` have no offsets left of topics deleted up to
+    /// this version.
     Forgotten { from: u32, version: i64 },
-    /// These partitions of shard `from` are offline, and no others.
+    /// The offline partitions of shard `from`, all of them.
     Offline { from: u32, partitions: OfflineList },
-    /// From the operator: finish what was begun and end.
+    /// From the operator: finish pending requests and end.
     Stop,
 }
 
 impl Message {
-    /// What it was to tell did not come to be.
+    /// Turns the message into an error: the change was not made durable.
     pub(super) fn fail(&mut self) {
         match self {
             Self::AdminAnswer { response, .. } => {

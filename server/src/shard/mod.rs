@@ -1,5 +1,5 @@
-//! One core's worth of muster: a broker of its own. [`Shard::step`] takes what happened and gives
-//! what is to be done; it performs nothing, so that a simulator can drive it as the reactor does.
+//! A shard: the server's part on one core, a broker of its own. [`Shard::step`] takes an event and
+//! returns commands; it performs none, so that the simulator can drive it as the reactor does.
 
 mod account_lines;
 mod controller;
@@ -54,26 +54,26 @@ use muster_coordinator::Ids;
 use muster_storage::limits::{OPEN_BYTES_MAX, OPERATION_BYTES_MAX};
 use std::sync::Arc;
 
-/// What all shards of a server have in common.
+/// The state that all shards of a server share.
 #[derive(Debug, Clone)]
 pub struct Common {
     pub config: Arc<Config>,
     pub placement: Placement,
-    /// Where each shard can be reached, by its number.
+    /// The address of each shard, by its number.
     pub endpoints: Arc<[Endpoint]>,
     pub cluster_id: Arc<str>,
-    /// The data directory, as clients are told of it.
+    /// The data directory, as in answers to clients.
     pub data: Arc<str>,
     pub log_sizes: LogSizes,
-    /// The log of each shard as the data directory's stamp names it. None where there is no stamp:
-    /// then a log that is not there is a new one.
+    /// The log of each shard by the data directory's stamp. Empty where there is no stamp: then a
+    /// missing log is a new one.
     pub known_logs: Arc<[KnownLog]>,
-    /// Files that the partitions of a shard keep open; others are opened when they are read.
+    /// Files that the partitions of a shard keep open; others are opened for each read.
     pub partition_files_max: u32,
 }
 
-/// How large things grow in the logs of shards. With small sizes a simulator has in a second what
-/// takes a server days.
+/// Sizes in the logs of shards. Small ones let a simulator reach in a second a state that takes a
+/// server days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogSizes {
     /// None for `offsets.topic.segment.bytes`.
@@ -97,7 +97,7 @@ impl Common {
         self.known_logs.get(number as usize)
     }
 
-    /// What the answers of shard `number` about the cluster are made from.
+    /// The input of shard `number`'s answers about the cluster.
     pub(crate) fn view<'a>(
         &'a self,
         image: &'a ClusterImage,
@@ -121,7 +121,7 @@ pub struct Shard {
     pub(crate) number: u32,
     pub(crate) common: Common,
     pub(crate) image: Arc<ClusterImage>,
-    /// As all shards have reported it, this one too.
+    /// As reported by all shards, this one included.
     pub(crate) offline: OfflinePartitions,
     pub(crate) connections: Connections,
     pub(crate) groups: GroupLog,
@@ -133,40 +133,40 @@ pub struct Shard {
     pub(crate) snapshots: Snapshots,
     pub(crate) log_check: LogCheck,
     pub(crate) ids: Box<dyn Ids>,
-    /// The time of the event that is being handled: see [`crate::clock::Times`].
+    /// The time of the current event: see [`crate::clock::Times`].
     pub(crate) now: i64,
     pub(crate) wall: Wall,
-    /// All that arrived before this time has been handled.
+    /// All input that arrived before this time has been handled.
     pub(crate) heard: i64,
     pub(crate) commands: Vec<Command>,
-    /// With what was altered while the server ran.
+    /// With altered configs.
     config: Config,
     /// Connections with output to send.
     sendable: Vec<ConnectionId>,
     run_queue: RunQueue,
     scans: Scans,
     requests_handled: u64,
-    /// Connections that go on when clients have read some of their answers.
+    /// Connections that continue when clients have read some of their answers.
     waiting_for_readers: Vec<ConnectionId>,
     next_idle_sweep: i64,
-    /// When there may be a line about the account again.
+    /// The earliest time of the next line about the account.
     next_account_line: i64,
-    /// Errors that requests run into, by what they were about.
+    /// Limits the errors that requests cause, by their subject.
     pub(crate) request_errors: Throttle<&'static str>,
     stopping: Stopping,
 }
 
-/// What is left of a shard that is to be loaded again.
+/// The remains of a shard that is to be loaded again.
 #[derive(Debug)]
 pub struct Left {
-    /// The cluster as it knew it.
+    /// Its image of the cluster.
     pub image: Arc<ClusterImage>,
-    /// What is to be done once it is there again.
+    /// Commands to perform once it is loaded again.
     pub commands: Vec<Command>,
 }
 
 impl Shard {
-    /// It is given up, with all that it took and did not answer.
+    /// Gives up the shard, with all requests that are not answered.
     pub fn leave(self) -> Left {
         let offline = self.leave_offline();
         let mut commands: Vec<_> =
@@ -179,11 +179,11 @@ impl Shard {
     }
 }
 
-/// How far a stop has come.
+/// The progress of a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stopping {
     No,
-    /// Takes no further request; waits until all is durable, and for a snapshot.
+    /// No further requests are handled; waits until all is durable, and for a snapshot.
     Draining {
         since: i64,
     },

@@ -1,11 +1,10 @@
-//! Shards report to each other which of their partitions are offline, so that all of them answer
-//! Metadata alike.
+//! Shards report their offline partitions to each other, so that all of them answer Metadata alike.
 
 use super::{Command, Message, Shard};
 use crate::cluster::OfflineList;
 
 impl Shard {
-    /// Reports the partitions that could not be opened to all shards, this one too.
+    /// Reports the partitions that could not be opened to all shards, this one included.
     pub(super) fn report_offline(&mut self) {
         let partitions: OfflineList = self.partitions.offline_list();
         if !partitions.is_empty() {
@@ -13,8 +12,8 @@ impl Shard {
         }
     }
 
-    /// The reports to make when this shard is loaded again: to all that nothing of it is offline, and
-    /// to the new one those of the others.
+    /// The reports for a shard that is loaded again: an empty one to all shards, and those of the
+    /// other shards to the new one.
     pub(super) fn leave_offline(&self) -> Vec<Command> {
         let of = |(from, partitions): (u32, &OfflineList)| {
             if from == self.number {

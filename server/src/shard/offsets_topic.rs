@@ -1,12 +1,12 @@
-//! `__consumer_offsets` is fetched as any other topic: its records are in the shard's log, and the
-//! partitions ask here for them.
+//! `__consumer_offsets` is fetched like any other topic: its records are in the shard's log, from
+//! which the partitions request them here.
 
 use super::{Command, Shard};
 use crate::partitions::{Effects, OffsetsRead};
 use muster_storage::{FileDone, FileToken, LogPartition, ReadPlan, ShardLog};
 use std::collections::{BTreeSet, HashMap};
 
-/// Reads of the log that are under way, and partitions whose end has moved.
+/// Reads of the log under way, and partitions whose end has moved.
 #[derive(Debug, Default)]
 pub(crate) struct OffsetsTopic {
     reads: HashMap<FileToken, ReadPlan>,
@@ -21,7 +21,7 @@ impl OffsetsTopic {
 }
 
 impl Shard {
-    /// Tells the partitions how far each of `__consumer_offsets` that is led here can be read.
+    /// Reports the readable end of each partition of `__consumer_offsets` that this shard leads.
     pub(crate) fn open_offsets_topic(&mut self) {
         let placement = self.common.placement;
         let all = (0..placement.offsets_partitions).filter(|p| {
@@ -29,12 +29,12 @@ impl Shard {
             shard == self.number
         });
         self.groups.offsets_topic.moved.extend(all);
-        self.tell_ends();
+        self.report_ends();
     }
 
-    /// Tells of the partitions whose durable end has moved; those with records still on their way
-    /// are told of again.
-    pub(crate) fn tell_ends(&mut self) {
+    /// Reports partitions whose durable end has moved; those with records that are not durable yet
+    /// are reported again later.
+    pub(crate) fn report_ends(&mut self) {
         let log = &self.groups.log;
         let mut effects = Effects::default();
         let mut moved = std::mem::take(&mut self.groups.offsets_topic.moved);
@@ -62,7 +62,7 @@ impl Shard {
         }
     }
 
-    /// Takes a completion if it is that of a read of the log; gives it back if it is not.
+    /// Takes a completion if it belongs to a read of the log; returns it otherwise.
     pub(crate) fn take_offsets_read(&mut self, done: FileDone) -> Option<FileDone> {
         let reads = &mut self.groups.offsets_topic.reads;
         match done {
@@ -97,6 +97,6 @@ impl Shard {
     }
 }
 
-/// What is told to waiting fetches to have come: the log counts no bytes by partition, and a record
-/// of offsets has about this many.
+/// The bytes that a moved end adds for waiting fetches: the log has no sizes by partition, and a
+/// record of offsets takes about this many.
 const RECORD_BYTES: u64 = 64;

@@ -1,4 +1,4 @@
-//! The producer ids that a shard may give out, and the requests that wait for the next block.
+//! The producer ids that a shard may allocate, and the requests that wait for the next block.
 
 use super::{Message, Shard};
 use crate::dispatch::Call;
@@ -7,7 +7,7 @@ use muster_codec::messages::{InitProducerIdRequest, InitProducerIdResponse};
 use muster_coordinator::RequestId;
 use std::collections::VecDeque;
 
-/// A block of ids, asked for when it is used up.
+/// A block of ids; the next one is requested when it is used up.
 #[derive(Debug, Default)]
 pub(crate) struct ProducerIds {
     next: i64,
@@ -25,12 +25,12 @@ impl ProducerIds {
 }
 
 impl Shard {
-    /// InitProducerId for idempotent producers; each call gives a new id at epoch 0, as Kafka does
-    /// for a producer without a transactional id.
+    /// InitProducerId for idempotent producers; each call returns a new id at epoch 0, as Kafka
+    /// does for a producer without a transactional id.
     pub(crate) fn init_producer_id(&mut self, call: &Call<'_>, body: &InitProducerIdRequest<'_>) {
         if let Some(error) = refusal(body) {
             if error == ErrorCode::TransactionalIdAuthorizationFailed {
-                self.tell_of_transactions(call);
+                self.log_transactions(call);
             }
             let error_code = error.code();
             let response =
@@ -38,16 +38,16 @@ impl Shard {
             return self.connections.answer(call.request, &response.into(), 0);
         }
         self.producer_ids.waiting.push_back(call.request);
-        self.give_waiting();
+        self.answer_waiting();
     }
 
     pub(crate) fn producer_ids_came(&mut self, first: i64, count: i32) {
         let ids = &mut self.producer_ids;
         (ids.next, ids.left, ids.asked) = (first, count, false);
-        self.give_waiting();
+        self.answer_waiting();
     }
 
-    fn give_waiting(&mut self) {
+    fn answer_waiting(&mut self) {
         while !self.producer_ids.waiting.is_empty() {
             let Some(producer_id) = self.producer_ids.take() else { break };
             let Some(request) = self.producer_ids.waiting.pop_front() else { break };
@@ -57,13 +57,13 @@ impl Shard {
         }
         let wanted = !self.producer_ids.waiting.is_empty();
         if wanted && !std::mem::replace(&mut self.producer_ids.asked, true) {
-            self.tell_controller(Message::ProducerIds { from: self.number });
+            self.send_to_controller(Message::ProducerIds { from: self.number });
         }
     }
 }
 
-/// An id without an epoch, or an epoch without an id, is no producer; transactions are not served, with
-/// an error that clients take as final.
+/// An id without an epoch, or an epoch without an id, is invalid; transactions are refused with an
+/// error that clients treat as final.
 fn refusal(body: &InitProducerIdRequest<'_>) -> Option<ErrorCode> {
     if (body.producer_id == -1) != (body.producer_epoch == -1) {
         return Some(ErrorCode::InvalidRequest);
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_for_a_producer_id_wrongly_is_told_as_by_kafka() {
+    fn invalid_requests_for_producer_ids_are_refused_as_by_kafka() {
         let error = |transactional_id: Option<&'static str>, producer_id, producer_epoch| {
             refusal(&InitProducerIdRequest {
                 transactional_id: transactional_id.map(Into::into),

@@ -1,5 +1,5 @@
-//! Long requests, answered a slice at a time. One is under way; the others wait in the input of their
-//! connections, in the order in which they came: an answer takes memory while it is gathered.
+//! Long requests, answered a slice at a time. One is under way; the others wait in the input of
+//! their connections, in order of arrival, as an answer takes memory while it is gathered.
 
 use super::Shard;
 use crate::admin;
@@ -22,20 +22,20 @@ pub(crate) struct Scans {
     under_way: Option<Scan>,
     /// Connections whose next request is a long one.
     waiting: VecDeque<ConnectionId>,
-    /// Whether they are in the run queue.
+    /// Whether the scans are in the run queue.
     is_queued: bool,
 }
 
-/// One that is under way.
+/// The long request under way.
 #[derive(Debug)]
 struct Scan {
     rest: Rest,
-    /// All of it tells of the same topics and configs.
+    /// The topics and configs of the whole answer.
     image: Arc<ClusterImage>,
     answer: Answer,
 }
 
-/// What is still to be answered.
+/// The rest that is not answered yet.
 #[derive(Debug)]
 enum Rest {
     Items(Items),
@@ -46,7 +46,7 @@ enum Rest {
     Nothing,
 }
 
-/// What is answered, and the position that it waits for.
+/// The answer so far, and the position that it waits for.
 #[derive(Debug)]
 struct Answer {
     request: RequestId,
@@ -82,7 +82,7 @@ impl Rest {
 }
 
 impl Answer {
-    /// Adds what a slice has found. With the last of it the answer is whole.
+    /// Adds the answer of a slice. With the last one the answer is complete.
     fn add(&mut self, connections: &mut Connections, mut response: Response<'_>, is_last: bool) {
         let Self { request, version, gathered, visible_at } = self;
         if is_last && gathered.count == 0 {
@@ -99,7 +99,8 @@ impl Answer {
 }
 
 impl Shard {
-    /// The next request of a connection is a long one: it stays in the input until its turn comes.
+    /// Queues a connection whose next request is a long one, which stays in the input until its
+    /// turn.
     pub(super) fn wait_to_scan(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         connection.waits_to_scan = true;
@@ -114,8 +115,8 @@ impl Shard {
         }
     }
 
-    /// A slice of the long request that is under way, or of the next one.
-    pub(super) fn go_on_scanning(&mut self, is_over: &mut dyn FnMut() -> bool) {
+    /// Answers a slice of the long request under way, or of the next one.
+    pub(super) fn continue_scan(&mut self, is_over: &mut dyn FnMut() -> bool) {
         self.scans.is_queued = false;
         if let Some(mut scan) = self.scans.under_way.take().or_else(|| self.next_scan()) {
             self.answer_some(&mut scan);
@@ -132,14 +133,14 @@ impl Shard {
         self.groups.is_closed() || (is_over() && !planted::is(Fault::UnslicedScan))
     }
 
-    /// Brings the account up to what is held for the long request that is under way.
+    /// Counts the bytes held for the long request under way.
     fn count_scan(&mut self) {
         let held = |scan: &Scan| scan.rest.held() + scan.answer.gathered.held();
         let held = self.scans.under_way.as_ref().map_or(0, held);
         self.connections.account.set(Kind::Scan, held);
     }
 
-    /// Takes the next long request out of the input that it waits in.
+    /// Takes the next long request out of the input of its connection.
     fn next_scan(&mut self) -> Option<Scan> {
         while let Some(id) = self.scans.waiting.pop_front() {
             let Some(connection) = self.connections.get_mut(id) else { continue };
@@ -155,8 +156,8 @@ impl Shard {
         None
     }
 
-    /// Begins with the request at the start of `input`, and tells how long it is. None if its connection
-    /// has to wait for something else first.
+    /// Begins the request at the start of `input`, and returns its length. None if its connection
+    /// has to wait.
     fn begin_scan(&mut self, id: ConnectionId, input: &[u8]) -> Option<(Scan, usize)> {
         if self.is_held_back(id, input) {
             return None;
@@ -210,7 +211,7 @@ impl Shard {
         }
     }
 
-    /// The next topics, by name: as if these had been asked for.
+    /// Answers the next topics, by name, like a request for them.
     fn answer_topics(&mut self, scan: &mut Scan, from: &str, all: MetadataRequest<'static>) {
         let image = scan.image.clone();
         let (mut weight, mut topics) = (0, Vec::new());
@@ -227,7 +228,7 @@ impl Shard {
         self.answer_from_image(scan, &request.into(), &[]);
     }
 
-    /// A slice of items: as if no others had been asked for.
+    /// Answers a slice of items, like a request for them alone.
     fn answer_items(&mut self, scan: &mut Scan, request: Request<'static>, repeated: &[bool]) {
         match request {
             Request::DescribeGroups(_)
@@ -278,7 +279,7 @@ impl Shard {
         self.create_topics(scan.answer.request, to_create);
     }
 
-    /// A client that is gone needs no answer.
+    /// Drops the long request of a closed connection.
     pub(super) fn forget_scan(&mut self, id: ConnectionId) {
         let is_of = |scan: &mut Scan| scan.answer.request.connection == id.0;
         if self.scans.under_way.take_if(is_of).is_some() {

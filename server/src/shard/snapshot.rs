@@ -1,5 +1,5 @@
-//! Snapshots of a shard while it serves: when one begins, and its slices. The coordinator knows what
-//! a group is as bytes, the log what it needs of its segments, and the writer how a file comes to be.
+//! Snapshots of a serving shard: when one begins, and its slices. The coordinator encodes groups,
+//! the log its segments, and the writer makes the file.
 
 use super::{Command, Shard, Stopping};
 use crate::cluster::ClusterImage;
@@ -16,14 +16,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tracing::{error, info, warn};
 
-/// The file of a snapshot that is being written, and the token of its writes.
+/// The id of the file of a snapshot that is being written, and the token of its writes.
 const FILE: FileId = FileId((1 << 16) - 1);
 const TOKEN: FileToken = FileToken(3 << 56);
 
-/// How much of the file one slice makes: some 100 microseconds' worth.
+/// The bytes of a slice: about 100 microseconds of work.
 const SLICE_BYTES: usize = 64 << 10;
 
-/// A group is compared with what its records make of it this often.
+/// How often a group is compared with the state to which its records replay.
 const AUDIT_INTERVAL_MS: i64 = 1_000;
 
 /// The snapshots of a shard.
@@ -31,29 +31,30 @@ const AUDIT_INTERVAL_MS: i64 = 1_000;
 pub(crate) struct Snapshots {
     dir: PathBuf,
     writer: SnapshotWriter,
-    /// By how much the log grows at least before there is another.
+    /// The least growth of the log before the next snapshot.
     growth_bytes_min: u64,
-    /// After how long there is another if the log has grown at all; 0 for never.
+    /// The longest time before the next snapshot if the log has grown at all; 0 for none.
     interval_ms: i64,
     job: Option<Job>,
     pace: Pace,
-    /// When the last one began, and how much was written to the log then.
+    /// When the last one began, and the bytes written to the log by then.
     began_ms: i64,
     began_at: u64,
-    /// How much of the log a start from the last one had to replay beside that.
+    /// The bytes of the log that the last start replayed on top of its snapshot.
     behind: u64,
-    /// What the last one takes.
+    /// The size of the last one.
     file_bytes: u64,
     /// Whether there is a file that a start would read.
     is_there: bool,
-    /// What the last one stands for; a log that has dropped deletions behind it cannot follow it.
+    /// The position of the last one; a log that has dropped deletions behind it cannot be replayed
+    /// on it.
     from: u64,
     audited: Option<Arc<str>>,
     next_audit: i64,
     is_failed: bool,
 }
 
-/// A snapshot on its way.
+/// A snapshot that is being written.
 #[derive(Debug)]
 struct Job {
     groups: SnapshotWalk,
@@ -70,7 +71,7 @@ enum Stage {
 }
 
 impl Snapshots {
-    /// `behind` is how many bytes of the log came after the snapshot that the shard started from,
+    /// `behind` is the number of bytes of the log behind the snapshot that the shard started from,
     /// if it did.
     pub(crate) fn new(
         dir: PathBuf,
@@ -108,15 +109,15 @@ impl Snapshots {
         self.writer.owns(token)
     }
 
-    /// Whether the shard must not go on.
+    /// Whether the shard must not continue.
     pub(crate) fn is_failed(&self) -> bool {
         self.is_failed
     }
 
-    /// A snapshot is due when the log grew by so much, and by a quarter of the last snapshot: all of
-    /// them cost at most four times what the log does, and a start has little of it to replay. And
-    /// when the last one is old, or has become of no use because compaction dropped a deletion
-    /// behind it.
+    /// A snapshot is due when the log grew by the configured bytes and by a quarter of the last
+    /// snapshot: all of them cost at most four times as much as the log, and a start has little to
+    /// replay. It is also due when the last one is old, or unusable because compaction dropped a
+    /// deletion behind it.
     fn is_due(&self, now: i64, written: u64, dropped_position: u64) -> bool {
         let growth = self.growth_bytes_min.max(self.file_bytes / 4);
         let has_grown = self.unsaved(written) >= growth;
@@ -125,31 +126,29 @@ impl Snapshots {
         self.writer.is_idle() && (has_grown || is_old || is_outdated)
     }
 
-    /// When one is due even if nothing happens.
+    /// When one is due even without further events.
     fn deadline(&self, written: u64) -> Option<i64> {
         let is_wanted = self.interval_ms > 0 && self.writer.is_idle() && self.unsaved(written) > 0;
         is_wanted.then(|| self.began_ms.saturating_add(self.interval_ms))
     }
 
-    /// How much of the log is not in the last one.
+    /// The bytes of the log that are not in the last one.
     fn unsaved(&self, written: u64) -> u64 {
         self.behind + (written - self.began_at)
     }
 
-    fn tell(&mut self, news: SnapshotNews) {
+    fn log_news(&mut self, news: SnapshotNews) {
         match news {
             SnapshotNews::Written(header) => {
                 self.file_bytes = header.file_bytes;
                 self.is_there = true;
                 info!(
-                    "a snapshot of {} bytes stands for operation {}",
+                    "a snapshot of {} bytes was written at operation {}",
                     self.file_bytes, header.from
                 );
             }
             SnapshotNews::NoSpace => {
-                warn!(
-                    "the disk is full: there is no new snapshot, and the next start takes longer"
-                );
+                warn!("the disk is full: no snapshot was written, and the next start takes longer");
             }
         }
     }
@@ -161,13 +160,13 @@ impl Shard {
         let mut ops = Vec::new();
         if let Some(news) = self.snapshots.writer.done(done, &mut ops) {
             self.snapshots.job = None;
-            self.snapshots.tell(news);
+            self.snapshots.log_news(news);
         }
         self.commands.extend(ops.into_iter().map(Command::File));
     }
 
-    /// Ends a turn: begins a snapshot if one is due, and writes a slice of the one under way. To be
-    /// called behind the log's own poll, when a block has just ended more often than not.
+    /// Ends a turn: begins a snapshot if one is due, and writes slices of the one under way. To be
+    /// called after the log's own poll, when a block has usually just ended.
     pub(crate) fn snapshot_turn(&mut self) {
         let mut ops = Vec::new();
         let written = self.groups.log.written_bytes();
@@ -182,20 +181,21 @@ impl Shard {
             }
         }
         if let Some(news) = self.snapshots.writer.poll(self.groups.flushed(), &mut ops) {
-            self.snapshots.tell(news);
+            self.snapshots.log_news(news);
         }
         self.commands.extend(ops.into_iter().map(Command::File));
     }
 
-    /// One slice a millisecond while clients are served, and as many as are taken when none is any more.
+    /// One slice a millisecond while clients are served; during a stop as fast as the writer takes
+    /// them.
     fn may_write_slice(&self, written: u64) -> bool {
         let Snapshots { job, writer, pace, .. } = &self.snapshots;
         let is_stopping = self.stopping != Stopping::No;
         job.is_some() && writer.has_room() && (is_stopping || pace.allows(self.now, written))
     }
 
-    /// Whether a stop waits for the snapshot that is due or under way. (What a start would have to
-    /// replay without it takes longer than to write it.)
+    /// Whether a stop waits for the snapshot that is due or under way. (Without it the next start
+    /// would replay for longer than the write takes.)
     pub(super) fn awaits_snapshot(&self, stop_began: i64) -> bool {
         let patience = self.common.config.snapshot_on_stop_max_ms;
         self.now < stop_began.saturating_add(patience) && self.has_snapshot_to_write()
@@ -207,7 +207,7 @@ impl Shard {
         !self.snapshots.writer.is_idle() || self.snapshots.is_due(self.now, written, dropped)
     }
 
-    /// When there is something to be done for a snapshot though nothing happens.
+    /// When a snapshot needs another turn without further events.
     pub(crate) fn snapshot_deadline(&self) -> Option<i64> {
         let Snapshots { job, writer, pace, .. } = &self.snapshots;
         if !self.groups.log.is_at_block_end() {
@@ -219,8 +219,8 @@ impl Shard {
         }
     }
 
-    /// Whether groups turned out to be other than they should be: nothing of this turn is written to
-    /// the log or answered, and the next turn is the last. The shard is loaded again from the log.
+    /// Whether the groups were found in an unexpected state: then nothing of this turn is written
+    /// to the log or answered, and this turn is the last. The shard is loaded again from the log.
     pub(crate) fn has_failed(&mut self) -> bool {
         let damage = self.groups.coordinator.damage().map(ToString::to_string);
         if let Some(damage) = damage {
@@ -232,7 +232,7 @@ impl Shard {
         self.snapshots.is_failed
     }
 
-    /// Compares one group with what its records make of it, now and then.
+    /// Compares one group with the state to which its records replay, from time to time.
     pub(crate) fn audit(&mut self) {
         if self.now < self.snapshots.next_audit {
             return;
@@ -274,7 +274,7 @@ impl Shard {
         snapshots.job = Some(Job { groups, segments, header, stage: Stage::Cluster });
     }
 
-    /// Writes what comes next. No operation is open in the log, so what is in the slice is of the
+    /// Writes the next slice. No operation is open in the log, so the slice has the state at the
     /// last position of a block.
     fn write_slice(&mut self, ops: &mut Vec<FileOp>) {
         let Some(mut job) = self.snapshots.job.take() else { return };
@@ -303,7 +303,7 @@ impl Shard {
                         job.stage = Stage::Segments;
                     }
                     Err(error) => {
-                        warn!("there is no new snapshot: {error}");
+                        warn!("no snapshot was written: {error}");
                         return writer.give_up(ops);
                     }
                 }
@@ -320,8 +320,8 @@ impl Shard {
     }
 }
 
-/// Appends the records that make an image: a key and a value each, with their lengths; the length of
-/// no value is -1.
+/// Appends the records of an image: a key and a value each, behind their lengths; a length of -1
+/// stands for no value.
 fn write_cluster(image: &ClusterImage, config: &Config, out: &mut Vec<u8>) {
     for record in image.records(config) {
         let (mut key, mut value) = (Vec::new(), Vec::new());
@@ -337,7 +337,7 @@ fn write_cluster(image: &ClusterImage, config: &Config, out: &mut Vec<u8>) {
 /// Applies the records of [`write_cluster`].
 ///
 /// # Errors
-/// Bytes that are none.
+/// The bytes are no such records.
 pub(super) fn read_cluster(bytes: &[u8], image: &mut ClusterImage) -> Result<(), DecodeError> {
     let mut reader = Reader::new(bytes);
     while !reader.rest().is_empty() {
@@ -360,14 +360,14 @@ mod tests {
     use super::super::{Event, Message};
     use super::*;
 
-    /// A load that comes faster than slices of snapshots are written, and a stop right behind it.
+    /// Commits that come faster than slices of snapshots are written, followed by a stop.
     fn stopped(configs: &[&str]) -> World {
         let mut world = World::new(configs);
         for number in 0..600 {
             world.append(&commit(number % 60, number % 8, Some(number as i64)));
             world.pass(0);
         }
-        assert!(world.shard.has_snapshot_to_write(), "there would be nothing to see");
+        assert!(world.shard.has_snapshot_to_write(), "a snapshot is due");
         world.step(Event::Mail(Message::Stop));
         world.pass(1_000);
         world
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_that_may_not_wait_for_a_snapshot_does_not() {
+    fn a_stop_does_not_wait_for_a_snapshot_if_so_configured() {
         let world = stopped(&["snapshot.on.stop.max.ms=0"]);
         assert!(world.stopped.is_some() && world.shard.has_snapshot_to_write());
     }

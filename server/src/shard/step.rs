@@ -1,4 +1,4 @@
-//! The step: one event in, commands out; and the end of a turn, when deadlines and flushes are due.
+//! The step: one event in, commands out; and the end of a turn, when timers and flushes are due.
 
 use super::{Command, Event, Message, Shard, Stopping};
 use crate::clock::Times;
@@ -10,10 +10,11 @@ use std::fmt;
 use std::sync::Arc;
 use tracing::error;
 
-/// How often idle connections are looked for, at the most.
+/// The shortest time between two sweeps for idle connections.
 const IDLE_SWEEP_MS: i64 = 10_000;
 
-/// How long a client may wait for answers that sends nothing more: most such clients are gone.
+/// How long a connection waits for answers after its client has ended its side: most such clients
+/// are gone.
 const INPUT_ENDED_PATIENCE_MS: i64 = 30_000;
 
 impl Shard {
@@ -40,7 +41,7 @@ impl Shard {
                 self.end_if_answered(connection);
             }
             Event::StreamFailed { connection, reason } => self.stream_failed(connection, &reason),
-            Event::Room { connection } => self.connections.has_room(connection),
+            Event::Writable { connection } => self.connections.writable(connection),
             Event::Ended { connection } => self.forget(connection),
             Event::File(done) => self.file_done(done),
             Event::Mail(message) => self.mail(message),
@@ -48,8 +49,8 @@ impl Shard {
         commands.append(&mut self.commands);
     }
 
-    /// Ends a turn: does what is due, starts the next flush, and tells when to be called again at
-    /// the latest. All that arrived before `heard` was given to [`Self::step`].
+    /// Ends a turn: handles what is due, starts the next flush, and returns the next deadline. All
+    /// input that arrived before `heard` was passed to [`Self::step`].
     pub fn end_turn(
         &mut self,
         times: Times,
@@ -58,11 +59,9 @@ impl Shard {
     ) -> Option<i64> {
         self.look_at(times);
         self.run_queue.begin_turn();
-        self.heard = match planted::is(Fault::ExpiryFirst) {
-            true => self.now,
-            false => self.run_queue.heard(heard),
-        };
-        assert!(!self.snapshots.is_failed(), "the groups of the shard are not what they should be");
+        self.heard =
+            if planted::is(Fault::ExpiryFirst) { self.now } else { self.run_queue.heard(heard) };
+        assert!(!self.snapshots.is_failed(), "the shard has failed");
         self.forget_at_start();
         self.forget_slice();
         self.expire();
@@ -75,7 +74,7 @@ impl Shard {
             commands.append(&mut self.commands);
             return Some(self.now);
         }
-        self.tell_forgotten();
+        self.report_forgotten();
         self.groups.poll(self.now, &mut self.commands);
         self.snapshot_turn();
         self.log_check_turn();
@@ -95,13 +94,13 @@ impl Shard {
         Times { now: self.now, wall: self.wall }
     }
 
-    /// The connections that have output since the last call.
+    /// The connections with output since the last call.
     pub fn take_sendable(&mut self, into: &mut Vec<ConnectionId>) {
         std::mem::swap(&mut self.sendable, into);
         self.sendable.clear();
     }
 
-    /// Bytes to send on a connection; the caller empties the buffer.
+    /// The bytes to send on a connection; the caller empties the buffer.
     pub fn output(&mut self, connection: ConnectionId) -> Option<&mut Vec<u8>> {
         let connection = self.connections.get_mut(connection)?;
         connection.unsent += connection.output.len();
@@ -117,8 +116,8 @@ impl Shard {
         }
     }
 
-    /// Closes who does not read while there is no room for answers, and resumes those that wait for
-    /// that, once there is.
+    /// Closes a client that does not read while the budget of answers is exceeded, and resumes
+    /// connections that wait for it once it is not.
     fn admit_answers(&mut self) {
         if let Some((id, reason)) = self.connections.overdue_reader(self.heard) {
             self.close(id, reason);
@@ -132,8 +131,8 @@ impl Shard {
         }
     }
 
-    /// Goes on with the connections whose unfinished frames waited for room, and closes the one that had
-    /// its time.
+    /// Resumes connections whose unfinished frames waited for the budget, and closes the one whose
+    /// time is over.
     fn admit_input(&mut self) {
         if let Some((id, reason)) = self.connections.overdue_input(self.heard) {
             self.close(id, reason);
@@ -143,19 +142,19 @@ impl Shard {
         }
     }
 
-    pub(super) fn go_on(&mut self, id: ConnectionId) {
+    pub(super) fn continue_input(&mut self, id: ConnectionId) {
         self.resume(id);
         self.end_if_answered(id);
     }
 
-    /// The client may only have closed its side of the connection: what it asked is answered first.
+    /// The client may have closed only its side of the connection: its requests are answered first.
     fn input_ended(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         connection.input_ended_at.get_or_insert(self.now);
         self.end_if_answered(id);
     }
 
-    /// Closes a connection that brings nothing more, once all its answers have left.
+    /// Closes a connection without further input, once all its answers have left.
     pub(super) fn end_if_answered(&mut self, id: ConnectionId) {
         let max_bytes = self.common.config.socket_request_max_bytes.unsigned_abs();
         if self.connections.get(id).is_some_and(|connection| connection.is_over(max_bytes)) {
@@ -163,12 +162,12 @@ impl Shard {
         }
     }
 
-    /// Closes a connection for a reason that the log shall tell.
+    /// Closes a connection for a reason that is logged.
     pub(crate) fn close(&mut self, id: ConnectionId, reason: String) {
         self.end(id, Some(reason));
     }
 
-    /// Closes a connection: what was answered leaves, what is in flight is dropped.
+    /// Closes a connection: written answers leave, requests in flight are dropped.
     fn end(&mut self, id: ConnectionId, reason: Option<String>) {
         let last = self.connections.get_mut(id).map(|c| std::mem::take(&mut c.output));
         self.commands.push(Command::Close {
@@ -194,7 +193,7 @@ impl Shard {
             let flushed = self.groups.done(done);
             self.connections.flushed(flushed);
             self.publish(flushed);
-            self.tell_ends();
+            self.report_ends();
         } else if self.snapshots.owns(done.token()) {
             self.snapshot_done(done);
         } else if self.log_check.owns(done.token()) {
@@ -206,7 +205,7 @@ impl Shard {
         }
     }
 
-    /// Carries out what the partitions want.
+    /// Carries out the effects of the partitions.
     pub(crate) fn perform(&mut self, effects: Effects) {
         self.commands.extend(effects.ops.into_iter().map(Command::File));
         self.count_partitions();
@@ -230,14 +229,14 @@ impl Shard {
         }
     }
 
-    /// Brings the account up to what the partitions hold.
+    /// Counts the bytes that the partitions hold.
     fn count_partitions(&mut self) {
         let account = &mut self.connections.account;
         account.set(Kind::Reads, self.partitions.reading_bytes());
         account.set(Kind::Parked, self.partitions.waiting_bytes());
     }
 
-    /// Logs what a request ran into, which the next one may run into as well.
+    /// Logs an error that a request caused and that others may cause as well.
     pub(crate) fn request_error(&mut self, about: &'static str, words: fmt::Arguments<'_>) {
         if let Some(lines) = self.request_errors.left_out(self.now) {
             error!("{lines} more lines like the following were left out");
@@ -254,7 +253,7 @@ impl Shard {
                 self.connections.answer(request, &response, 0);
             }
             Message::AutoCreate { topics, host } => self.auto_create(&topics, &host),
-            Message::ProducerIds { from } => self.give_producer_ids(from),
+            Message::ProducerIds { from } => self.send_producer_ids(from),
             Message::ProducerIdBlock { first, count } => self.producer_ids_came(first, count),
             Message::Image(image) => self.image_changed(image),
             Message::Offline { from, partitions } => self.offline.set(from, partitions),
@@ -312,21 +311,21 @@ impl Shard {
         .min()
     }
 
-    /// When a stop waits no longer for a snapshot.
+    /// When a stop no longer waits for a snapshot.
     fn stop_deadline(&self) -> Option<i64> {
         let Stopping::Draining { since } = self.stopping else { return None };
         let at = since.saturating_add(self.common.config.snapshot_on_stop_max_ms);
         Some(at).filter(|at| self.now < *at)
     }
 
-    /// When groups have something due. While input waits and cannot be handled, as the log takes
-    /// nothing, none of it expires anyone, and there is no time to wake up at.
+    /// When the next timer of the groups is due. None while input waits that cannot be handled
+    /// because the log accepts no operation: it must not expire any member.
     fn expiry_deadline(&self) -> Option<i64> {
         let is_blocked = self.run_queue.len() > 0 && !self.has_work();
         self.groups.expiry_deadline().filter(|_| !is_blocked)
     }
 
-    /// Whether partitions were left to sync; syncs some.
+    /// Syncs some partitions; returns whether any had to be synced.
     fn syncs_partitions(&mut self) -> bool {
         let mut effects = Effects::default();
         let are_left = self.partitions.sync_next(&mut effects);
@@ -334,7 +333,7 @@ impl Shard {
         are_left
     }
 
-    /// Once all that was accepted is durable, the last answers leave and the shard is done.
+    /// Ends a stop: once all accepted requests are durable, the last answers leave.
     fn advance_stop(&mut self) {
         let Stopping::Draining { since } = self.stopping else { return };
         if !self.groups.is_flushed() {
@@ -384,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_nothing_more_waits_for_answers_for_a_bounded_time() {
+    fn a_connection_without_further_input_waits_for_answers_for_a_bounded_time() {
         let mut world = World::new(&["group.initial.rebalance.delay.ms=1000000"]);
         let [waits, asks_nothing] = [0, 1].map(|slot| ConnectionId::new(slot, 0));
         for connection in [waits, asks_nothing] {
@@ -396,7 +395,7 @@ mod tests {
         }
         assert_eq!(world.closed, [asks_nothing]);
         world.pass(INPUT_ENDED_PATIENCE_MS);
-        assert_eq!(world.closed, [asks_nothing], "there may be an answer yet");
+        assert_eq!(world.closed, [asks_nothing], "an answer may still come");
         world.pass(IDLE_SWEEP_MS + 1);
         assert_eq!(world.closed, [asks_nothing, waits]);
     }

@@ -1,17 +1,17 @@
-//! Answers with parts of files in them: what of them leaves next, and what becomes of the files.
+//! Answers with parts of files: their next slices, and the release of the files.
 
 use super::{Command, Part, Shard};
 use crate::net::{ConnectionId, Piece};
 use muster_storage::{FileKey, FileRange};
 
-/// A piece that is the caller's own.
+/// A piece that owns its bytes.
 enum Owned {
     Bytes(Vec<u8>),
     File(FileRange),
 }
 
 impl Shard {
-    /// Starts as many slices as may be under way.
+    /// Starts slices up to the limit.
     pub(super) fn start_slices(&mut self) {
         while let Some((connection, pieces)) = self.connections.next_slice() {
             let pieces: Vec<Owned> = pieces.into_iter().map(Owned::of).collect();
@@ -34,16 +34,16 @@ impl Shard {
         self.commands.push(Command::Part(part));
     }
 
-    /// A slice has left, as far as the socket took it.
+    /// A slice has left, as far as the socket accepted it.
     pub(super) fn streamed(&mut self, connection: ConnectionId, sent: usize) {
         let (done, is_full) = self.connections.streamed(connection, sent);
         self.release(done);
         if is_full {
-            self.commands.push(Command::AwaitRoom { connection });
+            self.commands.push(Command::AwaitWritable { connection });
         }
     }
 
-    /// A file could not be read in the middle of an answer: what its length promises cannot be sent.
+    /// A file could not be read in the middle of an answer, whose length can no longer be kept.
     pub(super) fn stream_failed(&mut self, connection: ConnectionId, reason: &str) {
         let file = self.connections.get(connection).and_then(|it| it.stream.files().next());
         let path = file.and_then(|file| self.partitions.held_path(file)).unwrap_or_default();
@@ -53,7 +53,7 @@ impl Shard {
         self.close(connection, "a file of its answer could not be read".to_owned());
     }
 
-    /// Parts of these files are sent, or never will be.
+    /// Releases parts of these files: they are sent, or never will be.
     pub(super) fn release(&mut self, files: Vec<FileKey>) {
         let mut ops = Vec::new();
         files.into_iter().for_each(|file| self.partitions.release(file, &mut ops));

@@ -1,4 +1,4 @@
-//! A shard on a real directory, with small segments, and what a reactor does for one.
+//! A shard on a real directory, with small segments, and the tasks of a reactor.
 
 use super::{Command, Common, Event, LogSizes, Shard, load, log_directory};
 use crate::clock::Times;
@@ -35,7 +35,7 @@ pub(super) fn commit(group: u64, partition: u64, offset: Option<i64>) -> GroupRe
     GroupRecord::OffsetCommit(key, offset.map(value))
 }
 
-/// A shard and what is around it: a directory, and a clock.
+/// A shard with its directory and a clock.
 pub(super) struct World {
     directory: TempDir,
     pub(super) common: Common,
@@ -45,7 +45,7 @@ pub(super) struct World {
     done: VecDeque<FileDone>,
     commands: Vec<Command>,
     deadline: Option<i64>,
-    /// Segments that were compacted, and groups that starts left in the cold.
+    /// Compactions, and groups that were unloaded after starts.
     pub(super) swaps: u64,
     /// Connections that the shard closed.
     pub(super) closed: Vec<ConnectionId>,
@@ -92,7 +92,7 @@ impl World {
         world
     }
 
-    /// Ends without a word, and starts from what is in the directory.
+    /// Restarts the shard from its directory, without a clean stop.
     pub(super) fn restart(&mut self) {
         self.swaps += self.shard.groups.log.swaps();
         self.open.clear();
@@ -105,7 +105,7 @@ impl World {
         self.turn();
     }
 
-    /// Each group commits on each partition what tells both.
+    /// Commits an offset for each group and partition that identifies both.
     pub(super) fn fill(&mut self) {
         for partition in 0..PARTITIONS {
             for group in 0..GROUPS {
@@ -123,7 +123,7 @@ impl World {
         self.append(&commit(group, partition, offset));
     }
 
-    /// Sets how long tombstones have, in milliseconds.
+    /// Sets the retention of tombstones, in milliseconds.
     pub(super) fn set_retention(&mut self, retention_ms: u64) {
         let delete_retention_ms = retention_ms as i64;
         let log = &mut self.shard.groups.log;
@@ -138,13 +138,13 @@ impl World {
         self.turn();
     }
 
-    /// Something happens to the shard.
+    /// Passes an event to the shard.
     pub(super) fn step(&mut self, event: Event<'_>) {
         self.shard.step(Times::both(self.now), event, &mut self.commands);
         self.turn();
     }
 
-    /// Time passes, as far as the shard lives; what was asked of the disk is done.
+    /// Lets time pass until the shard ends; file operations are completed.
     pub(super) fn pass(&mut self, ms: i64) {
         let until = self.now + ms;
         while !self.is_failed() && self.stopped.is_none() {
@@ -162,7 +162,7 @@ impl World {
         self.now = self.now.max(until);
     }
 
-    /// As for a reactor, mail begins another turn.
+    /// Runs turns; mail begins another turn, as in a reactor.
     pub(super) fn turn(&mut self) {
         let mut has_mail = true;
         while has_mail && !self.is_failed() {
@@ -276,7 +276,7 @@ impl Ids for CountedIds {
     }
 }
 
-/// Numbers that are the same for each seed (SplitMix64).
+/// A generator with a fixed sequence for each seed (SplitMix64).
 pub(super) struct Random(pub(super) u64);
 
 impl Random {

@@ -88,7 +88,7 @@ enum Inbound {
     InputEnded(LinkId),
     Streamed(LinkId, usize),
     StreamFailed(LinkId),
-    Room(LinkId),
+    Writable(LinkId),
     Ended(LinkId),
     File(FileDone),
     Woken,

@@ -150,9 +150,9 @@ impl World {
                     self.step(number, times, Event::StreamFailed { connection, reason });
                 }
             }
-            Inbound::Room(link) => {
+            Inbound::Writable(link) => {
                 if let Some(connection) = self.network.link(link).server {
-                    self.step(number, times, Event::Room { connection });
+                    self.step(number, times, Event::Writable { connection });
                 }
             }
             Inbound::Ended(link) => {
@@ -196,10 +196,10 @@ impl World {
                 Command::File(op) => self.perform(number, op),
                 Command::Part(part) => self.add_part(number, part),
                 Command::SendParts { connection } => self.send_parts(number, connection),
-                Command::AwaitRoom { connection } => {
+                Command::AwaitWritable { connection } => {
                     let seat = &mut self.process.seats[number as usize];
                     let link = seat.link(connection);
-                    seat.inbox.extend(link.map(Inbound::Room));
+                    seat.inbox.extend(link.map(Inbound::Writable));
                 }
                 Command::Mail { to, message } => self.post(to, message),
                 Command::Stopped => self.stopped(number),

@@ -1,4 +1,4 @@
-//! Offsets of a deleted topic go, whatever comes between.
+//! Offsets of a deleted topic are removed, whatever happens in between.
 
 use super::super::testing::{World, commit};
 use super::super::{Event, Message};
@@ -8,11 +8,11 @@ use muster_codec::records::{
     ClusterRecord, DeletedTopicKey, DeletedTopicValue, GroupRecord, TopicKey,
 };
 
-/// More than a flush takes.
+/// Longer than a flush.
 const FLUSH_MS: i64 = 100;
 
 #[test]
-fn offsets_of_a_deleted_topic_are_gone_and_then_it_is_forgotten() {
+fn offsets_of_a_deleted_topic_are_removed_and_then_its_record() {
     let mut world = World::new(&[]);
     let id = create(&mut world, "t");
     world.append(&commit_to(id, 1, 0, world.now));
@@ -26,7 +26,7 @@ fn offsets_of_a_deleted_topic_are_gone_and_then_it_is_forgotten() {
 }
 
 #[test]
-fn of_many_topics_at_once_those_that_a_group_has_are_looked_for() {
+fn of_several_deleted_topics_only_offsets_by_id_are_removed() {
     let mut world = World::new(&[]);
     let ids = ["t", "u", "v"].map(|name| create(&mut world, name));
     world.append(&commit_to(ids[0], 1, 0, world.now));
@@ -43,7 +43,7 @@ fn of_many_topics_at_once_those_that_a_group_has_are_looked_for() {
 }
 
 #[test]
-fn a_server_that_ended_between_the_two_forgets_them_at_its_next_start() {
+fn a_start_removes_offsets_whose_removal_was_interrupted() {
     let mut world = World::new(&[]);
     let id = create(&mut world, "t");
     world.append(&commit_to(id, 1, 0, world.now));
@@ -57,7 +57,7 @@ fn a_server_that_ended_between_the_two_forgets_them_at_its_next_start() {
 }
 
 #[test]
-fn what_was_committed_to_a_later_topic_of_the_name_stays_when_it_is_done_again() {
+fn a_repeated_removal_keeps_offsets_of_a_later_topic_of_the_name() {
     let mut world = World::new(&[]);
     let id = create(&mut world, "t");
     world.append(&commit_to(id, 1, 0, world.now));
@@ -75,7 +75,7 @@ fn what_was_committed_to_a_later_topic_of_the_name_stays_when_it_is_done_again()
 }
 
 #[test]
-fn more_offsets_than_an_operation_takes_go_all_the_same() {
+fn more_offsets_than_one_operation_holds_are_removed() {
     const OFFSETS: u64 = 2_000;
     let mut world = World::new(&[]);
     let id = create(&mut world, "t");
@@ -87,7 +87,7 @@ fn more_offsets_than_an_operation_takes_go_all_the_same() {
     delete(&mut world, id, "t");
     world.pass(FLUSH_MS);
     assert_eq!((0..OFFSETS).find(|partition| world.committed(1, *partition).is_some()), None);
-    assert_eq!(world.committed(1, OFFSETS), Some(7), "that of another topic");
+    assert_eq!(world.committed(1, OFFSETS), Some(7), "the offset of another topic");
     assert_eq!(world.shard.image.deleted().len(), 0);
 }
 
@@ -99,14 +99,14 @@ fn create(world: &mut World, name: &str) -> Uuid {
     world.shard.image.topic(name).unwrap().id
 }
 
-/// As DeleteTopics has it.
+/// Deletes a topic as DeleteTopics does.
 fn delete(world: &mut World, id: Uuid, name: &str) {
     let records = deletion(id, name, world.now);
     world.shard.write_records(records).unwrap();
     world.turn();
 }
 
-/// The same, but no shard hears of it.
+/// Writes the same records, but no shard gets the image.
 fn write_deletion(world: &mut World, id: Uuid, name: &str, deleted_at: i64) {
     let records = deletion(id, name, deleted_at);
     world.shard.groups.append_cluster(world.now, &records).unwrap();

@@ -1,4 +1,4 @@
-//! Who waits for whom.
+//! The order in which connections are served.
 
 use super::super::testing::{World, frame};
 use super::super::{Command, Event};
@@ -25,7 +25,7 @@ fn receive(world: &mut World, connection: ConnectionId, data: &[u8]) {
     world.shard.step(Times::both(world.now), event, &mut Vec::new());
 }
 
-/// How many answers of a length there are for a connection.
+/// Counts the answers in the output of a connection.
 fn answered(world: &mut World, connection: ConnectionId) -> usize {
     let Some(output) = world.shard.output(connection) else { return 0 };
     let mut rest = std::mem::take(output);
@@ -38,7 +38,7 @@ fn answered(world: &mut World, connection: ConnectionId) -> usize {
     answers
 }
 
-/// One slice of work, of this number of frames.
+/// Works one slice of this number of frames.
 fn work(world: &mut World, frames: usize) -> bool {
     let mut left = frames;
     let mut is_over = || {
@@ -55,7 +55,7 @@ fn a_connection_with_many_frames_has_one_slice_for_each_of_the_others() {
     receive(&mut world, GREEDY, &ask.repeat(50));
     receive(&mut world, MODEST, &ask);
     assert_eq!(answered(&mut world, GREEDY), 1, "one is handled as it comes");
-    assert_eq!(answered(&mut world, MODEST), 0, "who came later waits");
+    assert_eq!(answered(&mut world, MODEST), 0, "the later one waits");
     assert!(work(&mut world, 5));
     assert_eq!((answered(&mut world, GREEDY), answered(&mut world, MODEST)), (5, 0));
     assert!(work(&mut world, 5));

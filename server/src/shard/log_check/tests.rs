@@ -1,16 +1,16 @@
-//! The running check on a shard with small segments: what it finds, and that it finds nothing where
-//! nothing is wrong.
+//! The running check on a shard with small segments: the faults that it finds, and no false
+//! findings.
 
 use super::super::testing::{GROUPS, PARTITIONS, Random, World, commit};
 use muster_storage::snapshot::{SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 
-/// More than a round takes.
+/// Longer than a round.
 const LONG_MS: i64 = 20_000;
 
 #[test]
-fn nothing_is_found_where_nothing_is_wrong() {
+fn no_fault_is_found_without_one() {
     for (seed, retention_ms) in [(1, 0), (2, 50), (3, 5_000), (4, 86_400_000)] {
         let retention = format!("log.cleaner.delete.retention.ms={retention_ms}");
         let mut world = World::new(&[&retention]);
@@ -35,7 +35,7 @@ fn nothing_is_found_where_nothing_is_wrong() {
 }
 
 #[test]
-fn a_group_that_is_changed_without_a_record_is_found() {
+fn a_group_changed_without_a_record_is_found() {
     assert_found(|world| {
         let position = world.shard.groups.next_position();
         world.shard.groups.coordinator.replay(&commit(7, 3, Some(4_711)), position);
@@ -43,12 +43,12 @@ fn a_group_that_is_changed_without_a_record_is_found() {
 }
 
 #[test]
-fn a_group_that_the_log_knows_nothing_of_is_found() {
+fn a_group_without_records_is_found() {
     assert_found(|world| world.shard.groups.coordinator.replay(&commit(1_000, 0, Some(1)), 1));
 }
 
 #[test]
-fn a_group_that_has_lost_what_the_log_has_is_found() {
+fn a_group_that_lost_its_offsets_is_found() {
     assert_found(|world| {
         for partition in 0..PARTITIONS {
             world.shard.groups.coordinator.replay(&commit(7, partition, None), 1);
@@ -57,7 +57,7 @@ fn a_group_that_has_lost_what_the_log_has_is_found() {
 }
 
 #[test]
-fn a_snapshot_that_is_not_what_the_log_makes_is_found() {
+fn a_snapshot_that_differs_from_the_log_is_found() {
     let mut world = World::new(&[]);
     world.fill();
     world.shard.groups.coordinator.replay(&commit(7, 3, Some(4_711)), 1);
@@ -73,13 +73,13 @@ fn a_snapshot_that_is_not_what_the_log_makes_is_found() {
     assert!(world.shard.inspect().is_cold("g7"));
     world.pass(LONG_MS);
     assert!(world.is_failed());
-    assert!(world.shard.inspect().is_cold("g8"), "what is compared stays in the cold");
+    assert!(world.shard.inspect().is_cold("g8"), "compared groups stay unloaded");
     world.restart();
     assert_eq!(world.committed(7, 3), Some(703));
 }
 
 #[test]
-fn a_log_that_is_damaged_is_told_of_and_the_server_goes_on() {
+fn a_damaged_log_is_reported_and_the_server_continues() {
     let mut world = World::new(&[]);
     world.fill();
     let name = fs::read_dir(world.path("")).unwrap().map(|entry| entry.unwrap().path());
@@ -92,15 +92,15 @@ fn a_log_that_is_damaged_is_told_of_and_the_server_goes_on() {
     assert!(world.shard.log_check.is_broken && !world.is_failed());
 }
 
-/// Has something done to a shard that is as its log says; the check finds it, and a start has what
-/// the log says.
-fn assert_found(plant: impl FnOnce(&mut World)) {
+/// Injects a fault into a correct shard; the check must find it, and a restart must have the state
+/// of the log.
+fn assert_found(inject: impl FnOnce(&mut World)) {
     let mut world = World::new(&[]);
     world.fill();
     world.pass(LONG_MS);
     assert!(!world.is_failed() && world.shard.inspect().groups_checked() >= GROUPS);
     let had_snapshot = world.path(SNAPSHOT_FILE_NAME).exists();
-    plant(&mut world);
+    inject(&mut world);
     world.pass(LONG_MS);
     assert!(world.is_failed());
     assert!(!world.path(SNAPSHOT_FILE_NAME).exists());

@@ -1,4 +1,4 @@
-//! Long requests are answered in slices, as if they were answered at once.
+//! Long requests are answered in slices, with the answers that one piece would have.
 
 use super::super::Event;
 use super::super::testing::{World, commit, frame};
@@ -30,7 +30,7 @@ fn receive(world: &mut World, connection: ConnectionId, data: &[u8]) {
     world.shard.step(Times::both(world.now), event, &mut Vec::new());
 }
 
-/// The shortest slice that there is.
+/// Works the shortest slice.
 fn work(world: &mut World) -> bool {
     world.shard.work(Times::both(world.now), &mut || true, &mut Vec::new())
 }
@@ -40,7 +40,7 @@ fn output(world: &mut World, connection: ConnectionId) -> Vec<u8> {
     world.shard.output(connection).map(std::mem::take).unwrap_or_default()
 }
 
-/// The answer to one request, and in how many slices it was made.
+/// The answer to one request, and the number of its slices.
 fn ask(world: &mut World, version: i16, request: &Request<'static>) -> (Vec<u8>, usize) {
     receive(world, GREEDY, &frame(version, request.clone()));
     let mut slices = 1;
@@ -50,17 +50,17 @@ fn ask(world: &mut World, version: i16, request: &Request<'static>) -> (Vec<u8>,
     (output(world, GREEDY), slices)
 }
 
-/// The elements of the list of an answer, each as its debug form.
+/// The elements of the list in an answer, in debug form.
 fn elements(api: ApiKey, version: i16, answer: &[u8]) -> Vec<String> {
     let mut reader = Reader::new(&answer[8..]);
     if api.flexible_response_header(version) {
         reader.i8().unwrap();
     }
     let response = Response::read(api, version, &mut reader).unwrap();
-    assert!(reader.rest().is_empty(), "nothing is behind it");
+    assert!(reader.rest().is_empty(), "no bytes follow");
     let mut again = Vec::new();
     header::write_response(7, version, &response, &mut again).unwrap();
-    assert!(again == answer, "as it is written in one go");
+    assert!(again == answer, "as it is written in one piece");
     fn each<T: std::fmt::Debug>(list: &[T]) -> Vec<String> {
         list.iter().map(|element| format!("{element:?}")).collect()
     }
@@ -77,7 +77,7 @@ fn elements(api: ApiKey, version: i16, answer: &[u8]) -> Vec<String> {
     }
 }
 
-/// Some that there are, some that there are not.
+/// Some that exist, some that do not.
 fn names() -> Vec<Str<'static>> {
     (0..GROUPS + 100).map(|number| Str::Owned(format!("g{number}"))).collect()
 }
@@ -120,7 +120,7 @@ fn delete(groups_names: Vec<Str<'static>>) -> Request<'static> {
     DeleteGroupsRequest { groups_names }.into()
 }
 
-/// A request that names what it asks about.
+/// A request about these names.
 type Asking = fn(Vec<Str<'static>>) -> Request<'static>;
 
 const ASKING: [(Asking, i16); 9] = [
@@ -136,7 +136,7 @@ const ASKING: [(Asking, i16); 9] = [
 ];
 
 #[test]
-fn a_long_request_is_answered_in_slices_as_many_short_ones_are() {
+fn a_long_request_is_answered_in_slices_like_several_short_ones() {
     let mut world = world();
     for (asking, version) in ASKING {
         let api = asking(Vec::new()).api_key();
@@ -159,7 +159,7 @@ fn a_long_request_is_answered_in_slices_as_many_short_ones_are() {
 }
 
 #[test]
-fn what_is_named_twice_is_answered_as_in_a_short_request() {
+fn repeated_names_are_answered_as_in_a_short_request() {
     let mut world = world();
     for (asking, version) in ASKING {
         let api = asking(Vec::new()).api_key();
@@ -210,7 +210,7 @@ fn others_are_served_between_the_slices() {
 }
 
 #[test]
-fn long_requests_wait_for_each_other_and_those_of_clients_that_go_are_forgotten() {
+fn long_requests_wait_for_each_other_and_those_of_closed_connections_are_dropped() {
     let mut world = world();
     let long = frame(6, describe(names()));
     receive(&mut world, GREEDY, &long);
