@@ -1,4 +1,5 @@
-//! From what was asked for to where the shards listen, and what clients are told of it.
+//! The addresses that shards listen on and those that clients connect to, from configs and
+//! arguments.
 
 use crate::config::{Address, Config, Served};
 use std::fs;
@@ -11,12 +12,12 @@ use tracing::warn;
 const DEFAULT_LISTENER: &str = "PLAINTEXT";
 const DEFAULT_LISTEN: &str = "127.0.0.1:9092";
 
-/// Where a server serves: the command line (`--listen`, `--advertise`) wins over the configs. Clients
-/// are told what is advertised; else the host that is listened on; else, of all interfaces, the name of
-/// this host, as of Kafka.
+/// The addresses of a server: the command line (`--listen`, `--advertise`) wins over the configs.
+/// Clients get the advertised address; else the host that is listened on, or for all interfaces the
+/// name of this host, as in Kafka.
 ///
 /// # Errors
-/// An address that cannot be.
+/// An address is invalid.
 pub fn served(
     config: &Config,
     listen: Option<&str>,
@@ -34,13 +35,13 @@ pub fn served(
         Some(text) => Some(Address::of_advertise(text, listen.port)?),
         None => config.advertised_listener()?.map(|listener| listener.address),
     };
-    let mut told = advertised.unwrap_or_else(|| listen.clone());
-    if told.is_wildcard() {
-        told.host = host_name().map_err(|error| {
-            format!("this host has no name to tell clients ({error}): say which with --advertise")
+    let mut advertised = advertised.unwrap_or_else(|| listen.clone());
+    if advertised.is_wildcard() {
+        advertised.host = host_name().map_err(|error| {
+            format!("this host has no name for clients ({error}): set one with --advertise")
         })?;
     }
-    Ok(Served { name, listen, told, data: data.display().to_string() })
+    Ok(Served { name, listen, advertised, data: data.display().to_string() })
 }
 
 fn host_name() -> io::Result<String> {
@@ -48,10 +49,11 @@ fn host_name() -> io::Result<String> {
     if name.is_empty() || name == "(none)" { Err(io::ErrorKind::NotFound.into()) } else { Ok(name) }
 }
 
-/// The address to listen on. All interfaces are those of both families, where the host has both.
+/// The address to listen on. No host stands for all interfaces, of both families where the host has
+/// both.
 ///
 /// # Errors
-/// The host is not known.
+/// The host is unknown.
 pub fn resolve(listen: &Address) -> Result<SocketAddr, String> {
     if listen.host.is_empty() {
         let has_ipv6 = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok();
@@ -63,32 +65,33 @@ pub fn resolve(listen: &Address) -> Result<SocketAddr, String> {
     addresses.next().ok_or_else(|| format!("cannot listen on {listen}: no such address"))
 }
 
-/// Warns if clients on other hosts cannot use the address that they are told. A resolver may take long, so it
-/// is asked on a thread of its own.
+/// Warns if clients on other hosts cannot use the advertised address. A resolver may take long, so
+/// it runs on a thread of its own.
 ///
 /// # Errors
-/// There is no thread for it.
-pub fn warn_if_unreachable(listen: IpAddr, told: Address) -> io::Result<()> {
+/// No thread can be started.
+pub fn warn_if_unreachable(listen: IpAddr, advertised: Address) -> io::Result<()> {
     if listen.is_loopback() {
         return Ok(());
     }
     let look = move || {
-        if let Some(words) = why_unreachable(&told) {
+        if let Some(words) = why_unreachable(&advertised) {
             warn!(
-                "clients are told {told}, {words}: say another address with --advertise HOST[:PORT]"
+                "clients connect to {advertised}, {words}: set another address with --advertise \
+                 HOST[:PORT]"
             );
         }
     };
     thread::Builder::new().name("advertised".to_owned()).spawn(look).map(drop)
 }
 
-/// Why clients on other hosts cannot use an address, if that is known here.
-fn why_unreachable(told: &Address) -> Option<String> {
-    match (told.host.as_str(), told.port).to_socket_addrs() {
-        Err(error) => Some(format!("but this host does not know that name ({error})")),
-        Ok(mut addresses) => addresses.all(|address| address.ip().is_loopback()).then(|| {
-            "a loopback address, at which clients on other hosts do not find this one".to_owned()
-        }),
+/// Why clients on other hosts cannot use an address, as far as this host knows.
+fn why_unreachable(advertised: &Address) -> Option<String> {
+    match (advertised.host.as_str(), advertised.port).to_socket_addrs() {
+        Err(error) => Some(format!("a name that this host cannot resolve ({error})")),
+        Ok(mut addresses) => addresses
+            .all(|address| address.ip().is_loopback())
+            .then(|| "a loopback address, which clients on other hosts cannot use".to_owned()),
     }
 }
 
@@ -96,45 +99,48 @@ fn why_unreachable(told: &Address) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn told(words: &[&str], listen: Option<&str>, advertise: Option<&str>) -> String {
+    fn addresses(words: &[&str], listen: Option<&str>, advertise: Option<&str>) -> String {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let config = Config::load("", &words).unwrap();
         match served(&config, listen, advertise, Path::new("data")) {
-            Ok(served) => format!("{} {}", served.listen, served.told),
+            Ok(served) => format!("{} {}", served.listen, served.advertised),
             Err(error) => error,
         }
     }
 
     #[test]
-    fn clients_are_told_the_advertised_port_too() {
+    fn advertised_ports_are_used_as_given() {
         let listeners = "listeners=PLAINTEXT://0.0.0.0:29230";
         let advertised = "advertised.listeners=PLAINTEXT://127.0.0.1:29330";
-        assert_eq!(told(&[listeners, advertised], None, None), "0.0.0.0:29230 127.0.0.1:29330");
-        assert_eq!(told(&[listeners, advertised], Some(":1"), None), ":1 127.0.0.1:29330");
-        assert_eq!(told(&[listeners, advertised], None, Some("a")), "0.0.0.0:29230 a:29230");
-        assert_eq!(told(&[], Some("h:1"), Some("a:2")), "h:1 a:2");
+        assert_eq!(
+            addresses(&[listeners, advertised], None, None),
+            "0.0.0.0:29230 127.0.0.1:29330"
+        );
+        assert_eq!(addresses(&[listeners, advertised], Some(":1"), None), ":1 127.0.0.1:29330");
+        assert_eq!(addresses(&[listeners, advertised], None, Some("a")), "0.0.0.0:29230 a:29230");
+        assert_eq!(addresses(&[], Some("h:1"), Some("a:2")), "h:1 a:2");
     }
 
     #[test]
-    fn clients_are_told_what_is_listened_on_if_nothing_is_advertised() {
-        assert_eq!(told(&[], None, None), "127.0.0.1:9092 127.0.0.1:9092");
-        assert_eq!(told(&[], Some("[::1]:9"), None), "[::1]:9 [::1]:9");
-        assert_eq!(told(&[], Some("kafka:9"), None), "kafka:9 kafka:9");
+    fn the_listener_is_advertised_by_default() {
+        assert_eq!(addresses(&[], None, None), "127.0.0.1:9092 127.0.0.1:9092");
+        assert_eq!(addresses(&[], Some("[::1]:9"), None), "[::1]:9 [::1]:9");
+        assert_eq!(addresses(&[], Some("kafka:9"), None), "kafka:9 kafka:9");
         let name = host_name().unwrap();
         for all in ["0.0.0.0:9", ":9", "[::]:9"] {
-            assert_eq!(told(&[], Some(all), None), format!("{all} {name}:9"));
+            assert_eq!(addresses(&[], Some(all), None), format!("{all} {name}:9"));
         }
         let words = ["listeners=PLAINTEXT://:9", "advertised.listeners=PLAINTEXT://:10"];
-        assert_eq!(told(&words, None, None), format!(":9 {name}:10"));
+        assert_eq!(addresses(&words, None, None), format!(":9 {name}:10"));
     }
 
     #[test]
-    fn what_clients_elsewhere_cannot_use_is_found() {
+    fn addresses_that_other_hosts_cannot_use_are_recognised() {
         let address = |host: &str| Address { host: host.to_owned(), port: 9092 };
         assert!(why_unreachable(&address("127.0.0.1")).unwrap().contains("loopback"));
         assert!(why_unreachable(&address("localhost")).is_some());
         assert!(
-            why_unreachable(&address("no-such-host.invalid")).unwrap().contains("does not know")
+            why_unreachable(&address("no-such-host.invalid")).unwrap().contains("cannot resolve")
         );
         assert_eq!(why_unreachable(&address("10.1.2.3")), None);
         assert_eq!(why_unreachable(&address("2001:db8::1")), None);

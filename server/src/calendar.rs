@@ -1,8 +1,8 @@
-//! Times as people read them, in UTC.
+//! Readable times, in UTC.
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// `2026-11-22T17:14:38.000Z`, of milliseconds since the epoch.
+/// A time such as `2026-11-22T17:14:38.000Z`, from milliseconds since the epoch.
 pub(crate) fn civil_time(ms: i64) -> String {
     let (days, ms) = (ms.div_euclid(DAY_MS), ms.rem_euclid(DAY_MS));
     let (year, month, day) = civil_date(days);
@@ -24,7 +24,7 @@ pub(crate) fn civil_date(days: i64) -> (i64, i64, i64) {
     (era * 400 + year + i64::from(month <= 2), month, day)
 }
 
-/// The other way round.
+/// The inverse of [`civil_date`].
 pub(crate) fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));

@@ -1,21 +1,20 @@
-//! What time it is: by the wall clock, which may be set forward and back, and by one that only goes
-//! forward, for timers.
+//! The wall clock, which may be set forward and back, and a monotonic clock for timers.
 
 use muster_codec::Wall;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// One look at both clocks.
+/// A reading of both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// Monotonic, in milliseconds: for timers and deadlines. It begins with the wall clock's time at
-    /// the start of the process, which means nothing later.
+    /// Monotonic, in milliseconds: for timers and deadlines. It starts at the wall clock's time,
+    /// but does not follow that later.
     pub now: i64,
-    /// What records are stamped with, and judged by.
+    /// The time that records are stamped with and checked against.
     pub wall: Wall,
 }
 
 impl Times {
-    /// Both clocks show the same.
+    /// Both clocks at the same time.
     pub fn both(ms: i64) -> Self {
         Self { now: ms, wall: Wall(ms) }
     }
@@ -42,7 +41,7 @@ impl Clock {
     }
 }
 
-/// The wall clock as it is set now.
+/// The present time of the wall clock.
 pub fn wall() -> Wall {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Wall(since_epoch.as_millis() as i64)

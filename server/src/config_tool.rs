@@ -1,6 +1,6 @@
-//! `muster config`: what is stored for brokers, topics and groups beside the server's own configs, in
-//! a data directory that no server holds. It changes what IncrementalAlterConfigs changes, by the same
-//! rules, also when no client gets in any more.
+//! `muster config`: the stored configs of brokers, topics and groups, in a data directory that no
+//! server holds. It applies the rules of IncrementalAlterConfigs, even when clients can no longer
+//! connect.
 
 use crate::clock::wall;
 use crate::cluster::{
@@ -36,16 +36,16 @@ pub struct ConfigCommand {
 
 #[derive(Debug, Clone, Subcommand)]
 enum Action {
-    /// Print what is stored, a line for each config.
+    /// Print the stored configs, one per line.
     List,
-    /// Store configs, of all brokers if nothing else is said.
+    /// Store configs, of all brokers by default.
     Set {
         #[command(flatten)]
         target: Target,
         #[arg(value_name = "KEY=VALUE", required = true, value_parser = pair)]
         pairs: Vec<(String, String)>,
     },
-    /// Remove stored configs, of all brokers if nothing else is said.
+    /// Remove stored configs, of all brokers by default.
     Unset {
         #[command(flatten)]
         target: Target,
@@ -54,11 +54,11 @@ enum Action {
     },
 }
 
-/// Whose configs they are.
+/// The resource whose configs are meant.
 #[derive(Debug, Clone, Args)]
 #[group(multiple = false)]
 struct Target {
-    /// Of this broker alone, which is the shard of this number.
+    /// A single broker, by its number, which is the shard's.
     #[arg(long, value_name = "N")]
     broker: Option<u32>,
     #[arg(long, value_name = "NAME")]
@@ -71,7 +71,7 @@ struct Target {
 const SET: i8 = 0;
 const DELETE: i8 = 1;
 
-/// Carries a command out. The end is 0 if it was, 2 if not.
+/// Runs a command. The exit status is 0 on success, 2 on failure.
 pub fn run(command: &ConfigCommand) -> ExitCode {
     match carry_out(command, &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -140,7 +140,7 @@ fn print(
     Ok(())
 }
 
-/// Decides as the server does, and writes to the log of shard 0, which holds the configs.
+/// Decides as the server does, and writes to the log of shard 0, which has the configs.
 fn change(data: &Path, target: &Target, configs: Vec<AlterableConfig<'_>>) -> Result<(), Failure> {
     let mut directory = DataDir::hold(data)?;
     let common = common(&directory.meta)?;
@@ -155,7 +155,7 @@ fn change(data: &Path, target: &Target, configs: Vec<AlterableConfig<'_>>) -> Re
         &request,
     );
     if let Some(refused) = change.response.responses.iter().find(|it| it.error_code != 0) {
-        return Err(refused.error_message.as_deref().unwrap_or("it is refused").into());
+        return Err(refused.error_message.as_deref().unwrap_or("refused").into());
     }
     if change.records.is_empty() {
         return Ok(());

@@ -1,31 +1,31 @@
-//! Who may have how many file descriptors: however many clients come, there are some for the files.
+//! Divides file descriptors between clients and files, so that clients cannot take those of files.
 
 use crate::files::Freeing;
 use muster_uring::{OpenFiles, SetupError};
 
-/// For each shard, whatever else is open: ring, eventfd, the files of its log, partitions' files that
+/// Descriptors reserved for each shard: ring, eventfd, the files of its log, partitions' files that
 /// are being closed, directories.
 const PER_SHARD: u64 = 256;
 
-/// The files of partitions that a shard keeps open, at the least and at the most.
+/// Bounds of the partitions' files that a shard keeps open.
 const PARTITION_FILES_MIN: u64 = 8;
 const PARTITION_FILES_MAX: u64 = 4_096;
 
-/// Of what is left, partitions get this part, and connections the others.
+/// Partitions get this part of the rest, and connections the others.
 const PARTITIONS_PART: u64 = 8;
 
-/// What the process may have open.
+/// The limits on open files and connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Descriptors {
-    /// Of each shard.
+    /// For each shard.
     pub(crate) partition_files: u32,
-    /// Of all shards together: a large group has all of its connections to one.
+    /// For all shards together: all connections of a large group go to one.
     pub(crate) connections: usize,
 }
 
 impl Descriptors {
     /// # Errors
-    /// There are too few: what to do about it.
+    /// There are too few descriptors; the error names a remedy.
     pub(crate) fn share(open_files: &OpenFiles, shards: u32) -> Result<Self, SetupError> {
         let shards = u64::from(shards);
         let least = PER_SHARD + PARTITION_FILES_MIN * PARTITIONS_PART;
@@ -39,7 +39,7 @@ impl Descriptors {
     }
 }
 
-/// Advice for a limit that allows only this number of shards; None if it allows none.
+/// A remedy for a limit that allows only this number of shards; None if it allows none.
 pub(crate) fn fewer_shards(possible: u64) -> Option<String> {
     (possible > 0).then(|| format!("start with `--shards {possible}`"))
 }
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn both_have_room_and_connections_most_of_it() {
+    fn files_and_connections_share_the_descriptors_and_connections_get_most() {
         assert_eq!(share(1_024, 1), Some((63, 445)));
         assert_eq!(share(20_000, 2), Some((1_201, 16_826)));
         assert_eq!(share(1 << 20, 2), Some((4_096, 1_039_612)));

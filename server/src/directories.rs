@@ -1,12 +1,12 @@
-//! Names that are durable: POSIX promises that of a file or directory only once the directory that
-//! it is in is synced.
+//! Durable names: POSIX makes the name of a file or directory durable only once its parent
+//! directory is synced.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-/// Makes the name of a file durable, and those of the directories that it is in below `data`.
-/// (To sync a directory again in which nothing changed costs next to nothing.)
+/// Makes the name of a file durable, and those of its parent directories below `data`. (A sync of
+/// an unchanged directory costs next to nothing.)
 ///
 /// # Errors
 /// The file system refuses.
@@ -15,8 +15,8 @@ pub(crate) fn sync_names(data: &Path, file: &Path) -> io::Result<()> {
     directories.into_iter().try_for_each(|directory| File::open(directory)?.sync_all())
 }
 
-/// Makes the names durable that a process which was killed left in a directory below `data`, if it
-/// is there.
+/// Makes names durable that a killed process may have left in a directory below `data`, if it
+/// exists.
 ///
 /// # Errors
 /// The file system refuses.
@@ -36,7 +36,7 @@ pub(crate) fn sync_name(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Moves a directory, and makes the one that it comes to be in. The names are not durable yet.
+/// Moves a directory, and makes its new parent. The names are not durable yet.
 ///
 /// # Errors
 /// The file system refuses.
@@ -56,7 +56,7 @@ mod tests {
         fs::create_dir_all(&directory).unwrap();
         sync_names(place.path(), &directory.join("00000000000000000001.log")).unwrap();
         let elsewhere = place.path().join("shards-3/1/file");
-        assert!(sync_names(place.path(), &elsewhere).is_err(), "a directory that is not there");
+        assert!(sync_names(place.path(), &elsewhere).is_err(), "an absent directory");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A shard's open files: performs the file operations that its logs decide.
+//! A shard's open files: performs the file operations of its logs.
 
 mod freeing;
 mod order;
@@ -17,28 +17,28 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tracing::warn;
 
-/// Open files by the numbers that the logs gave them, and the buffers of writes under way.
+/// Open files by the ids that the logs assign, and the buffers of writes under way.
 #[derive(Debug)]
 pub struct Files {
-    /// What all paths are relative to.
+    /// The directory to which all paths are relative.
     data: PathBuf,
     freeing: Freeing,
     open: HashMap<FileId, OpenFile>,
-    /// Files that were closed while operations on them were under way: they take descriptors.
+    /// Files that were closed during operations: they take descriptors until those end.
     closing: Vec<File>,
-    /// What waits until fewer are closing, in order.
+    /// Work that waits until fewer files are closing, in order.
     deferred: VecDeque<Work>,
-    /// The parts that are sent next.
+    /// The parts of the next slice to send.
     slice: Option<Slice>,
     writing: HashMap<u64, Writing>,
     reading: HashMap<u64, Wanted>,
     syncs: SyncOrder<(File, FileToken)>,
-    /// Syncs that were asked for and have not ended.
+    /// Syncs under way.
     syncing: usize,
     spare: Vec<AlignedBuf>,
 }
 
-/// What is done in the order in which it was asked for.
+/// Work that is done in the order of the requests.
 #[derive(Debug)]
 enum Work {
     Op(FileOp),
@@ -53,24 +53,24 @@ struct OpenFile {
     mode: OpenMode,
 }
 
-/// A write under way: the log's own buffer, and how the file was opened.
+/// A write under way: the log's own buffer, and the mode of the file.
 #[derive(Debug)]
 struct Writing {
     buffer: Vec<u8>,
     mode: OpenMode,
-    /// None if it is durable when it is done: no sync has to wait for it.
+    /// None for a durable write: no sync has to wait for it.
     place: Option<Place>,
 }
 
-/// The part of an aligned read that was asked for.
+/// The requested part of an aligned read.
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
     skip: usize,
     len: usize,
 }
 
-/// Files that may be closing before another one is opened: a part of the descriptors that a shard has
-/// for itself ([`Descriptors`](crate::descriptors::Descriptors)).
+/// The most closing files before another one is opened: a part of the descriptors reserved for the
+/// shard ([`Descriptors`](crate::descriptors::Descriptors)).
 const CLOSING_MAX: usize = 64;
 
 const SPARE_BUFFERS_MAX: usize = 8;
@@ -93,15 +93,15 @@ impl Files {
         }
     }
 
-    /// Starts an operation, or does it at once if it is one that is rare and short.
+    /// Starts an operation, or performs it at once if it is rare and short.
     ///
     /// # Errors
-    /// What must not fail did; the process is to end.
+    /// An operation failed that must not fail; the process has to end.
     pub fn perform(&mut self, ring: &mut Ring, op: FileOp) -> Result<(), ReactorError> {
         self.perform_work(ring, Work::Op(op))
     }
 
-    /// Adds a part to what [`Files::send_parts`] sends.
+    /// Adds a part to the slice that [`Files::send_parts`] sends.
     ///
     /// # Errors
     /// As for [`Self::perform`].
@@ -109,7 +109,7 @@ impl Files {
         self.perform_work(ring, Work::Part(part))
     }
 
-    /// Sends the parts that were added; drops them if there is no connection.
+    /// Sends the slice of added parts; drops it if there is no connection.
     ///
     /// # Errors
     /// As for [`Self::perform`].
@@ -123,14 +123,14 @@ impl Files {
 
     fn perform_work(&mut self, ring: &mut Ring, work: Work) -> Result<(), ReactorError> {
         self.deferred.push_back(work);
-        if self.deferred.len() == 1 { self.go_on(ring) } else { Ok(()) }
+        if self.deferred.len() == 1 { self.resume(ring) } else { Ok(()) }
     }
 
-    /// Starts what was deferred, as far as it may. To be called when an operation has ended.
+    /// Starts deferred work as far as possible. To be called when an operation has ended.
     ///
     /// # Errors
     /// As for [`Self::perform`].
-    pub fn go_on(&mut self, ring: &mut Ring) -> Result<(), ReactorError> {
+    pub fn resume(&mut self, ring: &mut Ring) -> Result<(), ReactorError> {
         self.closing.retain(File::is_in_use);
         while let Some(work) = self.deferred.pop_front() {
             let is_open = matches!(work, Work::Op(FileOp::Open { .. }));
@@ -215,10 +215,10 @@ impl Files {
         Ok(())
     }
 
-    /// A write ended; None if nobody asked for it. Starts the syncs that waited for it.
+    /// A write ended; None for an unknown token. Starts the syncs that waited for it.
     ///
     /// # Errors
-    /// The write failed: what was in the buffer may or may not be on the disk.
+    /// The write failed: its bytes may or may not be on the disk.
     pub fn written(
         &mut self,
         ring: &mut Ring,
@@ -242,7 +242,7 @@ impl Files {
         }
     }
 
-    /// A read ended; None if nobody asked for it.
+    /// A read ended; None for an unknown token.
     pub fn read(
         &mut self,
         token: u64,
@@ -274,7 +274,7 @@ impl Files {
     /// A sync ended.
     ///
     /// # Errors
-    /// The sync failed: what was written before it may or may not be on the disk.
+    /// The sync failed: earlier writes may or may not be on the disk.
     pub fn synced(
         &mut self,
         token: u64,
@@ -285,15 +285,15 @@ impl Files {
         Ok(Some(FileDone::Synced { token: FileToken(token) }))
     }
 
-    /// Whether anything that was asked for has not ended yet.
+    /// Whether any operation has not ended yet.
     pub fn is_busy(&self) -> bool {
         let is_under_way = !self.writing.is_empty() || !self.reading.is_empty() || self.syncing > 0;
         is_under_way || !self.deferred.is_empty()
     }
 
-    /// Closes all files. Nothing is under way.
+    /// Closes all files. No operation may be under way.
     pub fn close_all(&mut self) {
-        assert!(!self.is_busy(), "something is under way");
+        assert!(!self.is_busy(), "an operation is under way");
         self.open.clear();
         self.closing.clear();
         self.syncs = SyncOrder::default();
@@ -301,7 +301,7 @@ impl Files {
 
     fn open_file(&mut self, id: FileId, path: &Path, mode: OpenMode) -> Result<(), ReactorError> {
         let path = self.data.join(path);
-        // Without it, a new file would begin a log of its own beside those that are gone.
+        // If the data directory is gone, opening a new file must not begin a log of its own.
         let opened = std::fs::metadata(&self.data).and_then(|_| open(&self.data, &path, mode));
         let opened = opened.map_err(|error| failed("open", &path, &error))?;
         let taken = self.open.insert(id, opened);
@@ -368,7 +368,7 @@ impl Files {
 /// The unit of durable writes to files in a directory, in bytes.
 ///
 /// # Errors
-/// No file can be made in the directory.
+/// No file can be created in the directory.
 pub fn block_bytes(directory: &Path) -> io::Result<u32> {
     let path = directory.join(format!(".block-size-{:?}", std::thread::current().id()));
     let block_bytes = File::open_direct(&path)?.block_bytes();
@@ -392,8 +392,8 @@ fn open(data: &Path, path: &Path, mode: OpenMode) -> io::Result<OpenFile> {
     Ok(OpenFile { file, mode })
 }
 
-/// The disk, the quota, or what the process may write to one file is used up. (A write that the
-/// kernel ends early found no room, too.)
+/// Whether the disk, the quota or the limit of a file's size is exhausted. (A short write means
+/// this, too.)
 fn is_no_space(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull, WriteZero};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge | WriteZero)

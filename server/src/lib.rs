@@ -1,7 +1,7 @@
-//! The server: shards, their reactors, connections, and everything that is not group logic.
+//! The server: shards, their reactors, connections, and all parts other than group logic.
 //!
-//! Read in this order: `shard` (one core: event in, commands out), `reactor` (the one file that
-//! turns commands into ring operations), `dispatch` (a request to the part that answers it).
+//! Read in this order: `shard` (one core: event in, commands out), `reactor` (turns commands into
+//! ring operations), `dispatch` (passes a request to the part that answers it).
 
 #![forbid(unsafe_code)]
 
@@ -30,5 +30,5 @@ pub mod reshard;
 pub mod serve;
 pub mod shard;
 
-/// The version, and what it was built from.
+/// The version, and the revision it was built from.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("MUSTER_BUILD"), ")");

@@ -28,12 +28,12 @@ struct Cli {
 enum Command {
     /// Serve clients until SIGTERM or SIGINT.
     ///
-    /// The keys of FILE and of KEY=VALUE are those of Kafka's server.properties; docs/configs.md lists them,
-    /// with what each does here.
+    /// The keys of FILE and of KEY=VALUE are those of Kafka's server.properties; docs/configs.md
+    /// lists them, with the effect of each in muster.
     Serve(Serve),
-    /// Print and change what is stored of configs, while nothing is served.
+    /// Print and change stored configs, while no server runs.
     Config(ConfigCommand),
-    /// Look at, check, and exchange with Kafka what is in a data directory.
+    /// Inspect and check a data directory, and exchange it with Kafka.
     Log {
         #[command(subcommand)]
         command: LogCommand,
@@ -45,26 +45,27 @@ struct Serve {
     /// A file in the form of Kafka's server.properties.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Say what is wrong with a file or has no effect in muster, and end: with 0 if the server would
-    /// start with it, else with 1.
+    /// Report the lines of a file that are wrong or have no effect in muster, and exit: with 0 if
+    /// the server would start with it, else with 1.
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     check_config: Option<PathBuf>,
-    /// Where the first shard listens; the others follow on the next ports. No host is all interfaces
-    /// [default: the file's listeners, or 127.0.0.1:9092].
+    /// The address of the first shard; the others listen on the next ports. No host means all
+    /// interfaces [default: the file's listeners, or 127.0.0.1:9092].
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
-    /// What clients are told to connect to for the first shard; the others follow on the next ports
-    /// [default: the file's advertised.listeners, or what is listened on; of all interfaces this host's
-    /// name].
+    /// The address that clients connect to for the first shard; the others follow on the next ports
+    /// [default: the file's advertised.listeners, or the address of --listen; for all interfaces
+    /// this host's name].
     #[arg(long, value_name = "HOST[:PORT]")]
     advertise: Option<String>,
-    /// The data directory; it is made if it is not there [default: the file's log.dirs, or ./data].
+    /// The data directory; it is created if necessary [default: the file's log.dirs, or ./data].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// How many shards, each with a core and a port of its own [default: one for each usable core].
+    /// The number of shards, each with a core and a port of its own [default: one for each usable
+    /// core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     shards: Option<u32>,
-    /// Configs, which win over the file's and over what clients alter.
+    /// Configs, which override the file's and those that clients alter.
     #[arg(value_name = "KEY=VALUE")]
     configs: Vec<String>,
 }
@@ -118,7 +119,7 @@ fn options(arguments: Serve) -> Result<Options, Failure> {
     })
 }
 
-/// The first of `log.dirs`: muster keeps all in one directory.
+/// The first of `log.dirs`: muster uses one directory.
 fn config_data(config: &Config) -> PathBuf {
     config.data_dirs().first().map_or_else(|| "data".into(), PathBuf::from)
 }
@@ -131,7 +132,7 @@ fn read_config(file: &Path, words: &[String]) -> Result<(Config, Findings), Stri
     Ok((config, findings))
 }
 
-/// Java reads such files as Latin-1, in which any byte is a character.
+/// Java reads such files as Latin-1, in which every byte is a character.
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes)
         .unwrap_or_else(|error| error.into_bytes().into_iter().map(char::from).collect())
@@ -141,7 +142,7 @@ fn check_config(file: &Path, words: &[String]) -> ExitCode {
     match read_config(file, words) {
         Ok((_, findings)) => {
             let (text, fatal) = (findings.report(), findings.fatal().count());
-            // Whoever reads it may have read enough.
+            // The reader may have closed the pipe.
             let _ = io::stdout().lock().write_all(text.as_bytes());
             if fatal == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }

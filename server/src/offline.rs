@@ -1,5 +1,5 @@
-//! A log that is written with the standard library, one operation after the other: for start-up and
-//! for tools, when there is no ring and no client waits.
+//! A log that is written with the standard library, one operation after the other: at start-up and
+//! in tools, without a ring or clients.
 
 use crate::directories;
 use crate::shard::LogSizes;
@@ -11,8 +11,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// What the log of a shard is told at its start, where no server is: it has no linger and nothing is
-/// compacted.
+/// The config of a shard's log outside a server: without linger and compaction.
 pub(crate) fn log_config(
     dir: PathBuf,
     log_id: u64,
@@ -43,17 +42,18 @@ impl OfflineLog {
         Self::open(data, config, Recovered::default())
     }
 
-    /// One that continues what is there.
+    /// A log that continues the recovered one.
     pub(crate) fn open(data: PathBuf, config: LogConfig, recovered: Recovered) -> Self {
         Self::of(data, ShardLog::new(config, recovered))
     }
 
-    /// One that may have been written to before.
+    /// A log that may have been written to before.
     pub(crate) fn of(data: PathBuf, log: ShardLog) -> Self {
         Self { log, data, files: HashMap::new() }
     }
 
-    /// Flushes, and makes the segment for the next block; gives the position of the last operation.
+    /// Flushes, and makes the segment for the next block; returns the position of the last
+    /// operation.
     ///
     /// # Errors
     /// The file system refuses.
@@ -63,20 +63,20 @@ impl OfflineLog {
         Ok(self.log.progress().flushed())
     }
 
-    /// Writes what the log has accepted, and returns when it is durable.
+    /// Writes the accepted operations, and returns when they are durable.
     ///
     /// # Errors
     /// The file system refuses.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         while self.log.progress().flushed() < self.log.progress().accepted() {
             if !self.perform_due()? {
-                return Err(io::Error::other("the log waits for nothing, yet is not durable"));
+                return Err(io::Error::other("the log requests no operation, but is not durable"));
             }
         }
         self.sync()
     }
 
-    /// Does what the log asks for now; false if that is nothing.
+    /// Performs the operations that the log requests; false if there are none.
     fn perform_due(&mut self) -> io::Result<bool> {
         let mut ops = Vec::new();
         self.log.poll(i64::MAX, &mut ops);

@@ -1,5 +1,5 @@
-//! Which shard owns what: a pure function of names and numbers, so that every shard and every
-//! start-up agrees without a word. A partition may be assigned elsewhere: see
+//! The owner of each group and partition: a pure function of names and numbers, so that every shard
+//! and every start computes the same. A partition may be assigned elsewhere: see
 //! [`leader`](crate::cluster::leader).
 
 use muster_codec::Uuid;
@@ -8,7 +8,7 @@ use muster_storage::LogPartition;
 /// The shard that changes the cluster's state.
 const CONTROLLER: u32 = 0;
 
-/// How many shards and offsets partitions there are.
+/// The number of shards and of offsets partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
     pub shards: u32,
@@ -43,8 +43,8 @@ impl Placement {
         self.offsets_shard(self.group_partition(group_id))
     }
 
-    /// The shard that leads a partition of a topic if none was asked for. Topics start at different shards, so that many
-    /// topics of one partition spread.
+    /// The shard that leads a partition without an assignment. Topics start at different shards, so
+    /// that topics with one partition spread.
     pub fn partition_shard(self, topic_id: Uuid, partition: i32) -> u32 {
         let start = topic_id.0.iter().fold(0u32, |sum, byte| sum.wrapping_add(u32::from(*byte)));
         start.wrapping_add(partition as u32) % self.shards

@@ -4,7 +4,7 @@ use muster_codec::Uuid;
 use muster_coordinator::Ids;
 use std::io;
 
-/// Ids drawn from the system's random numbers, a few hundred at a time.
+/// Ids from the system's random numbers, which are read a few hundred at a time.
 #[derive(Debug)]
 pub struct RandomIds {
     pool: Box<[u8; POOL_BYTES]>,
@@ -15,7 +15,7 @@ const POOL_BYTES: usize = 4096;
 
 impl RandomIds {
     /// # Errors
-    /// The system has no random numbers to give.
+    /// The system returns no random numbers.
     pub fn new() -> io::Result<Self> {
         let mut ids = Self { pool: Box::new([0; POOL_BYTES]), used: 0 };
         ids.refill()?;
@@ -31,7 +31,7 @@ impl RandomIds {
 
 impl Ids for RandomIds {
     /// # Panics
-    /// If the system stops giving random numbers, which Linux does not do once it has begun.
+    /// If the system stops returning random numbers, which Linux does not do once it has started.
     fn next_id(&mut self) -> Uuid {
         if self.used + 16 > POOL_BYTES {
             self.refill().unwrap_or_else(|error| panic!("no random numbers: {error}"));

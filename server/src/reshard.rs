@@ -1,6 +1,6 @@
-//! A data directory that was written with N shards opens with M: the shard logs are written anew
-//! beside the old ones, then the stamp of the directory is replaced, then the old ones go to the trash.
-//! A stop at any point leaves one or the other valid.
+//! Opens a data directory of N shards with M: new shard logs are written beside the old ones, then
+//! the stamp of the directory is replaced, then the old logs go to the trash. An interruption at
+//! any point leaves one or the other valid.
 
 use crate::data_dir::{DataDir, Entry, Meta, State, entries, trash};
 use crate::files::block_bytes;
@@ -13,11 +13,10 @@ use muster_storage::{AppendError, RecoveredBatch};
 use std::path::Path;
 use tracing::info;
 
-/// Makes the directory one of `placement.shards` shards. `now` is the wall clock's, in milliseconds.
+/// Changes the directory's number of shards. `now` is the wall clock's, in milliseconds.
 ///
 /// # Errors
-/// Old logs that cannot be read, or are not what the stamp says of them; new ones that cannot be
-/// written.
+/// Old logs cannot be read or do not match the stamp, or new ones cannot be written.
 pub fn reshard(
     directory: &mut DataDir,
     placement: Placement,
@@ -30,7 +29,7 @@ pub fn reshard(
     if old == new {
         return Ok(());
     }
-    info!("writes the logs of {old} shards anew for {new}");
+    info!("rewrites the logs of {old} shards for {new}");
     let mut meta = Meta::new(placement, ids);
     let mut logs = new_logs(&directory.path, &meta, sizes)?;
     for (number, known) in (0..).zip(&directory.meta.logs) {
@@ -51,7 +50,7 @@ pub fn reshard(
 /// Empty logs for all shards that a stamp names.
 ///
 /// # Errors
-/// No file can be made in the directory.
+/// No file can be created in the directory.
 pub(crate) fn new_logs(
     data: &Path,
     meta: &Meta,
@@ -97,13 +96,13 @@ pub(crate) fn append(offline: &mut OfflineLog, batch: RecoveredBatch<'_>) -> Res
     }
 }
 
-/// Moves logs of another number of shards to the trash: those that a change of the number took the
-/// place of, or that one was writing when it was stopped. What only looks like them stays.
+/// Moves the logs of other numbers of shards to the trash: old logs after a change of the number,
+/// or new ones of an interrupted change. Entries with other names stay.
 fn set_aside_all_but(data: &Path, shards: u32, now: i64) -> Result<(), Failure> {
     for (name, entry) in entries(data)? {
         if matches!(entry, Entry::ShardLogs(other) if other != shards) {
             let place = trash::move_aside(data, Path::new(&name), now)?;
-            info!("{name} is not of use any more: moved to {}", place.display());
+            info!("{name} is no longer used: moved to {}", place.display());
         }
     }
     Ok(())

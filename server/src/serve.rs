@@ -1,4 +1,4 @@
-//! Starts the shards, one thread and one core each, and ends them again.
+//! Starts the shards, one thread and one core each, and stops them.
 
 use crate::VERSION;
 use crate::addresses::warn_if_unreachable;
@@ -30,17 +30,17 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// What the command line decided.
+/// The server's options from the command line.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub config: Config,
-    /// Where the configs were read from.
+    /// The file that the configs were read from.
     pub config_file: Option<PathBuf>,
-    /// The first shard listens here, shard i at i ports further.
+    /// The first shard listens here, shard i on the port i above.
     pub listen: SocketAddr,
-    /// The same as it was asked for, and what clients are told.
+    /// The same as configured, and the advertised address.
     pub served: Served,
-    /// Absolute: clients and the log are told of it.
+    /// Absolute, as it appears in answers and in the log.
     pub data: PathBuf,
     pub shards: u32,
 }
@@ -48,39 +48,39 @@ pub struct Options {
 /// Why a server does not start, in words for its operator.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
-/// Connections that a listener may hold that nobody accepted yet.
+/// Connections that the kernel queues on a listener before they are accepted.
 const BACKLOG: u32 = 4096;
 
-/// How often the trash is emptied of what is old enough.
+/// How often old entries of the trash are removed.
 const TRASH_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// Signals that do not end the server: a closed terminal sends the first.
 const PASSING: &[i32] = &[SIGHUP, SIGUSR1, SIGUSR2];
 
-/// A signal this soon after another is the same wish: some tools signal a process and its group.
+/// A signal this soon after another counts as the same: some tools signal a process and its group.
 const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
-/// How long to wait for an address in use, and between two tries.
+/// How long to wait for an address in use, and between attempts.
 const LISTEN_PATIENCE: Duration = Duration::from_secs(3);
 const LISTEN_RETRY: Duration = Duration::from_millis(20);
 
 /// Serves until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// What keeps the server from starting. A failure later on ends the process.
+/// The server cannot start. A later failure ends the process.
 pub fn serve(options: &Options) -> Result<(), Failure> {
     let began = Instant::now();
-    // Until signals are taken: one of these does not end a start.
+    // Until signals are handled: these must not end a start.
     PASSING.iter().try_for_each(|signal| flag::register(*signal, Arc::default()).map(drop))?;
-    tell_what_starts(options);
-    tell_without_effect(&options.config);
-    tell_file_size_limit();
+    log_start(options);
+    log_without_effect(&options.config);
+    log_file_size_limit();
     let open_files = muster_uring::raise_open_files()?;
     let descriptors = Descriptors::share(&open_files, options.shards)?;
     let ring = ring_sizes(options.shards)?;
     muster_uring::probe(ring.smallest())?;
     let endpoints = endpoints(options)?;
-    // A write beyond RLIMIT_FSIZE is to fail as on a full disk: with a message, not by a signal.
+    // A write beyond RLIMIT_FSIZE has to fail as on a full disk: with a message, not by a signal.
     flag::register(SIGXFSZ, Arc::default())?;
     let placement = Placement {
         shards: options.shards,
@@ -104,27 +104,27 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     };
     let room = Room::new(descriptors.connections, options.shards as usize);
     let shards = start(options, &common, &room, ring)?;
-    // Before anyone learns that the server is there to be stopped.
+    // Before the log says that the server runs, so that it can be stopped from then on.
     let signals = Signals::new([SIGTERM, SIGINT].iter().chain(PASSING))?;
     for number in 0..options.shards {
-        let Served { listen, told, .. } = &options.served;
-        let (listen, told) = (listen.of_shard(number)?, told.of_shard(number)?);
-        info!("shard {number} listens on {listen}, clients are told {told}");
+        let Served { listen, advertised, .. } = &options.served;
+        let (listen, advertised) = (listen.of_shard(number)?, advertised.of_shard(number)?);
+        info!("shard {number} listens on {listen}, clients connect to {advertised}");
     }
-    warn_if_unreachable(options.listen.ip(), options.served.told.clone())?;
+    warn_if_unreachable(options.listen.ip(), options.served.advertised.clone())?;
     let cluster = &directory.meta.cluster_id;
     info!("ready after {} ms: cluster {cluster}", began.elapsed().as_millis());
     let (ends, asked) = wait(shards, signals)?;
     let took = asked.map_or(0, |at| at.elapsed().as_millis());
     info!("stopped after {took} ms: all that was acknowledged is durable");
     if let Err(error) = directory.record_ends(&ends) {
-        warn!("{error}: the next start cannot tell whether the ends of the logs are damaged");
+        warn!("{error}: the next start cannot check the ends of the logs for damage");
     }
     Ok(())
 }
 
-/// Empties the trash of what is old enough now, and again from time to time, on a thread that ends
-/// with the process.
+/// Removes old entries of the trash now and from time to time, on a thread that ends with the
+/// process.
 fn keep_emptying_trash(data: &Path, retention_ms: i64) -> io::Result<()> {
     if retention_ms < 0 {
         return Ok(());
@@ -146,11 +146,11 @@ fn keep_emptying_trash(data: &Path, retention_ms: i64) -> io::Result<()> {
 
 struct RunningShard {
     peer: Peer,
-    /// Gives the position up to which the shard's log was durable when it stopped.
+    /// Returns the position up to which the shard's log was durable when it stopped.
     thread: JoinHandle<u64>,
 }
 
-/// How the threads find each other while they start.
+/// The channels between threads while they start, and what a shard needs.
 struct Start {
     number: u32,
     options: Options,
@@ -160,10 +160,10 @@ struct Start {
     block_bytes: u32,
     mailbox: Receiver<Message>,
     freeing: Freeing,
-    /// Takes this shard's way to be reached, or why it could not start.
+    /// Receives this shard's waker, or why it could not start.
     ready: Sender<Result<(u32, muster_uring::Waker), Failure>>,
     peers: Receiver<Vec<Peer>>,
-    /// From shard 0, whose log holds it, to the others.
+    /// From shard 0, whose log has the image, to the others.
     images: Vec<Sender<Arc<ClusterImage>>>,
     image: Receiver<Arc<ClusterImage>>,
 }
@@ -180,7 +180,7 @@ fn start(
     let peer_lists: Vec<_> = (0..count).map(|_| bounded(1)).collect();
     let image_lists: Vec<_> = (0..count).map(|_| bounded(1)).collect();
     let images: Vec<_> = image_lists.iter().map(|(sender, _)| sender.clone()).collect();
-    // Begun here, it may run on any core.
+    // Started here, it may run on any core.
     let freeing = Freeing::start()?;
     let block_bytes = block_bytes(&options.data)?;
     let mut threads = Vec::new();
@@ -220,8 +220,8 @@ fn start(
     Ok(running.map(|(peer, thread)| RunningShard { peer, thread }).collect())
 }
 
-/// A shard's thread, from its start to its end. A failure after the start, or a panic, ends the
-/// process: what was acknowledged is durable, and no other shard may go on as if all were well.
+/// A shard's thread. A failure after the start, or a panic, ends the process: acknowledged records
+/// are durable, and the other shards must not continue without this one.
 fn run(start: Start) -> u64 {
     let number = start.number;
     let ready = start.ready.clone();
@@ -229,7 +229,7 @@ fn run(start: Start) -> u64 {
     let home = Home { number, data, common, block_bytes: start.block_bytes };
     match prepare(start) {
         Err(failure) => {
-            // The starting thread may be gone because another shard failed before.
+            // The starting thread may have ended because another shard failed first.
             let _ = ready.send(Err(failure));
             0
         }
@@ -246,7 +246,7 @@ fn run(start: Start) -> u64 {
     }
 }
 
-/// What a shard is loaded from.
+/// The place from which a shard is loaded.
 struct Home {
     number: u32,
     data: PathBuf,
@@ -254,8 +254,8 @@ struct Home {
     block_bytes: u32,
 }
 
-/// Runs a shard until it has stopped; gives where its log ends. One that turns out not to be what its log makes of it is loaded
-/// again, while the others go on.
+/// Runs a shard until it has stopped; returns the end of its log. A shard whose state does not
+/// match its log is loaded again, while the others continue.
 fn run_shard(mut shard: Shard, parts: Parts, home: &Home) -> Result<u64, Failure> {
     let mut reactor = Reactor::new(parts);
     for reloads in 1.. {
@@ -282,8 +282,8 @@ fn load_again(reactor: &mut Reactor, home: &Home, left: Left) -> Result<Shard, F
     reactor.perform_all(ops.into_iter().map(Command::File).collect())?;
     reactor.perform_all(commands)?;
     if *number == 0 {
-        let tell = |to| Command::Mail { to, message: Message::Image(image.clone()) };
-        reactor.perform_all((0..common.placement.shards).map(tell).collect())?;
+        let send = |to| Command::Mail { to, message: Message::Image(image.clone()) };
+        reactor.perform_all((0..common.placement.shards).map(send).collect())?;
     }
     info!("shard {number} serves again, from its log");
     Ok(shard)
@@ -305,7 +305,7 @@ fn prepare(start: Start) -> Result<(Shard, Parts), Failure> {
     }
     drop(start.images);
     let image = start.image.recv().map_err(|_| "shard 0, which holds the topics, did not start")?;
-    tell_unused(&start.options.config, &image, start.number);
+    log_unused(&start.options.config, &image, start.number);
     let (shard, ops) = loaded.into_shard(data, start.block_bytes, image, ids, clock.times())?;
     for op in ops {
         files.perform(&mut ring, op)?;
@@ -320,8 +320,8 @@ fn prepare(start: Start) -> Result<(Shard, Parts), Failure> {
     Ok((shard, Parts { ring, listener, files, mailbox: start.mailbox, peers, clock }))
 }
 
-/// Listens; if the address is in use, tries again for a while: the kernel holds the listener of a
-/// server that was killed until it has taken down its ring.
+/// Listens; retries for a while if the address is in use: the kernel holds the listener of a killed
+/// server until its ring is released.
 fn listen(ring: &mut Ring, address: SocketAddr) -> io::Result<ListenerId> {
     let deadline = Instant::now() + LISTEN_PATIENCE;
     loop {
@@ -337,13 +337,13 @@ fn listen(ring: &mut Ring, address: SocketAddr) -> io::Result<ListenerId> {
 fn not_listened(options: &Options, number: u32, address: SocketAddr, error: &io::Error) -> String {
     let (first, last) = (options.listen.port(), options.listen.port() + options.shards as u16 - 1);
     format!(
-        "could not listen on {address}, the port of shard {number}: {error}. Each shard has a port, {first} \
-         to {last}: free it, or choose others with --listen or fewer with --shards"
+        "could not listen on {address}, the port of shard {number}: {error}. Each shard has a \
+         port, {first} to {last}: free it, or choose others with --listen or fewer with --shards"
     )
 }
 
-/// Waits for a signal, or for all shards to end.
-/// Gives where the log of each ends, and when they were asked to end.
+/// Waits for a signal, or for all shards to end. Returns the end of each log, and when a stop was
+/// requested.
 fn wait(
     shards: Vec<RunningShard>,
     mut signals: Signals,
@@ -373,21 +373,21 @@ fn wait(
     Ok((ends, stop_asked.get().copied()))
 }
 
-/// Rings of the shards in a size that the limit of locked memory allows.
+/// The sizes of the shards' rings within the limit of locked memory.
 fn ring_sizes(shards: u32) -> Result<muster_uring::Config, Failure> {
     let full = muster_uring::Config::default();
     let fitting = muster_uring::fit_rings(full, shards, fewer_shards)?;
     if fitting != full {
         info!(
-            "RLIMIT_MEMLOCK (ulimit -l) allows no full rings for {shards} shards: they have {} entries \
-             instead of {}, and take more system calls under load",
+            "RLIMIT_MEMLOCK (ulimit -l) allows no full rings for {shards} shards: they have {} \
+             entries instead of {}, and take more system calls under load",
             fitting.sq_entries, full.sq_entries
         );
     }
     Ok(fitting)
 }
 
-fn tell_what_starts(options: &Options) {
+fn log_start(options: &Options) {
     let data = options.data.display();
     let file = options.config_file.as_deref().map(Path::display);
     let file =
@@ -395,8 +395,8 @@ fn tell_what_starts(options: &Options) {
     info!("muster {VERSION}: data in {data}, {file}, shards: {}", options.shards);
 }
 
-/// Who moves a file from Kafka shall know which of its lines do nothing here.
-fn tell_without_effect(config: &Config) {
+/// Logs configs without effect: an operator who moves a file from Kafka has to know them.
+fn log_without_effect(config: &Config) {
     let keys: Vec<_> = config.set_without_effect().collect();
     if !keys.is_empty() {
         info!("set, but without effect in muster: {}", keys.join(", "));
@@ -404,23 +404,23 @@ fn tell_without_effect(config: &Config) {
 }
 
 /// Logs of topics grow to `segment.bytes`, those of shards to their own size.
-fn tell_file_size_limit() {
+fn log_file_size_limit() {
     if let Some(limit) = muster_uring::file_size_limit() {
         warn!(
-            "files may have {limit} bytes at most (RLIMIT_FSIZE, ulimit -f): the server ends when a \
-             log needs more"
+            "files may have {limit} bytes at most (RLIMIT_FSIZE, ulimit -f): the server ends when \
+             a log needs more"
         );
     }
 }
 
-/// What clients have altered, and what the command line says against it.
-fn tell_unused(config: &Config, image: &ClusterImage, number: u32) {
+/// Logs altered configs that have no effect because the command line sets them.
+fn log_unused(config: &Config, image: &ClusterImage, number: u32) {
     let of_all = if number == 0 { config.unused_dynamic(image, "") } else { Vec::new() };
     let of_this = config.unused_dynamic(image, &number.to_string());
     of_all.iter().chain(&of_this).for_each(|line| warn!("{line}"));
 }
 
-/// One shard to a core, as far as there are cores.
+/// Pins a shard to a core, as far as there are enough.
 fn pin(number: u32) {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     if let Some(core) = cores.get(number as usize % cores.len().max(1)) {
@@ -428,13 +428,13 @@ fn pin(number: u32) {
     }
 }
 
-/// What clients are told of each shard. That each has a port to listen on is checked, too, before anything
-/// is done.
+/// The advertised address of each shard. Also checks, before anything is changed, that each has a
+/// port to listen on.
 fn endpoints(options: &Options) -> Result<Arc<[Endpoint]>, Failure> {
-    let Served { listen, told, .. } = &options.served;
+    let Served { listen, advertised, .. } = &options.served;
     let endpoint = |number| {
         listen.of_shard(number)?;
-        let Address { host, port } = told.of_shard(number)?;
+        let Address { host, port } = advertised.of_shard(number)?;
         Ok(Endpoint { host, port })
     };
     (0..options.shards).map(endpoint).collect()

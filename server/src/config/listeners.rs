@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv6Addr};
 /// The first shard's address; each further shard is one port higher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// Empty: all interfaces, or the name of this host if clients are told it.
+    /// Empty: all interfaces, or the name of this host if it is advertised.
     pub host: String,
     pub port: u16,
 }
@@ -27,8 +27,8 @@ pub struct Served {
     pub name: String,
     /// As it was asked for.
     pub listen: Address,
-    /// What clients are told.
-    pub told: Address,
+    /// The address that clients connect to.
+    pub advertised: Address,
     /// The data directory.
     pub data: String,
 }

@@ -139,7 +139,7 @@ impl Config {
         match (key, &self.served) {
             ("node.id" | "broker.id", _) => Some(node_id.to_string()),
             ("listeners", Some(served)) => of_shard(&served.name, &served.listen),
-            ("advertised.listeners", Some(served)) => of_shard(&served.name, &served.told),
+            ("advertised.listeners", Some(served)) => of_shard(&served.name, &served.advertised),
             ("log.dirs", Some(served)) => Some(served.data.clone()),
             _ => self.set_text(key).map(str::to_owned),
         }

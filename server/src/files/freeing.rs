@@ -1,6 +1,6 @@
-//! What takes long and nobody waits for, on a thread of its own: gives the space of files that lost
-//! their names back to the disk, a piece at a time, and removes directories. The kernel does not let
-//! go of a core while it frees a file: half a gigabyte takes it 100 ms.
+//! Slow work that no client waits for, on a thread of its own: frees the space of unlinked files
+//! piece by piece, and removes directories. The kernel keeps the core while it frees a file: half a
+//! gigabyte takes 100 ms.
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::collections::VecDeque;
@@ -14,85 +14,85 @@ use std::thread;
 use std::time::Duration;
 use tracing::error;
 
-/// So much is freed at once, and then comes a pause for the core and the file system's journal.
+/// The bytes that are freed at once, before a pause for the core and the file system's journal.
 ///
-/// Files are cut at multiples of it. Pages of a file that sendfile(2) gave to a socket may still be on
-/// their way to the client: those that are dropped whole stay as they are until then, but in one that
-/// is cut the kernel zeroes the rest, and it keeps up to 2 MiB of a file in one piece.
+/// Files are cut at multiples of it. Pages of a file that sendfile(2) has passed to a socket may
+/// still be on their way to the client: pages that are dropped whole stay intact until then, but in
+/// a page that is cut the kernel zeroes the rest, and it keeps up to 2 MiB of a file in one piece.
 const PIECE_BYTES: u64 = 4 << 20;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// After each directory of small files.
+/// The pause after each directory of small files.
 const SHORT_PAUSE: Duration = Duration::from_millis(1);
 
-/// Files that are held open for it; what is removed beyond that is freed at once.
+/// The most files held open for this; further ones are freed at once.
 const FILES_MAX: usize = 256;
 
-/// Directories that wait for it; what is removed beyond that is removed at once.
+/// The most directories that wait; further ones are removed at once.
 const DIRECTORIES_MAX: usize = 1 << 18;
 
-/// A directory with more than this goes before those with less: the disk may need the space.
+/// A directory with more bytes is removed before smaller ones: the disk may need the space.
 const MUCH_BYTES: u64 = 1 << 20;
 
-/// The way to the thread; it ends when the last of the clones is gone.
+/// The sending side of the thread, which ends when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Freeing {
     files: Sender<Removed>,
     directories: Sender<PathBuf>,
-    /// Directories that have not been removed yet.
+    /// The number of directories that are not removed yet.
     waiting: Arc<AtomicUsize>,
 }
 
-/// A file that is about to lose its name.
+/// A file that is about to be unlinked.
 #[derive(Debug)]
 #[must_use]
-pub(super) struct Doomed(Option<Removed>);
+pub(super) struct Held(Option<Removed>);
 
-/// A file that has lost its name.
+/// An unlinked file.
 #[derive(Debug)]
 struct Removed {
     file: File,
-    /// Where the name was, if the file has to be whole should that come back.
+    /// The directory of its name, if the file must be whole in case the name returns after a crash.
     directory: Option<PathBuf>,
 }
 
 impl Freeing {
-    /// How many descriptors it takes, all shards together.
+    /// The descriptors that it takes, for all shards together.
     pub const DESCRIPTORS: u64 = FILES_MAX as u64 + 4;
 
     /// # Errors
-    /// There is no thread to be had.
+    /// No thread can be started.
     pub fn start() -> io::Result<Self> {
-        let ((files, removed), (directories, doomed)) = (unbounded(), unbounded());
+        let ((files, removed), (directories, paths)) = (unbounded(), unbounded());
         let waiting = Arc::new(AtomicUsize::new(0));
-        let queue = Directories::new(doomed, Arc::clone(&waiting));
+        let queue = Directories::new(paths, Arc::clone(&waiting));
         let work = move || work(&removed, queue);
         thread::Builder::new().name("freeing".to_owned()).spawn(work)?;
         Ok(Self { files, directories, waiting })
     }
 
-    /// Keeps hold of the file at `path`, if there is room for it. What cannot be opened is left alone.
-    pub(super) fn hold(&self, path: &Path) -> Doomed {
-        let has_room = self.files.len() < FILES_MAX;
-        let file = has_room.then(|| File::options().write(true).open(path).ok()).flatten();
+    /// Opens the file at `path` if the limit allows it. A file that cannot be opened is ignored.
+    pub(super) fn hold(&self, path: &Path) -> Held {
+        let may_hold = self.files.len() < FILES_MAX;
+        let file = may_hold.then(|| File::options().write(true).open(path).ok()).flatten();
         let directory = path.parent().map(Path::to_owned);
-        Doomed(file.map(|file| Removed { file, directory }))
+        Held(file.map(|file| Removed { file, directory }))
     }
 
-    /// Frees the file, which has lost its name.
-    pub(super) fn free(&self, doomed: Doomed) {
-        // Should the thread be gone, it is closed here.
-        doomed.0.into_iter().for_each(|removed| drop(self.files.send(removed)));
+    /// Frees the file, which was unlinked.
+    pub(super) fn free(&self, held: Held) {
+        // If the thread has ended, the file is closed here.
+        held.0.into_iter().for_each(|removed| drop(self.files.send(removed)));
     }
 
-    /// Removes a directory of files that nobody misses, should they be there again after a crash.
+    /// Removes a directory of files that may exist again after a crash.
     ///
     /// # Errors
-    /// Of one that has no room to wait, what went wrong.
+    /// The directory could not be removed at once, where too many wait.
     pub(super) fn remove_directory(&self, path: PathBuf) -> io::Result<()> {
         if self.waiting.load(Relaxed) < DIRECTORIES_MAX {
             self.waiting.fetch_add(1, Relaxed);
-            // Should the thread be gone, the next start removes it.
+            // If the thread has ended, the next start removes the directory.
             drop(self.directories.send(path));
             return Ok(());
         }
@@ -100,16 +100,16 @@ impl Freeing {
     }
 }
 
-/// Until all that send are gone.
+/// Runs until all senders are gone.
 fn work(files: &Receiver<Removed>, mut directories: Directories) {
     loop {
         crossbeam_channel::select_biased! {
             recv(files) -> removed => match removed {
-                // Nobody waits for it: what cannot be freed by pieces is freed when it is closed.
+                // A file that cannot be freed by pieces is freed when it is closed.
                 Ok(removed) => drop(free(&removed)),
                 Err(_) => return,
             },
-            recv(directories.doomed) -> path => match path {
+            recv(directories.received) -> path => match path {
                 Ok(path) => directories.put(path),
                 Err(_) => return,
             },
@@ -118,31 +118,33 @@ fn work(files: &Receiver<Removed>, mut directories: Directories) {
     }
 }
 
-/// Directories that are to be removed, as they are told of and by what is in them.
+/// The directories to remove, in two queues by size.
 struct Directories {
-    doomed: Receiver<PathBuf>,
+    received: Receiver<PathBuf>,
     waiting: Arc<AtomicUsize>,
     with_much: VecDeque<PathBuf>,
     others: VecDeque<PathBuf>,
 }
 
 impl Directories {
-    fn new(doomed: Receiver<PathBuf>, waiting: Arc<AtomicUsize>) -> Self {
-        Self { doomed, waiting, with_much: VecDeque::new(), others: VecDeque::new() }
+    fn new(received: Receiver<PathBuf>, waiting: Arc<AtomicUsize>) -> Self {
+        Self { received, waiting, with_much: VecDeque::new(), others: VecDeque::new() }
     }
 
     fn put(&mut self, path: PathBuf) {
-        match bytes_in(&path) > MUCH_BYTES {
-            true => self.with_much.push_back(path),
-            false => self.others.push_back(path),
+        if bytes_in(&path) > MUCH_BYTES {
+            self.with_much.push_back(path)
+        } else {
+            self.others.push_back(path)
         }
     }
 
-    /// How long to wait for more to be told of before one is removed.
+    /// How long to wait for further paths before one is removed.
     fn patience(&self) -> Duration {
-        match self.with_much.is_empty() && self.others.is_empty() {
-            true => Duration::MAX,
-            false => Duration::ZERO,
+        if self.with_much.is_empty() && self.others.is_empty() {
+            Duration::MAX
+        } else {
+            Duration::ZERO
         }
     }
 
@@ -154,13 +156,13 @@ impl Directories {
     }
 }
 
-/// What the files of a directory take, as far as they can be looked at.
+/// The bytes of the files in a directory, as far as readable.
 fn bytes_in(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
-/// Cuts a file shorter and shorter, unless somebody else has it: under another name, open or mapped.
+/// Cuts a file shorter in steps, unless it has another name or is open or mapped elsewhere.
 fn free(Removed { file, directory }: &Removed) -> io::Result<()> {
     let metadata = file.metadata()?;
     let mut left = metadata.len();
@@ -168,7 +170,7 @@ fn free(Removed { file, directory }: &Removed) -> io::Result<()> {
         return Ok(());
     }
     if let Some(directory) = directory {
-        // Should the name come back after a loss of power, the file has to be whole.
+        // If the name returned after a loss of power, the file would have to be whole.
         File::open(directory)?.sync_all()?;
     }
     while left > PIECE_BYTES {
@@ -191,7 +193,7 @@ fn remove(directory: &Path) {
 fn remove_slowly(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
-        // What is no file, or cannot be opened, goes with the directory.
+        // Other entries are removed with the directory.
         let Ok(file) = File::options().write(true).open(&path) else { continue };
         fs::remove_file(&path)?;
         drop(free(&Removed { file, directory: None }));
@@ -229,7 +231,7 @@ mod tests {
         assert_eq!(removed.file.metadata().unwrap().len(), PIECE_BYTES);
     }
 
-    /// Gives a part of a file to a socket; gives the other end.
+    /// Sends a part of a file to a socket; returns the other end.
     fn sent(file: &File, offset: u64, len: u32) -> UnixStream {
         let mut ring = Ring::new(Config::default()).unwrap();
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -248,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_to_a_client_stays_as_it_is() {
+    fn pages_on_their_way_to_a_client_stay_intact() {
         const LEN: usize = (PIECE_BYTES + PIECE_BYTES / 3) as usize;
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("segment");
@@ -268,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_a_file_keeps_all_of_it() {
+    fn a_file_in_use_elsewhere_is_not_cut() {
         let directory = tempfile::tempdir().unwrap();
         let path = file(directory.path(), "linked");
         fs::hard_link(&path, directory.path().join("backup")).unwrap();
@@ -288,12 +290,12 @@ mod tests {
     }
 
     #[test]
-    fn files_are_held_as_far_as_there_is_room() {
+    fn the_number_of_held_files_is_limited() {
         let directory = tempfile::tempdir().unwrap();
         let path = file(directory.path(), "a");
-        // Nobody takes anything out of these.
+        // Nothing receives from these channels.
         let (files, _removed) = unbounded();
-        let (directories, _doomed) = unbounded();
+        let (directories, _received) = unbounded();
         let freeing = Freeing { files, directories, waiting: Arc::default() };
         for _ in 0..FILES_MAX {
             freeing.free(freeing.hold(&path));
@@ -304,13 +306,13 @@ mod tests {
     }
 
     #[test]
-    fn directories_with_much_go_first() {
+    fn large_directories_are_removed_first() {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
         ["a", "b", "c"].iter().for_each(|name| fs::create_dir(path(name)).unwrap());
         file(&path("b"), "1");
-        let (_directories, doomed) = unbounded();
-        let mut queue = Directories::new(doomed, Arc::new(AtomicUsize::new(3)));
+        let (_directories, received) = unbounded();
+        let mut queue = Directories::new(received, Arc::new(AtomicUsize::new(3)));
         assert_eq!(queue.patience(), Duration::MAX);
         ["a", "b", "c"].iter().for_each(|name| queue.put(path(name)));
         let left = |name: &str| path(name).exists();
@@ -322,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_goes_with_all_that_is_in_it() {
+    fn a_directory_is_removed_with_its_contents() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("partition");
         fs::create_dir_all(path.join("of somebody")).unwrap();

@@ -1,5 +1,5 @@
-//! Which syncs must wait: one covers the writes that were asked for before it, but the kernel carries
-//! out what is under way in any order. So a sync starts when those writes are done.
+//! Orders syncs behind writes: a sync covers the writes requested before it, but the kernel
+//! performs operations in any order. So a sync starts when those writes are done.
 
 use muster_storage::FileId;
 use std::collections::{HashMap, VecDeque};
@@ -10,14 +10,14 @@ pub(super) struct SyncOrder<S> {
     files: HashMap<FileId, Queue<S>>,
 }
 
-/// Where a write stands among what was asked for of its file.
+/// The position of a write in the queue of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     file: FileId,
     number: u64,
 }
 
-/// What was asked for, from the first write on that is not done.
+/// The queue of a file, from the first write on that is not done.
 #[derive(Debug)]
 struct Queue<S> {
     first: u64,
@@ -37,7 +37,7 @@ impl<S> Default for SyncOrder<S> {
 }
 
 impl<S> SyncOrder<S> {
-    /// A write begins; its place is to be given back when it is done.
+    /// A write begins; its place is passed to [`Self::written`] when it is done.
     pub(super) fn write(&mut self, file: FileId) -> Place {
         let new = || Queue { first: 0, asked: VecDeque::new() };
         let queue = self.files.entry(file).or_insert_with(new);
@@ -45,14 +45,14 @@ impl<S> SyncOrder<S> {
         Place { file, number: queue.first + queue.asked.len() as u64 - 1 }
     }
 
-    /// Gives the sync back if it need not wait.
+    /// Returns the sync if it need not wait.
     pub(super) fn sync(&mut self, file: FileId, sync: S) -> Option<S> {
         let Some(queue) = self.files.get_mut(&file) else { return Some(sync) };
         queue.asked.push_back(Asked::Sync(sync));
         None
     }
 
-    /// A write is done; gives the syncs that waited for it last.
+    /// A write is done; starts the syncs for which it was the last.
     pub(super) fn written(&mut self, place: Place, mut start: impl FnMut(S)) {
         let Some(queue) = self.files.get_mut(&place.file) else { return };
         let number = place.number.checked_sub(queue.first);
