@@ -1,4 +1,5 @@
-//! Small requests with large answers: what the server holds for them stays within its limits.
+//! Small requests with large answers: the memory that the server holds for them stays within its
+//! limits.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +15,7 @@ use support::{Client, Server, frame, frame_of};
 
 const MIB: usize = 1 << 20;
 
-/// Of the topic that offsets are committed for.
+/// Partitions of the topic that offsets are committed for.
 const PARTITIONS: i32 = 10_000;
 
 fn server() -> (tempfile::TempDir, Server) {
@@ -31,7 +32,7 @@ fn commit_all(client: &mut Client) {
     assert!(body.topics[0].partitions.iter().all(|it| it.error_code == 0));
 }
 
-/// All offsets of a group, asked for as often as it is named.
+/// A request for all offsets of a group, once for each time it is named.
 fn fetch_all(groups: &[&'static str]) -> Request<'static> {
     let group = |group_id: &&'static str| OffsetFetchRequestGroup {
         group_id: (*group_id).into(),
@@ -43,7 +44,7 @@ fn fetch_all(groups: &[&'static str]) -> Request<'static> {
 }
 
 #[test]
-fn the_offsets_of_a_group_that_is_named_often_are_answered_once() {
+fn the_offsets_of_a_repeated_group_are_answered_once() {
     let (_directory, server) = server();
     let mut client = server.client(0);
     commit_all(&mut client);
@@ -58,7 +59,7 @@ fn the_offsets_of_a_group_that_is_named_often_are_answered_once() {
 }
 
 #[test]
-fn answers_that_nobody_reads_take_no_more_than_they_may() {
+fn unread_answers_stay_within_their_budget() {
     let (_directory, server) = server();
     let mut client = server.client(0);
     commit_all(&mut client);
@@ -66,7 +67,7 @@ fn answers_that_nobody_reads_take_no_more_than_they_may() {
     let request = frame(8, 1, &fetch_all(&["group"])).repeat(60);
     let mut deaf: Vec<Client> = (0..60).map(|_| server.client(0)).collect();
     deaf.iter_mut().for_each(|client| client.send_raw(&request));
-    server.says("bytes of answers, while unread answers take all of the 67108864");
+    server.says("bytes of answers, while unread answers exceed the 67108864");
     client.call(9, commit_request("group", "t", 0..10, 1, "").into());
     let grown = server.peak_memory() - before;
     assert!(grown < 120 * MIB, "{grown} bytes");
@@ -75,7 +76,7 @@ fn answers_that_nobody_reads_take_no_more_than_they_may() {
     assert_eq!(
         body.groups[0].topics[0].partitions.len(),
         PARTITIONS as usize,
-        "there is room again"
+        "within the budget again"
     );
 }
 
@@ -111,7 +112,7 @@ fn a_group_of_members_with_long_ids_is_described_once() {
 }
 
 #[test]
-fn configs_are_described_as_far_as_an_answer_has_room() {
+fn configs_are_described_within_the_budget_of_an_answer() {
     let (_directory, server) = server();
     let mut client = server.client(0);
     let resource = |number: usize| DescribeConfigsResource {
@@ -122,11 +123,11 @@ fn configs_are_described_as_far_as_an_answer_has_room() {
     let resources = (0..100_000).map(resource).collect();
     let request = DescribeConfigsRequest { resources, ..Default::default() };
     let Response::DescribeConfigs(body) = client.call(4, request.into()) else { panic!() };
-    let is_told = |result: &&DescribeConfigsResult<'_>| result.error_code == 0;
-    let told = body.results.iter().filter(is_told).count();
+    let is_described = |result: &&DescribeConfigsResult<'_>| result.error_code == 0;
+    let described = body.results.iter().filter(is_described).count();
     assert_eq!(body.results.len(), 100_000, "each has an answer or an error");
-    assert!(told > 10_000 && told < 100_000, "{told}");
-    assert!(body.results.iter().all(|it| is_told(&it) || it.error_code == -1));
+    assert!(described > 10_000 && described < 100_000, "{described}");
+    assert!(body.results.iter().all(|it| is_described(&it) || it.error_code == -1));
     let peak = server.peak_memory();
     assert!(peak < 400 * MIB, "{peak} bytes");
 }
@@ -147,7 +148,7 @@ fn a_request_that_is_too_long_for_its_api_closes_the_connection() {
     assert_eq!(body.coordinators.len(), 100_000);
 }
 
-/// The first part of a Produce that says that it is 3.9 MB long.
+/// The first part of a Produce whose length field says 3.9 MB.
 fn unfinished() -> Vec<u8> {
     let mut part = 3_900_000_u32.to_be_bytes().to_vec();
     part.resize(3_800_000, 0);
@@ -155,7 +156,7 @@ fn unfinished() -> Vec<u8> {
 }
 
 #[test]
-fn frames_that_are_not_finished_take_no_more_than_they_may() {
+fn unfinished_frames_stay_within_their_budget() {
     let directory = tempfile::tempdir().unwrap();
     let sizes = [
         "socket.request.max.bytes=4000000",
@@ -178,7 +179,7 @@ fn frames_that_are_not_finished_take_no_more_than_they_may() {
     let request = || commit_request("g", "t", 0..1_000, 1, "");
     let Response::OffsetCommit(body) = client.call(9, request().into()) else { panic!() };
     assert_eq!(body.topics[0].partitions[0].error_code, 0);
-    server.says("and does not go on, while unfinished requests take all of");
+    server.says("and no more, while unfinished requests take all of");
     let Response::OffsetCommit(body) = client.call(9, request().into()) else { panic!() };
     assert_eq!(body.topics[0].partitions[0].error_code, 0);
     let grown = server.peak_memory() - before;
@@ -188,12 +189,12 @@ fn frames_that_are_not_finished_take_no_more_than_they_may() {
     assert_eq!(
         support::produce(&mut server.client(0), "t", &large),
         Some(0),
-        "there is room again"
+        "within the budget again"
     );
 }
 
 #[test]
-fn a_commit_that_is_too_large_for_the_log_is_answered_at_once_and_leaves_nothing() {
+fn a_commit_too_large_for_the_log_is_refused_at_once_and_leaves_no_group() {
     let (_directory, server) = server();
     let mut client = server.client(0);
     let request = commit_request("large", "t", 0..2_500, 1, &"m".repeat(4_000));

@@ -1,5 +1,5 @@
-//! Data directories that lost something while no server ran: a start serves all that was
-//! acknowledged, or refuses with words; it deletes nothing.
+//! Data directories that were damaged while no server ran: a start serves all acknowledged data, or
+//! refuses with a reason; it deletes nothing.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +18,7 @@ fn group(number: i64) -> String {
     format!("group-{number}")
 }
 
-/// A server of some shards with a topic, records in it, and offsets of some groups.
+/// A server with this number of shards, a topic with records, and offsets of some groups.
 fn filled(data: &Path, shards: u16, configs: &[&str]) -> Server {
     let server = Server::start(data, shards, configs);
     create_topic(&server, "orders", 1);
@@ -37,7 +37,7 @@ fn stopped(shards: u16) -> tempfile::TempDir {
     data
 }
 
-/// A start is refused, and changes nothing; gives its words.
+/// Expects a start to be refused without a change; returns its output.
 #[track_caller]
 fn refused(data: &Path, shards: u16) -> String {
     let before = contents(data);
@@ -48,7 +48,7 @@ fn refused(data: &Path, shards: u16) -> String {
     text
 }
 
-/// All is there.
+/// Starts a server and expects all acknowledged data.
 #[track_caller]
 fn serves(data: &Path, shards: u16) -> Server {
     let server = Server::start(data, shards, &[]);
@@ -69,7 +69,7 @@ fn segment(data: &Path) -> PathBuf {
     data.join("shards-1/0/00000000000000000001.log")
 }
 
-/// The blocks of a segment, and where they begin.
+/// The blocks of a segment, with their offsets.
 fn blocks(path: &Path) -> Vec<(usize, BlockHeader)> {
     let bytes = fs::read(path).unwrap();
     let starts = (512..bytes.len()).step_by(512);
@@ -108,7 +108,7 @@ fn a_start_without_a_stamp_or_with_a_damaged_one_is_refused() {
     let text = refused(data.path(), 2);
     assert!(text.contains("it was in use: it has") && text.contains("shards-1, topics"), "{text}");
     assert!(text.contains("muster log recover"), "{text}");
-    // One bit.
+    // A single bit.
     fs::write(&stamp, whole.replace("shards=1", "shards=3")).unwrap();
     let text = refused(data.path(), 1);
     assert!(text.contains("meta.properties is damaged: the checksum"), "{text}");
@@ -117,7 +117,7 @@ fn a_start_without_a_stamp_or_with_a_damaged_one_is_refused() {
 }
 
 #[test]
-fn directories_that_were_swapped_are_refused() {
+fn swapped_directories_are_refused() {
     let data = stopped(2);
     let path = |name: &str| data.path().join(name);
     let swap = || {
@@ -133,7 +133,7 @@ fn directories_that_were_swapped_are_refused() {
 }
 
 #[test]
-fn what_a_start_does_not_know_stays_and_what_it_does_not_need_is_kept() {
+fn unknown_entries_stay_and_unneeded_ones_go_to_the_trash() {
     let data = stopped(1);
     let path = |name: &str| data.path().join(name);
     fs::create_dir(path("shards-1.bak")).unwrap();
@@ -147,7 +147,7 @@ fn what_a_start_does_not_know_stays_and_what_it_does_not_need_is_kept() {
     assert!(name.ends_with("Z-shards-1"), "{name}");
     let kept = path("trash").join(name).join("0/00000000000000000001.log");
     assert_eq!(fs::read(kept).unwrap(), old);
-    // It goes when its time is over.
+    // It is removed when its retention is over.
     let mut server = Server::start(data.path(), 2, &["trash.retention.ms=0"]);
     server.says("trash/");
     assert!(names(&path("trash")).is_empty());
@@ -156,13 +156,13 @@ fn what_a_start_does_not_know_stays_and_what_it_does_not_need_is_kept() {
 }
 
 #[test]
-fn directories_of_topics_that_are_not_known_go_to_the_trash() {
+fn directories_of_unknown_topics_go_to_the_trash() {
     let data = stopped(1);
     let directory = "topics/AAAAAAAAQACAAAAAAAAAAA-0";
     fs::create_dir_all(data.path().join(directory)).unwrap();
     fs::write(data.path().join(directory).join("00000000000000000000.log"), "records").unwrap();
     let server = serves(data.path(), 1);
-    server.says("of no topic that is known: moved to trash/");
+    server.says("belong to no known topic: moved to trash/");
     let trash = data.path().join("trash");
     let place = trash.join(&names(&trash)[0]).join("AAAAAAAAQACAAAAAAAAAAA-0");
     assert_eq!(fs::read(place.join("00000000000000000000.log")).unwrap(), b"records");
@@ -185,10 +185,10 @@ fn one_bit_in_the_last_block_after_a_clean_stop_is_refused() {
 }
 
 #[test]
-fn a_log_that_is_shorter_than_its_snapshot_is_refused_and_the_snapshot_stays() {
+fn a_log_shorter_than_its_snapshot_is_refused_and_the_snapshot_stays() {
     let data = tempfile::tempdir().unwrap();
     let mut server = filled(data.path(), 1, &["metadata.log.max.snapshot.interval.ms=100"]);
-    server.says(&format!("stands for operation {}", GROUPS + 1));
+    server.says(&format!("was written at operation {}", GROUPS + 1));
     server.kill();
     let whole = fs::read(segment(data.path())).unwrap();
     let blocks = blocks(&segment(data.path()));
@@ -210,7 +210,7 @@ fn a_log_that_is_shorter_than_its_snapshot_is_refused_and_the_snapshot_stays() {
 }
 
 #[test]
-fn a_torn_end_after_a_kill_is_cut_with_a_word_and_kept() {
+fn a_torn_end_after_a_kill_is_cut_logged_and_kept() {
     let data = tempfile::tempdir().unwrap();
     filled(data.path(), 1, &[]).kill();
     let path = segment(data.path());

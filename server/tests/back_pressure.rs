@@ -1,5 +1,5 @@
-//! Who sends faster than the disk takes, or asks for more than it reads, is held back: in bounded
-//! memory, without being forgotten, and without the others noticing.
+//! Back-pressure: a client that sends faster than the disk writes, or requests more than it reads,
+//! is held back, in bounded memory, without losing requests and without effect on others.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use support::offsets::commit_request;
 use support::{Client, Server, create_topic, produce};
 
-/// More than the log takes before it is full, from each of so many clients.
+/// The number of clients, each of which sends more than the log accepts before it is full.
 const CLIENTS: usize = 16;
 const COMMITS: usize = 60;
 const PARTITIONS: usize = 50;
@@ -30,7 +30,7 @@ fn large_commit(group: usize) -> Request<'static> {
 }
 
 #[test]
-fn whoever_fills_the_log_is_answered_when_it_has_room_again() {
+fn clients_that_fill_the_log_are_answered_when_it_accepts_again() {
     let (_directory, server) = server();
     let pipelines: Vec<_> = (0..CLIENTS)
         .map(|group| {
@@ -43,7 +43,7 @@ fn whoever_fills_the_log_is_answered_when_it_has_room_again() {
     }
 }
 
-/// How many of the commits were answered.
+/// Sends commits without waiting; returns how many were answered.
 fn pipelined_commits(client: &mut Client, group: usize) -> usize {
     let commit = large_commit(group);
     let ids: Vec<_> = (0..COMMITS).map_while(|_| client.send(8, &commit)).collect();
@@ -64,7 +64,7 @@ fn fetch() -> Request<'static> {
 }
 
 #[test]
-fn fetches_that_nobody_reads_take_the_memory_of_a_few() {
+fn unread_fetches_take_the_memory_of_a_few() {
     let (_directory, server) = server();
     let mut bystander = server.client(0);
     produce_large(&mut bystander);
@@ -98,7 +98,7 @@ fn pipelined_fetches_are_answered_in_order() {
 }
 
 #[test]
-fn a_stop_does_not_wait_for_who_does_not_read() {
+fn a_stop_does_not_wait_for_clients_that_do_not_read() {
     let (_directory, mut server) = server();
     produce_large(&mut server.client(0));
     let mut deaf: Vec<Client> = (0..3).map(|_| server.client(0)).collect();

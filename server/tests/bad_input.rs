@@ -1,5 +1,5 @@
-//! Hostile input is normal input: the connection that sent it is closed with a reason, or gets the
-//! protocol's own error, and the others never notice.
+//! Hostile input: the connection that sent it is closed with a reason, or gets an error of the
+//! protocol, and others are not affected.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ fn server(configs: &[&str]) -> (tempfile::TempDir, Server) {
     (directory, server)
 }
 
-/// A client that was there before goes on to be served.
+/// A client that was connected before and must still be served.
 struct Bystander(Client);
 
 impl Bystander {
@@ -30,7 +30,7 @@ impl Bystander {
     }
 
     fn is_served(&mut self) {
-        let response = self.0.call(4, heartbeat("nobody").into());
+        let response = self.0.call(4, heartbeat("no-member").into());
         let Response::Heartbeat(body) = response else { panic!("{response:?}") };
         assert_eq!(body.error_code, ErrorCode::UnknownMemberId.code());
     }
@@ -40,7 +40,7 @@ fn heartbeat(group: &str) -> HeartbeatRequest<'static> {
     HeartbeatRequest {
         group_id: group.to_owned().into(),
         generation_id: 1,
-        member_id: "nobody".into(),
+        member_id: "no-member".into(),
         ..Default::default()
     }
 }
@@ -50,7 +50,7 @@ fn commit(group: &str, metadata: &str) -> Request<'static> {
 }
 
 #[test]
-fn what_is_no_request_closes_the_connection() {
+fn malformed_requests_close_the_connection() {
     let (_directory, server) = server(&["socket.request.max.bytes=1000000"]);
     let mut bystander = Bystander::of(&server);
     let claims_more = frame(12, 1, &MetadataRequest::default().into());
@@ -96,7 +96,7 @@ fn an_unsupported_version_of_api_versions_is_answered_in_version_zero() {
     assert_eq!(answer, expected, "v0, UNSUPPORTED_VERSION, and the versions of ApiVersions");
     let response = client.call(3, Request::ApiVersions(software("test")));
     let Response::ApiVersions(body) = response else { panic!("{response:?}") };
-    assert_eq!(body.error_code, 0, "the connection goes on");
+    assert_eq!(body.error_code, 0, "the connection continues");
 }
 
 fn software(name: &str) -> ApiVersionsRequest<'static> {
@@ -138,21 +138,21 @@ fn a_client_that_never_reads_is_held_back_and_the_others_are_not() {
     let request = frame(3, 1, &Request::ApiVersions(software("deaf")));
     let many: Vec<u8> = request.iter().copied().cycle().take(request.len() * 1000).collect();
     let mut blocked = false;
-    // Each answer is some hundred bytes: a server without a limit would take all of them.
+    // Each answer has some hundred bytes: a server without a limit would accept all of them.
     for _ in 0..400 {
         if (&deaf).write_all(&many).is_err() {
             blocked = true;
             break;
         }
     }
-    assert!(blocked, "the server stops reading from who does not read");
+    assert!(blocked, "the server stops reading from a client that does not read");
     bystander.is_served();
     deaf.shutdown(Shutdown::Both).unwrap();
     bystander.is_served();
 }
 
 #[test]
-fn ids_and_metadata_that_are_no_good_get_the_protocols_errors() {
+fn invalid_ids_and_metadata_get_the_protocols_errors() {
     let (_directory, server) = server(&[]);
     support::create_topic(&server, "t", 1);
     let mut client = server.client(0);
@@ -192,7 +192,7 @@ fn ids_and_metadata_that_are_no_good_get_the_protocols_errors() {
 }
 
 #[test]
-fn who_uses_transactions_is_refused_for_good_and_named() {
+fn clients_that_use_transactions_are_refused_and_named() {
     let (_directory, server) = server(&[]);
     let mut client = server.client(0);
     let (key, coordinator_keys) = ("t".into(), vec!["t".into()]);
@@ -224,7 +224,7 @@ fn ten_mebibytes_of_metadata_are_refused() {
         protocols: vec![protocol],
         ..Default::default()
     };
-    // Kafka takes it, and fails later, when the group's record is too large for its log.
+    // Kafka accepts it, and fails later, when the group's record is too large for its log.
     let response = client.call(9, request.into());
     let Response::JoinGroup(body) = response else { panic!("{response:?}") };
     assert_eq!(body.error_code, ErrorCode::UnknownServerError.code());
@@ -232,7 +232,7 @@ fn ten_mebibytes_of_metadata_are_refused() {
 }
 
 #[test]
-fn who_ends_its_input_still_gets_its_answers() {
+fn a_client_that_ends_its_input_still_gets_its_answers() {
     let (_directory, server) = server(&["group.initial.rebalance.delay.ms=300"]);
     support::create_topic(&server, "t", 1);
     let mut client = server.client(0);
@@ -248,10 +248,10 @@ fn who_ends_its_input_still_gets_its_answers() {
         assert_eq!(body.topics[0].partitions[0].error_code, 0);
     }
     let Some(Response::JoinGroup(body)) = client.receive(ApiKey::JoinGroup, 3, joining) else {
-        panic!("a request that waits is answered, too")
+        panic!("a parked request is answered, too")
     };
     assert_eq!(body.error_code, 0);
-    assert!(client.is_closed(), "nothing more is to come");
+    assert!(client.is_closed(), "no further answers");
 }
 
 fn join_group() -> Request<'static> {
@@ -268,7 +268,7 @@ fn join_group() -> Request<'static> {
 }
 
 #[test]
-fn who_ends_its_input_and_waits_for_nothing_is_closed_at_once() {
+fn a_client_that_ends_its_input_without_requests_is_closed_at_once() {
     let (_directory, server) = server(&[]);
     for half_a_frame in [&[][..], &[0, 0, 1, 0, 0, 12]] {
         let mut client = server.client(0);
@@ -276,12 +276,15 @@ fn who_ends_its_input_and_waits_for_nothing_is_closed_at_once() {
         let began = Instant::now();
         client.stream().shutdown(Shutdown::Write).unwrap();
         assert!(client.is_closed());
-        assert!(began.elapsed() < Duration::from_secs(20), "long before it is taken for idle");
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "long before the limit of idle connections"
+        );
     }
 }
 
 #[test]
-fn who_ends_its_input_gets_records_and_is_closed_when_it_has_them() {
+fn a_client_that_ends_its_input_gets_records_and_is_closed_then() {
     let (_directory, server) = server(&[]);
     support::create_topic(&server, "t", 1);
     let mut client = server.client(0);
@@ -295,12 +298,12 @@ fn who_ends_its_input_gets_records_and_is_closed_when_it_has_them() {
     let Some(Response::Fetch(body)) = client.receive(ApiKey::Fetch, 11, fetching) else { panic!() };
     assert_eq!(body.responses[0].partitions[0].error_code, 0);
     assert!(client.is_closed());
-    assert!(began.elapsed() < Duration::from_secs(20), "long before it is given up");
+    assert!(began.elapsed() < Duration::from_secs(20), "long before the patience ends");
 }
 
-/// As the kernel's table of connections has it: a timer of kind 2 asks the peer.
+/// By the kernel's table of connections: a timer of kind 2 is TCP keepalive.
 #[test]
-fn a_silent_client_is_asked_whether_it_is_still_there() {
+fn a_silent_connection_has_tcp_keepalive() {
     let (_directory, server) = server(&[]);
     let _silent = Bystander::of(&server);
     let local = format!("0100007F:{:04X}", server.port);

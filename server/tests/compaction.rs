@@ -1,7 +1,7 @@
-//! Endless commits to the same keys: the disk stays small, kill -9 at any moment of compaction loses
-//! nothing, and the topic of the commits can be read all the while.
+//! Endless commits to the same keys: the disk usage stays small, kill -9 at any moment of
+//! compaction loses nothing, and the topic of the commits is readable throughout.
 //!
-//! `MUSTER_KILLS` sets how often the server is killed (3 by default), `MUSTER_SEED` the moments.
+//! `MUSTER_KILLS` sets the number of kills (3 by default), `MUSTER_SEED` their times.
 
 #![allow(clippy::unwrap_used)]
 
@@ -28,8 +28,8 @@ const OFFSETS_PARTITIONS: i32 = 5;
 /// Makes a commit long, so that few of them fill a segment.
 const METADATA_BYTES: usize = 4_000;
 
-/// What is written between two kills at least, and what the disk may hold: the dirty segment and
-/// one more, the active, the ready and four spare ones, and what is live.
+/// The least that is written between two kills, and the most on the disk: the dirty segment and one
+/// more, the active, the ready and four spare ones, and the live records.
 const WRITTEN_BYTES: i64 = 80 << 20;
 const DISK_BYTES_MAX: u64 = (8 * 16 + 1) << 20;
 
@@ -78,7 +78,7 @@ fn endless_commits_take_little_disk_and_survive_kill_9() {
     assert!(kills < 3 || written > DISK_BYTES_MAX as i64, "{written} bytes show nothing");
 }
 
-/// What the acknowledged commits take in the log at least.
+/// The least bytes that the acknowledged commits take in the log.
 fn bytes(committed: &[Arc<AtomicI64>]) -> i64 {
     let commits: i64 = committed.iter().map(|it| it.load(Ordering::Relaxed)).sum();
     commits * i64::from(PARTITIONS) * METADATA_BYTES as i64
@@ -90,11 +90,11 @@ fn log(directory: &Path) -> PathBuf {
 
 fn disk_bytes(directory: &Path) -> u64 {
     let files = std::fs::read_dir(log(directory)).unwrap().map(Result::unwrap);
-    // A file may be gone by now.
+    // A file may have been removed meanwhile.
     files.map(|file| file.metadata().map_or(0, |it| it.len())).sum()
 }
 
-/// Commits 1, 2, 3 and so on, the same to all partitions, until the server is gone.
+/// Commits 1, 2, 3 and so on, the same to all partitions, until the server ends.
 fn commit_until(mut client: Client, worker: usize, committed: &AtomicI64, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let offset = committed.load(Ordering::Relaxed) + 1;
@@ -113,7 +113,7 @@ fn commit(worker: usize, offset: i64) -> Request<'static> {
     commit_request(&group(worker), TOPIC, 0..PARTITIONS, offset, &"m".repeat(METADATA_BYTES)).into()
 }
 
-/// The last acknowledged commit is there, for all partitions, or one that was on its way.
+/// Expects the last acknowledged commit for all partitions, or one that was under way.
 fn check(server: &Server, worker: usize, committed: &AtomicI64) {
     let group_id = group(worker).into();
     let group = OffsetFetchRequestGroup { group_id, topics: None, ..Default::default() };
@@ -129,8 +129,8 @@ fn check(server: &Server, worker: usize, committed: &AtomicI64) {
     committed.store(found, Ordering::Relaxed);
 }
 
-/// Reads all partitions of the topic, from the beginning to the end: offsets ascend, and the
-/// commits of each key do.
+/// Reads all partitions of the topic from start to end: offsets ascend, and so do the commits of
+/// each key.
 fn check_offsets_topic(client: &mut Client) {
     for index in 0..OFFSETS_PARTITIONS {
         let mut newest = BTreeMap::new();
@@ -143,7 +143,7 @@ fn check_offsets_topic(client: &mut Client) {
             }
             let before = offset;
             for batch in Batches::new(&batches) {
-                // The last may be cut off.
+                // The last batch may be cut off.
                 let Ok(batch) = batch else { break };
                 batch.validate().unwrap();
                 assert!(batch.header.next_offset() > offset, "partition {index}");

@@ -1,5 +1,5 @@
-//! Configs that clients alter: none locks all clients out, the command line wins, and `muster config`
-//! changes what is stored when no server runs.
+//! Altered configs: none locks all clients out, the command line wins, and `muster config` changes
+//! stored configs while no server runs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ use support::{Client, Server, create_topic};
 
 const BROKERS: i8 = 4;
 
-/// Alters a config of all brokers; the error, and what is said about it.
+/// Alters a config of all brokers; returns the error and its message.
 fn alter(client: &mut Client, key: &str, value: Option<&str>) -> (i16, String) {
     let config = AlterableConfig {
         name: key.to_owned().into(),
@@ -42,7 +42,7 @@ fn config(data: &Path, words: &[&str]) -> Ended {
 }
 
 #[test]
-fn nobody_is_locked_out_by_a_limit_of_zero() {
+fn a_limit_of_zero_that_would_lock_clients_out_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), 1, &[]);
     for key in ["max.connections", "max.connections.per.ip"] {
@@ -54,7 +54,7 @@ fn nobody_is_locked_out_by_a_limit_of_zero() {
 }
 
 #[test]
-fn a_config_of_brokers_that_changes_nothing_is_not_altered() {
+fn a_broker_config_without_effect_cannot_be_altered() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), 1, &[]);
     let (error, message) = alter(&mut server.client(0), "log.cleaner.threads", Some("2"));
@@ -64,12 +64,12 @@ fn a_config_of_brokers_that_changes_nothing_is_not_altered() {
 }
 
 #[test]
-fn the_command_line_wins_over_what_is_stored() {
+fn the_command_line_wins_over_stored_configs() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::start(directory.path(), 1, &[]);
     let mut first = server.client(0);
     assert_eq!(alter(&mut first, "max.connections", Some("1")).0, 0);
-    assert!(!is_served(&mut server.client(0)), "there is one already");
+    assert!(!is_served(&mut server.client(0)), "one is open already");
     assert!(server.stop().success());
 
     let server = Server::start(directory.path(), 1, &["max.connections=3"]);
@@ -89,7 +89,7 @@ fn the_command_line_wins_over_what_is_stored() {
 }
 
 #[test]
-fn stored_configs_are_changed_while_nothing_is_served() {
+fn stored_configs_are_changed_while_no_server_runs() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path();
     let mut server = Server::start(data, 2, &[]);
@@ -148,7 +148,7 @@ fn stored_configs_are_changed_while_nothing_is_served() {
 }
 
 #[test]
-fn what_is_no_data_directory_is_left_alone() {
+fn other_directories_are_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     for words in [&["list"][..], &["set", "max.connections=9"], &["unset", "max.connections"]] {
         assert_eq!(config(directory.path(), words).status, 2);

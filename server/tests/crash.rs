@@ -1,7 +1,7 @@
-//! kill -9 at random moments under load: what was acknowledged is there afterwards, once and whole,
-//! and groups go on as if nothing had been.
+//! kill -9 at random times under load: acknowledged data is there afterwards, once and complete,
+//! and groups continue.
 //!
-//! `MUSTER_KILLS` sets how often (3 by default), `MUSTER_SEED` the moments.
+//! `MUSTER_KILLS` sets the number of kills (3 by default), `MUSTER_SEED` their times.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,7 @@ use support::{Random, Server, create_topic, variable};
 const SHARDS: u16 = 2;
 
 #[test]
-fn what_was_acknowledged_is_there_after_kill_9() {
+fn acknowledged_data_survives_kill_9() {
     let kills: u64 = variable("MUSTER_KILLS", 3);
     let seed = variable("MUSTER_SEED", u64::from(std::process::id()));
     println!("MUSTER_SEED={seed} MUSTER_KILLS={kills}");

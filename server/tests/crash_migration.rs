@@ -1,5 +1,5 @@
-//! kill -9 while a group goes from the classic to the consumer protocol and back: each member, of
-//! either protocol, goes on with the epoch that it was told, and no partition is served to two.
+//! kill -9 while a group migrates from the classic to the consumer protocol and back: each member,
+//! of either protocol, continues with its epoch, and no partition has two owners.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +21,7 @@ const PARTITIONS: i32 = 6;
 const STEPS: usize = 24;
 
 #[test]
-fn a_group_that_changes_its_protocol_goes_on_after_kill_9() {
+fn a_migrating_group_continues_after_kill_9() {
     let directory = tempfile::tempdir().unwrap();
     let configs = ["group.initial.rebalance.delay.ms=0", "group.consumer.assignment.interval.ms=0"];
     let mut server = Server::start(directory.path(), 1, &configs);
@@ -31,18 +31,18 @@ fn a_group_that_changes_its_protocol_goes_on_after_kill_9() {
     assert_eq!(group_type(&server), "classic");
 
     server = killed(server);
-    assert_eq!(classic.heartbeat(&mut server.client(0)), ErrorCode::None, "it is as it was");
+    assert_eq!(classic.heartbeat(&mut server.client(0)), ErrorCode::None, "unchanged");
     consumer.beat(&mut server.client(0));
     assert_eq!(group_type(&server), "consumer");
-    assert!(consumer.epoch > classic.generation, "the epoch goes on from the generation");
+    assert!(consumer.epoch > classic.generation, "the epoch continues from the generation");
 
     server = killed(server);
     share(&server, &mut classic, &mut consumer);
     server = killed(server);
-    assert_eq!(classic.heartbeat(&mut server.client(0)), ErrorCode::None, "it is as it was");
+    assert_eq!(classic.heartbeat(&mut server.client(0)), ErrorCode::None, "unchanged");
     let (epoch, owned) = (consumer.epoch, consumer.owned.clone());
     consumer.beat(&mut server.client(0));
-    assert_eq!((consumer.epoch, consumer.owned), (epoch, owned), "it is as it was");
+    assert_eq!((consumer.epoch, consumer.owned), (epoch, owned), "unchanged");
 
     consumer.owned = BTreeSet::new();
     consumer.epoch = -1;
@@ -51,10 +51,10 @@ fn a_group_that_changes_its_protocol_goes_on_after_kill_9() {
     let generation = classic.generation;
     server = killed(server);
     assert_eq!(group_type(&server), "classic");
-    // As in Kafka, the rebalance that had begun is not in the log: the next who joins begins it anew.
+    // As in Kafka, a rebalance in progress is not in the log: the next join begins it again.
     classic.stage = Stage::MustJoin;
     classic.step_until(&server, Classic::owns_all);
-    assert!(classic.generation > generation, "the generation goes on from the epoch");
+    assert!(classic.generation > generation, "the generation continues from the epoch");
 }
 
 fn killed(mut server: Server) -> Server {
@@ -62,7 +62,7 @@ fn killed(mut server: Server) -> Server {
     server.restart()
 }
 
-/// Both step until each has half; never do both have a partition.
+/// Both step until each has half of the partitions; no partition is ever owned by both.
 fn share(server: &Server, classic: &mut Classic, consumer: &mut Consumer) {
     let mut client = server.client(0);
     for _ in 0..STEPS {
@@ -83,7 +83,7 @@ fn group_type(server: &Server) -> String {
     body.groups[0].group_type.to_string()
 }
 
-/// A member by the consumer protocol.
+/// A member that uses the consumer protocol.
 #[derive(Debug, Default)]
 struct Consumer {
     epoch: i32,
@@ -120,7 +120,7 @@ impl Consumer {
     }
 }
 
-/// A member by the classic protocol, which gives up only what it has to.
+/// A member that uses the classic protocol and revokes only what it must.
 #[derive(Debug, Default)]
 struct Classic {
     member_id: String,
@@ -187,7 +187,7 @@ impl Classic {
             protocols: vec![protocol],
             ..Default::default()
         };
-        // The last version that asks nobody to come again with an id.
+        // The last version in which a member without an id need not join twice.
         let response = client.call(3, request.into());
         let Response::JoinGroup(joined) = response else { panic!("{response:?}") };
         assert_eq!(joined.error_code, 0, "{joined:?}");
@@ -198,7 +198,7 @@ impl Classic {
         self.stage = Stage::MustSync;
     }
 
-    /// As the leader of a classic group it takes all.
+    /// As leader of a classic group it assigns all partitions to itself.
     fn sync(&mut self, client: &mut Client) {
         let mut all = Vec::new();
         let assigned_partitions = vec![partitions(0..PARTITIONS)];

@@ -1,7 +1,7 @@
-//! kill -9 under all kinds of load at once, while the log is compacted: no acknowledged commit, group,
-//! topic or record is lost, and no partition is served to two.
+//! kill -9 under all kinds of load at once, while the log is compacted: no acknowledged commit,
+//! group, topic or record is lost, and no partition has two owners.
 //!
-//! `MUSTER_KILLS` sets how often (3 by default), `MUSTER_SEED` the moments.
+//! `MUSTER_KILLS` sets the number of kills (3 by default), `MUSTER_SEED` their times.
 
 #![allow(clippy::unwrap_used)]
 
@@ -36,6 +36,6 @@ fn nothing_that_was_acknowledged_is_lost_by_kill_9_under_mixed_load() {
     println!(
         "survived {kills} kills in {} s, {interrupted:?}: {}",
         started.elapsed().as_secs(),
-        mixed.told()
+        mixed.summary()
     );
 }

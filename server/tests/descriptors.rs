@@ -1,5 +1,5 @@
-//! A process may have few files open: clients that come by the thousand take none of those that the
-//! server needs itself.
+//! A process with few descriptors: thousands of clients take none of those that the server needs
+//! itself.
 
 #![allow(clippy::unwrap_used)]
 

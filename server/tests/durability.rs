@@ -1,5 +1,5 @@
-//! What a restart finds: commits and topics after a clean stop, after kill -9, and with another
-//! number of shards.
+//! The state after a restart: commits and topics after a clean stop, after kill -9, and with
+//! another number of shards.
 
 #![allow(clippy::unwrap_used)]
 
@@ -82,7 +82,7 @@ fn a_directory_of_three_shards_opens_with_two_and_with_five() {
 }
 
 #[test]
-fn partitions_are_served_where_they_were_assigned() {
+fn partitions_are_served_by_their_assigned_shards() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::start(directory.path(), 2, &[]);
     let nodes = [1, 1, 1, 0, 1, 1];
@@ -112,7 +112,7 @@ fn partitions_are_served_where_they_were_assigned() {
     assert_eq!(produce_to(&mut server.client(1), "orders", 5, b"second"), Some(1));
     server.kill();
     server = Server::start(directory.path(), 1, &[]);
-    assert_eq!(leaders(&server, "orders"), [0; 6], "there is no other shard");
+    assert_eq!(leaders(&server, "orders"), [0; 6], "shard 0 is the only one");
     assert_eq!(produce_to(&mut server.client(0), "orders", 5, b"third"), Some(2));
 }
 
@@ -161,7 +161,7 @@ fn another_number_of_offsets_partitions_and_unknown_keys_are_refused() {
 }
 
 #[test]
-fn a_signal_that_comes_twice_at_once_is_one_wish_to_stop() {
+fn a_signal_that_comes_twice_at_once_counts_once() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::start(directory.path(), 1, &[]);
     let pid = server.pid().to_string();

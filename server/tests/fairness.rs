@@ -1,8 +1,8 @@
-//! A group that behaves well beside a client that asks for as much as it can, by each API, and takes
-//! its answers in each wrong way: no member is lost, and every heartbeat and commit is answered.
+//! A well-behaved group beside a client that requests as much as it can, by each API, and reads its
+//! answers in each wrong way: no member is lost, and every heartbeat and commit is answered.
 //!
-//! How long they took is printed, and not judged: a busy machine is slow, too. `MUSTER_FAIRNESS_MS`
-//! sets how long each attack lasts, `MUSTER_FAIRNESS_ALL=1` tries each API with each way to read.
+//! Latencies are printed, not judged, as they depend on the machine. `MUSTER_FAIRNESS_MS` sets the
+//! duration of each attack, `MUSTER_FAIRNESS_ALL=1` tries each API with each way to read.
 
 #![allow(clippy::unwrap_used)]
 
@@ -30,7 +30,7 @@ const SIZES: Sizes = Sizes {
 const CONFIGS: &[&str] = &["group.initial.rebalance.delay.ms=0", "auto.create.topics.enable=false"];
 
 #[test]
-fn nobody_is_lost_beside_a_client_that_asks_for_all_it_can() {
+fn no_member_is_lost_beside_a_client_that_requests_all_it_can() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::start(directory.path(), 1, CONFIGS);
     let target = prepare(&server, SIZES);
@@ -58,7 +58,7 @@ fn attacks() -> Vec<(ApiKey, Reading)> {
     ApiKey::ALL.iter().enumerate().flat_map(of).collect()
 }
 
-/// What members noted while an attack ran, and until its last answers had left.
+/// The notes of members during an attack, and until its last answers have left.
 fn beside<T: Send>(
     server: &Server,
     time: Duration,
@@ -81,8 +81,8 @@ fn undisturbed(notes: Notes) -> String {
     notes.report()
 }
 
-/// The attack that took longest: one connection lists groups that there are none of, for longer than
-/// a session lasts.
+/// The longest attack: one connection lists groups in a state that none has, for longer than a
+/// session timeout.
 #[test]
 fn sessions_outlast_a_client_that_lists_groups_without_end() {
     let directory = tempfile::tempdir().unwrap();

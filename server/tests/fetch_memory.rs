@@ -1,5 +1,5 @@
-//! Fetches and look-ups on a real server: in how much memory they are answered, and what becomes of
-//! answers that are under way when something else happens.
+//! Fetches and look-ups on a real server: the memory that their answers take, and answers under way
+//! when something else happens.
 
 #![allow(clippy::unwrap_used)]
 
@@ -32,7 +32,7 @@ fn value(partition: i32) -> Vec<u8> {
     (0..RECORD_BYTES).map(|at| (at * 7 + partition as usize) as u8).collect()
 }
 
-/// What Java's consumer asks for by default: 50 MB, 1 MB of each partition.
+/// The default request of Java's consumer: 50 MB, 1 MB of each partition.
 fn fetch() -> Request<'static> {
     let partition = |partition| FetchPartition {
         partition,
@@ -112,7 +112,7 @@ fn api_versions() -> Request<'static> {
 }
 
 #[test]
-fn a_fetch_between_other_requests_is_answered_in_its_place_to_who_reads_byte_by_byte() {
+fn a_fetch_between_other_requests_is_answered_in_its_place_byte_by_byte() {
     let (_directory, server) = wide_server();
     let client = &mut server.client(0);
     let pipelined: Vec<u8> = (0..30)
@@ -146,7 +146,7 @@ fn delete_topic() -> Request<'static> {
 }
 
 #[test]
-fn an_answer_under_way_is_whole_though_its_topic_is_deleted() {
+fn an_answer_under_way_is_complete_though_its_topic_is_deleted() {
     let (directory, server) = wide_server();
     let mut slow = server.client(0);
     slow.send_raw(&frame(4, 1, &fetch()));
@@ -168,7 +168,7 @@ fn an_answer_under_way_is_whole_though_its_topic_is_deleted() {
 }
 
 #[test]
-fn a_file_that_is_too_short_ends_the_connection_and_nothing_else() {
+fn a_file_that_is_too_short_ends_only_the_connection() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), 1, &[]);
     create_topic(&server, "t", 1);
@@ -187,11 +187,15 @@ fn a_file_that_is_too_short_ends_the_connection_and_nothing_else() {
     let mut client = server.client(0);
     client.call(3, api_versions());
     let id = client.send(4, &fetch_one(1_000_000)).unwrap();
-    assert_eq!(all_of_it(client.receive(ApiKey::Fetch, 4, id).unwrap()), 1, "what is there");
+    assert_eq!(
+        all_of_it(client.receive(ApiKey::Fetch, 4, id).unwrap()),
+        1,
+        "the record of the file"
+    );
 }
 
 #[test]
-fn a_client_that_leaves_in_the_middle_leaves_nothing_behind() {
+fn an_interrupted_answer_releases_its_files() {
     let (directory, server) = wide_server();
     for _ in 0..20 {
         let mut client = server.client(0);
@@ -205,7 +209,7 @@ fn a_client_that_leaves_in_the_middle_leaves_nothing_behind() {
     let topics = directory.path().join("topics");
     let deadline = Instant::now() + support::PATIENCE;
     while std::fs::read_dir(&topics).unwrap().count() > 0 {
-        assert!(Instant::now() < deadline, "something is still held");
+        assert!(Instant::now() < deadline, "a file is still held");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

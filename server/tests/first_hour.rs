@@ -1,4 +1,5 @@
-//! What a new user meets: addresses, configuration, the first lines and the last, and their messages.
+//! A new user's first contacts: addresses, configuration, the first and the last lines of the log,
+//! and their messages.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,8 +12,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 use support::{Client, Server, command, command_with, free_ports, said};
 
-/// The addresses of all brokers that clients are told, by each API that tells them.
-fn told(port: u16) -> Vec<String> {
+/// The addresses of all brokers in the answers of each API that has them.
+fn advertised(port: u16) -> Vec<String> {
     let mut client = Client::connect(port);
     let Response::Metadata(body) = client.call(12, MetadataRequest::default().into()) else {
         panic!()
@@ -35,7 +36,7 @@ fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned()
 }
 
-/// Starts a server that is to end by itself; gives its words.
+/// Runs a server that must end by itself; returns its output.
 #[track_caller]
 fn refused(command: &mut Command) -> String {
     let output = command.output().unwrap();
@@ -48,42 +49,43 @@ fn muster(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn clients_are_told_the_advertised_ports() {
+fn answers_have_the_advertised_ports() {
     let data = tempfile::tempdir().unwrap();
     let listeners = "advertised.listeners=PLAINTEXT://127.0.0.1:29330";
     let server = Server::start(data.path(), 2, &[listeners]);
-    assert_eq!(told(server.port), ["127.0.0.1:29330", "127.0.0.1:29331"]);
-    server.says(&format!("listens on 127.0.0.1:{}, clients are told 127.0.0.1:29330", server.port));
+    assert_eq!(advertised(server.port), ["127.0.0.1:29330", "127.0.0.1:29331"]);
+    server
+        .says(&format!("listens on 127.0.0.1:{}, clients connect to 127.0.0.1:29330", server.port));
     drop(server);
     let server = Server::start(data.path(), 2, &["--advertise", "example.org:80", listeners]);
-    assert_eq!(told(server.port), ["example.org:80", "example.org:81"]);
+    assert_eq!(advertised(server.port), ["example.org:80", "example.org:81"]);
     drop(server);
     let server = Server::start(data.path(), 2, &["--advertise", "example.org"]);
     let ports = [server.port, server.port + 1];
-    assert_eq!(told(server.port), ports.map(|port| format!("example.org:{port}")));
+    assert_eq!(advertised(server.port), ports.map(|port| format!("example.org:{port}")));
 }
 
 #[test]
-fn clients_of_all_interfaces_are_told_the_name_of_the_host() {
+fn answers_have_the_host_name_if_all_interfaces_are_listened_on() {
     let data = tempfile::tempdir().unwrap();
     for host in ["0.0.0.0", "", "*", "[::]"] {
         let port = free_ports(1);
         let listen = format!("{host}:{port}");
         let server = Server::with_arguments(data.path(), port, 1, &["--listen", &listen]);
-        assert_eq!(told(port), [format!("{}:{port}", host_name())], "{listen}");
-        server.says(&format!("clients are told {}:{port}", host_name()));
-        // Also of a listener for both families, clients over IPv4 are known as such.
+        assert_eq!(advertised(port), [format!("{}:{port}", host_name())], "{listen}");
+        server.says(&format!("clients connect to {}:{port}", host_name()));
+        // IPv4 clients have their IPv4 addresses, even on a listener for both families.
         std::io::Write::write_all(&mut server.client(0).stream(), b"what").unwrap();
     }
     let port = free_ports(1);
     let arguments = ["--listen", &format!("0.0.0.0:{port}"), "--advertise", "localhost"];
     let server = Server::with_arguments(data.path(), port, 1, &arguments);
-    server.says("clients are told localhost");
-    server.says("a loopback address, at which clients on other hosts do not find this one");
+    server.says("clients connect to localhost");
+    server.says("a loopback address, which clients on other hosts cannot use");
 }
 
 #[test]
-fn addresses_that_cannot_be_are_refused_with_the_form_that_works() {
+fn invalid_addresses_are_refused_with_the_expected_form() {
     let data = tempfile::tempdir().unwrap();
     for listen in ["29000", "::1:29000", "[::1]", "host:", "host:0"] {
         let text = refused(&mut command_with(data.path(), 1, &["--listen", listen]));
@@ -101,7 +103,7 @@ fn addresses_that_cannot_be_are_refused_with_the_form_that_works() {
 }
 
 #[test]
-fn an_ipv6_address_is_listened_on_and_told() {
+fn an_ipv6_address_is_listened_on_and_advertised() {
     if TcpListener::bind("[::1]:0").is_err() {
         return eprintln!("skipped: this host has no IPv6 loopback address");
     }
@@ -109,12 +111,12 @@ fn an_ipv6_address_is_listened_on_and_told() {
     let port = free_ports(1);
     let listen = format!("[::1]:{port}");
     let server = Server::with_arguments(data.path(), port, 1, &["--listen", &listen]);
-    server.says(&format!("listens on {listen}, clients are told {listen}"));
+    server.says(&format!("listens on {listen}, clients connect to {listen}"));
     std::net::TcpStream::connect(("::1", port)).unwrap();
 }
 
 #[test]
-fn a_port_in_use_is_told_with_the_shard_whose_it_is() {
+fn a_port_in_use_is_reported_with_its_shard() {
     let data = tempfile::tempdir().unwrap();
     let port = free_ports(2);
     let _other = TcpListener::bind(("127.0.0.1", port + 1)).unwrap();
@@ -124,7 +126,7 @@ fn a_port_in_use_is_told_with_the_shard_whose_it_is() {
 }
 
 #[test]
-fn a_directory_of_kafka_is_told_from_a_damaged_one() {
+fn a_directory_of_kafka_is_distinguished_from_a_damaged_one() {
     let data = tempfile::tempdir().unwrap();
     let kafkas = "version=1\ncluster.id=x\nnode.id=1\ndirectory.id=y\n";
     std::fs::write(data.path().join("meta.properties"), kafkas).unwrap();
@@ -141,7 +143,7 @@ fn a_directory_of_kafka_is_told_from_a_damaged_one() {
 }
 
 #[test]
-fn all_of_a_config_file_that_must_change_is_told_at_once() {
+fn all_invalid_lines_of_a_config_file_are_reported_at_once() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("server.properties");
     let text = "zookeeper.connect=zk:2181\nssl.keystore.password=secret\nnum.partitons=3\n\
@@ -177,9 +179,10 @@ fn all_of_a_config_file_that_must_change_is_told_at_once() {
     server.says("without effect in muster: zookeeper.connect");
 }
 
-/// What Kafka 4.3 ships, and what a cluster in production may have: keys and values alone.
+/// The files that Kafka 4.3 ships, and those that a cluster in production may have: keys and values
+/// only.
 #[test]
-fn files_of_kafka_start_a_server_or_give_one_list_of_what_must_change() {
+fn files_of_kafka_start_a_server_or_list_what_must_change() {
     let place = tempfile::tempdir().unwrap();
     let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/properties");
     for (file, fatal) in [
@@ -209,8 +212,9 @@ fn files_of_kafka_start_a_server_or_give_one_list_of_what_must_change() {
         let checked = muster(&["serve", "--check-config", path.to_str().unwrap()]);
         let text = said(&checked);
         assert_eq!(checked.status.success(), fatal.is_empty(), "{file}: {text}");
-        let told = text.lines().filter(|line| !line.ends_with("without effect in muster")).count();
-        assert_eq!(told, fatal.len() + 1, "{file}: {text}");
+        let reported =
+            text.lines().filter(|line| !line.ends_with("without effect in muster")).count();
+        assert_eq!(reported, fatal.len() + 1, "{file}: {text}");
         for key in fatal {
             assert!(text.contains(&format!(": {key}")), "{file}, {key}: {text}");
         }
@@ -222,7 +226,7 @@ fn files_of_kafka_start_a_server_or_give_one_list_of_what_must_change() {
 }
 
 #[test]
-fn the_first_lines_tell_what_runs_and_the_last_that_it_ended_cleanly() {
+fn the_first_lines_name_data_and_config_and_the_last_a_clean_stop() {
     let place = tempfile::tempdir().unwrap();
     let data = place.path().canonicalize().unwrap().join("data");
     let file = place.path().join("server.properties");
@@ -255,7 +259,7 @@ fn errors_go_to_the_standard_error() {
     assert!(!String::from_utf8_lossy(&output.stdout).contains("junk"));
 }
 
-/// The server under limits that root would not have: `prlimit`'s arguments.
+/// Wraps the server's command in `prlimit` with these arguments, as root has no limits.
 fn limited(limits: &[&str], server: &Command) -> Command {
     let mut command = Command::new("prlimit");
     command.args(limits).args(["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-all"]);
@@ -265,15 +269,15 @@ fn limited(limits: &[&str], server: &Command) -> Command {
 }
 
 #[test]
-fn rings_fit_the_limit_of_locked_memory_or_it_is_told_how_many_would() {
+fn rings_fit_the_limit_of_locked_memory_or_the_error_names_a_number_that_does() {
     let data = tempfile::tempdir().unwrap();
     let port = free_ports(6);
     let server = command(data.path(), port, 6, &[]);
-    // A third of what six rings of full size take.
+    // A third of the memory of six rings of full size.
     let memory = limited(&["--memlock=845824"], &server);
     let server = Server::of(memory, data.path(), port, 6);
     server.says("RLIMIT_MEMLOCK (ulimit -l) allows no full rings for 6 shards");
-    (0..6).for_each(|shard| drop(told(server.port + shard)));
+    (0..6).for_each(|shard| drop(advertised(server.port + shard)));
     drop(server);
 
     let server = command(data.path(), free_ports(8), 8, &[]);
@@ -283,14 +287,14 @@ fn rings_fit_the_limit_of_locked_memory_or_it_is_told_how_many_would() {
 }
 
 #[test]
-fn too_few_descriptors_are_told_with_the_number_of_shards_that_would_start() {
+fn too_few_descriptors_are_reported_with_a_number_of_shards_that_starts() {
     let data = tempfile::tempdir().unwrap();
     let server = command(data.path(), free_ports(8), 8, &[]);
     let text = refused(&mut limited(&["--nofile=1500"], &server));
     assert!(text.contains("RLIMIT_NOFILE allows 1500") && text.contains("`--shards 3`"), "{text}");
 }
 
-/// The error of a heartbeat that would join a consumer group, and that of a look at it.
+/// The errors of a heartbeat that joins a consumer group, and of its description.
 fn consumer_group_errors(client: &mut Client) -> [i16; 2] {
     let request = ConsumerGroupHeartbeatRequest {
         group_id: "g".into(),

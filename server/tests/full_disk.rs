@@ -1,9 +1,9 @@
 //! A file system that fills up under load, while segments, compacted segments and snapshots are
-//! written: the server ends with a message, or does without what it wanted to write; with room again
-//! it has all that was acknowledged.
+//! written: the server ends with a message, or skips what it can do without; with free space again
+//! it has all acknowledged data.
 //!
-//! `MUSTER_FULL_DISKS` sets how often (3 by default), `MUSTER_SEED` how full. Where the machine cannot
-//! mount file systems, this says so and shows nothing.
+//! `MUSTER_FULL_DISKS` sets the number of rounds (3 by default), `MUSTER_SEED` the free space in
+//! each. Where the machine cannot mount file systems, the test is skipped with a message.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,10 +19,10 @@ use support::{Random, Server, variable};
 const SHARDS: u16 = 2;
 const DISK_BYTES: u64 = 512 << 20;
 
-/// What is left free at the most: a part of a segment.
+/// The most that is left free: a part of a segment.
 const FREE_BYTES_MAX: u64 = 2 << 20;
 
-/// What there is again between two rounds, at least.
+/// The least free space between two rounds.
 const ROOM_BYTES: u64 = 128 << 20;
 
 /// The load itself must not fill the disk, however long a round takes.
@@ -32,7 +32,7 @@ const RETENTION: &[&str] = &[
     "log.retention.check.interval.ms=200",
 ];
 
-/// How long a server may go on for which there is enough room, before it is killed.
+/// How long a server with enough space runs before it is killed.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 #[test]
@@ -63,15 +63,15 @@ fn nothing_that_was_acknowledged_is_lost_on_a_full_disk() {
     }
     println!(
         "survived {rounds} full disks, of which {ended} ended the server, {interrupted:?}: {}",
-        mixed.told()
+        mixed.summary()
     );
     assert!(rounds < 3 || ended > 0, "no disk was full");
 }
 
-/// Leaves so much of the file system free, about.
+/// Leaves about this number of bytes of the file system free.
 fn fill(volume: &Path, filler: &Path, free: u64) {
     let length = available(volume).saturating_sub(free).max(1).to_string();
-    // What the server takes meanwhile may make it too long: as much as there is, then.
+    // The length may be too large by what the server takes meanwhile: then all there is.
     let _ = Command::new("fallocate").args(["-l", &length]).arg(filler).output().unwrap();
     assert!(filler.exists());
 }
@@ -82,7 +82,7 @@ fn available(volume: &Path) -> u64 {
     text.lines().last().unwrap().trim().parse().unwrap()
 }
 
-/// Kills the server if it goes on for too long. One that ends does so with a message.
+/// Kills the server if it runs for too long. One that ends must do so with a message.
 fn ends_by_itself(server: &mut Server) -> bool {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {

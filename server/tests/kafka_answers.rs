@@ -1,4 +1,4 @@
-//! What Apache Kafka answered to recorded histories, and what muster answers: see
+//! Kafka's answers in recorded histories, compared with muster's: see
 //! `server/differential/README.md`.
 
 #![allow(clippy::unwrap_used)]
@@ -36,7 +36,7 @@ fn muster_answers_as_kafka_did() {
 }
 
 #[test]
-fn an_answer_that_was_altered_is_found() {
+fn an_altered_answer_is_found() {
     let mut histories = recording::read(Path::new(RECORDING)).unwrap();
     histories.truncate(1);
     let answers = histories[0].turns.iter_mut().flat_map(|turn| &mut turn.done);

@@ -1,5 +1,5 @@
-//! Groups of thousands over real connections: they join, go on after kill -9, and are told when
-//! they are too large to be recorded.
+//! Groups of thousands over real connections: they join, continue after kill -9, and get an error
+//! when they are too large to be recorded.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use std::time::Instant;
 use support::{Client, Server};
 
 const GROUP: &str = "large";
-/// Fewer than a connection may have in flight.
+/// Less than the limit of requests in flight on a connection.
 const MEMBERS_PER_CONNECTION: usize = 500;
 
 /// A member, and the connection that it shares with others.
@@ -40,7 +40,7 @@ impl Crowd {
         }
     }
 
-    /// Sends one request for each member, then hands on the answers.
+    /// Sends one request for each member, then passes on the answers.
     fn all<'a>(
         &mut self,
         version: i16,
@@ -76,7 +76,7 @@ impl Crowd {
         );
     }
 
-    /// What each member got, and an error for the whole.
+    /// Sends a SyncGroup for each member; returns the errors.
     fn sync(&mut self, assignment: &[u8]) -> Vec<i16> {
         let mut errors = Vec::new();
         self.all(
@@ -106,7 +106,7 @@ impl Crowd {
         }
     }
 
-    /// The answers to a heartbeat of each member.
+    /// The errors of a heartbeat of each member.
     fn heartbeats(&mut self) -> Vec<i16> {
         let mut errors = Vec::new();
         self.all(
@@ -149,7 +149,7 @@ fn start(directory: &tempfile::TempDir) -> Server {
 }
 
 #[test]
-fn ten_thousand_members_join_and_go_on_after_kill_9() {
+fn ten_thousand_members_join_and_continue_after_kill_9() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = start(&directory);
     let mut crowd = Crowd::new(&server, 10_000);
@@ -166,7 +166,7 @@ fn ten_thousand_members_join_and_go_on_after_kill_9() {
     server.kill();
     let server = server.restart();
     crowd.connections.iter_mut().for_each(|client| *client = server.coordinator(GROUP));
-    assert!(crowd.heartbeats().iter().all(|error| *error == 0), "nobody has to join again");
+    assert!(crowd.heartbeats().iter().all(|error| *error == 0), "no member has to join again");
     assert!(crowd.sync(&[8; 200]).iter().all(|error| *error == 0), "with the same assignments");
 }
 
@@ -177,12 +177,12 @@ fn an_assignment_too_large_to_be_recorded_is_refused_and_the_next_is_not() {
     let mut crowd = Crowd::new(&server, 40);
     crowd.join(b"metadata");
     let refused = crowd.sync(&vec![8; 300_000]);
-    // Who syncs after the leader finds the next rebalance under way.
+    // Members that sync after the leader find the next rebalance in progress.
     let expected = [ErrorCode::UnknownServerError.code(), ErrorCode::RebalanceInProgress.code()];
     assert!(refused.iter().all(|error| expected.contains(error)), "{refused:?}");
     assert!(refused.contains(&expected[0]));
     let rebalance = ErrorCode::RebalanceInProgress.code();
-    assert!(crowd.heartbeats().iter().all(|error| *error == rebalance), "all are to join again");
+    assert!(crowd.heartbeats().iter().all(|error| *error == rebalance), "all have to join again");
     let generation = crowd.generation;
     crowd.join(b"metadata");
     assert_eq!(crowd.generation, generation + 1);

@@ -19,8 +19,8 @@ use support::offsets::{Offsets, commit, committed, muster_log};
 
 const OFFSETS_PARTITIONS: &str = "offsets.topic.num.partitions=3";
 
-/// What each group of the directory committed: the same offset in so many partitions of `orders`,
-/// another one in those after it, and the metadata.
+/// The commits of each group in the directory: the same offset in a number of partitions of
+/// `orders`, another one in the next ones, and the metadata.
 const COMMITTED: [(&str, &[i64], &str); 14] = [
     ("gzip", &[11], "of 0"),
     ("snappy", &[21], "of 0"),
@@ -44,7 +44,7 @@ struct Cli {
     command: LogCommand,
 }
 
-/// Carries a command out in this process: the verdict, or why not.
+/// Runs a command in this process; returns the verdict, or the error.
 fn carried_out(words: &[&str]) -> Result<(Verdict, String), String> {
     let cli = Cli::parse_from(["log"].iter().chain(words));
     let mut out = Vec::new();
@@ -67,14 +67,15 @@ fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
         let target = to.join(entry.file_name());
-        match entry.file_type().unwrap().is_dir() {
-            true => copy_tree(&entry.path(), &target),
-            false => drop(fs::copy(entry.path(), target).unwrap()),
+        if entry.file_type().unwrap().is_dir() {
+            copy_tree(&entry.path(), &target)
+        } else {
+            drop(fs::copy(entry.path(), target).unwrap())
         }
     }
 }
 
-/// Imports into a new directory that is not there yet.
+/// Imports into a new directory that does not exist yet.
 fn import(kafka: &Path, data: &Path, more: &[&str]) -> Result<(Verdict, String), String> {
     let words = ["import", kafka.to_str().unwrap(), "--data", data.to_str().unwrap()];
     carried_out(&[&words[..], more].concat())
@@ -111,7 +112,7 @@ fn consumer_described(server: &Server, group: &str) -> (String, i32, usize) {
     (group.group_state.to_string(), group.group_epoch, group.members.len())
 }
 
-/// The first and the next offset of each partition of `orders`, whoever leads it.
+/// The first and the next offset of each partition of `orders`, from its leader.
 fn bounds(server: &Server) -> Vec<(i64, i64)> {
     let at = |partition: i32, timestamp: i64| {
         let asked = |shard| {
@@ -146,7 +147,7 @@ fn config(server: &Server, resource_type: i8, resource: &'static str, name: &str
 }
 
 #[test]
-fn a_kafka_cluster_that_is_imported_is_served() {
+fn an_imported_kafka_cluster_is_served() {
     let parent = tempfile::tempdir().unwrap();
     let data = parent.path().join("data");
     let words =
@@ -174,7 +175,7 @@ fn a_kafka_cluster_that_is_imported_is_served() {
 }
 
 #[test]
-fn records_come_over_where_that_is_asked_for() {
+fn records_are_imported_on_request() {
     let parent = tempfile::tempdir().unwrap();
     for (name, words) in [("all", ["--with-data", "--partial"]), ("one", ["--data-of", "orders"])] {
         let data = parent.path().join(name);
@@ -198,14 +199,14 @@ fn records_that_are_lost_after_an_import_are_noticed() {
 
     let partitions = fs::read_dir(data.join("topics")).unwrap().map(|it| it.unwrap().path());
     let segment = partitions.map(|it| it.join("00000000000000000000.log")).next().unwrap();
-    // Whole batches are cut off: what is left is a log like any other.
+    // Whole batches are cut off: the rest is a valid log.
     let bytes = fs::read(&segment).unwrap();
     let last = *batch_starts(&bytes).last().unwrap();
     fs::write(&segment, &bytes[..last]).unwrap();
-    let (verdict, told) = carried_out(&verify).unwrap();
-    assert_eq!(verdict, Verdict::Damaged, "{told}");
+    let (verdict, output) = carried_out(&verify).unwrap();
+    assert_eq!(verdict, Verdict::Damaged, "{output}");
     let directory = segment.parent().unwrap().file_name().unwrap();
-    assert!(told.contains(directory.to_str().unwrap()), "{told}");
+    assert!(output.contains(directory.to_str().unwrap()), "{output}");
 }
 
 #[test]
@@ -245,10 +246,10 @@ fn fetched(server: &Server, topic: &'static str, partition: i32) -> Records {
             return records(&partition.records.clone().unwrap_or_default());
         }
     }
-    panic!("nobody leads it");
+    panic!("no shard leads it");
 }
 
-/// The records of batches, by offset; the batches are whole.
+/// The records of whole batches, by offset.
 fn records(bytes: &[u8]) -> Records {
     let mut found = Records::new();
     for batch in Batches::new(bytes) {
@@ -264,7 +265,7 @@ fn records(bytes: &[u8]) -> Records {
 }
 
 #[test]
-fn an_export_has_what_a_fetch_gives_and_can_be_imported_again() {
+fn an_export_has_the_batches_of_a_fetch_and_can_be_imported_again() {
     let parent = tempfile::tempdir().unwrap();
     let path = |name: &str| parent.path().join(name).to_str().unwrap().to_owned();
     let (data, kafka) = (path("data"), path("kafka"));
@@ -287,7 +288,7 @@ fn an_export_has_what_a_fetch_gives_and_can_be_imported_again() {
     assert!(ours == fs::read(golden().join(segment)).unwrap(), "byte for byte Kafka's");
     let again = carried_out(&["export", &data, "--to", &kafka]).unwrap_err();
     assert!(again.contains("__consumer_offsets-0"), "nothing is written over: {again}");
-    // And back.
+    // And import it again.
     fs::write(format!("{kafka}/meta.properties"), "cluster.id=other\n").unwrap();
     let refused = import(kafka.as_ref(), path("back").as_ref(), &["--shards", "1"]).unwrap_err();
     assert!(refused.contains(".kafka_cleanshutdown"), "{refused}");
@@ -301,7 +302,7 @@ fn an_export_has_what_a_fetch_gives_and_can_be_imported_again() {
     assert_eq!(committed(&server, "simple"), simple);
 }
 
-/// Nothing is left of an import that failed.
+/// Expects an import to fail and to leave nothing; returns the error.
 fn refused(kafka: &Path, more: &[&str]) -> String {
     let parent = tempfile::tempdir().unwrap();
     let more = [more, &["--shards", "1"]].concat();
@@ -311,19 +312,19 @@ fn refused(kafka: &Path, more: &[&str]) -> String {
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn missing_parts_are_named() {
     let kafka = golden_copy();
     let path = |name: &str| kafka.path().join(name);
     fs::remove_file(path(".kafka_cleanshutdown")).unwrap();
     assert!(refused(kafka.path(), &[]).contains("Kafka runs, or was killed"));
     fs::remove_dir_all(path("__consumer_offsets-2")).unwrap();
     let error = refused(kafka.path(), &["--unclean"]);
-    assert!(error.contains("--offsets-partitions"), "the hash of a group tells: {error}");
+    assert!(error.contains("--offsets-partitions"), "found by the hash of a group: {error}");
     let error = refused(kafka.path(), &["--unclean", "--offsets-partitions", "3"]);
     assert!(error.contains("__consumer_offsets-2 is in none of the directories"), "{error}");
     fs::write(path("orders-2/partition.metadata"), "version: 0\ntopic_id: none\n").unwrap();
     let more = ["--unclean", "--partial", "--offsets-partitions", "3"];
-    assert!(refused(kafka.path(), &more).contains("no topic id in it"));
+    assert!(refused(kafka.path(), &more).contains("it has no topic id"));
     fs::remove_dir_all(path("orders-2")).unwrap();
     fs::remove_dir_all(path("__cluster_metadata-0")).unwrap();
     let parent = tempfile::tempdir().unwrap();
@@ -331,16 +332,13 @@ fn what_is_missing_is_said() {
     let more = [&more[..], &["--shards", "1"]].concat();
     let (verdict, said) = import(kafka.path(), &data, &more).unwrap();
     assert_eq!(verdict, Verdict::Good);
-    assert!(
-        said.contains("__cluster_metadata, which is with the controllers, is in none"),
-        "{said}"
-    );
+    assert!(said.contains("none of the directories has __cluster_metadata"), "{said}");
     let error = import(kafka.path(), &data, &more).unwrap_err();
     assert!(error.contains("is not empty"), "{error}");
     let with_slashes = parent.path().join("other//");
     fs::create_dir_all(parent.path().join("other.importing")).unwrap();
     let error = import(kafka.path(), &with_slashes, &more).unwrap_err();
-    assert!(error.contains("other.importing is there: remove it"), "{error}");
+    assert!(error.contains("other.importing exists: remove it"), "{error}");
     fs::remove_dir(parent.path().join("other.importing")).unwrap();
     import(kafka.path(), &with_slashes, &more).unwrap();
     assert!(parent.path().join("other/meta.properties").exists());
@@ -362,9 +360,10 @@ fn a_torn_end_is_cut_only_where_kafka_would_cut_it() {
     assert!(import(kafka.path(), &parent.path().join("data"), &more).is_ok());
 }
 
-/// Bits of each file are turned, one at a time: the place is told, nothing panics, nothing is left.
+/// Flips bits of each file, one at a time: the place is reported, nothing panics, no files are
+/// left.
 #[test]
-fn damage_anywhere_is_told_with_its_place() {
+fn damage_anywhere_is_reported_with_its_place() {
     let kafka = golden_copy();
     for partition in 0..3 {
         let segment =
@@ -373,7 +372,7 @@ fn damage_anywhere_is_told_with_its_place() {
         for at in (0..whole.len()).step_by(11) {
             let starts: Vec<usize> = batch_starts(&whole);
             let start = starts.iter().rev().find(|start| **start <= at).unwrap();
-            // Base offset and leader epoch are not in the checksum.
+            // The checksum does not cover base offset and leader epoch.
             if at - start < 8 || (12..16).contains(&(at - start)) {
                 continue;
             }
@@ -389,7 +388,7 @@ fn damage_anywhere_is_told_with_its_place() {
 }
 
 #[test]
-fn a_dry_run_says_what_an_import_says_and_writes_nothing() {
+fn a_dry_run_prints_what_an_import_prints_and_writes_nothing() {
     let kafka = golden_copy();
     for more in [&["--shards", "1"][..], &["--shards", "1", "--with-data"]] {
         let parent = tempfile::tempdir().unwrap();
@@ -404,9 +403,9 @@ fn a_dry_run_says_what_an_import_says_and_writes_nothing() {
     assert!(refused(kafka.path(), &["--dry-run"]).contains("the file ends within a batch"));
 }
 
-/// Whoever can compute a checksum can write anything: nothing panics, whatever it is.
+/// Data with valid checksums may still be hostile: nothing panics.
 #[test]
-fn hostile_records_under_checksums_that_fit_are_read_or_refused() {
+fn hostile_records_with_valid_checksums_are_read_or_refused() {
     let kafka = golden_copy();
     let parent = tempfile::tempdir().unwrap();
     let data = parent.path().join("data");

@@ -1,4 +1,4 @@
-//! `muster log dump` and `muster log verify` on directories that a server left, whole and damaged.
+//! `muster log dump` and `muster log verify` on directories that a server left, intact and damaged.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use support::{Server, create_topic, produce};
 
 const GROUPS: [&str; 3] = ["orders", "bills", "mails"];
 
-/// A directory of two shards with groups, a topic and some records in it.
+/// A directory of two shards with groups, a topic and some records.
 fn directory() -> tempfile::TempDir {
     let data = tempfile::tempdir().unwrap();
     let mut server = Server::start(data.path(), 2, &[]);
@@ -52,12 +52,12 @@ fn verify(data: &Path) -> Ended {
     log("verify", data, &[])
 }
 
-/// The first segment of the first shard that coordinates a group of these.
+/// The first segment of the first shard that coordinates one of these groups.
 fn segment(data: &Path) -> PathBuf {
     data.join("shards-2/1/00000000000000000001.log")
 }
 
-/// Where the blocks of a segment begin.
+/// The offsets of the blocks of a segment.
 fn blocks(path: &Path) -> Vec<usize> {
     let bytes = fs::read(path).unwrap();
     let starts = (512..bytes.len()).step_by(512);
@@ -71,7 +71,7 @@ fn change(path: &Path, at: usize, bytes: &[u8]) {
 }
 
 #[test]
-fn a_dump_has_every_record_in_words_and_in_json() {
+fn a_dump_has_every_record_as_text_and_as_json() {
     let data = directory();
     let text = log("dump", data.path(), &[]);
     assert_eq!(text.status, 0, "{text:?}");
@@ -95,7 +95,7 @@ fn a_dump_has_every_record_in_words_and_in_json() {
     assert!(records[0]["timestamp"].is_i64(), "a number, as with Kafka's tools");
     let nothing = log("dump", data.path(), &["--group", "nope"]);
     assert_eq!(nothing.status, 1, "{nothing:?}");
-    assert!(nothing.out.contains("has a record of group nope"), "{nothing:?}");
+    assert!(nothing.out.contains("no record of group nope was found"), "{nothing:?}");
     let commits = text.out.lines().filter(|line| line.contains("OffsetCommit {"));
     for line in commits {
         let times = line.matches("Z").count();
@@ -120,7 +120,7 @@ fn a_dump_can_be_narrowed_to_positions_a_shard_or_a_topic() {
 }
 
 #[test]
-fn a_directory_that_a_server_left_is_good_and_stays_as_it_is() {
+fn a_directory_that_a_server_left_is_good_and_not_changed() {
     let data = directory();
     let before = contents(data.path());
     let good = verify(data.path());
@@ -132,7 +132,7 @@ fn a_directory_that_a_server_left_is_good_and_stays_as_it_is() {
 }
 
 #[test]
-fn a_directory_that_is_served_is_not_verified_but_can_be_dumped() {
+fn a_served_directory_cannot_be_verified_but_dumped() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), 1, &[]);
     create_topic(&server, "payments", 1);
@@ -167,7 +167,7 @@ fn a_directory_is_good_after_kill_9_at_any_moment() {
     }
 }
 
-/// Commits as fast as answers come, until the server is gone.
+/// Commits without pause until the server ends.
 fn commit_until_it_ends(port: u16, group: &str) {
     let mut client = support::Client::connect(port);
     let request = commit_request(group, "payments", [0], 1, "");
@@ -175,7 +175,7 @@ fn commit_until_it_ends(port: u16, group: &str) {
 }
 
 #[test]
-fn what_is_no_data_directory_is_refused_and_not_made_one() {
+fn other_directories_are_refused_and_not_changed() {
     let data = tempfile::tempdir().unwrap();
     for words in [["verify"], ["dump"]] {
         let refused = log(words[0], data.path(), &[]);
@@ -187,7 +187,7 @@ fn what_is_no_data_directory_is_refused_and_not_made_one() {
 }
 
 #[test]
-fn a_byte_that_changed_is_damage_with_its_place() {
+fn a_changed_byte_is_reported_with_its_place() {
     let data = directory();
     let path = segment(data.path());
     let blocks = blocks(&path);
@@ -196,7 +196,7 @@ fn a_byte_that_changed_is_damage_with_its_place() {
     assert_eq!(damaged.status, 1, "{damaged:?}");
     let place = format!("DAMAGED shards-2/1/00000000000000000001.log: byte {}: ", blocks[0]);
     assert!(damaged.out.contains(&place), "{damaged:?}");
-    let loss = "operations up to 0 are whole, and at most those behind it are lost";
+    let loss = "operations up to 0 are whole, and at most later ones are lost";
     assert!(damaged.out.contains(loss), "{damaged:?}");
     let dump = log("dump", data.path(), &[]);
     assert_eq!(dump.status, 1);
@@ -205,11 +205,11 @@ fn a_byte_that_changed_is_damage_with_its_place() {
     let export = log("export", data.path(), &["--to", to.path().to_str().unwrap()]);
     assert_eq!(export.status, 1, "{export:?}");
     assert!(export.error.contains(&format!("is damaged at byte {}", blocks[0])), "{export:?}");
-    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 0, "half an export is none");
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 0, "no half export");
 }
 
 #[test]
-fn a_torn_end_is_normal_and_said_to_be() {
+fn a_torn_end_is_normal_and_reported() {
     let data = directory();
     let path = segment(data.path());
     let last = *blocks(&path).last().unwrap();
@@ -222,20 +222,20 @@ fn a_torn_end_is_normal_and_said_to_be() {
 }
 
 #[test]
-fn a_last_block_that_was_there_at_a_clean_stop_is_damage() {
+fn a_torn_last_block_after_a_clean_stop_is_damage() {
     let data = directory();
     let path = segment(data.path());
     let last = *blocks(&path).last().unwrap();
     change(&path, last + 60, &[0xff; 4]);
     let damaged = verify(data.path());
     assert_eq!(damaged.status, 1, "{damaged:?}");
-    let place = format!("at byte {last} of segment 1 is no whole block");
+    let place = format!("from byte {last} of segment 1 on are no whole block");
     assert!(damaged.out.contains("DAMAGED shards-2/1: "), "{damaged:?}");
     assert!(damaged.out.contains(&place) && damaged.out.contains("clean stop"), "{damaged:?}");
 }
 
 #[test]
-fn logs_that_are_missing_or_swapped_are_damage() {
+fn missing_or_swapped_logs_are_damage() {
     let data = directory();
     let (one, other) = (data.path().join("shards-2/0"), data.path().join("shards-2/1"));
     let aside = data.path().join("aside");
@@ -251,7 +251,7 @@ fn logs_that_are_missing_or_swapped_are_damage() {
 }
 
 #[test]
-fn a_directory_that_was_not_made_to_its_end_is_good() {
+fn an_unfinished_directory_is_good() {
     let data = directory();
     let path = data.path().join("meta.properties");
     let text = fs::read_to_string(&path).unwrap().replace("state=made", "state=making");
@@ -261,11 +261,11 @@ fn a_directory_that_was_not_made_to_its_end_is_good() {
     fs::remove_dir_all(data.path().join("shards-2")).unwrap();
     let good = verify(data.path());
     assert_eq!(good.status, 0, "{good:?}");
-    assert!(good.out.contains("was not made to its end"), "{good:?}");
+    assert!(good.out.contains("is not complete yet"), "{good:?}");
 }
 
 #[test]
-fn a_stamp_that_is_damaged_or_gone_is_damage() {
+fn a_damaged_or_missing_stamp_is_damage() {
     let data = directory();
     let path = data.path().join("meta.properties");
     let text = fs::read_to_string(&path).unwrap();
@@ -282,14 +282,14 @@ fn a_stamp_that_is_damaged_or_gone_is_damage() {
 }
 
 #[test]
-fn a_segment_that_is_missing_and_files_that_are_not_ours_are_told() {
+fn missing_segments_and_foreign_files_are_reported() {
     let data = directory();
     fs::write(data.path().join("notes.txt"), "mine").unwrap();
     fs::write(data.path().join("shards-2/0/compacted.new"), "half").unwrap();
     fs::create_dir(data.path().join("shards-3")).unwrap();
     let noted = verify(data.path());
     assert_eq!(noted.status, 0, "{noted:?}");
-    assert!(noted.out.contains("note: notes.txt: not a file of muster's"), "{noted:?}");
+    assert!(noted.out.contains("note: notes.txt: not a file of muster"), "{noted:?}");
     assert!(noted.out.contains("compacted.new: left from a stop during compaction"), "{noted:?}");
     assert!(noted.out.contains("note: shards-3: left from a change"), "{noted:?}");
     fs::remove_file(segment(data.path())).unwrap();
@@ -299,18 +299,18 @@ fn a_segment_that_is_missing_and_files_that_are_not_ours_are_told() {
 }
 
 #[test]
-fn a_user_topic_is_checked_to_its_last_batch() {
+fn a_user_topic_is_checked_up_to_its_last_batch() {
     let data = directory();
     let topics = data.path().join("topics");
     let partition = fs::read_dir(topics).unwrap().next().unwrap().unwrap().path();
     let path = partition.join("00000000000000000000.log");
     let len = fs::read(&path).unwrap().len();
-    // After a clean stop there is no excuse.
+    // A crash does not explain damage after a clean stop.
     change(&path, len - 1, &[0xff]);
     let damaged = verify(data.path());
     assert_eq!(damaged.status, 1, "{damaged:?}");
     assert!(damaged.out.contains("a checksum does not match. A start takes payments-0 offline"));
-    // Nor for records that are missing.
+    // Nor missing records.
     fs::remove_dir_all(&partition).unwrap();
     let damaged = verify(data.path());
     assert_eq!(damaged.status, 1, "{damaged:?}");
@@ -329,7 +329,7 @@ fn a_torn_end_of_a_user_topic_is_normal_after_a_crash() {
     let torn = verify(data.path());
     assert_eq!(torn.status, 0, "{torn:?}");
     assert!(torn.out.contains("a start cuts the log here"), "{torn:?}");
-    // Behind a segment that was synced there is no excuse.
+    // A crash does not explain damage before a synced segment.
     for base in [3, 4] {
         fs::write(partition.join(format!("{base:020}.log")), b"").unwrap();
     }
@@ -370,7 +370,7 @@ fn a_snapshot_is_printed_and_checked_against_the_log() {
     assert_eq!(damaged.status, 1, "{damaged:?}");
     assert!(damaged.out.contains("DAMAGED shards-1/0/snapshot: byte 0: "), "{damaged:?}");
     assert_eq!(log("dump", data.path(), &[]).status, 1);
-    // A file cut short, and one of another format, which is no damage.
+    // A file that was cut, and one of another format version, which is no damage.
     fs::write(&path, "MSNP").unwrap();
     assert_eq!(verify(data.path()).status, 1);
     fs::write(&path, [&b"MSNP\0\x63"[..], &[0; 200]].concat()).unwrap();

@@ -1,5 +1,5 @@
-//! Whatever becomes of the server's log, the server goes on: an output that fails, that nobody reads,
-//! or whose reader is gone; and clients that cause lines by the thousand.
+//! The server survives trouble with its log: an output that fails, that is not read, or whose
+//! reader is gone; and clients that cause thousands of lines.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,13 +18,13 @@ const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: muster\r\n\r\n";
 const TLS: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
 const SASL: &[u8] = b"\0\0\0\x11\0\x11\0\x01\0\0\0\0\xff\xff\0\x05PLAIN";
 
-/// Each is a line, if it is not left out.
+/// Each causes a line, unless it is left out.
 const STRANGERS: usize = 500;
 
-/// What a pipe holds by default.
+/// The default capacity of a pipe.
 const PIPE_BYTES: usize = 64 << 10;
 
-/// A server whose log goes where a test says.
+/// A server whose outputs a test chooses.
 struct Process(Child, u16);
 
 impl Process {
@@ -41,7 +41,7 @@ impl Process {
         process
     }
 
-    /// Strangers come, and clients are served meanwhile.
+    /// Sends garbage on connections, and checks that clients are served meanwhile.
     fn withstands_strangers(&mut self) {
         let mut client = Client::connect(self.1);
         for stranger in 0..STRANGERS {
@@ -73,12 +73,12 @@ fn software() -> ApiVersionsRequest<'static> {
     ApiVersionsRequest { client_software_name: name, client_software_version: version }
 }
 
-/// What is no request, and for another reason each time: the length of its frame.
+/// Bytes that are no request, each with another reason: the length of the frame.
 fn garbage(number: usize) -> [u8; 4] {
     (i32::MAX - number as i32).to_be_bytes()
 }
 
-/// Says what is no request, and waits until the connection is closed.
+/// Sends bytes that are no request, and waits until the connection is closed.
 fn visit(port: u16, bytes: &[u8]) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -93,7 +93,7 @@ fn full_device() -> File {
     File::options().write(true).open("/dev/full").unwrap()
 }
 
-/// One that takes no further byte as long as it is not read.
+/// A pipe that accepts no further byte until it is read.
 fn full_pipe() -> (PipeReader, Stdio) {
     let (reader, mut writer) = pipe().unwrap();
     writer.write_all(&[b'.'; PIPE_BYTES]).unwrap();
@@ -109,7 +109,7 @@ fn a_log_on_a_full_disk_does_not_end_the_server() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_does_not_stop_the_server() {
+fn an_unread_log_does_not_stop_the_server() {
     let directory = tempfile::tempdir().unwrap();
     let ((_unread, log), (_unread_errors, errors)) = (full_pipe(), full_pipe());
     let mut server = Process::start(directory.path(), log, errors);
@@ -129,7 +129,7 @@ fn a_log_whose_reader_is_gone_does_not_end_the_server() {
 }
 
 #[test]
-fn why_a_server_does_not_start_is_told_where_the_log_cannot_be_written() {
+fn the_reason_of_a_failed_start_is_written_where_the_log_cannot_be() {
     let directory = tempfile::tempdir().unwrap();
     let (_unread, unread_log) = full_pipe();
     for log in [full_device().into(), unread_log] {
@@ -143,7 +143,7 @@ fn why_a_server_does_not_start_is_told_where_the_log_cannot_be_written() {
 }
 
 #[test]
-fn lines_that_one_client_causes_are_left_out_and_counted() {
+fn excess_lines_of_one_client_are_left_out_and_counted() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), 1, &[]);
     (0..STRANGERS).for_each(|stranger| visit(server.port, &garbage(stranger)));
@@ -152,14 +152,14 @@ fn lines_that_one_client_causes_are_left_out_and_counted() {
 }
 
 #[test]
-fn what_is_spoken_to_the_port_by_mistake_is_named_once() {
+fn other_protocols_are_named_once() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), 1, &[]);
     for (bytes, name) in [(GET, "HTTP"), (TLS, "TLS"), (SASL, "SASL")] {
         (0..20).for_each(|_| visit(server.port, bytes));
         server.says(&format!("this looks like {name}"));
     }
-    // The others' lines would be there by now.
+    // Lines of the other connections would have been written by now.
     visit(server.port, &garbage(0));
     server.says("is over socket.request.max.bytes");
     for name in ["HTTP", "TLS", "SASL"] {

@@ -1,5 +1,5 @@
-//! The partitions of user topics between two processes: what a crash explains is repaired and told,
-//! damage takes one partition offline and nothing else, and nothing is given an offset twice.
+//! Partitions of user topics across restarts: damage that a crash explains is repaired and logged,
+//! other damage takes only its partition offline, and no offset is assigned twice.
 
 #![allow(clippy::unwrap_used)]
 
@@ -67,7 +67,7 @@ fn set_segment_bytes(server: &Server) {
     assert_eq!(body.responses[0].error_code, 0);
 }
 
-/// Fills four segments and more: the base offsets of all.
+/// Fills more than four segments; returns their base offsets.
 fn fill_segments(server: &Server, data: &Path) -> Vec<i64> {
     set_segment_bytes(server);
     let mut client = server.client(0);
@@ -81,7 +81,7 @@ fn fill_segments(server: &Server, data: &Path) -> Vec<i64> {
     segments(data).iter().map(base).collect()
 }
 
-/// The error, and the first offset of what was fetched.
+/// The error, and the first fetched offset.
 fn fetch(client: &mut Client, topic: &str, offset: i64) -> (i16, Option<i64>) {
     let id = topic_id(client, topic);
     let partition =
@@ -110,7 +110,7 @@ fn try_produce(client: &mut Client, topic: &'static str) -> (i16, i64) {
     (answer.error_code, answer.base_offset)
 }
 
-/// Error and leader of the first partition of a topic, and where it is offline.
+/// Error and leader of the first partition of a topic, and its offline replicas.
 fn leader(client: &mut Client, topic: &str) -> (i16, i32, Vec<i32>) {
     let topic = MetadataRequestTopic { name: Some(topic.to_owned().into()), ..Default::default() };
     let request = MetadataRequest { topics: Some(vec![topic]), ..Default::default() };
@@ -119,9 +119,9 @@ fn leader(client: &mut Client, topic: &str) -> (i16, i32, Vec<i32>) {
     (partition.error_code, partition.leader_id, partition.offline_replicas.clone())
 }
 
-/// The partition is offline, its file as it was, and everything else is served.
+/// Expects the partition to be offline, its file unchanged, and all others to be served.
 fn assert_offline(server: &Server, segment: &Path, bytes: &[u8]) {
-    server.says("orders-0 is offline, all else is served");
+    server.says("orders-0 is offline; all others are served");
     server.says(&segment.parent().unwrap().display().to_string());
     let mut client = server.client(0);
     assert_eq!(try_produce(&mut client, TOPIC).0, KAFKA_STORAGE_ERROR);
@@ -149,7 +149,7 @@ fn a_bit_that_changes_after_a_clean_stop_is_not_cut_off() {
         flip(&segment, at);
         let damaged = fs::read(&segment).unwrap();
         server = server.restart();
-        server.says("orders-0 is offline, all else is served");
+        server.says("orders-0 is offline; all others are served");
         let mut client = server.client(0);
         assert_eq!(try_produce(&mut client, TOPIC).0, KAFKA_STORAGE_ERROR);
         assert!(server.stop().success());
@@ -162,7 +162,7 @@ fn a_bit_that_changes_after_a_clean_stop_is_not_cut_off() {
 }
 
 #[test]
-fn a_torn_end_after_a_crash_is_cut_with_a_line_and_kept() {
+fn a_torn_end_after_a_crash_is_cut_logged_and_kept() {
     let data = tempfile::tempdir().unwrap();
     let mut server = started(data.path());
     for value in 0..3u8 {
@@ -175,7 +175,7 @@ fn a_torn_end_after_a_crash_is_cut_with_a_line_and_kept() {
     flip(&segment, whole.len() - 1);
     let server = server.restart();
     server.says(&format!("{} is cut at byte {two}", segment.display()));
-    server.says(&format!("left {} bytes torn", whole.len() - two));
+    server.says(&format!("left {} torn bytes", whole.len() - two));
     assert_eq!(try_produce(&mut server.client(0), TOPIC), (0, 2));
     let kept = fs::read(segment.with_extension("cut")).unwrap();
     assert_eq!(kept[..kept.len() - 1], whole[two..whole.len() - 1]);
@@ -192,7 +192,7 @@ fn damage_in_an_old_segment_takes_one_partition_offline() {
     let damaged = fs::read(&segment).unwrap();
     let mut server = server.restart();
     assert_offline(&server, &segment, &damaged);
-    // The topic can be deleted and made again.
+    // The topic can be deleted and created again.
     let request = DeleteTopicsRequest {
         topics: vec![DeleteTopicState { name: Some(TOPIC.into()), ..Default::default() }],
         timeout_ms: 10_000,
@@ -250,18 +250,19 @@ fn a_missing_segment_among_synced_ones_takes_the_partition_offline() {
 }
 
 #[test]
-fn where_nothing_is_known_of_missing_records_a_consumer_skips_them() {
+fn without_recovery_points_consumers_skip_missing_records() {
     for is_empty in [false, true] {
         let data = tempfile::tempdir().unwrap();
         let mut server = started(data.path());
         let bases = fill_segments(&server, data.path());
         assert!(server.stop().success());
-        // As of a directory that was brought here without them.
+        // Like a directory that was copied without them.
         fs::remove_dir_all(data.path().join("recovery-points")).unwrap();
         let segment = segments(data.path()).remove(2);
-        match is_empty {
-            true => fs::write(&segment, b"").unwrap(),
-            false => fs::remove_file(&segment).unwrap(),
+        if is_empty {
+            fs::write(&segment, b"").unwrap()
+        } else {
+            fs::remove_file(&segment).unwrap()
         }
         let mut server = server.restart();
         server.says(&format!("has the offsets {} to {}", bases[2], bases[3] - 1));
@@ -274,12 +275,12 @@ fn where_nothing_is_known_of_missing_records_a_consumer_skips_them() {
         assert!(end > bases[4]);
         assert!(server.stop().success());
         let server = server.restart();
-        assert_eq!(try_produce(&mut server.client(0), TOPIC), (0, end + 1), "it is known by now");
+        assert_eq!(try_produce(&mut server.client(0), TOPIC), (0, end + 1), "recorded by now");
     }
 }
 
-/// Damages a stopped directory, has it recovered, and starts the server again. Without the word for
-/// it nothing is changed. Gives what was said, the base offsets before, and the end of the log.
+/// Damages a stopped directory, recovers it, and starts the server again. Without `--accept-loss`
+/// nothing is changed. Returns the output, the base offsets before, and the end of the log.
 fn recovered(damage: impl Fn(&Path)) -> (tempfile::TempDir, Server, String, Vec<i64>, i64) {
     let data = tempfile::tempdir().unwrap();
     let mut server = started(data.path());
@@ -289,40 +290,40 @@ fn recovered(damage: impl Fn(&Path)) -> (tempfile::TempDir, Server, String, Vec<
     damage(data.path());
     let path = data.path().to_str().unwrap();
     let before: Vec<_> = segments(data.path()).iter().map(|path| fs::read(path).unwrap()).collect();
-    let told = muster_log(["recover", path]);
-    assert_eq!(told.status, 1, "{told:?}");
-    assert!(told.out.contains("LOST of orders-0") && told.out.contains("nothing was changed"));
+    let found = muster_log(["recover", path]);
+    assert_eq!(found.status, 1, "{found:?}");
+    assert!(found.out.contains("LOST of orders-0") && found.out.contains("nothing was changed"));
     let after: Vec<_> = segments(data.path()).iter().map(|path| fs::read(path).unwrap()).collect();
-    assert!(before == after, "it was changed");
+    assert!(before == after, "the directory was changed");
     let other = muster_log(["recover", path, "--topic", "no-such-topic"]);
     assert_eq!(other.status, 2, "{other:?}");
     let repaired = muster_log(["recover", path, "--accept-loss", "--topic", TOPIC]);
     assert_eq!(repaired.status, 0, "{repaired:?}");
     let good = muster_log(["recover", path]);
-    assert_eq!((good.status, &*good.out), (0, "good: nothing has to be recovered\n"));
+    assert_eq!((good.status, &*good.out), (0, "good: there is nothing to recover\n"));
     let verified = muster_log(["verify", path]);
     assert_eq!(verified.status, 0, "{verified:?}");
-    (data, server.restart(), told.out, bases, end)
+    (data, server.restart(), found.out, bases, end)
 }
 
 #[test]
 fn a_recovered_partition_has_all_but_the_rest_of_the_damaged_segment() {
-    let (data, server, told, bases, end) = recovered(|data| flip(&segments(data)[1], 16));
+    let (data, server, output, bases, end) = recovered(|data| flip(&segments(data)[1], 16));
     let lost = format!("the records from offset {} to {}", bases[1], bases[2] - 1);
-    assert!(told.contains(&lost), "{told}");
+    assert!(output.contains(&lost), "{output}");
     let mut client = server.client(0);
     assert_eq!(fetch(&mut client, TOPIC, bases[1] - 1), (0, Some(bases[1] - 1)));
     assert_eq!(fetch(&mut client, TOPIC, bases[1]), (0, Some(bases[2])));
     assert_eq!(fetch(&mut client, TOPIC, end - 1), (0, Some(end - 1)));
     assert_eq!(try_produce(&mut client, TOPIC), (0, end));
     let trash = fs::read_dir(data.path().join("trash")).unwrap();
-    assert_eq!(trash.count(), 1, "what had to give way is kept");
+    assert_eq!(trash.count(), 1, "the removed part is kept");
 }
 
 #[test]
 fn a_partition_that_lost_its_first_segment_begins_behind_it() {
-    let (_data, server, told, bases, end) = recovered(|data| flip(&segments(data)[0], 16));
-    assert!(told.contains(&format!("from offset 0 to {}", bases[1] - 1)), "{told}");
+    let (_data, server, output, bases, end) = recovered(|data| flip(&segments(data)[0], 16));
+    assert!(output.contains(&format!("from offset 0 to {}", bases[1] - 1)), "{output}");
     let mut client = server.client(0);
     assert_eq!(fetch(&mut client, TOPIC, 0), (OFFSET_OUT_OF_RANGE, None));
     assert_eq!(fetch(&mut client, TOPIC, bases[1]), (0, Some(bases[1])));
@@ -330,7 +331,7 @@ fn a_partition_that_lost_its_first_segment_begins_behind_it() {
 }
 
 #[test]
-fn a_recovered_partition_gives_no_offset_a_second_time() {
+fn a_recovered_partition_assigns_no_offset_again() {
     let damages: [fn(&Path); 3] = [
         |data| {
             let last = segments(data).pop().unwrap();
@@ -341,8 +342,8 @@ fn a_recovered_partition_gives_no_offset_a_second_time() {
         |data| segments(data).iter().for_each(|path| fs::remove_file(path).unwrap()),
     ];
     for damage in damages {
-        let (_data, mut server, told, _, end) = recovered(damage);
-        assert!(told.contains(&format!("to {}", end - 1)), "{told}");
+        let (_data, mut server, output, _, end) = recovered(damage);
+        assert!(output.contains(&format!("to {}", end - 1)), "{output}");
         assert_eq!(try_produce(&mut server.client(0), TOPIC), (0, end));
         assert_eq!(fetch(&mut server.client(0), TOPIC, end), (0, Some(end)));
         server.kill();
@@ -352,14 +353,14 @@ fn a_recovered_partition_gives_no_offset_a_second_time() {
 }
 
 #[test]
-fn missing_segments_that_were_accepted_are_skipped() {
-    let (_data, server, told, bases, end) = recovered(|data| {
+fn segments_accepted_as_lost_are_skipped() {
+    let (_data, server, output, bases, end) = recovered(|data| {
         fs::write(&segments(data)[1], b"").unwrap();
         fs::remove_file(&segments(data)[3]).unwrap();
     });
     for at in [1, 3] {
         let lost = format!("the records from offset {} to {}", bases[at], bases[at + 1] - 1);
-        assert!(told.contains(&lost), "{told}");
+        assert!(output.contains(&lost), "{output}");
         let found = fetch(&mut server.client(0), TOPIC, bases[at]);
         assert_eq!(found, (0, Some(bases[at + 1])));
     }

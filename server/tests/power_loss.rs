@@ -1,8 +1,8 @@
-//! The power fails under load: the server is on an ext4 file system of its own, whose disk loses what
-//! it was not told to flush. What was acknowledged is there afterwards.
+//! A loss of power under load: the server is on an ext4 file system of its own, on a disk that
+//! loses all that was not flushed. Acknowledged data is there afterwards.
 //!
-//! `MUSTER_POWER_LOSSES` sets how often (2 by default), `MUSTER_SEED` the moments. Where the machine
-//! has no FUSE, no loop devices or no root, this says so and shows nothing.
+//! `MUSTER_POWER_LOSSES` sets the number of losses (2 by default), `MUSTER_SEED` their times. Where
+//! the machine has no FUSE, no loop devices or no root, the test is skipped with a message.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ const SHARDS: u16 = 2;
 const DISK_BYTES: u64 = 2 << 30;
 
 #[test]
-fn nothing_that_was_acknowledged_is_lost_with_the_power() {
+fn no_acknowledged_data_is_lost_with_the_power() {
     let losses: u64 = variable("MUSTER_POWER_LOSSES", 2);
     let seed = variable("MUSTER_SEED", u64::from(std::process::id()));
     let mut power = match PowerSupply::new(DISK_BYTES) {
@@ -27,7 +27,7 @@ fn nothing_that_was_acknowledged_is_lost_with_the_power() {
     println!("MUSTER_SEED={seed} MUSTER_POWER_LOSSES={losses}");
     let mut random = Random(seed);
     let started = Instant::now();
-    // With Kafka's defaults records of user topics are as safe as the page cache.
+    // With Kafka's defaults records of user topics are only in the page cache.
     let configs = [CONFIGS, &["log.flush.interval.messages=1"]].concat();
     let mut server = Server::start(&power.path().join("data"), SHARDS, &configs);
     let mut mixed = Mixed::new(&server, &mut random);
@@ -49,7 +49,7 @@ fn nothing_that_was_acknowledged_is_lost_with_the_power() {
         "survived {losses} losses of power in {} s, and of {unflushed} sectors that of {lost}, \
          {interrupted:?}: {}",
         started.elapsed().as_secs(),
-        mixed.told()
+        mixed.summary()
     );
-    assert!(losses < 20 || lost > 0, "no power was lost that mattered");
+    assert!(losses < 20 || lost > 0, "no loss of power had an effect");
 }

@@ -1,5 +1,5 @@
-//! What a start finds may be in the page cache alone, where a killed process left it: a shard
-//! answers nothing before it is durable.
+//! Data that a start finds may be only in the page cache, left by a killed process: a shard sends
+//! no answer before it is durable.
 
 #![allow(clippy::unwrap_used)]
 
@@ -69,7 +69,7 @@ fn perform(data: &Path, files: &mut HashMap<FileId, File>, op: FileOp) -> Option
     None
 }
 
-/// The file operations that a turn asks for.
+/// The file operations of a turn.
 fn turn(shard: &mut Shard, commands: &mut Vec<Command>) -> Vec<FileOp> {
     shard.work_all(Times::both(0), commands);
     shard.end_turn(Times::both(0), 0, commands);
@@ -107,7 +107,8 @@ fn ask(shard: &mut Shard, version: i16, request: Request<'_>) -> Vec<Command> {
     commands
 }
 
-/// Asks, and turns until the answer leaves, performing all file operations that `may` lets through.
+/// Sends a request, and turns until the answer leaves; performs the file operations that `may`
+/// allows.
 fn is_answered(data: &Path, version: i16, request: Request<'_>, may: fn(&FileOp) -> bool) -> bool {
     let (mut shard, mut ops) = start(data);
     let (mut files, mut commands) = (HashMap::new(), ask(&mut shard, version, request));
@@ -130,7 +131,7 @@ fn is_answered(data: &Path, version: i16, request: Request<'_>, may: fn(&FileOp)
 }
 
 #[test]
-fn a_start_answers_nothing_before_what_it_found_is_durable() {
+fn a_start_answers_nothing_before_found_operations_are_durable() {
     let data = tempfile::tempdir().unwrap();
     let topics = vec![CreatableTopic {
         name: "orders".into(),

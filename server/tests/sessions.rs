@@ -1,4 +1,5 @@
-//! Members whose server could not hear them keep their sessions: it was stopped, or had much to do.
+//! Members keep their sessions when their server could not read their heartbeats, because it was
+//! stopped or busy.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +12,7 @@ use support::Server;
 use support::offsets::commit_request;
 use support::sessions::{MEMBERS, SESSION_CONFIGS, SESSION_MS, join_all};
 
-/// Groups that are there, and requests for all of them that a client sends at once.
+/// The number of groups, and of requests for all of them that a client sends at once.
 const GROUPS: usize = 5_000;
 const LISTINGS: usize = 900;
 
@@ -27,14 +28,14 @@ fn signal(server: &Server, name: &str) {
 }
 
 #[test]
-fn members_outlive_a_server_that_was_stopped_for_longer_than_their_sessions() {
+fn members_survive_a_server_stopped_for_longer_than_their_sessions() {
     let (_directory, server) = server();
     let mut members = join_all(&server, "stopped");
     signal(&server, "-STOP");
     let asked: Vec<_> = members.iter_mut().take(MEMBERS / 2).map(|it| it.ask()).collect();
     std::thread::sleep(Duration::from_millis(SESSION_MS + SESSION_MS / 2));
     signal(&server, "-CONT");
-    // The others are heard a while later: the time of the stop is not theirs.
+    // The other heartbeats come later: the time of the stop must not count for them.
     std::thread::sleep(Duration::from_millis(SESSION_MS / 4));
     let (first, others) = members.split_at_mut(MEMBERS / 2);
     for (member, id) in first.iter_mut().zip(asked) {
@@ -42,12 +43,12 @@ fn members_outlive_a_server_that_was_stopped_for_longer_than_their_sessions() {
     }
     for member in others {
         let id = member.ask();
-        assert!(member.is_answered(id), "it had no chance to be heard");
+        assert!(member.is_answered(id), "its heartbeat could not be read");
     }
 }
 
 #[test]
-fn members_outlive_a_client_that_lists_many_groups_again_and_again() {
+fn members_survive_a_client_that_lists_all_groups_repeatedly() {
     let (_directory, server) = server();
     let mut hostile = server.client(0);
     for group in 0..GROUPS {

@@ -1,4 +1,5 @@
-//! Snapshots on a real disk: a start with one is a start without, and no damage to one does harm.
+//! Snapshots on a real disk: a start with one has the same state as one without, and damage to one
+//! does no harm.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,30 +20,30 @@ const TOPIC: &str = "snapshots";
 const PARTITIONS: i32 = 100;
 const GROUPS: usize = 40;
 
-/// As long as Kafka's default allows: the log grows fast, and snapshots come soon.
+/// The most that Kafka's default allows: the log grows fast, and snapshots come soon.
 const METADATA_BYTES: usize = 4096;
 
-/// An offset that is nothing else.
+/// A recognisable offset.
 const TELLING: i64 = 0x0123_4567_89ab_cdef;
 
-/// Enough for one snapshot at least.
+/// Enough for at least one snapshot.
 const ROUNDS: i64 = 2;
 
 #[test]
-fn a_start_with_a_snapshot_is_a_start_without() {
+fn a_start_with_a_snapshot_has_the_state_of_one_without() {
     let directory = tempfile::tempdir().unwrap();
     let (mut server, before) = cold(directory.path());
-    assert_eq!(listed(&server), (0..GROUPS).map(group).collect(), "they are not touched yet");
+    assert_eq!(listed(&server), (0..GROUPS).map(group).collect(), "they are unloaded");
     assert_eq!(everything(&server), before);
     server.kill();
     fs::remove_file(snapshot(directory.path())).unwrap();
     server = server.restart();
-    server.says("0 of 40 groups left in the snapshot");
+    server.says("0 of 40 groups unloaded");
     assert_eq!(everything(&server), before);
 }
 
 #[test]
-fn groups_go_on_from_a_snapshot() {
+fn groups_continue_from_a_snapshot() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = filled(directory.path());
     server.kill();
@@ -57,7 +58,7 @@ fn groups_go_on_from_a_snapshot() {
 }
 
 #[test]
-fn a_start_behind_a_clean_stop_has_little_to_replay() {
+fn a_start_after_a_clean_stop_has_little_to_replay() {
     let directory = tempfile::tempdir().unwrap();
     let growth = ["metadata.log.max.record.bytes.between.snapshots=1048576"];
     let mut server = filled_by(directory.path(), 1, &growth);
@@ -65,16 +66,16 @@ fn a_start_behind_a_clean_stop_has_little_to_replay() {
     commit(&mut server.client(0), 7, 1_000, &"m".repeat(METADATA_BYTES));
     assert!(server.stop().success());
     server = server.restart();
-    let line = server.line_with("groups left in the snapshot");
+    let line = server.line_with("groups unloaded");
     let cold: usize =
         line.split(" of 40 groups").next().unwrap().rsplit(' ').next().unwrap().parse().unwrap();
-    // A quarter of a snapshot, and of these groups, may be behind it.
+    // The log behind the snapshot may have a quarter of its size, and of these groups.
     assert!(cold >= GROUPS * 2 / 3, "{line}");
     assert_eq!(everything(&server)[8], before[8]);
 }
 
 #[test]
-fn a_snapshot_that_is_damaged_is_left_aside() {
+fn a_damaged_snapshot_is_not_used() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = filled(directory.path());
     let before = everything(&server);
@@ -113,17 +114,17 @@ fn a_shard_with_a_damaged_group_is_loaded_again_from_its_log() {
     server.says("serves again");
     assert!(path.with_extension("damaged").exists());
     assert_eq!(everything(&server), before);
-    assert_eq!((server.status(), server.pid()), (None, pid), "it goes on");
+    assert_eq!((server.status(), server.pid()), (None, pid), "it continues");
 }
 
 #[test]
-fn an_index_that_changes_under_the_server_is_noticed_and_the_shard_loaded_again() {
+fn an_index_that_changes_under_the_server_is_found_and_the_shard_loaded_again() {
     let directory = tempfile::tempdir().unwrap();
     let (mut server, before) = cold(directory.path());
     let path = snapshot(directory.path());
     let header = Snapshot::open(&fs::read(&path).unwrap()).unwrap().header;
     let pid = server.pid();
-    // The second half of the entries, as of a page that is read from the device again.
+    // The second half of the entries, like a page that is read from the device again.
     let len = GROUPS / 2 * 88;
     let mut file = fs::File::options().write(true).open(&path).unwrap();
     file.seek(SeekFrom::Start(header.groups.at + 8 + len as u64)).unwrap();
@@ -141,11 +142,11 @@ fn an_index_that_changes_under_the_server_is_noticed_and_the_shard_loaded_again(
     server.says("serves again");
     assert!(path.with_extension("damaged").exists());
     assert_eq!(everything(&server), before);
-    assert_eq!((server.status(), server.pid()), (None, pid), "it goes on");
+    assert_eq!((server.status(), server.pid()), (None, pid), "it continues");
 }
 
 #[test]
-fn a_shard_is_loaded_again_while_the_others_go_on() {
+fn a_shard_is_loaded_again_while_the_others_continue() {
     for damaged in 0..2 {
         let directory = tempfile::tempdir().unwrap();
         let data = directory.path();
@@ -168,7 +169,7 @@ fn a_shard_is_loaded_again_while_the_others_go_on() {
             assert_eq!(fetch(&mut beside, number).as_ref(), Some(&before[number]), "no break");
         }
         assert_eq!(everything(&server), before);
-        // The shards still hear of each other, and what is new is kept.
+        // The shards still exchange messages, and new data is kept.
         create_topic(&server, "later", 1);
         let id = topic_id(&mut beside, "later");
         server.kill();
@@ -179,7 +180,7 @@ fn a_shard_is_loaded_again_while_the_others_go_on() {
 }
 
 #[test]
-fn a_snapshot_that_says_what_the_log_does_not_is_found_out() {
+fn a_snapshot_that_contradicts_the_log_is_found() {
     let directory = tempfile::tempdir().unwrap();
     let server = filled(directory.path());
     commit(&mut server.client(0), 0, TELLING, "");
@@ -187,12 +188,12 @@ fn a_snapshot_that_says_what_the_log_does_not_is_found_out() {
     let path = snapshot(directory.path());
     fs::write(&path, forged(fs::read(&path).unwrap())).unwrap();
     server = server.restart();
-    server.says("40 of 40 groups left in the snapshot");
+    server.says("40 of 40 groups unloaded");
     server.says("but its records make");
     server.says("serves again");
     assert!(path.with_extension("damaged").exists());
     assert_eq!(everything(&server), before);
-    // It stops as any server does, and what it took since is there.
+    // It stops like any server, and has the data that it accepted since.
     commit(&mut server.client(0), 5, 1_000, "");
     assert!(server.stop().success());
     server = server.restart();
@@ -200,14 +201,14 @@ fn a_snapshot_that_says_what_the_log_does_not_is_found_out() {
 }
 
 #[test]
-fn a_snapshot_that_is_cut_short_under_the_server_ends_it_and_the_next_start_reads_the_log() {
+fn a_snapshot_cut_short_under_the_server_ends_it_and_the_next_start_reads_the_log() {
     let directory = tempfile::tempdir().unwrap();
     let (mut server, before) = cold(directory.path());
     let path = snapshot(directory.path());
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1 << 20).unwrap();
     let mut client = server.client(0);
     let ended = (0..GROUPS).find(|number| fetch(&mut client, *number).is_none());
-    assert!(ended.is_some(), "nothing that is gone was looked at");
+    assert!(ended.is_some(), "no missing page was read");
     assert_eq!(server.wait().code(), Some(1));
     assert!(!path.exists() && path.with_extension("damaged").exists());
     server = server.restart();
@@ -215,7 +216,7 @@ fn a_snapshot_that_is_cut_short_under_the_server_ends_it_and_the_next_start_read
 }
 
 #[test]
-fn a_snapshot_is_not_used_once_the_log_has_forgotten_what_was_deleted_since() {
+fn a_snapshot_is_not_used_once_the_log_has_dropped_later_deletions() {
     let directory = tempfile::tempdir().unwrap();
     let (data, path) = (directory.path(), snapshot(directory.path()));
     let rules = ["log.cleaner.delete.retention.ms=0", "log.cleaner.min.cleanable.ratio=0"];
@@ -225,11 +226,11 @@ fn a_snapshot_is_not_used_once_the_log_has_forgotten_what_was_deleted_since() {
     delete_group(&server, 8);
     let metadata = "m".repeat(METADATA_BYTES);
     for round in ROUNDS + 1.. {
-        assert!(round < 100, "the deletion is never forgotten");
+        assert!(round < 100, "the deletion is never dropped");
         (0..4).for_each(|number| commit(&mut server.client(0), number, round, &metadata));
         let is_outdated = dropped_position(data) > from;
         let newest = Snapshot::open(&fs::read(&path).unwrap()).unwrap().header.from;
-        // A new one takes the place of one that is outdated, however little was written since.
+        // A new one replaces an outdated one, however little was written since.
         if is_outdated && newest >= dropped_position(data) {
             break;
         }
@@ -244,23 +245,23 @@ fn a_snapshot_is_not_used_once_the_log_has_forgotten_what_was_deleted_since() {
 }
 
 #[test]
-fn a_quiet_server_makes_a_snapshot_of_what_little_it_has() {
+fn a_quiet_server_writes_a_snapshot_of_little_data() {
     let directory = tempfile::tempdir().unwrap();
     let rules = ["metadata.log.max.snapshot.interval.ms=200"];
     let mut server = Server::start(directory.path(), 1, &rules);
     create_topic(&server, TOPIC, PARTITIONS);
     commit(&mut server.client(0), 3, 7, "");
-    server.says("stands for operation 2");
+    server.says("was written at operation 2");
     server.kill();
     server = server.restart();
-    server.says("1 of 1 groups left in the snapshot, 0 records");
+    server.says("1 of 1 groups unloaded, 0 records");
     assert_eq!(fetch(&mut server.client(0), 3).unwrap()[0], 7);
 }
 
-/// The snapshot with another offset of the first group, and with checksums to match.
+/// The snapshot with another offset of the first group, and with valid checksums.
 fn forged(mut bytes: Vec<u8>) -> Vec<u8> {
     let Snapshot { mut header, groups, .. } = Snapshot::open(&bytes).unwrap();
-    // Behind the number of groups is the entry of the first, with the place of its offsets in it.
+    // The entry of the first group, behind the number of groups, has the place of its offsets.
     let entry = groups.start + 8 + 32;
     let at = u64::from_be_bytes(bytes[entry..entry + 8].try_into().unwrap()) as usize;
     let len = u32::from_be_bytes(bytes[entry + 8..entry + 12].try_into().unwrap()) as usize;
@@ -284,7 +285,7 @@ fn dropped_position(data: &Path) -> u64 {
     bytes.filter_map(header).max().unwrap_or(0)
 }
 
-/// A server with so many commits that it has made a snapshot.
+/// A server with enough commits for a snapshot.
 fn filled(data: &Path) -> Server {
     filled_by(data, 1, &[])
 }
@@ -301,15 +302,14 @@ fn filled_by(data: &Path, shards: u16, configs: &[&str]) -> Server {
     server
 }
 
-/// A server that was killed, with a snapshot behind which nothing is left to replay; and all that
-/// it holds.
+/// A killed server, with a snapshot behind which nothing is left to replay; and all its offsets.
 fn covered(data: &Path) -> (Server, Vec<Vec<i64>>) {
     killed(filled(data), data)
 }
 
 fn killed(mut server: Server, data: &Path) -> (Server, Vec<Vec<i64>>) {
     server.kill();
-    // A start without a snapshot makes one.
+    // A start without a snapshot writes one.
     let shards = server.shards;
     (0..shards).for_each(|number| fs::remove_file(snapshot_of(data, shards, number)).unwrap());
     server = server.restart();
@@ -319,11 +319,11 @@ fn killed(mut server: Server, data: &Path) -> (Server, Vec<Vec<i64>>) {
     (server, all)
 }
 
-/// As [`covered`], started once more: all its groups are in the cold.
+/// Like [`covered`], started once more: all its groups are unloaded.
 fn cold(data: &Path) -> (Server, Vec<Vec<i64>>) {
     let (server, all) = covered(data);
     let server = server.restart();
-    server.says("40 of 40 groups left in the snapshot");
+    server.says("40 of 40 groups unloaded");
     (server, all)
 }
 

@@ -1,8 +1,8 @@
-//! A real server under all attacks at once, in little memory: it lives, no client that behaves well is
-//! lost, and its memory stays in its budget.
+//! A real server under all attacks at once, in little memory: it survives, no well-behaved client
+//! is lost, and its memory stays in its budget.
 //!
-//! `MUSTER_SOAK_MINUTES` sets for how long (some seconds by default). Where control groups can be
-//! made, the server is in one of 2 GiB; elsewhere its high-water mark alone is looked at.
+//! `MUSTER_SOAK_MINUTES` sets the duration (some seconds by default). Where control groups can be
+//! made, the server is in one of 2 GiB; elsewhere only its high-water mark is checked.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +21,7 @@ use support::{Server, variable};
 const SECONDS: u64 = 10;
 const MEMBERS: usize = 8;
 
-/// Of the control group, and what a shard may take of it.
+/// The limit of the control group, and the part of it for a shard.
 const MEMORY_MAX: u64 = 2 << 30;
 const SHARD_MEMORY_MAX: u64 = 1 << 30;
 
@@ -35,7 +35,7 @@ const SIZES: Sizes = Sizes {
 };
 
 #[test]
-fn all_attacks_at_once_take_no_more_than_the_budget_and_lose_nobody() {
+fn all_attacks_at_once_stay_within_the_budget_and_lose_no_member() {
     let directory = tempfile::tempdir().unwrap();
     let configs = ["group.initial.rebalance.delay.ms=0"];
     let mut server = Server::start(directory.path(), 1, &configs);
@@ -62,7 +62,7 @@ fn all_attacks_at_once_take_no_more_than_the_budget_and_lose_nobody() {
     assert!(server.stop().success());
 }
 
-/// Until the time is over, or the server is.
+/// Waits until the time is over, or the server ends.
 fn watch(server: &mut Server, time: Duration) {
     let until = Instant::now() + time;
     while Instant::now() < until && server.status().is_none() {
@@ -70,7 +70,7 @@ fn watch(server: &mut Server, time: Duration) {
     }
 }
 
-/// The most that was resident, `VmHWM`.
+/// The peak of resident memory, `VmHWM`.
 fn high_water(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
@@ -80,7 +80,7 @@ fn high_water(pid: u32) -> u64 {
 /// A control group with the server in it; removed when dropped.
 struct Cell(Option<PathBuf>);
 
-/// Where groups are made, and the file with the limit: in the second version of them, and in the first.
+/// The directories of control groups, with the file of the limit: in version 2, and in version 1.
 const HIERARCHIES: [(&str, &str); 2] =
     [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
 
@@ -98,7 +98,8 @@ fn make(top: &Path, limit: &str, pid: u32) -> Option<PathBuf> {
     let path = top.join(format!("muster-soak-{pid}"));
     fs::create_dir(&path).ok()?;
     let fill = || {
-        // Elsewhere than in a hierarchy with this controller it would be a file like any other.
+        // Without this controller the file of the limit does not exist, and writing would create
+        // one.
         fs::metadata(path.join(limit))?;
         fs::write(path.join(limit), MEMORY_MAX.to_string())?;
         fs::write(path.join("cgroup.procs"), pid.to_string())
@@ -121,7 +122,7 @@ impl fmt::Display for Cell {
 
 impl Drop for Cell {
     fn drop(&mut self) {
-        // It can go once the server is gone; a test that failed leaves it behind, empty.
+        // It can be removed once the server has ended; a failed test leaves it behind, empty.
         if let Some(path) = &self.0 {
             let _ = fs::remove_dir(path);
         }

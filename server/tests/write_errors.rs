@@ -1,5 +1,5 @@
-//! A write that fails, as on a full disk, ends the server with a message; nothing that was
-//! acknowledged is lost. Here a limit on the size of files (RLIMIT_FSIZE) makes it fail.
+//! A failed write, as on a full disk, ends the server with a message; no acknowledged data is lost.
+//! Here a limit on the size of files (RLIMIT_FSIZE) causes the failure.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,17 +11,17 @@ use std::process::Command;
 use support::offsets::commit_request;
 use support::{Client, Server, create_topic, produce, said};
 
-/// Acknowledged before the limit comes: about 2 MB.
+/// Acknowledged before the limit is set: about 2 MB.
 const BEFORE: i64 = 20;
 /// The server ends long before.
 const REQUESTS_MAX: i64 = 1_000;
 const BYTES: usize = 100_000;
 
-/// Below what the files hold already, so that the next write has no room at all, and above, so
-/// that one has room for a part of it; and the same where the part is no whole block.
+/// Limits below the present size of the files, so that the next write fails at once, and above, so
+/// that a part of one is written; and the same where that part is no whole block.
 const LIMITS: [usize; 4] = [64 << 10, 5 << 20, (64 << 10) + 1, (5 << 20) + 777];
 
-/// What a client does: None once the server is gone, or what it acknowledged.
+/// An action of a client: returns the acknowledged offset, or None once the server has ended.
 type Act = fn(&mut Client, i64) -> Option<i64>;
 
 fn commit(client: &mut Client, offset: i64) -> Option<i64> {
@@ -56,17 +56,17 @@ fn last_produced(client: &mut Client) -> i64 {
 }
 
 #[test]
-fn a_commit_that_finds_no_room_ends_the_server_and_the_others_are_kept() {
-    no_room(commit, committed);
+fn a_commit_that_cannot_be_written_ends_the_server_and_the_others_are_kept() {
+    limited(commit, committed);
 }
 
 #[test]
-fn a_record_that_finds_no_room_ends_the_server_and_the_others_are_kept() {
-    no_room(produce_large, last_produced);
+fn a_record_that_cannot_be_written_ends_the_server_and_the_others_are_kept() {
+    limited(produce_large, last_produced);
 }
 
 #[test]
-fn a_directory_that_is_gone_is_not_made_anew_for_half_a_log() {
+fn a_removed_directory_is_not_created_again_for_half_a_log() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::start(directory.path(), 1, &[]);
     create_topic(&server, "t", 1);
@@ -91,7 +91,7 @@ fn a_server_that_may_write_no_whole_segment_says_so() {
     assert!(!log.contains("Invalid argument"), "{log}");
 }
 
-fn no_room(act: Act, last: fn(&mut Client) -> i64) {
+fn limited(act: Act, last: fn(&mut Client) -> i64) {
     for limit in LIMITS {
         let directory = tempfile::tempdir().unwrap();
         let mut server = Server::start(directory.path(), 1, &[]);
@@ -107,9 +107,9 @@ fn no_room(act: Act, last: fn(&mut Client) -> i64) {
         let server = server.restart();
         let acknowledged = after.unwrap_or(before);
         let kept = last(&mut server.client(0));
-        // One more may have been written whose acknowledgement did not leave.
+        // One more may have been written, whose acknowledgement did not leave.
         assert!((acknowledged..=acknowledged + 1).contains(&kept), "{acknowledged}, {kept}");
-        assert!(act(&mut server.client(0), kept + 1).is_some(), "it goes on");
+        assert!(act(&mut server.client(0), kept + 1).is_some(), "it continues");
     }
 }
 

@@ -1,5 +1,5 @@
-//! Every case of damage to a data directory, by name: always the same ones, whatever the ids are
-//! that were drawn when the directory was made.
+//! All cases of damage to a data directory, by name: the same ones whatever ids were drawn when the
+//! directory was made.
 
 use super::image::Image;
 use super::kinds::{Made, alias};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// What is done to a file, or to a directory.
+/// The damage to a file or a directory.
 #[derive(Debug, Clone)]
 pub enum Damage {
     Nothing,
@@ -22,17 +22,17 @@ pub enum Damage {
         bit: u8,
     },
     Swap(PathBuf),
-    /// What it was at an earlier moment is put back.
+    /// Its earlier content is put back.
     Earlier,
 }
 
-/// What a crash explains: there a server may cut, if it says so.
+/// Damage that a crash explains: there a server may cut, if it logs that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excuse {
     None,
     /// The last block of a shard's log may have been torn, and was not acknowledged.
     LastBlock,
-    /// What was not synced yet of a user topic, as in Kafka.
+    /// Records of a user topic that were not synced, as in Kafka.
     Unsynced,
 }
 
@@ -43,7 +43,7 @@ pub struct Case {
     pub is_directory: bool,
     pub damage: Damage,
     pub excuse: Excuse,
-    /// Of the sample: what sort of damage to what sort of file.
+    /// The kind of damage and of file, for sampling.
     pub class: String,
 }
 
@@ -51,14 +51,15 @@ impl Case {
     /// The directory with the damage.
     pub fn image(&self, made: &Made) -> Image {
         let mut image = made.image.clone();
-        match self.is_directory {
-            true => self.damage_directory(&mut image, &made.earlier),
-            false => self.damage_file(&mut image, &made.earlier),
+        if self.is_directory {
+            self.damage_directory(&mut image, &made.earlier)
+        } else {
+            self.damage_file(&mut image, &made.earlier)
         }
         image
     }
 
-    /// Paths of which one has to be named, if the server refuses to start.
+    /// Paths, one of which a refusal has to name.
     pub fn names(&self) -> Vec<String> {
         let mut paths = vec![self.path.clone()];
         if let Damage::Swap(other) = &self.damage {
@@ -127,7 +128,7 @@ pub fn cases(made: &Made) -> Vec<Case> {
         directory_cases(made, path, &mut cases);
     }
     let names: BTreeSet<_> = cases.iter().map(|case| &case.name).collect();
-    assert_eq!(names.len(), cases.len(), "each case has a name of its own");
+    assert_eq!(names.len(), cases.len(), "names are unique");
     cases
 }
 
@@ -142,13 +143,13 @@ fn nothing(made: &Made) -> Case {
     }
 }
 
-/// What the cases of one file have in common.
+/// The common part of the cases of one file.
 struct File<'a> {
     made: &'a Made,
     path: &'a Path,
     class: Class,
     excuse: Excuse,
-    /// From here on the excuse holds.
+    /// The excuse holds from this offset on.
     excused_from: usize,
 }
 
@@ -157,10 +158,10 @@ fn file_cases(made: &Made, path: &Path, bytes: &[u8], cases: &mut Vec<Case>) {
     let anatomy = Anatomy::of(class, bytes);
     let (excuse, excused_from) = excuse(made, path, class, &anatomy);
     let file = File { made, path, class, excuse, excused_from };
-    // Whether a file that is not there, or is shorter, can be told from one that never was longer.
+    // Whether an absent or shorter file can be distinguished from one that was never longer.
     let is_last_of_partition = excuse == Excuse::Unsynced && is_last_in_directory(made, path);
     let is_last = excuse == Excuse::LastBlock || is_last_of_partition;
-    // Without its first segment a log is one of which retention has removed it.
+    // Without its first segment a log looks as if retention had removed it.
     if !is_last_of_partition && !is_first_of_partition(made, path, class) {
         cases.push(file.case("missing", Damage::Missing, 0));
     }
@@ -192,14 +193,14 @@ impl File<'_> {
         may_be_short: bool,
         cases: &mut Vec<Case>,
     ) {
-        // At the boundary of a batch that was not synced, a shorter file is a whole one.
+        // At the boundary of a batch that was not synced, a shorter file is whole.
         if place.start > 0 && !may_be_short {
             let cut = Damage::Cut(place.start);
             cases.push(self.case(&format!("cut before {name}"), cut, place.start));
         }
         let middle = place.start + place.len() / 2;
         cases.push(self.case(&format!("cut within {name}"), Damage::Cut(middle), middle));
-        // Zeros where the last block of a killed server was: that it was there, nothing tells.
+        // Zeros in place of the last block of a killed server: nothing shows that it existed.
         let is_forgotten = self.excuse == Excuse::LastBlock && place.start == self.excused_from;
         if !is_forgotten {
             let wipe = Damage::Wipe(place.clone());
@@ -215,7 +216,7 @@ impl File<'_> {
     }
 }
 
-/// What a crash explains of damage to a file, and from which byte on.
+/// The damage to a file that a crash explains, and from which byte on.
 fn excuse(made: &Made, path: &Path, class: Class, anatomy: &Anatomy) -> (Excuse, usize) {
     match class {
         Class::ShardSegment if made.kind.is_killed && is_last_with_blocks(made, path) => {
@@ -244,14 +245,14 @@ fn is_last_in_directory(made: &Made, path: &Path) -> bool {
     segments_beside(made, path).last().is_some_and(|last| last == path)
 }
 
-/// The segments of the directory that a file is in.
+/// The segments in the directory of a file.
 fn segments_beside(made: &Made, path: &Path) -> Vec<PathBuf> {
     let directory = path.parent().unwrap();
     let is_segment = |it: &PathBuf| it.extension().is_some_and(|it| it == "log");
     made.image.files_below(directory).into_iter().filter(is_segment).collect()
 }
 
-/// A file that this one may be mixed up with: the next of its directory, or the one of the same
+/// A file that could be confused with this one: the next in its directory, or the one with the same
 /// name in the next shard's.
 fn neighbour(made: &Made, path: &Path) -> Option<PathBuf> {
     let class = Class::of(path);
@@ -272,7 +273,7 @@ fn neighbour(made: &Made, path: &Path) -> Option<PathBuf> {
 
 fn directory_cases(made: &Made, path: &Path, cases: &mut Vec<Case>) {
     let is_of_topics = path.starts_with("topics");
-    // Nothing tells that a topic had records that were not synced.
+    // Nothing shows that a topic had records that were not synced.
     if is_of_topics && made.kind.is_killed {
         return;
     }
@@ -309,6 +310,6 @@ fn has_changed(made: &Made, directory: &Path) -> bool {
 pub fn hash(text: &str) -> u64 {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
-    // The high bits are as good as the low ones then.
+    // Makes the high bits depend on the low ones.
     hash ^ hash.rotate_left(29).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

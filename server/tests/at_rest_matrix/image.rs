@@ -1,11 +1,11 @@
-//! A directory in memory: every file with its bytes, and every directory.
+//! A directory in memory: all files with their bytes, and all directories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Zeros in pieces of this size are left out when a file is written.
+/// Pieces of zeros of this size are skipped when a file is written.
 const PIECE_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Clone, Default)]
@@ -49,7 +49,7 @@ impl Image {
         }
     }
 
-    /// The files in a directory and in those below it.
+    /// The files in a directory and its subdirectories.
     pub fn files_below(&self, directory: &Path) -> Vec<PathBuf> {
         self.files.keys().filter(|path| path.starts_with(directory)).cloned().collect()
     }
@@ -64,9 +64,9 @@ impl Image {
         self.directories.remove(directory);
     }
 
-    /// Whether some file holds these bytes.
+    /// Whether a file contains these bytes.
     pub fn holds(&self, bytes: &[u8]) -> bool {
-        // A search for the first bytes alone is fast; what follows them decides.
+        // A search for the first bytes is fast; the rest is compared then.
         let first = &bytes[..bytes.len().min(16)];
         let in_file = |file: &Vec<u8>| {
             let starts = file.windows(first.len()).enumerate().filter(|(_, it)| *it == first);

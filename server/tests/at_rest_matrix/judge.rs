@@ -1,5 +1,5 @@
-//! Whether a start on a damaged directory did right: it serves all that was acknowledged, or refuses
-//! and names what is damaged; and whatever it does, it takes no byte away.
+//! Judges a start on a damaged directory: it serves all acknowledged data, or refuses and names the
+//! damage; in either case it removes no bytes.
 
 use super::damage::{Case, Damage, Excuse};
 use super::image::Image;
@@ -10,25 +10,25 @@ use super::truth::{Log, Of, Partition, Truth};
 use muster_storage::layout::SegmentHeader;
 use std::path::Path;
 
-/// How a case went, if it went well.
+/// The outcome of a case that passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     Served,
     /// One partition is offline, and named.
     Offline,
-    /// What a crash explains was cut or passed over, and named.
+    /// Damage that a crash explains was cut or skipped, and named.
     Cut,
-    /// Records that were deleted by a request since the recovery points were written are there again,
-    /// as with Kafka when it has lost its `log-start-offset-checkpoint`.
+    /// Records deleted by a request since the recovery points were written are there again, as in
+    /// Kafka without its `log-start-offset-checkpoint`.
     Returned,
-    /// Records of a user topic are given as they are: the client finds that the checksum does not
-    /// match, as with Kafka.
+    /// Records of a user topic are sent as they are: the client finds the wrong checksum, as in
+    /// Kafka.
     ByChecksum,
     Refused,
 }
 
 /// # Errors
-/// What the server did wrong.
+/// The fault of the server.
 pub fn judge(
     case: &Case,
     made: &Made,
@@ -53,9 +53,10 @@ fn judge_refusal(case: &Case, trial: &Trial, status: i32) -> Result<Verdict, Str
         return Err("it refused what is not damaged".to_owned());
     }
     let names = case.names();
-    match names.iter().any(|name| trial.says(name)) {
-        true => Ok(Verdict::Refused),
-        false => Err(format!("it refused and named none of {names:?}")),
+    if names.iter().any(|name| trial.says(name)) {
+        Ok(Verdict::Refused)
+    } else {
+        Err(format!("it refused and named none of {names:?}"))
     }
 }
 
@@ -87,7 +88,7 @@ fn judge_partition(
     let (topic, index) = partition;
     let id = topic_directories(&made.truth).find(|(name, _)| name == topic)?.1;
     let directory = format!("topics/{id}-{index}");
-    // What the server notes of partitions may concern any of them.
+    // The server's notes about partitions may concern any of them.
     let is_beside = !case.path.starts_with("topics");
     let is_concerned =
         is_beside || case.path == Path::new("topics") || case.path.starts_with(&directory);
@@ -105,8 +106,8 @@ fn judge_partition(
     }
 }
 
-/// Whether a log has all that it had and something before that, for the file which says where it
-/// begins is damaged.
+/// Whether a log has all its records and earlier ones, because the file with its start offset is
+/// damaged.
 fn begins_earlier(case: &Case, known: &Log, found: &Log) -> bool {
     let (Log::Online { start, end, .. }, Log::Online { start: earlier, end: same, .. }) =
         (known, found)
@@ -121,7 +122,7 @@ fn is_last_block_cut(case: &Case, trial: &Trial) -> Option<Verdict> {
     (case.excuse == Excuse::LastBlock && is_named).then_some(Verdict::Cut)
 }
 
-/// What was on the disk before and is nowhere after, in words.
+/// The bytes on the disk before that are nowhere after, in words.
 fn lost(made: &Made, before: &Image, after: &Image, was_refused: bool) -> Vec<String> {
     let mut lost = Vec::new();
     for (path, bytes) in &before.files {
@@ -139,7 +140,7 @@ fn lost(made: &Made, before: &Image, after: &Image, was_refused: bool) -> Vec<St
     lost
 }
 
-/// A server that serves all may replace what it keeps beside its logs by what is newer.
+/// A server that serves all may replace files beside its logs by newer ones.
 fn is_free_to_change(class: Class, was_refused: bool) -> bool {
     match class {
         Class::Lock => true,
@@ -148,24 +149,25 @@ fn is_free_to_change(class: Class, was_refused: bool) -> bool {
     }
 }
 
-/// How many bytes of a file mean something: behind the blocks of a segment may be those of a former
-/// life of the file.
+/// The meaningful bytes of a file: blocks behind those of a segment may be from before it was
+/// recycled.
 fn extent(made: &Made, path: &Path, len: usize) -> usize {
     let Some(bytes) = made.image.files.get(path) else { return len };
     if Class::of(path) != Class::ShardSegment {
         return len;
     }
     let (header, _) = SegmentHeader::read(bytes).unwrap();
-    match header.is_recycled {
-        true => blocks(bytes, &header).last().map_or(0, |block| block.end).min(len),
-        false => len,
+    if header.is_recycled {
+        blocks(bytes, &header).last().map_or(0, |block| block.end).min(len)
+    } else {
+        len
     }
 }
 
-/// From the first to the last byte that was not zero and is another now.
+/// The range of bytes that were not zero and have changed.
 fn changed(before: &[u8], after: &[u8]) -> Option<(usize, usize)> {
     let is_changed = |at: &usize| before[*at] != 0 && after.get(*at) != Some(&before[*at]);
-    // Most is the same: compare by pieces first.
+    // Most bytes are the same: pieces are compared first.
     const PIECE: usize = 4096;
     let pieces = (0..before.len().div_ceil(PIECE)).map(|number| number * PIECE);
     let mut changed = None::<(usize, usize)>;

@@ -1,5 +1,5 @@
-//! The data directories that are damaged: small and larger, of one shard and of three, left by a
-//! clean stop and by kill -9; each with what it was at an earlier moment.
+//! The data directories to damage: small and larger, of one shard and of three, left by a clean
+//! stop and by kill -9; each with an earlier state.
 
 use super::image::Image;
 use super::truth::Truth;
@@ -30,7 +30,7 @@ pub const KINDS: &[Kind] = &[
     Kind { name: "large-killed-3", shards: 3, is_large: true, is_killed: true },
 ];
 
-/// Of the servers that make a directory: snapshots come often, and segments are small.
+/// The config of servers that make a directory: frequent snapshots and small segments.
 const MAKING: &[&str] = &[
     "offsets.topic.num.partitions=6",
     "offsets.topic.segment.bytes=16777216",
@@ -43,7 +43,7 @@ const MAKING: &[&str] = &[
     LONG_SESSIONS[1],
 ];
 
-/// Of the servers that judge one: nothing changes the files for a reason of its own.
+/// The config of servers under judgement: they change no files without a reason.
 pub const JUDGING: &[&str] = &[
     "offsets.topic.num.partitions=6",
     "offsets.topic.segment.bytes=16777216",
@@ -56,7 +56,7 @@ pub const JUDGING: &[&str] = &[
     LONG_SESSIONS[1],
 ];
 
-/// A directory, and what a server serves from it.
+/// A directory, and the data that a server serves from it.
 pub struct Made {
     pub kind: Kind,
     pub earlier: Image,
@@ -68,7 +68,7 @@ const TOPICS: [(&str, i32); 3] = [("orders", 3), ("clicks", 1), ("unused", 1)];
 const GROUPS: usize = 9;
 const RECORD_BYTES: usize = 200_000;
 
-/// Segments of a user topic are of one MiB: four and a part.
+/// Segments of a user topic have one MiB: these fill four and a part.
 const RECORDS: usize = 22;
 
 /// Bytes of commits for each shard of a large directory.
@@ -84,10 +84,11 @@ impl Made {
         let earlier = Image::read(path);
         server = server.restart();
         second_half(&server, kind);
-        let truth = Truth::of(server.port, kind.shards).expect("the server is there");
-        match kind.is_killed {
-            true => server.kill(),
-            false => assert!(server.stop().success()),
+        let truth = Truth::of(server.port, kind.shards).expect("the server serves");
+        if kind.is_killed {
+            server.kill()
+        } else {
+            assert!(server.stop().success())
         }
         let image = Image::read(path);
         Self { kind, earlier, image, truth }
@@ -119,7 +120,7 @@ fn second_half(server: &Server, kind: Kind) {
         create_topic(server, "bulk", 16);
         fill_logs(server);
     }
-    // Of every shard the last that is acknowledged are commits.
+    // The last acknowledged operations of every shard are commits.
     (0..GROUPS).for_each(|i| commit(server, &format!("last-{i}"), "orders", 2, 300 + i as i64));
 }
 
@@ -143,7 +144,7 @@ fn leader(server: &Server, topic: &str, partition: i32) -> u16 {
     partitions.find(|it| it.partition_index == partition).unwrap().leader_id as u16
 }
 
-/// A record whose bytes say which one it is.
+/// Produces a record whose bytes identify it.
 fn produce_one(server: &Server, topic: &'static str, partition: i32, number: usize) {
     let word = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
     let value: Vec<u8> = word.iter().copied().cycle().take(RECORD_BYTES).collect();
@@ -178,7 +179,7 @@ fn set_config(server: &Server) {
     assert_eq!(body.responses[0].error_code, 0);
 }
 
-/// One member, in a group that stands still.
+/// Joins a single member, whose group does not change.
 fn join_classic(server: &Server) {
     let mut client = server.coordinator("classic");
     let protocols =
@@ -224,12 +225,12 @@ fn join_consumer(server: &Server) {
     assert_eq!(body.error_code, 0, "{body:?}");
 }
 
-/// The directory of a partition, as the server names it, without the number.
+/// The directories of topics' partitions, without the index.
 pub fn topic_directories(truth: &Truth) -> impl Iterator<Item = (&str, String)> {
     truth.topics.iter().map(|(name, topic)| (name.as_str(), format!("{}", topic.id)))
 }
 
-/// The path with the names of topics in place of their ids, which are others in each run.
+/// The path with names of topics in place of their ids, which differ in each run.
 pub fn alias(truth: &Truth, path: &Path) -> String {
     let path = path.display().to_string();
     topic_directories(truth).fold(path, |path, (name, id)| path.replace(&id, name))

@@ -1,9 +1,9 @@
-//! Data at rest that is damaged in every way: whatever is missing, cut, wiped, flipped, swapped or put
-//! back from an earlier moment, a start serves all that was acknowledged, or says what is damaged and
-//! leaves every byte where it is.
+//! All kinds of damage to data at rest: with data missing, cut, wiped, flipped, swapped or put back
+//! from an earlier state, a start serves all acknowledged data, or names the damage and leaves
+//! every byte in place.
 //!
-//! `MUSTER_AT_REST_CASES` sets how many cases are tried (a sample of all sorts by default),
-//! `MUSTER_SEED` which ones, `MUSTER_AT_REST_CASE` takes those only whose names hold a text.
+//! `MUSTER_AT_REST_CASES` sets the number of cases (a sample of all kinds by default),
+//! `MUSTER_SEED` the sample, `MUSTER_AT_REST_CASE` selects cases by a part of their names.
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
@@ -34,10 +34,10 @@ use trial::Outcome;
 
 const CASES: u64 = 60;
 
-/// Up to this number of cases, only directories that are made fast are damaged.
+/// Up to this number of cases, only directories that are made quickly are damaged.
 const CASES_OF_SMALL: u64 = 500;
 
-/// Servers at a time.
+/// The number of servers that run at the same time.
 const TRIALS: usize = 3;
 
 #[test]
@@ -67,7 +67,7 @@ fn damage_at_rest_is_served_around_or_refused_by_name_and_takes_no_byte_away() {
     assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// A number of cases, the same of every sort.
+/// A number of cases, the same from each kind.
 fn sample(all: Vec<(&Made, Case)>, count: usize, seed: u64) -> Vec<(&Made, Case)> {
     let mut sorts: BTreeMap<String, Vec<_>> = BTreeMap::new();
     for (made, case) in all {
@@ -108,7 +108,7 @@ fn try_all(sample: &[(&Made, Case)]) -> (Verdicts, Vec<String>) {
 }
 
 /// # Errors
-/// What went wrong, with what the server wrote and the command that tries the case again.
+/// The fault, with the server's output and the command that repeats the case.
 fn try_one(made: &Made, case: &Case) -> Result<Verdict, String> {
     let place = tempfile::tempdir().unwrap();
     let before = case.image(made);
@@ -132,16 +132,16 @@ fn try_one(made: &Made, case: &Case) -> Result<Verdict, String> {
     })
 }
 
-/// A second start serves what the first did, or refuses as it did.
+/// Expects a second start to serve the same as the first, or to refuse as it did.
 fn again(data: &Path, made: &Made, first: &Outcome) -> Result<(), String> {
     let second = trial::start(data, made.kind).outcome;
     match (first, &second) {
         (Outcome::Served(first), Outcome::Served(second)) => {
             let differences = first.differences(second);
             let first = differences.first();
-            first.map_or(Ok(()), |first| Err(format!("the second start serves otherwise: {first}")))
+            first.map_or(Ok(()), |first| Err(format!("the second start differs: {first}")))
         }
         (Outcome::Refused(_), Outcome::Refused(_)) => Ok(()),
-        (_, second) => Err(format!("the second start went another way: {second:?}")),
+        (_, second) => Err(format!("the second start ended otherwise: {second:?}")),
     }
 }

@@ -1,5 +1,5 @@
-//! What the files of a data directory are made of, as `storage/FORMAT.md` has it: where each field
-//! of each structure stands, where a file can be cut, and what can be wiped.
+//! The structure of a data directory's files, by `storage/FORMAT.md`: the place of each field, and
+//! the places where a file can be cut or wiped.
 
 use muster_codec::record_batch::Batches;
 use muster_storage::layout::{Block, SegmentHeader};
@@ -15,7 +15,7 @@ pub enum Class {
     Snapshot,
     PartitionSegment,
     StartOffset,
-    /// What a shard or the server notes beside its logs.
+    /// A file beside the logs of a shard or of the server.
     Note,
 }
 
@@ -35,21 +35,21 @@ impl Class {
     }
 }
 
-/// A piece of a file with a name.
+/// A named piece of a file.
 #[derive(Debug, Clone)]
 pub struct Piece {
     pub name: String,
     pub place: Range<usize>,
 }
 
-/// The places of a file at which it can be damaged.
+/// The places at which a file can be damaged.
 #[derive(Debug, Default)]
 pub struct Anatomy {
     /// A bit is flipped in each.
     pub fields: Vec<Piece>,
-    /// Each is filled with zeros; the file is cut at the beginning of each and in its middle.
+    /// Each is filled with zeros; the file is cut at the start and in the middle of each.
     pub blocks: Vec<Piece>,
-    /// Where the last piece that was written begins, and where it ends.
+    /// The range of the last piece that was written.
     pub last: Range<usize>,
 }
 
@@ -184,7 +184,7 @@ const START_OFFSET_STRIDE: usize = 4096;
 const START_OFFSET_SLOT: Table =
     &[("magic", 0, 4), ("version", 4, 2), ("crc", 8, 4), ("count", 12, 8), ("offset", 20, 8)];
 
-/// Of many pieces the first, the second, one in the middle and the last, by those names.
+/// Of a number of pieces the first, the second, one in the middle and the last, under these names.
 fn telling(pieces: Vec<Range<usize>>) -> Vec<(&'static str, Range<usize>)> {
     let last = pieces.len().saturating_sub(1);
     let places = [("last", last), ("first", 0), ("middle", pieces.len() / 2), ("second", 1)];
@@ -218,7 +218,7 @@ fn shard_segment(bytes: &[u8]) -> Anatomy {
     anatomy
 }
 
-/// The blocks of this life of the file, with their padding.
+/// The blocks of the present segment in the file, with their padding.
 pub fn blocks(bytes: &[u8], header: &SegmentHeader) -> Vec<Range<usize>> {
     let mut blocks = Vec::new();
     let mut at = header.block_bytes as usize;
@@ -235,7 +235,7 @@ pub fn blocks(bytes: &[u8], header: &SegmentHeader) -> Vec<Range<usize>> {
 
 fn snapshot(bytes: &[u8]) -> Anatomy {
     let mut anatomy = Anatomy::default();
-    // One that was being written when the server was killed has no header yet.
+    // A snapshot that was being written when the server was killed has no header yet.
     let Ok(Snapshot { header, .. }) = Snapshot::open(bytes) else { return note(bytes) };
     anatomy.fields("header", 0, SNAPSHOT_HEADER);
     anatomy.block("header", 0..SNAPSHOT_BODY_AT);
@@ -305,7 +305,7 @@ fn start_offset(bytes: &[u8]) -> Anatomy {
     anatomy
 }
 
-/// A text: a bit of each line, and of its end.
+/// A text file: a bit of each line, and of its end.
 fn lines(bytes: &[u8]) -> Anatomy {
     let mut anatomy = Anatomy::default();
     let mut at = 0;
@@ -323,7 +323,7 @@ fn lines(bytes: &[u8]) -> Anatomy {
     anatomy
 }
 
-/// Something small: text by line, anything else word by word.
+/// A small file: text by line, any other by word.
 fn note(bytes: &[u8]) -> Anatomy {
     const WORDS_MAX: usize = 32;
     let is_text = std::str::from_utf8(bytes).is_ok_and(|text| !text.contains('\0'));

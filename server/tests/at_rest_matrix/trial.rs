@@ -1,4 +1,4 @@
-//! One start of a server on a directory, and how it went.
+//! One start of a server on a directory, and its outcome.
 
 use super::kinds::{JUDGING, Kind};
 use super::truth::Truth;
@@ -10,10 +10,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How a start went.
+/// The outcome of a start.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It served, and stopped when it was told to.
+    /// It served, and stopped on request.
     Served(Truth),
     /// It ended before it served, with this exit status.
     Refused(i32),
@@ -24,7 +24,7 @@ pub enum Outcome {
 #[derive(Debug)]
 pub struct Trial {
     pub outcome: Outcome,
-    /// All that the server wrote, to both outputs.
+    /// The lines of both outputs.
     pub lines: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ impl Trial {
         self.lines.iter().any(|line| line.contains(word))
     }
 
-    /// Whether a line that is a warning at least holds all the words.
+    /// Whether a warning or an error contains all the words.
     pub fn warns(&self, words: &[&str]) -> bool {
         let is_warning = |line: &&String| line.contains("WARN") || line.contains("ERROR");
         let holds_all = |line: &String| words.iter().all(|word| line.contains(word));
@@ -41,7 +41,7 @@ impl Trial {
     }
 }
 
-/// Starts a server, looks at all that it serves, and stops it.
+/// Starts a server, reads all that it serves, and stops it.
 pub fn start(data: &Path, kind: Kind) -> Trial {
     let port = free_ports(kind.shards);
     let configs: Vec<String> = JUDGING.iter().map(|config| (*config).to_owned()).collect();
@@ -49,18 +49,19 @@ pub fn start(data: &Path, kind: Kind) -> Trial {
     let mut process = Process(command.stderr(Stdio::piped()).spawn().unwrap());
     let incoming = process.lines();
     let mut lines = Vec::new();
-    let outcome = match listens(&incoming, kind.shards, &mut lines) {
-        false => Outcome::Refused(process.wait()),
-        true => match truth(port, kind.shards, &mut process) {
+    let outcome = if listens(&incoming, kind.shards, &mut lines) {
+        match truth(port, kind.shards, &mut process) {
             Some(truth) => stop(&mut process, truth),
             None => Outcome::Died(process.wait()),
-        },
+        }
+    } else {
+        Outcome::Refused(process.wait())
     };
     lines.extend(incoming);
     Trial { outcome, lines }
 }
 
-/// Whether all shards listen; false if the process closed its outputs before.
+/// Whether all shards listen; false if the process closed its outputs first.
 fn listens(incoming: &Receiver<String>, shards: u16, lines: &mut Vec<String>) -> bool {
     let mut listening = 0;
     while listening < shards {
@@ -76,8 +77,7 @@ fn listens(incoming: &Receiver<String>, shards: u16, lines: &mut Vec<String>) ->
     true
 }
 
-/// A shard that found damage ends its connections and is loaded again: ask until it answers. None
-/// if the process ended.
+/// Reads all data, with retries while a damaged shard is loaded again. None if the process ended.
 fn truth(port: u16, shards: u16, process: &mut Process) -> Option<Truth> {
     let deadline = Instant::now() + PATIENCE;
     while process.0.try_wait().unwrap().is_none() {
@@ -92,9 +92,9 @@ fn truth(port: u16, shards: u16, process: &mut Process) -> Option<Truth> {
 
 fn stop(process: &mut Process, truth: Truth) -> Outcome {
     let pid = process.0.id().to_string();
-    let told = std::process::Command::new("kill").arg(pid).status().unwrap();
+    let killed = std::process::Command::new("kill").arg(pid).status().unwrap();
     match process.wait() {
-        0 if told.success() => Outcome::Served(truth),
+        0 if killed.success() => Outcome::Served(truth),
         status => Outcome::Died(status),
     }
 }
@@ -102,7 +102,7 @@ fn stop(process: &mut Process, truth: Truth) -> Outcome {
 struct Process(Child);
 
 impl Process {
-    /// The lines of both outputs, as they come.
+    /// The lines of both outputs, in order of arrival.
     fn lines(&mut self) -> Receiver<String> {
         let (sender, receiver) = mpsc::channel();
         let outputs: [Box<dyn Read + Send>; 2] =

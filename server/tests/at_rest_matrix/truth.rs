@@ -1,4 +1,4 @@
-//! All that clients can see of what a server acknowledged: topics, their records, groups, offsets.
+//! All acknowledged data that clients can see: topics, their records, groups, offsets.
 
 use crate::support::Client;
 use muster_codec::messages::*;
@@ -21,11 +21,11 @@ pub struct Truth {
 pub struct Topic {
     pub id: Uuid,
     pub partitions: usize,
-    /// `max.message.bytes`, which is set for one.
+    /// `max.message.bytes`, which is set for one topic.
     pub config: Option<String>,
 }
 
-/// What a fetch from the first offset to the last gives.
+/// The result of a fetch from the first offset to the last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Log {
     Online {
@@ -38,7 +38,7 @@ pub enum Log {
     /// The answer is KAFKA_STORAGE_ERROR.
     Offline,
     Refused(i16),
-    /// The batch at this offset is not what its checksum says, as each client finds out.
+    /// The batch at this offset has a wrong checksum, which each client notices.
     Corrupt(i64),
 }
 
@@ -46,7 +46,7 @@ pub enum Log {
 pub struct Group {
     pub error_code: i16,
     pub state: String,
-    /// What describes the members, in the words of the answer.
+    /// The described members, in the text of the answer.
     pub members: Vec<String>,
     pub offsets: BTreeMap<Partition, (i64, String)>,
 }
@@ -72,7 +72,7 @@ impl Truth {
         Some(truth)
     }
 
-    /// What differs, in words; nothing if all is as it was.
+    /// The differences, in words; none if all is the same.
     pub fn differences(&self, found: &Self) -> Vec<Difference> {
         let mut differences = Vec::new();
         compare(&self.topics, &found.topics, &mut differences, |_| Of::Topic);
@@ -84,7 +84,7 @@ impl Truth {
     }
 }
 
-/// What is served otherwise than it was acknowledged; the text says how.
+/// Data that is served otherwise than acknowledged; the text has the difference.
 #[derive(Debug)]
 pub struct Difference {
     pub of: Of,
@@ -120,7 +120,7 @@ fn compare<K: Ord + fmt::Debug, V: PartialEq + fmt::Debug>(
     }
 }
 
-/// Asks, and looks at the answer without keeping its bytes.
+/// Sends a request, and passes the answer to `look` without keeping its bytes.
 fn ask<T>(
     client: &mut Client,
     version: i16,
@@ -172,7 +172,7 @@ fn config(client: &mut Client, topic: &str) -> Option<Option<String>> {
     })
 }
 
-/// From whichever shard does not say that another one leads the partition.
+/// Reads from the shard that leads the partition.
 fn log(clients: &mut [Client], topic: &str, index: i32) -> Option<Log> {
     const OFFLINE: i16 = ErrorCode::KafkaStorageError as i16;
     const ELSEWHERE: i16 = ErrorCode::NotLeaderOrFollower as i16;
@@ -240,8 +240,7 @@ fn records(client: &mut Client, topic: &str, index: i32, start: i64, end: i64) -
     Some(Log::Online { start, end, records, bytes, crc })
 }
 
-/// Of all but the leader epoch, which nothing protects and which says nothing where there is one
-/// leader.
+/// Of all fields but the leader epoch, which no checksum covers and which is always 0 here.
 fn batch_crc(crc: u32, batch: &[u8]) -> u32 {
     const EPOCH: Range<usize> = 12..16;
     crc32c::crc32c_append(crc32c::crc32c_append(crc, &batch[..EPOCH.start]), &batch[EPOCH.end..])

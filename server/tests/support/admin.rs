@@ -1,4 +1,4 @@
-//! An administrator who makes, grows, configures and deletes topics, and deletes groups that have
+//! An administrator that creates, grows, configures and deletes topics, and deletes groups with
 //! committed offsets.
 
 use super::facts::Facts;
@@ -8,7 +8,7 @@ use super::{Client, Random, Server};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response};
 
-/// Beyond so many, topics and groups are deleted.
+/// Beyond this number, topics and groups are deleted.
 const KEPT_MAX: usize = 8;
 const TOPIC_RESOURCE: i8 = 2;
 const RETENTION: &str = "retention.ms";
@@ -16,17 +16,17 @@ const RETENTION: &str = "retention.ms";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicFact {
     partitions: i32,
-    /// None: the default.
+    /// None for the default.
     retention: Option<String>,
 }
 
 pub struct Admin {
     random: Random,
     topics: Facts<TopicFact>,
-    /// The offset that each group has committed.
+    /// The committed offset of each group.
     groups: Facts<i64>,
     made: u64,
-    /// Changes that were acknowledged.
+    /// Acknowledged changes.
     pub changes: u64,
 }
 
@@ -36,7 +36,7 @@ impl Admin {
         Self { random: Random(seed), topics, groups, made: 0, changes: 0 }
     }
 
-    /// Changes something; None once the server is gone. `clients`: of the controller, and of the
+    /// Makes a change; None once the server has ended. `clients`: of the controller, and of the
     /// coordinator of a group.
     pub fn change(
         &mut self,
@@ -53,7 +53,7 @@ impl Admin {
         Some(())
     }
 
-    /// What was acknowledged is so, and nothing is there by half.
+    /// Checks that all acknowledged changes are in effect, and none by half.
     pub fn check(&mut self, server: &Server) {
         let mut client = server.client(0);
         for name in self.topics.names() {
@@ -163,7 +163,7 @@ impl Admin {
             let Response::DeleteGroups(body) = response else { panic!("{response:?}") };
             assert_eq!(body.results[0].error_code, 0);
         } else {
-            // Some names come back after their groups were deleted.
+            // Some names are used again after their groups were deleted.
             let group = format!("offsets-{}", self.random.next() % 16);
             let offset = self.groups.get(&group).map_or(1, |offset| offset + 1);
             let mut client = coordinator(&group)?;
@@ -200,7 +200,7 @@ fn found_topic(client: &mut Client, name: &str) -> Option<TopicFact> {
 }
 
 fn found_retention(client: &mut Client, name: &str) -> Option<String> {
-    /// Kafka's number of a topic's own config (`ConfigSource.DYNAMIC_TOPIC_CONFIG`).
+    /// Kafka's source of a topic's own config (`ConfigSource.DYNAMIC_TOPIC_CONFIG`).
     const OF_TOPIC: i8 = 1;
     let resource = DescribeConfigsResource {
         resource_type: TOPIC_RESOURCE,

@@ -1,4 +1,4 @@
-//! Commits that are long: a few of them fill a segment, so that the log is always being compacted.
+//! Long commits: a few of them fill a segment, so that the log is always being compacted.
 
 use super::offsets::commit_request;
 use super::{Client, Server};
@@ -11,17 +11,17 @@ const METADATA_BYTES: usize = 4_000;
 pub struct Bulk {
     index: usize,
     topic: &'static str,
-    /// The last offset that is acknowledged as committed.
+    /// The last acknowledged offset.
     pub committed: i64,
 }
 
 impl Bulk {
-    /// `topic` has 16 partitions at least.
+    /// `topic` has at least 16 partitions.
     pub fn new(index: usize, topic: &'static str) -> Self {
         Self { index, topic, committed: 0 }
     }
 
-    /// What the acknowledged commits take in the log at least.
+    /// The least bytes that the acknowledged commits take in the log.
     pub fn bytes(&self) -> i64 {
         self.committed * i64::from(PARTITIONS) * METADATA_BYTES as i64
     }
@@ -30,7 +30,7 @@ impl Bulk {
         format!("bulk-{}", self.index)
     }
 
-    /// Commits the next offset; None once the server is gone.
+    /// Commits the next offset; None once the server has ended.
     pub fn commit(&mut self, client: &mut Client) -> Option<()> {
         let offset = self.committed + 1;
         let response = client.try_call(8, self.request(offset))?;
@@ -41,7 +41,7 @@ impl Bulk {
         Some(())
     }
 
-    /// The last acknowledged commit is there, or one that was on its way; not by halves.
+    /// Expects the last acknowledged commit, or one that was under way, for all partitions.
     pub fn check(&mut self, server: &Server) {
         let group_id = self.group();
         let group = OffsetFetchRequestGroup {
@@ -58,7 +58,7 @@ impl Bulk {
             .flat_map(|topic| topic.partitions.iter().map(|it| it.committed_offset))
             .collect();
         let found = offsets.first().copied().unwrap_or(0);
-        assert!(offsets.iter().all(|it| *it == found), "by halves: {offsets:?}");
+        assert!(offsets.iter().all(|it| *it == found), "different: {offsets:?}");
         let (first, last) = (self.committed, self.committed + 1);
         assert!((first..=last).contains(&found), "{found} of {first} or {last}");
         self.committed = found;

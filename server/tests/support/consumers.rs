@@ -1,5 +1,5 @@
-//! Members of consumer groups that join, heartbeat, commit, subscribe anew and leave, and what they
-//! were told: epochs never go back, no partition is served to two.
+//! Members of consumer groups that join, heartbeat, commit, change subscriptions and leave, and the
+//! answers that they got: epochs never decrease, no partition has two owners.
 
 use super::{Client, Random, Server};
 use muster_codec::messages::*;
@@ -16,19 +16,19 @@ pub const PARTITIONS: i32 = 6;
 pub const LONG_SESSIONS: [&str; 2] =
     ["group.consumer.max.session.timeout.ms=600000", "group.consumer.session.timeout.ms=600000"];
 
-/// Heartbeats of each member within which a group stands still.
+/// Heartbeats of each member within which a group becomes stable.
 const SETTLING_ROUNDS: usize = 12;
 
-/// The place of a topic in `TOPICS`, and a partition.
+/// The index of a topic in `TOPICS`, and a partition.
 type Partition = (usize, i32);
 
-/// Members heartbeat in turn until every group stands still.
+/// Members heartbeat in turn until every group is stable.
 pub fn settle(server: &Server, groups: &[Arc<Group>], members: &mut [Member]) {
     let mut clients: Vec<_> =
         members.iter().map(|member| server.coordinator(&member.group.id)).collect();
     for _ in 0..SETTLING_ROUNDS {
         for (member, client) in members.iter_mut().zip(&mut clients) {
-            member.go_on(client).expect("an answer");
+            member.heartbeat_or_leave(client).expect("an answer");
         }
         if groups.iter().all(|group| group.is_settled(server, members)) {
             return;
@@ -38,47 +38,52 @@ pub fn settle(server: &Server, groups: &[Arc<Group>], members: &mut [Member]) {
     panic!("not settled: {states:#?}");
 }
 
-/// What the members of a group were told, put together.
+/// The combined answers to the members of a group.
 #[derive(Default)]
-pub struct Told {
+pub struct Reported {
     owners: BTreeMap<Partition, String>,
-    /// The offset that is acknowledged as committed, and the last that was sent.
+    /// The last acknowledged offset, and the last that was sent.
     offsets: BTreeMap<Partition, (i64, i64)>,
-    /// The highest of all members.
+    /// The highest epoch of all members.
     pub epoch: i32,
 }
 
 pub struct Group {
     id: String,
     topics: Arc<[Uuid; TOPICS.len()]>,
-    told: Mutex<Told>,
+    reported: Mutex<Reported>,
 }
 
 impl Group {
     pub fn new(index: usize, topics: Arc<[Uuid; TOPICS.len()]>) -> Self {
-        Self { id: format!("group-{index}"), topics, told: Mutex::default() }
+        Self { id: format!("group-{index}"), topics, reported: Mutex::default() }
     }
 
-    pub fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap()
+    pub fn reported(&self) -> MutexGuard<'_, Reported> {
+        self.reported.lock().unwrap()
     }
 
-    /// All that are acknowledged.
+    /// The number of acknowledged commits.
     pub fn commits(&self) -> i64 {
-        self.told().offsets.values().map(|(acknowledged, _)| acknowledged).sum()
+        self.reported().offsets.values().map(|(acknowledged, _)| acknowledged).sum()
     }
 
-    /// What was acknowledged is there; one more of each may be, whose answer did not arrive.
+    /// Expects all acknowledged commits; for each partition there may be one more, whose answer was
+    /// lost.
     pub fn check(&self, server: &Server, members: &[Member]) {
         self.check_offsets(server);
         let described = self.describe(server);
-        let told = self.told();
+        let reported = self.reported();
         if described.error_code == ErrorCode::GroupIdNotFound as i16 {
-            assert_eq!(told.epoch, 0, "{} is gone", self.id);
+            assert_eq!(reported.epoch, 0, "{} is gone", self.id);
             return;
         }
         assert_eq!(described.error_code, 0, "{described:?}");
-        assert!(described.group_epoch >= told.epoch, "{} told: {described:?}", told.epoch);
+        assert!(
+            described.group_epoch >= reported.epoch,
+            "{} reported: {described:?}",
+            reported.epoch
+        );
         let mut owners = BTreeMap::new();
         for member in &described.members {
             for (topic_id, partition) in partitions(&member.assignment) {
@@ -109,12 +114,12 @@ impl Group {
         let response = server.coordinator(&self.id).call(9, request.into());
         let Response::OffsetFetch(body) = response else { panic!("{response:?}") };
         assert_eq!(body.groups[0].error_code, 0);
-        let mut told = self.told();
+        let mut reported = self.reported();
         for (topic, fetched) in body.groups[0].topics.iter().enumerate() {
             for partition in &fetched.partitions {
                 let offset = partition.committed_offset.max(0);
                 let key = (topic, partition.partition_index);
-                let (acknowledged, sent) = told.offsets.entry(key).or_default();
+                let (acknowledged, sent) = reported.offsets.entry(key).or_default();
                 assert!((*acknowledged..=*sent).contains(&offset), "{acknowledged} {partition:?}");
                 (*acknowledged, *sent) = (offset, offset);
             }
@@ -129,7 +134,7 @@ impl Group {
         body.groups.remove(0)
     }
 
-    /// Whether its members own all that they want, in one epoch.
+    /// Whether its members own all partitions that they want, in one epoch.
     fn is_settled(&self, server: &Server, members: &[Member]) -> bool {
         let own = members.iter().filter(|it| it.group.id == self.id);
         let wanted: BTreeSet<usize> = own.clone().flat_map(|it| it.wanted()).collect();
@@ -137,7 +142,7 @@ impl Group {
         let described = self.describe(server);
         described.group_state == "Stable"
             && epochs == BTreeSet::from([described.group_epoch])
-            && self.told().owners.len() == wanted.len() * PARTITIONS as usize
+            && self.reported().owners.len() == wanted.len() * PARTITIONS as usize
     }
 }
 
@@ -151,19 +156,18 @@ pub struct Member {
     group: Arc<Group>,
     index: usize,
     random: Random,
-    /// How often it has joined.
-    lives: u32,
+    /// The number of its joins.
+    joins: u32,
     id: String,
-    /// 0 until it is told another.
+    /// 0 until the server assigns one.
     epoch: i32,
     owned: BTreeSet<Partition>,
-    /// Whether it wants both topics, and whether it must still say so.
+    /// Whether it wants both topics, and whether it still has to report that.
     wants_both: bool,
     subscribes: bool,
-    /// It does not know whether its last heartbeat arrived: it says everything once more, and is
-    /// told everything.
+    /// Its last heartbeat may be lost: the next one has all fields, and so has the answer.
     is_unsure: bool,
-    /// It said so, or must say so, and does not know whether that arrived.
+    /// It leaves, or has to, and the request may be lost.
     is_leaving: bool,
 }
 
@@ -173,7 +177,7 @@ impl Member {
             group: group.clone(),
             index,
             random: Random(seed),
-            lives: 0,
+            joins: 0,
             id: format!("member-{index}-0"),
             epoch: 0,
             owned: BTreeSet::new(),
@@ -184,19 +188,19 @@ impl Member {
         }
     }
 
-    /// Lives on in a thread until the server is gone.
+    /// Runs in a thread until the server ends.
     pub fn start(mut self, server: &Server, stop: &Arc<AtomicBool>) -> JoinHandle<Self> {
         let mut client = server.coordinator(&self.group.id);
         let stop = stop.clone();
         std::thread::spawn(move || {
-            while !stop.load(Ordering::Relaxed) && self.live(&mut client).is_some() {}
+            while !stop.load(Ordering::Relaxed) && self.step(&mut client).is_some() {}
             self
         })
     }
 
-    /// None once the server is gone.
-    fn live(&mut self, client: &mut Client) -> Option<()> {
-        self.go_on(client)?;
+    /// None once the server has ended.
+    fn step(&mut self, client: &mut Client) -> Option<()> {
+        self.heartbeat_or_leave(client)?;
         self.commit(client)?;
         match self.random.next() % 16 {
             0 => self.leave(client)?,
@@ -206,12 +210,12 @@ impl Member {
         Some(())
     }
 
-    /// Heartbeats; first it says once more that it leaves, if it does not know that this arrived.
-    fn go_on(&mut self, client: &mut Client) -> Option<()> {
+    /// Heartbeats; first it repeats a leave that may be lost.
+    fn heartbeat_or_leave(&mut self, client: &mut Client) -> Option<()> {
         if self.is_leaving {
             self.leave(client)?;
         }
-        // Of a static member that joins once more nobody knows that it is the same.
+        // A static member that joins again is not recognised as the same.
         self.is_leaving = self.epoch == 0 && self.is_static();
         let request = self.request();
         self.is_unsure = true;
@@ -260,36 +264,36 @@ impl Member {
         reported.filter(|it| !it.partitions.is_empty()).collect()
     }
 
-    /// Gives up first what it has to, then takes what nobody else may have.
+    /// Revokes partitions first, then takes those that no other member may own.
     fn learn(&mut self, response: &ConsumerGroupHeartbeatResponse<'_>) {
         assert!(response.member_epoch >= self.epoch, "back to {}", response.member_epoch);
         self.epoch = response.member_epoch;
-        let mut told = self.group.told();
-        told.epoch = told.epoch.max(self.epoch);
+        let mut reported = self.group.reported();
+        reported.epoch = reported.epoch.max(self.epoch);
         let Some(assignment) = &response.assignment else { return };
         let place = |id: Uuid| self.group.topics.iter().position(|it| *it == id).unwrap();
         let topics = assignment.topic_partitions.iter();
         let all = topics
             .flat_map(|topic| topic.partitions.iter().map(move |it| (place(topic.topic_id), *it)));
         let owned: BTreeSet<Partition> = all.collect();
-        told.owners.retain(|partition, owner| *owner != self.id || owned.contains(partition));
+        reported.owners.retain(|partition, owner| *owner != self.id || owned.contains(partition));
         for partition in owned.difference(&self.owned) {
-            let other = told.owners.insert(*partition, self.id.clone());
-            assert_eq!(other, None, "{partition:?} is served to {} too", self.id);
+            let other = reported.owners.insert(*partition, self.id.clone());
+            assert_eq!(other, None, "{partition:?} is owned by {} too", self.id);
         }
-        drop(told);
+        drop(reported);
         self.owned = owned;
     }
 
-    /// Commits the next offset of all that it owns.
+    /// Commits the next offset of all partitions that it owns.
     fn commit(&mut self, client: &mut Client) -> Option<()> {
         if self.owned.is_empty() {
             return Some(());
         }
         let mut topics: BTreeMap<usize, Vec<OffsetCommitRequestPartition<'_>>> = BTreeMap::new();
         for partition in &self.owned {
-            let mut told = self.group.told();
-            let (_, sent) = told.offsets.entry(*partition).or_default();
+            let mut reported = self.group.reported();
+            let (_, sent) = reported.offsets.entry(*partition).or_default();
             *sent += 1;
             topics.entry(partition.0).or_default().push(OffsetCommitRequestPartition {
                 partition_index: partition.1,
@@ -313,17 +317,17 @@ impl Member {
         let Response::OffsetCommit(body) = response else { panic!("{response:?}") };
         let mut refused = body.topics.iter().flat_map(|it| &it.partitions);
         assert!(refused.all(|it| it.error_code == 0), "{} in {}: {body:?}", self.id, self.epoch);
-        let mut told = self.group.told();
+        let mut reported = self.group.reported();
         for partition in &self.owned {
-            let (acknowledged, sent) = told.offsets.get_mut(partition).unwrap();
+            let (acknowledged, sent) = reported.offsets.get_mut(partition).unwrap();
             *acknowledged = *sent;
         }
         Some(())
     }
 
-    /// Leaves, and is then someone new.
+    /// Leaves, and becomes a new member.
     fn leave(&mut self, client: &mut Client) -> Option<()> {
-        self.group.told().owners.retain(|_, owner| *owner != self.id);
+        self.group.reported().owners.retain(|_, owner| *owner != self.id);
         self.owned.clear();
         let was_leaving = std::mem::replace(&mut self.is_leaving, true);
         let member_epoch = if self.is_static() { -2 } else { -1 };
@@ -338,13 +342,13 @@ impl Member {
             .map(|error| error as i16)
             .contains(&response.error_code);
         assert!(response.error_code == 0 || was_leaving && is_gone, "{}: {response:?}", self.id);
-        self.lives += 1;
-        self.id = format!("member-{}-{}", self.index, self.lives);
+        self.joins += 1;
+        self.id = format!("member-{}-{}", self.index, self.joins);
         (self.epoch, self.is_leaving) = (0, false);
         Some(())
     }
 
-    /// It heartbeats, and is told nothing new.
+    /// Expects a heartbeat without changes.
     pub fn expect_no_change(&mut self, server: &Server) {
         let mut client = server.coordinator(&self.group.id);
         let response = self.heartbeat(&mut client, self.request()).expect("an answer");

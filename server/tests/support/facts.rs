@@ -1,10 +1,10 @@
-//! What is known to be so: each fact was acknowledged; of the last change it is not known whether it
-//! came to be, if the server went before it answered.
+//! Acknowledged facts; of the last change it is unknown whether it took effect, if the server ended
+//! before its answer.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// Facts by name; a name without one stands for nothing.
+/// Facts by name; an absent name is a fact, too.
 #[derive(Debug)]
 pub struct Facts<F> {
     known: BTreeMap<String, F>,
@@ -22,7 +22,7 @@ impl<F: Clone + PartialEq + Debug> Facts<F> {
         self.known.get(name)
     }
 
-    /// All that are known, and one that may be.
+    /// All known names, and one that may exist.
     pub fn names(&self) -> Vec<String> {
         let doubted = self.doubted.iter().map(|(name, _)| name);
         let mut names: Vec<_> = self.known.keys().chain(doubted).cloned().collect();
@@ -34,13 +34,13 @@ impl<F: Clone + PartialEq + Debug> Facts<F> {
         self.known.len()
     }
 
-    /// A change is on its way.
+    /// A change is under way.
     pub fn begin(&mut self, name: &str, fact: Option<F>) {
         assert!(self.doubted.is_none(), "one change at a time");
         self.doubted = Some((name.to_owned(), fact));
     }
 
-    /// It was acknowledged.
+    /// The change was acknowledged.
     pub fn acknowledged(&mut self) {
         let Some((name, fact)) = self.doubted.take() else { panic!("nothing was begun") };
         match fact {
@@ -49,8 +49,8 @@ impl<F: Clone + PartialEq + Debug> Facts<F> {
         }
     }
 
-    /// Holds what is found against what is known. What is doubted, this decides: look at each name
-    /// once before the next change.
+    /// Compares a found fact with the known one. It decides about the change under way: check each
+    /// name once before the next change.
     pub fn check(&mut self, name: &str, found: Option<F>) {
         if self.known.get(name) == found.as_ref() {
             return;
@@ -61,7 +61,7 @@ impl<F: Clone + PartialEq + Debug> Facts<F> {
         self.acknowledged();
     }
 
-    /// All names were looked at.
+    /// All names were checked.
     pub fn checked(&mut self) {
         self.doubted = None;
     }

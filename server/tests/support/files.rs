@@ -1,4 +1,4 @@
-//! What is in a directory.
+//! The contents of a directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 pub fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
-        match entry.file_type().unwrap().is_dir() {
-            true => all.extend(contents(&entry.path())),
-            false => all.push((entry.path(), fs::read(entry.path()).unwrap())),
+        if entry.file_type().unwrap().is_dir() {
+            all.extend(contents(&entry.path()))
+        } else {
+            all.push((entry.path(), fs::read(entry.path()).unwrap()))
         }
     }
     all.sort();

@@ -1,5 +1,5 @@
-//! A group that behaves well: its members send heartbeats and commit, and note how long that took and
-//! whether anyone was lost.
+//! A well-behaved group: its members send heartbeats and commits, and record their latencies and
+//! any loss.
 
 use super::offsets::commit_request;
 use super::{Client, Server, create_topic, knows_topic};
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// What the members commit offsets of.
+/// The topic that the members commit offsets of.
 const TOPIC: &str = "honest";
 
-/// The shortest that a server permits by default.
+/// The shortest session timeout that a server permits by default.
 pub const SESSION: Duration = Duration::from_secs(6);
 const INTERVAL: Duration = Duration::from_millis(100);
 const HEARTBEATS_TO_A_COMMIT: u32 = 2;
@@ -24,22 +24,22 @@ pub struct Honest {
     members: Vec<JoinHandle<Notes>>,
 }
 
-/// What a member noted, or all of them together.
+/// The notes of a member, or of all of them.
 #[derive(Debug, Default)]
 pub struct Notes {
     pub heartbeats: Vec<Duration>,
     pub commits: Vec<Duration>,
-    /// What was answered instead of success, by API.
+    /// Errors in place of success, by API.
     pub lost: Vec<String>,
 }
 
 impl Honest {
-    /// Members that have joined, each a group of its own, so that no rebalance hides a loss.
+    /// Starts members, each in a group of its own, so that no rebalance hides a loss.
     pub fn start(server: &Server, members: usize) -> Self {
         if !knows_topic(&mut server.client(0), TOPIC) {
             create_topic(server, TOPIC, 1);
         }
-        // Members of an earlier start are members for as long as their sessions last.
+        // Members of an earlier start stay until their sessions expire.
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let first = STARTED.fetch_add(1, Ordering::Relaxed);
         let stop = Arc::<AtomicBool>::default();
@@ -48,7 +48,7 @@ impl Honest {
             let stop = stop.clone();
             thread::spawn(move || {
                 while !stop.load(Ordering::Relaxed) && member.notes.lost.is_empty() {
-                    member.go_on();
+                    member.step();
                     thread::sleep(INTERVAL);
                 }
                 member.notes
@@ -72,7 +72,7 @@ impl Honest {
 }
 
 impl Notes {
-    /// Heartbeats: how many, the median, the 99th percentile and the longest.
+    /// Latencies of heartbeats: number, median, 99th percentile and maximum.
     pub fn report(&self) -> String {
         let of = |name: &str, times: &[Duration]| {
             let mut times = times.to_vec();
@@ -127,7 +127,7 @@ impl Member {
         Self { client, group, member_id, generation_id, turn: 0, notes: Notes::default() }
     }
 
-    fn go_on(&mut self) {
+    fn step(&mut self) {
         self.turn += 1;
         self.heartbeat();
         if self.turn.is_multiple_of(HEARTBEATS_TO_A_COMMIT) {

@@ -1,6 +1,6 @@
-//! All kinds of load at once, and all that must be so after the server went away at any moment:
-//! members of classic groups that commit, producers, members of consumer groups, long commits that
-//! keep compaction busy, and an administrator.
+//! All kinds of load at once, and the checks after the server ended at any moment: members of
+//! classic groups that commit, producers, members of consumer groups, long commits that keep
+//! compaction busy, and an administrator.
 
 use super::admin::Admin;
 use super::bulk::Bulk;
@@ -20,7 +20,7 @@ const BULKS: usize = 3;
 const BULK_TOPIC: &str = "bulk";
 const BULK_PARTITIONS: i32 = 16;
 
-/// Segments as small as may be, compacted as soon as there is anything to compact; snapshots often.
+/// The smallest segments, compacted as soon as possible; frequent snapshots.
 pub const CONFIGS: &[&str] = &[
     "group.initial.rebalance.delay.ms=0",
     "group.consumer.assignment.interval.ms=0",
@@ -87,7 +87,7 @@ impl Mixed {
         }
     }
 
-    /// What was acknowledged is there; members go on, and settle.
+    /// Expects all acknowledged data; members continue until their groups are stable.
     pub fn check(&mut self, server: &Server, round: u64) {
         self.workers.iter().for_each(|worker| worker.check(server, round));
         self.groups.iter().for_each(|group| group.check(server, &self.members));
@@ -96,12 +96,12 @@ impl Mixed {
         settle(server, &self.groups, &mut self.members);
     }
 
-    /// What was acknowledged so far, for a line of a report.
-    pub fn told(&self) -> String {
+    /// The acknowledged data so far, for a line of a report.
+    pub fn summary(&self) -> String {
         let commits: i64 = self.workers.iter().map(|it| it.committed.load(Ordering::Relaxed)).sum();
         let records: i64 = self.workers.iter().map(|it| it.produced.load(Ordering::Relaxed)).sum();
         let of_consumers: i64 = self.groups.iter().map(|group| group.commits()).sum();
-        let epochs: i32 = self.groups.iter().map(|group| group.told().epoch).sum();
+        let epochs: i32 = self.groups.iter().map(|group| group.reported().epoch).sum();
         let long: i64 = self.bulks.iter().map(|bulk| bulk.committed).sum();
         let bytes: i64 = self.bulks.iter().map(Bulk::bytes).sum();
         let changes = self.admin.changes;
@@ -115,7 +115,7 @@ impl Mixed {
 }
 
 impl Running {
-    /// The server is gone.
+    /// Stops the load after the server has ended.
     pub fn stop(self) -> Mixed {
         self.stop.store(true, Ordering::Relaxed);
         self.worker_threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -149,7 +149,7 @@ fn start_admin(server: &Server, mut admin: Admin, stop: &Arc<AtomicBool>) -> Joi
     })
 }
 
-/// How often the server went away while it wrote a file aside.
+/// How often the server ended while it wrote a file under another name.
 #[derive(Debug, Default)]
 pub struct Interrupted {
     pub compactions: usize,
@@ -157,7 +157,7 @@ pub struct Interrupted {
 }
 
 impl Interrupted {
-    /// Looks what a server that is gone left behind in its data directory.
+    /// Checks which unfinished files a server left in its data directory.
     pub fn look(&mut self, data: &Path, shards: u16) {
         let exists = |number: &u16, file: &str| {
             data.join(format!("shards-{shards}/{number}")).join(file).exists()

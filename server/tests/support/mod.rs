@@ -1,4 +1,4 @@
-//! A server in a process of its own, and a client that speaks to it: for tests of the whole.
+//! A server in a process of its own, and a client for it: for end-to-end tests.
 
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub)]
 
@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// After so long something hangs. No measure of speed: a disk may stall for a minute.
+/// After this time something hangs. Not a measure of speed: a disk may stall for a minute.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A running `muster serve` on free ports of 127.0.0.1; killed when dropped.
@@ -46,7 +46,7 @@ impl Server {
         Self::spawn(data.to_owned(), free_ports(shards), shards, configs)
     }
 
-    /// One that may have only so many descriptors, of one shard.
+    /// A server of one shard with a limit of descriptors.
     pub fn with_open_files(data: &Path, open_files: u64) -> Self {
         let port = free_ports(1);
         let server = command(data, port, 1, &[]);
@@ -56,7 +56,7 @@ impl Server {
         Self::run(limited, data.to_owned(), port, 1, Vec::new())
     }
 
-    /// One that is told where to serve by arguments of its own; its first port is `port`.
+    /// A server whose addresses are in its arguments; its first port is `port`.
     pub fn with_arguments(data: &Path, port: u16, shards: u16, arguments: &[&str]) -> Self {
         Self::of(command_with(data, shards, arguments), data, port, shards)
     }
@@ -105,7 +105,7 @@ impl Server {
             });
         }
         drop(ready);
-        // From here on whoever panics ends the process too.
+        // From here on a panic ends the process, too.
         let server = Self { process, port, shards, data, configs, log };
         for _ in 0..shards {
             readiness.recv_timeout(PATIENCE).expect("the server listens");
@@ -117,7 +117,7 @@ impl Server {
         self.process.id()
     }
 
-    /// The most memory that the process has had, in bytes.
+    /// The peak of the process's memory, in bytes.
     pub fn peak_memory(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -154,7 +154,7 @@ impl Server {
         }
     }
 
-    /// Waits for a line of the log that holds `text`.
+    /// Waits for a line of the log that contains `text`.
     pub fn says(&self, text: &str) {
         let deadline = Instant::now() + PATIENCE;
         while !self.log.lock().unwrap().contains(text) {
@@ -163,14 +163,14 @@ impl Server {
         }
     }
 
-    /// The first line of the log that holds `text`, once there is one.
+    /// The first line of the log that contains `text`, once there is one.
     pub fn line_with(&self, text: &str) -> String {
         self.says(text);
         let log = self.log.lock().unwrap();
         log.lines().find(|line| line.contains(text)).unwrap().to_owned()
     }
 
-    /// How many lines of the log so far hold `text`.
+    /// The number of lines of the log so far that contain `text`.
     pub fn lines_with(&self, text: &str) -> usize {
         self.log.lock().unwrap().lines().filter(|line| line.contains(text)).count()
     }
@@ -179,7 +179,7 @@ impl Server {
         Client::connect(self.port + shard)
     }
 
-    /// The shard that coordinates a group, as FindCoordinator says.
+    /// The shard that coordinates a group, by FindCoordinator.
     pub fn coordinator(&self, group: &str) -> Client {
         self.coordinators().connect(group).expect("an answer")
     }
@@ -196,18 +196,18 @@ impl Drop for Server {
     }
 }
 
-/// Finds coordinators, also from other threads and while the server goes away.
+/// Finds coordinators, also from other threads and while the server ends.
 pub struct Coordinators {
     port: u16,
 }
 
 impl Coordinators {
-    /// A connection to the coordinator of a group; None if the server is gone.
+    /// A connection to the coordinator of a group; None if the server has ended.
     pub fn connect(&self, group: &str) -> Option<Client> {
         Client::try_connect(self.port + self.shard(group)?)
     }
 
-    /// The shard that coordinates a group; None if the server is gone.
+    /// The shard that coordinates a group; None if the server has ended.
     pub fn shard(&self, group: &str) -> Option<u16> {
         let request = FindCoordinatorRequest { key: group.to_owned().into(), ..Default::default() };
         let response = Client::try_connect(self.port)?.try_call(3, request.into())?;
@@ -217,7 +217,7 @@ impl Coordinators {
     }
 }
 
-/// `muster serve` that is not started yet.
+/// A command of `muster serve`, not started yet.
 pub fn command(data: &Path, port: u16, shards: u16, configs: &[String]) -> Command {
     let listen = format!("127.0.0.1:{port}");
     let configs = configs.iter().map(String::as_str);
@@ -228,7 +228,7 @@ pub fn command(data: &Path, port: u16, shards: u16, configs: &[String]) -> Comma
     )
 }
 
-/// The same with arguments that say where it listens.
+/// The same with arguments for its addresses.
 pub fn command_with(data: &Path, shards: u16, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
     command
@@ -240,12 +240,12 @@ pub fn command_with(data: &Path, shards: u16, arguments: &[&str]) -> Command {
     command
 }
 
-/// What a server said that ended by itself, on both outputs.
+/// The text on both outputs of a server that ended by itself.
 pub fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
 }
 
-/// The first of as many free ports in a row.
+/// The first of this number of consecutive free ports.
 pub fn free_ports(count: u16) -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = 20_000 + (std::process::id() as u16 % 100) * 100;
@@ -258,7 +258,7 @@ pub fn free_ports(count: u16) -> u16 {
     }
 }
 
-/// One connection, one request at a time or pipelined.
+/// One connection, for one request at a time or pipelined ones.
 pub struct Client {
     stream: TcpStream,
     correlation_id: i32,
@@ -269,7 +269,7 @@ impl Client {
         Self::try_connect(port).expect("a connection")
     }
 
-    /// None if nobody listens.
+    /// None if no server listens.
     pub fn try_connect(port: u16) -> Option<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
         stream.set_nodelay(true).unwrap();
@@ -289,7 +289,7 @@ impl Client {
         self.receive(api, version, id)
     }
 
-    /// Sends without waiting; gives the correlation id.
+    /// Sends without waiting; returns the correlation id.
     pub fn send(&mut self, version: i16, request: &Request<'_>) -> Option<i32> {
         self.correlation_id += 1;
         let frame = frame(version, self.correlation_id, request);
@@ -297,7 +297,7 @@ impl Client {
         Some(self.correlation_id)
     }
 
-    /// Bytes as they are.
+    /// Sends raw bytes.
     pub fn send_raw(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
     }
@@ -309,12 +309,12 @@ impl Client {
         if api.flexible_response_header(version) {
             assert_eq!(reader.u8().unwrap(), 0);
         }
-        // A response borrows its frame; tests keep it for as long as they like.
+        // A response borrows its frame, which tests keep for as long as they like.
         let rest: &'static [u8] = reader.rest().to_vec().leak();
         Some(Response::read(api, version, &mut Reader::new(rest)).unwrap())
     }
 
-    /// What the next frame holds; None if the connection ended.
+    /// The contents of the next frame; None if the connection ended.
     pub fn receive_frame(&mut self) -> Option<Vec<u8>> {
         let mut length = [0; 4];
         self.stream.read_exact(&mut length).ok()?;
@@ -323,7 +323,7 @@ impl Client {
         Some(body)
     }
 
-    /// Whether the server closes the connection without another word.
+    /// Whether the server closes the connection without further bytes.
     pub fn is_closed(&mut self) -> bool {
         matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
     }
@@ -338,7 +338,7 @@ pub fn frame(version: i16, correlation_id: i32, request: &Request<'_>) -> Vec<u8
     frame_of("test", version, correlation_id, request)
 }
 
-/// As [`frame`], of a client with an id.
+/// Like [`frame`], with a client id.
 pub fn frame_of(
     client_id: &str,
     version: i16,
@@ -359,8 +359,8 @@ pub fn frame_of(
     out
 }
 
-/// Appends one record to partition 0 of the topic, acknowledged: its offset. None if the server is
-/// gone.
+/// Appends one record to partition 0 of the topic, and returns its acknowledged offset. None if the
+/// server has ended.
 pub fn produce(client: &mut Client, topic: &'static str, value: &[u8]) -> Option<i64> {
     produce_to(client, topic, 0, value)
 }
@@ -374,7 +374,7 @@ pub fn produce_to(
     produce_to_all(client, topic, index..index + 1, value).map(|offsets| offsets[0])
 }
 
-/// One request with a record for each of the partitions; the offsets that they got.
+/// One request with a record for each of the partitions; returns their offsets.
 pub fn produce_to_all(
     client: &mut Client,
     topic: &'static str,
@@ -398,7 +398,7 @@ pub fn produce_to_all(
     Some(partitions.iter().map(|partition| partition.base_offset).collect())
 }
 
-/// Creates a topic, and waits until all shards know it.
+/// Creates a topic, and waits until all shards have it.
 pub fn create_topic(server: &Server, name: &str, partitions: i32) {
     let topic = CreatableTopic {
         name: name.to_owned().into(),
@@ -414,12 +414,12 @@ pub fn create_topic(server: &Server, name: &str, partitions: i32) {
     for shard in 0..server.shards {
         let deadline = Instant::now() + PATIENCE;
         while !knows_topic(&mut server.client(shard), name) {
-            assert!(Instant::now() < deadline, "shard {shard} does not hear of {name}");
+            assert!(Instant::now() < deadline, "shard {shard} does not have {name}");
         }
     }
 }
 
-/// The id of a topic, as Metadata says.
+/// The id of a topic, by Metadata.
 pub fn topic_id(client: &mut Client, name: &str) -> Uuid {
     let topic = MetadataRequestTopic { name: Some(name.to_owned().into()), ..Default::default() };
     let request = MetadataRequest { topics: Some(vec![topic]), ..Default::default() };

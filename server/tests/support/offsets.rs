@@ -1,4 +1,4 @@
-//! Commits of groups without members, `muster log`, and what both leave.
+//! Commits of groups without members, `muster log`, and the results of both.
 
 use super::Server;
 use muster_codec::Response;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// What one group committed: offset and metadata, by topic and partition.
+/// The commits of one group: offset and metadata, by topic and partition.
 pub type Offsets = BTreeMap<(String, i32), (i64, String)>;
 
 /// Commits one offset for a group without members, acknowledged.
@@ -44,7 +44,7 @@ pub fn commit_request(
     }
 }
 
-/// All that a group committed.
+/// All commits of a group.
 pub fn committed(server: &Server, group: &str) -> Offsets {
     let wanted = OffsetFetchRequestGroup {
         group_id: group.to_owned().into(),
@@ -66,7 +66,7 @@ pub fn committed(server: &Server, group: &str) -> Offsets {
     body.groups[0].topics.iter().flat_map(of_topic).collect()
 }
 
-/// How a tool ended, and what it printed to stdout and to stderr.
+/// The exit status of a tool, and its output to stdout and stderr.
 #[derive(Debug)]
 pub struct Ended {
     pub status: i32,
@@ -74,13 +74,13 @@ pub struct Ended {
     pub error: String,
 }
 
-/// Runs `muster log` with these words.
+/// Runs `muster log` with these arguments.
 pub fn muster_log<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Ended {
     let words: Vec<S> = words.into_iter().collect();
     muster([OsStr::new("log")].into_iter().chain(words.iter().map(AsRef::as_ref)))
 }
 
-/// Runs `muster` with these words.
+/// Runs `muster` with these arguments.
 pub fn muster<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
     let output = command.args(words).output().unwrap();

@@ -1,4 +1,4 @@
-//! Members with short sessions that do nothing but to stay in their group.
+//! Members with short sessions that only stay in their group.
 
 use super::{Client, Server};
 use muster_codec::messages::ConsumerGroupHeartbeatRequest;
@@ -7,7 +7,7 @@ use muster_codec::{ApiKey, ErrorCode, Response};
 pub const MEMBERS: usize = 40;
 pub const SESSION_MS: u64 = 2_000;
 
-/// Of a server whose members have such sessions.
+/// The config of a server with such sessions.
 pub const SESSION_CONFIGS: [&str; 4] = [
     "group.consumer.min.session.timeout.ms=1000",
     "group.consumer.session.timeout.ms=2000",
@@ -23,7 +23,7 @@ pub struct Member {
     epoch: i32,
 }
 
-/// Members of a group that all have joined.
+/// Members of a group that have all joined.
 pub fn join_all(server: &Server, group: &str) -> Vec<Member> {
     (0..MEMBERS).map(|index| Member::join(server, group, &format!("member-{index}"))).collect()
 }
@@ -52,7 +52,7 @@ impl Member {
         self.client.send(0, &request.into()).expect("a connection")
     }
 
-    /// Whether the answer to a heartbeat says that it is still a member.
+    /// Whether the answer to a heartbeat is without error.
     pub fn is_answered(&mut self, id: i32) -> bool {
         let api = ApiKey::ConsumerGroupHeartbeat;
         let response = self.client.receive(api, 0, id).expect("an answer");

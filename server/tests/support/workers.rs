@@ -1,4 +1,5 @@
-//! Workers of a crash test: each is the one member of a classic group, which commits, and a producer.
+//! Workers of a crash test: each is the only member of a classic group, which commits, and a
+//! producer.
 
 use super::{Client, Server};
 use muster_codec::messages::*;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::JoinHandle;
 
-/// How many there may be: the topic has a partition for each.
+/// The most workers: the topic has a partition for each.
 pub const WORKERS: usize = 8;
 pub const TOPIC: &str = "crash";
 
@@ -19,13 +20,13 @@ pub struct Worker {
     generation_id: i32,
     producer_id: i64,
     producer_epoch: i16,
-    /// The last offset that is acknowledged as committed, for each partition of the topic.
+    /// The last acknowledged offset of commits, which is the same for each partition of the topic.
     pub committed: AtomicI64,
-    /// How many records are acknowledged: their offsets and sequence numbers are those below.
+    /// The number of acknowledged records: their offsets and sequence numbers are below it.
     pub produced: AtomicI64,
 }
 
-/// Both threads of each worker, until they are stopped or the server is gone.
+/// Both threads of each worker, until they are stopped or the server ends.
 pub fn start_workers(
     server: &Server,
     workers: &[Arc<Worker>],
@@ -75,7 +76,7 @@ impl Worker {
         group(self.index)
     }
 
-    /// Commits the next offset for all partitions; false once the server is gone.
+    /// Commits the next offset for all partitions; false once the server has ended.
     fn commit(&self, client: &mut Client) -> bool {
         let offset = self.committed.load(Ordering::Relaxed) + 1;
         let partition = |partition_index| OffsetCommitRequestPartition {
@@ -102,8 +103,8 @@ impl Worker {
         true
     }
 
-    /// Sends the next record, which may be there already if its acknowledgement was lost; false
-    /// once the server is gone.
+    /// Sends the next record, which may be a duplicate if its acknowledgement was lost; false once
+    /// the server has ended.
     fn produce(&self, client: &mut Client) -> bool {
         let sequence = self.produced.load(Ordering::Relaxed);
         let records = Some(Bytes::from(self.batch(sequence as i32)));
@@ -137,12 +138,12 @@ impl Worker {
         producer.extend(self.producer_epoch.to_be_bytes());
         producer.extend(sequence.to_be_bytes());
         batch[PRODUCER_ID_AT..][..producer.len()].copy_from_slice(&producer);
-        // Another timestamp, for the checksum to be made anew.
+        // A change of the timestamp, to compute the checksum again.
         set_max_timestamp(&mut batch, TimestampType::CreateTime, 1);
         batch
     }
 
-    /// The shard that leads its partition, as Metadata says.
+    /// The shard that leads its partition, by Metadata.
     fn leader(&self, server: &Server) -> u16 {
         let topic = MetadataRequestTopic { name: Some(TOPIC.into()), ..Default::default() };
         let request = MetadataRequest { topics: Some(vec![topic]), ..Default::default() };
@@ -153,11 +154,11 @@ impl Worker {
         partitions.iter().find(is_own).unwrap().leader_id as u16
     }
 
-    /// What was acknowledged is there, once.
+    /// Expects all acknowledged data, once.
     pub fn check(&self, server: &Server, kill: u64) {
         let worker = format!("kill {kill}, worker {}", self.index);
         assert_eq!(self.heartbeat(server), 0, "{worker} is still a member");
-        // One more may have been written whose acknowledgement did not arrive.
+        // One more may have been written, whose acknowledgement was lost.
         let acknowledged = self.committed.load(Ordering::Relaxed);
         let committed = self.committed_offsets(server);
         assert!(committed.iter().all(|it| *it == committed[0]), "{worker}: {committed:?}");
@@ -181,7 +182,7 @@ impl Worker {
         body.error_code
     }
 
-    /// Of each partition; 0 if nothing was committed yet.
+    /// The offset of each partition; 0 if none was committed yet.
     fn committed_offsets(&self, server: &Server) -> Vec<i64> {
         let topic = OffsetFetchRequestTopics {
             name: TOPIC.into(),
@@ -219,12 +220,12 @@ impl Worker {
     }
 }
 
-/// Makes a stable group of one member; gives its id and the generation.
+/// Creates a stable group of one member; returns its id and the generation.
 fn join(coordinator: &mut Client, index: usize) -> (String, i32) {
     let protocol = JoinGroupRequestProtocol { name: "range".into(), ..Default::default() };
     let request = JoinGroupRequest {
         group_id: group(index).into(),
-        // Nobody is late only because the disk stalls.
+        // No member is late only because the disk stalls.
         session_timeout_ms: 600_000,
         rebalance_timeout_ms: 600_000,
         protocol_type: "test".into(),

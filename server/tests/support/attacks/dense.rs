@@ -1,11 +1,11 @@
-//! For every API the requests that ask for the most with the fewest bytes: one thing named many times,
-//! many things named once, and everything.
+//! For every API the requests that demand most with the fewest bytes: one item named repeatedly,
+//! different items named once, and everything.
 
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{ApiKey, Bytes, Request, Str, Uuid};
 
-/// What there is to ask for.
+/// The state that requests refer to.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// A group with many offsets.
@@ -13,24 +13,24 @@ pub struct Target {
     /// Groups with many members, classic and of the consumer protocol.
     pub classic: String,
     pub consumer: String,
-    /// A topic with records, and of how many partitions.
+    /// A topic with records, and the number of its partitions.
     pub topic: String,
     pub topic_id: Uuid,
     pub partitions: i32,
 }
 
-/// How a request names what it asks for.
+/// How a request names its items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// One thing, a number of times.
+    /// One item, this number of times.
     Repeated(usize),
-    /// A number of things that do not exist, with names of a few letters.
+    /// This number of items that do not exist, with short names.
     Distinct(usize),
     /// Everything, by null or by an empty list.
     All,
 }
 
-/// The densest request of an API in a form. A new API has to say here what it is.
+/// The densest request of an API in a form. A new API needs an entry here.
 pub fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
     let of = |name: &str| names(form, name);
     match api {
@@ -97,7 +97,7 @@ fn names(form: Form, name: &str) -> Vec<Str<'static>> {
     }
 }
 
-/// A name of a few letters for each number.
+/// A short name for each number.
 fn short_name(number: usize) -> Str<'static> {
     const DIGITS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
     let mut rest = number;
@@ -111,7 +111,7 @@ fn short_name(number: usize) -> Str<'static> {
     }
 }
 
-/// Numbers of partitions: the same one, ones that are not there, or all of the topic.
+/// Indexes of partitions: one repeated, absent ones, or all of the topic.
 fn indexes(form: Form, target: &Target) -> Vec<i32> {
     match form {
         Form::Repeated(count) => vec![0; count],
@@ -151,7 +151,7 @@ fn fetch(form: Form, target: &Target) -> FetchRequest<'static> {
     FetchRequest { max_bytes: i32::MAX, max_wait_ms: 0, topics, ..Default::default() }
 }
 
-/// By time: an answer takes a look at the records.
+/// By timestamp, so that an answer needs a read of the records.
 fn list_offsets(form: Form, target: &Target) -> ListOffsetsRequest<'static> {
     let of = |partition_index| ListOffsetsPartition {
         partition_index,
@@ -209,7 +209,7 @@ fn heartbeat(target: &Target) -> HeartbeatRequest<'static> {
     HeartbeatRequest {
         group_id: target.classic.clone().into(),
         generation_id: 1,
-        member_id: "nobody".into(),
+        member_id: "no-member".into(),
         ..Default::default()
     }
 }
@@ -218,8 +218,8 @@ fn leave_group(form: Form, target: &Target) -> LeaveGroupRequest<'static> {
     let of = |member_id| MemberIdentity { member_id, ..Default::default() };
     LeaveGroupRequest {
         group_id: target.classic.clone().into(),
-        member_id: "nobody".into(),
-        members: names(form, "nobody").into_iter().map(of).collect(),
+        member_id: "no-member".into(),
+        members: names(form, "no-member").into_iter().map(of).collect(),
     }
 }
 
@@ -228,13 +228,13 @@ fn sync_group(form: Form, target: &Target) -> SyncGroupRequest<'static> {
     SyncGroupRequest {
         group_id: target.classic.clone().into(),
         generation_id: 1,
-        member_id: "nobody".into(),
-        assignments: names(form, "nobody").into_iter().map(of).collect(),
+        member_id: "no-member".into(),
+        assignments: names(form, "no-member").into_iter().map(of).collect(),
         ..Default::default()
     }
 }
 
-/// A state that no group has makes the answer empty, and the search no shorter.
+/// A state that no group has makes the answer empty, but the search no shorter.
 fn list_groups(form: Form) -> ListGroupsRequest<'static> {
     let states_filter = match form {
         Form::All => Vec::new(),
@@ -243,7 +243,7 @@ fn list_groups(form: Form) -> ListGroupsRequest<'static> {
     ListGroupsRequest { states_filter, types_filter: Vec::new() }
 }
 
-/// Only looked at: nothing is made.
+/// Validated only.
 fn create_topics(form: Form, target: &Target) -> CreateTopicsRequest<'static> {
     let of = |name| CreatableTopic {
         name,
@@ -277,7 +277,7 @@ fn leader_epochs(form: Form, target: &Target) -> OffsetForLeaderEpochRequest<'st
     OffsetForLeaderEpochRequest { topics, ..Default::default() }
 }
 
-/// Configs of groups: of any name there are as many as of one that is there.
+/// Configs of groups: any name has as many configs as an existing group.
 fn describe_configs(form: Form, target: &Target) -> DescribeConfigsRequest<'static> {
     const GROUP: i8 = 32;
     let of = |resource_name| DescribeConfigsResource {
@@ -310,7 +310,7 @@ fn reassignments(form: Form) -> ListPartitionReassignmentsRequest<'static> {
     ListPartitionReassignmentsRequest { topics, ..Default::default() }
 }
 
-/// Only looked at: nothing is set.
+/// Validated only.
 fn replace_configs(form: Form) -> AlterConfigsRequest<'static> {
     const GROUP: i8 = 32;
     let config = ReplacedConfig { name: "x".into(), value: Some("y".into()) };
@@ -329,7 +329,7 @@ fn create_partitions(form: Form, target: &Target) -> CreatePartitionsRequest<'st
     CreatePartitionsRequest { topics, timeout_ms: 1_000, validate_only: true }
 }
 
-/// Only looked at: nothing is set.
+/// Validated only.
 fn alter_configs(form: Form) -> IncrementalAlterConfigsRequest<'static> {
     const GROUP: i8 = 32;
     let config = AlterableConfig {

@@ -1,4 +1,4 @@
-//! Attacks that are more than one request over and over, and the state that attacks ask for.
+//! Attacks other than repeated requests, and the state that attacks request.
 
 use super::dense::{Form, Target, request};
 use super::{Reading, attack, frame_of};
@@ -16,22 +16,22 @@ const PAUSE: Duration = Duration::from_millis(20);
 const OFFSETS_PER_COMMIT: usize = 5_000;
 const COMMITS_IN_FLIGHT: usize = 500;
 
-/// How much state there is.
+/// The amount of state.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
     /// Groups with one offset.
     pub groups: usize,
-    /// Offsets of one group, of as many partitions of a topic of their own.
+    /// Offsets of one group, one for each partition of a topic of their own.
     pub offsets: usize,
-    /// Members of one group, with client ids of this length, in bytes.
+    /// Members of one group, with client ids of this length in bytes.
     pub members: usize,
     pub client_id_bytes: usize,
-    /// Of the topic with records, which has a record of this size in each.
+    /// Partitions of the topic with records, with a record of this size in each.
     pub partitions: i32,
     pub record_bytes: usize,
 }
 
-/// Makes that state on the one shard of a server.
+/// Creates that state on the only shard of a server.
 pub fn prepare(server: &Server, sizes: Sizes) -> Target {
     create_topic(server, "wide", sizes.partitions);
     create_topic(server, "many", sizes.offsets as i32);
@@ -69,7 +69,7 @@ fn commit_all(client: &mut Client, sizes: Sizes) {
     }
 }
 
-/// Members that wait for each other, on a connection that stays open as long as the process.
+/// Members that wait for each other, on a connection that stays open until the process ends.
 fn join_all(server: &Server, sizes: Sizes) {
     let client_id = "c".repeat(sizes.client_id_bytes);
     let join = JoinGroupRequest {
@@ -97,22 +97,22 @@ fn join_all(server: &Server, sizes: Sizes) {
     std::mem::forget(waiting);
 }
 
-/// One more attack that runs until it is told to stop.
+/// An attack that runs until it is stopped.
 pub type Flood = (&'static str, Box<dyn Fn(u16, &AtomicBool) + Send + Sync>);
 
-/// Everything at once: each API in its densest forms, and what else a client can do.
+/// All attacks: each API in its densest forms, and other abuse.
 pub fn all(target: &Target) -> Vec<Flood> {
     let mut floods: Vec<Flood> = vec![
         ("lines of the log", Box::new(http)),
-        ("frames that are not finished", Box::new(unfinished)),
+        ("unfinished frames", Box::new(unfinished)),
         ("new groups", Box::new(new_groups)),
         ("new topics", Box::new(new_topics)),
         ("large joins", Box::new(large_joins)),
     ];
     let fetched = target.clone();
-    floods.push(("fetches that nobody reads", Box::new(move |p, s| unread(p, &fetched, s))));
+    floods.push(("unread fetches", Box::new(move |p, s| unread(p, &fetched, s))));
     let parked = target.clone();
-    floods.push(("fetches that wait", Box::new(move |p, s| parked_fetches(p, &parked, s))));
+    floods.push(("parked fetches", Box::new(move |p, s| parked_fetches(p, &parked, s))));
     for (number, api) in ApiKey::ALL.iter().enumerate() {
         let reading = Reading::ALL[number % Reading::ALL.len()];
         let frames = dense_frames(*api, target);
@@ -137,7 +137,7 @@ fn http(port: u16, stop: &AtomicBool) {
         if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
             let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: muster\r\n\r\n");
         }
-        // Ports that are closed stay taken for a minute.
+        // Ports of closed connections stay reserved for a minute.
         thread::sleep(Duration::from_millis(2));
     }
 }
@@ -165,7 +165,7 @@ fn unfinished(port: u16, stop: &AtomicBool) {
     }
 }
 
-/// As a consumer with Java's defaults asks for them, of all partitions.
+/// A fetch of all partitions with the defaults of Java's consumer.
 fn fetch_all(target: &Target, max_wait_ms: i32, min_bytes: i32) -> Request<'static> {
     let of = |partition| FetchPartition {
         partition,
@@ -241,7 +241,7 @@ fn new_topics(port: u16, stop: &AtomicBool) {
     }
 }
 
-/// Members with as much to say as may be, whose connections close while they wait.
+/// Members with the largest metadata allowed, whose connections close while they wait.
 fn large_joins(port: u16, stop: &AtomicBool) {
     const JOINS: usize = 2_000;
     for number in 0..JOINS {

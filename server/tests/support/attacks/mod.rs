@@ -1,5 +1,5 @@
-//! Clients that mean harm: they ask for much, and take their answers in every wrong way. What they send
-//! is bounded, and they end when they are told to.
+//! Hostile clients: they request much, and read their answers in every wrong way. The bytes that
+//! they send are bounded, and they end when they are stopped.
 
 pub mod dense;
 pub mod floods;
@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How a client takes its answers.
+/// How a client reads its answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
     Never,
     ByteByByte,
-    /// It reads the beginning of an answer and goes, and comes again.
+    /// It reads the start of an answer, disconnects, and connects again.
     ClosesMidAnswer,
-    /// It says that it sends no more, and waits.
+    /// It ends its side of the connection, and waits.
     HalfCloses,
     Always,
 }
@@ -29,14 +29,14 @@ impl Reading {
         [Self::Never, Self::ByteByByte, Self::ClosesMidAnswer, Self::HalfCloses, Self::Always];
 }
 
-/// Of a client that goes and comes again.
+/// The most connections of a client that reconnects.
 const CONNECTIONS_MAX: usize = 200;
 
-/// Between two looks of a client that can do nothing at the moment.
+/// The pause of a client that can neither send nor read at the moment.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Sends `frames` over and over, as fast as the server takes them, until it is told to stop: how many
-/// bytes were sent, and how many came back.
+/// Sends `frames` repeatedly, as fast as the server accepts them, until it is stopped: returns how
+/// many bytes were sent and received.
 pub fn attack(port: u16, frames: &[u8], reading: Reading, stop: &AtomicBool) -> (u64, u64) {
     let (mut sent, mut received) = (0, 0);
     for _ in 0..CONNECTIONS_MAX {
@@ -51,7 +51,7 @@ pub fn attack(port: u16, frames: &[u8], reading: Reading, stop: &AtomicBool) -> 
     (sent, received)
 }
 
-/// A whole request frame, of a client of any name.
+/// A whole request frame, with a client id.
 pub fn frame_of(client_id: &str, version: i16, request: &Request<'_>) -> Vec<u8> {
     let header = RequestHeader {
         api_key: request.api_key() as i16,
@@ -70,7 +70,7 @@ pub fn frame_of(client_id: &str, version: i16, request: &Request<'_>) -> Vec<u8>
 struct Connection<'a> {
     stream: TcpStream,
     frames: &'a [u8],
-    /// How far into `frames` the next byte is.
+    /// The offset of the next byte in `frames`.
     at: usize,
     reading: Reading,
     sent: u64,
@@ -84,7 +84,7 @@ impl<'a> Connection<'a> {
         Self { stream, frames, at: 0, reading, sent: 0, received: 0, may_send: true }
     }
 
-    /// Until it ends, or is told to stop.
+    /// Runs until the connection ends, or it is stopped.
     fn run(mut self, stop: &AtomicBool) -> (u64, u64) {
         while !stop.load(Ordering::Relaxed) {
             let (Some(sent), Some(received)) = (self.send(), self.read()) else { break };
@@ -134,7 +134,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// How many bytes went through; None if the connection is gone.
+/// The number of bytes; None if the connection is gone.
 fn moved(result: std::io::Result<usize>) -> Option<usize> {
     match result {
         Ok(count) => Some(count),

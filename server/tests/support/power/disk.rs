@@ -1,6 +1,6 @@
-//! A disk with a volatile cache: a file of a FUSE file system, to be put beneath a loop device. What
-//! was written since the last flush is lost with the power, in part: of each block the disk has kept
-//! one of the states that it has been in.
+//! A disk with a volatile cache: a file of a FUSE file system, for a loop device. Writes since the
+//! last flush are partly lost with the power: of each sector the disk keeps one of the states that
+//! it had since then.
 
 use super::super::Random;
 use fuser::{
@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// What a disk writes as a whole or not at all.
+/// The unit that a disk writes as a whole or not at all.
 const SECTOR_BYTES: usize = 512;
 const FILE: INodeNo = INodeNo(2);
 const FILE_NAME: &str = "disk";
-/// How long the kernel may believe what it was told: nothing ever changes.
+/// How long the kernel may cache attributes, which never change.
 const TTL: Duration = Duration::from_secs(3600);
 
-/// The disk, as whoever holds the plug sees it.
+/// The disk from the outside, with its power switch.
 pub struct Disk {
     state: Arc<Mutex<State>>,
     _session: BackgroundSession,
@@ -31,7 +31,7 @@ pub struct Disk {
 
 impl Disk {
     /// # Errors
-    /// This machine has no FUSE, or does not let us mount.
+    /// This machine has no FUSE, or does not permit mounts.
     pub fn mount(directory: &Path, bytes: u64) -> io::Result<Self> {
         let state = Arc::<Mutex<State>>::default();
         let file_system = FileOnly { state: state.clone(), bytes };
@@ -39,13 +39,13 @@ impl Disk {
         Ok(Self { state, _session: session, path: directory.join(FILE_NAME) })
     }
 
-    /// The file to put beneath a loop device.
+    /// The file for a loop device.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// From now on nothing is read or written. Gives how many sectors were not flushed, and how many
-    /// of those have not kept their last state.
+    /// Fails all reads and writes from now on. Returns how many sectors were not flushed, and how
+    /// many of those lost their last state.
     pub fn power_off(&self, random: &mut Random) -> (usize, usize) {
         let mut state = self.state();
         state.is_off = true;
@@ -56,7 +56,7 @@ impl Disk {
         self.state().is_off = false;
     }
 
-    /// Whether the next reads and writes find a broken disk.
+    /// Sets whether reads and writes fail.
     pub fn fail(&self, fails: bool) {
         self.state().is_off = fails;
     }
@@ -71,7 +71,7 @@ type Sector = Box<[u8; SECTOR_BYTES]>;
 #[derive(Default)]
 struct State {
     durable: HashMap<u64, Sector>,
-    /// All that was written to a sector since the last flush, in order.
+    /// All states of a sector since the last flush, in order.
     cached: HashMap<u64, Vec<Sector>>,
     is_off: bool,
 }
@@ -164,9 +164,10 @@ impl FileOnly {
 
 impl Filesystem for FileOnly {
     fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match name == FILE_NAME {
-            true => reply.entry(&TTL, &self.attributes(FILE), Generation(0)),
-            false => reply.error(Errno::ENOENT),
+        if name == FILE_NAME {
+            reply.entry(&TTL, &self.attributes(FILE), Generation(0))
+        } else {
+            reply.error(Errno::ENOENT)
         }
     }
 
@@ -174,7 +175,7 @@ impl Filesystem for FileOnly {
         reply.attr(&TTL, &self.attributes(ino));
     }
 
-    /// Nothing of it may stay in the page cache, which no power loss would clear.
+    /// Direct I/O: a loss of power would not clear the page cache.
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
     }

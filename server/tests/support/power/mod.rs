@@ -1,4 +1,4 @@
-//! Power that fails: an ext4 file system of its own, on a loop device, on a disk with a volatile
+//! Loss of power: an ext4 file system of its own, on a loop device, on a disk with a volatile
 //! cache. Needs root, `/dev/fuse`, loop devices and `mkfs.ext4`.
 
 mod disk;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// A mounted file system whose power can fail.
 pub struct PowerSupply {
-    /// Unmounted last.
+    /// Unmounted before the disk is.
     volume: Option<Volume>,
     disk: Disk,
     mount_point: PathBuf,
@@ -20,14 +20,14 @@ pub struct PowerSupply {
 
 impl PowerSupply {
     /// # Errors
-    /// What of it this machine does not have, in words.
+    /// The machine lacks something; the text names it.
     pub fn new(bytes: u64) -> Result<Self, String> {
         let directory = tempfile::tempdir().unwrap();
         let [fuse, mount_point] = ["fuse", "mnt"].map(|name| directory.path().join(name));
         [&fuse, &mount_point].iter().for_each(|path| std::fs::create_dir(path).unwrap());
         let disk = Disk::mount(&fuse, bytes).map_err(|error| format!("no FUSE here: {error}"))?;
         let volume = Volume::attach(disk.path(), &mount_point)?;
-        // Nothing is kept back for root, so that what is full is full.
+        // Without blocks reserved for root, so that a full disk is full.
         run("mkfs.ext4", &["-q", "-b", "4096", "-m", "0", &volume.device])?;
         volume.mount()?;
         Ok(Self { volume: Some(volume), disk, mount_point, _directory: directory })
@@ -42,13 +42,13 @@ impl PowerSupply {
         &self.disk
     }
 
-    /// The power is gone; gives what [`Disk::power_off`] does. Whoever has files open there gets
+    /// Cuts the power; returns the result of [`Disk::power_off`]. Processes with open files get
     /// errors.
     pub fn cut(&self, random: &mut Random) -> (usize, usize) {
         self.disk.power_off(random)
     }
 
-    /// The power is back, and the file system mounted as after a boot. All files must be closed.
+    /// Restores the power, and mounts the file system as after a boot. All files must be closed.
     pub fn restore(&mut self) {
         drop(self.volume.take());
         self.disk.power_on();
@@ -83,7 +83,7 @@ impl Volume {
 }
 
 impl Drop for Volume {
-    /// The kernel may take a moment to let go of the files of a process that was killed.
+    /// The kernel may take a moment to release the files of a killed process.
     fn drop(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         let is_mounted = || {
@@ -96,11 +96,11 @@ impl Drop for Volume {
             std::thread::sleep(Duration::from_millis(10));
         }
         if is_mounted() {
-            // Someone holds it: it goes when they do.
+            // A process holds it: it is unmounted when that ends.
             let _ = run("umount", &["--lazy", &text(&self.mount_point)]);
         }
         let detached = run("losetup", &["--detach", &self.device]).map(drop);
-        // A panic that is under way has said more.
+        // A panic in progress has reported more.
         let is_clean = unmounted.is_ok() && detached.is_ok();
         assert!(is_clean || std::thread::panicking(), "{unmounted:?}, {detached:?}");
     }
@@ -113,8 +113,9 @@ fn text(path: &Path) -> String {
 fn run(program: &str, arguments: &[&str]) -> Result<Output, String> {
     let output = Command::new(program).args(arguments).output();
     let output = output.map_err(|error| format!("{program}: {error}"))?;
-    match output.status.success() {
-        true => Ok(output),
-        false => Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+    if output.status.success() {
+        Ok(output)
+    } else {
+        Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim()))
     }
 }
