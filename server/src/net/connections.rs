@@ -343,8 +343,7 @@ impl Connections {
         Some((id, pieces))
     }
 
-    /// The socket accepted `sent` bytes of a slice. Returns the files whose parts are sent, and
-    /// whether the socket is full.
+    /// The socket accepted `sent` bytes of a slice. Returns the sent files, and whether it is full.
     pub(crate) fn streamed(&mut self, id: ConnectionId, sent: usize) -> (Vec<FileKey>, bool) {
         let mut done = Vec::new();
         let Some(connection) = self.get_mut(id) else { return (done, false) };
@@ -461,8 +460,7 @@ mod tests {
         pieces.iter().flat_map(each).collect()
     }
 
-    /// Takes all output of a connection, a number of bytes at a time, and counts the files that are
-    /// done.
+    /// Takes all output of a connection in steps, and counts the files that are done.
     fn drain(connections: &mut Connections, id: ConnectionId, at_once: usize) -> (Vec<u8>, usize) {
         let (mut left, mut done) = (Vec::new(), 0);
         loop {

@@ -385,8 +385,7 @@ impl Loaded {
         let place = kept.map_err(|error| LoadError::Io { path: path.clone(), error })?;
         warn!(
             "{}: {} bytes from byte {at} on are no whole block, behind operation {}: the log \
-             overwrites them. A stop in the middle of a write leaves such bytes; they are kept in \
-             {}",
+             overwrites them. An interrupted write leaves such bytes; they are kept in {}",
             path.display(),
             bytes.len(),
             self.recovered.position(),
