@@ -5,7 +5,7 @@
 //! was read from, so decoding a request allocates for its arrays only.
 //!
 //! Where to look:
-//! - [`wire`]: the primitive types; [`field`]: how a type reads and writes itself; [`message!`]:
+//! - [`wire`]: the primitive types; [`field`]: how a type reads and writes itself; `message!`:
 //!   how a message is declared, once, for all its versions.
 //! - [`api`]: the table of API keys and versions, from which ApiVersions, decoding and encoding
 //!   derive.

@@ -66,7 +66,7 @@ fn resident_kib(status: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// The unit of /proc/<pid>/stat, which each process has in its auxiliary vector (AT_CLKTCK,
+/// The unit of /proc/PID/stat, which each process has in its auxiliary vector (AT_CLKTCK,
 /// getauxval(3)). It is 100 on all common architectures.
 fn ticks_per_second() -> u64 {
     const AT_CLKTCK: u64 = 17;

@@ -115,10 +115,10 @@ fn body(error: impl std::fmt::Display) -> Malformed {
 
 macro_rules! member_apis {
     ($($name:ident => $message:ty),* $(,)?) => {
-        /// [`write`] for the requests of members.
+        /// [`write()`] for the requests of members.
         ///
         /// # Errors
-        /// Those of [`write`].
+        /// Those of [`write()`].
         pub fn write_request(
             out: &mut Vec<u8>,
             header: &Header<'_>,

@@ -48,7 +48,7 @@ pub fn write(path: &Path, histories: &[Recorded]) -> io::Result<()> {
 }
 
 /// # Errors
-/// The file cannot be read, or is not what [`write`] wrote.
+/// The file cannot be read, or is not what [`write()`] wrote.
 pub fn read(path: &Path) -> io::Result<Vec<Recorded>> {
     let mut histories: Vec<Recorded> = Vec::new();
     for line in BufReader::new(GzDecoder::new(File::open(path)?)).lines() {
