@@ -169,7 +169,7 @@ impl Reactor {
                     | Ring::Sent { .. }
                     | Ring::Streamed { .. }
                     | Ring::StreamFailed { .. }
-                    | Ring::Room { .. }
+                    | Ring::Writable { .. }
                     | Ring::Ended { .. }
                     | Ring::SendFailed { .. }
                     | Ring::Closed { .. }
@@ -304,7 +304,7 @@ impl Reactor {
                     self.step(shard, Event::StreamFailed { connection, reason });
                 }
             }
-            Ring::Room { conn } => {
+            Ring::Writable { conn } => {
                 if let Some(connection) = self.name(conn) {
                     self.step(shard, Event::Writable { connection });
                 }
@@ -410,7 +410,7 @@ impl Reactor {
             }
             Command::AwaitWritable { connection } => {
                 if let Some(conn) = self.ring_name(connection) {
-                    self.parts.ring.await_room(conn);
+                    self.parts.ring.await_writable(conn);
                 }
             }
             Command::Mail { to, message } => self.parts.peers[to as usize].send(message),

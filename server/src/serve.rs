@@ -16,7 +16,7 @@ use crate::reactor::{End, Parts, Peer, Reactor};
 use crate::reshard;
 use crate::shard::{Command, Common, Left, LogSizes, Message, Shard, load, log_directory};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use muster_uring::{ListenerId, Ring, Room};
+use muster_uring::{ConnectionBudget, ListenerId, Ring};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
@@ -102,8 +102,8 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
         known_logs: directory.meta.logs.as_slice().into(),
         partition_files_max: descriptors.partition_files,
     };
-    let room = Room::new(descriptors.connections, options.shards as usize);
-    let shards = start(options, &common, &room, ring)?;
+    let budget = ConnectionBudget::new(descriptors.connections, options.shards as usize);
+    let shards = start(options, &common, &budget, ring)?;
     // Before the log says that the server runs, so that it can be stopped from then on.
     let signals = Signals::new([SIGTERM, SIGINT].iter().chain(PASSING))?;
     for number in 0..options.shards {
@@ -155,7 +155,7 @@ struct Start {
     number: u32,
     options: Options,
     common: Common,
-    room: Room,
+    budget: ConnectionBudget,
     ring: muster_uring::Config,
     block_bytes: u32,
     mailbox: Receiver<Message>,
@@ -171,7 +171,7 @@ struct Start {
 fn start(
     options: &Options,
     common: &Common,
-    room: &Room,
+    budget: &ConnectionBudget,
     ring: muster_uring::Config,
 ) -> Result<Vec<RunningShard>, Failure> {
     let count = options.shards as usize;
@@ -180,7 +180,7 @@ fn start(
     let peer_lists: Vec<_> = (0..count).map(|_| bounded(1)).collect();
     let image_lists: Vec<_> = (0..count).map(|_| bounded(1)).collect();
     let images: Vec<_> = image_lists.iter().map(|(sender, _)| sender.clone()).collect();
-    // Started here, it may run on any core.
+    // Started by this thread, which is not pinned, it may run on any core.
     let freeing = Freeing::start()?;
     let block_bytes = block_bytes(&options.data)?;
     let mut threads = Vec::new();
@@ -189,7 +189,7 @@ fn start(
             number: number as u32,
             options: options.clone(),
             common: common.clone(),
-            room: room.clone(),
+            budget: budget.clone(),
             ring,
             block_bytes,
             mailbox: mailboxes[number].1.clone(),
@@ -294,7 +294,7 @@ fn prepare(start: Start) -> Result<(Shard, Parts), Failure> {
     let clock = Clock::start();
     let mut files = Files::new(start.options.data.clone(), start.freeing);
     let mut ring = Ring::new_or_smaller(start.ring)?;
-    ring.share_room(start.room);
+    ring.share_budget(start.budget);
     let ids = Box::new(RandomIds::new()?);
     let data = &start.options.data;
     sync_left(data, &data.join(log_directory(start.options.shards, start.number)))?;

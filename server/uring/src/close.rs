@@ -36,7 +36,7 @@ impl Ring {
             self.cancel(Tag::new(Kind::Recv, conn.index, conn.generation));
         }
         if awaits_room {
-            self.cancel(Tag::new(Kind::Room, conn.index, conn.generation));
+            self.cancel(Tag::new(Kind::Writable, conn.index, conn.generation));
         }
         self.advance_close(conn);
     }

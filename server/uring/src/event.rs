@@ -31,8 +31,8 @@ pub enum Event {
     Streamed { conn: ConnId, sent: usize },
     /// A slice was not sent: a file could not be read, or ends too early.
     StreamFailed { conn: ConnId, error: io::Error },
-    /// The socket can take output, after [`Ring::await_room`](crate::Ring::await_room).
-    Room { conn: ConnId },
+    /// The socket can take output, after [`Ring::await_writable`](crate::Ring::await_writable).
+    Writable { conn: ConnId },
     /// The connection's descriptor is closed. The last event of this id, and the only one after
     /// `close`.
     Closed { conn: ConnId },

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::aligned::ALIGNMENT;
 use crate::page_cache::PageCache;
@@ -70,8 +70,11 @@ impl File {
         &self.inner.file
     }
 
-    pub(crate) fn page_cache(&self) -> MutexGuard<'_, PageCache> {
-        self.inner.page_cache.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether all of this part was in the page cache, read in whole, a moment ago. False also if
+    /// that is not known.
+    pub(crate) fn is_cached(&self, offset: u64, len: u32) -> bool {
+        let page_cache = self.inner.page_cache.lock();
+        page_cache.unwrap_or_else(PoisonError::into_inner).holds(self.std(), offset, len)
     }
 
     fn new(block_bytes: Option<usize>, file: StdFile) -> Self {

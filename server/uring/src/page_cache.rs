@@ -9,7 +9,6 @@ use std::os::fd::AsRawFd;
 use std::ptr;
 
 use crate::aligned::ALIGNMENT;
-use crate::file::File;
 
 const PAGE: u64 = ALIGNMENT as u64;
 
@@ -42,17 +41,15 @@ struct Map {
     bytes: u64,
 }
 
-impl File {
+impl PageCache {
     /// Whether all of this part was in the page cache, read in whole, a moment ago. False also if
     /// that is not known.
-    pub(crate) fn is_cached(&self, offset: u64, len: u32) -> bool {
+    pub(crate) fn holds(&mut self, file: &impl AsRawFd, offset: u64, len: u32) -> bool {
         let from = offset - offset % PAGE;
         let end = offset + u64::from(len);
-        has_small_pages() && self.page_cache().has(self.std(), from, end)
+        has_small_pages() && self.has(file, from, end)
     }
-}
 
-impl PageCache {
     /// `from` is the beginning of a page.
     fn has(&mut self, file: &impl AsRawFd, from: u64, end: u64) -> bool {
         let has_all = match cached_pages(file, from, end) {
@@ -135,6 +132,7 @@ fn has_small_pages() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::File;
     use std::os::unix::fs::FileExt;
 
     /// The answer of both calls, which is the same.

@@ -14,10 +14,10 @@ use crate::aligned::AlignedBuf;
 use crate::buffers::Pool;
 use crate::config::Config;
 use crate::connection::{ConnId, Table};
+use crate::connection_budget::ConnectionBudget;
 use crate::disk::DiskOps;
 use crate::event::Event;
 use crate::probe::{self, SetupError};
-use crate::room::Room;
 use crate::tag::{Kind, Tag};
 use crate::wake::Wake;
 
@@ -37,7 +37,7 @@ pub struct Ring {
     in_flight: usize,
     pub(crate) listeners: Vec<Listener>,
     /// The connection budget that it shares with other rings.
-    pub(crate) budget: Option<Room>,
+    pub(crate) budget: Option<ConnectionBudget>,
     /// The part of the budget that this ring holds.
     pub(crate) reserved: usize,
     /// Connections with output to send at the next turn.
@@ -156,7 +156,7 @@ impl Ring {
             Kind::Sync => self.synced(tag, result),
             Kind::SliceRead => self.slice_read(tag, result),
             Kind::SliceSend => self.slice_sent(tag, result),
-            Kind::Room => self.has_room(tag),
+            Kind::Writable => self.writable(tag),
         }
     }
 

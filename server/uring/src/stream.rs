@@ -4,7 +4,7 @@
 //! through a buffer. A part that has to come from the disk is read by the ring into the buffer; the
 //! thread never waits for it. The buffer is free again when the socket has taken as many bytes as
 //! it takes without waiting. So a peer that does not read holds no memory: bytes that the socket
-//! did not take are read once more when it can take output ([`Ring::await_room`]). The buffer that
+//! did not take are read once more when it can take output ([`Ring::await_writable`]). The buffer that
 //! was used last is reused first, as its memory is in the core's cache.
 
 use std::collections::VecDeque;
@@ -152,11 +152,11 @@ impl Ring {
 
     /// Starts slices, in the order of their requests, as many as a turn has time for.
     pub(crate) fn start_slices(&mut self) {
-        let mut room = SLICE_BYTES_PER_TURN;
-        while room > 0
+        let mut budget = SLICE_BYTES_PER_TURN;
+        while budget > 0
             && let Some(conn) = self.slices.pop_front()
         {
-            room = room.saturating_sub(self.start_slice(conn));
+            budget = budget.saturating_sub(self.start_slice(conn));
         }
     }
 
@@ -210,14 +210,14 @@ impl Ring {
         }
     }
 
-    /// Requests [`Event::Room`] when the socket can take output again.
-    pub fn await_room(&mut self, conn: ConnId) {
+    /// Requests [`Event::Writable`] when the socket can take output again.
+    pub fn await_writable(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         if std::mem::replace(&mut slot.streaming.awaiting_room, true) {
             return;
         }
         let poll = opcode::PollAdd::new(types::Fd(slot.raw_fd()), libc::POLLOUT as u32).build();
-        self.push(poll, Tag::new(Kind::Room, conn.index, conn.generation));
+        self.push(poll, Tag::new(Kind::Writable, conn.index, conn.generation));
     }
 
     /// Handles the end of a read of a slice; after the last one the slice is sent.
@@ -287,7 +287,7 @@ impl Ring {
     }
 
     /// The event comes for a broken connection, too: the next send then fails.
-    pub(crate) fn has_room(&mut self, tag: Tag) -> Option<Event> {
+    pub(crate) fn writable(&mut self, tag: Tag) -> Option<Event> {
         let conn = ConnId { index: tag.index, generation: tag.generation };
         let slot = self.connections.get_mut(conn)?;
         slot.streaming.awaiting_room = false;
@@ -295,7 +295,7 @@ impl Ring {
             self.advance_close(conn);
             return None;
         }
-        Some(Event::Room { conn })
+        Some(Event::Writable { conn })
     }
 
     /// Frees the buffer of a connection's slice.

@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Sync,
     SliceRead,
     SliceSend,
-    Room,
+    Writable,
 }
 
 /// kind (8 bits) | slot (24 bits) | generation of the slot (32 bits).
@@ -50,7 +50,7 @@ impl Tag {
             Kind::Sync,
             Kind::SliceRead,
             Kind::SliceSend,
-            Kind::Room,
+            Kind::Writable,
         ];
         let kind = *KINDS.get(((bits >> 56) as usize).checked_sub(1)?)?;
         Some(Self { kind, index: (bits >> 32) as u32 & 0xff_ffff, generation: bits as u32 })
@@ -63,7 +63,8 @@ mod tests {
 
     #[test]
     fn a_tag_round_trips() {
-        for (kind, bits) in [(Kind::Accept, 1), (Kind::Recv, 2), (Kind::Sync, 9), (Kind::Room, 12)]
+        for (kind, bits) in
+            [(Kind::Accept, 1), (Kind::Recv, 2), (Kind::Sync, 9), (Kind::Writable, 12)]
         {
             let tag = Tag::new(kind, 0xab_cdef, 0xdead_beef);
             assert_eq!(tag.encode() >> 56, bits);

@@ -7,7 +7,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use muster_uring::{Config, ConnId, Event, ListenerId, Ring, Room};
+use muster_uring::{Config, ConnId, ConnectionBudget, Event, ListenerId, Ring};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -31,9 +31,9 @@ fn listen(mut ring: Ring) -> (Ring, ListenerId, std::net::SocketAddr) {
     (ring, listener, addr)
 }
 
-fn listening_in(room: &Room) -> (Ring, ListenerId, std::net::SocketAddr) {
+fn listening_in(budget: &ConnectionBudget) -> (Ring, ListenerId, std::net::SocketAddr) {
     let mut ring = Ring::new(small()).unwrap();
-    ring.share_room(room.clone());
+    ring.share_budget(budget.clone());
     listen(ring)
 }
 
@@ -339,15 +339,15 @@ fn past_the_connection_limit_clients_wait() {
 
 #[test]
 fn rings_share_a_budget_and_one_takes_what_another_releases() {
-    let room = Room::new(4, 1);
-    let (mut full, _, addr) = listening_in(&room);
+    let budget = ConnectionBudget::new(4, 1);
+    let (mut full, _, addr) = listening_in(&budget);
     let clients: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(addr).unwrap()).collect();
     let mut accepted = 0;
     turn_until(&mut full, |_, event| {
         accepted += usize::from(matches!(event, Event::Accepted { .. }));
         accepted == 4
     });
-    let (mut other, _, addr) = listening_in(&room);
+    let (mut other, _, addr) = listening_in(&budget);
     let _client = TcpStream::connect(addr).unwrap();
     other.turn(Some(Duration::from_millis(5))).unwrap();
     assert!(full.is_full() && other.is_full() && other.next_event().is_none());

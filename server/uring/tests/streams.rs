@@ -68,8 +68,8 @@ fn a_peer_gets_all_bytes_at_the_speed_at_which_it_reads() {
             let before = at;
             at = send_some(&mut ring, conn, &file, at, bytes.len());
             if at < bytes.len().min(before + SLICE) {
-                ring.await_room(conn);
-                assert!(matches!(next(&mut ring), Event::Room { .. }));
+                ring.await_writable(conn);
+                assert!(matches!(next(&mut ring), Event::Writable { .. }));
             }
         }
         // The peer stays open until the end, which is an event of its own.
@@ -132,7 +132,7 @@ fn a_peer_that_does_not_read_blocks_nothing() {
         at = after;
     }
     assert_eq!(send_some(&mut ring, conn, &file, at, 10_000_000), at, "the socket is full");
-    ring.await_room(conn);
+    ring.await_writable(conn);
     ring.turn(Some(Duration::from_millis(50))).unwrap();
     assert!(ring.next_event().is_none(), "the socket is still full");
     ring.close(conn);
@@ -152,7 +152,7 @@ fn a_connection_may_end_at_any_time() {
             for _ in 0..turns {
                 ring.turn(Some(Duration::ZERO)).unwrap();
                 if let Some(Event::Streamed { .. }) = ring.next_event() {
-                    ring.await_room(conn);
+                    ring.await_writable(conn);
                 }
             }
             if finish {
@@ -259,8 +259,8 @@ fn long_and_short_parts_cached_and_not_come_in_order() {
             };
             at += sent;
             if sent == 0 {
-                ring.await_room(conn);
-                assert!(matches!(next(&mut ring), Event::Room { .. }));
+                ring.await_writable(conn);
+                assert!(matches!(next(&mut ring), Event::Writable { .. }));
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::ring::Ring;
 /// connections. An atomic count without a lock, which changes only with connections, not with
 /// requests.
 #[derive(Debug, Clone)]
-pub struct Room {
+pub struct ConnectionBudget {
     left: Arc<AtomicUsize>,
     /// Accepts that one ring has under way.
     accepts_max: usize,
@@ -26,7 +26,7 @@ const ACCEPTS_MAX: usize = 64;
 /// Accepts under way need budget, too: those of all rings at most the budget divided by this.
 const ACCEPTS_PART: usize = 4;
 
-impl Room {
+impl ConnectionBudget {
     pub fn new(connections: usize, rings: usize) -> Self {
         let part = connections / (ACCEPTS_PART * rings.max(1));
         Self {
@@ -52,8 +52,8 @@ impl Room {
 
 impl Ring {
     /// Limits connections by a budget that is shared with other rings.
-    pub fn share_room(&mut self, room: Room) {
-        self.budget = Some(room);
+    pub fn share_budget(&mut self, budget: ConnectionBudget) {
+        self.budget = Some(budget);
     }
 
     /// Whether no more connections can be accepted: further clients wait in the backlog.
@@ -94,7 +94,7 @@ impl Ring {
         }
         let max = self.accepts_max();
         let is_short = self.listeners.iter().any(|listener| listener.is_short(max));
-        if is_short && self.budget.as_ref().is_none_or(Room::is_left) {
+        if is_short && self.budget.as_ref().is_none_or(ConnectionBudget::is_left) {
             self.arm_all();
         }
         let rests = self.listeners.iter().any(|listener| listener.resting.is_some());
