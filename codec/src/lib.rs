@@ -16,6 +16,7 @@
 
 mod declare;
 
+pub mod answer_budget;
 pub mod api;
 pub mod consumer_protocol;
 pub mod error_code;
@@ -26,15 +27,14 @@ pub mod limits;
 pub mod messages;
 pub mod record_batch;
 pub mod records;
-pub mod room;
 pub mod types;
 pub mod wall;
 pub mod wire;
 
+pub use answer_budget::AnswerBudget;
 pub use api::{ApiKey, Request, Response};
 pub use error_code::ErrorCode;
 pub use field::{Field, Nullable, Version};
-pub use room::Room;
 pub use types::{Bytes, Gap, Records, Str, Uuid};
 pub use wall::Wall;
 pub use wire::{DecodeError, Reader};

@@ -64,8 +64,8 @@ pub struct DeletedTopic<'t> {
     pub name: &'t str,
     pub id: Uuid,
     /// In milliseconds since the epoch: later commits without a topic id belong to a newer topic of
-    /// this name.
-    pub until: i64,
+    /// this name. `i64::MAX` if there is none.
+    pub deleted_at: i64,
 }
 
 /// No topics: for calls that need none.

@@ -40,7 +40,7 @@ pub struct Coordinator {
     /// Bytes of the profiles of all groups' members.
     pub(crate) member_bytes: usize,
     shares: Shares,
-    no_room: Option<NoRoom>,
+    refusal: Option<GroupRefusal>,
     pub(crate) timers: Timers,
     pub(crate) sweep: Sweep,
     /// The position of the last record.
@@ -63,12 +63,12 @@ pub enum Reached {
 
 /// Why a group cannot be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoRoom {
+pub enum GroupRefusal {
     Full,
     Share,
 }
 
-impl NoRoom {
+impl GroupRefusal {
     /// The reason as a message for clients and for the log.
     pub fn words(self) -> &'static str {
         match self {
@@ -96,7 +96,7 @@ impl Coordinator {
             loaded_topics: 0,
             groups: Groups::default(),
             member_bytes: 0,
-            no_room: None,
+            refusal: None,
             timers: Timers::default(),
             sweep: Sweep::default(),
             written_at: 0,
@@ -308,8 +308,8 @@ impl Coordinator {
     }
 
     /// Why a client could not create a group, if that happened since the last call.
-    pub fn take_no_room(&mut self) -> Option<NoRoom> {
-        self.no_room.take()
+    pub fn take_refusal(&mut self) -> Option<GroupRefusal> {
+        self.refusal.take()
     }
 
     /// Creates a group for a client at `host` if it does not exist; returns whether it is new.
@@ -324,7 +324,7 @@ impl Coordinator {
     ) -> Result<bool, ErrorCode> {
         self.touch(group_id);
         if self.groups.get(group_id).is_none() {
-            self.make_room(host, around.now).map_err(|_| ErrorCode::CoordinatorNotAvailable)?;
+            self.admit_group(host, around.now).map_err(|_| ErrorCode::CoordinatorNotAvailable)?;
         }
         let entry = self.groups.get_or_insert(group_id);
         if entry.group.is_some() {
@@ -336,17 +336,17 @@ impl Coordinator {
     }
 
     /// Checks whether a client at `host` may create another group, and counts it.
-    pub(crate) fn make_room(&mut self, host: &str, now: i64) -> Result<(), NoRoom> {
+    pub(crate) fn admit_group(&mut self, host: &str, now: i64) -> Result<(), GroupRefusal> {
         let (groups, max) = (self.groups.len(), self.config.groups_max);
         let is_short = groups >= max / GROUPS_SHORT_PART;
-        let no_room = if groups >= max {
-            NoRoom::Full
+        let refusal = if groups >= max {
+            GroupRefusal::Full
         } else if !self.shares.admits(now, host, is_short) {
-            NoRoom::Share
+            GroupRefusal::Share
         } else {
             return Ok(());
         };
-        self.no_room = Some(no_room);
-        Err(no_room)
+        self.refusal = Some(refusal);
+        Err(refusal)
     }
 }

@@ -22,7 +22,7 @@ use muster_codec::messages::{
     DescribeGroupsResponse, DescribedConsumerGroup, DescribedGroup, ListGroupsRequest,
     ListGroupsResponse, ListedGroup,
 };
-use muster_codec::{ErrorCode, Room, Str};
+use muster_codec::{AnswerBudget, ErrorCode, Str};
 
 /// The first version of DescribeGroups with an error of its own for unknown groups (KIP-1043).
 const GROUP_ID_NOT_FOUND_FROM: i16 = 6;
@@ -53,14 +53,14 @@ impl Coordinator {
         listing: &mut Listing,
         count: usize,
     ) -> Option<(ListGroupsResponse<'static>, u64)> {
-        let Listing { filter, room, after, groups } = listing;
+        let Listing { filter, budget, after, groups } = listing;
         let mut looked_at = 0;
         let mut last = None;
         for group in self.groups.iter_after(after.as_deref()).take(count) {
             looked_at += 1;
             last = Some(group.id());
             let Some(listed) = filter.listed(&group) else { continue };
-            let Some(listed) = room.fit(listed) else {
+            let Some(listed) = budget.fit(listed) else {
                 let error_code = TOO_LARGE as i16;
                 let response = ListGroupsResponse { error_code, ..Default::default() };
                 return Some((response, self.written_at));
@@ -82,19 +82,19 @@ impl Coordinator {
         output: &mut Output<'r>,
     ) {
         request.groups.iter().for_each(|group_id| self.touch(group_id));
-        let (mut visible_at, mut room) = (0, Room::of_answer());
-        room.reserve(&mut request.groups, |group_id| too_large(group_id.clone()));
+        let (mut visible_at, mut budget) = (0, AnswerBudget::of_answer());
+        budget.reserve(&mut request.groups, |group_id| too_large(group_id.clone()));
         let is_asked = request.include_authorized_operations;
         let describe = |group_id: Str<'r>| {
             let entry = self.groups.get(&group_id);
             visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
             let described = match entry.and_then(|entry| entry.group.as_ref()) {
-                Some(Group::Classic(group)) => group.describe(group_id.clone(), room),
+                Some(Group::Classic(group)) => group.describe(group_id.clone(), budget),
                 Some(Group::Consumer(_)) | None => {
                     Some(unknown(group_id.clone(), caller.api_version))
                 }
             };
-            let described = described.and_then(|group| room.fit(group));
+            let described = described.and_then(|group| budget.fit(group));
             let mut described = described.unwrap_or_else(|| too_large(group_id));
             described.authorized_operations = operations(is_asked, described.error_code);
             described
@@ -112,8 +112,8 @@ impl Coordinator {
         output: &mut Output<'r>,
     ) {
         request.group_ids.iter().for_each(|group_id| self.touch(group_id));
-        let (mut visible_at, mut room) = (0, Room::of_answer());
-        room.reserve(&mut request.group_ids, |group_id| refused(group_id.clone(), TOO_LARGE));
+        let (mut visible_at, mut budget) = (0, AnswerBudget::of_answer());
+        budget.reserve(&mut request.group_ids, |group_id| refused(group_id.clone(), TOO_LARGE));
         let assignors = &self.config.group_consumer_assignors;
         let is_asked = request.include_authorized_operations;
         let describe = |group_id: Str<'r>| {
@@ -124,14 +124,14 @@ impl Coordinator {
                     Some(refused(group_id.clone(), ErrorCode::InvalidGroupId))
                 }
                 Some(Group::Consumer(group)) => {
-                    group.describe(group_id.clone(), assignors, context.topics, room)
+                    group.describe(group_id.clone(), assignors, context.topics, budget)
                 }
                 Some(Group::Classic(_)) | None => Some(DescribedConsumerGroup {
                     error_message: Some(Str::Owned(not_found(&group_id))),
                     ..refused(group_id.clone(), ErrorCode::GroupIdNotFound)
                 }),
             };
-            let described = described.and_then(|group| room.fit(group));
+            let described = described.and_then(|group| budget.fit(group));
             let mut described = described.unwrap_or_else(|| refused(group_id, TOO_LARGE));
             described.authorized_operations = operations(is_asked, described.error_code);
             described
@@ -181,7 +181,7 @@ fn not_found(group_id: &str) -> String {
 #[derive(Debug)]
 pub struct Listing {
     filter: Filter,
-    room: Room,
+    budget: AnswerBudget,
     /// The last group that was visited.
     after: Option<Text>,
     groups: Vec<ListedGroup<'static>>,
@@ -194,8 +194,8 @@ impl Listing {
     }
 
     pub fn new(request: &ListGroupsRequest<'_>) -> Self {
-        let (filter, room) = (Filter::new(request), Room::of_answer());
-        Self { filter, room, after: None, groups: Vec::new() }
+        let (filter, budget) = (Filter::new(request), AnswerBudget::of_answer());
+        Self { filter, budget, after: None, groups: Vec::new() }
     }
 }
 

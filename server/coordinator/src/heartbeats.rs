@@ -50,8 +50,8 @@ impl Coordinator {
         if request.member_epoch != JOIN || self.groups.get(&request.group_id).is_some() {
             return Ok(());
         }
-        if let Err(no_room) = self.make_room(host, now) {
-            return refuse(ErrorCode::CoordinatorNotAvailable, no_room.words());
+        if let Err(refusal) = self.admit_group(host, now) {
+            return refuse(ErrorCode::CoordinatorNotAvailable, refusal.words());
         }
         let entry = self.groups.insert(&request.group_id);
         entry.written_at = self.removed_at;

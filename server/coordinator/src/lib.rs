@@ -72,7 +72,7 @@ mod turn;
 pub use census::Census;
 pub use config::{Config, GroupOverrides, MigrationPolicy};
 pub use context::{Context, DeletedTopic, Ids, NoTopics, Topics};
-pub use coordinator::{Caller, Coordinator, NoRoom, Reached};
+pub use coordinator::{Caller, Coordinator, GroupRefusal, Reached};
 pub use describe::Listing;
 pub use output::{Answer, Output, RequestId};
 pub use shadow::{Sample, Shadow};

@@ -20,7 +20,7 @@ use muster_codec::messages::{
     SyncGroupRequest,
 };
 use muster_codec::records::{GroupMetadataKey, GroupRecord};
-use muster_codec::{ErrorCode, Room, Str};
+use muster_codec::{AnswerBudget, ErrorCode, Str};
 
 /// The first version of OffsetFetch that asks for several groups.
 const FETCH_GROUPS_FROM: i16 = 8;
@@ -172,8 +172,8 @@ impl Coordinator {
         mut request: OffsetFetchRequest<'r>,
         output: &mut Output<'r>,
     ) {
-        let mut room = Room::of_answer();
-        room.reserve(&mut request.groups, |group| too_large_fetch(group.group_id.clone()));
+        let mut budget = AnswerBudget::of_answer();
+        budget.reserve(&mut request.groups, |group| too_large_fetch(group.group_id.clone()));
         self.touch_offsets(&request.group_id);
         request.groups.iter().for_each(|group| self.touch_offsets(&group.group_id));
         let mut visible_at = 0;
@@ -188,8 +188,9 @@ impl Coordinator {
             }
             let offsets = entry.filter(|entry| entry.group.is_some()).map(|entry| &entry.offsets);
             let group_id = group.group_id.clone();
-            let fetched = offsets::fetch(context.topics, caller.api_version, group, offsets, room);
-            let fetched = fetched.and_then(|group| room.fit(group));
+            let fetched =
+                offsets::fetch(context.topics, caller.api_version, group, offsets, budget);
+            let fetched = fetched.and_then(|group| budget.fit(group));
             fetched.unwrap_or_else(|| too_large_fetch(group_id))
         };
         let response = match caller.api_version >= FETCH_GROUPS_FROM {

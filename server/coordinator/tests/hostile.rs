@@ -6,7 +6,7 @@ use muster_codec::messages::*;
 use muster_codec::{Bytes, ErrorCode, Request, Response, Uuid, Wall, header};
 use muster_coordinator::limits::{MEMBER_PROTOCOLS_BYTES_MAX, MEMBER_PROTOCOLS_MAX};
 use muster_coordinator::{
-    Caller, Config, Context, Coordinator, Ids, NoRoom, NoTopics, Output, RequestId,
+    Caller, Config, Context, Coordinator, GroupRefusal, Ids, NoTopics, Output, RequestId,
 };
 
 #[test]
@@ -247,7 +247,7 @@ fn an_address_that_creates_many_groups_leaves_some_for_others() {
         (from..from + 1_000).filter(is_created).count()
     };
     assert_eq!(created(&mut shard, 0), 500, "half of them without a limit");
-    assert_eq!(shard.coordinator.take_no_room(), Some(NoRoom::Share));
+    assert_eq!(shard.coordinator.take_refusal(), Some(GroupRefusal::Share));
     assert_eq!(commit_error(&mut shard, 7), ErrorCode::None, "the group exists");
     shard.host = "/1.2.3.5";
     assert_eq!(created(&mut shard, 2_000), 10, "its share");
@@ -260,7 +260,7 @@ fn an_address_that_creates_many_groups_leaves_some_for_others() {
     assert_eq!(shard.coordinator.groups(), 1_000);
     shard.host = "/1.2.3.6";
     assert_eq!(commit_error(&mut shard, 999), ErrorCode::CoordinatorNotAvailable);
-    assert_eq!(shard.coordinator.take_no_room(), Some(NoRoom::Full));
+    assert_eq!(shard.coordinator.take_refusal(), Some(GroupRefusal::Full));
 }
 
 struct Shard {

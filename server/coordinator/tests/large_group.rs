@@ -204,7 +204,7 @@ fn with_many_offsets() -> Coordinator {
 #[test]
 fn the_offsets_of_a_deleted_topic_go_in_slices_even_of_one_group() {
     let mut coordinator = with_many_offsets();
-    let topic = DeletedTopic { name: "t", id: Uuid([1; 16]), until: i64::MAX };
+    let topic = DeletedTopic { name: "t", id: Uuid([1; 16]), deleted_at: i64::MAX };
     let mut ids = CountedIds::default();
     for (expected, reached) in
         [(EXPIRE_RECORDS_MAX, Reached::After(None)), (1_000, Reached::End), (0, Reached::End)]

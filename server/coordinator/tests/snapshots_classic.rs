@@ -356,7 +356,8 @@ impl History {
             }
             Action::DeleteTopic { topic } => {
                 let name = name(*topic);
-                let deleted = [DeletedTopic { name: &name, id: topic_id(*topic), until: i64::MAX }];
+                let deleted =
+                    [DeletedTopic { name: &name, id: topic_id(*topic), deleted_at: i64::MAX }];
                 let output = self.with_context(|it, context| it.topics_deleted(context, &deleted));
                 self.settle(output);
             }

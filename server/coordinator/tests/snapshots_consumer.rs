@@ -273,7 +273,7 @@ impl History {
 
     fn delete(&mut self, name: &str) {
         let Some(id) = self.topics.delete(name) else { return };
-        let deleted = [DeletedTopic { name, id, until: i64::MAX }];
+        let deleted = [DeletedTopic { name, id, deleted_at: i64::MAX }];
         let output = self.with_context(|it, context| it.topics_deleted(context, &deleted));
         self.settle(output);
     }

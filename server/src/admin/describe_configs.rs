@@ -9,7 +9,7 @@ use muster_codec::messages::{
     DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
     DescribeConfigsResponse, DescribeConfigsResult, DescribeConfigsSynonym,
 };
-use muster_codec::{ErrorCode, Room, Str};
+use muster_codec::{AnswerBudget, ErrorCode, Str};
 use std::collections::{BTreeMap, HashSet};
 
 /// The configs of resources: value, source, synonyms.
@@ -42,18 +42,19 @@ pub fn describe_configs_of<'r>(
     request: &'r DescribeConfigsRequest<'_>,
     mut is_new: impl FnMut(i8, &'r str) -> bool,
 ) -> DescribeConfigsResponse<'r> {
-    let mut room = Room::of_answer();
+    let mut budget = AnswerBudget::of_answer();
     let mut describers = Describers { view, of_brokers: BTreeMap::new() };
     let resources = request.resources.iter();
-    let reserved = resources.clone().take_while(|resource| room.take(&no_room(resource))).count();
+    let reserved =
+        resources.clone().take_while(|resource| budget.take(&over_budget(resource))).count();
     let results = resources.take(reserved).map(|resource| {
         let mut described = describe(view, &mut describers, resource);
         if !is_new(resource.resource_type, &resource.resource_name) {
             let again = || invalid("Each resource must appear at most once.");
             described = Err(described.err().unwrap_or_else(again));
         }
-        let result = room.fit(result(resource, request.include_synonyms, described));
-        result.unwrap_or_else(|| no_room(resource))
+        let result = budget.fit(result(resource, request.include_synonyms, described));
+        result.unwrap_or_else(|| over_budget(resource))
     });
     DescribeConfigsResponse { results: results.collect(), ..Default::default() }
 }
@@ -69,10 +70,10 @@ fn all_refused<'r>(
     request: &'r DescribeConfigsRequest<'_>,
     unknown: i8,
 ) -> DescribeConfigsResponse<'r> {
-    let mut room = Room::of_answer();
+    let mut budget = AnswerBudget::of_answer();
     let refused = || Err(invalid(format!("Unexpected resource type {unknown}")));
     let results = request.resources.iter().map(|resource| result(resource, false, refused()));
-    let results = results.map_while(|result| room.fit(result)).collect();
+    let results = results.map_while(|result| budget.fit(result)).collect();
     DescribeConfigsResponse { results, ..Default::default() }
 }
 
@@ -177,7 +178,7 @@ fn result<'r>(
     result
 }
 
-fn no_room<'r>(resource: &'r DescribeConfigsResource<'_>) -> DescribeConfigsResult<'r> {
+fn over_budget<'r>(resource: &'r DescribeConfigsResource<'_>) -> DescribeConfigsResult<'r> {
     DescribeConfigsResult {
         error_code: ErrorCode::UnknownServerError.code(),
         error_message: Some(

@@ -7,7 +7,7 @@ use muster_codec::messages::{
     DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic, ResponseCursor,
     TopicRequest,
 };
-use muster_codec::{ErrorCode, Room, Str};
+use muster_codec::{AnswerBudget, ErrorCode, Str};
 use std::collections::BTreeSet;
 
 /// All topics or the named ones, from the cursor on, with as many partitions as the client,
@@ -25,9 +25,9 @@ pub fn describe_topic_partitions<'r>(
         // Kafka takes the empty name for the topic of a cursor, and fails.
         return refused(&request.topics, ErrorCode::UnknownServerError);
     }
-    let room = Room::of_answer();
+    let budget = AnswerBudget::of_answer();
     let limit = request.response_partition_limit.min(view.config.max_request_partition_size_limit);
-    let mut page = Page { view, left: limit.max(1), room, topics: Vec::new(), next_cursor: None };
+    let mut page = Page { view, left: limit.max(1), budget, topics: Vec::new(), next_cursor: None };
     let first = cursor.map_or("", |cursor| &cursor.topic_name);
     let start = |name: &str| match cursor {
         Some(cursor) if cursor.topic_name == name => cursor.partition_index,
@@ -60,8 +60,8 @@ fn refused<'r>(
         name: Some(Str::Borrowed(&topic.name)),
         ..Default::default()
     };
-    let mut room = Room::of_answer();
-    let topics = topics.iter().map(refuse).map_while(|topic| room.fit(topic)).collect();
+    let mut budget = AnswerBudget::of_answer();
+    let topics = topics.iter().map(refuse).map_while(|topic| budget.fit(topic)).collect();
     DescribeTopicPartitionsResponse { topics, ..Default::default() }
 }
 
@@ -69,7 +69,7 @@ struct Page<'v, 'r> {
     view: &'v View<'r>,
     /// The partitions that still fit.
     left: i32,
-    room: Room,
+    budget: AnswerBudget,
     topics: Vec<DescribeTopicPartitionsResponseTopic<'r>>,
     next_cursor: Option<ResponseCursor<'r>>,
 }
@@ -94,7 +94,7 @@ impl<'r> Page<'_, 'r> {
         first: i32,
         topic: DescribeTopicPartitionsResponseTopic<'r>,
     ) -> Option<()> {
-        let topic = self.room.fit(topic);
+        let topic = self.budget.fit(topic);
         if topic.is_none() {
             self.next_cursor =
                 Some(ResponseCursor { topic_name: name.into(), partition_index: first });

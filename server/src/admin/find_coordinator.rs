@@ -2,7 +2,7 @@
 
 use super::View;
 use muster_codec::messages::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
-use muster_codec::{ErrorCode, Room, Str};
+use muster_codec::{AnswerBudget, ErrorCode, Str};
 
 /// Kinds of keys.
 const GROUP: i8 = 0;
@@ -22,9 +22,9 @@ pub fn find_coordinator<'r>(
 ) -> FindCoordinatorResponse<'r> {
     let find = |key: &'r Str<'_>| coordinator(view, request.key_type, key);
     if version >= 4 {
-        let mut room = Room::of_answer();
+        let mut budget = AnswerBudget::of_answer();
         let found = request.coordinator_keys.iter().map(find);
-        let coordinators = found.map_while(|coordinator| room.fit(coordinator)).collect();
+        let coordinators = found.map_while(|coordinator| budget.fit(coordinator)).collect();
         return FindCoordinatorResponse { coordinators, ..Default::default() };
     }
     let Coordinator { node_id, host, port, error_code, error_message, .. } = find(&request.key);

@@ -5,7 +5,7 @@ use crate::cluster::{BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE};
 use muster_codec::messages::{
     ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse,
 };
-use muster_codec::{ErrorCode, Room, Str};
+use muster_codec::{AnswerBudget, ErrorCode, Str};
 
 /// muster has no client metrics, so none are listed.
 const CLIENT_METRICS_RESOURCE: i8 = 16;
@@ -33,9 +33,9 @@ pub fn list_config_resources<'r>(
         return ListConfigResourcesResponse { error_code, ..Default::default() };
     }
     let is_asked = |listed: &i8| version > 0 && (asked.is_empty() || asked.contains(listed));
-    let mut room = Room::of_answer();
+    let mut budget = AnswerBudget::of_answer();
     let listed = LISTED.into_iter().filter(is_asked).flat_map(|listed| resources(view, listed));
-    match listed.map(|resource| room.fit(resource)).collect() {
+    match listed.map(|resource| budget.fit(resource)).collect() {
         Some(config_resources) => {
             ListConfigResourcesResponse { config_resources, ..Default::default() }
         }

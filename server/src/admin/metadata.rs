@@ -9,7 +9,7 @@ use muster_codec::messages::{
     MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker,
     MetadataResponsePartition, MetadataResponseTopic,
 };
-use muster_codec::{ErrorCode, Room, Str, Uuid};
+use muster_codec::{AnswerBudget, ErrorCode, Str, Uuid};
 use std::collections::BTreeSet;
 
 /// The protocol has ids from version 10 on, but only from 12 on may a topic have no name.
@@ -27,8 +27,8 @@ pub fn metadata<'r>(
     if let Some((topics, error)) = topics.zip(refusal_of_metadata(version, request)) {
         return (refused(topics, error), Vec::new());
     }
-    let room = Room::of_answer();
-    let mut answer = Answer { view, request, room, topics: Vec::new(), to_create: Vec::new() };
+    let budget = AnswerBudget::of_answer();
+    let mut answer = Answer { view, request, budget, topics: Vec::new(), to_create: Vec::new() };
     match topics {
         None => view.image.all_topics_from("").for_each(|topic| answer.known(topic)),
         Some(topics) if topics.iter().any(|topic| !topic.topic_id.is_zero()) => answer.ids(topics),
@@ -72,8 +72,8 @@ fn refused<'r>(topics: &'r [MetadataRequestTopic<'_>], error: ErrorCode) -> Meta
         topic_id: topic.topic_id,
         ..Default::default()
     };
-    let mut room = Room::of_answer();
-    let topics = topics.iter().map(refuse).map_while(|topic| room.fit(topic)).collect();
+    let mut budget = AnswerBudget::of_answer();
+    let topics = topics.iter().map(refuse).map_while(|topic| budget.fit(topic)).collect();
     MetadataResponse { topics, error_code: error.code(), ..Default::default() }
 }
 
@@ -90,7 +90,7 @@ fn broker((node_id, endpoint): (i32, &Endpoint)) -> MetadataResponseBroker<'_> {
 struct Answer<'v, 'r> {
     view: &'v View<'r>,
     request: &'r MetadataRequest<'r>,
-    room: Room,
+    budget: AnswerBudget,
     topics: Vec<MetadataResponseTopic<'r>>,
     to_create: Vec<String>,
 }
@@ -157,12 +157,12 @@ impl<'r> Answer<'_, 'r> {
     }
 
     fn push(&mut self, topic: MetadataResponseTopic<'r>) {
-        if self.room.take(&topic) {
+        if self.budget.take(&topic) {
             return self.topics.push(topic);
         }
         let error_code = ErrorCode::UnknownServerError.code();
         let refused = MetadataResponseTopic { error_code, partitions: Vec::new(), ..topic };
-        self.topics.extend(self.room.fit(refused));
+        self.topics.extend(self.budget.fit(refused));
     }
 
     fn operations(&self) -> i32 {

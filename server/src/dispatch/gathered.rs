@@ -2,15 +2,15 @@
 
 use muster_codec::limits::ANSWER_BYTES_MAX;
 use muster_codec::messages::*;
-use muster_codec::{ErrorCode, Field, Response, Room, Version};
+use muster_codec::{AnswerBudget, ErrorCode, Field, Response, Version};
 
-/// What an element takes that tells of nothing but an error: room for it is kept for each item.
+/// What an element takes that tells of nothing but an error: budget for it is kept for each item.
 const REFUSED_BYTES: usize = 96;
 
 #[derive(Debug)]
 pub(crate) struct Gathered {
     layout: Version,
-    room: Room,
+    budget: AnswerBudget,
     pub(crate) count: usize,
     pub(crate) elements: Vec<u8>,
 }
@@ -19,12 +19,12 @@ impl Gathered {
     /// The answer to this number of items, beside which `held` bytes are held for the request.
     pub(crate) fn new(layout: Version, items: usize, held: usize) -> Self {
         let kept = held + items * REFUSED_BYTES;
-        let room = Room::new(ANSWER_BYTES_MAX.saturating_sub(kept));
-        Self { layout, room, count: 0, elements: Vec::new() }
+        let budget = AnswerBudget::new(ANSWER_BYTES_MAX.saturating_sub(kept));
+        Self { layout, budget, count: 0, elements: Vec::new() }
     }
 
     /// Takes the elements out of a response, which is what remains. Instead of those that there is no
-    /// room for stands UNKNOWN_SERVER_ERROR.
+    /// budget for stands UNKNOWN_SERVER_ERROR.
     pub(crate) fn add(&mut self, response: &mut Response<'_>) {
         const TOO_LARGE: i16 = ErrorCode::UnknownServerError as i16;
         match response {
@@ -75,7 +75,7 @@ impl Gathered {
 
     fn add_all<'r, T: Field<'r> + Default>(&mut self, list: &mut Vec<T>, refused: impl Fn(T) -> T) {
         for element in std::mem::take(list) {
-            let fits = self.room.take(&element);
+            let fits = self.budget.take(&element);
             let element = if fits { element } else { refused(element) };
             element.write(&mut self.elements, self.layout);
             self.count += 1;

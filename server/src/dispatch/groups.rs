@@ -64,8 +64,8 @@ impl Shard {
         };
         let mut output =
             self.groups.handle(self.times(), self.ids.as_mut(), &*self.image, caller, request);
-        if let Some(no_room) = self.groups.coordinator.take_no_room() {
-            let (words, max) = (no_room.words(), GROUPS_MAX);
+        if let Some(refusal) = self.groups.coordinator.take_refusal() {
+            let (words, max) = (refusal.words(), GROUPS_MAX);
             let words = format_args!(
                 "a client at {host} could not create a group: {words} Of {max}, there are {}",
                 self.groups.coordinator.groups()

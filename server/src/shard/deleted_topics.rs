@@ -64,9 +64,10 @@ impl Shard {
         let is_last = |id, name: &str| {
             image.topic(name).is_none() || before.is_some_and(|it| it.topic_by_id(id).is_some())
         };
-        let until =
+        let deleted_at =
             |id, topic: &Gone| if is_last(id, &topic.name) { i64::MAX } else { topic.deleted_at };
-        let topics = new.map(|(id, topic)| (topic.name.clone(), id, until(id, topic))).collect();
+        let topics =
+            new.map(|(id, topic)| (topic.name.clone(), id, deleted_at(id, topic))).collect();
         let version = image.version();
         self.deleted_topics.walks.push_back(Walk { topics, after: None, version });
         while self.deleted_topics.walks.iter().any(|walk| walk.is_overtaken(&image)) {
@@ -90,7 +91,7 @@ impl Shard {
         let Some(mut walk) = self.deleted_topics.walks.pop_front() else { return };
         let topics = walk.topics.iter();
         let deleted: Vec<_> =
-            topics.map(|(name, id, until)| DeletedTopic { name, id: *id, until: *until }).collect();
+            topics.map(|(name, id, at)| DeletedTopic { name, id: *id, deleted_at: *at }).collect();
         if !deleted.is_empty() {
             let (times, ids, after) = (self.times(), self.ids.as_mut(), walk.after.as_deref());
             let (output, reached) =

@@ -5,17 +5,18 @@ use super::member::Member;
 use super::state::State;
 use crate::text::{owned, owned_bytes};
 use muster_codec::messages::{DescribedGroup, DescribedGroupMember};
-use muster_codec::{Room, Str};
+use muster_codec::{AnswerBudget, Str};
 
 impl ClassicGroup {
-    /// None if not all members fit into `room`.
+    /// None if not all members fit into `budget`.
     pub(crate) fn describe<'r>(
         &self,
         group_id: Str<'r>,
-        mut room: Room,
+        mut budget: AnswerBudget,
     ) -> Option<DescribedGroup<'r>> {
         let protocol = self.protocol.as_deref().filter(|_| self.state == State::Stable);
-        let members = self.members.iter().map(|member| room.fit(describe_member(member, protocol)));
+        let members =
+            self.members.iter().map(|member| budget.fit(describe_member(member, protocol)));
         Some(DescribedGroup {
             group_id,
             group_state: Str::Borrowed(self.state.name()),

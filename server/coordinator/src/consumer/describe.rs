@@ -12,20 +12,20 @@ use muster_codec::messages::{
     ConsumerGroupAssignment, ConsumerGroupTopicPartitions, DescribedConsumerGroup,
     DescribedConsumerGroupMember,
 };
-use muster_codec::{Room, Str, Uuid};
+use muster_codec::{AnswerBudget, Str, Uuid};
 
 impl ConsumerGroup {
-    /// None if not all members fit into `room`.
+    /// None if not all members fit into `budget`.
     pub(crate) fn describe<'r>(
         &self,
         group_id: Str<'r>,
         assignors: &[Assignor],
         topics: &dyn Topics,
-        mut room: Room,
+        mut budget: AnswerBudget,
     ) -> Option<DescribedConsumerGroup<'r>> {
         let members = self.members.numbers_by_id().into_iter();
         let described = members.filter_map(|number| self.describe_member(number, topics));
-        let members = described.map(|member| room.fit(member)).collect::<Option<_>>()?;
+        let members = described.map(|member| budget.fit(member)).collect::<Option<_>>()?;
         Some(DescribedConsumerGroup {
             group_id,
             group_state: Str::Borrowed(self.state().name()),

@@ -76,7 +76,7 @@ fn delete_topic(
             return;
         }
         let is_of_topic = match committed.topic_id.is_zero() {
-            true => committed.commit_timestamp <= topic.until,
+            true => committed.commit_timestamp <= topic.deleted_at,
             false => committed.topic_id == topic.id,
         };
         if is_of_topic {

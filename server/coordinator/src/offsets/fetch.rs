@@ -10,7 +10,7 @@ use muster_codec::messages::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions, OffsetFetchResponseTopics,
 };
-use muster_codec::{ErrorCode, Room, Str, Uuid};
+use muster_codec::{AnswerBudget, ErrorCode, Str, Uuid};
 
 /// The first version that names topics by their id.
 const TOPIC_IDS_FROM: i16 = 10;
@@ -22,9 +22,9 @@ pub(crate) fn fetch<'r>(
     api_version: i16,
     request: OffsetFetchRequestGroup<'r>,
     offsets: Option<&Offsets>,
-    room: Room,
+    budget: AnswerBudget,
 ) -> Option<OffsetFetchResponseGroup<'r>> {
-    let mut fetch = Fetch { topics, by_id: api_version >= TOPIC_IDS_FROM, offsets, room };
+    let mut fetch = Fetch { topics, by_id: api_version >= TOPIC_IDS_FROM, offsets, budget };
     let topics = match request.topics {
         Some(mut wanted) => {
             // Unknown ids come last, as Kafka's broker appends them to the answer of its
@@ -46,7 +46,7 @@ struct Fetch<'f> {
     topics: &'f dyn Topics,
     by_id: bool,
     offsets: Option<&'f Offsets>,
-    room: Room,
+    budget: AnswerBudget,
 }
 
 impl Fetch<'_> {
@@ -75,14 +75,14 @@ impl Fetch<'_> {
         let answers = wanted.iter().map(|partition| {
             let committed = committed.and_then(|partitions| partitions.get(partition));
             let committed = committed.filter(|it| !is_of_another_topic(it.topic_id, topic_id));
-            answer(*partition, committed, &mut self.room)
+            answer(*partition, committed, &mut self.budget)
         });
         answers.collect()
     }
 
     fn unknown(&mut self, wanted: &[i32]) -> Option<Vec<OffsetFetchResponsePartitions<'static>>> {
         let unknown = |partition: &i32| absent(*partition, ErrorCode::UnknownTopicId);
-        wanted.iter().map(|partition| self.room.fit(unknown(partition))).collect()
+        wanted.iter().map(|partition| self.budget.fit(unknown(partition))).collect()
     }
 
     /// All offsets of the group; with topic ids, only those of topics that exist.
@@ -94,7 +94,7 @@ impl Fetch<'_> {
                 false => Uuid::ZERO,
             };
             let partitions =
-                partitions.iter().map(|(index, it)| answer(*index, Some(it), &mut self.room));
+                partitions.iter().map(|(index, it)| answer(*index, Some(it), &mut self.budget));
             let partitions = partitions.collect::<Option<_>>();
             Some(partitions.and_then(|partitions| self.told(owned(name), topic_id, partitions)))
         });
@@ -109,7 +109,7 @@ impl Fetch<'_> {
         partitions: Vec<OffsetFetchResponsePartitions<'static>>,
     ) -> Option<OffsetFetchResponseTopics<'r>> {
         let topic = OffsetFetchResponseTopics { name, topic_id, partitions: Vec::new() };
-        self.room.fit(topic).map(|topic| OffsetFetchResponseTopics { partitions, ..topic })
+        self.budget.fit(topic).map(|topic| OffsetFetchResponseTopics { partitions, ..topic })
     }
 }
 
@@ -121,10 +121,10 @@ fn is_of_another_topic(committed: Uuid, wanted: Uuid) -> bool {
 fn answer(
     partition_index: i32,
     committed: Option<&Committed>,
-    room: &mut Room,
+    budget: &mut AnswerBudget,
 ) -> Option<OffsetFetchResponsePartitions<'static>> {
     let Some(committed) = committed else {
-        return room.fit(absent(partition_index, ErrorCode::None));
+        return budget.fit(absent(partition_index, ErrorCode::None));
     };
     let answer = OffsetFetchResponsePartitions {
         partition_index,
@@ -133,7 +133,7 @@ fn answer(
         metadata: Some(owned(&committed.metadata)),
         error_code: ErrorCode::None as i16,
     };
-    room.fit(answer)
+    budget.fit(answer)
 }
 
 fn absent(partition_index: i32, error: ErrorCode) -> OffsetFetchResponsePartitions<'static> {

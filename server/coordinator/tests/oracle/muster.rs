@@ -265,7 +265,7 @@ impl Muster {
         if !deleted.is_empty() {
             let deleted: Vec<_> = deleted
                 .iter()
-                .map(|(name, id)| DeletedTopic { name, id: *id, until: i64::MAX })
+                .map(|(name, id)| DeletedTopic { name, id: *id, deleted_at: i64::MAX })
                 .collect();
             let output = self
                 .with_context(|coordinator, context| coordinator.topics_deleted(context, &deleted));

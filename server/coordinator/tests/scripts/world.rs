@@ -194,7 +194,7 @@ impl World {
     fn delete_topic(&mut self, name: &str, out: &mut Vec<String>) {
         self.topics.version += 1;
         let (id, _) = self.topics.topics.remove(name).unwrap();
-        let deleted = [DeletedTopic { name, id, until: i64::MAX }];
+        let deleted = [DeletedTopic { name, id, deleted_at: i64::MAX }];
         let output = self.with_context(|it, context| it.topics_deleted(context, &deleted));
         self.settle(output, out);
     }

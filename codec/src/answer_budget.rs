@@ -7,9 +7,9 @@ use crate::limits::ANSWER_BYTES_MAX;
 /// The bytes that are left for an answer. A value counts with its size in memory, including what it
 /// refers to; on the wire it takes less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room(usize);
+pub struct AnswerBudget(usize);
 
-impl Room {
+impl AnswerBudget {
     pub fn new(bytes: usize) -> Self {
         Self(bytes)
     }
@@ -60,25 +60,25 @@ mod tests {
         let group = DescribedGroup { members: vec![member; 3], ..Default::default() };
         let bytes =
             size_of::<DescribedGroup<'_>>() + 3 * (size_of::<DescribedGroupMember<'_>>() + 1_100);
-        assert_eq!(Room::new(bytes).fit(group.clone()), Some(group.clone()));
-        assert_eq!(Room::new(bytes - 1).fit(group), None);
+        assert_eq!(AnswerBudget::new(bytes).fit(group.clone()), Some(group.clone()));
+        assert_eq!(AnswerBudget::new(bytes - 1).fit(group), None);
     }
 
     #[test]
     fn elements_whose_error_does_not_fit_are_dropped() {
-        let mut room = Room::new(3 * size_of::<ListedGroup<'_>>() + 10);
+        let mut budget = AnswerBudget::new(3 * size_of::<ListedGroup<'_>>() + 10);
         let mut elements = vec![1, 2, 3, 4];
-        room.reserve(&mut elements, |_| ListedGroup::default());
-        assert_eq!((&elements[..], room.left()), (&[1, 2, 3][..], 10));
+        budget.reserve(&mut elements, |_| ListedGroup::default());
+        assert_eq!((&elements[..], budget.left()), (&[1, 2, 3][..], 10));
     }
 
     #[test]
     fn a_value_that_does_not_fit_takes_nothing() {
         let group = ListedGroup { group_id: "g".repeat(1_000).into(), ..Default::default() };
-        let mut room = Room::new(1_000);
-        assert!(!room.take(&group));
-        assert_eq!(room.left(), 1_000);
-        assert!(room.take(&ListedGroup::default()));
-        assert_eq!(room.left(), 1_000 - size_of::<ListedGroup<'_>>());
+        let mut budget = AnswerBudget::new(1_000);
+        assert!(!budget.take(&group));
+        assert_eq!(budget.left(), 1_000);
+        assert!(budget.take(&ListedGroup::default()));
+        assert_eq!(budget.left(), 1_000 - size_of::<ListedGroup<'_>>());
     }
 }
