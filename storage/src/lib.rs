@@ -29,6 +29,7 @@
 
 pub mod file_op;
 mod held_files;
+pub mod injected;
 pub mod layout;
 pub mod limits;
 pub mod log_partition;
@@ -36,7 +37,6 @@ pub mod open_files;
 mod outbox;
 mod pace;
 pub mod partition_log;
-pub mod planted;
 pub mod progress;
 pub mod shard_log;
 pub mod snapshot;

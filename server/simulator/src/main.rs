@@ -45,7 +45,7 @@ struct Cli {
     /// Plants a fault, which is to be found: the run fails if it is not.
     #[arg(long, value_name = "NAME", value_parser = plant)]
     plant: Option<Plant>,
-    /// Lists the faults that can be planted.
+    /// Lists the faults that can be injected.
     #[arg(long)]
     list_plants: bool,
 }
@@ -93,7 +93,7 @@ fn never_came(cli: &Cli, coverage: &Coverage) -> bool {
     !missing.is_empty()
 }
 
-/// A planted fault is to be found, and nothing else.
+/// An injected fault is to be found, and nothing else.
 fn exit_code(cli: &Cli, violations: u64) -> ExitCode {
     match (violations > 0) == cli.plant.is_some() {
         true => ExitCode::SUCCESS,
@@ -189,7 +189,8 @@ fn tell(cli: &Cli, outcome: &Outcome, in_full: bool) {
     let plant = cli.plant.map(|plant| format!(" --plant {plant}")).unwrap_or_default();
     let images = cli.crash_images.map(|every| format!(" --crash-images {every}"));
     let images = images.unwrap_or_default();
-    let features = if cfg!(feature = "planted-faults") { " --features planted-faults" } else { "" };
+    let features =
+        if cfg!(feature = "injected-faults") { " --features injected-faults" } else { "" };
     let profile = if cfg!(debug_assertions) { "" } else { " --release" };
     println!(
         "replay: cargo run{profile} -p simulator{features} -- --seed {}{plant}{images}",

@@ -1,5 +1,5 @@
-//! Faults that are planted on purpose, one at a time, to prove that the simulator sees. Some are of
-//! the simulated disk; the others are built into the server by the feature `planted-faults`.
+//! Faults that are injected on purpose, one at a time, to prove that the simulator sees. Some are of
+//! the simulated disk; the others are built into the server by the feature `injected-faults`.
 
 use std::fmt;
 
@@ -79,15 +79,15 @@ impl Plant {
         }
     }
 
-    #[cfg(not(feature = "planted-faults"))]
+    #[cfg(not(feature = "injected-faults"))]
     fn build_in(self) -> Result<(), String> {
-        Err(format!("{self} needs a build with --features planted-faults"))
+        Err(format!("{self} needs a build with --features injected-faults"))
     }
 
-    #[cfg(feature = "planted-faults")]
+    #[cfg(feature = "injected-faults")]
     fn build_in(self) -> Result<(), String> {
-        use muster_storage::planted::{Fault, plant};
-        plant(match self {
+        use muster_storage::injected::{Fault, inject};
+        inject(match self {
             Self::EarlyAnswer => Fault::EarlyAnswer,
             Self::LostTombstone => Fault::LostTombstone,
             Self::WrongCut => Fault::WrongCut,

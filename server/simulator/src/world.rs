@@ -383,7 +383,7 @@ impl World {
         }
     }
 
-    /// A planted fault: durable writes are said to be done before they are.
+    /// An injected fault: durable writes are said to be done before they are.
     pub(crate) fn plants_early_ack(&self) -> bool {
         self.plant == Some(Plant::EarlyWrite)
     }

@@ -7,7 +7,7 @@ use super::limits::{SLICE_BYTES, SLICE_PIECES_MAX, SLICES_MAX};
 use super::stream::Piece;
 use muster_codec::{Response, header, wire};
 use muster_coordinator::{Answer, RequestId};
-use muster_storage::planted::{self, Fault};
+use muster_storage::injected::{self, Fault};
 use muster_storage::{FileKey, FileRange};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -266,7 +266,7 @@ impl Connections {
     ) {
         let id = ConnectionId(request.connection);
         let flushed = self.flushed;
-        let visible_at = if planted::is(Fault::EarlyAnswer) { 0 } else { visible_at };
+        let visible_at = if injected::is(Fault::EarlyAnswer) { 0 } else { visible_at };
         let Self { slots, spare, .. } = self;
         let slot = slots.get_mut(id.slot()).and_then(Option::as_mut);
         let Some(connection) = slot.filter(|connection| connection.id == id) else { return };

@@ -9,7 +9,7 @@ use super::account::Kind;
 use super::connection::{Connection, ConnectionId};
 use super::connections::Connections;
 use muster_codec::frame::frame_length;
-use muster_storage::planted::{self, Fault};
+use muster_storage::injected::{self, Fault};
 
 /// The limit for all connections together where `queued.max.request.bytes` is not set.
 pub(crate) const INPUT_BYTES_DEFAULT: usize = 100 << 20;
@@ -40,7 +40,7 @@ impl Connections {
         let Some(connection) = self.get_mut(id) else { return false };
         let held = connection.input.len();
         let before = std::mem::replace(&mut connection.counted_input, held);
-        if !planted::is(Fault::OutsideAccount) {
+        if !injected::is(Fault::OutsideAccount) {
             self.account.release(Kind::Input, before);
             self.account.take(Kind::Input, held);
         }
@@ -60,7 +60,7 @@ impl Connections {
 
     /// Releases the input of a closed connection.
     pub(super) fn drop_input(&mut self, connection: &Connection) {
-        if !planted::is(Fault::OutsideAccount) {
+        if !injected::is(Fault::OutsideAccount) {
             self.account.release(Kind::Input, connection.counted_input);
         }
         if connection.input_blocked {

@@ -12,8 +12,8 @@ use muster_coordinator::limits::GROUP_RECORD_BYTES_MAX;
 use muster_coordinator::{
     Caller, Context, Coordinator, DeletedTopic, Ids, Output, Reached, Topics,
 };
+use muster_storage::injected::{self, Fault};
 use muster_storage::limits::OPERATION_BYTES_MAX;
-use muster_storage::planted::{self, Fault};
 use muster_storage::{AppendError, CompactionNews, FileDone, FileOp, LogPartition, ShardLog};
 use tracing::{debug, error, warn};
 
@@ -153,7 +153,7 @@ impl GroupLog {
             let partition = LogPartition::ConsumerOffsets(index);
             let position = self.log.append(partition, now, operation)?;
             self.offsets_topic.appended(index);
-            if planted::is(Fault::ReplayDiffers) && position.is_multiple_of(128) {
+            if injected::is(Fault::ReplayDiffers) && position.is_multiple_of(128) {
                 continue;
             }
             operation.iter().for_each(|record| self.coordinator.replay(record, position));
@@ -198,7 +198,7 @@ impl GroupLog {
     }
 
     fn coordinator_deadline(&self) -> Option<i64> {
-        self.coordinator.next_deadline().filter(|_| !planted::is(Fault::DeadTimer))
+        self.coordinator.next_deadline().filter(|_| !injected::is(Fault::DeadTimer))
     }
 
     /// When the next timer of the groups is due.

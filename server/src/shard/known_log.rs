@@ -3,7 +3,7 @@
 use super::LoadError;
 use muster_coordinator::Ids;
 use muster_storage::Recovered;
-use muster_storage::planted::{self, Fault};
+use muster_storage::injected::{self, Fault};
 use std::path::Path;
 
 /// An existing log, with this id in its blocks and at least this end.
@@ -28,12 +28,12 @@ impl KnownLog {
     pub(crate) fn check(&self, directory: &Path, found: &Recovered) -> Result<(), LoadError> {
         let directory = directory.to_owned();
         match found.log_id() {
-            None if planted::is(Fault::StartDeletes) => Ok(()),
+            None if injected::is(Fault::StartDeletes) => Ok(()),
             None => Err(LoadError::Missing { directory }),
             Some(other) if other != self.id => {
                 Err(LoadError::OtherLog { directory, found: other, expected: self.id })
             }
-            Some(_) if found.position() < self.end && !planted::is(Fault::SilentCut) => {
+            Some(_) if found.position() < self.end && !injected::is(Fault::SilentCut) => {
                 Err(LoadError::short(directory, found, self.end, "at the last clean stop"))
             }
             Some(_) => Ok(()),

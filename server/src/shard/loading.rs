@@ -21,8 +21,8 @@ use muster_codec::messages::NodeEndpoint;
 use muster_codec::record_batch::Record;
 use muster_codec::records::{ClusterRecord, GroupRecord};
 use muster_coordinator::{Coordinator, Ids, SnapshotBytes};
+use muster_storage::injected::{self, Fault};
 use muster_storage::limits::BLOCK_BYTES_MAX;
-use muster_storage::planted::{self, Fault};
 use muster_storage::shard_log::recovery::{segment_file_name, segment_files};
 use muster_storage::snapshot::{
     SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, Snapshot, SnapshotHeader, SnapshotRefusal,
@@ -204,12 +204,12 @@ fn belongs_to(
     found: &Recovered,
 ) -> Result<(), LoadError> {
     match found.log_id() {
-        None if planted::is(Fault::StartDeletes) => Ok(()),
+        None if injected::is(Fault::StartDeletes) => Ok(()),
         None => Err(LoadError::Missing { directory: directory.to_owned() }),
         Some(id) if id != header.log_id => {
             Err(LoadError::OtherSnapshot { path: directory.join(SNAPSHOT_FILE_NAME) })
         }
-        Some(_) if found.position() < header.newest && !planted::is(Fault::SilentCut) => {
+        Some(_) if found.position() < header.newest && !injected::is(Fault::SilentCut) => {
             let (directory, when) = (directory.to_owned(), "when its snapshot was named");
             Err(LoadError::short(directory, found, header.newest, when))
         }
@@ -222,7 +222,7 @@ fn is_lost(record: &Result<Record<'_>, DecodeError>) -> bool {
     let is_such = |record: &Record<'_>| {
         record.value.is_none() && record.key.is_some_and(|key| key.len() % 4 == 1)
     };
-    planted::is(Fault::LostTombstone) && record.as_ref().is_ok_and(is_such)
+    injected::is(Fault::LostTombstone) && record.as_ref().is_ok_and(is_such)
 }
 
 /// The state of a snapshot, if there is one.

@@ -139,7 +139,7 @@ pub struct Shard {
     /// All input that arrived before this time has been handled.
     pub(crate) heard: i64,
     pub(crate) commands: Vec<Command>,
-    /// With altered configs.
+    /// The server's config with altered configs applied.
     config: Config,
     /// Connections with output to send.
     sendable: Vec<ConnectionId>,

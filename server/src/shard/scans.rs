@@ -12,7 +12,7 @@ use crate::net::{ConnectionId, Connections, Kind};
 use muster_codec::messages::{ListGroupsResponse, MetadataRequest, MetadataRequestTopic};
 use muster_codec::{Request, Response, Str};
 use muster_coordinator::{Listing, RequestId};
-use muster_storage::planted::{self, Fault};
+use muster_storage::injected::{self, Fault};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -130,7 +130,7 @@ impl Shard {
     }
 
     fn is_to_pause(&self, is_over: &mut dyn FnMut() -> bool) -> bool {
-        self.groups.is_closed() || (is_over() && !planted::is(Fault::UnslicedScan))
+        self.groups.is_closed() || (is_over() && !injected::is(Fault::UnslicedScan))
     }
 
     /// Counts the bytes held for the long request under way.

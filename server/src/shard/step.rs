@@ -5,7 +5,7 @@ use crate::clock::Times;
 use crate::net::{ConnectionId, Kind};
 use crate::partitions::{Effects, Outcome};
 use muster_storage::FileDone;
-use muster_storage::planted::{self, Fault};
+use muster_storage::injected::{self, Fault};
 use std::fmt;
 use std::sync::Arc;
 use tracing::error;
@@ -60,7 +60,7 @@ impl Shard {
         self.look_at(times);
         self.run_queue.begin_turn();
         self.heard =
-            if planted::is(Fault::ExpiryFirst) { self.now } else { self.run_queue.heard(heard) };
+            if injected::is(Fault::ExpiryFirst) { self.now } else { self.run_queue.heard(heard) };
         assert!(!self.snapshots.is_failed(), "the shard has failed");
         self.forget_at_start();
         self.forget_slice();

@@ -8,10 +8,10 @@
 use super::known::KnownSegments;
 use super::partitions::{IndexEntry, Partitions};
 use super::segments::Segment;
+use crate::injected::{self, Fault};
 use crate::layout::{Block, BlockHeader, Compacted, SEGMENT_HEADER_BYTES, SegmentHeader, is_known};
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, TORN_BYTES_MAX};
 use crate::log_partition::LogPartition;
-use crate::planted::{self, Fault};
 use muster_codec::record_batch::Batch;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -377,7 +377,7 @@ impl Recovery {
         at: usize,
     ) -> Result<Option<Block<'a>>, Corruption> {
         match classify(bytes, at, header, self.found.position + 1) {
-            (Case::B, Some(block)) if planted::is(Fault::WrongCut) => {
+            (Case::B, Some(block)) if injected::is(Fault::WrongCut) => {
                 let end = at + block.padded_len(header.block_bytes);
                 if !bytes.get(end..end + 4).is_some_and(is_zero) {
                     return Ok(Some(block));

@@ -36,7 +36,7 @@ pub(crate) struct Disk {
     last_change: u64,
     /// Bytes of blocks that are written whole.
     pub(crate) block_bytes: usize,
-    /// Syncs that are answered and do nothing: a planted fault.
+    /// Syncs that are answered and do nothing: an injected fault.
     pub(crate) skips_syncs: bool,
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Operation {
     fails: bool,
     /// When it ends.
     at: u64,
-    /// The shard was told before it was done: a planted fault.
+    /// The shard was told before it was done: an injected fault.
     told: bool,
 }
 

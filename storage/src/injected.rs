@@ -1,5 +1,5 @@
 //! Injected faults: defects that the simulator has to find, to prove that its checks work. Only
-//! builds with the feature `planted-faults` have them; in all others [`is`] is a constant false,
+//! builds with the feature `injected-faults` have them; in all others [`is`] is a constant false,
 //! and the code of the fault is compiled out.
 
 /// A fault, in this crate or in the server.
@@ -28,23 +28,23 @@ pub enum Fault {
     ExpiryFirst,
 }
 
-#[cfg(feature = "planted-faults")]
+#[cfg(feature = "injected-faults")]
 static INJECTED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
 
 /// Injects the fault into this process, in place of any other.
-#[cfg(feature = "planted-faults")]
-pub fn plant(fault: Fault) {
+#[cfg(feature = "injected-faults")]
+pub fn inject(fault: Fault) {
     INJECTED.store(fault as u8, std::sync::atomic::Ordering::Relaxed);
 }
 
 /// Whether the fault is injected.
-#[cfg(feature = "planted-faults")]
+#[cfg(feature = "injected-faults")]
 pub fn is(fault: Fault) -> bool {
     INJECTED.load(std::sync::atomic::Ordering::Relaxed) == fault as u8
 }
 
 /// Whether the fault is injected: never.
-#[cfg(not(feature = "planted-faults"))]
+#[cfg(not(feature = "injected-faults"))]
 pub const fn is(_: Fault) -> bool {
     false
 }
