@@ -11,7 +11,7 @@ const PER_SHARD: u64 = 256;
 const PARTITION_FILES_MIN: u64 = 8;
 const PARTITION_FILES_MAX: u64 = 4_096;
 
-/// Partitions get this part of the rest, and connections the others.
+/// One in this number of the other descriptors is for partitions' files, the rest for connections.
 const PARTITIONS_PART: u64 = 8;
 
 /// The limits on open files and connections.

@@ -32,7 +32,7 @@ fn commit_all(client: &mut Client) {
     assert!(body.topics[0].partitions.iter().all(|it| it.error_code == 0));
 }
 
-/// A request for all offsets of a group, once for each time it is named.
+/// A request for all offsets of these groups, which may be repeated.
 fn fetch_all(groups: &[&'static str]) -> Request<'static> {
     let group = |group_id: &&'static str| OffsetFetchRequestGroup {
         group_id: (*group_id).into(),

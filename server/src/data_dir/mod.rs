@@ -34,8 +34,8 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Opens the directory and holds it. An empty place becomes a new directory with the logs of
-    /// all shards.
+    /// Opens the directory and holds it. One that does not exist, or is empty, becomes a new data
+    /// directory with the logs of all shards.
     ///
     /// # Errors
     /// The directory is held by another process, damaged, has lost its stamp, or was written with

@@ -85,7 +85,7 @@ impl Freeing {
         held.0.into_iter().for_each(|removed| drop(self.files.send(removed)));
     }
 
-    /// Removes a directory of files that may exist again after a crash.
+    /// Removes a directory in the background. After a crash its files may exist again.
     ///
     /// # Errors
     /// The directory could not be removed at once, where too many wait.

@@ -70,7 +70,7 @@ fn describe(
 /// A record's name, key and value.
 type Fields = (String, Value, Value);
 
-/// The fields of a record, from its only enum variant.
+/// The fields of a record, from its serialized form: an object with the enum's variant alone.
 fn fields(record: &impl Serialize) -> Option<Fields> {
     let Ok(Value::Object(variant)) = serde_json::to_value(record) else { return None };
     let (name, fields) = variant.into_iter().next()?;

@@ -32,7 +32,7 @@ pub(super) struct SegmentBytes {
     pub(super) bytes: Vec<u8>,
     /// None if it was never finished, or is damaged.
     pub(super) header: Option<SegmentHeader>,
-    /// The number of the earlier segment that replaces it.
+    /// The number of the earlier, compacted segment that replaces it.
     pub(super) replaced_by: Option<u64>,
 }
 

@@ -42,7 +42,7 @@ impl Partitions {
         out.send(call.request, DeleteRecordsResponse { throttle_time_ms: 0, topics });
     }
 
-    /// The new start of the log.
+    /// Deletes records before an offset; returns the new log start offset.
     fn delete_before(
         &mut self,
         call: Call<'_>,

@@ -73,7 +73,7 @@ pub struct Partitions {
     pub(super) synced_until: Option<PartitionId>,
 }
 
-/// Each sync takes a descriptor of its own, whatever else is open.
+/// Syncs under way at once: each may take a descriptor beside those of open files.
 const SYNCS_AT_ONCE: usize = 64;
 
 /// The reason why this shard does not answer for a partition.

@@ -18,7 +18,7 @@ pub fn commit(server: &Server, group: &str, topic: &str, partition: i32, offset:
     assert_eq!(body.topics[0].partitions[0].error_code, 0);
 }
 
-/// The same offset for partitions of one topic.
+/// A commit of the same offset for several partitions of one topic.
 pub fn commit_request(
     group: &str,
     topic: &str,

@@ -243,7 +243,7 @@ fn list_groups(form: Form) -> ListGroupsRequest<'static> {
     ListGroupsRequest { states_filter, types_filter: Vec::new() }
 }
 
-/// Validated only.
+/// With `validate_only`: nothing is changed.
 fn create_topics(form: Form, target: &Target) -> CreateTopicsRequest<'static> {
     let of = |name| CreatableTopic {
         name,
@@ -310,7 +310,7 @@ fn reassignments(form: Form) -> ListPartitionReassignmentsRequest<'static> {
     ListPartitionReassignmentsRequest { topics, ..Default::default() }
 }
 
-/// Validated only.
+/// With `validate_only`: nothing is changed.
 fn replace_configs(form: Form) -> AlterConfigsRequest<'static> {
     const GROUP: i8 = 32;
     let config = ReplacedConfig { name: "x".into(), value: Some("y".into()) };
@@ -329,7 +329,7 @@ fn create_partitions(form: Form, target: &Target) -> CreatePartitionsRequest<'st
     CreatePartitionsRequest { topics, timeout_ms: 1_000, validate_only: true }
 }
 
-/// Validated only.
+/// With `validate_only`: nothing is changed.
 fn alter_configs(form: Form) -> IncrementalAlterConfigsRequest<'static> {
     const GROUP: i8 = 32;
     let config = AlterableConfig {
