@@ -291,6 +291,8 @@ broker_configs! {
     // With less than this no client gets as far as to the versions of the APIs.
     socket_request_max_bytes: i32 = 104_857_600, at_least(1_024), [obeyed];
     socket_send_buffer_bytes: i32 = 102_400, Valid::Any, [];
+    // Our own: how fast the log is read back to check the state of the groups; 0 for no check.
+    state_check_max_bytes_per_second: i64 = 4_194_304, at_least(0), [obeyed];
     telemetry_max_bytes: i32 = 1_048_576, at_least(1), [];
     transaction_abort_timed_out_transaction_cleanup_interval_ms: i32 = 10_000, at_least(1), [];
     transaction_max_timeout_ms: i32 = 900_000, at_least(1), [];

@@ -30,10 +30,6 @@ const TOKEN: FileToken = FileToken(4 << 56);
 /// The size of a read, which may be larger by an entry of the log's index.
 const READ_BYTES: usize = 64 << 10;
 
-/// The most bytes read in a second, unless twice the growth of the log is more: at its end a round
-/// has to catch up with the log.
-const BYTES_PER_SECOND: u64 = 4 << 20;
-
 /// The delay after a start, which has more urgent work.
 const BEGIN_MS: i64 = 1_000;
 
@@ -126,9 +122,10 @@ impl LogCheck {
         Some(format!("at operation {position} {divergence} in the log, which is right"))
     }
 
-    /// Charges a read to the rate.
-    fn pay(&mut self, now: i64, grown: u64, bytes: u64) {
-        let ms = bytes * 1_000 / BYTES_PER_SECOND;
+    /// Charges a read to the rate, which twice the growth of the log exceeds: at its end a round has
+    /// to catch up with the log.
+    fn pay(&mut self, now: i64, grown: u64, bytes: u64, bytes_per_second: u64) {
+        let ms = bytes * 1_000 / bytes_per_second.max(1);
         (self.next_at, self.grown_to) = (now.saturating_add_unsigned(ms.max(1)), grown);
     }
 
@@ -266,11 +263,17 @@ impl Shard {
         }
     }
 
+    /// Whether the state of the groups is checked: `state.check.max.bytes.per.second`.
+    pub(crate) fn checks_state(&self) -> bool {
+        self.common.config.state_check_max_bytes_per_second > 0
+    }
+
     /// Whether the check has to wait for an event, which begins another turn.
     fn log_check_waits(&self) -> bool {
         let LogCheck { round, read, found, is_broken, .. } = &self.log_check;
         let log = &self.groups.log;
-        let is_off = *is_broken || found.is_some() || self.stopping != Stopping::No;
+        let is_ended = *is_broken || found.is_some() || self.stopping != Stopping::No;
+        let is_off = is_ended || !self.checks_state();
         if is_off || read.is_some() || !log.is_recovered() {
             return true;
         }
@@ -320,7 +323,8 @@ impl Shard {
         self.log_check.read =
             log.read_plan(round.partition, round.offset, READ_BYTES, TOKEN, &mut ops);
         let len = |op: &FileOp| if let FileOp::Read { len, .. } = op { u64::from(*len) } else { 0 };
-        self.log_check.pay(self.now, log.written_bytes(), ops.iter().map(len).sum());
+        let rate = self.common.config.state_check_max_bytes_per_second.unsigned_abs();
+        self.log_check.pay(self.now, log.written_bytes(), ops.iter().map(len).sum(), rate);
         self.commands.extend(ops.into_iter().map(super::Command::File));
     }
 

@@ -234,7 +234,7 @@ impl Shard {
 
     /// Compares one group with the state to which its records replay, from time to time.
     pub(crate) fn audit(&mut self) {
-        if self.now < self.snapshots.next_audit {
+        if self.now < self.snapshots.next_audit || !self.checks_state() {
             return;
         }
         self.snapshots.next_audit = self.now.saturating_add(AUDIT_INTERVAL_MS);

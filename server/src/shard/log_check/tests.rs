@@ -35,6 +35,16 @@ fn no_fault_is_found_without_one() {
 }
 
 #[test]
+fn nothing_is_checked_at_a_rate_of_zero() {
+    let mut world = World::new(&["state.check.max.bytes.per.second=0"]);
+    world.fill();
+    let position = world.shard.groups.next_position();
+    world.shard.groups.coordinator.replay(&commit(7, 3, Some(4_711)), position);
+    world.pass(LONG_MS);
+    assert!(!world.is_failed() && world.shard.inspect().groups_checked() == 0);
+}
+
+#[test]
 fn a_group_changed_without_a_record_is_found() {
     assert_found(|world| {
         let position = world.shard.groups.next_position();
