@@ -61,8 +61,8 @@ pub mod output;
 mod recovery;
 pub mod regex;
 mod replay;
+pub mod replica;
 mod requests;
-pub mod shadow;
 pub mod shares;
 pub mod snapshot;
 mod text;
@@ -75,7 +75,7 @@ pub use context::{Context, DeletedTopic, Ids, NoTopics, Topics};
 pub use coordinator::{Caller, Coordinator, GroupRefusal, Reached};
 pub use describe::Listing;
 pub use output::{Answer, Output, RequestId};
-pub use shadow::{Sample, Shadow};
+pub use replica::{Replica, Sample};
 pub use shares::{ShareLimits, Shares};
 pub use snapshot::{
     Divergence, NextGroup, Print, SnapshotBytes, SnapshotDamage, SnapshotPart, SnapshotWalk,

@@ -2,7 +2,7 @@
 //!
 //! One partition of `__consumer_offsets` after the other is read back from the log, from its first
 //! record to its last, in slices. The records of a sample of its groups are replayed to a
-//! [`Shadow`]; near the end of the log digests of the live groups are taken, a few in each turn,
+//! [`Replica`]; near the end of the log digests of the live groups are taken, a few in each turn,
 //! and compared when the replica has reached the position that the log had then.
 //!
 //! Compaction continues meanwhile. A round may then read a mixture of segments before and after it;
@@ -13,8 +13,8 @@ use super::{Shard, Stopping};
 use crate::placement::Placement;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batches;
-use muster_coordinator::shadow::{SHADOW_BYTES_MAX, SHADOW_GROUP_ITEMS_MAX};
-use muster_coordinator::{Divergence, NextGroup, Print, Sample, Shadow};
+use muster_coordinator::replica::{REPLICA_BYTES_MAX, REPLICA_GROUP_ITEMS_MAX};
+use muster_coordinator::{Divergence, NextGroup, Print, Replica, Sample};
 use muster_storage::{FileDone, FileOp, FileToken, LogPartition, ReadPlan, Reading, ShardLog};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -76,7 +76,7 @@ struct Round {
     partition: LogPartition,
     began: i64,
     reading: Reading,
-    shadow: Shadow,
+    replica: Replica,
     /// The offset behind the last record that the replica has.
     offset: i64,
     /// The end of the partition at the last read.
@@ -130,7 +130,7 @@ impl LogCheck {
     }
 
     fn end_round(&mut self, now: i64, round: &Round) {
-        self.halvings = round.shadow.sample().halvings;
+        self.halvings = round.replica.sample().halvings;
         self.next_at = now.saturating_add(REST_MS.max(now - round.began));
     }
 }
@@ -167,11 +167,11 @@ impl Round {
             let Taken { group_id, print, position, .. } = taken;
             self.compared_to = Some(group_id.clone());
             // The sample may have become smaller.
-            if !self.shadow.has(&group_id) {
+            if !self.replica.has(&group_id) {
                 continue;
             }
             *compared += 1;
-            let replayed = self.shadow.print(&group_id).fingerprint;
+            let replayed = self.replica.print(&group_id).fingerprint;
             if print.fingerprint != replayed {
                 let [live, replayed] = [print.fingerprint, replayed].map(Option::unwrap_or_default);
                 let divergence = Divergence { group_id, live, replayed };
@@ -305,7 +305,7 @@ impl Shard {
             partition,
             began: self.now,
             reading: log.begin_reading(self.now),
-            shadow: Shadow::new(self.config.coordinator(), sample, SHADOW_BYTES_MAX),
+            replica: Replica::new(self.config.coordinator(), sample, REPLICA_BYTES_MAX),
             offset: 0,
             read_to: log.high_watermark(partition),
             walked_to: None,
@@ -342,7 +342,7 @@ impl Shard {
             let batch = batch?;
             round.check_taken(&self.groups.log);
             self.compare(round);
-            round.shadow.replay(batch.records()?)?;
+            round.replica.replay(batch.records()?)?;
             round.offset = batch.header.next_offset();
         }
         self.compare(round);
@@ -369,7 +369,7 @@ impl Shard {
         while items < ITEMS_MAX && looks.get() < LOOKS_MAX {
             let Some(group_id) = self.next_group(round, &looks) else { break };
             round.walked_to = Some(group_id.clone());
-            let print = self.groups.coordinator.print(&group_id, SHADOW_GROUP_ITEMS_MAX);
+            let print = self.groups.coordinator.print(&group_id, REPLICA_GROUP_ITEMS_MAX);
             if let Some(print) = print {
                 let taken = Taken { group_id, print, offset, position };
                 items += taken.cost();
@@ -384,15 +384,15 @@ impl Shard {
 
     /// The next group of the round that is loaded, in the replica, or both.
     fn next_group(&self, round: &mut Round, looks: &Cell<usize>) -> Option<Arc<str>> {
-        let Round { partition, shadow, walked_to, .. } = round;
+        let Round { partition, replica, walked_to, .. } = round;
         let is_wanted = |id: &str| {
             looks.set(looks.get() + 1);
             let of_group = || self.common.placement.group_partition(id);
-            shadow.has(id) && LogPartition::ConsumerOffsets(of_group()) == *partition
+            replica.has(id) && LogPartition::ConsumerOffsets(of_group()) == *partition
         };
         let left = LOOKS_MAX.saturating_sub(looks.get());
         let live = self.groups.coordinator.next_group(walked_to.as_ref(), left, is_wanted);
-        match (live, shadow.next_group(walked_to.as_ref())) {
+        match (live, replica.next_group(walked_to.as_ref())) {
             (NextGroup::Wanted(live), Some(other)) => Some(live.min(other)),
             (NextGroup::Wanted(live), None) => Some(live),
             (NextGroup::Unwanted(live), Some(other)) if other <= live => Some(other),

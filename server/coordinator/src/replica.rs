@@ -18,10 +18,10 @@ use muster_codec::records::key_group;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The approximate memory of a replica.
-pub const SHADOW_BYTES_MAX: usize = 4 << 20;
+pub const REPLICA_BYTES_MAX: usize = 4 << 20;
 
 /// The most members, offsets and partitions of a compared group: part of a millisecond of work.
-pub const SHADOW_GROUP_ITEMS_MAX: usize = 2_000;
+pub const REPLICA_GROUP_ITEMS_MAX: usize = 2_000;
 
 /// The approximate bytes of an offset and of a group beside their texts.
 const OFFSET_BYTES: usize = 100;
@@ -42,7 +42,7 @@ impl Sample {
 
 /// The groups of a sample, as the log produces them.
 #[derive(Debug)]
-pub struct Shadow {
+pub struct Replica {
     groups: Coordinator,
     sample: Sample,
     /// Groups that are too large to be compared: their records are skipped.
@@ -52,7 +52,7 @@ pub struct Shadow {
     bytes: usize,
 }
 
-impl Shadow {
+impl Replica {
     /// A replica of about `bytes_max` bytes.
     pub fn new(config: Config, sample: Sample, bytes_max: usize) -> Self {
         let (groups, left_out) = (Coordinator::new(config), BTreeSet::new());
@@ -121,9 +121,9 @@ impl Shadow {
 
     /// Measures the groups, and leaves out those that are too large.
     fn measure(&mut self) {
-        let is_large = |entry: &&Entry| entry.items() > SHADOW_GROUP_ITEMS_MAX;
+        let is_large = |entry: &&Entry| entry.items() > REPLICA_GROUP_ITEMS_MAX;
         self.left_out.extend(self.groups.groups.live().filter(is_large).map(|it| it.id.clone()));
-        self.retain(|entry| entry.items() <= SHADOW_GROUP_ITEMS_MAX);
+        self.retain(|entry| entry.items() <= REPLICA_GROUP_ITEMS_MAX);
         let left_out: usize = self.left_out.iter().map(|id| id.len() + TEXT_BYTES).sum();
         self.bytes = left_out + self.groups.groups.live().map(weight).sum::<usize>();
     }
@@ -162,7 +162,7 @@ mod tests {
     use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 
     /// Commits offsets of `partitions` partitions in the log of the groups, and in the live groups.
-    fn commit(shadow: &mut Shadow, live: &mut Coordinator, group: &str, partitions: i32) {
+    fn commit(replica: &mut Replica, live: &mut Coordinator, group: &str, partitions: i32) {
         let mut batch = BatchBuilder::default();
         for partition in 0..partitions {
             let key = OffsetCommitKey { group: group.into(), topic: "t".into(), partition };
@@ -171,64 +171,64 @@ mod tests {
             live.replay(&record, 1);
             batch.append(0, &record);
         }
-        shadow.replay(Batch::read(batch.seal(0, 0)).unwrap().records().unwrap()).unwrap();
+        replica.replay(Batch::read(batch.seal(0, 0)).unwrap().records().unwrap()).unwrap();
     }
 
-    fn shadow(halvings: u32, bytes_max: usize) -> (Shadow, Coordinator) {
+    fn replica(halvings: u32, bytes_max: usize) -> (Replica, Coordinator) {
         let sample = Sample { salt: 7, halvings };
-        let shadow = Shadow::new(Config::default(), sample, bytes_max);
-        (shadow, Coordinator::new(Config::default()))
+        let replica = Replica::new(Config::default(), sample, bytes_max);
+        (replica, Coordinator::new(Config::default()))
     }
 
-    fn is_as_live(shadow: &mut Shadow, live: &mut Coordinator, group: &str) -> bool {
+    fn is_as_live(replica: &mut Replica, live: &mut Coordinator, group: &str) -> bool {
         let print = live.print(group, usize::MAX).unwrap();
         assert_eq!(print.fingerprint, live.fingerprint(group));
-        shadow.print(group).fingerprint == print.fingerprint
+        replica.print(group).fingerprint == print.fingerprint
     }
 
     #[test]
     fn the_replica_has_the_groups_of_its_sample_only() {
-        let (mut shadow, mut live) = shadow(2, SHADOW_BYTES_MAX);
+        let (mut replica, mut live) = replica(2, REPLICA_BYTES_MAX);
         let groups: Vec<_> = (0..200).map(|number| format!("g{number}")).collect();
-        groups.iter().for_each(|group| commit(&mut shadow, &mut live, group, 2));
-        let (is_in, others): (Vec<_>, Vec<_>) = groups.iter().partition(|it| shadow.has(it));
+        groups.iter().for_each(|group| commit(&mut replica, &mut live, group, 2));
+        let (is_in, others): (Vec<_>, Vec<_>) = groups.iter().partition(|it| replica.has(it));
         assert!((20..80).contains(&is_in.len()), "{} of 200", is_in.len());
-        assert!(is_in.iter().all(|group| is_as_live(&mut shadow, &mut live, group)));
-        assert!(others.iter().all(|group| shadow.print(group).fingerprint.is_none()));
+        assert!(is_in.iter().all(|group| is_as_live(&mut replica, &mut live, group)));
+        assert!(others.iter().all(|group| replica.print(group).fingerprint.is_none()));
     }
 
     #[test]
     fn a_replica_that_grows_too_large_continues_with_fewer_groups() {
-        let (mut shadow, mut live) = shadow(0, 100_000);
+        let (mut replica, mut live) = replica(0, 100_000);
         let groups: Vec<_> = (0..1_000).map(|number| format!("g{number}")).collect();
         for group in &groups {
-            commit(&mut shadow, &mut live, group, 10);
-            assert!(shadow.bytes <= shadow.bytes_max);
+            commit(&mut replica, &mut live, group, 10);
+            assert!(replica.bytes <= replica.bytes_max);
         }
-        let is_in: Vec<_> = groups.iter().filter(|group| shadow.has(group)).collect();
+        let is_in: Vec<_> = groups.iter().filter(|group| replica.has(group)).collect();
         assert!((10..100).contains(&is_in.len()), "{} of 1,000", is_in.len());
-        assert!(is_in.iter().all(|group| is_as_live(&mut shadow, &mut live, group)));
-        assert_eq!(shadow.groups.groups(), is_in.len());
+        assert!(is_in.iter().all(|group| is_as_live(&mut replica, &mut live, group)));
+        assert_eq!(replica.groups.groups(), is_in.len());
     }
 
     #[test]
     fn a_key_that_is_written_again_takes_no_more_memory() {
-        let (mut shadow, mut live) = shadow(0, 100_000);
-        (0..10_000).for_each(|_| commit(&mut shadow, &mut live, "hot", 1));
-        assert!(shadow.has("hot") && is_as_live(&mut shadow, &mut live, "hot"));
-        assert_eq!(shadow.sample().halvings, 0);
+        let (mut replica, mut live) = replica(0, 100_000);
+        (0..10_000).for_each(|_| commit(&mut replica, &mut live, "hot", 1));
+        assert!(replica.has("hot") && is_as_live(&mut replica, &mut live, "hot"));
+        assert_eq!(replica.sample().halvings, 0);
     }
 
     #[test]
     fn a_group_that_is_too_large_stays_left_out() {
-        let (mut shadow, mut live) = shadow(0, 100_000);
-        commit(&mut shadow, &mut live, "small", 10);
-        commit(&mut shadow, &mut live, "large", 3_000);
-        assert!(shadow.has("small") && !shadow.has("large"));
-        assert!(is_as_live(&mut shadow, &mut live, "small"));
-        assert_eq!(live.print("large", SHADOW_GROUP_ITEMS_MAX), None);
-        commit(&mut shadow, &mut live, "large", 1);
-        assert_eq!(shadow.next_group(Some(&"a".into())), Some("small".into()));
-        assert_eq!(shadow.print("large").fingerprint, None);
+        let (mut replica, mut live) = replica(0, 100_000);
+        commit(&mut replica, &mut live, "small", 10);
+        commit(&mut replica, &mut live, "large", 3_000);
+        assert!(replica.has("small") && !replica.has("large"));
+        assert!(is_as_live(&mut replica, &mut live, "small"));
+        assert_eq!(live.print("large", REPLICA_GROUP_ITEMS_MAX), None);
+        commit(&mut replica, &mut live, "large", 1);
+        assert_eq!(replica.next_group(Some(&"a".into())), Some("small".into()));
+        assert_eq!(replica.print("large").fingerprint, None);
     }
 }
