@@ -78,6 +78,6 @@ pub use output::{Answer, Output, RequestId};
 pub use replica::{Replica, Sample};
 pub use shares::{ShareLimits, Shares};
 pub use snapshot::{
-    Divergence, NextGroup, Print, SnapshotBytes, SnapshotDamage, SnapshotPart, SnapshotWalk,
+    Divergence, GroupDigest, NextGroup, SnapshotBytes, SnapshotDamage, SnapshotPart, SnapshotWalk,
 };
 pub use timers::Reason;

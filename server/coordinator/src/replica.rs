@@ -1,14 +1,14 @@
 //! A replica of some groups: what the records of the log produce, beside the groups that serve.
 //!
 //! A caller that reads the log from its beginning fills a replica, and compares its groups with the
-//! live ones by [`Print`]. Its memory is bounded: when it grows too large, it continues with fewer
-//! groups.
+//! live ones by [`GroupDigest`]. Its memory is bounded: when it grows too large, it continues with
+//! fewer groups.
 
 use crate::config::Config;
 use crate::coordinator::Coordinator;
 use crate::group::Entry;
 use crate::replay::group_records;
-use crate::snapshot::{NextGroup, Print};
+use crate::snapshot::{GroupDigest, NextGroup};
 use crate::text::{TEXT_BYTES, Text};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -97,9 +97,9 @@ impl Replica {
         Ok(())
     }
 
-    /// [`Coordinator::print`] of a group of the sample.
-    pub fn print(&mut self, group_id: &str) -> Print {
-        self.groups.print(group_id, usize::MAX).unwrap_or_default()
+    /// [`Coordinator::digest`] of a group of the sample.
+    pub fn digest(&mut self, group_id: &str) -> GroupDigest {
+        self.groups.digest(group_id, usize::MAX).unwrap_or_default()
     }
 
     /// The next group behind `after`.
@@ -181,9 +181,9 @@ mod tests {
     }
 
     fn is_as_live(replica: &mut Replica, live: &mut Coordinator, group: &str) -> bool {
-        let print = live.print(group, usize::MAX).unwrap();
-        assert_eq!(print.fingerprint, live.fingerprint(group));
-        replica.print(group).fingerprint == print.fingerprint
+        let digest = live.digest(group, usize::MAX).unwrap();
+        assert_eq!(digest.fingerprint, live.fingerprint(group));
+        replica.digest(group).fingerprint == digest.fingerprint
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
         let (is_in, others): (Vec<_>, Vec<_>) = groups.iter().partition(|it| replica.has(it));
         assert!((20..80).contains(&is_in.len()), "{} of 200", is_in.len());
         assert!(is_in.iter().all(|group| is_as_live(&mut replica, &mut live, group)));
-        assert!(others.iter().all(|group| replica.print(group).fingerprint.is_none()));
+        assert!(others.iter().all(|group| replica.digest(group).fingerprint.is_none()));
     }
 
     #[test]
@@ -226,9 +226,9 @@ mod tests {
         commit(&mut replica, &mut live, "large", 3_000);
         assert!(replica.has("small") && !replica.has("large"));
         assert!(is_as_live(&mut replica, &mut live, "small"));
-        assert_eq!(live.print("large", REPLICA_GROUP_ITEMS_MAX), None);
+        assert_eq!(live.digest("large", REPLICA_GROUP_ITEMS_MAX), None);
         commit(&mut replica, &mut live, "large", 1);
         assert_eq!(replica.next_group(Some(&"a".into())), Some("small".into()));
-        assert_eq!(replica.print("large").fingerprint, None);
+        assert_eq!(replica.digest("large").fingerprint, None);
     }
 }

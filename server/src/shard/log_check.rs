@@ -14,7 +14,7 @@ use crate::placement::Placement;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batches;
 use muster_coordinator::replica::{REPLICA_BYTES_MAX, REPLICA_GROUP_ITEMS_MAX};
-use muster_coordinator::{Divergence, NextGroup, Print, Replica, Sample};
+use muster_coordinator::{Divergence, GroupDigest, NextGroup, Replica, Sample};
 use muster_storage::{FileDone, FileOp, FileToken, LogPartition, ReadPlan, Reading, ShardLog};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -95,7 +95,7 @@ struct Round {
 #[derive(Debug)]
 struct Taken {
     group_id: Arc<str>,
-    print: Print,
+    digest: GroupDigest,
     /// The offset of the partition's next record then, and the position of the log's last
     /// operation.
     offset: i64,
@@ -164,16 +164,16 @@ impl Round {
     fn compare(&mut self, compared: &mut u64) -> Option<Found> {
         let offset = self.offset;
         while let Some(taken) = self.taken.pop_front_if(|taken| taken.offset == offset) {
-            let Taken { group_id, print, position, .. } = taken;
+            let Taken { group_id, digest, position, .. } = taken;
             self.compared_to = Some(group_id.clone());
             // The sample may have become smaller.
             if !self.replica.has(&group_id) {
                 continue;
             }
             *compared += 1;
-            let replayed = self.replica.print(&group_id).fingerprint;
-            if print.fingerprint != replayed {
-                let [live, replayed] = [print.fingerprint, replayed].map(Option::unwrap_or_default);
+            let replayed = self.replica.digest(&group_id).fingerprint;
+            if digest.fingerprint != replayed {
+                let [live, replayed] = [digest.fingerprint, replayed].map(Option::unwrap_or_default);
                 let divergence = Divergence { group_id, live, replayed };
                 return Some(Found { position, divergence });
             }
@@ -184,7 +184,7 @@ impl Round {
 
 impl Taken {
     fn cost(&self) -> usize {
-        self.print.items + 1
+        self.digest.items + 1
     }
 }
 
@@ -369,9 +369,9 @@ impl Shard {
         while items < ITEMS_MAX && looks.get() < LOOKS_MAX {
             let Some(group_id) = self.next_group(round, &looks) else { break };
             round.walked_to = Some(group_id.clone());
-            let print = self.groups.coordinator.print(&group_id, REPLICA_GROUP_ITEMS_MAX);
-            if let Some(print) = print {
-                let taken = Taken { group_id, print, offset, position };
+            let digest = self.groups.coordinator.digest(&group_id, REPLICA_GROUP_ITEMS_MAX);
+            if let Some(digest) = digest {
+                let taken = Taken { group_id, digest, offset, position };
                 items += taken.cost();
                 round.taken.push_back(taken);
             }

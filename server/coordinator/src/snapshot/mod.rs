@@ -68,14 +68,14 @@ impl core::error::Error for SnapshotDamage {}
 
 /// The digest of a group, taken without loading it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Print {
+pub struct GroupDigest {
     /// That of [`Coordinator::fingerprint`].
     pub fingerprint: Option<u64>,
     /// Members, offsets and partitions that it covers.
     pub items: usize,
 }
 
-type Printed = Result<Option<Print>, SnapshotDamage>;
+type Digested = Result<Option<GroupDigest>, SnapshotDamage>;
 
 /// The result of a search for the next group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,26 +154,26 @@ impl Coordinator {
     pub fn fingerprint(&mut self, group_id: &str) -> Option<u64> {
         self.touch_offsets(group_id);
         let entry = self.groups.get(group_id)?;
-        digest(entry, &entry.offsets)
+        hash_of(entry, &entry.offsets)
     }
 
     /// Like [`Self::fingerprint`], but loads nothing, and returns None for a group with more than
     /// `items_max` members, offsets and partitions.
     ///
     /// If the group turns out to be [damaged](Self::damage), it counts as absent.
-    pub fn print(&mut self, group_id: &str, items_max: usize) -> Option<Print> {
-        let printed = match self.groups.listed(group_id) {
-            Some(Listed::Live(entry)) => self.print_live(entry, items_max),
-            Some(Listed::Cold(group)) => self.print_unloaded(&group, items_max),
-            None => Ok(Some(Print::default())),
+    pub fn digest(&mut self, group_id: &str, items_max: usize) -> Option<GroupDigest> {
+        let digested = match self.groups.listed(group_id) {
+            Some(Listed::Live(entry)) => self.digest_live(entry, items_max),
+            Some(Listed::Cold(group)) => self.digest_unloaded(&group, items_max),
+            None => Ok(Some(GroupDigest::default())),
         };
-        printed.unwrap_or_else(|damage| {
+        digested.unwrap_or_else(|damage| {
             self.damage.get_or_insert(damage);
-            Some(Print::default())
+            Some(GroupDigest::default())
         })
     }
 
-    fn print_live(&self, entry: &Entry, items_max: usize) -> Printed {
+    fn digest_live(&self, entry: &Entry, items_max: usize) -> Digested {
         let unloaded =
             self.groups.unloaded.with_offsets(&entry.id).filter(|_| entry.offsets.is_cold());
         let offsets = unloaded.map_or(entry.offsets.len(), |group| group.offsets_max());
@@ -181,22 +181,22 @@ impl Coordinator {
         if items > items_max {
             return Ok(None);
         }
-        let digest = match unloaded {
-            Some(group) => digest(entry, &self.groups.unloaded.read_offsets(&group)?),
-            None => digest(entry, &entry.offsets),
+        let fingerprint = match unloaded {
+            Some(group) => hash_of(entry, &self.groups.unloaded.read_offsets(&group)?),
+            None => hash_of(entry, &entry.offsets),
         };
-        Ok(Some(Print { fingerprint: digest, items }))
+        Ok(Some(GroupDigest { fingerprint, items }))
     }
 
-    fn print_unloaded(&self, group: &UnloadedGroup<'_>, items_max: usize) -> Printed {
+    fn digest_unloaded(&self, group: &UnloadedGroup<'_>, items_max: usize) -> Digested {
         let items = group.items_max();
         if items > items_max {
             return Ok(None);
         }
         let unloaded = &self.groups.unloaded;
         let entry = unloaded.read_group(group, &mut Timers::default())?;
-        let fingerprint = digest(&entry, &unloaded.read_offsets(group)?);
-        Ok(Some(Print { fingerprint, items }))
+        let fingerprint = hash_of(&entry, &unloaded.read_offsets(group)?);
+        Ok(Some(GroupDigest { fingerprint, items }))
     }
 
     /// The next wanted group behind `after`, among at most `looks` groups. Loads nothing.
@@ -278,7 +278,7 @@ impl Coordinator {
 
 /// A hash of the durable state of a group with these offsets; None without any. The order in which
 /// members joined is left out, as compaction changes it. Unloaded offsets are left out too.
-fn digest(entry: &Entry, offsets: &Offsets) -> Option<u64> {
+fn hash_of(entry: &Entry, offsets: &Offsets) -> Option<u64> {
     let mut records: Vec<_> = group_records(entry).iter().map(record_bytes).collect();
     records.sort_unstable();
     if records.is_empty() && offsets.is_empty() {
@@ -339,7 +339,7 @@ fn rebuilt(entry: &Entry) -> Option<Entry> {
 /// A hash of the durable state of a group, and of its counts.
 fn audited(entry: &Entry) -> u64 {
     let counted = entry.group.as_ref().map_or(0, Group::count_hash);
-    digest(entry, &entry.offsets).unwrap_or(0)
+    hash_of(entry, &entry.offsets).unwrap_or(0)
         ^ counted
         ^ (entry.offsets.len() as u64).rotate_left(32)
 }
