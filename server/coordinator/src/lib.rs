@@ -42,12 +42,12 @@
 extern crate alloc;
 
 pub mod assignors;
-pub mod census;
 mod classic;
 pub mod config;
 mod consumer;
 pub mod context;
 pub mod coordinator;
+pub mod counts;
 mod describe;
 mod expire;
 mod group;
@@ -69,10 +69,10 @@ mod text;
 mod timers;
 mod turn;
 
-pub use census::Census;
 pub use config::{Config, GroupOverrides, MigrationPolicy};
 pub use context::{Context, DeletedTopic, Ids, NoTopics, Topics};
 pub use coordinator::{Caller, Coordinator, GroupRefusal, Reached};
+pub use counts::Counts;
 pub use describe::Listing;
 pub use output::{Answer, Output, RequestId};
 pub use replica::{Replica, Sample};

@@ -165,12 +165,12 @@ fn the_members_of_all_groups_share_one_limit() {
     };
     let Some(Response::ConsumerGroupHeartbeat(refused)) = shard.ask("d", beat) else { panic!() };
     assert_eq!(refused.error_code, ErrorCode::CoordinatorNotAvailable as i16);
-    let census = shard.coordinator.census();
-    assert_eq!(census.member_bytes, census.counted_member_bytes);
-    assert!(census.member_bytes > 90_000);
+    let counts = shard.coordinator.counts();
+    assert_eq!(counts.member_bytes, counts.counted_member_bytes);
+    assert!(counts.member_bytes > 90_000);
     assert!(shard.expire().is_some());
-    let census = shard.coordinator.census();
-    assert_eq!(census.member_bytes, census.counted_member_bytes);
+    let counts = shard.coordinator.counts();
+    assert_eq!(counts.member_bytes, counts.counted_member_bytes);
 }
 
 #[test]

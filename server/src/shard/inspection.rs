@@ -4,7 +4,7 @@ use super::Shard;
 use crate::cluster::ClusterImage;
 use crate::net::{Account, ConnectionId, Connections};
 use muster_codec::records::GroupRecord;
-use muster_coordinator::Census;
+use muster_coordinator::Counts;
 use muster_storage::Progress;
 use std::sync::Arc;
 
@@ -123,7 +123,7 @@ impl<'s> Inspection<'s> {
     }
 
     /// The sizes of its coordinator's state.
-    pub fn census(self) -> Census {
-        self.0.groups.coordinator.census()
+    pub fn counts(self) -> Counts {
+        self.0.groups.coordinator.counts()
     }
 }

@@ -39,7 +39,7 @@ impl World {
 
     /// The first thing of which a shard has more than it may: what it has, and what it may.
     fn too_much(&self, shard: Inspection<'_>) -> Option<(&'static str, usize, usize)> {
-        let (connections, census) = (shard.connections(), shard.census());
+        let (connections, counts) = (shard.connections(), shard.counts());
         let in_flight = connections.requests_in_flight_max();
         let sizes = self.profile.sizes;
         let log_bytes_max = sizes.open_bytes_max + OPERATIONS_OVER * sizes.operation_bytes_max;
@@ -48,7 +48,7 @@ impl World {
         let (waits, waits_max) = shard.waiting();
         let counted = connections.account().held(Kind::Input);
         let uncounted = connections.input_bytes_held().abs_diff(counted);
-        let uncounted_members = census.member_bytes.abs_diff(census.counted_member_bytes);
+        let uncounted_members = counts.member_bytes.abs_diff(counts.counted_member_bytes);
         let limits = [
             ("requests in flight on a connection", in_flight, REQUESTS_IN_FLIGHT_MAX),
             ("bytes of input", connections.input_bytes_max(), INPUT_BYTES_MAX),
@@ -60,7 +60,7 @@ impl World {
             ("slices", connections.slices(), SLICES_MAX),
             ("fetches that wait", shard.fetches(), in_flight * connections.len()),
             ("bytes of members that are not counted", uncounted_members, 0),
-            ("timers", census.timers, census.timers_max()),
+            ("timers", counts.timers, counts.timers_max()),
         ];
         limits.into_iter().find(|(_, has, may)| has > may)
     }

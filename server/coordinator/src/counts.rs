@@ -5,7 +5,7 @@ use crate::group::Group;
 
 /// The counts of a coordinator's memory beside durable state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Census {
+pub struct Counts {
     /// Loaded groups, including ids with offsets only.
     pub groups: usize,
     /// Members of these groups, joining members, and pending member ids.
@@ -22,7 +22,7 @@ pub const TIMERS_PER_MEMBER_MAX: usize = 4;
 pub const TIMERS_PER_GROUP_MAX: usize = 2;
 pub const TIMERS_OF_ITS_OWN_MAX: usize = 1;
 
-impl Census {
+impl Counts {
     /// The most timers that this many members and groups may have.
     pub fn timers_max(self) -> usize {
         self.members * TIMERS_PER_MEMBER_MAX
@@ -33,18 +33,18 @@ impl Census {
 
 impl Coordinator {
     /// O(n) in the loaded groups.
-    pub fn census(&self) -> Census {
-        let mut census = Census {
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts {
             timers: self.timers.len(),
             counted_member_bytes: self.member_bytes,
-            ..Census::default()
+            ..Counts::default()
         };
         for entry in self.groups.live() {
             let groups = entry.group.iter().chain(&entry.successor);
-            census.groups += 1;
-            census.member_bytes += entry.group.as_ref().map_or(0, Group::member_bytes);
-            census.members += groups.map(Group::members_and_pending).sum::<usize>();
+            counts.groups += 1;
+            counts.member_bytes += entry.group.as_ref().map_or(0, Group::member_bytes);
+            counts.members += groups.map(Group::members_and_pending).sum::<usize>();
         }
-        census
+        counts
     }
 }
