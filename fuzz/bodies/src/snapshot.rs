@@ -104,13 +104,13 @@ fn range(index: &SnapshotPart) -> std::ops::Range<usize> {
 
 /// All its records; None if damage is found.
 fn seen(coordinator: &mut Coordinator) -> Option<Vec<RecordBytes>> {
-    coordinator.touch_all();
+    coordinator.load_all();
     coordinator.damage().is_none().then(|| bytes(coordinator))
 }
 
 /// Runs as after a load; the state of damaged groups is not checked.
 fn run_on(coordinator: &mut Coordinator) {
-    coordinator.touch_members();
+    coordinator.load_members();
     coordinator.loaded(1_000_000, Wall(1_000_000), &NoTopics);
     for position in 2..2 + EXPIRIES as u64 {
         let Some(now) = coordinator.next_deadline() else { break };
@@ -122,7 +122,7 @@ fn run_on(coordinator: &mut Coordinator) {
         }
         output.records.iter().for_each(|record| coordinator.replay(record, position));
     }
-    coordinator.touch_all();
+    coordinator.load_all();
 }
 
 /// Each change is a place and its new byte.

@@ -158,7 +158,7 @@ impl Coordinator {
         let mut output = Output::default();
         let around = Around { now, wall, position: 0, topics };
         self.loaded_topics = topics.version();
-        self.touch_members();
+        self.load_members();
         let mut next = self.groups.live_after(None);
         while let Some(id) = next {
             self.with(around, &mut output, &id, |turn, entry| {
@@ -219,7 +219,7 @@ impl Coordinator {
         for _ in 0..count {
             let Some(id) = self.groups.id_after(through.as_ref()) else { return Reached::End };
             if self.may_have_offsets_of(&id, topics) {
-                self.touch_offsets(&id);
+                self.load_offsets(&id);
                 self.with(context.around(), output, &id, |turn, entry| {
                     if let Some(entry) = entry {
                         offsets::delete_topics(turn, &entry.offsets, &id, &deleted, records_max);
@@ -278,7 +278,7 @@ impl Coordinator {
         group_id: &str,
         act: impl FnOnce(&mut Turn<'_, 'r>, Option<&mut Entry>) -> R,
     ) -> R {
-        self.touch(group_id);
+        self.load(group_id);
         let mut entry = self.groups.get_mut(group_id);
         let visible_at = entry.as_ref().map_or(self.removed_at, |entry| entry.written_at);
         let answered = output.answers.len();
@@ -322,7 +322,7 @@ impl Coordinator {
         host: &str,
         around: Around<'_>,
     ) -> Result<bool, ErrorCode> {
-        self.touch(group_id);
+        self.load(group_id);
         if self.groups.get(group_id).is_none() {
             self.admit_group(host, around.now).map_err(|_| ErrorCode::CoordinatorNotAvailable)?;
         }

@@ -81,7 +81,7 @@ impl Coordinator {
         mut request: DescribeGroupsRequest<'r>,
         output: &mut Output<'r>,
     ) {
-        request.groups.iter().for_each(|group_id| self.touch(group_id));
+        request.groups.iter().for_each(|group_id| self.load(group_id));
         let (mut visible_at, mut budget) = (0, AnswerBudget::of_answer());
         budget.reserve(&mut request.groups, |group_id| too_large(group_id.clone()));
         let is_asked = request.include_authorized_operations;
@@ -111,7 +111,7 @@ impl Coordinator {
         mut request: ConsumerGroupDescribeRequest<'r>,
         output: &mut Output<'r>,
     ) {
-        request.group_ids.iter().for_each(|group_id| self.touch(group_id));
+        request.group_ids.iter().for_each(|group_id| self.load(group_id));
         let (mut visible_at, mut budget) = (0, AnswerBudget::of_answer());
         budget.reserve(&mut request.group_ids, |group_id| refused(group_id.clone(), TOO_LARGE));
         let assignors = &self.config.group_consumer_assignors;

@@ -65,7 +65,7 @@ impl Coordinator {
                 break;
             };
             if self.may_expire(&id, context.wall) {
-                self.touch_offsets(&id);
+                self.load_offsets(&id);
                 self.with(context.around(), output, &id, sweep_group);
             }
             // A group with many offsets may have more that are expired.

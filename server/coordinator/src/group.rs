@@ -94,7 +94,7 @@ impl Entry {
 }
 
 impl Groups {
-    /// A loaded group; see [`crate::Coordinator::touch`].
+    /// A loaded group; see [`crate::Coordinator::load`].
     pub(crate) fn get(&self, group_id: &str) -> Option<&Entry> {
         debug_assert!(self.unloaded.get(group_id).is_none(), "{group_id} is not loaded");
         self.entries.get(group_id).map(|entry| &**entry)

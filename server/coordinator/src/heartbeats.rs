@@ -46,7 +46,7 @@ impl Coordinator {
         now: i64,
         request: &ConsumerGroupHeartbeatRequest<'_>,
     ) -> Result<(), Refusal> {
-        self.touch(&request.group_id);
+        self.load(&request.group_id);
         if request.member_epoch != JOIN || self.groups.get(&request.group_id).is_some() {
             return Ok(());
         }

@@ -84,7 +84,7 @@ impl Coordinator {
         let Some(Run { key, mut offsets, .. }) = run else { return };
         self.written_at = position;
         if !self.groups.unloaded.holds(&key.group, position) {
-            self.touch_offsets(&key.group);
+            self.load_offsets(&key.group);
             let entry = self.groups.get_or_insert(&key.group);
             entry.written_at = position;
             if let Some((_, first)) = offsets.first() {

@@ -16,8 +16,8 @@ impl Coordinator {
         self.written_at = position;
         let group_id = record.group_id();
         match matches!(record, GroupRecord::OffsetCommit(..)) {
-            true => self.touch_offsets(group_id),
-            false => self.touch(group_id),
+            true => self.load_offsets(group_id),
+            false => self.load(group_id),
         }
         let entry = match (self.groups.get_mut(group_id), record.is_tombstone()) {
             (Some(entry), _) => entry,
@@ -36,7 +36,7 @@ impl Coordinator {
     }
 
     /// The durable state as the records that produce it, by group, like a compacted log. Unloaded
-    /// groups are left out; see [`Self::touch_all`].
+    /// groups are left out; see [`Self::load_all`].
     pub fn durable_records(&self) -> Vec<GroupRecord<'_>> {
         self.groups.live().flat_map(durable_records).collect()
     }

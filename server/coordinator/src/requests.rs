@@ -142,7 +142,7 @@ impl Coordinator {
     ) {
         let version = caller.api_version;
         let group_id = request.group_id.clone();
-        self.touch_offsets(&group_id);
+        self.load_offsets(&group_id);
         let is_member = request.generation_id_or_member_epoch >= 0;
         let created = match is_member {
             true => Ok(false),
@@ -174,8 +174,8 @@ impl Coordinator {
     ) {
         let mut budget = AnswerBudget::of_answer();
         budget.reserve(&mut request.groups, |group| too_large_fetch(group.group_id.clone()));
-        self.touch_offsets(&request.group_id);
-        request.groups.iter().for_each(|group| self.touch_offsets(&group.group_id));
+        self.load_offsets(&request.group_id);
+        request.groups.iter().for_each(|group| self.load_offsets(&group.group_id));
         let mut visible_at = 0;
         let mut fetch = |group: OffsetFetchRequestGroup<'r>| {
             let entry = self.groups.get(&group.group_id);
@@ -211,7 +211,7 @@ impl Coordinator {
         output: &mut Output<'r>,
     ) {
         let group_id = request.group_id.clone();
-        self.touch_offsets(&group_id);
+        self.load_offsets(&group_id);
         self.with(context.around(), output, &group_id, |turn, entry| {
             let accepted = match entry {
                 _ if group_id.is_empty() => Err(ErrorCode::InvalidGroupId),
@@ -247,7 +247,7 @@ impl Coordinator {
         let results: Vec<_> = group_ids
             .into_iter()
             .map(|group_id| {
-                self.touch_offsets(&group_id);
+                self.load_offsets(&group_id);
                 let error = self.with(context.around(), output, &group_id, |turn, entry| {
                     let deleted = delete_group(turn, entry);
                     visible_at = turn.visible_at.max(visible_at);

@@ -82,7 +82,7 @@ fn a_zeroed_page_damages_each_group_in_it() {
         finds_damage(&mut coordinator, number, print);
     }
     let mut coordinator = changed_after(&file, |index| index[4096..8192].fill(0));
-    coordinator.touch_members();
+    coordinator.load_members();
     assert_eq!(
         coordinator.damage().map(ToString::to_string).as_deref(),
         Some("the index is not what it was")

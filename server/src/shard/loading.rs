@@ -183,7 +183,7 @@ impl Start {
     /// members.
     fn checked(mut self, directory: &Path) -> Result<Self, Unusable> {
         let Some(header) = self.snapshot else { return Ok(self) };
-        self.coordinator.touch_members();
+        self.coordinator.load_members();
         belongs_to(&header, directory, &self.recovered)?;
         let refuse = |why: &dyn fmt::Display| Err(Unusable::Snapshot(why.to_string()));
         if self.recovered.dropped_position() > header.from {
@@ -269,7 +269,7 @@ pub(crate) fn groups_of_snapshot(
     let start = begin_with(Arc::new(bytes), common).map_err(words)?;
     let start = replay_log(directory, start).map_err(|error| error.to_string())?;
     let mut coordinator = start.checked(directory).map_err(words)?.coordinator;
-    coordinator.touch_all();
+    coordinator.load_all();
     match coordinator.damage() {
         Some(damage) => Err(damage.to_string()),
         None => Ok(coordinator),
@@ -402,7 +402,7 @@ impl Loaded {
     /// Loads all groups, for checks, and returns their durable state as the records that replay to
     /// it. None if a group of the snapshot is damaged.
     pub fn durable_records(&mut self) -> Option<Vec<GroupRecord<'_>>> {
-        self.coordinator.touch_all();
+        self.coordinator.load_all();
         let is_whole = self.coordinator.damage().is_none();
         is_whole.then(|| self.coordinator.durable_records())
     }

@@ -195,7 +195,7 @@ impl World {
     }
 
     pub(super) fn committed(&mut self, group: u64, partition: u64) -> Option<i64> {
-        self.shard.groups.coordinator.touch_all();
+        self.shard.groups.coordinator.load_all();
         let found = commit(group, partition, Some(0));
         let records = self.shard.inspect().durable_records();
         records.iter().find_map(|record| match (record, &found) {

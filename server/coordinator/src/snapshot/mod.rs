@@ -143,16 +143,16 @@ impl Coordinator {
     }
 
     /// Loads all groups: for checks.
-    pub fn touch_all(&mut self) {
+    pub fn load_all(&mut self) {
         while let Some(id) = self.groups.unloaded.first_id() {
-            self.touch_offsets(&id);
+            self.load_offsets(&id);
         }
     }
 
     /// A hash of the durable state of a group; None without any. Equal states have equal ones,
     /// whether they come from the log, from a snapshot or from both.
     pub fn fingerprint(&mut self, group_id: &str) -> Option<u64> {
-        self.touch_offsets(group_id);
+        self.load_offsets(group_id);
         let entry = self.groups.get(group_id)?;
         hash_of(entry, &entry.offsets)
     }
@@ -239,26 +239,26 @@ impl Coordinator {
     }
 
     /// Loads a group if it is unloaded, but not its offsets.
-    pub(crate) fn touch(&mut self, group_id: &str) {
+    pub(crate) fn load(&mut self, group_id: &str) {
         if let Err(damage) = self.groups.load(&mut self.timers, group_id) {
             self.damage.get_or_insert(damage);
         }
     }
 
     /// Loads a group and its offsets.
-    pub(crate) fn touch_offsets(&mut self, group_id: &str) {
-        self.touch(group_id);
+    pub(crate) fn load_offsets(&mut self, group_id: &str) {
+        self.load(group_id);
         if let Err(damage) = self.groups.load_offsets(group_id) {
             self.damage.get_or_insert(damage);
         }
     }
 
     /// Loads the groups with members: [`Self::loaded`] starts their sessions.
-    pub fn touch_members(&mut self) {
+    pub fn load_members(&mut self) {
         let with_members =
             self.groups.unloaded.iter_after(None).filter(|group| group.entry.members > 0);
         let ids: Vec<Text> = with_members.map(|group| Text::from(group.id)).collect();
-        ids.iter().for_each(|id| self.touch(id));
+        ids.iter().for_each(|id| self.load(id));
     }
 
     /// Whether the sweep has to visit a group.

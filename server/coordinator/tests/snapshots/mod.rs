@@ -74,7 +74,7 @@ pub fn open_bytes(
 
 /// The durable state of all groups, as bytes.
 pub fn durable(coordinator: &mut Coordinator) -> Vec<RecordBytes> {
-    coordinator.touch_all();
+    coordinator.load_all();
     let records = coordinator.durable_records();
     bytes(&records)
 }

@@ -56,7 +56,7 @@ pub(super) fn dump(
     if let Err(damage) = coordinator.open_snapshot(bytes, groups, header.groups.crc) {
         return printer.damage(&name, 0, &damage.to_string());
     }
-    coordinator.touch_all();
+    coordinator.load_all();
     for record in coordinator.durable_records() {
         print(&record, &name, arguments, printer)?;
     }
