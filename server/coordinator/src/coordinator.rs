@@ -238,7 +238,7 @@ impl Coordinator {
     pub fn group_weight(&self, group_id: &str) -> usize {
         match self.groups.listed(group_id) {
             Some(Listed::Live(entry)) => 1 + entry.group_items(),
-            Some(Listed::Cold(group)) => 1 + group.entry.members as usize,
+            Some(Listed::Unloaded(group)) => 1 + group.entry.members as usize,
             None => 1,
         }
     }
@@ -247,7 +247,7 @@ impl Coordinator {
     pub fn offsets_weight(&self, group_id: &str) -> usize {
         match self.groups.listed(group_id) {
             Some(Listed::Live(entry)) => 1 + entry.offsets.len(),
-            Some(Listed::Cold(group)) => 1 + group.offsets_max(),
+            Some(Listed::Unloaded(group)) => 1 + group.offsets_max(),
             None => 1,
         }
     }

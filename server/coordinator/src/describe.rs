@@ -219,7 +219,7 @@ impl Filter {
                 (&*entry.id, group.state_name(), group.type_name(), group.protocol_type())
             }
             // Groups with members are loaded at the start.
-            Listed::Cold(group) => {
+            Listed::Unloaded(group) => {
                 (group.id, State::Empty.name(), group.entry.kind.type_name()?, group.protocol_type)
             }
         };

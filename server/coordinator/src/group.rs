@@ -47,14 +47,14 @@ pub(crate) struct Groups {
 #[derive(Debug)]
 pub(crate) enum Listed<'g> {
     Live(&'g Entry),
-    Cold(UnloadedGroup<'g>),
+    Unloaded(UnloadedGroup<'g>),
 }
 
 impl<'g> Listed<'g> {
     pub(crate) fn id(&self) -> &'g str {
         match self {
             Self::Live(entry) => &entry.id,
-            Self::Cold(group) => group.id,
+            Self::Unloaded(group) => group.id,
         }
     }
 }
@@ -109,7 +109,7 @@ impl Groups {
     /// A group, loaded or not.
     pub(crate) fn listed(&self, group_id: &str) -> Option<Listed<'_>> {
         let live = self.entries.get(group_id).map(|entry| Listed::Live(entry));
-        live.or_else(|| self.unloaded.get(group_id).map(Listed::Cold))
+        live.or_else(|| self.unloaded.get(group_id).map(Listed::Unloaded))
     }
 
     /// Loads a group if it is unloaded, but not its offsets.
@@ -171,7 +171,7 @@ impl Groups {
         if self.unloaded.is_closed() {
             return Ok(());
         }
-        let entry = self.entries.get_mut(group_id).filter(|entry| entry.offsets.is_cold());
+        let entry = self.entries.get_mut(group_id).filter(|entry| entry.offsets.is_unloaded());
         if let Some(entry) = entry {
             entry.offsets = Offsets::default();
             entry.offsets = self.unloaded.take_offsets(group_id)?;
@@ -185,7 +185,7 @@ impl Groups {
         let (mut live, mut unloaded) = (live.peekable(), self.unloaded.iter_after(id).peekable());
         core::iter::from_fn(move || match (live.peek(), unloaded.peek()) {
             (Some(entry), Some(group)) if *entry.id < *group.id => live.next().map(Listed::Live),
-            (_, Some(_)) => unloaded.next().map(Listed::Cold),
+            (_, Some(_)) => unloaded.next().map(Listed::Unloaded),
             (_, None) => live.next().map(Listed::Live),
         })
     }

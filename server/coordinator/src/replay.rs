@@ -132,7 +132,7 @@ fn durable_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
         }
         _ => group_records(entry),
     };
-    if entry.offsets.is_cold() {
+    if entry.offsets.is_unloaded() {
         return records;
     }
     records.extend(entry.offsets.iter().map(|(topic, partition, committed)| {

@@ -25,14 +25,14 @@ impl<'s> Inspection<'s> {
     }
 
     /// The durable state of its groups, as the records that replay to it; without groups that [are
-    /// unloaded](Self::is_cold).
+    /// unloaded](Self::is_unloaded).
     pub fn durable_records(self) -> Vec<GroupRecord<'s>> {
         self.0.groups.coordinator.durable_records()
     }
 
     /// Whether a group, or its offsets, are unloaded.
-    pub fn is_cold(self, group_id: &str) -> bool {
-        self.0.groups.coordinator.is_cold(group_id)
+    pub fn is_unloaded(self, group_id: &str) -> bool {
+        self.0.groups.coordinator.is_unloaded(group_id)
     }
 
     /// Whether the shard found its groups in an unexpected state, and must end.

@@ -102,7 +102,7 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
         "shard {number} is at operation {}: {} of {} groups unloaded, {} records of {} bytes \
          replayed, in {} ms",
         recovered.position(),
-        coordinator.cold_groups(),
+        coordinator.unloaded_groups(),
         coordinator.groups(),
         start.replayed_records,
         start.replayed_bytes,

@@ -382,7 +382,7 @@ mod tests {
         let header = muster_storage::snapshot::Snapshot::open(&bytes).unwrap().header;
         assert!(header.from > end * 9 / 10, "{} of {end}", header.from);
         world.restart();
-        assert!(world.cold > 50, "{} groups need no replay", world.cold);
+        assert!(world.unloaded > 50, "{} groups need no replay", world.unloaded);
     }
 
     #[test]

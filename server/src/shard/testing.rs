@@ -49,7 +49,7 @@ pub(super) struct World {
     pub(super) swaps: u64,
     /// Connections that the shard closed.
     pub(super) closed: Vec<ConnectionId>,
-    pub(super) cold: usize,
+    pub(super) unloaded: usize,
     /// When the shard stopped.
     pub(super) stopped: Option<i64>,
 }
@@ -84,7 +84,7 @@ impl World {
             deadline: None,
             swaps: 0,
             closed: Vec::new(),
-            cold: 0,
+            unloaded: 0,
             stopped: None,
         };
         ops.into_iter().for_each(|op| world.perform(op));
@@ -100,7 +100,7 @@ impl World {
         self.stopped = None;
         let (shard, ops) = start(self.directory.path(), &self.common, self.now);
         self.shard = shard;
-        self.cold += self.shard.groups.coordinator.cold_groups();
+        self.unloaded += self.shard.groups.coordinator.unloaded_groups();
         ops.into_iter().for_each(|op| self.perform(op));
         self.turn();
     }

@@ -39,17 +39,17 @@ pub(crate) struct Offsets {
     topics: HashMap<Text, BTreeMap<i32, Committed>>,
     len: usize,
     /// Whether they are not loaded from a snapshot yet, which must precede any access.
-    is_cold: bool,
+    is_unloaded: bool,
 }
 
 impl Offsets {
     /// Offsets that are not loaded from a snapshot yet.
-    pub(crate) fn cold() -> Self {
-        Self { is_cold: true, ..Self::default() }
+    pub(crate) fn unloaded() -> Self {
+        Self { is_unloaded: true, ..Self::default() }
     }
 
-    pub(crate) fn is_cold(&self) -> bool {
-        self.is_cold
+    pub(crate) fn is_unloaded(&self) -> bool {
+        self.is_unloaded
     }
 
     /// Number of offsets; 0 if they are not loaded.
@@ -58,11 +58,11 @@ impl Offsets {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0 && !self.is_cold
+        self.len == 0 && !self.is_unloaded
     }
 
     pub(crate) fn get(&self, topic: &str, partition: i32) -> Option<&Committed> {
-        debug_assert!(!self.is_cold, "they are in the cold");
+        debug_assert!(!self.is_unloaded, "they are unloaded");
         self.topics.get(topic)?.get(&partition)
     }
 
@@ -72,7 +72,7 @@ impl Offsets {
         key: &OffsetCommitKey<'_>,
         value: Option<&OffsetCommitValue<'_>>,
     ) {
-        debug_assert!(!self.is_cold, "they are in the cold");
+        debug_assert!(!self.is_unloaded, "they are unloaded");
         match value {
             Some(value) => self.put(&key.topic, key.partition, Committed::from_record(value)),
             None => self.remove(&key.topic, key.partition),
@@ -107,7 +107,7 @@ impl Offsets {
     /// The partitions of each topic, by topic.
     #[expect(clippy::disallowed_methods, reason = "sorted before anyone sees it")]
     pub(crate) fn by_topic(&self) -> Vec<(&Text, &BTreeMap<i32, Committed>)> {
-        debug_assert!(!self.is_cold, "they are in the cold");
+        debug_assert!(!self.is_unloaded, "they are unloaded");
         let mut topics: Vec<_> = self.topics.iter().collect();
         topics.sort_unstable_by_key(|(topic, _)| *topic);
         topics

@@ -132,13 +132,13 @@ impl Coordinator {
     }
 
     /// Number of unloaded groups.
-    pub fn cold_groups(&self) -> usize {
+    pub fn unloaded_groups(&self) -> usize {
         self.groups.unloaded.len()
     }
 
     /// Whether a group, or only its offsets, are unloaded: [`Self::durable_records`] lacks them
     /// then.
-    pub fn is_cold(&self, group_id: &str) -> bool {
+    pub fn is_unloaded(&self, group_id: &str) -> bool {
         self.groups.unloaded.with_offsets(group_id).is_some()
     }
 
@@ -164,7 +164,7 @@ impl Coordinator {
     pub fn digest(&mut self, group_id: &str, items_max: usize) -> Option<GroupDigest> {
         let digested = match self.groups.listed(group_id) {
             Some(Listed::Live(entry)) => self.digest_live(entry, items_max),
-            Some(Listed::Cold(group)) => self.digest_unloaded(&group, items_max),
+            Some(Listed::Unloaded(group)) => self.digest_unloaded(&group, items_max),
             None => Ok(Some(GroupDigest::default())),
         };
         digested.unwrap_or_else(|damage| {
@@ -175,7 +175,7 @@ impl Coordinator {
 
     fn digest_live(&self, entry: &Entry, items_max: usize) -> Digested {
         let unloaded =
-            self.groups.unloaded.with_offsets(&entry.id).filter(|_| entry.offsets.is_cold());
+            self.groups.unloaded.with_offsets(&entry.id).filter(|_| entry.offsets.is_unloaded());
         let offsets = unloaded.map_or(entry.offsets.len(), |group| group.offsets_max());
         let items = entry.group_items() + offsets;
         if items > items_max {
@@ -286,7 +286,7 @@ fn hash_of(entry: &Entry, offsets: &Offsets) -> Option<u64> {
     }
     let mut hash = Xxh3::new();
     records.iter().for_each(|record| hash.update(record));
-    let topics = if offsets.is_cold() { Vec::new() } else { offsets.by_topic() };
+    let topics = if offsets.is_unloaded() { Vec::new() } else { offsets.by_topic() };
     for (topic, partitions) in topics {
         hash_text(&mut hash, topic);
         hash.update(&(partitions.len() as u64).to_be_bytes());
@@ -327,8 +327,8 @@ fn rebuilt(entry: &Entry) -> Option<Entry> {
     image::write_group(entry, &mut group).ok()?;
     let kind = image::kind(entry.group.as_ref());
     let rebuilt = image::read_group(&entry.id, kind, &group, &mut Timers::default()).ok()?;
-    if entry.offsets.is_cold() {
-        return Some(Entry { offsets: Offsets::cold(), ..rebuilt });
+    if entry.offsets.is_unloaded() {
+        return Some(Entry { offsets: Offsets::unloaded(), ..rebuilt });
     }
     image::write_offsets(entry.offsets.iter(), &mut offsets).ok()?;
     let mut rebuilt_offsets = Offsets::default();

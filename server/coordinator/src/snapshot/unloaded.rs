@@ -209,7 +209,7 @@ impl Unloaded {
         self.whole.remove(number);
         let Some(group) = self.group(number) else { return Ok(None) };
         let entry = self.read_group(&group, timers)?;
-        if entry.offsets.is_cold() {
+        if entry.offsets.is_unloaded() {
             self.offsets_only.insert(number);
         }
         self.close_if_empty();
@@ -242,7 +242,7 @@ impl Unloaded {
         let IndexEntry { kind, position, topics, .. } = group.entry;
         let entry = image::read_group(&Text::from(group.id), kind, self.records(group)?, timers)
             .map_err(|what| group.damaged(what))?;
-        let offsets = if topics.is_empty() { Offsets::default() } else { Offsets::cold() };
+        let offsets = if topics.is_empty() { Offsets::default() } else { Offsets::unloaded() };
         Ok(Entry { written_at: position, offsets, ..entry })
     }
 

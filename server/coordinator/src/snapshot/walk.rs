@@ -176,8 +176,8 @@ impl Coordinator {
     ) -> Result<(), SnapshotDamage> {
         let listed = self.groups.listed(id);
         let has_unloaded = match &listed {
-            Some(Listed::Live(entry)) => entry.offsets.is_cold(),
-            Some(Listed::Cold(_)) => true,
+            Some(Listed::Live(entry)) => entry.offsets.is_unloaded(),
+            Some(Listed::Unloaded(_)) => true,
             None => false,
         };
         let begun = walk.begun.take();
@@ -187,7 +187,7 @@ impl Coordinator {
         let begun = match (begun, &listed) {
             (Some(begun), _) => Some(begun),
             (None, Some(Listed::Live(entry))) => begin_live(walk, entry, position, out)?,
-            (None, Some(Listed::Cold(group))) => {
+            (None, Some(Listed::Unloaded(group))) => {
                 Some(begin_unloaded(walk, &self.groups.unloaded, group, position, out)?)
             }
             (None, None) => None,
@@ -244,7 +244,7 @@ fn begin_live(
         base: group.and_then(Group::retention_base),
         recorded: group.and_then(Group::recorded_at),
         parts: Vec::new(),
-        remaining: if entry.offsets.is_cold() {
+        remaining: if entry.offsets.is_unloaded() {
             Remaining::Unloaded
         } else {
             Remaining::Live(None)
