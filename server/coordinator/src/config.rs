@@ -88,7 +88,7 @@ pub struct GroupOverrides {
     pub consumer_assignment_interval_ms: Option<i32>,
 }
 
-/// The effective configs of one consumer group.
+/// The effective configs of one group of a newer protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GroupConfig {
     pub(crate) session_timeout_ms: i32,

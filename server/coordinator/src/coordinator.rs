@@ -6,13 +6,13 @@ use crate::context::{Around, Context, DeletedTopic, Topics};
 use crate::group::{Entry, Group, Groups, Listed};
 use crate::limits::EXPIRE_RECORDS_MAX;
 use crate::limits::{GROUPS_SHORT_PART, groups_share};
-use crate::modern::topic_hashes::TopicHashes;
 use crate::offsets::{self, Committed};
 use crate::output::{Output, RequestId};
 use crate::shares::Shares;
 use crate::snapshot::SnapshotDamage;
 use crate::text::Text;
 use crate::timers::{Reason, Timer, TimerKey, Timers};
+use crate::topic_hashes::TopicHashes;
 use crate::turn::Turn;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -312,11 +312,12 @@ impl Coordinator {
         self.refusal.take()
     }
 
-    /// Creates a group for a client at `host` if it does not exist; returns whether it is new.
+    /// Creates a classic group for a client at `host` if there is no group of any kind; returns
+    /// whether it is new.
     ///
     /// # Errors
     /// COORDINATOR_NOT_AVAILABLE if the budget of groups does not suffice.
-    pub(crate) fn create_if_absent(
+    pub(crate) fn create_classic_if_absent(
         &mut self,
         group_id: &str,
         host: &str,

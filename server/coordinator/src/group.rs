@@ -228,10 +228,6 @@ impl Kind {
 }
 
 impl Group {
-    pub(crate) fn is_classic(&self) -> bool {
-        matches!(self, Self::Classic(_))
-    }
-
     /// The name of its protocol in responses.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
@@ -244,7 +240,7 @@ impl Group {
     pub(crate) fn members(&self) -> usize {
         match self {
             Self::Classic(group) => group.durable().map_or(0, |durable| durable.members.len()),
-            Self::Consumer(group) => group.members(),
+            Self::Consumer(group) => group.len(),
         }
     }
 

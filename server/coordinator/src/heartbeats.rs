@@ -1,15 +1,18 @@
 //! Routes a ConsumerGroupHeartbeat to its group: an existing one, one that its first member
 //! creates, or a classic one that becomes a consumer group.
 
-use crate::consumer::member::Client;
-use crate::consumer::validate::{JOIN, validate};
-use crate::consumer::{ConsumerGroup, Draft, Refusal, left, refuse, refused};
+use crate::consumer::validate::validate;
+use crate::consumer::{ConsumerGroup, left, refused};
 use crate::context::Context;
 use crate::coordinator::{Caller, Coordinator};
 use crate::group::{Entry, Group};
 use crate::migration;
+use crate::modern::member::Client;
+use crate::modern::validate::JOIN;
+use crate::modern::{Draft, Refusal, refuse};
 use crate::output::Output;
 use crate::requests::group_tombstone;
+use crate::text::Text;
 use crate::turn::Turn;
 use alloc::boxed::Box;
 use alloc::format;
@@ -92,21 +95,25 @@ fn heartbeat<'r>(
     let client = Client { id: caller.client_id, host: caller.client_host };
     match &mut entry.group {
         Some(Group::Consumer(group)) => return group.heartbeat(turn, draft, client, request),
-        _ if request.member_epoch != JOIN => return not_found(),
+        Some(Group::Classic(_)) | None if request.member_epoch != JOIN => return not_found(),
         Some(Group::Classic(group)) if !group.is_empty() => {
             let group = migration::upgrade(turn, draft, &entry.id, group)?;
             entry.successor = Some(Group::Consumer(Box::new(group)));
         }
-        empty => {
-            draft.extend(empty.is_some().then(|| group_tombstone(&entry.id)));
-            let group = ConsumerGroup::new(entry.id.clone());
-            entry.successor = Some(Group::Consumer(Box::new(group)));
+        Some(Group::Classic(_)) => {
+            draft.push(group_tombstone(&entry.id));
+            entry.successor = Some(new_consumers(&entry.id));
         }
+        None => entry.successor = Some(new_consumers(&entry.id)),
     }
     match &mut entry.successor {
         Some(Group::Consumer(group)) => group.heartbeat(turn, draft, client, request),
         Some(Group::Classic(_)) | None => not_found(),
     }
+}
+
+fn new_consumers(group_id: &Text) -> Group {
+    Group::Consumer(Box::new(ConsumerGroup::new(group_id.clone())))
 }
 
 fn leave<'r>(

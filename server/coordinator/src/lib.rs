@@ -29,8 +29,8 @@
 //! that a crash could undo. Zero means at once.
 //!
 //! **Modules**: [`group`](group) has the whole state of one group id. A classic group is in
-//! [`classic`](classic), a consumer group in [`consumer`](consumer), with the parts that later
-//! kinds will share in [`modern`](modern); neither kind refers to the other.
+//! [`classic`](classic). The newer kinds take the same steps, [`modern`](modern), generic over a
+//! kind; [`consumer`](consumer) is the first. Neither kind refers to another.
 //! [`migration`](migration) converts one into the other. Long work, such as an assignment of
 //! 100,000 partitions, is done in slices: the rest is due at once ([`Reason::Work`]), and other
 //! requests are served in between.
@@ -67,6 +67,7 @@ pub mod shares;
 pub mod snapshot;
 mod text;
 mod timers;
+mod topic_hashes;
 mod turn;
 
 pub use config::{Config, GroupOverrides, MigrationPolicy};

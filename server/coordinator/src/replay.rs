@@ -70,15 +70,14 @@ fn consumer_group<'e>(
     entry: &'e mut Entry,
     is_tombstone: bool,
 ) -> Option<&'e mut ConsumerGroup> {
-    if !is_tombstone && !matches!(entry.group, Some(Group::Consumer(_))) {
-        let before = match entry.successor.take() {
-            Some(successor) => entry.group.replace(successor),
-            None => {
-                let new = ConsumerGroup::new(entry.id.clone());
-                entry.group.replace(Group::Consumer(Box::new(new)))
-            }
-        };
-        before.into_iter().for_each(|mut group| group.removed(timers));
+    match &entry.group {
+        Some(Group::Consumer(_)) => {}
+        Some(Group::Classic(_)) | None if is_tombstone => {}
+        Some(Group::Classic(_)) | None => {
+            let new = || Group::Consumer(Box::new(ConsumerGroup::new(entry.id.clone())));
+            let group = entry.successor.take().unwrap_or_else(new);
+            replace(timers, entry, group);
+        }
     }
     match &mut entry.group {
         Some(Group::Consumer(group)) => Some(group),
@@ -100,26 +99,36 @@ pub(crate) fn has_committed(entry: &mut Entry, commit_timestamp: i64) {
 }
 
 fn group_recorded(timers: &mut Timers, entry: &mut Entry, value: &GroupMetadataValue<'_>) {
-    if !matches!(entry.group, Some(Group::Classic(_))) {
-        let new = ClassicGroup::new(entry.id.clone(), Wall(value.current_state_timestamp));
-        let group = entry.successor.take().unwrap_or(Group::Classic(new));
-        let before = entry.group.replace(group);
-        before.into_iter().for_each(|mut group| group.removed(timers));
+    match &entry.group {
+        Some(Group::Classic(_)) => {}
+        Some(Group::Consumer(_)) | None => {
+            let new = ClassicGroup::new(entry.id.clone(), Wall(value.current_state_timestamp));
+            let group = entry.successor.take().unwrap_or(Group::Classic(new));
+            replace(timers, entry, group);
+        }
     }
-    if let Some(Group::Classic(group)) = &mut entry.group {
-        group.replay(timers, value);
+    match &mut entry.group {
+        Some(Group::Classic(group)) => group.replay(timers, value),
+        Some(Group::Consumer(_)) | None => {}
     }
 }
 
+fn replace(timers: &mut Timers, entry: &mut Entry, group: Group) {
+    let before = entry.group.replace(group);
+    before.into_iter().for_each(|mut group| group.removed(timers));
+}
+
 fn remove_classic(timers: &mut Timers, entry: &mut Entry) {
-    if let Some(Group::Classic(mut group)) = entry.group.take_if(|it| it.is_classic()) {
-        group.removed(timers);
+    match entry.group.take() {
+        Some(Group::Classic(mut group)) => group.removed(timers),
+        other @ (Some(Group::Consumer(_)) | None) => entry.group = other,
     }
 }
 
 fn remove_consumer(timers: &mut Timers, entry: &mut Entry) {
-    if let Some(Group::Consumer(mut group)) = entry.group.take_if(|it| !it.is_classic()) {
-        group.removed(timers);
+    match entry.group.take() {
+        Some(Group::Consumer(mut group)) => group.removed(timers),
+        other @ (Some(Group::Classic(_)) | None) => entry.group = other,
     }
 }
 
@@ -130,7 +139,7 @@ fn durable_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
             group.durable_records(&mut records);
             records
         }
-        _ => group_records(entry),
+        Some(Group::Classic(_)) | None => group_records(entry),
     };
     if entry.offsets.is_unloaded() {
         return records;

@@ -68,7 +68,7 @@ impl Coordinator {
         let created = match wants_group {
             true => {
                 let (id, host) = (&joining.request.group_id, caller.client_host);
-                self.create_if_absent(id, host, around)
+                self.create_classic_if_absent(id, host, around)
             }
             false => refusal.map_or(Ok(false), Err),
         };
@@ -81,8 +81,12 @@ impl Coordinator {
                 }
                 group.join(turn, joining);
             }
-            (Ok(_), Some(entry)) => migration::join(turn, entry, joining),
-            (Ok(_), None) => joining.refuse(turn, ErrorCode::UnknownMemberId),
+            (Ok(_), Some(entry @ Entry { group: Some(Group::Consumer(_)), .. })) => {
+                migration::join(turn, entry, joining);
+            }
+            (Ok(_), Some(Entry { group: None, .. }) | None) => {
+                joining.refuse(turn, ErrorCode::UnknownMemberId);
+            }
         });
     }
 
@@ -126,8 +130,10 @@ impl Coordinator {
                 Some(Entry { group: Some(Group::Classic(group)), .. }) => {
                     group.leave(turn, version, request)
                 }
-                Some(entry) => migration::leave(turn, entry, version, request),
-                None => leave_unknown_group(version, request),
+                Some(entry @ Entry { group: Some(Group::Consumer(_)), .. }) => {
+                    migration::leave(turn, entry, version, request)
+                }
+                Some(Entry { group: None, .. }) | None => leave_unknown_group(version, request),
             };
             turn.answer(caller.request, response);
         });
@@ -146,7 +152,7 @@ impl Coordinator {
         let is_member = request.generation_id_or_member_epoch >= 0;
         let created = match is_member {
             true => Ok(false),
-            false => self.create_if_absent(&group_id, caller.client_host, context.around()),
+            false => self.create_classic_if_absent(&group_id, caller.client_host, context.around()),
         };
         self.with(context.around(), output, &group_id, |turn, entry| {
             let accepted = created.and_then(|_| match entry {
@@ -157,8 +163,10 @@ impl Coordinator {
                     let accepted = group.accept_commit(turn.config, turn.topics, version, &request);
                     accepted.map(|()| &*offsets)
                 }
-                _ if version >= GROUP_ID_NOT_FOUND_FROM => Err(ErrorCode::GroupIdNotFound),
-                _ => Err(ErrorCode::IllegalGeneration),
+                Some(Entry { group: None, .. }) | None if version >= GROUP_ID_NOT_FOUND_FROM => {
+                    Err(ErrorCode::GroupIdNotFound)
+                }
+                Some(Entry { group: None, .. }) | None => Err(ErrorCode::IllegalGeneration),
             });
             let response = offsets::commit(turn, context.topics, version, request, accepted);
             turn.answer(caller.request, response);
@@ -180,11 +188,14 @@ impl Coordinator {
         let mut fetch = |group: OffsetFetchRequestGroup<'r>| {
             let entry = self.groups.get(&group.group_id);
             visible_at = entry.map_or(self.removed_at, |it| it.written_at).max(visible_at);
-            if let Some(Group::Consumer(consumers)) = entry.and_then(|entry| entry.group.as_ref()) {
-                let member_id = group.member_id.as_deref();
-                if let Err(error) = consumers.validate_fetch(member_id, group.member_epoch) {
-                    return refused_fetch(group.group_id, error);
+            let allowed = match entry.and_then(|entry| entry.group.as_ref()) {
+                Some(Group::Consumer(consumers)) => {
+                    consumers.validate_fetch(group.member_id.as_deref(), group.member_epoch)
                 }
+                Some(Group::Classic(_)) | None => Ok(()),
+            };
+            if let Err(error) = allowed {
+                return refused_fetch(group.group_id, error);
             }
             let offsets = entry.filter(|entry| entry.group.is_some()).map(|entry| &entry.offsets);
             let group_id = group.group_id.clone();

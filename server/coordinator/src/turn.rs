@@ -2,9 +2,9 @@
 
 use crate::config::{Config, GroupConfig, GroupConfigs};
 use crate::context::Topics;
-use crate::modern::topic_hashes::TopicHashes;
 use crate::output::{Output, RequestId};
 use crate::timers::Timers;
+use crate::topic_hashes::TopicHashes;
 use alloc::vec::Vec;
 use muster_codec::records::GroupRecord;
 use muster_codec::{Response, Wall};
@@ -32,8 +32,8 @@ pub(crate) struct Turn<'t, 'r> {
 }
 
 impl<'r> Turn<'_, 'r> {
-    /// The configs of one group.
-    pub(crate) fn group_config(&self, group_id: &str) -> GroupConfig {
+    /// The configs of one consumer group.
+    pub(crate) fn consumer_config(&self, group_id: &str) -> GroupConfig {
         self.group_configs.of(group_id, self.config)
     }
 

@@ -173,7 +173,8 @@ impl Round {
             *compared += 1;
             let replayed = self.replica.digest(&group_id).fingerprint;
             if digest.fingerprint != replayed {
-                let [live, replayed] = [digest.fingerprint, replayed].map(Option::unwrap_or_default);
+                let [live, replayed] =
+                    [digest.fingerprint, replayed].map(Option::unwrap_or_default);
                 let divergence = Divergence { group_id, live, replayed };
                 return Some(Found { position, divergence });
             }

@@ -2,17 +2,20 @@
 //! classic group, and the server assigns.
 
 use super::member::{Classic, Member, Profile};
-use super::validate::unknown_member;
-use super::{ConsumerGroup, Draft, Refusal, records};
+use super::{Consumer, ConsumerGroup, records};
+use crate::modern::heartbeat::Subscribed;
+use crate::modern::member::{Current, MemberState};
+use crate::modern::members::Slot;
 use crate::modern::owned::{Owned, Partitions};
-use crate::modern::reconcile::Current;
-use crate::modern::state::MemberState;
+use crate::modern::validate::unknown_member;
+use crate::modern::{Draft, Refusal};
 use crate::text::Text;
 use crate::timers::TimerKey;
 use crate::turn::Turn;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use muster_codec::ErrorCode;
+use muster_codec::messages::ConsumerGroupHeartbeatTopicPartitions as Reported;
 
 /// The protocol type of consumers.
 pub(crate) const CONSUMER: &str = "consumer";
@@ -40,8 +43,9 @@ impl ConsumerGroup {
             members.into_iter().map(|it| settled(it, generation)).collect();
         let mut records: Draft<'static> = Vec::new();
         let each = settled.iter();
-        records
-            .extend(each.clone().map(|(it, member, _)| records::member_metadata(&id, it, member)));
+        records.extend(
+            each.clone().map(|(it, member, _)| records::member_metadata(&id, it, &member.profile)),
+        );
         records.push(records::group_epoch(&id, generation, hash));
         records
             .extend(each.clone().map(|(it, _, target)| records::target(&id, it, target.clone())));
@@ -61,6 +65,23 @@ impl ConsumerGroup {
         group
     }
 
+    /// Like [`Self::assign`], with the existing target, for a member that replaces another.
+    pub(crate) fn reconcile_to_last(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        draft: &mut Draft<'_>,
+        subscribed: Subscribed<'_, Consumer>,
+        reported: &[Reported],
+    ) -> Result<Member, Refusal> {
+        let Subscribed { member_id, mut after, is_changed, .. } = subscribed;
+        let target = self.last_target(None, &after.profile);
+        if let Some(next) = self.stepped(turn, &after, &target, is_changed, Some(reported))? {
+            draft.push(records::current(&self.id, member_id, &next));
+            after.current = next;
+        }
+        Ok(after)
+    }
+
     /// Whether a member that offers these protocols can be in the group.
     pub(crate) fn supports<'n>(
         &self,
@@ -68,7 +89,7 @@ impl ConsumerGroup {
         mut protocols: impl Iterator<Item = &'n str>,
     ) -> bool {
         let is_common = |name: &str| {
-            self.classic_protocols.get(name).copied().unwrap_or(0) == self.classic_members
+            self.own.classic_protocols.get(name).copied().unwrap_or(0) == self.own.classic_members
         };
         protocol_type == CONSUMER && protocols.any(|name| self.is_empty() || is_common(name))
     }
@@ -77,11 +98,7 @@ impl ConsumerGroup {
     pub(crate) fn is_classic_without(&self, going: &[u32]) -> bool {
         let members = going.iter().filter_map(|it| self.members.slot(*it)?.member.as_ref());
         let classic = members.filter(|member| member.is_classic()).count();
-        self.classic_members - classic == self.members.len() - going.len()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.members.len()
+        self.own.classic_members - classic == self.members.len() - going.len()
     }
 
     /// The classic member of a request, with the number of its slot.
@@ -131,11 +148,11 @@ impl ConsumerGroup {
     }
 
     /// Whether a partition in the member's target still has another owner.
-    fn waits(&self, number: u32, current: &Current) -> bool {
+    fn waits(&self, number: u32, current: &Current<Owned>) -> bool {
         self.target.of(number).iter().any(|topic| {
             topic.partitions.iter().any(|it| {
                 !current.assigned.contains(topic.topic_id, *it)
-                    && self.owners.is_owned(topic.topic_id, *it)
+                    && self.own.owners.is_owned(topic.topic_id, *it)
             })
         })
     }
@@ -197,37 +214,17 @@ impl ConsumerGroup {
 
     /// Starts the timer for a classic member that has to join, unless it runs already.
     fn expect_join(&mut self, turn: &mut Turn<'_, '_>, number: u32, timeout_ms: i32) {
-        let is_expected = |it: &crate::modern::members::Slot<Member>| it.timers.join.is_set();
+        let is_expected = |it: &Slot<Member>| it.timers.join.is_set();
         if !self.members.slot(number).is_some_and(is_expected) {
             let key = |group_id, member_id| TimerKey::MemberJoin { group_id, member_id };
             self.start(turn, number, timeout_ms, |timers| &mut timers.join, key);
         }
     }
 
-    /// The members in the order of Kafka's hash table, without those that are leaving.
-    pub(crate) fn members_without(
-        &self,
-        going: &[u32],
-    ) -> impl Iterator<Item = (u32, &Text, &Member)> {
-        let numbers = self.members.numbers_in_hash_order().into_iter();
-        let staying = numbers.filter(|number| !going.contains(number));
-        let slots = staying.filter_map(|number| Some((number, self.members.slot(number)?)));
-        slots.filter_map(|(number, slot)| Some((number, &slot.id, slot.member.as_ref()?)))
-    }
-
-    /// The target assignment of a member.
-    pub(crate) fn target_of(&self, number: u32) -> Partitions {
-        self.target.of(number)
-    }
-
-    pub(crate) fn member_id(&self, number: u32) -> Option<&str> {
-        self.members.slot(number).map(|slot| &*slot.id)
-    }
-
     /// The static member with that instance id, if it is the only one of the consumer protocol.
     pub(crate) fn replaceable(&self, instance_id: Option<&str>) -> Option<u32> {
         let (member_id, member) = self.static_member(instance_id?)?;
-        let is_last = !member.is_classic() && self.classic_members + 1 == self.members.len();
+        let is_last = !member.is_classic() && self.own.classic_members + 1 == self.members.len();
         self.members.slot_number(member_id).filter(|_| is_last)
     }
 
@@ -244,14 +241,6 @@ impl ConsumerGroup {
         };
         let number = holder.and_then(|holder| self.members.slot_number(holder));
         number.map_or_else(unknown_member, Ok)
-    }
-
-    pub(crate) fn epoch(&self) -> i32 {
-        self.epoch
-    }
-
-    pub(crate) fn target_epoch(&self) -> i32 {
-        self.target.epoch
     }
 }
 

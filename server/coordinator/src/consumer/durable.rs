@@ -1,7 +1,8 @@
 //! A consumer group as the records that produce it, as a compacted log would have them.
 
 use super::member::Member;
-use super::{ConsumerGroup, Draft, records};
+use super::{ConsumerGroup, records};
+use crate::modern::Draft;
 use crate::modern::members::Slot;
 use crate::modern::target::INITIAL_EPOCH;
 use crate::text::owned;
@@ -21,11 +22,11 @@ impl ConsumerGroup {
     fn records_by(&self, slots: &[&Slot<Member>], out: &mut Draft<'_>) {
         for slot in slots {
             if let Some(member) = &slot.member {
-                out.push(records::member_metadata(&self.id, &slot.id, member));
+                out.push(records::member_metadata(&self.id, &slot.id, &member.profile));
             }
         }
         out.push(records::group_epoch(&self.id, self.epoch, self.metadata_hash));
-        if self.has_partition_metadata {
+        if self.own.has_partition_metadata {
             let key = ConsumerGroupKey { group_id: owned(&self.id) };
             let value = ConsumerGroupPartitionMetadataValue::default();
             out.push(GroupRecord::ConsumerGroupPartitionMetadata(key, Some(value)));
@@ -43,7 +44,7 @@ impl ConsumerGroup {
                 out.push(records::current(&self.id, &slot.id, &member.current));
             }
         }
-        let resolved = self.regexes.all_resolved();
+        let resolved = self.own.regexes.all_resolved();
         out.extend(resolved.map(|(regex, it)| records::resolved(&self.id, regex, it)));
     }
 }

@@ -1,43 +1,50 @@
-//! The group epoch: it is bumped when the group's subscriptions or their topics change.
+//! The effect of a changed subscription on the group epoch and on the assignors.
 
+use super::ConsumerGroup;
 use super::member::Profile;
-use super::regex::Regexes;
-use super::{ConsumerGroup, Draft, records};
+use super::regex::{Change, Regexes};
 use crate::assignors::SubscriptionType;
+use crate::modern::epoch::{News, ProfileChange};
 use crate::modern::subscriptions::Subscriptions;
+use crate::modern::{Draft, Refusal};
 use crate::turn::Turn;
 
-/// The group's epoch and subscription type after a member's change.
-pub(super) struct NextEpoch {
-    pub(super) epoch: i32,
-    pub(super) subscription_type: SubscriptionType,
-}
-
 impl ConsumerGroup {
-    /// Bumps the epoch if `bump` is set or the hash of the subscribed topics has changed. The
-    /// member changes from `before` to `after`, after which the group has `members` members.
-    pub(super) fn update_epoch(
+    /// The effect of a member's changed subscription. The epoch waits for the resolution of a new
+    /// expression, but not for that of a classic member.
+    pub(super) fn news(
         &mut self,
         turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
-        bump: bool,
-        (before, after): (&Profile, &Profile),
-        members: usize,
-    ) -> NextEpoch {
+        change: ProfileChange<'_, Profile>,
+    ) -> Result<News, Refusal> {
+        let ProfileChange { before, after, .. } = change;
+        let regex = self.update_regex(turn, draft, before, after)?;
+        let waits = regex == Change::Unresolved && after.classic.is_none();
+        let has_new_names = after.topics != before.topics;
+        let bumps = has_new_names || regex != Change::None && !waits;
+        let is_outdated = if waits && !bumps {
+            self.exchange(turn, (before, after))
+        } else {
+            self.is_outdated(turn.topics)
+        };
+        let is_changed = has_new_names || regex != Change::None;
+        Ok(News { is_changed, bumps, is_outdated })
+    }
+
+    /// The hash of the subscribed topics after a change, and whether all members then have the same
+    /// subscription.
+    pub(super) fn hash_after(
+        &self,
+        turn: &mut Turn<'_, '_>,
+        change: ProfileChange<'_, Profile>,
+    ) -> (i64, SubscriptionType) {
+        let ProfileChange { before, after, is_new } = change;
         let subscriptions = self.subscriptions_after(before, Some(after));
         let hash = turn.hashes.of_group(turn.topics, subscriptions.names());
-        let mut epoch = self.epoch;
-        if bump || hash != self.present_hash.unwrap_or(self.metadata_hash) {
-            epoch = epoch.saturating_add(1);
-            draft.push(records::group_epoch(&self.id, epoch, hash));
-        }
-        self.checked_version = Some(turn.topics.version());
-        if self.has_partition_metadata {
-            draft.push(records::partition_metadata_tombstone(&self.id));
-        }
-        let subscription_type =
-            self.subscription_type_after(before, after, &subscriptions, members);
-        NextEpoch { epoch, subscription_type }
+        let is_added = is_new && !self.has_instance(after);
+        let members = self.members.len() + usize::from(is_added);
+        (hash, self.subscription_type_after(before, after, &subscriptions, members))
     }
 
     /// A member replaced its expression by one that is not resolved yet. Returns whether topics
@@ -50,10 +57,10 @@ impl ConsumerGroup {
     ) -> bool {
         let mut hash = |names: &Subscriptions| turn.hashes.of_group(turn.topics, names.names());
         let is_changed = self.checked_version.is_none()
-            || hash(&self.subscriptions) != self.present_hash.unwrap_or(self.metadata_hash);
+            || hash(&self.subscriptions) != self.own.present_hash.unwrap_or(self.metadata_hash);
         if !is_changed {
             self.checked_version = Some(turn.topics.version());
-            self.present_hash = Some(hash(&self.subscriptions_after(before, Some(after))));
+            self.own.present_hash = Some(hash(&self.subscriptions_after(before, Some(after))));
         }
         is_changed
     }
@@ -73,8 +80,8 @@ impl ConsumerGroup {
         }
         if let Some(regex) = before.regex()
             && after.and_then(Profile::regex) != Some(regex)
-            && self.regexes.members(regex) == 1
-            && let Some(resolved) = self.regexes.resolved(regex)
+            && self.own.regexes.members(regex) == 1
+            && let Some(resolved) = self.own.regexes.resolved(regex)
         {
             subscriptions.remove_matched(&resolved.topics);
         }
@@ -90,13 +97,13 @@ impl ConsumerGroup {
     ) -> SubscriptionType {
         let (old, new) = (before.regex(), after.regex());
         if old == new {
-            return subscription_type(&self.regexes, subscriptions, members);
+            return subscription_type(&self.own.regexes, subscriptions, members);
         }
-        let gone = usize::from(old.is_some_and(|old| self.regexes.members(old) == 1));
-        let come = usize::from(new.is_some_and(|new| self.regexes.members(new) == 0));
-        let expressions = self.regexes.subscribed_len() + come - gone;
+        let gone = usize::from(old.is_some_and(|old| self.own.regexes.members(old) == 1));
+        let come = usize::from(new.is_some_and(|new| self.own.regexes.members(new) == 0));
+        let expressions = self.own.regexes.subscribed_len() + come - gone;
         // All members have the same expression only if this one has it.
-        let of_new = new.map_or(0, |new| self.regexes.members(new) + 1);
+        let of_new = new.map_or(0, |new| self.own.regexes.members(new) + 1);
         let shared = (expressions > 0).then_some(of_new);
         classify(shared, subscriptions, members)
     }

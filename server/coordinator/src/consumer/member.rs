@@ -1,9 +1,8 @@
 //! A member of a consumer group: its subscription and its assignment.
 
+use crate::modern::member::{Client, Current, MemberState};
 use crate::modern::names::{self, Names};
 use crate::modern::owned::{Owned, OwnedPartition, TopicPartitions, owned};
-use crate::modern::reconcile::Current;
-use crate::modern::state::MemberState;
 use crate::text::{Blob, TEXT_BYTES, Text, owned as text};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -14,11 +13,8 @@ use muster_codec::records::{
 };
 use muster_codec::{Bytes, Str};
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Member {
-    pub(crate) profile: Profile,
-    pub(crate) current: Current,
-}
+/// A member of a consumer group.
+pub(crate) type Member = crate::modern::member::Member<Profile, Owned>;
 
 /// The properties of a member as it sends them: its metadata record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,13 +40,6 @@ pub(crate) struct Classic {
     pub(crate) session_timeout_ms: i32,
     /// In the order of the member's preference.
     pub(crate) protocols: Vec<(Text, Blob)>,
-}
-
-/// The client that sent a heartbeat.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Client<'r> {
-    pub(crate) id: &'r str,
-    pub(crate) host: &'r str,
 }
 
 impl Member {
@@ -209,23 +198,45 @@ impl Classic {
 }
 
 /// A member's current assignment, from its record.
-pub(crate) fn current_from_record(value: &ConsumerGroupCurrentMemberAssignmentValue) -> Current {
+pub(crate) fn current_from_record(
+    value: &ConsumerGroupCurrentMemberAssignmentValue,
+) -> Current<Owned> {
     Current {
         epoch: value.member_epoch,
         previous_epoch: value.previous_member_epoch,
-        state: MemberState::from_number(value.state),
+        state: state_from_number(value.state),
         assigned: owned_from_record(&value.assigned_partitions, value.member_epoch),
         revoking: owned_from_record(&value.partitions_pending_revocation, value.member_epoch),
     }
 }
 
-pub(crate) fn current_to_record(current: &Current) -> ConsumerGroupCurrentMemberAssignmentValue {
+pub(crate) fn current_to_record(
+    current: &Current<Owned>,
+) -> ConsumerGroupCurrentMemberAssignmentValue {
     ConsumerGroupCurrentMemberAssignmentValue {
         member_epoch: current.epoch,
         previous_member_epoch: current.previous_epoch,
-        state: current.state.number(),
+        state: state_number(current.state),
         assigned_partitions: owned_to_record(&current.assigned),
         partitions_pending_revocation: owned_to_record(&current.revoking),
+    }
+}
+
+fn state_from_number(number: i8) -> MemberState {
+    match number {
+        0 => MemberState::Stable,
+        1 => MemberState::UnrevokedPartitions,
+        2 => MemberState::UnreleasedPartitions,
+        _ => MemberState::Unknown,
+    }
+}
+
+fn state_number(state: MemberState) -> i8 {
+    match state {
+        MemberState::Stable => 0,
+        MemberState::UnrevokedPartitions => 1,
+        MemberState::UnreleasedPartitions => 2,
+        MemberState::Unknown => 127,
     }
 }
 

@@ -1,9 +1,10 @@
 //! Whether a consumer group allows offsets to be committed, fetched or deleted; its tombstones.
 
 use super::member::Member;
-use super::{ConsumerGroup, Draft, records};
+use super::{ConsumerGroup, records};
 use crate::config::Config;
 use crate::context::Topics;
+use crate::modern::Draft;
 use crate::offsets::{TOPIC_IDS_FROM, is_metadata_too_large};
 use muster_codec::messages::OffsetCommitRequest;
 use muster_codec::{ErrorCode, Uuid};
@@ -72,12 +73,6 @@ impl ConsumerGroup {
         if epoch == member.current.epoch { Ok(()) } else { Err(stale(member)) }
     }
 
-    /// # Errors
-    /// NON_EMPTY_GROUP.
-    pub(crate) fn validate_delete(&self) -> Result<(), ErrorCode> {
-        if self.is_empty() { Ok(()) } else { Err(ErrorCode::NonEmptyGroup) }
-    }
-
     /// Tombstones for the whole group. `rename` maps a member to the id that its records have by
     /// then.
     pub(crate) fn tombstones<'g>(
@@ -91,7 +86,7 @@ impl ConsumerGroup {
         draft.extend(ids.clone().map(|it| records::target_tombstone(&self.id, it)));
         draft.push(records::target_metadata_tombstone(&self.id));
         draft.extend(ids.map(|it| records::member_tombstone(&self.id, it)));
-        let resolved = self.regexes.all_resolved();
+        let resolved = self.own.regexes.all_resolved();
         draft.extend(resolved.map(|(regex, _)| records::regex_tombstone(&self.id, regex)));
         draft.push(records::partition_metadata_tombstone(&self.id));
         draft.push(records::group_tombstone(&self.id));

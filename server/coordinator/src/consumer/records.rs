@@ -1,8 +1,8 @@
 //! The records of a consumer group, by purpose.
 
-use super::member::{Member, current_to_record};
-use crate::modern::owned::Partitions;
-use crate::modern::reconcile::Current;
+use super::member::{Profile, current_to_record};
+use crate::modern::member::Current;
+use crate::modern::owned::{Owned, Partitions};
 use crate::text::owned;
 use muster_codec::records::{
     ConsumerGroupKey, ConsumerGroupMemberKey, ConsumerGroupMetadataValue,
@@ -44,9 +44,9 @@ pub(super) fn partition_metadata_tombstone(group_id: &str) -> GroupRecord<'stati
 pub(super) fn member_metadata(
     group_id: &str,
     member_id: &str,
-    of: &Member,
+    of: &Profile,
 ) -> GroupRecord<'static> {
-    let value = of.profile.to_record();
+    let value = of.to_record();
     GroupRecord::ConsumerGroupMemberMetadata(member(group_id, member_id), Some(value))
 }
 
@@ -85,7 +85,11 @@ pub(super) fn target_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'
     GroupRecord::ConsumerGroupTargetAssignmentMember(member(group_id, member_id), None)
 }
 
-pub(super) fn current(group_id: &str, member_id: &str, of: &Current) -> GroupRecord<'static> {
+pub(super) fn current(
+    group_id: &str,
+    member_id: &str,
+    of: &Current<Owned>,
+) -> GroupRecord<'static> {
     let value = current_to_record(of);
     GroupRecord::ConsumerGroupCurrentMemberAssignment(member(group_id, member_id), Some(value))
 }

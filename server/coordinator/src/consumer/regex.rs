@@ -1,7 +1,8 @@
 //! The regular expressions that a group's members subscribe with, and the topics that they match.
 
 use super::member::Profile;
-use super::{ConsumerGroup, Draft, Refusal, records, refuse};
+use super::{ConsumerGroup, records};
+use crate::modern::{Draft, Refusal, refuse};
 use crate::regex::{Regex, Resolution};
 use crate::text::Text;
 use crate::timers::{Timer, TimerKey};
@@ -157,21 +158,21 @@ impl ConsumerGroup {
         if before.regex != after.regex {
             change = Change::Unresolved;
             if let Some(old) = old
-                && self.regexes.members(old) == 1
+                && self.own.regexes.members(old) == 1
             {
                 draft.push(records::regex_tombstone(&self.id, old));
             }
             match new {
-                Some(new) if self.regexes.members(new) == 0 => {
+                Some(new) if self.own.regexes.members(new) == 0 => {
                     check(new)?;
                     must_resolve = true;
                 }
-                Some(new) if self.regexes.resolved(new).is_some() => change = Change::Resolved,
+                Some(new) if self.own.regexes.resolved(new).is_some() => change = Change::Resolved,
                 None if old.is_some() => change = Change::Resolved,
                 Some(_) | None => {}
             }
         }
-        if must_resolve || self.regexes.subscribed > 0 {
+        if must_resolve || self.own.regexes.subscribed > 0 {
             self.maybe_resolve(turn, (old, new), must_resolve);
         }
         Ok(change)
@@ -187,16 +188,16 @@ impl ConsumerGroup {
         if !self.may_resolve(turn) {
             return;
         }
-        let expressions = self.regexes.subscribed_after(old, new);
+        let expressions = self.own.regexes.subscribed_after(old, new);
         if (must_resolve || self.must_resolve(turn, expressions.len())) && !expressions.is_empty() {
-            self.regexes.resolving = Some(Resolving::new(expressions));
+            self.own.regexes.resolving = Some(Resolving::new(expressions));
             self.schedule_resolution(turn);
         }
     }
 
     /// Whether the heartbeat of an unchanged member would start a resolution.
     pub(super) fn is_resolution_due(&self, turn: &Turn<'_, '_>) -> bool {
-        let expressions = self.regexes.subscribed;
+        let expressions = self.own.regexes.subscribed;
         expressions > 0 && self.may_resolve(turn) && self.must_resolve(turn, expressions)
     }
 
@@ -204,16 +205,17 @@ impl ConsumerGroup {
     fn may_resolve(&self, turn: &Turn<'_, '_>) -> bool {
         let is_late =
             |last: &Resolved| turn.wall.is_over(last.timestamp, RESOLUTIONS_MIN_INTERVAL_MS + 1);
-        self.regexes.resolving.is_none() && self.regexes.last().is_none_or(is_late)
+        self.own.regexes.resolving.is_none() && self.own.regexes.last().is_none_or(is_late)
     }
 
     /// New expressions, new topics, or a resolution older than the refresh interval.
     fn must_resolve(&self, turn: &Turn<'_, '_>, expressions: usize) -> bool {
-        let Some(last) = self.regexes.last() else { return true };
+        let Some(last) = self.own.regexes.last() else { return true };
         let refresh_ms = i64::from(turn.config.group_consumer_regex_refresh_interval_ms);
         // Versions of another process are not comparable: equal is the only safe relation.
-        let is_foreign = !self.regexes.resolved_since_load && last.version != turn.loaded_topics;
-        expressions != self.regexes.resolved
+        let is_foreign =
+            !self.own.regexes.resolved_since_load && last.version != turn.loaded_topics;
+        expressions != self.own.regexes.resolved
             || is_foreign
             || last.version < turn.newest_topics
             || turn.wall.is_over(last.timestamp, refresh_ms.saturating_add(1))
@@ -275,34 +277,34 @@ impl ConsumerGroup {
     /// Continues a resolution; writes the records at its end.
     pub(crate) fn expressions_timer(&mut self, turn: &mut Turn<'_, '_>) {
         let key = TimerKey::Expressions { group_id: self.id.clone() };
-        if !turn.timers.due(&mut self.regexes.timer, turn.now, key) {
+        if !turn.timers.due(&mut self.own.regexes.timer, turn.now, key) {
             return;
         }
-        let Some(mut resolving) = self.regexes.resolving.take() else { return };
+        let Some(mut resolving) = self.own.regexes.resolving.take() else { return };
         if resolving.step(turn) {
             return self.write_resolved(turn, &resolving);
         }
-        self.regexes.resolving = Some(resolving);
+        self.own.regexes.resolving = Some(resolving);
         self.schedule_resolution(turn);
     }
 
     fn schedule_resolution(&mut self, turn: &mut Turn<'_, '_>) {
         let group_id = &self.id;
         let key = || TimerKey::Expressions { group_id: group_id.clone() };
-        turn.timers.schedule(&mut self.regexes.timer, turn.now, key);
+        turn.timers.schedule(&mut self.own.regexes.timer, turn.now, key);
     }
 
     /// Writes the topics of each expression, and bumps the epoch if they changed.
     fn write_resolved(&mut self, turn: &mut Turn<'_, '_>, resolving: &Resolving) {
-        self.regexes.resolved_since_load = true;
+        self.own.regexes.resolved_since_load = true;
         let mut draft = Draft::new();
         let mut subscriptions = self.subscriptions.clone();
         let mut is_new = false;
         for (regex, resolved) in resolving.expressions.iter().zip(&resolving.resolved) {
-            if self.regexes.members(regex) == 0 {
+            if self.own.regexes.members(regex) == 0 {
                 continue;
             }
-            let before = self.regexes.resolved(regex).map(|it| &*it.topics).unwrap_or_default();
+            let before = self.own.regexes.resolved(regex).map(|it| &*it.topics).unwrap_or_default();
             if before != resolved.topics {
                 is_new = true;
                 subscriptions.remove_matched(before);

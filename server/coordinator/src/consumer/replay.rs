@@ -4,8 +4,8 @@
 use super::ConsumerGroup;
 use super::member::{Member, Profile, current_from_record};
 use super::regex::Resolved;
-use crate::modern::reconcile::Current;
-use crate::modern::state::MemberState;
+use crate::modern::member::{Current, MemberState};
+use crate::modern::owned::Owned;
 use crate::text::Text;
 use crate::timers::Timers;
 use alloc::collections::BTreeMap;
@@ -26,7 +26,7 @@ impl ConsumerGroup {
         match record {
             GroupRecord::ConsumerGroupMetadata(_, Some(value)) => self.replay_epoch(value),
             GroupRecord::ConsumerGroupPartitionMetadata(_, value) => {
-                self.has_partition_metadata = value.is_some();
+                self.own.has_partition_metadata = value.is_some();
             }
             GroupRecord::ConsumerGroupMemberMetadata(key, value) => {
                 self.replay_member(timers, &key.member_id, value.as_ref());
@@ -53,13 +53,13 @@ impl ConsumerGroup {
     pub(crate) fn removed(&mut self, timers: &mut Timers) {
         self.members.cancel_timers(timers);
         timers.cancel(&mut self.target.timer);
-        timers.cancel(&mut self.regexes.timer);
+        timers.cancel(&mut self.own.regexes.timer);
     }
 
     fn replay_epoch(&mut self, value: &ConsumerGroupMetadataValue) {
         self.epoch = value.epoch;
         self.metadata_hash = value.metadata_hash;
-        self.present_hash = None;
+        self.own.present_hash = None;
     }
 
     fn replay_target_epoch(&mut self, value: Option<&ConsumerGroupTargetAssignmentMetadataValue>) {
@@ -75,14 +75,17 @@ impl ConsumerGroup {
     ) {
         let Some(value) = value else {
             let Some(number) = self.members.slot_number(member_id) else { return };
-            self.target.replay(number, core::iter::empty());
+            self.target.computing = None;
+            self.target.by_member.replay(number, core::iter::empty());
             self.set_has_target(number, false);
             return self.free_slot(timers, number);
         };
         let number = self.members.take_slot(member_id);
         self.add_to_target(number);
         let topics = value.topic_partitions.iter();
-        self.target.replay(number, topics.map(|it| (it.topic_id, it.partitions.clone())));
+        // A running computation does not know this target.
+        self.target.computing = None;
+        self.target.by_member.replay(number, topics.map(|it| (it.topic_id, it.partitions.clone())));
         self.set_has_target(number, true);
     }
 
@@ -96,7 +99,7 @@ impl ConsumerGroup {
         let number = self.members.take_slot(member_id);
         let before = self.members.take_out(number);
         let mut profile = Profile::from_record(value, before.as_ref().map(|it| &it.profile));
-        profile.topics = self.names.shared(profile.topics);
+        profile.topics = self.own.names.shared(profile.topics);
         if let Some(before) = &before {
             self.uncount_profile(member_id, &before.profile);
         }
@@ -108,8 +111,8 @@ impl ConsumerGroup {
         });
         self.members.put(number, Member { profile, current });
         self.add_to_target(number);
-        self.target.subscription_changed(number);
-        self.subscription_type = None;
+        self.target.by_member.subscription_changed(number);
+        self.own.subscription_type = None;
     }
 
     fn replay_current(
@@ -137,7 +140,7 @@ impl ConsumerGroup {
         if is_new {
             self.add_to_target(number);
         }
-        self.subscription_type = None;
+        self.own.subscription_type = None;
     }
 
     fn replay_regex(
@@ -146,7 +149,7 @@ impl ConsumerGroup {
         value: Option<&ConsumerGroupRegularExpressionValue<'_>>,
     ) {
         // Kafka determines the type when members change, but not here.
-        self.subscription_type = Some(self.subscription_type());
+        self.own.subscription_type = Some(self.subscription_type());
         let resolved = value.map(|value| {
             let mut topics: Vec<Text> = value.topics.iter().map(|it| Text::from(&**it)).collect();
             topics.sort_unstable();
@@ -156,10 +159,10 @@ impl ConsumerGroup {
         if let Some(resolved) = &resolved {
             self.subscriptions.add_matched(&resolved.topics);
         }
-        if let Some(before) = self.regexes.resolve(regex, resolved) {
+        if let Some(before) = self.own.regexes.resolve(regex, resolved) {
             self.subscriptions.remove_matched(&before.topics);
         }
-        self.target.subscriptions_changed();
+        self.target.by_member.subscriptions_changed();
     }
 
     fn remove_member(&mut self, timers: &mut Timers, member_id: &str) {
@@ -167,7 +170,7 @@ impl ConsumerGroup {
         if let Some(gone) = self.members.remove(number) {
             self.uncount_profile(member_id, &gone.profile);
             self.uncount_current(&gone.current);
-            self.subscription_type = None;
+            self.own.subscription_type = None;
         }
         self.free_slot(timers, number);
     }
@@ -176,7 +179,7 @@ impl ConsumerGroup {
     fn free_slot(&mut self, timers: &mut Timers, number: u32) {
         let Some(slot) = self.members.slot(number) else { return };
         if slot.member.is_none() && !slot.has_target {
-            self.target.assignment.leave(number);
+            self.target.by_member.assignment.leave(number);
             self.members.free(number, timers);
         }
     }
@@ -190,72 +193,72 @@ impl ConsumerGroup {
     fn add_to_target(&mut self, number: u32) {
         let Some(slot) = self.members.slot(number) else { return };
         let instance_id = slot.member.as_ref().and_then(|it| it.profile.instance_id.as_deref());
-        self.target.assignment.join(number, &slot.id, instance_id);
+        self.target.by_member.assignment.join(number, &slot.id, instance_id);
     }
 
-    fn count_current(&mut self, current: &Current) {
-        self.owners.add(&current.assigned, current.epoch);
-        self.owners.add(&current.revoking, current.epoch);
+    fn count_current(&mut self, current: &Current<Owned>) {
+        self.own.owners.add(&current.assigned, current.epoch);
+        self.own.owners.add(&current.revoking, current.epoch);
         if current.state == MemberState::Stable {
             count(&mut self.stable_at, &current.epoch);
         }
     }
 
-    fn uncount_current(&mut self, current: &Current) {
-        self.owners.remove(&current.assigned, current.epoch);
-        self.owners.remove(&current.revoking, current.epoch);
+    fn uncount_current(&mut self, current: &Current<Owned>) {
+        self.own.owners.remove(&current.assigned, current.epoch);
+        self.own.owners.remove(&current.revoking, current.epoch);
         if current.state == MemberState::Stable {
             uncount(&mut self.stable_at, &current.epoch);
         }
     }
 
     fn count_profile(&mut self, number: u32, profile: &Profile) {
-        self.profile_bytes += profile.own_bytes();
-        self.names.add(&profile.topics);
+        self.own.profile_bytes += profile.own_bytes();
+        self.own.names.add(&profile.topics);
         self.subscriptions.add_named(&profile.topics);
         if let Some(regex) = profile.regex() {
-            self.regexes.add_member(regex);
+            self.own.regexes.add_member(regex);
         }
         if let Some(assignor) = &profile.assignor {
-            count(&mut self.assignors, assignor);
+            count(&mut self.own.assignors, assignor);
         }
         if let (Some(instance_id), Some(slot)) = (&profile.instance_id, self.members.slot(number)) {
-            self.static_members.insert(instance_id.clone(), slot.id.clone());
+            self.own.static_members.insert(instance_id.clone(), slot.id.clone());
         }
         if let Some(classic) = &profile.classic {
-            self.classic_members += 1;
+            self.own.classic_members += 1;
             for (name, _) in &classic.protocols {
-                count(&mut self.classic_protocols, name);
+                count(&mut self.own.classic_protocols, name);
             }
         }
     }
 
     fn uncount_profile(&mut self, member_id: &str, profile: &Profile) {
-        self.profile_bytes -= profile.own_bytes();
-        self.names.remove(&profile.topics);
+        self.own.profile_bytes -= profile.own_bytes();
+        self.own.names.remove(&profile.topics);
         self.subscriptions.remove_named(&profile.topics);
         if let Some(regex) = profile.regex() {
-            self.regexes.remove_member(regex);
+            self.own.regexes.remove_member(regex);
         }
         if let Some(assignor) = &profile.assignor {
-            uncount(&mut self.assignors, assignor);
+            uncount(&mut self.own.assignors, assignor);
         }
         if let Some(instance_id) = &profile.instance_id
-            && self.static_members.get(instance_id).is_some_and(|it| **it == *member_id)
+            && self.own.static_members.get(instance_id).is_some_and(|it| **it == *member_id)
         {
-            self.static_members.remove(instance_id);
+            self.own.static_members.remove(instance_id);
         }
         if let Some(classic) = &profile.classic {
-            self.classic_members -= 1;
+            self.own.classic_members -= 1;
             for (name, _) in &classic.protocols {
-                uncount(&mut self.classic_protocols, name);
+                uncount(&mut self.own.classic_protocols, name);
             }
         }
     }
 }
 
 /// A member that has left and is about to be removed.
-fn left(current: &Current) -> Current {
+fn left(current: &Current<Owned>) -> Current<Owned> {
     Current { epoch: LEFT, previous_epoch: LEFT, state: current.state, ..Current::default() }
 }
 

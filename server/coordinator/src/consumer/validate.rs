@@ -1,23 +1,17 @@
-//! Checks of a ConsumerGroupHeartbeat and of its sender.
+//! Checks of a ConsumerGroupHeartbeat without its sender.
 
-use super::member::{Member, Profile};
-use super::{ConsumerGroup, Refusal, refuse};
+use super::ConsumerGroup;
+use super::member::Profile;
 use crate::config::Config;
-use crate::limits::{GROUP_MEMBERS_MAX, GROUP_PROTOCOLS_BYTES_MAX, MEMBER_PROFILE_BYTES_MAX};
-use crate::modern::owned::Owned;
-use crate::text::Text;
+use crate::limits::{GROUP_PROTOCOLS_BYTES_MAX, MEMBER_PROFILE_BYTES_MAX};
+use crate::modern::validate::{JOIN, LEAVE};
+use crate::modern::{Refusal, refuse};
 use muster_codec::ErrorCode;
-use muster_codec::messages::{
-    ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatTopicPartitions as Reported,
-};
+use muster_codec::messages::ConsumerGroupHeartbeatRequest;
 
 /// The first version in which members generate their own ids (KIP-1082).
 const MEMBER_ID_FROM: i16 = 1;
 
-/// The epoch of a member that joins.
-pub(crate) const JOIN: i32 = 0;
-/// The epoch of a member that leaves.
-pub(crate) const LEAVE: i32 = -1;
 /// The epoch of a static member that leaves and will return.
 pub(crate) const LEAVE_STATIC: i32 = -2;
 
@@ -70,17 +64,6 @@ pub(crate) fn validate(
 
 impl ConsumerGroup {
     /// # Errors
-    /// GROUP_MAX_SIZE_REACHED.
-    pub(crate) fn refuse_if_full(&self, config: &Config, member_id: &str) -> Result<(), Refusal> {
-        let max = usize::try_from(config.group_consumer_max_size).unwrap_or(0);
-        let is_member = !member_id.is_empty() && self.members.get(member_id).is_some();
-        match self.members.len() >= max.min(GROUP_MEMBERS_MAX) && !is_member {
-            true => refuse(ErrorCode::GroupMaxSizeReached, "The group has its maximum of members."),
-            false => Ok(()),
-        }
-    }
-
-    /// # Errors
     /// UNKNOWN_SERVER_ERROR if the member's profile is too large, COORDINATOR_NOT_AVAILABLE if the
     /// budget for the members of all groups does not suffice.
     pub(super) fn refuse_if_large(
@@ -89,9 +72,9 @@ impl ConsumerGroup {
         before: &Profile,
         profile: &Profile,
     ) -> Result<(), Refusal> {
-        let added = profile.own_bytes() + self.names.bytes_added_by(&profile.topics);
+        let added = profile.own_bytes() + self.own.names.bytes_added_by(&profile.topics);
         let is_large = profile.bytes() > MEMBER_PROFILE_BYTES_MAX
-            || self.profile_bytes + self.names.bytes() + added > GROUP_PROTOCOLS_BYTES_MAX;
+            || self.own.profile_bytes + self.own.names.bytes() + added > GROUP_PROTOCOLS_BYTES_MAX;
         if is_large {
             refuse(ErrorCode::UnknownServerError, "The member's metadata is too large.")
         } else if added.saturating_sub(before.own_bytes()) > members_room {
@@ -100,73 +83,4 @@ impl ConsumerGroup {
             Ok(())
         }
     }
-
-    /// The member of a request that is not a join.
-    ///
-    /// # Errors
-    /// UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if another member has the instance id.
-    pub(crate) fn known(
-        &self,
-        member_id: &str,
-        instance_id: Option<&str>,
-    ) -> Result<&Member, Refusal> {
-        let Some(instance_id) = instance_id else {
-            let member = self.members.get(member_id);
-            return member.map_or_else(unknown_member, Ok);
-        };
-        match self.static_member(instance_id) {
-            None => refuse(ErrorCode::UnknownMemberId, "No member has this instance id."),
-            Some((holder, _)) if **holder != *member_id => {
-                refuse(ErrorCode::FencedInstanceId, "Another member has this instance id.")
-            }
-            Some((_, member)) => Ok(member),
-        }
-    }
-
-    /// The member that a joining static member replaces.
-    ///
-    /// # Errors
-    /// UNRELEASED_INSTANCE_ID if that member has not left.
-    pub(super) fn released(&self, instance_id: &str) -> Result<Option<(&Text, &Member)>, Refusal> {
-        match self.static_member(instance_id) {
-            Some((_, member)) if !member.is_classic() && member.current.epoch != LEAVE_STATIC => {
-                refuse(ErrorCode::UnreleasedInstanceId, "A member still uses this instance id.")
-            }
-            former => Ok(former),
-        }
-    }
-}
-
-pub(super) fn unknown_member<T>() -> Result<T, Refusal> {
-    refuse(ErrorCode::UnknownMemberId, "The group has no such member.")
-}
-
-/// Whether a member sends its current epoch, or its previous one, as the answer with the current
-/// epoch may have been lost.
-///
-/// # Errors
-/// FENCED_MEMBER_EPOCH.
-pub(super) fn validate_epoch(
-    member: &Member,
-    epoch: i32,
-    reported: Option<&[Reported]>,
-) -> Result<(), Refusal> {
-    let current = &member.current;
-    let missed_the_last = epoch < current.epoch
-        && epoch == current.previous_epoch
-        && reported.is_some_and(|reported| is_within(reported, &current.assigned));
-    match epoch == JOIN || epoch == current.epoch || missed_the_last {
-        true => Ok(()),
-        false => refuse(
-            ErrorCode::FencedMemberEpoch,
-            "The member epoch is not current. The member must give up its partitions and rejoin.",
-        ),
-    }
-}
-
-fn is_within(reported: &[Reported], assigned: &Owned) -> bool {
-    reported.iter().all(|topic| {
-        !assigned.of_topic(topic.topic_id).is_empty()
-            && topic.partitions.iter().all(|it| assigned.contains(topic.topic_id, *it))
-    })
 }

@@ -3,10 +3,11 @@
 use super::downgrade::{self, Newcomer};
 use super::protocol_metadata;
 use crate::classic::{ClassicGroup, Joining, Parked, leave_each};
-use crate::consumer::heartbeat::Subscribed;
 use crate::consumer::member::{Member, Profile};
-use crate::consumer::{ConsumerGroup, Draft, Refusal, refuse};
+use crate::consumer::{Consumer, ConsumerGroup};
 use crate::group::{Entry, Group};
+use crate::modern::heartbeat::Subscribed;
+use crate::modern::{Draft, Refusal, refuse};
 use crate::text::{Text, owned};
 use crate::turn::Turn;
 use alloc::format;
@@ -31,7 +32,9 @@ pub(crate) fn join(turn: &mut Turn<'_, '_>, entry: &mut Entry, mut joining: Join
             entry.successor = Some(Group::Classic(classic));
             return;
         }
-        _ => return joining.refuse(turn, ErrorCode::UnknownMemberId),
+        Some(Group::Consumer(_) | Group::Classic(_)) | None => {
+            return joining.refuse(turn, ErrorCode::UnknownMemberId);
+        }
     }
     if is_unknown {
         joining.request.member_id = Str::Owned(format!("{}", joining.ids.next_id()));
@@ -84,7 +87,7 @@ fn joined(
     let reported = protocol_metadata::reported(turn.topics, &subscription.owned_partitions);
     let profile = profile(joining, &existing.before.profile, &subscription);
     let after = Member { profile, current: existing.before.current.clone() };
-    let subscribed = group.subscribe(turn, draft, member_id, existing, after, false)?;
+    let subscribed = group.subscribe(turn, draft, member_id, existing, after)?;
     let replaced = replaced.filter(|_| downgrade::is_allowed(turn.config, group.len()));
     let after = match replaced {
         Some(replaced) => replace(turn, draft, entry, subscribed, &reported, replaced)?,
@@ -104,7 +107,7 @@ fn stay(
     turn: &mut Turn<'_, '_>,
     draft: &mut Draft<'_>,
     group: &mut ConsumerGroup,
-    subscribed: Subscribed<'_>,
+    subscribed: Subscribed<'_, Consumer>,
     reported: &[Reported],
     joining: &Joining<'_>,
 ) -> Result<Member, Refusal> {
@@ -121,7 +124,7 @@ fn replace(
     turn: &mut Turn<'_, '_>,
     draft: &mut Draft<'_>,
     entry: &mut Entry,
-    subscribed: Subscribed<'_>,
+    subscribed: Subscribed<'_, Consumer>,
     reported: &[Reported],
     replaces: u32,
 ) -> Result<Member, Refusal> {

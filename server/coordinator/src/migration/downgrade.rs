@@ -4,10 +4,11 @@
 use super::protocol_metadata;
 use crate::classic::{ClassicGroup, Identity, MigratedMember, Protocol};
 use crate::config::Config;
+use crate::consumer::ConsumerGroup;
 use crate::consumer::member::Member;
-use crate::consumer::{ConsumerGroup, Draft};
 use crate::group::{Entry, Group};
 use crate::limits::GROUP_MEMBERS_MAX;
+use crate::modern::Draft;
 use crate::text::{Blob, Text};
 use crate::turn::Turn;
 use alloc::vec::Vec;

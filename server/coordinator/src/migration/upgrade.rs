@@ -3,9 +3,10 @@
 use super::protocol_metadata;
 use crate::classic::{ClassicGroup, MigratedMember};
 use crate::config::Config;
+use crate::consumer::ConsumerGroup;
 use crate::consumer::classic_member::MigratingMember;
 use crate::consumer::member::Profile;
-use crate::consumer::{ConsumerGroup, Draft, Refusal, refuse};
+use crate::modern::{Draft, Refusal, refuse};
 use crate::requests::group_tombstone;
 use crate::text::Text;
 use crate::turn::Turn;

@@ -1,17 +1,191 @@
-//! The parts that groups of the newer protocols share: consumer groups, and later share and streams
-//! groups (KIP-848, KIP-932, KIP-1071).
+//! Groups of the newer protocols: consumer groups, and later share and streams groups (KIP-848,
+//! KIP-932, KIP-1071).
 //!
-//! Each works alike: changed subscriptions bump the group epoch; a target assignment is computed
-//! for a group epoch; each member is reconciled to it step by step, such that a partition is
-//! assigned only after its former owner has released it; the answer holds the member's current
-//! assignment.
+//! All work alike. A heartbeat takes these steps, each of which may add records:
+//!
+//! 1. [`validate`](validate): checks the member's epoch.
+//! 2. [`heartbeat`](heartbeat): updates the member's profile.
+//! 3. [`epoch`](epoch): bumps the group epoch if the group's subscriptions or their topics changed.
+//! 4. [`target`](target): computes a target assignment for the group epoch.
+//! 5. [`Kind::step`]: takes the member's next step towards the target. Where a partition has one
+//!    owner, that is the handshake of [`reconcile`](reconcile).
+//! 6. [`Kind::answer`]: answers with the member's current assignment.
+//!
+//! [`timers`](timers) and [`fence`](fence) end a session. [`Kind`] is the part in which the kinds
+//! differ. A group is monomorphized for its kind: a heartbeat that changes nothing takes one
+//! look-up of the member.
+//!
+//! All durable state is in the records, and only replay changes it; a handler changes slots, timers
+//! and the input of the assignors.
 
+pub(crate) mod epoch;
+mod fence;
+pub(crate) mod heartbeat;
+pub(crate) mod kind;
+pub(crate) mod member;
 pub(crate) mod members;
 pub(crate) mod names;
 pub(crate) mod owned;
 pub(crate) mod owners;
 pub(crate) mod reconcile;
-pub(crate) mod state;
 pub(crate) mod subscriptions;
 pub(crate) mod target;
-pub(crate) mod topic_hashes;
+mod timers;
+pub(crate) mod topic_targets;
+pub(crate) mod validate;
+
+use crate::context::Topics;
+use crate::text::Text;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use kind::{Kind, Part};
+use member::MemberOf;
+use members::Members;
+use muster_codec::ErrorCode;
+use muster_codec::records::GroupRecord;
+use subscriptions::Subscriptions;
+use target::Target;
+
+/// The records that a handler is about to write; dropped if it refuses in the end.
+pub(crate) type Draft<'r> = Vec<GroupRecord<'r>>;
+
+/// Why a request is refused: the error, and a message for the client's log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) error: ErrorCode,
+    pub(crate) message: &'static str,
+}
+
+pub(crate) fn refuse<T>(error: ErrorCode, message: &'static str) -> Result<T, Refusal> {
+    Err(Refusal { error, message })
+}
+
+/// The state of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// No members.
+    Empty,
+    /// The group epoch has no target assignment yet.
+    Assigning,
+    /// Some members have not reached the target assignment yet.
+    Reconciling,
+    Stable,
+}
+
+impl State {
+    /// The name in responses.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "Empty",
+            Self::Assigning => "Assigning",
+            Self::Reconciling => "Reconciling",
+            Self::Stable => "Stable",
+        }
+    }
+}
+
+/// A group of the kind `K`.
+#[derive(Debug)]
+pub(crate) struct Group<K: Kind> {
+    pub(crate) id: Text,
+    pub(crate) epoch: i32,
+    /// The hash of the subscribed topics at that epoch.
+    pub(crate) metadata_hash: i64,
+    pub(crate) members: Members<MemberOf<K>>,
+    pub(crate) target: Target<K::Targets>,
+    /// The topics that the group subscribes to.
+    pub(crate) subscriptions: Subscriptions,
+    /// Number of stable members by epoch.
+    pub(crate) stable_at: BTreeMap<i32, usize>,
+    /// The version of the topics at which the hash was last compared; volatile.
+    pub(crate) checked_version: Option<i64>,
+    /// The state that only this kind has.
+    pub(crate) own: K,
+}
+
+impl<K: Kind> Group<K> {
+    /// A group without members.
+    pub(crate) fn new(id: Text) -> Self {
+        Self {
+            id,
+            epoch: 1,
+            metadata_hash: 0,
+            members: Members::default(),
+            target: Target::default(),
+            subscriptions: Subscriptions::default(),
+            stable_at: BTreeMap::new(),
+            checked_version: None,
+            own: K::default(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        let reconciled = self.stable_at.get(&self.target.epoch).copied().unwrap_or(0);
+        if self.members.is_empty() {
+            State::Empty
+        } else if self.epoch > self.target.epoch {
+            State::Assigning
+        } else if reconciled < self.members.len() {
+            State::Reconciling
+        } else {
+            State::Stable
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Number of members.
+    pub(crate) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Members, including those whose records are not replayed yet.
+    pub(crate) fn members_and_pending(&self) -> usize {
+        self.members.slots_used()
+    }
+
+    pub(crate) fn is_subscribed_to(&self, topic: &str) -> bool {
+        self.subscriptions.contains(topic)
+    }
+
+    /// The members in the order of Kafka's hash table, without those that are leaving.
+    pub(crate) fn members_without(
+        &self,
+        going: &[u32],
+    ) -> impl Iterator<Item = (u32, &Text, &MemberOf<K>)> {
+        let numbers = self.members.numbers_in_hash_order().into_iter();
+        let staying = numbers.filter(|number| !going.contains(number));
+        let slots = staying.filter_map(|number| Some((number, self.members.slot(number)?)));
+        slots.filter_map(|(number, slot)| Some((number, &slot.id, slot.member.as_ref()?)))
+    }
+
+    /// The target assignment of a member.
+    pub(crate) fn target_of(&self, number: u32) -> Part<K> {
+        self.target.of(number)
+    }
+
+    pub(crate) fn member_id(&self, number: u32) -> Option<&str> {
+        self.members.slot(number).map(|slot| &*slot.id)
+    }
+
+    pub(crate) fn epoch(&self) -> i32 {
+        self.epoch
+    }
+
+    pub(crate) fn target_epoch(&self) -> i32 {
+        self.target.epoch
+    }
+
+    /// Whether topics changed since the group's hash was compared.
+    pub(crate) fn is_outdated(&self, topics: &dyn Topics) -> bool {
+        self.checked_version != Some(topics.version())
+    }
+
+    /// # Errors
+    /// NON_EMPTY_GROUP.
+    pub(crate) fn validate_delete(&self) -> Result<(), ErrorCode> {
+        if self.is_empty() { Ok(()) } else { Err(ErrorCode::NonEmptyGroup) }
+    }
+}

@@ -1,52 +1,25 @@
-//! Reconciles a member one step towards its target (`CurrentAssignmentBuilder` in Kafka).
+//! The handshake by which a member is reconciled one step towards its target, where a partition has
+//! one owner at a time (`CurrentAssignmentBuilder` in Kafka).
 //!
 //! A partition is assigned only if it is free; a partition counts as revoked only when the member
 //! no longer reports it; the member reaches the target's epoch once it has nothing left to revoke.
 
+use super::kind::Report;
+use super::member::MemberState;
 use super::owned::{Owned, OwnedPartition, Partitions, TopicPartitions, owned};
 use super::owners::Owners;
-use super::state::MemberState;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
-use muster_codec::messages::ConsumerGroupHeartbeatTopicPartitions as Reported;
 
-/// A member's current assignment, as in its record.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Current {
-    pub(crate) epoch: i32,
-    /// The previous epoch: a member still sends it if its last answer was lost.
-    pub(crate) previous_epoch: i32,
-    pub(crate) state: MemberState,
-    pub(crate) assigned: Owned,
-    /// Partitions that the member still has to revoke.
-    pub(crate) revoking: Owned,
-}
-
-impl Default for Current {
-    /// A member before it has joined.
-    fn default() -> Self {
-        Self {
-            epoch: 0,
-            previous_epoch: -1,
-            state: MemberState::Stable,
-            assigned: Owned::default(),
-            revoking: Owned::default(),
-        }
-    }
-}
-
-impl Current {
-    pub(crate) fn is_reconciled_to(&self, epoch: i32) -> bool {
-        self.state == MemberState::Stable && self.epoch == epoch
-    }
-}
+/// The current assignment of a member that owns partitions.
+type Current = super::member::Current<Owned>;
 
 /// The member's state is not known to this version: it has to join again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnknownState;
 
 /// The inputs of a step.
-pub(crate) struct Reconciliation<'a, F> {
+pub(crate) struct Reconciliation<'a, F, R: ?Sized> {
     pub(crate) target_epoch: i32,
     pub(crate) target: &'a Partitions,
     pub(crate) subscription_changed: bool,
@@ -56,10 +29,10 @@ pub(crate) struct Reconciliation<'a, F> {
     pub(crate) is_subscribed: F,
     pub(crate) owners: &'a Owners,
     /// The partitions that the member reports as its own; None if it reports none.
-    pub(crate) reported: Option<&'a [Reported]>,
+    pub(crate) reported: Option<&'a R>,
 }
 
-impl<F: Fn(Uuid) -> bool> Reconciliation<'_, F> {
+impl<F: Fn(Uuid) -> bool, R: Report<Owned> + ?Sized> Reconciliation<'_, F, R> {
     /// The assignment after the step; None if it does not change.
     ///
     /// # Errors
@@ -86,12 +59,7 @@ impl<F: Fn(Uuid) -> bool> Reconciliation<'_, F> {
 
     /// Whether the member may still own one of `partitions`.
     fn owns_any_of(&self, partitions: &Owned) -> bool {
-        let Some(reported) = self.reported else { return true };
-        reported.iter().any(|topic| {
-            let ours = partitions.of_topic(topic.topic_id);
-            !ours.is_empty()
-                && topic.partitions.iter().any(|it| partitions.contains(topic.topic_id, *it))
-        })
+        self.reported.is_none_or(|reported| reported.has_any_of(partitions))
     }
 
     /// Revokes topics that the member no longer subscribes to. Its epoch stays.

@@ -1,130 +1,182 @@
-//! The target assignment of a group. The assignors keep it in a form of their own; this module maps
-//! it to topic ids, records and time.
+//! The target assignment of a group: computed for a group epoch, at most once in an interval. A
+//! long computation runs in slices; until its result is written, members keep the last target.
 
-use super::owned::{Partitions, TopicPartitions};
-use crate::assignors::{Computation, MemberIndex, TargetAssignment, TopicIndex, TopicPartition};
-use crate::context::Topics;
-use crate::text::Text;
-use crate::timers::Timer;
-use alloc::collections::BTreeSet;
+use super::kind::{ComputationOf, Kind, Part};
+use super::member::MemberOf;
+use super::{Draft, Group};
+use crate::timers::{Timer, TimerKey};
+use crate::turn::Turn;
 use alloc::vec::Vec;
-use muster_codec::{Uuid, Wall};
+use core::fmt::Debug;
+use muster_codec::Wall;
 
 /// The epoch of the empty target of a new group.
 pub(crate) const INITIAL_EPOCH: i32 = 1;
 
+/// The target assignments of all members, in the form of the assignors, and the subscriptions from
+/// which they compute it.
+pub(crate) trait Targets: Debug + Default {
+    /// The part of one member, as in its record.
+    type Part: Default;
+
+    type Computation: Debug;
+
+    /// A member's part in the result of a computation.
+    type Change;
+
+    /// The part of a member.
+    fn of(&self, number: u32) -> Self::Part;
+
+    /// Continues a computation for a slice; returns the changed parts when it is complete.
+    fn step(&self, computation: &mut Self::Computation) -> Option<Vec<Self::Change>>;
+
+    /// The slot of the member that a change is for.
+    fn changed(change: &Self::Change) -> u32;
+
+    /// The part of that member after the change.
+    fn part(&self, change: &Self::Change) -> Self::Part;
+}
+
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct Target<T: Targets> {
     pub(crate) epoch: i32,
     /// Time of its computation, in milliseconds since the epoch; 0 if there was none.
     pub(crate) timestamp: i64,
-    pub(crate) assignment: TargetAssignment,
-    /// Members whose subscription the assignors may not have in its present form.
-    changed: BTreeSet<MemberIndex>,
-    /// The version of the topics that the assignors have.
-    known_version: Option<i64>,
+    pub(crate) by_member: T,
     /// A long computation, which the timer continues.
-    pub(crate) computing: Option<Computing>,
+    pub(crate) computing: Option<Computing<T::Computation>>,
     pub(crate) timer: Timer,
 }
 
 /// A computation under way, and the group epoch that it is for.
 #[derive(Debug)]
-pub(crate) struct Computing {
-    pub(crate) computation: Computation,
-    pub(crate) epoch: i32,
+pub(crate) struct Computing<C> {
+    computation: C,
+    epoch: i32,
 }
 
-impl Default for Target {
+/// The member of a heartbeat, before its records are replayed.
+pub(crate) struct MemberUpdate<'m, K: Kind> {
+    pub(crate) number: u32,
+    pub(crate) before: &'m MemberOf<K>,
+    pub(crate) after: &'m MemberOf<K>,
+    /// Whether it was no member before.
+    pub(crate) is_new: bool,
+    /// The slot of the static member that it replaces.
+    pub(crate) replaces: Option<u32>,
+}
+
+/// The target assignment of one member.
+pub(crate) struct MemberTarget<K: Kind> {
+    pub(crate) epoch: i32,
+    pub(crate) part: Part<K>,
+}
+
+impl<T: Targets> Default for Target<T> {
     fn default() -> Self {
         Self {
             epoch: INITIAL_EPOCH,
             timestamp: 0,
-            assignment: TargetAssignment::default(),
-            changed: BTreeSet::new(),
-            known_version: None,
+            by_member: T::default(),
             computing: None,
             timer: Timer::default(),
         }
     }
 }
 
-impl Target {
+impl<T: Targets> Target<T> {
     /// The target assignment of a member.
-    pub(crate) fn of(&self, member: MemberIndex) -> Partitions {
-        self.partitions(self.assignment.of(member))
+    pub(crate) fn of(&self, number: u32) -> T::Part {
+        self.by_member.of(number)
     }
+}
 
-    /// Groups a list by topic id.
-    pub(crate) fn partitions(&self, list: &[TopicPartition]) -> Partitions {
-        let by_topic = list.chunk_by(|a, b| a.topic == b.topic).map(|of_topic| TopicPartitions {
-            topic_id: self.assignment.topic_id(of_topic[0].topic),
-            partitions: of_topic.iter().map(|it| it.partition.cast_signed()).collect(),
-        });
-        let mut partitions: Partitions = by_topic.collect();
-        partitions.sort_unstable_by_key(|topic| topic.topic_id);
-        partitions
-    }
-
-    /// Applies the record of a member's target. It ends a running computation, which does not know
-    /// it.
-    pub(crate) fn replay(
+impl<K: Kind> Group<K> {
+    /// Returns the member's part of the newest target assignment, computing it if it is due.
+    pub(super) fn update_target(
         &mut self,
-        member: MemberIndex,
-        topics: impl Iterator<Item = (Uuid, Vec<i32>)>,
+        turn: &mut Turn<'_, '_>,
+        draft: &mut Draft<'_>,
+        update: &MemberUpdate<'_, K>,
+        epoch: i32,
+        input: K::Input,
+    ) -> MemberTarget<K> {
+        let interval_ms = K::config(turn, &self.id).assignment_interval_ms;
+        if self.target.epoch >= epoch
+            || self.target.computing.is_some()
+            || !is_due(self.target.timestamp, interval_ms, turn.wall)
+        {
+            return self.last_target(Some(update.number), &update.after.profile);
+        }
+        let mut computation = K::computation(self, turn, update, input);
+        let Some(changes) = self.target.by_member.step(&mut computation) else {
+            self.continue_later(turn, computation, epoch);
+            return self.last_target(Some(update.number), &update.after.profile);
+        };
+        let own = changes.iter().find(|change| K::Targets::changed(change) == update.number);
+        let part = match own {
+            Some(change) => self.target.by_member.part(change),
+            None => self.target.of(update.number),
+        };
+        self.write_target(draft, changes, epoch, turn.wall);
+        MemberTarget { epoch, part }
+    }
+
+    /// The member's part of the existing target.
+    pub(crate) fn last_target(&self, number: Option<u32>, profile: &K::Profile) -> MemberTarget<K> {
+        let number = K::target_slot(self, number, profile);
+        let part = number.map(|number| self.target.of(number)).unwrap_or_default();
+        MemberTarget { epoch: self.target.epoch, part }
+    }
+
+    /// Continues a long computation.
+    pub(crate) fn computation_timer(&mut self, turn: &mut Turn<'_, '_>) {
+        let key = TimerKey::Assignment { group_id: self.id.clone() };
+        if !turn.timers.due(&mut self.target.timer, turn.now, key) {
+            return;
+        }
+        let Some(Computing { mut computation, epoch }) = self.target.computing.take() else {
+            return;
+        };
+        match self.target.by_member.step(&mut computation) {
+            None => self.continue_later(turn, computation, epoch),
+            Some(changes) => {
+                let mut draft = Draft::new();
+                self.write_target(&mut draft, changes, epoch, turn.wall);
+                turn.write_all(draft);
+            }
+        }
+    }
+
+    fn continue_later(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        computation: ComputationOf<K>,
+        epoch: i32,
     ) {
-        self.computing = None;
-        let mut list = Vec::new();
-        for (topic_id, partitions) in topics {
-            let topic = self.assignment.topic(topic_id);
-            let valid = partitions.into_iter().filter_map(|it| u32::try_from(it).ok());
-            list.extend(valid.map(|partition| TopicPartition { topic, partition }));
+        self.target.computing = Some(Computing { computation, epoch });
+        let group_id = &self.id;
+        let key = || TimerKey::Assignment { group_id: group_id.clone() };
+        turn.timers.schedule(&mut self.target.timer, turn.now, key);
+    }
+
+    fn write_target(
+        &self,
+        draft: &mut Draft<'_>,
+        changes: Vec<<K::Targets as Targets>::Change>,
+        epoch: i32,
+        wall: Wall,
+    ) {
+        for change in changes {
+            let Some(slot) = self.members.slot(K::Targets::changed(&change)) else { continue };
+            let part = self.target.by_member.part(&change);
+            draft.push(K::target_record(&self.id, &slot.id, part));
         }
-        self.assignment.set(member, list);
-    }
-
-    /// Marks a member whose subscription the assignors have to take again.
-    pub(crate) fn subscription_changed(&mut self, member: MemberIndex) {
-        self.changed.insert(member);
-    }
-
-    /// The same for all members.
-    pub(crate) fn subscriptions_changed(&mut self) {
-        self.known_version = None;
-    }
-
-    /// Takes the members whose subscription the assignors have not taken yet; None means all.
-    pub(crate) fn take_changed(&mut self, topics: &dyn Topics) -> Option<BTreeSet<MemberIndex>> {
-        let version = Some(topics.version());
-        let changed = core::mem::take(&mut self.changed);
-        if self.known_version == version {
-            return Some(changed);
-        }
-        self.known_version = version;
-        None
-    }
-
-    /// The indexes of those of the named topics that exist.
-    pub(crate) fn indexes<'n>(
-        &mut self,
-        topics: &dyn Topics,
-        names: impl Iterator<Item = &'n Text>,
-    ) -> Vec<TopicIndex> {
-        let mut indexes = Vec::new();
-        for name in names {
-            let (Some(id), Some(count)) = (topics.id(name), topics.partitions(name)) else {
-                continue;
-            };
-            let topic = self.assignment.topic(id);
-            self.assignment.set_name(topic, name);
-            self.assignment.set_partitions(topic, count.max(0).cast_unsigned());
-            indexes.push(topic);
-        }
-        indexes
+        draft.push(K::target_epoch_record(&self.id, epoch, wall.0));
     }
 }
 
 /// Whether `interval_ms` have passed since the last target was computed (KIP-1263).
-pub(crate) fn is_due(timestamp: i64, interval_ms: i32, wall: Wall) -> bool {
+fn is_due(timestamp: i64, interval_ms: i32, wall: Wall) -> bool {
     timestamp == 0 || interval_ms == 0 || wall.is_over(timestamp, i64::from(interval_ms))
 }

@@ -122,8 +122,9 @@ pub(super) fn read_group(
     if kind(entry.group.as_ref()) != of_kind {
         return Err("it is a group of another kind");
     }
-    if let Some(Group::Classic(group)) = &mut entry.group {
-        group.restored();
+    match &mut entry.group {
+        Some(Group::Classic(group)) => group.restored(),
+        Some(Group::Consumer(_)) | None => {}
     }
     Ok(entry)
 }

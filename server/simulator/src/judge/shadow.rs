@@ -245,7 +245,7 @@ impl World {
         log.retain(|record| {
             let is_offset = matches!(record, GroupRecord::OffsetCommit(..));
             let group = record.group_id();
-            !shard.is_cold(group) || alive.contains(group) && !is_offset
+            !shard.is_unloaded(group) || alive.contains(group) && !is_offset
         });
         let (log, live) = (bytes_of(&log), bytes_of(&live));
         if let Some(what) = difference(&log, &live) {

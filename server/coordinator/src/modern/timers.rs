@@ -1,22 +1,24 @@
-//! The timers of a consumer group's members.
+//! The timers of a group's members.
 
-use super::ConsumerGroup;
-use crate::modern::members::MemberTimers;
-use crate::modern::state::MemberState;
+use super::Group;
+use super::kind::Kind;
+use super::member::MemberState;
+use super::members::MemberTimers;
 use crate::text::Text;
 use crate::timers::{Timer, TimerKey};
 use crate::turn::Turn;
 
-impl ConsumerGroup {
+impl<K: Kind> Group<K> {
     /// Called when all records are replayed: sessions and rebalance timeouts start.
     pub(crate) fn loaded(&mut self, turn: &mut Turn<'_, '_>) {
         for number in self.members.numbers_in_hash_order() {
-            let timeout_ms = turn.group_config(&self.id).session_timeout_ms;
+            let timeout_ms = K::config(turn, &self.id).session_timeout_ms;
             self.start_session(turn, number, timeout_ms);
             let Some(member) = self.members.slot(number).and_then(|it| it.member.as_ref()) else {
                 continue;
             };
-            let (epoch, timeout_ms) = (member.current.epoch, member.profile.rebalance_timeout_ms);
+            let epoch = member.current.epoch;
+            let timeout_ms = K::revocation_timeout_ms(&member.profile);
             if member.current.state == MemberState::UnrevokedPartitions {
                 self.start_rebalance_timer(turn, number, epoch, timeout_ms);
             }
@@ -25,7 +27,7 @@ impl ConsumerGroup {
 
     /// Called when a member has shown that it is alive.
     pub(super) fn restart_session(&mut self, turn: &mut Turn<'_, '_>, number: u32) {
-        let timeout_ms = turn.group_config(&self.id).session_timeout_ms;
+        let timeout_ms = K::config(turn, &self.id).session_timeout_ms;
         self.start_session(turn, number, timeout_ms);
     }
 
@@ -54,7 +56,7 @@ impl ConsumerGroup {
         }
     }
 
-    pub(super) fn start(
+    pub(crate) fn start(
         &mut self,
         turn: &mut Turn<'_, '_>,
         number: u32,

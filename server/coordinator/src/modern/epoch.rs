@@ -1,0 +1,58 @@
+//! The group epoch: it is bumped when the group's subscriptions or their topics change.
+
+use super::kind::Kind;
+use super::{Draft, Group};
+use crate::turn::Turn;
+
+/// A member's profile before and after its request.
+#[derive(Debug)]
+pub(crate) struct ProfileChange<'p, P> {
+    pub(crate) before: &'p P,
+    pub(crate) after: &'p P,
+    /// Whether it was no member before.
+    pub(crate) is_new: bool,
+}
+
+impl<P> Clone for ProfileChange<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for ProfileChange<'_, P> {}
+
+/// The effect of a member's changed profile on its group.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct News {
+    /// Whether the member's subscription changed.
+    pub(crate) is_changed: bool,
+    /// Whether the group epoch is bumped.
+    pub(crate) bumps: bool,
+    /// Whether the topics are compared with those of the group epoch, which is bumped if they
+    /// differ.
+    pub(crate) is_outdated: bool,
+}
+
+impl<K: Kind> Group<K> {
+    /// Returns the epoch after a member's change, with the input for its target assignment.
+    pub(super) fn next_epoch(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        draft: &mut Draft<'_>,
+        news: News,
+        change: ProfileChange<'_, K::Profile>,
+    ) -> (i32, K::Input) {
+        if !news.bumps && !news.is_outdated {
+            return (self.epoch, K::input(self));
+        }
+        let (hash, input) = K::hash_after(self, turn, change);
+        let mut epoch = self.epoch;
+        if news.bumps || hash != K::known_hash(self) {
+            epoch = epoch.saturating_add(1);
+            draft.push(K::epoch_record(self, epoch, hash));
+        }
+        self.checked_version = Some(turn.topics.version());
+        K::remove_old_records(self, draft);
+        (epoch, input)
+    }
+}

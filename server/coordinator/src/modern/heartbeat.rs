@@ -1,0 +1,183 @@
+//! The heartbeat of a member that joins or stays.
+
+use super::epoch::ProfileChange;
+use super::kind::{HeartbeatFields, Kind};
+use super::member::{Client, CurrentOf, Member, MemberOf, MemberState};
+use super::target::{MemberTarget, MemberUpdate};
+use super::validate::JOIN;
+use super::{Draft, Group, Refusal, refuse};
+use crate::text::Text;
+use crate::turn::Turn;
+use muster_codec::ErrorCode;
+
+/// The state of a member before its request.
+pub(crate) struct Existing<K: Kind> {
+    pub(crate) before: MemberOf<K>,
+    /// The static member that it replaces.
+    pub(crate) replaces: Option<Text>,
+}
+
+/// A member whose subscription is updated from its request.
+pub(crate) struct Subscribed<'m, K: Kind> {
+    pub(crate) member_id: &'m str,
+    pub(crate) before: MemberOf<K>,
+    pub(crate) after: MemberOf<K>,
+    /// The static member that it replaces.
+    replaces: Option<Text>,
+    is_new: bool,
+    /// Whether its subscription changed.
+    pub(crate) is_changed: bool,
+    /// The next group epoch.
+    pub(crate) epoch: i32,
+    input: K::Input,
+}
+
+/// The state of a member after its request.
+pub(crate) struct Updated<K: Kind> {
+    pub(crate) number: u32,
+    pub(crate) before: CurrentOf<K>,
+    pub(crate) after: MemberOf<K>,
+}
+
+impl<K: Kind> Group<K> {
+    /// Answers a member that joins or stays; adds its records to `draft`.
+    ///
+    /// # Errors
+    /// GROUP_MAX_SIZE_REACHED, FENCED_MEMBER_EPOCH, and those of [`Kind::existing`] and
+    /// [`Kind::news`].
+    pub(crate) fn heartbeat<'r>(
+        &mut self,
+        turn: &mut Turn<'_, 'r>,
+        draft: &mut Draft<'r>,
+        client: Client<'_>,
+        heartbeat: &K::Heartbeat<'r>,
+    ) -> Result<K::Answer<'r>, Refusal> {
+        self.refuse_if_full(turn.config, heartbeat.member_id())?;
+        if let Some((number, current)) = self.steady(turn, client, heartbeat) {
+            let answer = K::answer(turn, &self.id, heartbeat, current, false);
+            self.restart_session(turn, number);
+            return Ok(answer);
+        }
+        let existing = K::existing(self, draft, heartbeat)?;
+        let profile = K::updated(&existing.before.profile, heartbeat, client);
+        let after = Member { profile, current: existing.before.current.clone() };
+        let subscribed = self.subscribe(turn, draft, heartbeat.member_id(), existing, after)?;
+        let updated = self.assign(turn, draft, subscribed, K::reported(heartbeat))?;
+        self.restart_session(turn, updated.number);
+        let after = &updated.after.current;
+        let is_changed = after.assigned != updated.before.assigned;
+        Ok(K::answer(turn, &self.id, heartbeat, after, is_changed))
+    }
+
+    /// The member of a request without news, in a group without news for it.
+    fn steady(
+        &self,
+        turn: &Turn<'_, '_>,
+        client: Client<'_>,
+        heartbeat: &K::Heartbeat<'_>,
+    ) -> Option<(u32, &CurrentOf<K>)> {
+        let number = self.members.slot_number(heartbeat.member_id())?;
+        let member = self.members.slot(number)?.member.as_ref()?;
+        let current = &member.current;
+        let is_steady = heartbeat.member_epoch() == current.epoch
+            && current.epoch > JOIN
+            && current.is_reconciled_to(self.target.epoch)
+            && self.target.epoch >= self.epoch
+            && !K::has_news(self, turn)
+            && !self.is_outdated(turn.topics)
+            && K::is_unchanged(&member.profile, heartbeat, client);
+        is_steady.then_some((number, current))
+    }
+
+    /// A dynamic member that joins, perhaps again.
+    pub(crate) fn joining(&self, member_id: &str) -> Existing<K> {
+        let before = self.members.get(member_id).cloned().unwrap_or_default();
+        Existing { before, replaces: None }
+    }
+
+    /// Updates the member's subscription, and the group epoch.
+    pub(crate) fn subscribe<'m>(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        draft: &mut Draft<'_>,
+        member_id: &'m str,
+        existing: Existing<K>,
+        after: MemberOf<K>,
+    ) -> Result<Subscribed<'m, K>, Refusal> {
+        let Existing { before, replaces } = existing;
+        if after.profile != before.profile {
+            K::refuse_if_large(self, turn.members_room, &before.profile, &after.profile)?;
+            draft.push(K::member_record(&self.id, member_id, &after.profile));
+        }
+        let is_new = self.members.get(member_id).is_none();
+        let change = ProfileChange { before: &before.profile, after: &after.profile, is_new };
+        let news = K::news(self, turn, draft, change)?;
+        let (epoch, input) = self.next_epoch(turn, draft, news, change);
+        let is_changed = news.is_changed;
+        Ok(Subscribed { member_id, before, after, replaces, is_new, is_changed, epoch, input })
+    }
+
+    /// Updates the target assignment for the epoch and takes the member's next step towards it.
+    pub(crate) fn assign(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        draft: &mut Draft<'_>,
+        subscribed: Subscribed<'_, K>,
+        reported: Option<&K::Reported>,
+    ) -> Result<Updated<K>, Refusal> {
+        let Subscribed { member_id, before, mut after, is_new, is_changed, epoch, .. } = subscribed;
+        let number = self.members.take_slot(member_id);
+        let replaces = subscribed.replaces.and_then(|it| self.members.slot_number(&it));
+        let update = MemberUpdate { number, before: &before, after: &after, is_new, replaces };
+        let target = self.update_target(turn, draft, &update, epoch, subscribed.input);
+        let next = self.stepped(turn, &after, &target, is_changed, reported)?;
+        if replaces == Some(number) {
+            self.members.keep_slot(number, turn.timers);
+        }
+        if let Some(next) = next {
+            draft.push(K::current_record(&self.id, member_id, &next));
+            self.watch_revocation(turn, number, &after.profile, &next);
+            after.current = next;
+        }
+        Ok(Updated { number, before: before.current, after })
+    }
+
+    /// The member's assignment after its next step; None if it does not change.
+    pub(crate) fn stepped(
+        &self,
+        turn: &Turn<'_, '_>,
+        member: &MemberOf<K>,
+        target: &MemberTarget<K>,
+        is_changed: bool,
+        reported: Option<&K::Reported>,
+    ) -> Result<Option<CurrentOf<K>>, Refusal> {
+        if !is_changed && member.current.is_reconciled_to(target.epoch) {
+            return Ok(None);
+        }
+        K::step(self, turn, member, target, is_changed, reported).or_else(|_unknown_state| {
+            refuse(
+                ErrorCode::FencedMemberEpoch,
+                "A later version wrote the member's state. The member must join again.",
+            )
+        })
+    }
+
+    /// Starts or cancels the time in which a member has to revoke.
+    fn watch_revocation(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        number: u32,
+        profile: &K::Profile,
+        next: &CurrentOf<K>,
+    ) {
+        if !K::has_revocation_timeout(profile) {
+            return;
+        }
+        if next.state == MemberState::UnrevokedPartitions {
+            let timeout_ms = K::revocation_timeout_ms(profile);
+            self.start_rebalance_timer(turn, number, next.epoch, timeout_ms);
+        } else {
+            self.cancel_rebalance_timer(turn, number);
+        }
+    }
+}

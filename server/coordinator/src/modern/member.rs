@@ -1,0 +1,70 @@
+//! A member of a group: its profile, and how far it is reconciled with the target assignment.
+
+use super::kind::Kind;
+
+/// A member with a profile `P`, to which an `A` is assigned.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Member<P, A> {
+    /// Its properties as it sends them.
+    pub(crate) profile: P,
+    pub(crate) current: Current<A>,
+}
+
+/// A member of a group of the kind `K`.
+pub(crate) type MemberOf<K> = Member<<K as Kind>::Profile, <K as Kind>::Assigned>;
+
+/// The current assignment of a member of that kind.
+pub(crate) type CurrentOf<K> = Current<<K as Kind>::Assigned>;
+
+/// A member's current assignment, as in its record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Current<A> {
+    pub(crate) epoch: i32,
+    /// The previous epoch: a member still sends it if its last answer was lost.
+    pub(crate) previous_epoch: i32,
+    pub(crate) state: MemberState,
+    pub(crate) assigned: A,
+    /// The part that the member still has to revoke.
+    pub(crate) revoking: A,
+}
+
+/// A member's state (`MemberState` in Kafka). A kind whose members release nothing has only stable
+/// ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum MemberState {
+    /// It owns its whole assignment in the target of its epoch.
+    #[default]
+    Stable,
+    /// It still has to revoke partitions, and keeps its epoch until then.
+    UnrevokedPartitions,
+    /// It is at the target's epoch, and waits for partitions that other members own.
+    UnreleasedPartitions,
+    /// A later version of Kafka wrote the record.
+    Unknown,
+}
+
+/// The client that sent a heartbeat.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Client<'r> {
+    pub(crate) id: &'r str,
+    pub(crate) host: &'r str,
+}
+
+impl<A: Default> Default for Current<A> {
+    /// A member before it has joined.
+    fn default() -> Self {
+        Self {
+            epoch: 0,
+            previous_epoch: -1,
+            state: MemberState::Stable,
+            assigned: A::default(),
+            revoking: A::default(),
+        }
+    }
+}
+
+impl<A> Current<A> {
+    pub(crate) fn is_reconciled_to(&self, epoch: i32) -> bool {
+        self.state == MemberState::Stable && self.epoch == epoch
+    }
+}

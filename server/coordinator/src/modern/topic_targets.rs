@@ -1,0 +1,112 @@
+//! Targets that are partitions of topics. The assignors keep them in a form of their own; this
+//! module maps it to topic ids, records and time.
+
+use super::owned::{Partitions, TopicPartitions};
+use super::target::Targets;
+use crate::assignors::{
+    Change, Computation, MemberIndex, SLICE, TargetAssignment, TopicIndex, TopicPartition,
+};
+use crate::context::Topics;
+use crate::text::Text;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use muster_codec::Uuid;
+
+#[derive(Debug, Default)]
+pub(crate) struct TopicTargets {
+    pub(crate) assignment: TargetAssignment,
+    /// Members whose subscription the assignors may not have in its present form.
+    changed: BTreeSet<MemberIndex>,
+    /// The version of the topics that the assignors have.
+    known_version: Option<i64>,
+}
+
+impl Targets for TopicTargets {
+    type Part = Partitions;
+    type Computation = Computation;
+    type Change = Change;
+
+    fn of(&self, number: u32) -> Partitions {
+        self.partitions(self.assignment.of(number))
+    }
+
+    fn step(&self, computation: &mut Computation) -> Option<Vec<Change>> {
+        computation.step(&self.assignment, SLICE)
+    }
+
+    fn changed(change: &Change) -> u32 {
+        change.member
+    }
+
+    fn part(&self, change: &Change) -> Partitions {
+        self.partitions(&change.partitions)
+    }
+}
+
+impl TopicTargets {
+    /// Groups a list by topic id.
+    fn partitions(&self, list: &[TopicPartition]) -> Partitions {
+        let by_topic = list.chunk_by(|a, b| a.topic == b.topic).map(|of_topic| TopicPartitions {
+            topic_id: self.assignment.topic_id(of_topic[0].topic),
+            partitions: of_topic.iter().map(|it| it.partition.cast_signed()).collect(),
+        });
+        let mut partitions: Partitions = by_topic.collect();
+        partitions.sort_unstable_by_key(|topic| topic.topic_id);
+        partitions
+    }
+
+    /// Applies the record of a member's target.
+    pub(crate) fn replay(
+        &mut self,
+        member: MemberIndex,
+        topics: impl Iterator<Item = (Uuid, Vec<i32>)>,
+    ) {
+        let mut list = Vec::new();
+        for (topic_id, partitions) in topics {
+            let topic = self.assignment.topic(topic_id);
+            let valid = partitions.into_iter().filter_map(|it| u32::try_from(it).ok());
+            list.extend(valid.map(|partition| TopicPartition { topic, partition }));
+        }
+        self.assignment.set(member, list);
+    }
+
+    /// Marks a member whose subscription the assignors have to take again.
+    pub(crate) fn subscription_changed(&mut self, member: MemberIndex) {
+        self.changed.insert(member);
+    }
+
+    /// The same for all members.
+    pub(crate) fn subscriptions_changed(&mut self) {
+        self.known_version = None;
+    }
+
+    /// Takes the members whose subscription the assignors have not taken yet; None means all.
+    pub(crate) fn take_changed(&mut self, topics: &dyn Topics) -> Option<BTreeSet<MemberIndex>> {
+        let version = Some(topics.version());
+        let changed = core::mem::take(&mut self.changed);
+        if self.known_version == version {
+            return Some(changed);
+        }
+        self.known_version = version;
+        None
+    }
+
+    /// The indexes of those of the named topics that exist.
+    pub(crate) fn indexes<'n>(
+        &mut self,
+        topics: &dyn Topics,
+        names: impl Iterator<Item = &'n Text>,
+    ) -> Vec<TopicIndex> {
+        let mut indexes = Vec::new();
+        for name in names {
+            let (Some(id), Some(count)) = (topics.id(name), topics.partitions(name)) else {
+                continue;
+            };
+            let topic = self.assignment.topic(id);
+            self.assignment.set_name(topic, name);
+            self.assignment.set_partitions(topic, count.max(0).cast_unsigned());
+            indexes.push(topic);
+        }
+        indexes
+    }
+}
