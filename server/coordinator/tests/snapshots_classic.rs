@@ -355,9 +355,8 @@ impl History {
                 self.request(&stranger(*group, ""), 2, request);
             }
             Action::DeleteTopic { topic } => {
-                let name = name(*topic);
-                let deleted =
-                    [DeletedTopic { name: &name, id: topic_id(*topic), deleted_at: i64::MAX }];
+                let (name, id) = (name(*topic), topic_id(*topic));
+                let deleted = [DeletedTopic { name: &name, id, deleted_at: i64::MAX }];
                 let output = self.with_context(|it, context| it.topics_deleted(context, &deleted));
                 self.settle(output);
             }

@@ -1,4 +1,4 @@
-//! Faults that are injected on purpose, one at a time, to prove that the simulator sees. Some are of
+//! Faults that are injected one at a time, to prove that the simulator finds them. Some are of
 //! the simulated disk; the others are built into the server by the feature `injected-faults`.
 
 use std::fmt;

@@ -4,7 +4,7 @@
 //! through a buffer. A part that has to come from the disk is read by the ring into the buffer; the
 //! thread never waits for it. The buffer is free again when the socket has taken as many bytes as
 //! it takes without waiting. So a peer that does not read holds no memory: bytes that the socket
-//! did not take are read once more when it can take output ([`Ring::await_writable`]). The buffer that
+//! did not take are read once more when it is writable ([`Ring::await_writable`]). The buffer that
 //! was used last is reused first, as its memory is in the core's cache.
 
 use std::collections::VecDeque;

@@ -103,8 +103,8 @@ impl KafkaPartition {
     }
 }
 
-/// Kafka's indexes have 31 bits for an offset relative to the segment's first, and for a position in
-/// its file.
+/// Kafka's indexes have 31 bits for an offset relative to the segment's first, and for a position
+/// in its file.
 fn check_place(base_offset: i64, located: &Located<'_>) -> Result<(), &'static str> {
     const MAX: i64 = i32::MAX as i64;
     let Located { at, batch } = located;
