@@ -122,8 +122,8 @@ impl LogCheck {
         Some(format!("at operation {position} {divergence} in the log, which is right"))
     }
 
-    /// Charges a read to the rate, which twice the growth of the log exceeds: at its end a round has
-    /// to catch up with the log.
+    /// Charges a read to the rate, which twice the growth of the log may exceed: at its end a round
+    /// has to catch up with the log.
     fn pay(&mut self, now: i64, grown: u64, bytes: u64, bytes_per_second: u64) {
         let ms = bytes * 1_000 / bytes_per_second.max(1);
         (self.next_at, self.grown_to) = (now.saturating_add_unsigned(ms.max(1)), grown);
