@@ -162,10 +162,8 @@ impl Coordinator {
         let mut next = self.groups.live_after(None);
         while let Some(id) = next {
             self.with(around, &mut output, &id, |turn, entry| {
-                match entry.and_then(|it| it.group.as_mut()) {
-                    Some(Group::Classic(group)) => group.loaded(turn),
-                    Some(Group::Consumer(group)) => group.loaded(turn),
-                    None => {}
+                if let Some(group) = entry.and_then(|it| it.group.as_mut()) {
+                    group.loaded(turn);
                 }
             });
             next = self.groups.live_after(Some(&id));
@@ -250,24 +248,6 @@ impl Coordinator {
             Some(Listed::Unloaded(group)) => 1 + group.offsets_max(),
             None => 1,
         }
-    }
-
-    /// Called when the records of a call were not written: removes a group that they would have
-    /// created.
-    pub fn not_written(&mut self, group_id: &str) {
-        let Some(entry) = self.groups.get_mut(group_id) else { return };
-        let timers = &mut self.timers;
-        entry.successor.take().into_iter().for_each(|mut group| group.removed(timers));
-        let is_unwritten = |group: &Group| match group {
-            Group::Classic(group) => group.is_unwritten(),
-            Group::Consumer(_) => false,
-        };
-        if entry.offsets.is_empty()
-            && let Some(mut group) = entry.group.take_if(|group| is_unwritten(group))
-        {
-            group.removed(timers);
-        }
-        self.groups.remove_if_vacant(group_id);
     }
 
     /// Calls `act` with a group, or with None if it does not exist.

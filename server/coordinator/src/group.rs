@@ -6,6 +6,7 @@ use crate::offsets::{Offsets, RetentionBase};
 use crate::snapshot::{Kind, SnapshotDamage, Unloaded, UnloadedGroup};
 use crate::text::Text;
 use crate::timers::Timers;
+use crate::turn::Turn;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use core::ops::Bound;
@@ -333,6 +334,22 @@ impl Group {
         match self {
             Self::Classic(group) => group.retention_base(),
             Self::Consumer(_) => Some(RetentionBase::Commit),
+        }
+    }
+
+    /// Called when the group's records are replayed after a load: sessions start.
+    pub(crate) fn loaded(&mut self, turn: &mut Turn<'_, '_>) {
+        match self {
+            Self::Classic(group) => group.loaded(turn),
+            Self::Consumer(group) => group.loaded(turn),
+        }
+    }
+
+    /// Answers the parked requests of a group that will be gone: their clients have to join again.
+    pub(crate) fn dismiss_all(&mut self, turn: &mut Turn<'_, '_>) {
+        match self {
+            Self::Classic(group) => group.dismiss_all(turn),
+            Self::Consumer(_) => {}
         }
     }
 

@@ -8,7 +8,8 @@
 //!   far and the parked requests.
 //! - **Records**: [`Coordinator::replay`] alone changes durable state, in normal work and at
 //!   recovery alike. The caller replays the records of an `Output`, in order, before the next call,
-//!   and appends them to its log as one atomic batch per group.
+//!   and appends them to its log as one atomic batch per group. If the log refuses some, it calls
+//!   [`Coordinator::not_written`] instead of replaying them.
 //! - **Time**: when `now` has reached [`Coordinator::next_deadline`], the caller calls
 //!   [`Coordinator::expire`], and repeats that while it holds: one call does a limited amount of
 //!   work, and ends with the first timer that writes records. A spurious call does no harm. `now`
@@ -56,7 +57,9 @@ mod java_order;
 pub mod limits;
 mod migration;
 mod modern;
+mod not_written;
 mod offsets;
+mod operation;
 pub mod output;
 mod recovery;
 pub mod regex;
@@ -75,6 +78,7 @@ pub use context::{Context, DeletedTopic, Ids, NoTopics, Topics};
 pub use coordinator::{Caller, Coordinator, GroupRefusal, Reached};
 pub use counts::Counts;
 pub use describe::Listing;
+pub use operation::operations;
 pub use output::{Answer, Output, RequestId};
 pub use replica::{Replica, Sample};
 pub use shares::{ShareLimits, Shares};

@@ -3,6 +3,7 @@
 
 use muster_codec::limits::ANSWER_BYTES_MAX;
 use muster_codec::messages::*;
+use muster_codec::records::GroupRecord;
 use muster_codec::{Bytes, ErrorCode, Request, Response, Uuid, Wall, header};
 use muster_coordinator::limits::{MEMBER_PROTOCOLS_BYTES_MAX, MEMBER_PROTOCOLS_MAX};
 use muster_coordinator::{
@@ -179,16 +180,21 @@ fn nothing_remains_of_a_group_whose_records_were_not_written() {
     shard.ask("c", commit(String::new()));
     for (group_id, listed) in [("h", 1), ("g", 1)] {
         let request = OffsetCommitRequest { group_id: group_id.into(), ..request_of_one("t") };
-        let _ = shard.output("c", request.into());
-        shard.coordinator.not_written(group_id);
+        let output = shard.output("c", request.into());
+        assert!(shard.refuse(&output.records).answers.is_empty());
         let Some(Response::ListGroups(body)) = shard.ask("c", ListGroupsRequest::default()) else {
             panic!()
         };
         assert_eq!((body.groups.len(), &*body.groups[0].group_id), (listed, "g"));
     }
-    shard.ask("a", join(vec![JoinGroupRequestProtocol { name: "r".into(), ..Default::default() }]));
-    shard.coordinator.not_written("g");
-    assert!(shard.expire().is_some(), "a member that has joined stays");
+    let protocols = vec![JoinGroupRequestProtocol { name: "r".into(), ..Default::default() }];
+    let mut joining = join(protocols);
+    joining.group_id = "new".into();
+    let output = shard.output("a", joining.into());
+    let dismissed = shard.refuse(&output.records);
+    let Response::JoinGroup(response) = &dismissed.answers[0].response else { panic!() };
+    assert_eq!(response.error_code, ErrorCode::RebalanceInProgress as i16);
+    assert_eq!(shard.coordinator.counts().members, 0, "it has to join again");
 }
 
 fn request_of_one(topic: &'static str) -> OffsetCommitRequest<'static> {
@@ -315,6 +321,14 @@ impl Shard {
     }
 
     /// The first answer after the initial delay.
+    /// The log refuses the records of an output.
+    fn refuse(&mut self, records: &[GroupRecord<'_>]) -> Output<'static> {
+        let (ids, topics) = (&mut self.ids, &NoTopics);
+        let position = self.position;
+        let context = Context { now: 0, wall: Wall(0), position, ids, topics };
+        self.coordinator.not_written(&context, records)
+    }
+
     fn expire(&mut self) -> Option<Response<'static>> {
         let mut answers = Vec::new();
         for now in [3_000, 6_000] {

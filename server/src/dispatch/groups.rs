@@ -118,10 +118,14 @@ impl Shard {
         let position = self.groups.next_position();
         let (last, failed) = match self.groups.append(self.now, &output.records) {
             Ok(last) => (last, false),
-            Err(error) => {
-                let words = format_args!("records of a request were not written: {error}");
+            Err(refused) => {
+                let words = format_args!("records were not written: {}", refused.error);
                 self.request_error("write", words);
-                self.groups.not_written(&output.records);
+                let (times, ids) = (self.times(), self.ids.as_mut());
+                let records = &output.records[refused.written..];
+                let dismissed = self.groups.not_written(times, ids, &*self.image, records);
+                let take = |answer| take(&mut self.connections, answer);
+                dismissed.answers.into_iter().for_each(take);
                 // Nothing has the position that they would have had.
                 (self.groups.last_position(), true)
             }

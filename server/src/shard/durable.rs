@@ -8,9 +8,9 @@ use crate::placement::Placement;
 use muster_codec::Request;
 use muster_codec::limits::STRING_BYTES_MAX;
 use muster_codec::records::{ClusterRecord, GroupRecord};
-use muster_coordinator::limits::GROUP_RECORD_BYTES_MAX;
+use muster_coordinator::limits::{GROUP_RECORD_BYTES_MAX, MEMBER_PROFILE_BYTES_MAX};
 use muster_coordinator::{
-    Caller, Context, Coordinator, DeletedTopic, Ids, Output, Reached, Topics,
+    Caller, Context, Coordinator, DeletedTopic, Ids, Output, Reached, Topics, operations,
 };
 use muster_storage::injected::{self, Fault};
 use muster_storage::limits::OPERATION_BYTES_MAX;
@@ -21,14 +21,24 @@ use tracing::{debug, error, warn};
 // protocol type, protocol and leader.
 const _: () = assert!(GROUP_RECORD_BYTES_MAX + 8 * STRING_BYTES_MAX <= OPERATION_BYTES_MAX);
 
+// Beside the records that are cut, an operation of a heartbeat has a member's profile and its
+// assignment: it fits, however many members the group has.
+const _: () =
+    assert!(OPERATION_BYTES_MAX / 2 + 3 * MEMBER_PROFILE_BYTES_MAX <= OPERATION_BYTES_MAX);
+
 /// The top byte of the log's tokens.
 pub(crate) const LOG_TOKENS: u8 = 1;
 
 /// Groups visited at once for offsets of deleted topics: about a millisecond of work.
 const FORGETTING_GROUPS: usize = 1_000;
 
-/// The most bytes of an offset's tombstone beside the names.
-const TOMBSTONE_BYTES: usize = 64;
+/// The log refused an operation.
+#[derive(Debug)]
+pub(crate) struct NotWritten {
+    pub(crate) error: AppendError,
+    /// Number of the records before it, which are written.
+    pub(crate) written: usize,
+}
 
 /// A coordinator and its log.
 pub(crate) struct GroupLog {
@@ -36,8 +46,8 @@ pub(crate) struct GroupLog {
     pub(crate) log: ShardLog,
     pub(crate) offsets_topic: OffsetsTopic,
     placement: Placement,
-    /// The most bytes of tombstones in an operation.
-    tombstones_max: usize,
+    /// The most bytes in an operation of records that may be cut.
+    cut_bytes: usize,
     clock: GroupClock,
     ops: Vec<FileOp>,
 }
@@ -45,11 +55,11 @@ pub(crate) struct GroupLog {
 impl GroupLog {
     pub(crate) fn new(coordinator: Coordinator, log: ShardLog, common: &Common, now: i64) -> Self {
         let offsets_topic = OffsetsTopic::default();
-        let tombstones_max = common.log_sizes.operation_bytes_max / 2;
+        let cut_bytes = common.log_sizes.operation_bytes_max / 2;
         let placement = common.placement;
         let clock = GroupClock::new(now);
         let ops = Vec::new();
-        Self { coordinator, log, offsets_topic, placement, tombstones_max, clock, ops }
+        Self { coordinator, log, offsets_topic, placement, cut_bytes, clock, ops }
     }
 
     /// The position that the next operation gets.
@@ -146,12 +156,15 @@ impl GroupLog {
         &mut self,
         now: i64,
         records: &[GroupRecord<'_>],
-    ) -> Result<u64, AppendError> {
+    ) -> Result<u64, NotWritten> {
+        let mut written = 0;
         let of_groups = records.chunk_by(|a, b| a.group_id() == b.group_id());
-        for operation in of_groups.flat_map(|of_group| operations(of_group, self.tombstones_max)) {
+        for operation in of_groups.flat_map(|of_group| operations(of_group, self.cut_bytes)) {
             let index = self.placement.group_partition(operation[0].group_id());
             let partition = LogPartition::ConsumerOffsets(index);
-            let position = self.log.append(partition, now, operation)?;
+            let position = self.log.append(partition, now, operation);
+            let position = position.map_err(|error| NotWritten { error, written })?;
+            written += operation.len();
             self.offsets_topic.appended(index);
             if injected::is(Fault::ReplayDiffers) && position.is_multiple_of(128) {
                 continue;
@@ -161,10 +174,16 @@ impl GroupLog {
         Ok(self.last_position())
     }
 
-    /// The operation of these records was refused: groups that exist only by it are removed.
-    pub(crate) fn not_written(&mut self, records: &[GroupRecord<'_>]) {
-        let of_groups = records.chunk_by(|a, b| a.group_id() == b.group_id());
-        of_groups.for_each(|of_group| self.coordinator.not_written(of_group[0].group_id()));
+    /// The operations of these records were refused: their groups return to their durable state.
+    pub(crate) fn not_written(
+        &mut self,
+        times: Times,
+        ids: &mut dyn Ids,
+        topics: &dyn Topics,
+        records: &[GroupRecord<'_>],
+    ) -> Output<'static> {
+        let context = self.context(times, ids, topics);
+        self.coordinator.not_written(&context, records)
     }
 
     /// The position of the last operation.
@@ -220,31 +239,6 @@ impl GroupLog {
         let (now, wall) = (self.clock.at(times.now), times.wall);
         Context { now, wall, position: self.next_position(), ids, topics }
     }
-}
-
-/// Splits the records of a group into operations: one, unless leading tombstones of offsets take
-/// more than `bytes_max`. Those are several, as in Kafka, which does not write expired offsets and
-/// those of deleted topics as a whole either.
-fn operations<'o, 'r>(
-    records: &'o [GroupRecord<'r>],
-    bytes_max: usize,
-) -> impl Iterator<Item = &'o [GroupRecord<'r>]> {
-    let mut rest = records;
-    std::iter::from_fn(move || {
-        let mut bytes = 0;
-        let is_more = |record: &GroupRecord<'_>| match record {
-            GroupRecord::OffsetCommit(key, None) => {
-                bytes += key.group.len() + key.topic.len() + TOMBSTONE_BYTES;
-                Some(bytes > bytes_max)
-            }
-            _ => None,
-        };
-        let tombstones = rest.iter().map_while(is_more);
-        let end = tombstones.enumerate().find(|(at, is_more)| *is_more && *at > 0);
-        let (operation, after) = rest.split_at(end.map_or(rest.len(), |(at, _)| at));
-        rest = after;
-        (!operation.is_empty()).then_some(operation)
-    })
 }
 
 /// Logs the results of compaction.

@@ -29,6 +29,17 @@ pub fn read((key, value): &RecordBytes) -> GroupRecord<'_> {
 #[derive(Default)]
 pub struct CountedIds(u128);
 
+impl CountedIds {
+    /// The ids that follow the first `count`.
+    pub fn after(count: u128) -> Self {
+        Self(count)
+    }
+
+    pub fn count(&self) -> u128 {
+        self.0
+    }
+}
+
 impl Ids for CountedIds {
     fn next_id(&mut self) -> Uuid {
         self.0 += 1;

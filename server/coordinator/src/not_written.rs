@@ -1,0 +1,67 @@
+//! The way back of records that the log refused.
+//!
+//! A handler changes volatile state before its records are replayed: it takes slots, starts timers,
+//! parks requests, feeds the assignors. If the records are not written, that state is of a change
+//! that never happens. The group is forgotten then, and made again from its durable state, as by a
+//! load: its parked requests are answered, and its sessions start again.
+
+use crate::classic::ClassicGroup;
+use crate::context::Context;
+use crate::coordinator::Coordinator;
+use crate::group::{Entry, Group};
+use crate::output::Output;
+use crate::replay::{group_records, replay_in};
+use crate::turn::Turn;
+use muster_codec::Wall;
+use muster_codec::records::GroupRecord;
+
+impl Coordinator {
+    /// Called instead of [`Self::replay`] for records of an [`Output`] that were not written. The
+    /// answers of that output are for the caller to replace by errors; those returned here are to
+    /// other, parked requests.
+    pub fn not_written(
+        &mut self,
+        context: &Context<'_>,
+        records: &[GroupRecord<'_>],
+    ) -> Output<'static> {
+        let mut output = Output::default();
+        for of_group in records.chunk_by(|a, b| a.group_id() == b.group_id()) {
+            let group_id = of_group[0].group_id();
+            // A refused commit leaves the members alone.
+            let is_commit = of_group.iter().all(|it| matches!(it, GroupRecord::OffsetCommit(..)));
+            self.with(context.around(), &mut output, group_id, |turn, entry| match entry {
+                Some(entry) if !is_commit || is_unwritten(entry) => make_again(turn, entry),
+                Some(_) | None => {}
+            });
+            self.groups.remove_if_vacant(group_id);
+        }
+        debug_assert!(output.records.is_empty(), "a load writes nothing");
+        output
+    }
+}
+
+/// Whether the group would exist only by the refused records.
+fn is_unwritten(entry: &Entry) -> bool {
+    match &entry.group {
+        Some(Group::Classic(group)) => group.is_unwritten(),
+        Some(Group::Consumer(_)) | None => false,
+    }
+}
+
+fn make_again(turn: &mut Turn<'_, '_>, entry: &mut Entry) {
+    let mut again = Entry::new(entry.id.clone());
+    for record in group_records(entry) {
+        replay_in(&mut again, turn.timers, &record);
+    }
+    let replaced = [entry.successor.take(), entry.group.take()];
+    for mut group in replaced.into_iter().flatten() {
+        group.dismiss_all(turn);
+        group.removed(turn.timers);
+    }
+    // A simple group has no record of its own; its start does not matter for retention.
+    let simple = || Group::Classic(ClassicGroup::new(entry.id.clone(), Wall(0)));
+    entry.group = again.group.or_else(|| (!entry.offsets.is_empty()).then(simple));
+    if let Some(group) = &mut entry.group {
+        group.loaded(turn);
+    }
+}
