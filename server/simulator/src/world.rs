@@ -146,17 +146,22 @@ impl World {
         self.clients.push(RawSeat::new(Raw::Founder(Founder::new(topics))));
         self.arm_client(0);
         while self.violation.is_none() && !self.refused && self.phase != Phase::Over {
-            let Some(happening) = self.queue.pop() else {
-                return self.violate(format_args!("nothing happens any more"));
-            };
-            self.steps += 1;
-            let steps_max = self.steps_max;
-            if self.steps > steps_max {
-                return self.violate(format_args!("more than {steps_max} steps"));
-            }
-            self.happen(happening);
-            self.end_cleanly();
+            self.advance();
         }
+    }
+
+    /// Lets time pass until the next event, and handles it.
+    pub(crate) fn advance(&mut self) {
+        let Some(event) = self.queue.pop() else {
+            return self.violate(format_args!("nothing happens any more"));
+        };
+        self.steps += 1;
+        let steps_max = self.steps_max;
+        if self.steps > steps_max {
+            return self.violate(format_args!("more than {steps_max} steps"));
+        }
+        self.happen(event);
+        self.end_cleanly();
     }
 
     pub(crate) fn note(&mut self, what: fmt::Arguments<'_>) {

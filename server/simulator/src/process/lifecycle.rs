@@ -25,8 +25,8 @@ use std::sync::Arc;
 /// The port of shard 0; the others follow.
 pub(crate) const FIRST_PORT: u16 = 9092;
 
-/// How long a clean stop may take.
-const STOP_MAX: u64 = 60 * SECOND;
+/// How long a clean stop may take of a process that runs.
+pub(super) const STOP_MAX: u64 = 60 * SECOND;
 
 /// A shard of a start, the operations that it begins with, and all that is durable of its groups.
 pub(crate) struct StartedShard {
@@ -316,6 +316,7 @@ impl World {
         seats.clear();
         operations.clear();
         *directory = None;
+        self.end_pause();
         let block_chance = self.profile.faults.block_size_chance;
         if self.is_chaos() && self.faults.chance(block_chance) {
             self.block_bytes = self.faults.pick(&[512, 4096]);
@@ -347,7 +348,13 @@ impl World {
     }
 
     pub(crate) fn stop_overdue(&mut self, life: u32) {
-        if self.process.lives(life) {
+        let overdue = self.process.paused_until + STOP_MAX;
+        if !self.process.lives(life) {
+            return;
+        }
+        if self.queue.now() < overdue {
+            self.queue.at(overdue, Happening::StopOverdue { life });
+        } else {
             self.violate(format_args!("a clean stop takes more than {} s", STOP_MAX / SECOND));
         }
     }

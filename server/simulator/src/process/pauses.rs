@@ -20,6 +20,11 @@ impl World {
         self.process.paused_until = self.queue.now() + pause;
     }
 
+    /// The process has ended: the next one runs, however long this one would have stood still.
+    pub(super) fn end_pause(&mut self) {
+        self.process.paused_until = 0;
+    }
+
     /// The machine's clock is set forward or back, by up to days.
     pub(crate) fn set_clock(&mut self) {
         let before = self.process.wall_ahead_ms;
@@ -28,5 +33,58 @@ impl World {
         self.note(format_args!("the wall clock is set {} ms forward", ahead - before));
         self.coverage.saw(if ahead > before { Seen::ClockForward } else { Seen::ClockBack });
         self.process.wall_ahead_ms = ahead;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::lifecycle::STOP_MAX;
+    use crate::run::Options;
+
+    const PAUSE: u64 = 2 * STOP_MAX;
+
+    /// A server that stands still for longer than a stop may take.
+    fn paused() -> World {
+        let mut world = World::new(0, Options::default());
+        world.profile.disk.write_error_chance = 0.0;
+        world.start();
+        world.process.paused_until = PAUSE;
+        world
+    }
+
+    fn run_until(world: &mut World, time: u64) {
+        while world.queue.now() < time && world.violation.is_none() {
+            world.advance();
+        }
+    }
+
+    #[test]
+    fn a_pause_ends_with_its_process() {
+        let mut world = paused();
+        let how = world.crash_kind();
+        world.crash(how);
+        world.start();
+        assert!(world.process.is_up() && world.process.paused_until == 0);
+    }
+
+    #[test]
+    fn a_stop_has_its_time_from_when_the_process_runs() {
+        let mut world = paused();
+        world.stop_cleanly();
+        run_until(&mut world, STOP_MAX);
+        assert_eq!((world.coverage.count(Seen::CleanStop), &world.violation), (0, &None));
+        run_until(&mut world, PAUSE + STOP_MAX);
+        assert_eq!((world.coverage.count(Seen::CleanStop), &world.violation), (1, &None));
+    }
+
+    #[test]
+    fn a_stop_that_does_not_end_is_found() {
+        let mut world = paused();
+        world.stop_cleanly();
+        world.process.seats.iter_mut().for_each(|seat| seat.stopped = true);
+        run_until(&mut world, PAUSE + STOP_MAX);
+        let violation = world.violation.unwrap_or_default();
+        assert!(violation.contains("a clean stop takes more"), "{violation}");
     }
 }
