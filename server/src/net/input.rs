@@ -1,9 +1,9 @@
 //! Input that is not handled yet, of all connections together (`queued.max.request.bytes`).
 //!
-//! Whole frames are handled at once, or wait because the connection is stalled; unfinished ones
-//! could grow without end. When the input of all connections exceeds the limit, connections with a
-//! large part of a frame are received from no further, except for the one that holds most, so that
-//! one frame can always be finished; a connection that does not finish it in time is closed.
+//! When the input of all connections exceeds the limit, connections with more than a little are
+//! received from no further. The one that holds most of an unfinished frame is, until that frame is
+//! handled: so one frame can always be finished, and finished frames do not accumulate while a shard
+//! is slow. A connection that does not finish its frame in time is closed.
 
 use super::account::Kind;
 use super::connection::{Connection, ConnectionId};
@@ -14,8 +14,8 @@ use muster_storage::injected::{self, Fault};
 /// The limit for all connections together where `queued.max.request.bytes` is not set.
 pub(crate) const INPUT_BYTES_DEFAULT: usize = 100 << 20;
 
-/// The reserve beyond that limit for frames of up to [`SHORT_FRAME_BYTES`]: those of honest clients
-/// are not held up by large frames of others.
+/// The reserve beyond that limit for finished frames and those of up to [`SHORT_FRAME_BYTES`]: those
+/// of honest clients are not held up by large frames of others.
 pub(crate) const SHORT_FRAMES_BYTES_MAX: usize = 32 << 20;
 const SHORT_FRAME_BYTES: usize = 1 << 20;
 
@@ -44,18 +44,23 @@ impl Connections {
             self.account.release(Kind::Input, before);
             self.account.take(Kind::Input, held);
         }
-        let is_done = held < before || self.get(id).is_none_or(is_finished);
-        if is_done && self.is_favoured(id) {
+        if held < before && self.is_favoured(id) {
             self.waiting_input.favoured = None;
         }
         let blocks = self.has_to_wait(id);
-        if let Some(connection) = self.get_mut(id)
-            && !std::mem::replace(&mut connection.input_blocked, blocks)
-            && blocks
-        {
-            self.waiting_input.blocked.push(id);
-        }
+        self.set_blocked(id, blocks);
         blocks
+    }
+
+    fn set_blocked(&mut self, id: ConnectionId, blocks: bool) {
+        let Some(connection) = self.get_mut(id) else { return };
+        let did_block = std::mem::replace(&mut connection.input_blocked, blocks);
+        let blocked = &mut self.waiting_input.blocked;
+        if blocks && !did_block {
+            blocked.push(id);
+        } else if did_block && !blocks {
+            blocked.retain(|other| *other != id);
+        }
     }
 
     /// Releases the input of a closed connection.
@@ -73,11 +78,10 @@ impl Connections {
 
     fn has_to_wait(&self, id: ConnectionId) -> bool {
         let Some(connection) = self.get(id) else { return false };
-        let is_small = connection.input.len() <= ALWAYS_BYTES;
-        if is_small || is_finished(connection) || self.is_favoured(id) {
+        if connection.input.len() <= ALWAYS_BYTES || self.is_favoured(id) {
             return false;
         }
-        let is_short = frame_bytes(connection) <= SHORT_FRAME_BYTES;
+        let is_short = is_finished(connection) || frame_bytes(connection) <= SHORT_FRAME_BYTES;
         let more = if is_short { SHORT_FRAMES_BYTES_MAX } else { 0 };
         self.account.held(Kind::Input) > self.limits.input_bytes + more
     }
@@ -90,61 +94,72 @@ impl Connections {
         }
         if self.account.held(Kind::Input) <= self.limits.input_bytes {
             let all = std::mem::take(&mut self.waiting_input.blocked);
-            all.iter().for_each(|id| self.unblock(*id));
+            all.iter().for_each(|id| self.set_blocked(*id, false));
             return all;
         }
         if self.waiting_input.favoured.is_some() {
             return Vec::new();
         }
-        let mut blocked = std::mem::take(&mut self.waiting_input.blocked);
-        let most = blocked.iter().enumerate().max_by_key(|(_, id)| self.input_bytes(**id));
-        let favoured = most.map(|(at, _)| at).map(|at| blocked.remove(at));
-        self.waiting_input.blocked = blocked;
+        let favoured = self.largest_unfinished();
         self.waiting_input.favoured = favoured.map(|id| (id, now));
-        favoured.iter().for_each(|id| self.unblock(*id));
+        favoured.iter().for_each(|id| self.set_blocked(*id, false));
         favoured.into_iter().collect()
+    }
+
+    /// Of the blocked connections, the one that holds most of an unfinished frame.
+    fn largest_unfinished(&self) -> Option<ConnectionId> {
+        let blocked = self.waiting_input.blocked.iter().filter_map(|id| self.get(*id));
+        let unfinished = blocked.filter(|connection| !is_finished(connection));
+        unfinished.max_by_key(|connection| connection.input.len()).map(|connection| connection.id)
     }
 
     /// The favoured connection if its time to finish its frame is over, and why it is closed.
     pub(crate) fn overdue_input(&self, now: i64) -> Option<(ConnectionId, String)> {
         let (id, _) = self.waiting_input.favoured?;
         let connection = self.get(id)?;
-        let (held, frame) = (connection.input.len(), frame_bytes(connection));
         let is_overdue = self.input_deadline().is_some_and(|at| at <= now);
-        is_overdue.then(|| {
-            let max = self.limits.input_bytes;
-            let words = format!(
-                "it sent {held} of the {frame} bytes of a request and no more, while unfinished \
-                 requests take all of queued.max.request.bytes={max}"
-            );
-            (id, words)
-        })
+        is_overdue.then(|| (id, overdue_words(connection, self.limits.input_bytes)))
     }
 
-    /// When [`Self::overdue_input`] has to be called.
+    /// Restarts the time of the favoured connection: the log is full, so nothing is received.
+    pub(crate) fn excuse_input(&mut self, now: i64) {
+        if let Some((_, since)) = &mut self.waiting_input.favoured {
+            *since = now;
+        }
+    }
+
+    /// When [`Self::overdue_input`] has to be called. A finished frame waits for its turn, or for the
+    /// log, through no fault of the client; unless the client does not read its answers.
     pub(crate) fn input_deadline(&self) -> Option<i64> {
         let (id, since) = self.waiting_input.favoured?;
         let connection = self.get(id)?;
+        let patience = since + PATIENCE_MS;
+        if is_finished(connection) {
+            return self.is_stalled(id).then_some(patience);
+        }
         let silent_since = connection.last_active.max(since);
-        Some((since + PATIENCE_MS).min(silent_since + SILENCE_MS))
-    }
-
-    fn unblock(&mut self, id: ConnectionId) {
-        self.get_mut(id).into_iter().for_each(|connection| connection.input_blocked = false);
+        Some(patience.min(silent_since + SILENCE_MS))
     }
 
     fn is_favoured(&self, id: ConnectionId) -> bool {
         self.waiting_input.favoured.is_some_and(|(favoured, _)| favoured == id)
     }
 
-    fn input_bytes(&self, id: ConnectionId) -> usize {
-        self.get(id).map_or(0, |connection| connection.input.len())
-    }
-
     /// Bytes of input by the connections' own buffers, which the account must equal.
     pub fn input_bytes_held(&self) -> usize {
         self.iter().map(|connection| connection.input.len()).sum()
     }
+}
+
+/// Why a connection is closed whose input leaves no budget for others.
+fn overdue_words(connection: &Connection, max: usize) -> String {
+    let (held, frame) = (connection.input.len(), frame_bytes(connection));
+    let what = if is_finished(connection) {
+        format!("its request of {frame} bytes waits until it has read earlier answers")
+    } else {
+        format!("it sent {held} of the {frame} bytes of a request and no more")
+    };
+    format!("{what}, while waiting requests take all of queued.max.request.bytes={max}")
 }
 
 /// Whether the first frame of the input is whole and waits for something else.
@@ -220,6 +235,52 @@ mod tests {
     }
 
     #[test]
+    fn the_next_is_favoured_once_the_frame_before_is_handled() {
+        let mut connections = connections(3);
+        for (slot, held) in [(0, 101 * MIB), (1, 20 * MIB), (2, 30 * MIB)] {
+            assert!(holds(&mut connections, slot, held, 105 * MIB));
+        }
+        assert_eq!(connections.admit_input(1_000), [id(0)]);
+        assert!(!holds(&mut connections, 0, 105 * MIB, 105 * MIB), "finished, and it waits");
+        assert_eq!(connections.admit_input(1_001), [], "or all would be finished, and wait");
+        assert_eq!(
+            (connections.input_deadline(), connections.overdue_input(i64::MAX)),
+            (None, None)
+        );
+        connections.begin(id(0), 1, 0);
+        assert!(connections.overdue_input(1_000 + PATIENCE_MS).is_some(), "it is stalled");
+        // Its frame is handled, and the next of its frames is as large as what there was.
+        assert!(holds(&mut connections, 0, 101 * MIB, 105 * MIB));
+        assert_eq!(connections.admit_input(1_002), [id(0)]);
+    }
+
+    #[test]
+    fn finished_frames_do_not_accumulate_and_need_no_favour() {
+        let mut connections = connections(4);
+        assert!(!holds(&mut connections, 0, 90 * MIB, 99 * MIB));
+        assert!(!holds(&mut connections, 1, 40 * MIB, 100), "there is a reserve for them");
+        assert!(holds(&mut connections, 2, 3 * MIB, 100));
+        assert_eq!(connections.admit_input(1_000), []);
+        assert!(holds(&mut connections, 3, MIB, 2 * MIB));
+        assert_eq!(connections.admit_input(1_001), [id(3)]);
+        assert!(!holds(&mut connections, 2, ALWAYS_BYTES, 100), "the others were handled");
+        assert!(connections.waiting_input.blocked.is_empty());
+    }
+
+    #[test]
+    fn a_closed_connection_is_not_favoured() {
+        let mut connections = connections(4);
+        assert!(!holds(&mut connections, 0, 90 * MIB, 99 * MIB));
+        assert!(holds(&mut connections, 1, 20 * MIB, 99 * MIB));
+        assert!(!holds(&mut connections, 1, 4 * MIB, 99 * MIB), "there is room");
+        assert!(connections.close(id(1)).is_some());
+        assert!(!holds(&mut connections, 2, 20 * MIB, 100));
+        assert_eq!(connections.admit_input(1_000), []);
+        assert!(holds(&mut connections, 3, 20 * MIB, 99 * MIB));
+        assert_eq!(connections.admit_input(1_001), [id(3)]);
+    }
+
+    #[test]
     fn a_favoured_connection_without_progress_is_closed() {
         let mut connections = connections(2);
         assert!(!holds(&mut connections, 0, 90 * MIB, 99 * MIB));
@@ -239,5 +300,14 @@ mod tests {
         assert!(connections.close(id(1)).is_some());
         assert_eq!(connections.account().held(Kind::Input), 90 * MIB);
         assert_eq!(connections.overdue_input(i64::MAX), None);
+    }
+
+    #[test]
+    fn no_client_is_closed_for_a_log_that_takes_nothing() {
+        let mut connections = connections(1);
+        assert!(holds(&mut connections, 0, 101 * MIB, 105 * MIB));
+        assert_eq!(connections.admit_input(1_000), [id(0)]);
+        connections.excuse_input(90_000);
+        assert_eq!(connections.input_deadline(), Some(90_000 + SILENCE_MS));
     }
 }

@@ -134,6 +134,9 @@ impl Shard {
     /// Resumes connections whose unfinished frames waited for the budget, and closes the one whose
     /// time is over.
     fn admit_input(&mut self) {
+        if self.groups.is_closed() {
+            self.connections.excuse_input(self.now);
+        }
         if let Some((id, reason)) = self.connections.overdue_input(self.heard) {
             self.close(id, reason);
         }

@@ -3,7 +3,7 @@
 use super::super::testing::{World, frame};
 use super::super::{Command, Event};
 use crate::clock::Times;
-use crate::net::ConnectionId;
+use crate::net::{ConnectionId, Kind};
 use muster_codec::messages::ApiVersionsRequest;
 
 const GREEDY: ConnectionId = ConnectionId(0);
@@ -62,4 +62,37 @@ fn a_connection_with_many_frames_has_one_slice_for_each_of_the_others() {
     assert_eq!((answered(&mut world, GREEDY), answered(&mut world, MODEST)), (0, 1));
     while work(&mut world, 5) {}
     assert_eq!(answered(&mut world, GREEDY), 44);
+}
+
+/// A shard that is slow, so that each turn receives what there is and handles nothing.
+#[test]
+fn large_waiting_requests_do_not_accumulate() {
+    const CONNECTIONS: usize = 40;
+    const FRAME_BYTES: usize = 2 << 20;
+    const PIECE_BYTES: usize = 64 << 10;
+    const LIMIT: usize = 4 << 20;
+    let limits = ["socket.request.max.bytes=4194304", "queued.max.request.bytes=4194304"];
+    let mut world = World::new(&limits);
+    world.pass(100);
+    let ids = (0..CONNECTIONS).map(|slot| ConnectionId::new(slot as u32, 0)).collect::<Vec<_>>();
+    for connection in ids.iter().copied() {
+        world.step(Event::Opened { connection, host: "/10.0.0.1".into() });
+    }
+    // As far as a shard looks at it, a Produce.
+    let mut frame = (FRAME_BYTES as u32 - 4).to_be_bytes().to_vec();
+    frame.resize(FRAME_BYTES, 0);
+    let mut sent = [0; CONNECTIONS];
+    for _ in 0..CONNECTIONS * FRAME_BYTES / PIECE_BYTES {
+        for (id, sent) in ids.iter().zip(&mut sent) {
+            let is_open = world.shard.connections.get(*id).is_some_and(|it| !it.receive_paused);
+            if is_open && *sent < FRAME_BYTES {
+                receive(&mut world, *id, &frame[*sent..*sent + PIECE_BYTES]);
+                *sent += PIECE_BYTES;
+            }
+        }
+        world.shard.end_turn(Times::both(world.now), world.now, &mut Vec::new());
+    }
+    assert_eq!(sent.iter().filter(|sent| **sent == FRAME_BYTES).count(), 1, "one at a time");
+    let held = world.shard.connections.account().held(Kind::Input);
+    assert!(held <= LIMIT + FRAME_BYTES + PIECE_BYTES * CONNECTIONS, "{held}");
 }
