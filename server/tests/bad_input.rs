@@ -11,7 +11,7 @@ use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 use support::offsets::commit_request;
-use support::{Client, Server, frame};
+use support::{Client, Server, create_topic, frame};
 
 fn server(configs: &[&str]) -> (tempfile::TempDir, Server) {
     let directory = tempfile::tempdir().unwrap();
@@ -114,6 +114,42 @@ fn half_a_frame_and_silence_is_closed_when_idle() {
     assert!(client.is_closed(), "idle for longer than connections.max.idle.ms");
 }
 
+/// As with Kafka, which closes an idle connection whatever it waits for. A member that waits for its
+/// group is kept.
+#[test]
+fn a_parked_fetch_does_not_keep_an_idle_connection() {
+    let delay = "group.initial.rebalance.delay.ms=2000";
+    let (_directory, server) = server(&["connections.max.idle.ms=300", delay]);
+    create_topic(&server, "t", 1);
+    let topics = vec![FetchTopic {
+        topic: "t".into(),
+        partitions: vec![FetchPartition { partition_max_bytes: 1_000, ..Default::default() }],
+        ..Default::default()
+    }];
+    let fetch = FetchRequest {
+        max_wait_ms: 300_000,
+        min_bytes: 1,
+        max_bytes: 1_000,
+        topics,
+        ..Default::default()
+    };
+    let mut fetching = server.client(0);
+    fetching.send(4, &fetch.into()).unwrap();
+    let join = JoinGroupRequest {
+        group_id: "g".into(),
+        session_timeout_ms: 10_000,
+        rebalance_timeout_ms: 10_000,
+        protocol_type: "test".into(),
+        protocols: vec![JoinGroupRequestProtocol { name: "range".into(), ..Default::default() }],
+        ..Default::default()
+    };
+    let mut joining = server.client(0);
+    let joined = joining.send(3, &join.into()).unwrap();
+    server.says("idle for over connections.max.idle.ms=300");
+    assert!(fetching.is_closed());
+    assert!(joining.receive(ApiKey::JoinGroup, 3, joined).is_some());
+}
+
 #[test]
 fn connections_over_the_limit_are_closed_and_counted_down_again() {
     for limit in ["max.connections=3", "max.connections.per.ip=3"] {
@@ -154,7 +190,7 @@ fn a_client_that_never_reads_is_held_back_and_the_others_are_not() {
 #[test]
 fn invalid_ids_and_metadata_get_the_protocols_errors() {
     let (_directory, server) = server(&[]);
-    support::create_topic(&server, "t", 1);
+    create_topic(&server, "t", 1);
     let mut client = server.client(0);
     let error = |response: Response<'_>| match response {
         Response::Heartbeat(body) => body.error_code,
@@ -234,7 +270,7 @@ fn ten_mebibytes_of_metadata_are_refused() {
 #[test]
 fn a_client_that_ends_its_input_still_gets_its_answers() {
     let (_directory, server) = server(&["group.initial.rebalance.delay.ms=300"]);
-    support::create_topic(&server, "t", 1);
+    create_topic(&server, "t", 1);
     let mut client = server.client(0);
     let requests = 50;
     for number in 0..requests {
@@ -286,7 +322,7 @@ fn a_client_that_ends_its_input_without_requests_is_closed_at_once() {
 #[test]
 fn a_client_that_ends_its_input_gets_records_and_is_closed_then() {
     let (_directory, server) = server(&[]);
-    support::create_topic(&server, "t", 1);
+    create_topic(&server, "t", 1);
     let mut client = server.client(0);
     support::produce(&mut client, "t", &[7; 500_000]).unwrap();
     let partition = FetchPartition { partition_max_bytes: 1_000_000, ..Default::default() };

@@ -186,11 +186,10 @@ impl Connections {
         self.slots.get_mut(id.slot())?.as_mut().filter(|connection| connection.id == id)
     }
 
-    /// The connections without input or output since `time` that wait for no answer.
-    pub fn idle_since(&self, time: i64) -> Vec<ConnectionId> {
-        let is_quiet = |c: &Connection| c.last_active.max(c.last_taken) < time;
-        let idle = |c: &&Connection| is_quiet(c) && c.in_flight() == 0;
-        self.slots.iter().flatten().filter(idle).map(|connection| connection.id).collect()
+    /// The connections without input or output since `time`.
+    pub fn quiet_since(&self, time: i64) -> Vec<ConnectionId> {
+        let is_quiet = |c: &&Connection| c.last_active.max(c.last_taken) < time;
+        self.slots.iter().flatten().filter(is_quiet).map(|connection| connection.id).collect()
     }
 
     /// The connections whose client ended its input before `time`.
@@ -525,8 +524,8 @@ mod tests {
         let id = ConnectionId::new(0, 1);
         connections.open(id, "/10.0.0.1".into(), 0).unwrap();
         connections.taken(id, 500);
-        assert!(connections.idle_since(500).is_empty());
-        assert_eq!(connections.idle_since(501), [id]);
+        assert!(connections.quiet_since(500).is_empty());
+        assert_eq!(connections.quiet_since(501), [id]);
     }
 
     #[test]

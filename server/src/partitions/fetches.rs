@@ -70,6 +70,15 @@ impl Fetches {
         ids.map(|(_, id)| *id).collect()
     }
 
+    /// How many of a connection wait for records.
+    pub(super) fn parked(&self, connection: u64) -> usize {
+        let ids = self.of_connection(connection).into_iter();
+        let is_parked = |id: &u64| {
+            self.get(*id).is_some_and(|fetch| self.deadlines.contains(&(fetch.deadline, *id)))
+        };
+        ids.filter(is_parked).count()
+    }
+
     pub(super) fn next_deadline(&self) -> Option<i64> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }

@@ -379,6 +379,11 @@ impl Partitions {
         self.fetches.len()
     }
 
+    /// How many fetches of a connection wait for records.
+    pub fn parked_fetches(&self, connection: u64) -> usize {
+        self.fetches.parked(connection)
+    }
+
     /// The id of a file of which a part is being sent; opens it if necessary.
     pub fn open_held(&mut self, file: FileKey, ops: &mut Vec<FileOp>) -> Option<FileId> {
         self.io.files.open_held(file, ops)

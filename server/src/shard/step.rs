@@ -291,9 +291,17 @@ impl Shard {
             return;
         }
         self.next_idle_sweep = self.now + IDLE_SWEEP_MS.min(max_idle.max(1));
-        for id in self.connections.idle_since(self.heard.saturating_sub(max_idle)) {
+        let quiet = self.connections.quiet_since(self.heard.saturating_sub(max_idle));
+        for id in quiet.into_iter().filter(|id| self.is_idle(*id)).collect::<Vec<_>>() {
             self.close(id, format!("idle for over connections.max.idle.ms={max_idle}"));
         }
+    }
+
+    /// Whether a connection waits for nothing, or for records that do not come. Kafka closes one whatever
+    /// it waits for; a member that waits for its group is kept here.
+    fn is_idle(&self, id: ConnectionId) -> bool {
+        let in_flight = self.connections.get(id).map_or(0, |connection| connection.in_flight());
+        in_flight == self.partitions.parked_fetches(id.0)
     }
 
     fn next_deadline(&self) -> Option<i64> {
