@@ -116,7 +116,7 @@ fn list(data: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     for (resource_type, what) in
         [(BROKER_RESOURCE, "broker"), (TOPIC_RESOURCE, "topic"), (GROUP_RESOURCE, "group")]
     {
-        for name in image.configured(resource_type) {
+        for name in image.configured(resource_type, "") {
             print(out, image, resource_type, what, name)?;
         }
     }

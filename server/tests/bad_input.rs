@@ -229,20 +229,25 @@ fn invalid_ids_and_metadata_get_the_protocols_errors() {
 
 #[test]
 fn clients_that_use_transactions_are_refused_and_named() {
-    let (_directory, server) = server(&[]);
-    let mut client = server.client(0);
-    let (key, coordinator_keys) = ("t".into(), vec!["t".into()]);
-    let request = FindCoordinatorRequest { key, key_type: 1, coordinator_keys };
-    let Response::FindCoordinator(body) = client.call(4, request.into()) else { panic!() };
-    let found = &body.coordinators[0];
-    assert_eq!(found.error_code, ErrorCode::ClusterAuthorizationFailed.code());
-    assert_eq!(found.error_message.as_deref(), Some("muster does not serve transactions."));
-    server.says("uses transactions, which muster does not serve");
-    let request =
-        InitProducerIdRequest { transactional_id: Some("t".into()), ..Default::default() };
-    let Response::InitProducerId(body) = client.call(4, request.into()) else { panic!() };
-    assert_eq!(body.error_code, ErrorCode::TransactionalIdAuthorizationFailed.code());
-    assert_eq!((body.producer_id, body.producer_epoch), (-1, -1));
+    // One is answered at once, the others in slices.
+    for keys in [1, 600] {
+        let (_directory, server) = server(&[]);
+        let mut client = server.client(0);
+        let coordinator_keys = (0..keys).map(|key| key.to_string().into()).collect();
+        let request = FindCoordinatorRequest { key: "t".into(), key_type: 1, coordinator_keys };
+        let Response::FindCoordinator(body) = client.call(4, request.into()) else { panic!() };
+        assert_eq!(body.coordinators.len(), keys);
+        for found in &body.coordinators {
+            assert_eq!(found.error_code, ErrorCode::ClusterAuthorizationFailed.code());
+            assert_eq!(found.error_message.as_deref(), Some("muster does not serve transactions."));
+        }
+        server.says("uses transactions, which muster does not serve");
+        let request =
+            InitProducerIdRequest { transactional_id: Some("t".into()), ..Default::default() };
+        let Response::InitProducerId(body) = client.call(4, request.into()) else { panic!() };
+        assert_eq!(body.error_code, ErrorCode::TransactionalIdAuthorizationFailed.code());
+        assert_eq!((body.producer_id, body.producer_epoch), (-1, -1));
+    }
 }
 
 #[test]

@@ -27,39 +27,84 @@ pub fn list_config_resources<'r>(
     version: i16,
     request: &ListConfigResourcesRequest,
 ) -> ListConfigResourcesResponse<'r> {
-    let asked = &request.resource_types;
-    if asked.iter().any(|asked| !LISTED.contains(asked)) {
-        let error_code = ErrorCode::UnsupportedVersion.code();
-        return ListConfigResourcesResponse { error_code, ..Default::default() };
+    ResourceList::new(version, request).next(view, usize::MAX)
+}
+
+/// How far a list of resources has come.
+#[derive(Debug)]
+pub struct ResourceList {
+    /// The types that are left, the next one last.
+    types: Vec<i8>,
+    /// The name from which on those of the next type are left.
+    from: String,
+    budget: AnswerBudget,
+    /// A type is asked for that there is not.
+    is_refused: bool,
+}
+
+impl ResourceList {
+    pub fn new(version: i16, request: &ListConfigResourcesRequest) -> Self {
+        let asked = &request.resource_types;
+        let is_refused = asked.iter().any(|asked| !LISTED.contains(asked));
+        let is_listed = version > 0 && !is_refused;
+        let is_asked = |listed: &i8| is_listed && (asked.is_empty() || asked.contains(listed));
+        let types = LISTED.into_iter().rev().filter(is_asked).collect();
+        Self { types, from: String::new(), budget: AnswerBudget::of_answer(), is_refused }
     }
-    let is_asked = |listed: &i8| version > 0 && (asked.is_empty() || asked.contains(listed));
-    let mut budget = AnswerBudget::of_answer();
-    let listed = LISTED.into_iter().filter(is_asked).flat_map(|listed| resources(view, listed));
-    match listed.map(|resource| budget.fit(resource)).collect() {
-        Some(config_resources) => {
-            ListConfigResourcesResponse { config_resources, ..Default::default() }
+
+    pub fn is_empty(&self) -> bool {
+        self.types.is_empty()
+    }
+
+    /// The next resources, of this number at the most; or the error that takes the place of all.
+    pub fn next<'r>(&mut self, view: &View<'r>, count: usize) -> ListConfigResourcesResponse<'r> {
+        if self.is_refused {
+            return refused(ErrorCode::UnsupportedVersion);
         }
-        None => {
-            let error_code = ErrorCode::UnknownServerError.code();
-            ListConfigResourcesResponse { error_code, ..Default::default() }
+        let mut config_resources = Vec::new();
+        while let Some(resource_type) = self.types.last().copied() {
+            let from = std::mem::take(&mut self.from);
+            for resource_name in names(view, resource_type, &from) {
+                if config_resources.len() == count {
+                    self.from = resource_name.into_owned();
+                    return ListConfigResourcesResponse { config_resources, ..Default::default() };
+                }
+                match self.budget.fit(ConfigResource { resource_name, resource_type }) {
+                    Some(resource) => config_resources.push(resource),
+                    None => {
+                        self.types.clear();
+                        return refused(ErrorCode::UnknownServerError);
+                    }
+                }
+            }
+            self.types.pop();
         }
+        ListConfigResourcesResponse { config_resources, ..Default::default() }
     }
 }
 
-fn resources<'r>(view: &View<'r>, resource_type: i8) -> Vec<ConfigResource<'r>> {
-    let named = |resource_name| ConfigResource { resource_name, resource_type };
+fn refused(error: ErrorCode) -> ListConfigResourcesResponse<'static> {
+    ListConfigResourcesResponse { error_code: error.code(), ..Default::default() }
+}
+
+/// The names of the resources of a type, in order, from one on. (There are few brokers.)
+fn names<'r>(
+    view: &View<'r>,
+    resource_type: i8,
+    from: &str,
+) -> Box<dyn Iterator<Item = Str<'r>> + 'r> {
+    let image = view.image;
     match resource_type {
-        GROUP_RESOURCE => {
-            let groups = view.image.configured(GROUP_RESOURCE);
-            groups.map(|group| named(Str::Borrowed(group))).collect()
-        }
+        GROUP_RESOURCE => Box::new(image.configured(GROUP_RESOURCE, from).map(Str::Borrowed)),
         TOPIC_RESOURCE => {
-            let topics = view.image.all_topics_from("");
-            topics.map(|topic| named(Str::Borrowed(&topic.name))).collect()
+            Box::new(image.all_topics_from(from).map(|topic| Str::Borrowed(&*topic.name)))
         }
         BROKER_RESOURCE | BROKER_LOGGER_RESOURCE => {
-            nodes(view).map(|(node, _)| named(Str::Owned(node.to_string()))).collect()
+            let names = nodes(view).map(|(node, _)| Str::Owned(node.to_string()));
+            let names: Vec<_> =
+                names.skip_while(|name| !from.is_empty() && **name != *from).collect();
+            Box::new(names.into_iter())
         }
-        _ => Vec::new(),
+        _ => Box::new(std::iter::empty()),
     }
 }

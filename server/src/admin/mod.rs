@@ -20,7 +20,7 @@ pub use describe_cluster::describe_cluster;
 pub use describe_configs::{describe_configs, describe_configs_of, unknown_type};
 pub use describe_topic_partitions::describe_topic_partitions;
 pub use find_coordinator::{find_coordinator, is_of_transactions};
-pub use list_config_resources::list_config_resources;
+pub use list_config_resources::{ResourceList, list_config_resources};
 pub use metadata::{asks_for_all, metadata, refusal_of_metadata};
 
 /// The resource type of a broker's loggers in Kafka. muster has none.

@@ -26,6 +26,18 @@ impl Configs {
         of_type.map(|(name, overrides)| (name.as_str(), &**overrides))
     }
 
+    /// The names of those of a type that have any, from one on.
+    pub(super) fn names_from<'c>(
+        &'c self,
+        resource_type: i8,
+        first: &str,
+    ) -> impl Iterator<Item = &'c str> + use<'c> {
+        use std::ops::Bound::{Included, Unbounded};
+        let of_type = self.0.get(&resource_type);
+        let from_first = of_type.map(|it| it.range::<_, str>((Included(first), Unbounded)));
+        from_first.into_iter().flatten().map(|(name, _)| name.as_str())
+    }
+
     pub(super) fn count(&self, resource_type: i8) -> usize {
         self.0.get(&resource_type).map_or(0, OfType::len)
     }

@@ -124,10 +124,10 @@ impl ClusterImage {
         self.topics.values().filter(|topic| !topic.is_internal())
     }
 
-    /// All topics by name, from `first` on.
-    pub fn all_topics_from<'a>(&'a self, first: &str) -> impl Iterator<Item = &'a Topic> {
+    /// All topics by name, from `at` on.
+    pub fn all_topics_from<'a>(&'a self, at: &str) -> impl Iterator<Item = &'a Topic> + use<'a> {
         use std::ops::Bound::{Included, Unbounded};
-        self.topics.range::<str, _>((Included(first), Unbounded)).map(|(_, topic)| topic)
+        self.topics.range::<str, _>((Included(at), Unbounded)).map(|(_, topic)| topic)
     }
 
     /// The number of topics, the internal one included.
@@ -170,9 +170,9 @@ impl ClusterImage {
         Arc::ptr_eq(&self.topics, &other.topics)
     }
 
-    /// The names of all resources of a type with overrides, in order.
-    pub fn configured(&self, resource_type: i8) -> impl Iterator<Item = &str> {
-        self.configs.of_type(resource_type).map(|(name, _)| name)
+    /// The names of all resources of a type with overrides, in order, from one on.
+    pub fn configured<'a>(&'a self, of: i8, from: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.configs.names_from(of, from)
     }
 
     /// The first producer id that is not allocated.

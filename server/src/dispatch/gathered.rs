@@ -66,6 +66,9 @@ impl Gathered {
                     ..topic
                 });
             }
+            Response::ListConfigResources(body) => {
+                self.add_all(&mut body.config_resources, |resource| resource);
+            }
             Response::FindCoordinator(body) => {
                 self.add_all(&mut body.coordinators, |coordinator| coordinator);
             }

@@ -2,7 +2,7 @@
 //! so that it is answered like many short ones.
 
 use crate::admin;
-use crate::cluster::{BROKER_RESOURCE, Topic};
+use crate::cluster::{BROKER_RESOURCE, GROUP_RESOURCE, Topic};
 use crate::shard::Shard;
 use muster_codec::messages::*;
 use muster_codec::{Field, Request, Str};
@@ -82,6 +82,7 @@ impl Shard {
     /// What a request weighs that is no list of items.
     fn whole_weight(&self, request: &Request<'_>) -> usize {
         let topics = self.image.topic_count();
+        let configured_groups = || self.image.configured_count(GROUP_RESOURCE);
         match request {
             Request::ListGroups(_) => self.groups.coordinator.groups(),
             Request::Metadata(MetadataRequest { topics: Some(named), .. }) if !named.is_empty() => {
@@ -96,7 +97,7 @@ impl Shard {
             },
             Request::DescribeConfigs(body) => body.resources.len(),
             Request::DescribeTopicPartitions(body) => body.topics.len(),
-            Request::ListConfigResources(_) => topics,
+            Request::ListConfigResources(_) => topics + configured_groups(),
             _ => 0,
         }
     }
@@ -345,7 +346,6 @@ fn owned(request: Request<'_>) -> Option<Request<'static>> {
             types_filter: all(body.types_filter, text),
         }
         .into(),
-        Request::ListConfigResources(body) => body.into(),
         _ => return None,
     })
 }

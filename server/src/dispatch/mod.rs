@@ -12,7 +12,7 @@ mod topics;
 pub(crate) use frames::{may_have_large_answer, request_length};
 pub(crate) use gathered::{Gathered, bytes_behind_list};
 pub(crate) use long::{Items, SLICE_WEIGHT, topic_weight};
-pub(crate) use topics::view_response;
+pub(crate) use topics::{uses_transactions, view_response};
 
 use crate::admin;
 use crate::net::ConnectionId;

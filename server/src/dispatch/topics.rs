@@ -89,9 +89,8 @@ impl Shard {
     }
 
     /// A client that uses transactions may say little of why it ends.
-    pub(crate) fn log_transactions(&mut self, call: &Call<'_>) {
-        let Some(host) = self.host(call.request) else { return };
-        let client = &*call.client_id;
+    pub(crate) fn log_transactions(&mut self, request: RequestId, client: &str) {
+        let Some(host) = self.host(request) else { return };
         let words = format_args!(
             "client {client:?} at {host} uses transactions, which muster does not serve: it is \
              refused, with an error that is final"
@@ -101,14 +100,19 @@ impl Shard {
 
     /// Requests that the image and the config answer.
     pub(crate) fn view_request(&mut self, call: &Call<'_>, request: &Request<'_>) {
-        if matches!(request, Request::FindCoordinator(body) if admin::is_of_transactions(body)) {
-            self.log_transactions(call);
+        if uses_transactions(request) {
+            self.log_transactions(call.request, &call.client_id);
         }
         let view = self.common.view(&self.image, &self.offline, self.number);
         if let Some(response) = view_response(&view, call.version, request) {
             self.connections.answer(call.request, &response, 0);
         }
     }
+}
+
+/// Whether a transactional producer looks for its coordinator.
+pub(crate) fn uses_transactions(request: &Request<'_>) -> bool {
+    matches!(request, Request::FindCoordinator(body) if admin::is_of_transactions(body))
 }
 
 /// The response to one of them.

@@ -26,5 +26,5 @@ pub(crate) fn configure(
 }
 
 fn all(image: &ClusterImage) -> impl Iterator<Item = &str> {
-    image.configured(GROUP_RESOURCE)
+    image.configured(GROUP_RESOURCE, "")
 }

@@ -30,7 +30,7 @@ impl Shard {
     pub(crate) fn init_producer_id(&mut self, call: &Call<'_>, body: &InitProducerIdRequest<'_>) {
         if let Some(error) = refusal(body) {
             if error == ErrorCode::TransactionalIdAuthorizationFailed {
-                self.log_transactions(call);
+                self.log_transactions(call.request, &call.client_id);
             }
             let error_code = error.code();
             let response =

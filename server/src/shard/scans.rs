@@ -2,11 +2,11 @@
 //! their connections, in order of arrival, as an answer takes memory while it is gathered.
 
 use super::Shard;
-use crate::admin;
+use crate::admin::{self, ResourceList};
 use crate::cluster::ClusterImage;
 use crate::dispatch::{
     self, Call, Gathered, Items, SLICE_WEIGHT, bytes_behind_list, request_length, topic_weight,
-    view_response,
+    uses_transactions, view_response,
 };
 use crate::net::{ConnectionId, Connections, Kind};
 use muster_codec::messages::{ListGroupsResponse, MetadataRequest, MetadataRequestTopic};
@@ -43,6 +43,8 @@ enum Rest {
     Groups(Listing),
     /// All topics from a name on.
     Topics(String, MetadataRequest<'static>),
+    /// What has configs.
+    Resources(ResourceList),
     Nothing,
 }
 
@@ -69,14 +71,14 @@ impl Rest {
     fn items(&self) -> usize {
         match self {
             Self::Items(items) => items.len(),
-            Self::Groups(_) | Self::Topics(..) | Self::Nothing => 0,
+            Self::Groups(_) | Self::Topics(..) | Self::Resources(_) | Self::Nothing => 0,
         }
     }
 
     fn held(&self) -> usize {
         match self {
             Self::Items(items) => items.held(),
-            Self::Groups(_) | Self::Topics(..) | Self::Nothing => 0,
+            Self::Groups(_) | Self::Topics(..) | Self::Resources(_) | Self::Nothing => 0,
         }
     }
 }
@@ -168,10 +170,14 @@ impl Shard {
         let request = request?;
         let version = header.api_version;
         let layout = request.api_key().version(version).ok()?;
+        let uses_transactions = uses_transactions(&request);
         let rest = rest_of(version, request)?;
         let gathered = Gathered::new(layout, rest.items(), rest.held());
         let request = self.connections.begin(id, header.correlation_id, version);
         self.connections.hold(request);
+        if uses_transactions {
+            self.log_transactions(request, &header.client_id.unwrap_or_default());
+        }
         let answer = Answer { request, version, gathered, visible_at: 0 };
         Some((Scan { rest, image: self.image.clone(), answer }, length))
     }
@@ -189,6 +195,7 @@ impl Shard {
             }
             Rest::Topics(from, request) => self.answer_topics(scan, &from, request),
             Rest::Groups(listing) => self.answer_groups(scan, listing),
+            Rest::Resources(list) => self.answer_resources(scan, list),
             Rest::Nothing => {}
         }
     }
@@ -226,6 +233,20 @@ impl Shard {
         }
         let request = MetadataRequest { topics: Some(topics), ..all };
         self.answer_from_image(scan, &request.into(), &[]);
+    }
+
+    fn answer_resources(&mut self, scan: &mut Scan, mut list: ResourceList) {
+        let image = scan.image.clone();
+        let view = self.common.view(&image, &self.offline, self.number);
+        let response = list.next(&view, SLICE_WEIGHT);
+        if response.error_code != 0 {
+            scan.answer.gathered.clear();
+        }
+        let is_last = list.is_empty();
+        if !is_last {
+            scan.rest = Rest::Resources(list);
+        }
+        scan.answer.add(&mut self.connections, response.into(), is_last);
     }
 
     /// Answers a slice of items, like a request for them alone.
@@ -295,6 +316,9 @@ fn rest_of(version: i16, request: Request<'_>) -> Option<Rest> {
         Request::Metadata(body) if admin::asks_for_all(version, &body) => {
             let all = MetadataRequest { topics: None, allow_auto_topic_creation: false, ..body };
             Some(Rest::Topics(String::new(), all))
+        }
+        Request::ListConfigResources(body) => {
+            Some(Rest::Resources(ResourceList::new(version, &body)))
         }
         request => Items::new(version, request).map(Rest::Items),
     }

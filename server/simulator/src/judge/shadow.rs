@@ -362,7 +362,7 @@ fn is_same(one: &ClusterImage, other: &ClusterImage) -> bool {
         let of = |kind: i8| {
             let name =
                 move |name: &str| (kind, name.to_owned(), image.configs(kind, name).cloned());
-            image.configured(kind).map(name).collect::<Vec<_>>()
+            image.configured(kind, "").map(name).collect::<Vec<_>>()
         };
         [TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE].map(of)
     };

@@ -6,6 +6,7 @@ use crate::clock::Times;
 use crate::net::{ConnectionId, Kind};
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, Reader, Request, Response, Str, header};
+use std::collections::HashSet;
 
 const GROUPS: u64 = 700;
 const GREEDY: ConnectionId = ConnectionId(0);
@@ -73,6 +74,7 @@ fn elements(api: ApiKey, version: i16, answer: &[u8]) -> Vec<String> {
         Response::DescribeConfigs(body) => each(&body.results),
         Response::Metadata(body) => each(&body.topics),
         Response::FindCoordinator(body) => each(&body.coordinators),
+        Response::ListConfigResources(body) => each(&body.config_resources),
         other => panic!("{other:?}"),
     }
 }
@@ -223,4 +225,39 @@ fn long_requests_wait_for_each_other_and_those_of_closed_connections_are_dropped
     while work(&mut world) {}
     let answer = output(&mut world, MODEST);
     assert_eq!(elements(ApiKey::DescribeGroups, 6, &answer).len(), names().len());
+}
+
+#[test]
+fn what_has_configs_is_listed_in_slices_each_once() {
+    const TOPICS: usize = 1_200;
+    let mut world = world();
+    let topic = |number| CreatableTopic {
+        name: format!("t{number}").into(),
+        num_partitions: 1,
+        replication_factor: 1,
+        ..Default::default()
+    };
+    // An operation of the small log has room for a few.
+    for first in (0..TOPICS).step_by(30) {
+        let topics = (first..first + 30).map(topic).collect();
+        let create = CreateTopicsRequest { topics, timeout_ms: 1_000, ..Default::default() };
+        world.step(Event::Received { connection: MODEST, data: &frame(7, create) });
+        world.pass(100);
+    }
+    assert_eq!(world.shard.image.topic_count(), TOPICS + 1);
+    let mut list = |version, types: &[i8]| {
+        let request = ListConfigResourcesRequest { resource_types: types.to_vec() };
+        let (answer, slices) = ask(&mut world, version, &request.into());
+        (elements(ApiKey::ListConfigResources, version, &answer), slices)
+    };
+    let (all, slices) = list(1, &[]);
+    assert!(slices > TOPICS / 512, "{slices}");
+    // The broker has configs and loggers, and there is the topic of the offsets.
+    assert_eq!(all.len(), 1 + 1 + 1 + TOPICS);
+    assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len());
+    let (topics, _) = list(1, &[2]);
+    assert_eq!(topics, all[2..]);
+    assert!(topics.is_sorted());
+    assert_eq!(list(1, &[3]).0, [""; 0], "there is no such type");
+    assert_eq!(list(0, &[]).0, [""; 0], "there are no client metrics");
 }
