@@ -2,7 +2,7 @@
 //! configs. Each limit is defined beside the code that it applies to.
 
 use crate::net::limits::SLICE_BYTES_MAX;
-use crate::net::{INPUT_BYTES_DEFAULT, SHORT_FRAMES_BYTES_MAX, UNREAD_BYTES_MAX};
+use crate::net::{BURST_BYTES_MAX, INPUT_BYTES_DEFAULT, SHORT_FRAMES_BYTES_MAX, UNREAD_BYTES_MAX};
 use crate::partitions::{READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX};
 use muster_codec::limits::{ANSWER_BYTES_MAX, REQUEST_ARRAY_BYTES_MAX};
 use muster_coordinator::limits::{GROUP_PROTOCOLS_BYTES_MAX, MEMBERS_BYTES_MAX};
@@ -14,7 +14,8 @@ const SHARD_BYTES_MAX: usize = 1 << 30;
 const REQUEST_BYTES_MAX: usize = 100 << 20;
 
 /// Unfinished requests, and the one that is still received over the limit.
-const INPUT: usize = INPUT_BYTES_DEFAULT + SHORT_FRAMES_BYTES_MAX + REQUEST_BYTES_MAX;
+const INPUT: usize =
+    INPUT_BYTES_DEFAULT + SHORT_FRAMES_BYTES_MAX + BURST_BYTES_MAX + REQUEST_BYTES_MAX;
 
 /// The long request under way, and its answer so far.
 const LONG: usize = ANSWER_BYTES_MAX;

@@ -114,8 +114,8 @@ fn half_a_frame_and_silence_is_closed_when_idle() {
     assert!(client.is_closed(), "idle for longer than connections.max.idle.ms");
 }
 
-/// As with Kafka, which closes an idle connection whatever it waits for. A member that waits for its
-/// group is kept.
+/// As with Kafka, which closes an idle connection in every case. A member that waits for its group
+/// is kept.
 #[test]
 fn a_parked_fetch_does_not_keep_an_idle_connection() {
     let delay = "group.initial.rebalance.delay.ms=2000";

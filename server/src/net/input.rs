@@ -1,9 +1,13 @@
 //! Input that is not handled yet, of all connections together (`queued.max.request.bytes`).
 //!
 //! When the input of all connections exceeds the limit, connections with more than a little are
-//! received from no further. The one that holds most of an unfinished frame is, until that frame is
-//! handled: so one frame can always be finished, and finished frames do not accumulate while a shard
-//! is slow. A connection that does not finish its frame in time is closed.
+//! received from no further. The one that holds most of an unfinished frame is, until that frame
+//! is handled: so one frame can always be finished, and finished frames do not accumulate while a
+//! shard is slow. A connection that does not finish its frame in time is closed.
+//!
+//! A pause takes effect only after the bytes that the kernel has received already: of each
+//! connection as much as its socket held. Where a shard is too slow for that, the connection that
+//! comes last is closed.
 
 use super::account::Kind;
 use super::connection::{Connection, ConnectionId};
@@ -14,10 +18,13 @@ use muster_storage::injected::{self, Fault};
 /// The limit for all connections together where `queued.max.request.bytes` is not set.
 pub(crate) const INPUT_BYTES_DEFAULT: usize = 100 << 20;
 
-/// The reserve beyond that limit for finished frames and those of up to [`SHORT_FRAME_BYTES`]: those
-/// of honest clients are not held up by large frames of others.
+/// The reserve beyond that limit for finished frames and those of up to [`SHORT_FRAME_BYTES`]:
+/// those of honest clients are not held up by large frames of others.
 pub(crate) const SHORT_FRAMES_BYTES_MAX: usize = 32 << 20;
 const SHORT_FRAME_BYTES: usize = 1 << 20;
+
+/// The reserve for bytes that come before a pause takes effect: two turns of receive buffers.
+pub(crate) const BURST_BYTES_MAX: usize = 16 << 20;
 
 /// A connection that holds at most this is always received from.
 const ALWAYS_BYTES: usize = 16 << 10;
@@ -61,6 +68,23 @@ impl Connections {
         } else if did_block && !blocks {
             blocked.retain(|other| *other != id);
         }
+    }
+
+    /// Why a connection is closed that has just received: there is no budget for what came.
+    pub(crate) fn exceeds_input(&self, id: ConnectionId) -> Option<String> {
+        let connection = self.get(id).filter(|connection| connection.input.len() > ALWAYS_BYTES)?;
+        let favoured = self.waiting_input.favoured.map(|(favoured, _)| favoured);
+        let of_favoured = favoured.and_then(|id| self.get(id)).map_or(0, |it| it.input.len());
+        let max = self.limits.input_bytes;
+        let all = self.account.held(Kind::Input) - of_favoured;
+        let exceeds = all > max + SHORT_FRAMES_BYTES_MAX + BURST_BYTES_MAX;
+        (exceeds && favoured != Some(id)).then(|| {
+            let held = connection.input.len();
+            format!(
+                "there is no room for its {held} bytes: waiting requests take {all}, and \
+                 queued.max.request.bytes={max}"
+            )
+        })
     }
 
     /// Releases the input of a closed connection.
@@ -128,8 +152,8 @@ impl Connections {
         }
     }
 
-    /// When [`Self::overdue_input`] has to be called. A finished frame waits for its turn, or for the
-    /// log, through no fault of the client; unless the client does not read its answers.
+    /// When [`Self::overdue_input`] has to be called. A finished frame waits for its turn, or for
+    /// the log, through no fault of the client; unless the client does not read its answers.
     pub(crate) fn input_deadline(&self) -> Option<i64> {
         let (id, since) = self.waiting_input.favoured?;
         let connection = self.get(id)?;
@@ -265,6 +289,22 @@ mod tests {
         assert_eq!(connections.admit_input(1_001), [id(3)]);
         assert!(!holds(&mut connections, 2, ALWAYS_BYTES, 100), "the others were handled");
         assert!(connections.waiting_input.blocked.is_empty());
+    }
+
+    #[test]
+    fn input_beyond_all_reserves_closes_its_connection() {
+        let mut connections = connections(6);
+        assert!(holds(&mut connections, 0, 101 * MIB, 110 * MIB));
+        assert_eq!(connections.admit_input(1_000), [id(0)]);
+        for slot in 1..=4 {
+            holds(&mut connections, slot, 36 * MIB, 100);
+            assert_eq!(connections.exceeds_input(id(slot)), None, "{slot}");
+        }
+        holds(&mut connections, 5, ALWAYS_BYTES, 100);
+        assert_eq!(connections.exceeds_input(id(5)), None);
+        holds(&mut connections, 5, 5 * MIB, 100);
+        assert!(connections.exceeds_input(id(5)).is_some());
+        assert_eq!(connections.exceeds_input(id(0)), None, "one frame is beside it");
     }
 
     #[test]

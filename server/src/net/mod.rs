@@ -12,7 +12,7 @@ mod unread;
 pub use account::{Account, Kind};
 pub use connection::ConnectionId;
 pub use connections::{Connections, Limits, TooMany};
-pub(crate) use input::{INPUT_BYTES_DEFAULT, SHORT_FRAMES_BYTES_MAX};
+pub(crate) use input::{BURST_BYTES_MAX, INPUT_BYTES_DEFAULT, SHORT_FRAMES_BYTES_MAX};
 pub(crate) use stranger::looks_like;
 pub(crate) use stream::Piece;
 pub(crate) use unread::UNREAD_BYTES_MAX;

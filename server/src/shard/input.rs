@@ -105,6 +105,9 @@ impl Shard {
         let handled = if is_alone { self.frames(id, data, &mut || true) } else { 0 };
         input.extend_from_slice(&data[handled..]);
         self.keep_input(id, input);
+        if let Some(reason) = self.connections.exceeds_input(id) {
+            self.close(id, reason);
+        }
     }
 
     fn serve(&mut self, id: ConnectionId, is_over: &mut dyn FnMut() -> bool) {

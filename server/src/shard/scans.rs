@@ -43,7 +43,7 @@ enum Rest {
     Groups(Listing),
     /// All topics from a name on.
     Topics(String, MetadataRequest<'static>),
-    /// What has configs.
+    /// The resources that have configs.
     Resources(ResourceList),
     Nothing,
 }

@@ -297,8 +297,8 @@ impl Shard {
         }
     }
 
-    /// Whether a connection waits for nothing, or for records that do not come. Kafka closes one whatever
-    /// it waits for; a member that waits for its group is kept here.
+    /// Whether a connection waits for nothing, or for records that do not come. Kafka closes one
+    /// in every case; a member that waits for its group is kept here.
     fn is_idle(&self, id: ConnectionId) -> bool {
         let in_flight = self.connections.get(id).map_or(0, |connection| connection.in_flight());
         in_flight == self.partitions.parked_fetches(id.0)

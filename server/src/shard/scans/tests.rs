@@ -228,7 +228,7 @@ fn long_requests_wait_for_each_other_and_those_of_closed_connections_are_dropped
 }
 
 #[test]
-fn what_has_configs_is_listed_in_slices_each_once() {
+fn resources_with_configs_are_listed_in_slices_each_once() {
     const TOPICS: usize = 1_200;
     let mut world = world();
     let topic = |number| CreatableTopic {
