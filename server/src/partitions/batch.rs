@@ -38,7 +38,7 @@ type Result<T> = std::result::Result<T, Refusal>;
 const NOT_TRANSACTIONAL: Refusal = Refusal::of(ErrorCode::TransactionalIdAuthorizationFailed);
 
 /// The first version of Produce that allows zstd (KIP-110).
-const ZSTD_SINCE: i16 = 7;
+pub(super) const ZSTD_SINCE: i16 = 7;
 
 /// The place of the magic byte, the last one that Kafka needs to recognise a batch.
 const MAGIC_AT: usize = 16;
@@ -77,20 +77,21 @@ pub(super) fn only_batch<'a>(records: Option<&'a Bytes<'_>>, version: i16) -> Re
         return Err(INVALID_RECORD);
     }
     let header = BatchHeader::read(first).map_err(|_| CORRUPT)?;
-    if version < ZSTD_SINCE {
-        match header.compression() {
-            Some(Compression::Zstd) => {
-                return Err(Refusal::of(ErrorCode::UnsupportedCompressionType));
-            }
-            // Kafka fails on an unknown codec: here when it checks for zstd, else on decompression.
-            None => return Err(Refusal::of(ErrorCode::UnknownServerError)),
-            Some(_) => {}
-        }
+    if version < ZSTD_SINCE && header.compression() == Some(Compression::Zstd) {
+        return Err(Refusal::of(ErrorCode::UnsupportedCompressionType));
     }
     if split_batch(rest)?.is_some() {
         return Err(INVALID_RECORD);
     }
     Ok(first)
+}
+
+/// Whether the records begin with a batch of an unknown codec.
+pub(super) fn has_unknown_codec(records: Option<&Bytes<'_>>) -> bool {
+    let first = records.and_then(|records| split_batch(records).ok().flatten());
+    let first = first.filter(|(first, _)| first[MAGIC_AT] == 2);
+    let header = first.and_then(|(first, _)| BatchHeader::read(first).ok());
+    header.is_some_and(|header| header.compression().is_none())
 }
 
 /// The batch at the front and the bytes behind it; None for bytes that end before a batch does,

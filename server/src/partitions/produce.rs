@@ -1,15 +1,15 @@
 //! Produce: appends the batches of a request to their partitions, and answers when all are written.
 
-use super::batch::{self, Refusal};
+use super::batch::{self, Refusal, ZSTD_SINCE};
 use super::partition::Appended;
 use super::partition_set::{Missing, PartitionId};
 use super::{Call, Effects, Outcome, Partitions, Reply};
 use crate::cluster::Topic;
-use muster_codec::ErrorCode;
 use muster_codec::messages::{
     LeaderIdAndEpoch, NodeEndpoint, PartitionProduceData, PartitionProduceResponse, ProduceRequest,
     ProduceResponse, TopicProduceData, TopicProduceResponse,
 };
+use muster_codec::{ErrorCode, Str, Uuid};
 use muster_coordinator::RequestId;
 use std::collections::{HashMap, HashSet};
 
@@ -34,7 +34,12 @@ struct Round<'r> {
     /// How many partitions must be written before the answer.
     writes: usize,
     error: Option<ErrorCode>,
+    invalid: Invalid,
 }
+
+/// The answers for partitions whose records are not one batch, the last of each partition. Kafka gives
+/// these for a partition that is named twice, whether the other entry was appended or not.
+type Invalid = HashMap<(Str<'static>, Uuid, i32), PartitionProduceResponse<'static>>;
 
 impl Partitions {
     /// Produce v3 to v13. Answered when the writes are done; for acks 0 the reply is
@@ -50,12 +55,14 @@ impl Partitions {
             node_endpoints: Vec::new(),
             writes: 0,
             error: None,
+            invalid: Invalid::new(),
         };
-        let responses = match batch::check_request(body) {
+        let checked = batch::check_request(body).and_then(|()| check_codecs(&round.call, body));
+        let responses = match checked {
             Err(refusal) => refuse_all(&mut round, body, &refusal),
             Ok(()) => self.produce_topics(&mut round, body, out),
         };
-        let responses = named_once(responses);
+        let responses = named_once(responses, &round.invalid);
         let node_endpoints = std::mem::take(&mut round.node_endpoints);
         let response = ProduceResponse { responses, throttle_time_ms: 0, node_endpoints };
         self.end_produce(&round, response, out);
@@ -109,11 +116,17 @@ impl Partitions {
             image.topic(&data.name).ok_or(ErrorCode::UnknownTopicOrPartition)
         };
         let mut partition_responses = Vec::with_capacity(data.partition_data.len());
-        for data in data.partition_data.iter().rev() {
+        for partition in data.partition_data.iter().rev() {
             let answer = match topic {
-                Ok(topic) => self.produce_partition(round, topic, data, out),
-                Err(error) => Some(failed(data.index, Refusal::of(error))),
+                Ok(topic) => self.produce_partition(round, topic, partition, out),
+                Err(error) => Ok(Some(failed(partition.index, Refusal::of(error)))),
             };
+            let answer = answer.unwrap_or_else(|refusal| {
+                let answer = failed(partition.index, refusal);
+                let place = (data.name.clone().into_owned().into(), data.topic_id, answer.index);
+                round.invalid.entry(place).or_insert_with(|| answer.clone());
+                Some(answer)
+            });
             let Some(answer) = answer else { continue };
             if let (None, Some(error)) = (round.error, ErrorCode::from_code(answer.error_code)) {
                 round.error = (error != ErrorCode::None).then_some(error);
@@ -125,32 +138,32 @@ impl Partitions {
     }
 
     /// None if a later entry of the request names the partition, too.
+    ///
+    /// # Errors
+    /// The records are not one batch.
     fn produce_partition(
         &mut self,
         round: &mut Round<'_>,
         topic: &Topic,
         data: &PartitionProduceData<'_>,
         out: &mut Effects,
-    ) -> Option<PartitionProduceResponse<'static>> {
+    ) -> Result<Option<PartitionProduceResponse<'static>>, Refusal> {
         let index = data.index;
+        let refuse = |error| Ok(Some(failed(index, Refusal::of(error))));
         if !(0..topic.partitions).contains(&index) {
-            return Some(failed(index, Refusal::of(ErrorCode::UnknownTopicOrPartition)));
+            return refuse(ErrorCode::UnknownTopicOrPartition);
         }
-        let bytes = match batch::only_batch(data.records.as_ref(), round.call.version) {
-            Ok(bytes) => bytes,
-            Err(refusal) => return Some(failed(index, refusal)),
-        };
+        let bytes = batch::only_batch(data.records.as_ref(), round.call.version)?;
         if !matches!(round.acks, -1..=1) {
-            return Some(failed(index, Refusal::of(ErrorCode::InvalidRequiredAcks)));
+            return refuse(ErrorCode::InvalidRequiredAcks);
         }
         if topic.is_internal() {
-            return Some(failed(index, Refusal::of(ErrorCode::InvalidTopicException)));
+            return refuse(ErrorCode::InvalidTopicException);
         }
-        let id = match self.locate(topic, index) {
-            Ok(id) => id,
-            Err(missing) => return Some(self.not_here(round, index, missing)),
-        };
-        self.append(round, id, bytes, out)
+        Ok(match self.locate(topic, index) {
+            Ok(id) => self.append(round, id, bytes, out),
+            Err(missing) => Some(self.not_here(round, index, missing)),
+        })
     }
 
     fn append(
@@ -214,6 +227,21 @@ impl Partitions {
     }
 }
 
+/// Kafka fails a whole request of a version before zstd, without an append, for one batch of an unknown
+/// codec (`ProduceRequest.validateRecords`).
+fn check_codecs(call: &Call<'_>, body: &ProduceRequest<'_>) -> Result<(), Refusal> {
+    let is_unknown = |topic: &TopicProduceData<'_>| {
+        let partitions = call.image.topic(&topic.name).map_or(0, |topic| topic.partitions);
+        let mut known =
+            topic.partition_data.iter().filter(|it| (0..partitions).contains(&it.index));
+        known.any(|partition| batch::has_unknown_codec(partition.records.as_ref()))
+    };
+    if call.version < ZSTD_SINCE && body.topic_data.iter().any(is_unknown) {
+        return Err(Refusal::of(ErrorCode::UnknownServerError));
+    }
+    Ok(())
+}
+
 /// The same error for every partition.
 fn refuse_all(
     round: &mut Round<'_>,
@@ -238,7 +266,10 @@ fn topic_answer(
 
 /// Names each topic and each partition once, and no topic without partitions: Kafka builds the
 /// answer from a map by partition.
-fn named_once(responses: Vec<TopicProduceResponse<'static>>) -> Vec<TopicProduceResponse<'static>> {
+fn named_once(
+    responses: Vec<TopicProduceResponse<'static>>,
+    invalid: &Invalid,
+) -> Vec<TopicProduceResponse<'static>> {
     let mut places = HashMap::with_capacity(responses.len());
     let mut once: Vec<TopicProduceResponse<'static>> = Vec::with_capacity(responses.len());
     for topic in responses.into_iter().filter(|topic| !topic.partition_responses.is_empty()) {
@@ -252,7 +283,19 @@ fn named_once(responses: Vec<TopicProduceResponse<'static>>) -> Vec<TopicProduce
         let mut seen = HashSet::with_capacity(topic.partition_responses.len());
         topic.partition_responses.retain(|partition| seen.insert(partition.index));
     }
+    if !invalid.is_empty() {
+        once.iter_mut().for_each(|topic| put_invalid(topic, invalid));
+    }
     once
+}
+
+fn put_invalid(topic: &mut TopicProduceResponse<'static>, invalid: &Invalid) {
+    for partition in &mut topic.partition_responses {
+        let place = (topic.name.clone(), topic.topic_id, partition.index);
+        if let Some(answer) = invalid.get(&place) {
+            *partition = answer.clone();
+        }
+    }
 }
 
 /// Adds an endpoint unless the answer has it.

@@ -323,6 +323,48 @@ fn the_last_batch_counts_for_a_partition_named_twice() {
     assert_eq!(ranges(&world.fetch(0, 0)), [(0, 3)]);
 }
 
+/// Kafka has what is wrong with records apart from what comes of their append.
+#[test]
+fn of_a_partition_named_twice_what_is_no_batch_is_answered() {
+    let good = batch(1);
+    let none: Vec<u8> = vec![];
+    let (acks, record) = (ErrorCode::InvalidRequiredAcks, ErrorCode::InvalidRecord);
+    let table: &[(i16, &[u8], &[u8], ErrorCode, usize)] = &[
+        (2, &good, &none, record, 0),
+        (2, &none, &good, record, 0),
+        (2, &good, &good, acks, 0),
+        (-1, &good, &none, record, 1),
+        (-1, &none, &good, record, 1),
+    ];
+    for (required, first, second, error, appended) in table {
+        let mut world = World::new();
+        let mut body = produce_request(*required, 0, first);
+        let records = Some(Bytes::from(second.to_vec()));
+        body.topic_data[0].partition_data.push(PartitionProduceData { index: 0, records });
+        let request = world.call(9, &body, Partitions::produce);
+        world.settle();
+        assert_eq!(world.produced(request).unwrap().error_code, error.code());
+        assert_eq!(ranges(&world.fetch(0, 0)).len(), *appended);
+    }
+}
+
+#[test]
+fn an_unknown_codec_fails_the_whole_of_an_old_request() {
+    let unknown = patch(batch(1), 21, &5i16.to_be_bytes());
+    let errors = |version, index| {
+        let mut world = World::new();
+        let mut body = produce_request(-1, 0, &batch(1));
+        let records = Some(Bytes::from(unknown.clone()));
+        body.topic_data[0].partition_data.push(PartitionProduceData { index, records });
+        let request = world.call(version, &body, Partitions::produce);
+        world.settle();
+        (world.produced(request).unwrap().error_code, ranges(&world.fetch(0, 0)).len())
+    };
+    assert_eq!(errors(6, 1), (ErrorCode::UnknownServerError.code(), 0));
+    assert_eq!(errors(7, 1), (0, 1), "the partition alone");
+    assert_eq!(errors(6, 99), (0, 1), "a partition that is not there");
+}
+
 #[test]
 fn a_clean_stop_syncs_written_partitions_and_creates_no_files() {
     const PARTITIONS: i32 = 200;
