@@ -60,16 +60,21 @@ fn alter_all(
     for resource in resources {
         *times.entry(identity(resource)).or_default() += 1;
     }
+    let is_repeated = |resource: &&AlterConfigsResource<'_>| times[&identity(resource)] > 1;
     let describer = Describer::new(view.config, view.image, view.shard);
-    let is_senseless = resources.iter().any(|resource| is_senseless(view, &describer, resource));
+    // A resource that is named twice does not reach the controller.
+    let mut named_once = resources.iter().filter(|resource| !is_repeated(resource));
+    let is_senseless = named_once.any(|resource| is_senseless(view, &describer, resource));
     let mut budget = GroupBudget { groups: view.image.configured_count(GROUP_RESOURCE), creator };
     let mut records = Vec::new();
     let mut responses = Vec::with_capacity(resources.len());
     for resource in resources {
-        let altered = match times[&identity(resource)] {
-            _ if is_senseless => Err(senseless(view, &describer, &mut budget, resource)),
-            1 => alter(view, &describer, &mut budget, resource, replaces),
-            _ => Err(invalid("Each resource must appear at most once.")),
+        let altered = if is_repeated(&resource) {
+            Err(invalid("Each resource must appear at most once."))
+        } else if is_senseless {
+            Err(senseless(view, &describer, &mut budget, resource))
+        } else {
+            alter(view, &describer, &mut budget, resource, replaces)
         };
         responses.push(response(resource, altered.as_ref().err().cloned()));
         records.extend(altered.ok().filter(|_| !validate_only).into_iter().flatten());

@@ -12,7 +12,8 @@ use muster_codec::messages::{
 use muster_codec::records::{ClusterRecord, TopicKey, TopicValue};
 use std::collections::BTreeMap;
 
-/// Adds partitions to topics. A topic that is named twice is answered once, with an error.
+/// Adds partitions to topics. A topic that is named twice is answered once, with an error; a request
+/// that has timed out is answered for each entry.
 pub fn create_partitions(
     view: &View<'_>,
     request: &CreatePartitionsRequest<'_>,
@@ -21,7 +22,12 @@ pub fn create_partitions(
     for topic in &request.topics {
         topics.entry(&topic.name).or_default().push(topic);
     }
-    let is_late = is_timed_out(request.timeout_ms) && topics.values().any(|asked| asked.len() == 1);
+    if is_timed_out(request.timeout_ms) && topics.values().any(|asked| asked.len() == 1) {
+        let late = |asked: &CreatePartitionsTopic<'_>| result(&asked.name, Some(timed_out()));
+        let results = request.topics.iter().map(late).collect();
+        let response = CreatePartitionsResponse { results, ..Default::default() };
+        return Change { records: Vec::new(), response };
+    }
     let mut budget = Budget {
         in_request: PARTITIONS_PER_REQUEST_MAX,
         in_cluster: PARTITIONS_MAX - view.image.partition_count(),
@@ -30,7 +36,6 @@ pub fn create_partitions(
     let mut results = Vec::with_capacity(topics.len());
     for (name, asked) in topics {
         let grown = match asked[..] {
-            _ if is_late => Err(timed_out()),
             [topic] => grow(view, topic, &mut budget),
             _ => Err(Refused::new(ErrorCode::InvalidRequest, "Duplicate topic name.")),
         };

@@ -18,7 +18,8 @@ use muster_codec::{ErrorCode, Str, Uuid};
 use muster_coordinator::Ids;
 use std::collections::BTreeMap;
 
-/// Creates topics. A topic that is named twice is answered once, with an error.
+/// Creates topics. A topic that is named twice is answered once, with an error; a request that has
+/// timed out is answered for each entry.
 pub fn create_topics(
     view: &View<'_>,
     ids: &mut dyn Ids,
@@ -29,13 +30,18 @@ pub fn create_topics(
     for topic in &request.topics {
         asked.entry(&topic.name).or_default().push(topic);
     }
-    let is_late = is_timed_out(request.timeout_ms) && asked.values().any(|asked| asked.len() == 1);
     let too_many = partitions_asked(view, request) > PARTITIONS_PER_REQUEST_MAX;
     let mut creation = Creation::new(view);
+    if is_timed_out(request.timeout_ms) && asked.values().any(|asked| asked.len() == 1) {
+        let late =
+            |asked: &CreatableTopic<'_>| creation.result(version, &asked.name, Err(timed_out()));
+        let topics = request.topics.iter().map(late).collect();
+        let response = CreateTopicsResponse { topics, ..Default::default() };
+        return Change { records: Vec::new(), response };
+    }
     let mut topics = Vec::with_capacity(asked.len());
     for (name, asked) in asked {
         let created = match asked[..] {
-            _ if is_late => Err(timed_out()),
             _ if too_many => Err(excessive()),
             [topic] => creation.create(ids, topic),
             _ => Err(Refused::new(ErrorCode::InvalidRequest, "Duplicate topic name.")),

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 type Asked<'a> = BTreeMap<(Option<&'a str>, Uuid), usize>;
 
 /// Deletes topics by name, or by id from version 6 on, at the time `wall`. A topic that is named
-/// twice is answered once.
+/// twice is answered once; entries with neither name nor id, or both, and those of a request that has
+/// timed out, are each answered.
 pub fn delete_topics(
     view: &View<'_>,
     wall: Wall,
@@ -19,43 +20,57 @@ pub fn delete_topics(
     request: &DeleteTopicsRequest<'_>,
 ) -> Change<DeleteTopicsResponse<'static>> {
     let asked = asked(request);
-    let has_work =
-        asked.iter().any(|((name, id), times)| *times == 1 && name.is_some() == id.is_zero());
-    let is_late = is_timed_out(request.timeout_ms) && has_work;
+    let has_work = asked.iter().any(|(name, times)| *times == 1 && is_one_name(*name));
+    let refused = match view.config.delete_topic_enable {
+        false => Some(deletion_is_disabled(version)),
+        true => (is_timed_out(request.timeout_ms) && has_work).then(timed_out),
+    };
+    if let Some(refused) = refused {
+        let refuse = |(name, id)| result(name, id, Err(refused.clone()));
+        let responses = names(request).map(refuse).collect();
+        let response = DeleteTopicsResponse { responses, ..Default::default() };
+        return Change { records: Vec::new(), response };
+    }
     let mut records = Vec::new();
     let mut responses = Vec::with_capacity(asked.len());
     for ((name, id), times) in &asked {
-        let is_decided = view.config.delete_topic_enable && !is_late;
-        if is_decided && name.is_none() && is_named_too(view, *id, &asked) {
+        if name.is_none() && is_named_too(view, *id, &asked) {
             continue;
         }
-        let topic = match (times, view.config.delete_topic_enable) {
-            (_, false) => Err(deletion_is_disabled(version)),
-            _ if is_late => Err(timed_out()),
-            (1, true) => find(view, *name, *id, &asked),
-            (_, true) => Err(invalid(if name.is_some() {
-                "Duplicate topic name."
-            } else {
-                "Duplicate topic id."
-            })),
+        let topic = match times {
+            _ if !is_one_name((*name, *id)) => Err(neither_or_both(*name)),
+            1 => find(view, *name, *id, &asked),
+            _ if name.is_some() => Err(invalid("Duplicate topic name.")),
+            _ => Err(invalid("Duplicate topic id.")),
         };
         if let Ok(topic) = &topic {
             delete(view, wall, topic, &mut records);
         }
         let known = name.and_then(|name| view.image.topic(name));
-        let is_twice =
-            is_decided && known.is_some_and(|topic| asked.contains_key(&(None, topic.id)));
-        let id = known.filter(|_| is_twice).map_or(*id, |topic| topic.id);
-        responses.push(result(*name, id, topic));
+        let is_twice = known.is_some_and(|topic| asked.contains_key(&(None, topic.id)));
+        let known_id = known.filter(|_| is_twice).map_or(*id, |topic| topic.id);
+        let answers = if is_one_name((*name, *id)) { 1 } else { *times };
+        responses.extend(std::iter::repeat_n(result(*name, known_id, topic), answers));
     }
     Change { records, response: DeleteTopicsResponse { responses, ..Default::default() } }
 }
 
-fn asked<'a>(request: &'a DeleteTopicsRequest<'_>) -> Asked<'a> {
-    let mut asked = Asked::new();
+/// By its name or by its id.
+fn is_one_name((name, id): (Option<&str>, Uuid)) -> bool {
+    name.is_some() == id.is_zero()
+}
+
+fn names<'a>(
+    request: &'a DeleteTopicsRequest<'_>,
+) -> impl Iterator<Item = (Option<&'a str>, Uuid)> {
     let states = request.topics.iter().map(|topic| (topic.name.as_deref(), topic.topic_id));
     let names = request.topic_names.iter().map(|name| (Some(&**name), Uuid::ZERO));
-    for topic in states.chain(names) {
+    states.chain(names)
+}
+
+fn asked<'a>(request: &'a DeleteTopicsRequest<'_>) -> Asked<'a> {
+    let mut asked = Asked::new();
+    for topic in names(request) {
         *asked.entry(topic).or_default() += 1;
     }
     asked
@@ -74,14 +89,10 @@ fn find<'v>(
     asked: &Asked<'_>,
 ) -> Result<&'v Topic, Refused> {
     let topic = match name {
-        None if id.is_zero() => return Err(invalid("Neither topic name nor id were specified.")),
         None => view.image.topic_by_id(id).ok_or_else(|| {
             let words = "This server does not host this topic ID.";
             Refused::new(ErrorCode::UnknownTopicId, words)
         })?,
-        Some(_) if !id.is_zero() => {
-            return Err(invalid("You may not specify both topic name and topic id."));
-        }
         Some(name) => view.image.topic(name).ok_or_else(|| {
             let words = "This server does not host this topic-partition.";
             Refused::new(ErrorCode::UnknownTopicOrPartition, words)
@@ -94,6 +105,13 @@ fn find<'v>(
         return Err(invalid("The provided topic name maps to an ID that was already supplied."));
     }
     Ok(topic)
+}
+
+fn neither_or_both(name: Option<&str>) -> Refused {
+    invalid(match name {
+        None => "Neither topic name nor id were specified.",
+        Some(_) => "You may not specify both topic name and topic id.",
+    })
 }
 
 fn deletion_is_disabled(version: i16) -> Refused {

@@ -188,7 +188,13 @@ fn alterations_are_refused_with_kafkas_words() {
     let twice = refused(InvalidRequest, "Each resource must appear at most once.");
     assert_eq!(
         controller.alter_all(&[(2, "t1", &[]), (2, "t1", &[])], false),
-        [twice.clone(), twice]
+        [twice.clone(), twice.clone()]
+    );
+    // Named twice, they do not come to the controller, which would fail on such an operation.
+    let unknown = refused(UnknownTopicOrPartition, "The topic 'nope' does not exist.");
+    assert_eq!(
+        controller.alter_all(&[(2, "t1", senseless), (2, "nope", set), (2, "t1", set)], false),
+        [twice.clone(), unknown, twice]
     );
     assert_eq!(controller.image, before);
 }

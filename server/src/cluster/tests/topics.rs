@@ -42,15 +42,18 @@ fn a_change_with_a_timeout_of_zero_is_not_made() {
         let created = controller.decide(|view, ids| create_topics(view, ids, 7, &request));
         let is_late =
             created.topics.iter().all(|it| it.error_code == late && it.error_message.is_none());
-        assert!(is_late && created.topics.len() == 3, "{created:?}");
-        let topic_names = vec!["t1".into(), "nope".into()];
+        assert!(is_late && created.topics.len() == 4, "{created:?}");
+        let topic_names = vec!["t1".into(), "nope".into(), "nope".into()];
         let request = DeleteTopicsRequest { topic_names, timeout_ms, ..Default::default() };
         let deleted = controller.decide(|view, _| delete_topics(view, Wall(0), 5, &request));
         assert!(deleted.responses.iter().all(|it| it.error_code == late), "{deleted:?}");
-        let topics = vec![CreatePartitionsTopic { name: "t1".into(), count: 3, assignments: None }];
+        assert_eq!(deleted.responses.len(), 3, "an answer for each, also of the same");
+        let grown = |name| CreatePartitionsTopic { name, count: 3, assignments: None };
+        let topics = ["t1", "t2", "t2"].map(|name| grown(name.into())).to_vec();
         let request = CreatePartitionsRequest { topics, timeout_ms, validate_only: false };
         let grown = controller.decide(|view, _| create_partitions(view, &request));
         assert!(grown.results.iter().all(|it| it.error_code == late), "{grown:?}");
+        assert_eq!(grown.results.len(), 3);
     }
     assert_eq!(controller.image.topic("t1"), before.topic("t1"));
     let twice = vec![topic("b"), topic("b")];
@@ -345,6 +348,11 @@ fn deletions_are_refused_with_kafkas_words() {
     let twice = controller.delete(6, &[(None, t1), (Some("t1"), zero)]);
     let words = "The provided topic name maps to an ID that was already supplied.";
     assert_eq!(twice, [(InvalidRequest, words.to_owned())]);
+    for name in [(None, zero), (Some("t1"), t1)] {
+        let each = controller.delete(6, &[name, name]);
+        assert_eq!(each.len(), 2, "no topic is named: {each:?}");
+        assert!(each.iter().all(|(error, _)| *error == InvalidRequest), "{each:?}");
+    }
     assert!(controller.image.topic("t1").is_some());
 
     let mut controller = Controller::new(&["delete.topic.enable=false"]);
