@@ -13,13 +13,15 @@ use serde_json::Value;
 pub struct Difference {
     /// Names of fields, joined by dots; `[order]` behind an array whose elements are the same.
     pub field: String,
+    /// The element of an array that it is in: the name and other things that tell it from others.
+    pub element: String,
     pub kafka: String,
     pub muster: String,
 }
 
 /// What differs between two answers to a request of the history with names that begin with `own`.
 pub fn answers(kafka: &Answer, muster: &Answer, ids: &mut Ids, own: &str) -> Vec<Difference> {
-    let mut comparison = Comparison { ids, own, found: Vec::new() };
+    let mut comparison = Comparison { ids, own, element: String::new(), found: Vec::new() };
     match (kafka, muster) {
         (Answer::Body(kafka), Answer::Body(muster)) => comparison.values("", "", kafka, muster),
         _ if kafka == muster => {}
@@ -39,6 +41,7 @@ fn outline(answer: &Answer) -> Value {
 struct Comparison<'a> {
     ids: &'a mut Ids,
     own: &'a str,
+    element: String,
     found: Vec<Difference>,
 }
 
@@ -46,7 +49,10 @@ impl Comparison<'_> {
     fn values(&mut self, path: &str, field: &str, kafka: &Value, muster: &Value) {
         match (kafka, muster) {
             (Value::Object(ours), Value::Object(theirs)) => {
-                for (name, value) in ours {
+                // Whose answer it is, before which member leads.
+                let mut fields: Vec<_> = ours.iter().collect();
+                fields.sort_by_key(|(name, _)| *name != "memberId");
+                for (name, value) in fields {
                     let other = theirs.get(name).unwrap_or(&Value::Null);
                     self.values(&joined(path, name), name, value, other);
                 }
@@ -59,7 +65,8 @@ impl Comparison<'_> {
 
     fn differ(&mut self, path: &str, kafka: &Value, muster: &Value) {
         let (kafka, muster) = (short(path, kafka), short(path, muster));
-        self.found.push(Difference { field: path.to_owned(), kafka, muster });
+        let element = self.element.clone();
+        self.found.push(Difference { field: path.to_owned(), element, kafka, muster });
     }
 
     fn same(&mut self, field: &str, kafka: &Value, muster: &Value) -> bool {
@@ -89,14 +96,18 @@ impl Comparison<'_> {
         let mut order = Vec::new();
         for one in &kafka {
             let wanted = key(one, &|f, v| self.ids.kafka_key(f, v), field);
-            let found = (0..keys.len()).find(|at| !taken[*at] && keys[*at] == wanted);
+            let same = (0..keys.len()).filter(|at| !taken[*at] && keys[*at] == wanted);
+            // Of several that name the same thing, one with the same answer.
+            let found = same.min_by_key(|at| muster[*at].get("errorCode") != one.get("errorCode"));
             let Some(at) = found else {
                 self.differ(&format!("{path}[]"), one, &Value::Null);
                 continue;
             };
             taken[at] = true;
             order.push(at);
+            let outer = std::mem::replace(&mut self.element, own_key(one));
             self.values(path, field, one, muster[at]);
+            self.element = outer;
         }
         for (at, _) in taken.iter().enumerate().filter(|(_, taken)| !**taken) {
             self.differ(&format!("{path}[]"), &Value::Null, muster[at]);
@@ -134,9 +145,18 @@ const IDENTITY: &[&str] = &[
     "nodeId",
 ];
 
+/// What tells an element apart, in Kafka's words.
+fn own_key(element: &Value) -> String {
+    key(element, &|_, value| value.to_string(), "")
+}
+
 fn key(element: &Value, of: &dyn Fn(&str, &Value) -> String, field: &str) -> String {
     let Value::Object(fields) = element else { return of(field, element) };
-    let parts = IDENTITY.iter().filter_map(|name| Some((name, fields.get(*name)?)));
+    let is_named = |name: &&str| fields.get(*name).is_some_and(|it| it.as_str() > Some(""));
+    // An answer with an error has the name, but not always the id.
+    let has_name = ["name", "topic", "topicName"].iter().any(|name| is_named(name));
+    let telling = IDENTITY.iter().filter(|name| !(has_name && **name == "topicId"));
+    let parts = telling.filter_map(|name| Some((name, fields.get(*name)?)));
     parts.map(|(name, value)| format!("{name}={} ", of(name, value))).collect()
 }
 

@@ -7,7 +7,7 @@ use crate::ids::Ids;
 use crate::known::Known;
 use crate::recording::{Recorded, Turn};
 use crate::report::{Example, Report};
-use crate::settle::{creates_topics, settle};
+use crate::settle::{await_creation, creates_topics, settle};
 use crate::wire::{Answer, Ask, Completion, Flaw, Side};
 use crate::world::World;
 use muster_codec::messages::DeleteTopicsRequest;
@@ -53,10 +53,10 @@ pub fn run(plan: &Plan<'_>, seed: u64, report: &mut Report) -> io::Result<Record
     for step in 0..plan.requests {
         let ask = generate::ask(&mut world, plan.only, plan.versions);
         let Some(line) = (0..LINES).find(|line| !kafka.waits(*line)) else { break };
-        let done = on_kafka(&mut kafka, line, step, &ask)?;
-        muster.send(line, &ask, &done)?;
-        let mut done = done;
-        done.extend(kafka.gather(|steps| muster.has(steps), muster.patience_with_kafka())?);
+        let at = |error: io::Error| io::Error::other(format!("step {step} {ask:?}: {error}"));
+        let done = on_kafka(&mut kafka, line, step, &ask).map_err(at)?;
+        muster.send(line, &ask, &done).map_err(at)?;
+        let done = muster.level(&mut kafka, done).map_err(at)?;
         for one in &done {
             learn(&mut world, muster.ask(one.step), one);
         }
@@ -67,7 +67,7 @@ pub fn run(plan: &Plan<'_>, seed: u64, report: &mut Report) -> io::Result<Record
             break;
         }
     }
-    tidy(&mut world, [&mut kafka, &mut muster.side])?;
+    tidy(&world, [&kafka, &muster.side])?;
     Ok(recorded)
 }
 
@@ -117,7 +117,7 @@ fn learn(world: &mut World, ask: &Ask, done: &Completion) {
 }
 
 /// Removes the topics of the history.
-fn tidy(world: &mut World, sides: [&mut Side; 2]) -> io::Result<()> {
+fn tidy(world: &World, sides: [&Side; 2]) -> io::Result<()> {
     let topic_names: Vec<_> = world.topics.iter().map(|topic| topic.name.clone().into()).collect();
     if topic_names.is_empty() {
         return Ok(());
@@ -173,8 +173,34 @@ impl<'a> Muster<'a> {
             return Ok(());
         }
         self.side.send(line, step, &ours)?;
-        let wanted: Vec<usize> = kafka.iter().map(|one| one.step).collect();
-        let all = |steps: &[usize]| wanted.iter().all(|one| steps.contains(one));
+        self.catch_up(kafka)?;
+        match self.muster.get(&step) {
+            Some(own) => await_creation(&self.side, &ours, own),
+            None => Ok(()),
+        }
+    }
+
+    /// All that both answer, whichever of them is later.
+    fn level(
+        &mut self,
+        kafka: &mut Side,
+        mut done: Vec<Completion>,
+    ) -> io::Result<Vec<Completion>> {
+        loop {
+            let late = kafka.gather(|steps| self.has(steps), self.patience_with_kafka())?;
+            if late.is_empty() {
+                return Ok(done);
+            }
+            self.catch_up(&late)?;
+            done.extend(late);
+        }
+    }
+
+    /// Waits for the answers that Kafka has given.
+    fn catch_up(&mut self, kafka: &[Completion]) -> io::Result<()> {
+        let missing = kafka.iter().filter(|one| !self.muster.contains_key(&one.step));
+        let missing: Vec<usize> = missing.map(|one| one.step).collect();
+        let all = |steps: &[usize]| missing.iter().all(|one| steps.contains(one));
         let done = self.side.gather(all, PATIENCE)?;
         self.muster.extend(done.into_iter().map(|one| (one.step, one.answer)));
         self.kafka.extend(kafka.iter().map(|one| (one.step, one.answer.clone())));
@@ -269,5 +295,6 @@ fn silence(kafka: Option<&Answer>, muster: Option<&Answer>) -> Difference {
         }
         Some(other) => format!("{other:?}"),
     };
-    Difference { field: String::new(), kafka: text(kafka), muster: text(muster) }
+    let (field, element) = (String::new(), String::new());
+    Difference { field, element, kafka: text(kafka), muster: text(muster) }
 }

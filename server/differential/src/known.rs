@@ -23,6 +23,9 @@ pub struct Entry {
     /// Names of APIs.
     apis: Vec<String>,
     fields: Vec<String>,
+    /// What tells the element of an array that it is about from others.
+    #[serde(default = "anything")]
+    element: String,
     #[serde(default = "anything")]
     kafka: String,
     #[serde(default = "anything")]
@@ -86,6 +89,7 @@ impl Entry {
         let api = ask.api().name();
         self.apis.iter().any(|pattern| matches(pattern, api))
             && self.fields.iter().any(|pattern| matches(pattern, &difference.field))
+            && matches(&self.element, &difference.element)
             && matches(&self.kafka, &difference.kafka)
             && matches(&self.muster, &difference.muster)
             && request.contains(&self.request)

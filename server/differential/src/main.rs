@@ -127,8 +127,8 @@ fn served(arguments: &Arguments) -> io::Result<BTreeMap<i16, RangeInclusive<i16>
 }
 
 fn announced(address: &str) -> io::Result<BTreeMap<i16, RangeInclusive<i16>>> {
-    let mut side = Side::new(address, 0);
-    wait_for_coordinator(&mut side)?;
+    let side = Side::new(address, 0);
+    wait_for_coordinator(&side)?;
     let ask = Ask { version: 0, request: ApiVersionsRequest::default().into(), flaw: Flaw::None };
     let Answer::Body(body) = side.call(&ask)? else {
         return Err(io::Error::other(format!("{address} does not answer ApiVersions")));
@@ -143,7 +143,7 @@ fn announced(address: &str) -> io::Result<BTreeMap<i16, RangeInclusive<i16>>> {
 
 /// Kafka makes the topic of its groups when the first is looked for, and then loads its partitions,
 /// one after the other.
-fn wait_for_coordinator(side: &mut Side) -> io::Result<()> {
+fn wait_for_coordinator(side: &Side) -> io::Result<()> {
     let first = FindCoordinatorRequest { key: "first".into(), ..Default::default() };
     let groups_names = (0..500).map(|i| format!("none-{i}").into()).collect();
     let first = Ask { version: 1, request: first.into(), flaw: Flaw::None };
@@ -164,7 +164,7 @@ fn wait_for_coordinator(side: &mut Side) -> io::Result<()> {
 }
 
 /// Kafka asks its controller for a block of them when the first is asked for.
-fn has_producer_ids(side: &mut Side) -> io::Result<bool> {
+fn has_producer_ids(side: &Side) -> io::Result<bool> {
     let request = InitProducerIdRequest { transactional_id: None, ..Default::default() };
     let ask = Ask { version: 1, request: request.into(), flaw: Flaw::None };
     Ok(matches!(side.call(&ask)?, Answer::Body(body) if body["InitProducerId"]["errorCode"] == 0))

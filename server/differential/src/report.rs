@@ -90,12 +90,14 @@ impl Report {
 
 /// A difference without what only this history has.
 fn outline(difference: &Difference) -> Difference {
+    let element = String::new();
     if !difference.field.ends_with(']') {
-        return difference.clone();
+        return Difference { element, ..difference.clone() };
     }
     let outline = |text: &str| if text == "null" { "lacks it".into() } else { "has it".into() };
     Difference {
         field: difference.field.clone(),
+        element,
         kafka: outline(&difference.kafka),
         muster: outline(&difference.muster),
     }

@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 
 /// What follows from a change of topics within the broker: leaders, offsets of groups.
 const AFTERWARDS: Duration = Duration::from_millis(40);
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// After the answer to a request that changes topics or configs.
 ///
 /// # Errors
 /// The server does not show the change for a long time.
-pub fn settle(side: &mut Side, ask: &Ask, answer: &Answer) -> io::Result<()> {
+pub fn settle(side: &Side, ask: &Ask, answer: &Answer) -> io::Result<()> {
+    await_creation(side, ask, answer)?;
     let Answer::Body(answer) = answer else { return Ok(()) };
     match &ask.request {
         Request::CreateTopics(body) if !body.validate_only => {
@@ -37,19 +38,33 @@ pub fn settle(side: &mut Side, ask: &Ask, answer: &Answer) -> io::Result<()> {
                 wait_for_leaders(side, &topic, count)?;
             }
         }
-        Request::Metadata(body) if creates_topics(ask.version, body) => {
-            let topics = answer["Metadata"]["topics"].as_array().cloned().unwrap_or_default();
-            // UNKNOWN_TOPIC_OR_PARTITION or LEADER_NOT_AVAILABLE: it is made now.
-            let made = |topic: &&Value| topic["errorCode"] == 3 || topic["errorCode"] == 5;
-            for topic in topics.iter().filter(made) {
-                let Some(name) = topic["name"].as_str() else { continue };
-                wait_for_leaders(side, name, 1)?;
-            }
-        }
+        Request::Metadata(body) if creates_topics(ask.version, body) => {}
         Request::IncrementalAlterConfigs(body) if !body.validate_only => {}
         _ => return Ok(()),
     }
     sleep(AFTERWARDS);
+    Ok(())
+}
+
+/// After an answer that does not say yet that the topics which it asks for are created: of either
+/// server, for neither has acknowledged them.
+///
+/// # Errors
+/// The server does not create them for a long time.
+pub fn await_creation(side: &Side, ask: &Ask, answer: &Answer) -> io::Result<()> {
+    let (Request::Metadata(body), Answer::Body(answer)) = (&ask.request, answer) else {
+        return Ok(());
+    };
+    if !creates_topics(ask.version, body) {
+        return Ok(());
+    }
+    let topics = answer["Metadata"]["topics"].as_array().cloned().unwrap_or_default();
+    // UNKNOWN_TOPIC_OR_PARTITION or LEADER_NOT_AVAILABLE: it is made now.
+    let made = |topic: &&Value| topic["errorCode"] == 3 || topic["errorCode"] == 5;
+    for topic in topics.iter().filter(made) {
+        let Some(name) = topic["name"].as_str() else { continue };
+        wait_for_leaders(side, name, 1)?;
+    }
     Ok(())
 }
 
@@ -73,7 +88,7 @@ fn leads(topic: &Value, count: i32) -> bool {
 }
 
 /// Waits until the leaders of this number of partitions answer; they learn it later than Metadata.
-fn wait_for_leaders(side: &mut Side, topic: &str, at_least: i32) -> io::Result<()> {
+fn wait_for_leaders(side: &Side, topic: &str, at_least: i32) -> io::Result<()> {
     let count = wait_for(side, topic, |answer| leads(answer, at_least))?;
     let partition = |partition_index| ListOffsetsPartition {
         partition_index,
@@ -84,7 +99,7 @@ fn wait_for_leaders(side: &mut Side, topic: &str, at_least: i32) -> io::Result<(
     let topics = vec![ListOffsetsTopic { name: topic.to_owned().into(), partitions }];
     let request = ListOffsetsRequest { replica_id: -1, topics, ..Default::default() };
     let ask = Ask { version: 7, request: request.into(), flaw: Flaw::None };
-    poll(topic, || {
+    poll(side, topic, || {
         let Answer::Body(body) = side.call(&ask)? else { return Ok(None) };
         let partitions = &body["ListOffsets"]["topics"][0]["partitions"];
         let led =
@@ -94,13 +109,13 @@ fn wait_for_leaders(side: &mut Side, topic: &str, at_least: i32) -> io::Result<(
 }
 
 /// Waits until Metadata tells of a topic what it should; how many partitions it has.
-fn wait_for(side: &mut Side, topic: &str, shown: impl Fn(&Value) -> bool) -> io::Result<i32> {
+fn wait_for(side: &Side, topic: &str, shown: impl Fn(&Value) -> bool) -> io::Result<i32> {
     let name = Some(topic.to_owned().into());
     let topics = Some(vec![MetadataRequestTopic { topic_id: Uuid::ZERO, name }]);
     let request =
         MetadataRequest { topics, allow_auto_topic_creation: false, ..Default::default() };
     let ask = Ask { version: 12, request: request.into(), flaw: Flaw::None };
-    poll(topic, || {
+    poll(side, topic, || {
         let Answer::Body(body) = side.call(&ask)? else { return Ok(None) };
         let topic = &body["Metadata"]["topics"][0];
         let count = topic["partitions"].as_array().map_or(0, Vec::len) as i32;
@@ -108,7 +123,11 @@ fn wait_for(side: &mut Side, topic: &str, shown: impl Fn(&Value) -> bool) -> io:
     })
 }
 
-fn poll<T>(topic: &str, mut look: impl FnMut() -> io::Result<Option<T>>) -> io::Result<T> {
+fn poll<T>(
+    side: &Side,
+    topic: &str,
+    mut look: impl FnMut() -> io::Result<Option<T>>,
+) -> io::Result<T> {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
         if let Some(found) = look()? {
@@ -116,5 +135,6 @@ fn poll<T>(topic: &str, mut look: impl FnMut() -> io::Result<Option<T>>) -> io::
         }
         sleep(Duration::from_millis(3));
     }
-    Err(io::Error::other(format!("{topic} does not become what was acknowledged")))
+    let server = side.address();
+    Err(io::Error::other(format!("{topic} does not become what {server} has acknowledged")))
 }

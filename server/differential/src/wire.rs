@@ -152,6 +152,10 @@ impl Side {
         Self { address: address.to_owned(), lines }
     }
 
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Sends the request of a step. The line must not be waiting.
     pub fn send(&mut self, line: usize, step: usize, ask: &Ask) -> io::Result<()> {
         let address = self.address.clone();
@@ -166,15 +170,14 @@ impl Side {
         Ok(())
     }
 
-    /// One request on a line of its own, and its answer.
-    pub fn call(&mut self, ask: &Ask) -> io::Result<Answer> {
-        let line = self.lines.len();
-        self.lines.push(Line::default());
-        self.send(line, usize::MAX, ask)?;
-        let done = self.gather(|steps| steps.contains(&usize::MAX), Duration::from_secs(30));
-        self.lines.truncate(line);
-        let answer = done?.into_iter().find(|one| one.step == usize::MAX);
-        answer.map(|one| one.answer).ok_or_else(|| io::Error::other("no answer in 30 s"))
+    /// One request on a connection of its own, and its answer. Those of the lines are left to
+    /// [`Side::gather`].
+    pub fn call(&self, ask: &Ask) -> io::Result<Answer> {
+        let mut own = Self::new(&self.address, 1);
+        own.send(0, 0, ask)?;
+        let mut done = own.gather(|steps| !steps.is_empty(), Duration::from_secs(30))?;
+        let answer = done.pop().ok_or_else(|| io::Error::other("no answer in 30 s"))?;
+        Ok(answer.answer)
     }
 
     /// Whether a line waits for an answer.

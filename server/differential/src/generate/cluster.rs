@@ -124,9 +124,12 @@ pub(super) fn alter_configs(world: &mut World) -> Request<'static> {
     let on_broker =
         |one: &AlterConfigsResource<'_>| one.resource_type & (BROKER | BROKER_LOGGER) != 0;
     let validate_only = resources.iter().any(on_broker) || world.chance(15);
-    // Kafka never answers if one of them is named twice.
+    // Kafka never answers if one of them is named twice; all types that it does not know are one.
     let mut seen = HashSet::new();
-    resources.retain(|it| seen.insert((it.resource_type, it.resource_name.clone())));
+    let known = [TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP];
+    let kind =
+        |it: &AlterConfigsResource<'_>| known.into_iter().find(|one| *one == it.resource_type);
+    resources.retain(|it| seen.insert((kind(it), it.resource_name.clone())));
     let config = |config: AlterableConfig<'static>| ReplacedConfig {
         name: config.name,
         value: config.value,

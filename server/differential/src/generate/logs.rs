@@ -7,7 +7,7 @@ use muster_codec::{Bytes, Request};
 
 pub(super) fn produce(world: &mut World) -> Request<'static> {
     ProduceRequest {
-        transactional_id: world.chance(2).then(|| format!("{}txn", world.prefix).into()),
+        transactional_id: world.chance(5).then(|| format!("{}txn", world.prefix).into()),
         acks: world.one(&[-1, -1, -1, -1, 1, 1, 2, -2]),
         timeout_ms: world.timeout(),
         topic_data: world.some(
@@ -81,7 +81,7 @@ fn edit(world: &mut World, header: &mut BatchHeader) {
     match world.random.u32(..60) {
         0 => header.attributes |= world.one(&[1, 2, 5, 7]),
         1 => header.attributes |= 0x20,
-        2 => header.attributes |= 0x10,
+        2 | 12 | 13 => header.attributes |= 0x10,
         3 => header.attributes |= 0x08,
         4 => header.last_offset_delta += world.one(&[1, -1, 5]),
         5 => header.records_count += world.one(&[1, -1, 5]),
