@@ -14,9 +14,11 @@ use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use support::{Client, PATIENCE, Server, create_topic, topic_id};
+use support::{Client, PATIENCE, Server, create_topic, produce_to, topic_id};
 
 const TOPIC: &str = "snapshots";
+const ORDERS: &str = "orders";
+const LEADER_NOT_AVAILABLE: i16 = 5;
 const PARTITIONS: i32 = 100;
 const GROUPS: usize = 40;
 
@@ -179,6 +181,36 @@ fn a_shard_is_loaded_again_while_the_others_continue() {
     }
 }
 
+/// All shards name the partitions that are offline, also those of the others, when one of them is loaded
+/// again; one whose file is mended by then is served again.
+#[test]
+fn partitions_are_offline_as_before_when_a_shard_is_loaded_again() {
+    for is_mended in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path();
+        let (server, segments) = with_offline_partitions(data);
+        let reloaded = segments.iter().position(|(shard, _)| *shard == 0).unwrap();
+        if is_mended {
+            flip(&segments[reloaded].1, 30);
+        }
+        let mut client = server.client(0);
+        let coordinators = server.coordinators();
+        let mut of_shard = (0..GROUPS).filter(|it| coordinators.shard(&group(*it)) == Some(0));
+        let ended = of_shard.find(|number| fetch(&mut client, *number).is_none());
+        assert!(ended.is_some(), "no group was damaged");
+        server.says("shard 0 serves again");
+        let mut expected = [(LEADER_NOT_AVAILABLE, -1); 2];
+        if is_mended {
+            expected[reloaded] = (0, 0);
+        }
+        await_leaders(&server, expected);
+        if is_mended {
+            let offset = produce_to(&mut server.client(0), ORDERS, reloaded as i32, b"later");
+            assert_eq!(offset, Some(1));
+        }
+    }
+}
+
 #[test]
 fn a_snapshot_that_contradicts_the_log_is_found() {
     let directory = tempfile::tempdir().unwrap();
@@ -327,6 +359,53 @@ fn cold(data: &Path) -> (Server, Vec<Vec<i64>>) {
     (server, all)
 }
 
+/// Two shards with a partition each, both damaged and offline, and shard 0 with a damaged group in its
+/// snapshot; of each partition the shard and the file.
+fn with_offline_partitions(data: &Path) -> (Server, Vec<(i32, PathBuf)>) {
+    let mut server =
+        filled_by(data, 2, &["metadata.log.max.record.bytes.between.snapshots=1000000"]);
+    create_topic(&server, ORDERS, 2);
+    let led = leaders(&server, 0);
+    for (index, (_, shard)) in (0..).zip(&led) {
+        produce_to(&mut server.client(*shard as u16), ORDERS, index, b"value").unwrap();
+    }
+    assert!(server.stop().success(), "all that partitions have is known to be durable");
+    let segments: Vec<_> =
+        (0..).zip(led).map(|(index, (_, shard))| (shard, segment(data, index))).collect();
+    let (server, _) = killed(server.restart(), data);
+    segments.iter().for_each(|(_, path)| flip(path, 30));
+    flip_middle(&snapshot_of(data, 2, 0));
+    let server = server.restart();
+    await_leaders(&server, [(LEADER_NOT_AVAILABLE, -1); 2]);
+    (server, segments)
+}
+
+/// Error and leader of each partition of the topic, as a shard has them.
+fn leaders(server: &Server, shard: u16) -> Vec<(i16, i32)> {
+    let topic = MetadataRequestTopic { name: Some(ORDERS.into()), ..Default::default() };
+    let request = MetadataRequest { topics: Some(vec![topic]), ..Default::default() };
+    let Response::Metadata(body) = server.client(shard).call(12, request.into()) else { panic!() };
+    let partitions = body.topics[0].partitions.iter();
+    partitions.map(|partition| (partition.error_code, partition.leader_id)).collect()
+}
+
+/// Shards hear of each other's partitions a moment later.
+fn await_leaders(server: &Server, expected: [(i16, i32); 2]) {
+    let deadline = Instant::now() + PATIENCE;
+    while !(0..2).all(|shard| leaders(server, shard) == expected) {
+        assert!(Instant::now() < deadline, "not {expected:?}: {:?}", leaders(server, 0));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The file of a partition's only segment.
+fn segment(data: &Path, index: i32) -> PathBuf {
+    let ends = |path: &PathBuf| path.to_string_lossy().ends_with(&format!("-{index}"));
+    let of = |path: PathBuf| fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+    let mut logs = of(data.join("topics")).filter(ends).flat_map(of);
+    logs.find(|path| path.extension().is_some_and(|it| it == "log")).unwrap()
+}
+
 fn snapshot(data: &Path) -> PathBuf {
     snapshot_of(data, 1, 0)
 }
@@ -344,9 +423,12 @@ fn await_file(path: &Path) {
 }
 
 fn flip_middle(path: &Path) {
+    flip(path, fs::metadata(path).unwrap().len() as usize / 2);
+}
+
+fn flip(path: &Path, at: usize) {
     let mut bytes = fs::read(path).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
+    bytes[at] ^= 1;
     fs::write(path, bytes).unwrap();
 }
 
