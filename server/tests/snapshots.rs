@@ -181,8 +181,8 @@ fn a_shard_is_loaded_again_while_the_others_continue() {
     }
 }
 
-/// All shards name the partitions that are offline, also those of the others, when one of them is loaded
-/// again; one whose file is mended by then is served again.
+/// All shards name the partitions that are offline, also those of the others, when one of them is
+/// loaded again; one whose file is mended by then is served again.
 #[test]
 fn partitions_are_offline_as_before_when_a_shard_is_loaded_again() {
     for is_mended in [false, true] {
@@ -359,8 +359,8 @@ fn cold(data: &Path) -> (Server, Vec<Vec<i64>>) {
     (server, all)
 }
 
-/// Two shards with a partition each, both damaged and offline, and shard 0 with a damaged group in its
-/// snapshot; of each partition the shard and the file.
+/// Two shards with a partition each, both damaged and offline, and shard 0 with a damaged group in
+/// its snapshot; of each partition the shard and the file.
 fn with_offline_partitions(data: &Path) -> (Server, Vec<(i32, PathBuf)>) {
     let mut server =
         filled_by(data, 2, &["metadata.log.max.record.bytes.between.snapshots=1000000"]);

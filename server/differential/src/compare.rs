@@ -13,7 +13,7 @@ use serde_json::Value;
 pub struct Difference {
     /// Names of fields, joined by dots; `[order]` behind an array whose elements are the same.
     pub field: String,
-    /// The element of an array that it is in: the name and other things that tell it from others.
+    /// The element of an array that it is in: its name, and other fields that identify it.
     pub element: String,
     pub kafka: String,
     pub muster: String,
@@ -49,7 +49,7 @@ impl Comparison<'_> {
     fn values(&mut self, path: &str, field: &str, kafka: &Value, muster: &Value) {
         match (kafka, muster) {
             (Value::Object(ours), Value::Object(theirs)) => {
-                // Whose answer it is, before which member leads.
+                // The member that is answered comes before the one that leads.
                 let mut fields: Vec<_> = ours.iter().collect();
                 fields.sort_by_key(|(name, _)| *name != "memberId");
                 for (name, value) in fields {
@@ -145,7 +145,7 @@ const IDENTITY: &[&str] = &[
     "nodeId",
 ];
 
-/// What tells an element apart, in Kafka's words.
+/// The fields that identify an element, as Kafka has them.
 fn own_key(element: &Value) -> String {
     key(element, &|_, value| value.to_string(), "")
 }
@@ -155,8 +155,8 @@ fn key(element: &Value, of: &dyn Fn(&str, &Value) -> String, field: &str) -> Str
     let is_named = |name: &&str| fields.get(*name).is_some_and(|it| it.as_str() > Some(""));
     // An answer with an error has the name, but not always the id.
     let has_name = ["name", "topic", "topicName"].iter().any(|name| is_named(name));
-    let telling = IDENTITY.iter().filter(|name| !(has_name && **name == "topicId"));
-    let parts = telling.filter_map(|name| Some((name, fields.get(*name)?)));
+    let identity = IDENTITY.iter().filter(|name| !(has_name && **name == "topicId"));
+    let parts = identity.filter_map(|name| Some((name, fields.get(*name)?)));
     parts.map(|(name, value)| format!("{name}={} ", of(name, value))).collect()
 }
 

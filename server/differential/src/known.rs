@@ -23,7 +23,7 @@ pub struct Entry {
     /// Names of APIs.
     apis: Vec<String>,
     fields: Vec<String>,
-    /// What tells the element of an array that it is about from others.
+    /// The fields that identify the element of an array.
     #[serde(default = "anything")]
     element: String,
     #[serde(default = "anything")]

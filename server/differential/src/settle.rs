@@ -136,5 +136,5 @@ fn poll<T>(
         sleep(Duration::from_millis(3));
     }
     let server = side.address();
-    Err(io::Error::other(format!("{topic} does not become what {server} has acknowledged")))
+    Err(io::Error::other(format!("{topic} is not as {server} has acknowledged it")))
 }

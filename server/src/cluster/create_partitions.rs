@@ -12,8 +12,8 @@ use muster_codec::messages::{
 use muster_codec::records::{ClusterRecord, TopicKey, TopicValue};
 use std::collections::BTreeMap;
 
-/// Adds partitions to topics. A topic that is named twice is answered once, with an error; a request
-/// that has timed out is answered for each entry.
+/// Adds partitions to topics. A topic that is named twice is answered once, with an error; of a
+/// request that has timed out each entry is answered.
 pub fn create_partitions(
     view: &View<'_>,
     request: &CreatePartitionsRequest<'_>,

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 type Asked<'a> = BTreeMap<(Option<&'a str>, Uuid), usize>;
 
 /// Deletes topics by name, or by id from version 6 on, at the time `wall`. A topic that is named
-/// twice is answered once; entries with neither name nor id, or both, and those of a request that has
-/// timed out, are each answered.
+/// twice is answered once. Entries with neither name nor id, or both, and those of a request that
+/// has timed out, are each answered.
 pub fn delete_topics(
     view: &View<'_>,
     wall: Wall,
@@ -21,9 +21,10 @@ pub fn delete_topics(
 ) -> Change<DeleteTopicsResponse<'static>> {
     let asked = asked(request);
     let has_work = asked.iter().any(|(name, times)| *times == 1 && is_one_name(*name));
-    let refused = match view.config.delete_topic_enable {
-        false => Some(deletion_is_disabled(version)),
-        true => (is_timed_out(request.timeout_ms) && has_work).then(timed_out),
+    let refused = if view.config.delete_topic_enable {
+        (is_timed_out(request.timeout_ms) && has_work).then(timed_out)
+    } else {
+        Some(deletion_is_disabled(version))
     };
     if let Some(refused) = refused {
         let refuse = |(name, id)| result(name, id, Err(refused.clone()));

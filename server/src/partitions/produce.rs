@@ -37,8 +37,8 @@ struct Round<'r> {
     invalid: Invalid,
 }
 
-/// The answers for partitions whose records are not one batch, the last of each partition. Kafka gives
-/// these for a partition that is named twice, whether the other entry was appended or not.
+/// The answers for partitions whose records are not one batch, the last of each partition. Kafka
+/// gives these for a partition that is named twice, whether the other entry was appended or not.
 type Invalid = HashMap<(Str<'static>, Uuid, i32), PartitionProduceResponse<'static>>;
 
 impl Partitions {
@@ -227,8 +227,8 @@ impl Partitions {
     }
 }
 
-/// Kafka fails a whole request of a version before zstd, without an append, for one batch of an unknown
-/// codec (`ProduceRequest.validateRecords`).
+/// Kafka fails a whole request of a version before zstd, without an append, for one batch of an
+/// unknown codec (`ProduceRequest.validateRecords`).
 fn check_codecs(call: &Call<'_>, body: &ProduceRequest<'_>) -> Result<(), Refusal> {
     let is_unknown = |topic: &TopicProduceData<'_>| {
         let partitions = call.image.topic(&topic.name).map_or(0, |topic| topic.partitions);

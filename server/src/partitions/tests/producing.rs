@@ -323,9 +323,9 @@ fn the_last_batch_counts_for_a_partition_named_twice() {
     assert_eq!(ranges(&world.fetch(0, 0)), [(0, 3)]);
 }
 
-/// Kafka has what is wrong with records apart from what comes of their append.
+/// Kafka keeps the errors of records that are no batch apart from those of an append.
 #[test]
-fn of_a_partition_named_twice_what_is_no_batch_is_answered() {
+fn records_that_are_no_batch_decide_the_answer_for_a_partition_named_twice() {
     let good = batch(1);
     let none: Vec<u8> = vec![];
     let (acks, record) = (ErrorCode::InvalidRequiredAcks, ErrorCode::InvalidRecord);
