@@ -12,7 +12,13 @@ use differential::{CONFIGS, history};
 use std::path::Path;
 use support::Server;
 
-const RECORDING: &str = "tests/data/kafka_answers.gz";
+/// Of groups, offsets and records; and of topics and configs.
+const RECORDINGS: [&str; 2] = ["tests/data/kafka_answers.gz", "tests/data/kafka_topic_answers.gz"];
+
+fn recorded() -> Vec<Recorded> {
+    let read = |path| recording::read(Path::new(path)).unwrap();
+    RECORDINGS.into_iter().flat_map(read).collect()
+}
 
 fn replayed(histories: &[Recorded]) -> Report {
     let directory = tempfile::tempdir().unwrap();
@@ -28,16 +34,18 @@ fn replayed(histories: &[Recorded]) -> Report {
 
 #[test]
 fn muster_answers_as_kafka_did() {
-    let histories = recording::read(Path::new(RECORDING)).unwrap();
+    let histories = recorded();
     let recorded: usize = histories.iter().map(|history| history.turns.len()).sum();
     let report = replayed(&histories);
     assert!(report.is_clean(), "{report}");
     assert!(report.requests > 1_000, "most of {recorded} requests are compared: {report}");
+    let topics = ["Metadata", "CreateTopics", "DescribeConfigs", "IncrementalAlterConfigs"];
+    assert!(topics.iter().all(|api| report.by_api[api] > 40), "{report}");
 }
 
 #[test]
 fn an_altered_answer_is_found() {
-    let mut histories = recording::read(Path::new(RECORDING)).unwrap();
+    let mut histories = recorded();
     histories.truncate(1);
     let answers = histories[0].turns.iter_mut().flat_map(|turn| &mut turn.done);
     let mut altered = 0;

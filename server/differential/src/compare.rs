@@ -154,7 +154,7 @@ fn key(element: &Value, of: &dyn Fn(&str, &Value) -> String, field: &str) -> Str
     let Value::Object(fields) = element else { return of(field, element) };
     let is_named = |name: &&str| fields.get(*name).is_some_and(|it| it.as_str() > Some(""));
     // An answer with an error has the name, but not always the id.
-    let has_name = ["name", "topic", "topicName"].iter().any(|name| is_named(name));
+    let has_name = ["name", "topic", "topicName"].iter().any(is_named);
     let identity = IDENTITY.iter().filter(|name| !(has_name && **name == "topicId"));
     let parts = identity.filter_map(|name| Some((name, fields.get(*name)?)));
     parts.map(|(name, value)| format!("{name}={} ", of(name, value))).collect()
