@@ -2,6 +2,7 @@
 //! server holds. It applies the rules of IncrementalAlterConfigs, even when clients can no longer
 //! connect.
 
+use crate::Failure;
 use crate::clock::wall;
 use crate::cluster::{
     BROKER_RESOURCE, ClusterImage, Creator, GROUP_RESOURCE, OfflinePartitions, TOPIC_RESOURCE,
@@ -12,7 +13,6 @@ use crate::files::block_bytes;
 use crate::log_tools::common;
 use crate::offline::OfflineLog;
 use crate::random::RandomIds;
-use crate::serve::Failure;
 use crate::shard::load;
 use clap::{Args, Subcommand};
 use muster_codec::Str;

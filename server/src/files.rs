@@ -6,16 +6,30 @@ mod order;
 pub use freeing::Freeing;
 
 use crate::directories;
-use crate::reactor::ReactorError;
 use crate::shard::Part;
 use muster_storage::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
 use muster_uring::{AlignedBuf, ConnId, Durability, File, Ring, Slice};
 use order::{Place, SyncOrder};
 use std::collections::{HashMap, VecDeque};
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use tracing::warn;
+
+/// A file operation that must not fail did: what was being done, and why it failed. The process is
+/// to end.
+#[derive(Debug)]
+pub struct FileError(String);
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for FileError {}
 
 /// Open files by the ids that the logs assign, and the buffers of writes under way.
 #[derive(Debug)]
@@ -97,7 +111,7 @@ impl Files {
     ///
     /// # Errors
     /// An operation failed that must not fail; the process has to end.
-    pub fn perform(&mut self, ring: &mut Ring, op: FileOp) -> Result<(), ReactorError> {
+    pub fn perform(&mut self, ring: &mut Ring, op: FileOp) -> Result<(), FileError> {
         self.perform_work(ring, Work::Op(op))
     }
 
@@ -105,7 +119,7 @@ impl Files {
     ///
     /// # Errors
     /// As for [`Self::perform`].
-    pub fn add_part(&mut self, ring: &mut Ring, part: Part) -> Result<(), ReactorError> {
+    pub fn add_part(&mut self, ring: &mut Ring, part: Part) -> Result<(), FileError> {
         self.perform_work(ring, Work::Part(part))
     }
 
@@ -113,15 +127,11 @@ impl Files {
     ///
     /// # Errors
     /// As for [`Self::perform`].
-    pub fn send_parts(
-        &mut self,
-        ring: &mut Ring,
-        conn: Option<ConnId>,
-    ) -> Result<(), ReactorError> {
+    pub fn send_parts(&mut self, ring: &mut Ring, conn: Option<ConnId>) -> Result<(), FileError> {
         self.perform_work(ring, Work::SendParts(conn))
     }
 
-    fn perform_work(&mut self, ring: &mut Ring, work: Work) -> Result<(), ReactorError> {
+    fn perform_work(&mut self, ring: &mut Ring, work: Work) -> Result<(), FileError> {
         self.deferred.push_back(work);
         if self.deferred.len() == 1 { self.resume(ring) } else { Ok(()) }
     }
@@ -130,7 +140,7 @@ impl Files {
     ///
     /// # Errors
     /// As for [`Self::perform`].
-    pub fn resume(&mut self, ring: &mut Ring) -> Result<(), ReactorError> {
+    pub fn resume(&mut self, ring: &mut Ring) -> Result<(), FileError> {
         self.closing.retain(File::is_in_use);
         while let Some(work) = self.deferred.pop_front() {
             let is_open = matches!(work, Work::Op(FileOp::Open { .. }));
@@ -147,7 +157,7 @@ impl Files {
         Ok(())
     }
 
-    fn put_part(&mut self, ring: &mut Ring, part: Part) -> Result<(), ReactorError> {
+    fn put_part(&mut self, ring: &mut Ring, part: Part) -> Result<(), FileError> {
         let mut slice = self.slice.take().unwrap_or_else(|| ring.slice());
         match part {
             Part::Bytes(bytes) => slice.put(&bytes),
@@ -167,7 +177,7 @@ impl Files {
         }
     }
 
-    fn start(&mut self, ring: &mut Ring, op: FileOp) -> Result<(), ReactorError> {
+    fn start(&mut self, ring: &mut Ring, op: FileOp) -> Result<(), FileError> {
         match op {
             FileOp::Open { file, path, mode } => self.open_file(file, &path, mode)?,
             FileOp::Close { file } => {
@@ -225,7 +235,7 @@ impl Files {
         token: u64,
         result: io::Result<()>,
         aligned: AlignedBuf,
-    ) -> Result<Option<FileDone>, ReactorError> {
+    ) -> Result<Option<FileDone>, FileError> {
         self.recycle(aligned);
         let writing = self.writing.remove(&token);
         let mode = writing.as_ref().map(|writing| writing.mode);
@@ -279,7 +289,7 @@ impl Files {
         &mut self,
         token: u64,
         result: io::Result<()>,
-    ) -> Result<Option<FileDone>, ReactorError> {
+    ) -> Result<Option<FileDone>, FileError> {
         result.map_err(|error| failed("sync a log in", &self.data, &error))?;
         self.syncing -= 1;
         Ok(Some(FileDone::Synced { token: FileToken(token) }))
@@ -299,7 +309,7 @@ impl Files {
         self.syncs = SyncOrder::default();
     }
 
-    fn open_file(&mut self, id: FileId, path: &Path, mode: OpenMode) -> Result<(), ReactorError> {
+    fn open_file(&mut self, id: FileId, path: &Path, mode: OpenMode) -> Result<(), FileError> {
         let path = self.data.join(path);
         // If the data directory is gone, opening a new file must not begin a log of its own.
         let opened = std::fs::metadata(&self.data).and_then(|_| open(&self.data, &path, mode));
@@ -316,7 +326,7 @@ impl Files {
         file: FileId,
         offset: u64,
         data: Vec<u8>,
-    ) -> Result<(), ReactorError> {
+    ) -> Result<(), FileError> {
         let mut aligned = self.spare.pop().unwrap_or_default();
         aligned.extend_from_slice(&data);
         let open = self.file(file)?;
@@ -338,7 +348,7 @@ impl Files {
         file: FileId,
         offset: u64,
         len: u32,
-    ) -> Result<(), ReactorError> {
+    ) -> Result<(), FileError> {
         let open = self.file(file)?;
         let block = open.file.block_bytes().unwrap_or(1) as u64;
         let start = offset - offset % block;
@@ -351,7 +361,7 @@ impl Files {
         Ok(())
     }
 
-    fn remove_file(&self, path: &Path) -> Result<(), ReactorError> {
+    fn remove_file(&self, path: &Path) -> Result<(), FileError> {
         let path = self.data.join(path);
         let removed = self.freeing.hold(&path);
         let result = absent_is_fine(std::fs::remove_file(&path));
@@ -360,8 +370,8 @@ impl Files {
         Ok(())
     }
 
-    fn file(&self, id: FileId) -> Result<&OpenFile, ReactorError> {
-        self.open.get(&id).ok_or_else(|| ReactorError::File(format!("{id:?} is not open")))
+    fn file(&self, id: FileId) -> Result<&OpenFile, FileError> {
+        self.open.get(&id).ok_or_else(|| FileError(format!("{id:?} is not open")))
     }
 }
 
@@ -406,6 +416,6 @@ fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-fn failed(what: &str, path: &Path, error: &io::Error) -> ReactorError {
-    ReactorError::File(format!("could not {what} {}: {error}", path.display()))
+fn failed(what: &str, path: &Path, error: &io::Error) -> FileError {
+    FileError(format!("could not {what} {}: {error}", path.display()))
 }

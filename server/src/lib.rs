@@ -29,6 +29,10 @@ pub mod reactor;
 pub mod reshard;
 pub mod serve;
 pub mod shard;
+mod trash;
+
+/// Why a server or a tool cannot do its work, in words for its operator.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The version, and the revision it was built from.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("MUSTER_BUILD"), ")");

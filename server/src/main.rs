@@ -3,12 +3,13 @@
 #![forbid(unsafe_code)]
 
 use clap::{Args, Parser, Subcommand};
+use muster::Failure;
 use muster::addresses::{resolve, served};
 use muster::config::{Config, Findings};
 use muster::config_tool::{self, ConfigCommand};
 use muster::log_tools::{self, LogCommand};
 use muster::logging;
-use muster::serve::{Failure, Options, serve};
+use muster::serve::{Options, serve};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -5,8 +5,8 @@
 use muster_codec::Uuid;
 use muster_storage::LogPartition;
 
-/// The shard that changes the cluster's state.
-const CONTROLLER: u32 = 0;
+/// The shard that decides changes of the cluster: its log has the topics and configs.
+pub const CONTROLLER: u32 = 0;
 
 /// The number of shards and of offsets partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,10 @@
 //! Turns a shard's commands into ring operations, and the ring's completions into events. One turn
 //! is: completions -> events -> `step` -> commands -> one `io_uring_enter`.
 
+mod error;
+
+pub use error::ReactorError;
+
 use crate::clock::{Clock, Times};
 use crate::files::Files;
 use crate::logging::Throttle;
@@ -49,25 +53,6 @@ pub enum End {
     /// Its groups are not in the expected state: it is to be loaded again from its log.
     Failed,
 }
-
-/// Why a shard cannot continue.
-#[derive(Debug)]
-pub enum ReactorError {
-    Ring(std::io::Error),
-    /// A file operation failed that must not fail; the operation and the reason.
-    File(String),
-}
-
-impl std::fmt::Display for ReactorError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Ring(error) => write!(f, "the io_uring is unusable: {error}"),
-            Self::File(what) => f.write_str(what),
-        }
-    }
-}
-
-impl std::error::Error for ReactorError {}
 
 /// How long the frames of one connection are handled before the next one's turn, and how long a
 /// turn handles received frames before it checks for new events.

@@ -2,12 +2,13 @@
 //! the stamp of the directory is replaced, then the old logs go to the trash. An interruption at
 //! any point leaves one or the other valid.
 
-use crate::data_dir::{DataDir, Entry, Meta, State, entries, trash};
+use crate::Failure;
+use crate::data_dir::{DataDir, Entry, Meta, State, entries};
 use crate::files::block_bytes;
 use crate::offline::{OfflineLog, log_config};
 use crate::placement::Placement;
-use crate::serve::Failure;
 use crate::shard::{KnownLog, LoadError, LogSizes, log_directory, read_known_log};
+use crate::trash;
 use muster_coordinator::Ids;
 use muster_storage::{AppendError, RecoveredBatch};
 use std::path::Path;

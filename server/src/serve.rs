@@ -1,26 +1,26 @@
 //! Starts the shards, one thread and one core each, and stops them.
 
-use crate::VERSION;
 use crate::addresses::warn_if_unreachable;
 use crate::clock::{Clock, wall};
 use crate::cluster::{ClusterImage, Endpoint};
 use crate::config::{Address, Config, Served};
-use crate::data_dir::{DataDir, trash};
+use crate::data_dir::DataDir;
 use crate::descriptors::{Descriptors, fewer_shards};
 use crate::directories::sync_left;
 use crate::files::{Files, Freeing, block_bytes};
 use crate::logging;
-use crate::placement::Placement;
+use crate::placement::{CONTROLLER, Placement};
 use crate::random::RandomIds;
 use crate::reactor::{End, Parts, Peer, Reactor};
 use crate::reshard;
 use crate::shard::{Command, Common, Left, LogSizes, Message, Shard, load, log_directory};
+use crate::trash;
+use crate::{Failure, VERSION};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use muster_uring::{ConnectionBudget, ListenerId, Ring};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
-use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,9 +44,6 @@ pub struct Options {
     pub data: PathBuf,
     pub shards: u32,
 }
-
-/// Why a server does not start, in words for its operator.
-pub type Failure = Box<dyn Error + Send + Sync>;
 
 /// Connections that the kernel queues on a listener before they are accepted.
 const BACKLOG: u32 = 4096;
@@ -281,7 +278,7 @@ fn load_again(reactor: &mut Reactor, home: &Home, left: Left) -> Result<Shard, F
         loaded.into_shard(data, *block_bytes, image.clone(), ids, reactor.times())?;
     reactor.perform_all(ops.into_iter().map(Command::File).collect())?;
     reactor.perform_all(commands)?;
-    if *number == 0 {
+    if *number == CONTROLLER {
         let send = |to| Command::Mail { to, message: Message::Image(image.clone()) };
         reactor.perform_all((0..common.placement.shards).map(send).collect())?;
     }
@@ -415,7 +412,7 @@ fn log_file_size_limit() {
 
 /// Logs altered configs that have no effect because the command line sets them.
 fn log_unused(config: &Config, image: &ClusterImage, number: u32) {
-    let of_all = if number == 0 { config.unused_dynamic(image, "") } else { Vec::new() };
+    let of_all = if number == CONTROLLER { config.unused_dynamic(image, "") } else { Vec::new() };
     let of_this = config.unused_dynamic(image, &number.to_string());
     of_all.iter().chain(&of_this).for_each(|line| warn!("{line}"));
 }

@@ -16,6 +16,9 @@ use crate::limits::STRING_BYTES_MAX;
 use crate::wire::{DecodeError, Reader, Result, put_i16};
 use std::ops::RangeInclusive;
 
+/// The topic of the coordinator's records: group metadata and committed offsets.
+pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
+
 /// Strings that were read are not longer, and other ones are checked before they are accepted: a
 /// record that was cut would differ from what was acknowledged.
 fn assert_whole<'a>(part: &impl Field<'a>) {

@@ -1,6 +1,7 @@
 //! DescribeCluster (KIP-700, KIP-919).
 
-use super::{CLUSTER_OPERATIONS, CONTROLLER, View, nodes, operations};
+use super::{CLUSTER_OPERATIONS, View, nodes, operations};
+use crate::placement::CONTROLLER;
 use muster_codec::messages::{
     DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse,
 };
@@ -35,7 +36,7 @@ pub fn describe_cluster<'r>(
     let asked = request.include_cluster_authorized_operations;
     DescribeClusterResponse {
         cluster_id: view.cluster_id.into(),
-        controller_id: CONTROLLER,
+        controller_id: CONTROLLER as i32,
         brokers: nodes(view).map(broker).collect(),
         cluster_authorized_operations: operations(asked, CLUSTER_OPERATIONS),
         ..Default::default()

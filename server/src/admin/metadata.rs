@@ -1,10 +1,9 @@
 //! Metadata: brokers, topics, leaders.
 
-use super::{
-    CLUSTER_OPERATIONS, CONTROLLER, Endpoint, NO_LEADER, TOPIC_OPERATIONS, View, nodes, operations,
-};
+use super::{CLUSTER_OPERATIONS, Endpoint, NO_LEADER, TOPIC_OPERATIONS, View, nodes, operations};
 use crate::cluster::limits::PARTITIONS_PER_REQUEST_MAX;
 use crate::cluster::{Topic, check_topic_name, is_reserved, leader};
+use crate::placement::CONTROLLER;
 use muster_codec::messages::{
     MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker,
     MetadataResponsePartition, MetadataResponseTopic,
@@ -38,7 +37,7 @@ pub fn metadata<'r>(
     let response = MetadataResponse {
         brokers: nodes(view).map(broker).collect(),
         cluster_id: Some(view.cluster_id.into()),
-        controller_id: CONTROLLER,
+        controller_id: CONTROLLER as i32,
         topics: answer.topics,
         cluster_authorized_operations: operations(asked, CLUSTER_OPERATIONS),
         ..Default::default()

@@ -29,9 +29,6 @@ const BROKER_LOGGER_RESOURCE: i8 = 8;
 /// The leader of an offline partition.
 const NO_LEADER: i32 = -1;
 
-/// The node id of the controller's shard.
-const CONTROLLER: i32 = 0;
-
 /// The operations that any client may perform on a topic without an authorizer, as in Kafka: read,
 /// write, create, delete, alter, describe, describe configs, alter configs (`AclOperation` codes as
 /// bits).

@@ -1,13 +1,11 @@
 //! The overrides of brokers, topics and groups. Copies share their contents and a change copies one
 //! path of the tree, so that both are cheap with 100,000 groups that have configs.
 
+use crate::config::Overrides;
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Config names and values that replace defaults.
-pub type Overrides = BTreeMap<String, String>;
 
 /// The overrides of all resources, by type and name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

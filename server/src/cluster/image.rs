@@ -1,19 +1,18 @@
 //! The image of the cluster on each shard: topics, configs, the next producer id.
 
-use super::configs::{Configs, Overrides};
-use crate::config::Config;
+use super::configs::Configs;
+use crate::config::{Altered, Config, Overrides, TOPIC_RESOURCE};
 use muster_codec::Uuid;
 use muster_codec::records::{
-    ClusterRecord, ConfigKey, ConfigValue, DeletedTopicKey, DeletedTopicValue, ProducerIdsKey,
-    ProducerIdsValue, TopicKey, TopicValue,
+    ClusterRecord, ConfigKey, ConfigValue, DeletedTopicKey, DeletedTopicValue, OFFSETS_TOPIC,
+    ProducerIdsKey, ProducerIdsValue, TopicKey, TopicValue,
 };
 use muster_coordinator::Topics;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// The topic of group metadata and committed offsets.
-pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
-/// Its id, the same on every server: the topic always exists and is not created by a client.
+/// The id of [`OFFSETS_TOPIC`], the same on every server: the topic always exists and is not
+/// created by a client.
 pub const OFFSETS_TOPIC_ID: Uuid = Uuid(*b"consumer-offsets");
 
 /// A topic; its configs are in [`ClusterImage::configs`].
@@ -61,13 +60,6 @@ pub struct DeletedTopic {
     /// The first version of the topics without it.
     pub version: i64,
 }
-
-/// Kafka's resource type of topics.
-pub const TOPIC_RESOURCE: i8 = 2;
-/// Kafka's resource type of brokers; the name is the node id, or empty for all brokers.
-pub const BROKER_RESOURCE: i8 = 4;
-/// Kafka's resource type of groups; the name is the group id. The group need not exist.
-pub const GROUP_RESOURCE: i8 = 32;
 
 /// All topics and configs at one point in shard 0's log.
 ///
@@ -361,6 +353,12 @@ fn created_partitions(topic: &Topic) -> i64 {
 /// The name in metrics, if it differs from the topic's or may be another topic's.
 fn metric_name(name: &str) -> Option<String> {
     name.contains(['.', '_']).then(|| name.replace('.', "_"))
+}
+
+impl Altered for ClusterImage {
+    fn configs(&self, resource_type: i8, name: &str) -> Option<&Overrides> {
+        Self::configs(self, resource_type, name)
+    }
 }
 
 impl Topics for ClusterImage {

@@ -20,16 +20,14 @@ mod view;
 #[cfg(test)]
 mod tests;
 
+pub use crate::config::{BROKER_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE};
 pub use alter_configs::{alter_configs, incremental_alter_configs};
 pub use change::{Change, Creator};
-pub use configs::Overrides;
 pub use create_partitions::create_partitions;
 pub use create_topics::{auto_create, create_topics};
 pub use delete_topics::delete_topics;
-pub use image::{
-    BROKER_RESOURCE, ClusterImage, DeletedTopic, GROUP_RESOURCE, OFFSETS_TOPIC, OFFSETS_TOPIC_ID,
-    TOPIC_RESOURCE, Topic,
-};
+pub use image::{ClusterImage, DeletedTopic, OFFSETS_TOPIC_ID, Topic};
+pub use muster_codec::records::OFFSETS_TOPIC;
 pub use offline::{OfflineList, OfflinePartitions};
 pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
 pub use topic_name::{check_topic_name, is_reserved};

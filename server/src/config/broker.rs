@@ -212,7 +212,8 @@ broker_configs! {
     log_segment_bytes: i32 = 1_073_741_824, at_least(1_048_576), [obeyed dynamic];
     log_segment_delete_delay_ms: i64 = 60_000, at_least(0), [dynamic];
     max_connection_creation_rate: i32 = i32::MAX, at_least(0), [dynamic];
-    // Kafka takes 0, for which it has exceptions by listener and address; here it would lock out all.
+    // Kafka takes 0, for which it has exceptions by listener and address; here it would lock out
+    // all.
     max_connections: i32 = i32::MAX, at_least(1), [obeyed dynamic];
     max_connections_per_ip: i32 = i32::MAX, at_least(1), [obeyed dynamic];
     max_connections_per_ip_overrides: String = String::new(), Valid::Any, [dynamic];
@@ -282,7 +283,8 @@ broker_configs! {
     share_coordinator_threads: i32 = 1, at_least(1), [];
     share_coordinator_write_timeout_ms: i32 = 5_000, at_least(1), [];
     share_fetch_purgatory_purge_interval_requests: i32 = 1_000, Valid::Any, [];
-    // Our own: how long a stop may take to write the snapshot that is due, so that the next start is quick.
+    // Our own: how long a stop may take to write the snapshot that is due, so that the next start
+    // is quick.
     snapshot_on_stop_max_ms: i64 = 5_000, at_least(0), [obeyed];
     socket_connection_setup_timeout_max_ms: i64 = 30_000, Valid::Any, [];
     socket_connection_setup_timeout_ms: i64 = 10_000, Valid::Any, [];

@@ -1,11 +1,12 @@
 //! What follows from the configs: for the coordinator, for a topic, and with what was altered while
 //! the server ran.
 
-use super::{Config, GroupConfig, TopicConfig, rules};
-use crate::cluster::{
-    BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE, OFFSETS_TOPIC, Overrides, TOPIC_RESOURCE, Topic,
+use super::{
+    Altered, BROKER_RESOURCE, Config, GROUP_RESOURCE, GroupConfig, Overrides, TOPIC_RESOURCE,
+    TopicConfig, rules,
 };
 use muster_codec::ApiKey;
+use muster_codec::records::OFFSETS_TOPIC;
 use muster_coordinator::assignors::Assignor;
 use muster_coordinator::limits::{GROUPS_MAX, MEMBERS_BYTES_MAX};
 use muster_coordinator::{GroupOverrides, MigrationPolicy};
@@ -73,10 +74,10 @@ impl Config {
 
     /// These configs with what IncrementalAlterConfigs changed for all brokers, and then for the
     /// broker of this node id: what a shard runs with. To be derived anew with each image.
-    pub fn with_dynamic(&self, image: &ClusterImage, node_id: u32) -> Self {
+    pub fn with_dynamic(&self, altered: &impl Altered, node_id: u32) -> Self {
         let mut config = self.clone();
         for resource in [ALL_BROKERS, &node_id.to_string()] {
-            let overrides = image.configs(BROKER_RESOURCE, resource);
+            let overrides = altered.configs(BROKER_RESOURCE, resource);
             for (name, value) in overrides.into_iter().flatten() {
                 // What is refused leaves what was there; `unused_dynamic` tells of it.
                 let _ = config.alter(name, value);
@@ -86,7 +87,7 @@ impl Config {
     }
 
     /// What is stored for a broker, or for all of them, and not used, in words for the operator.
-    pub fn unused_dynamic(&self, image: &ClusterImage, resource: &str) -> Vec<String> {
+    pub fn unused_dynamic(&self, altered: &impl Altered, resource: &str) -> Vec<String> {
         let of = match resource {
             ALL_BROKERS => "all brokers".to_owned(),
             node => format!("broker {node}"),
@@ -95,7 +96,7 @@ impl Config {
             let why = self.clone().alter(name, value).err()?;
             Some(format!("{name}={value}, which is stored for {of}, is not used: {why}"))
         };
-        let overrides = image.configs(BROKER_RESOURCE, resource);
+        let overrides = altered.configs(BROKER_RESOURCE, resource);
         overrides.into_iter().flatten().filter_map(words).collect()
     }
 
@@ -150,18 +151,22 @@ impl Config {
 
 /// What holds for a topic. `config` is that of the shard, with what was altered
 /// ([`Config::with_dynamic`]).
-pub fn effective(config: &Config, image: &ClusterImage, topic: &Topic) -> TopicConfig {
+pub fn effective(config: &Config, altered: &impl Altered, topic: &str) -> TopicConfig {
     let none = Overrides::new();
-    let overrides = image.configs(TOPIC_RESOURCE, &topic.name).unwrap_or(&none);
+    let overrides = altered.configs(TOPIC_RESOURCE, topic).unwrap_or(&none);
     config.topic_defaults().with(overrides)
 }
 
 /// How the log of each of so many shards is compacted: as the offsets topic is to be, whose records
 /// it holds; None if not at all. `config` is that of the shard, with what was altered
 /// ([`Config::with_dynamic`]).
-pub fn compaction(config: &Config, image: &ClusterImage, shards: u32) -> Option<CompactionConfig> {
+pub fn compaction(
+    config: &Config,
+    altered: &impl Altered,
+    shards: u32,
+) -> Option<CompactionConfig> {
     let none = Overrides::new();
-    let overrides = image.configs(TOPIC_RESOURCE, OFFSETS_TOPIC).unwrap_or(&none);
+    let overrides = altered.configs(TOPIC_RESOURCE, OFFSETS_TOPIC).unwrap_or(&none);
     let topic = config.topic_defaults().with(overrides);
     let share = |all: u64| all / u64::from(shards.max(1));
     config.log_cleaner_enable.then(|| CompactionConfig {
@@ -176,11 +181,11 @@ pub fn compaction(config: &Config, image: &ClusterImage, shards: u32) -> Option<
     })
 }
 
-/// What a group has of its own, within the bounds of the broker. `config` is that of the shard, with
-/// what was altered ([`Config::with_dynamic`]).
-pub fn group_overrides(config: &Config, image: &ClusterImage, group: &str) -> GroupOverrides {
+/// What a group has of its own, within the bounds of the broker. `config` is that of the shard,
+/// with what was altered ([`Config::with_dynamic`]).
+pub fn group_overrides(config: &Config, altered: &impl Altered, group: &str) -> GroupOverrides {
     let none = Overrides::new();
-    let overrides = image.configs(GROUP_RESOURCE, group).unwrap_or(&none);
+    let overrides = altered.configs(GROUP_RESOURCE, group).unwrap_or(&none);
     let effective = GroupConfig::from(config).with(overrides).clamped(config);
     let own = |name: &str, value: i32| overrides.contains_key(name).then_some(value);
     GroupOverrides {

@@ -1,8 +1,9 @@
 //! Configs as DescribeConfigs tells them: value, where it comes from, and what it would be without.
 //! The order of sources and the choice of synonyms are those of Kafka's `ConfigHelper`.
 
-use super::{Config, ConfigType, GroupConfig, Key, TopicConfig, Value};
-use crate::cluster::{BROKER_RESOURCE, ClusterImage, Overrides};
+use super::{
+    Altered, BROKER_RESOURCE, Config, ConfigType, GroupConfig, Key, Overrides, TopicConfig, Value,
+};
 
 /// Where a value comes from, with Kafka's numbers. What is set for a topic or group wins, then the
 /// smaller number.
@@ -52,8 +53,8 @@ pub struct Describer<'a> {
 
 impl<'a> Describer<'a> {
     /// `fixed` is what the file and the command line gave.
-    pub fn new(fixed: &'a Config, image: &'a ClusterImage, node_id: u32) -> Self {
-        let effective = fixed.with_dynamic(image, node_id);
+    pub fn new(fixed: &'a Config, altered: &'a impl Altered, node_id: u32) -> Self {
+        let effective = fixed.with_dynamic(altered, node_id);
         Self {
             fixed,
             node_id,
@@ -61,8 +62,8 @@ impl<'a> Describer<'a> {
             group_defaults: GroupConfig::from(&effective),
             effective,
             defaults: Config::default(),
-            of_broker: image.configs(BROKER_RESOURCE, &node_id.to_string()),
-            of_all_brokers: image.configs(BROKER_RESOURCE, ""),
+            of_broker: altered.configs(BROKER_RESOURCE, &node_id.to_string()),
+            of_all_brokers: altered.configs(BROKER_RESOURCE, ""),
         }
     }
 

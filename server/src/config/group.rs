@@ -1,11 +1,10 @@
-//! The configs of a group (KIP-848, KIP-932, KIP-1071; Kafka's `GroupConfig`), one row each, and the
-//! bounds that its broker sets.
+//! The configs of a group (KIP-848, KIP-932, KIP-1071; Kafka's `GroupConfig`), one row each, and
+//! the bounds that its broker sets.
 
 use super::Config;
 use super::key::{derived_configs, find};
 use super::value::{Valid, Value, at_least};
-use super::{InvalidValue, Key};
-use crate::cluster::Overrides;
+use super::{InvalidValue, Key, Overrides};
 
 derived_configs! {
     /// What holds for one group. Classic groups have no configs.

@@ -116,7 +116,8 @@ macro_rules! key_name {
 pub(super) use key_name;
 
 /// Declares the configs of something that overrides those of its broker: a type, whose fields are
-/// Kafka's keys with underscores for dots, its table of keys in the order of names, and its defaults.
+/// Kafka's keys with underscores for dots, its table of keys in the order of names, and its
+/// defaults.
 macro_rules! derived_configs {
     ($(#[$doc:meta])* $name:ident;
         $($field:ident: $type:ty = |$config:ident| $default:expr, $valid:expr, [$($flag:ident)*]
@@ -161,7 +162,7 @@ macro_rules! derived_configs {
             )*];
 
             /// With values of its own, which were checked when they were set.
-            pub(super) fn with(mut self, overrides: &crate::cluster::Overrides) -> Self {
+            pub(super) fn with(mut self, overrides: &crate::config::Overrides) -> Self {
                 for (name, value) in overrides {
                     if let Some(key) = Self::key(name) {
                         // What does not pass any more, after an upgrade say, leaves the default.

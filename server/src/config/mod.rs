@@ -1,10 +1,12 @@
 //! The configs of brokers, topics and groups: Kafka's keys, types, defaults and rules.
 //!
-//! Start with `broker`, `topic` and `group`, the tables from which all else is derived: parsing, checks,
-//! DescribeConfigs, the texts of errors. `value` holds the types, `rules` what spans several keys,
+//! Start with `broker`, `topic` and `group`, the tables from which all else is derived: parsing,
+//! checks, DescribeConfigs, the texts of errors. `value` holds the types, `rules` what spans
+//! several keys,
 //! `properties` the form of the file, `unserved` the keys of what muster does not have, `findings` what
 //! there is to say of a configuration.
 
+mod altered;
 mod broker;
 mod derived;
 mod describe;
@@ -21,6 +23,7 @@ mod value;
 #[cfg(test)]
 mod tests;
 
+pub use altered::{Altered, BROKER_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE};
 pub use broker::Config;
 pub use derived::{compaction, effective, group_overrides};
 pub use describe::{Described, Describer, Source, Synonym};

@@ -1,7 +1,7 @@
 //! Configs as a user writes them, and what a server makes of them.
 
 use super::*;
-use crate::cluster::{ClusterImage, Overrides};
+use crate::cluster::ClusterImage;
 use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue as Value};
 
 fn load(words: &[&str]) -> Result<Config, String> {
@@ -396,4 +396,10 @@ fn the_page_on_configs_has_every_key_where_it_belongs() {
         };
         assert!(page(section).contains(&format!("`{name}`")), "{name} in {section}");
     }
+}
+
+/// The coordinator's tests run with its own defaults, the server with those of the keys.
+#[test]
+fn defaults_of_the_coordinator_are_those_of_the_keys() {
+    assert_eq!(Config::default().coordinator(), muster_coordinator::Config::default());
 }

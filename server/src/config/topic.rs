@@ -1,9 +1,8 @@
 //! The configs of a topic, one row each, and where their defaults come from.
 
-use super::Config;
 use super::key::{Key, derived_configs, find};
 use super::value::{CleanupPolicy, CompressionType, Valid, at_least, between};
-use crate::cluster::Overrides;
+use super::{Config, Overrides};
 use muster_codec::record_batch::TimestampType;
 
 derived_configs! {

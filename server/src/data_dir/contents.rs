@@ -1,8 +1,8 @@
 //! Recognises the entries of a data directory by their names.
 
 use super::stamp::{STAMP_ASIDE_FILE_NAME, STAMP_FILE_NAME};
-use super::trash::TRASH;
 use crate::partitions::layout::{RECOVERY_POINTS, TOPICS};
+use crate::trash::TRASH;
 use std::fs;
 use std::io;
 use std::path::Path;

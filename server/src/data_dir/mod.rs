@@ -5,7 +5,6 @@
 mod contents;
 mod error;
 mod stamp;
-pub(crate) mod trash;
 
 pub use error::DataDirError;
 pub use stamp::{Meta, State};

@@ -1,10 +1,10 @@
 //! The topics of a data directory, from the log of shard 0.
 
 use super::shard_files::ShardFiles;
+use crate::Failure;
 use crate::cluster::ClusterImage;
 use crate::config::Config;
 use crate::data_dir::Meta;
-use crate::serve::Failure;
 use crate::shard::{Common, LogSizes};
 use muster_codec::records::ClusterRecord;
 use muster_storage::LogPartition;

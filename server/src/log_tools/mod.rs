@@ -22,8 +22,8 @@ mod verify;
 pub use args::{Import, LogCommand};
 pub(crate) use cluster::common;
 
+use crate::Failure;
 use crate::data_dir::DataDirError;
-use crate::serve::Failure;
 use crate::shard::LoadError;
 use damage::Damage;
 use std::io::{self, ErrorKind, Write};

@@ -1,10 +1,10 @@
 //! Writes the recovery points of a data directory that no server has open.
 
 use super::segment_file::names;
+use crate::Failure;
 use crate::directories::{sync_name, sync_names};
 use crate::partitions::layout::{self, RECOVERY_POINTS, is_recovery_points};
 use crate::partitions::{PartitionId, RecoveryPoints};
-use crate::serve::Failure;
 use muster_storage::RecoveryPoint;
 use muster_storage::partition_log::RecoveryPointsWriter;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //! or of Kafka, which have the same format.
 
 use super::damage::Damage;
-use crate::serve::Failure;
+use crate::Failure;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::{Batch, BatchHeader, validate};
 use std::fs::{self, File};

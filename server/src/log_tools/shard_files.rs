@@ -3,7 +3,7 @@
 //! ([`read_log`](crate::shard::read_log)).
 
 use super::segment_file::names;
-use crate::serve::Failure;
+use crate::Failure;
 use crate::shard::log_directory;
 use muster_codec::record_batch::Batch;
 use muster_storage::LogPartition;

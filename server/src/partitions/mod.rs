@@ -34,6 +34,7 @@ pub(crate) use load::{
 
 pub use effects::{Call, Effects, Outcome, Reply};
 pub(crate) use limits::{READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX};
+pub(crate) use offsets_topic::OFFSETS_RECORD_BYTES;
 pub use offsets_topic::OffsetsRead;
 pub use partition_set::{Identity, PartitionId, Partitions};
 

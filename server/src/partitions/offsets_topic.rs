@@ -38,18 +38,19 @@ impl PartitionId {
     }
 }
 
+/// About the size of a record of offsets, at the least: a shard's log counts no bytes by partition.
+pub(crate) const OFFSETS_RECORD_BYTES: u64 = 64;
+
 impl OffsetsPartition {
     pub(super) fn bounds(&self) -> Bounds {
         Bounds { log_start: self.log_start, high_watermark: self.high_watermark }
     }
 
-    /// About how many bytes can be read; None outside the log. The shard's log has no sizes by
-    /// partition: this is an estimate from below for records of offsets.
+    /// About how many bytes can be read; None outside the log.
     pub(super) fn available(&self, offset: i64) -> Option<u64> {
-        const RECORD_BYTES: u64 = 64;
         let records = self.high_watermark.abs_diff(offset);
         let there = (self.log_start..=self.high_watermark).contains(&offset);
-        there.then(|| records.saturating_mul(RECORD_BYTES))
+        there.then(|| records.saturating_mul(OFFSETS_RECORD_BYTES))
     }
 }
 

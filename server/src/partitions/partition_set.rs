@@ -14,8 +14,8 @@ use super::produce::PendingProduce;
 use crate::clock::Times;
 use crate::cluster::{ClusterImage, TOPIC_RESOURCE, Topic, leader};
 use crate::config::{Config, TopicConfig, effective};
-use crate::data_dir::trash;
 use crate::placement::Placement;
+use crate::trash;
 use muster_codec::messages::NodeEndpoint;
 use muster_codec::{ErrorCode, Uuid, Wall};
 use muster_storage::{FileDone, FileId, FileKey, FileOp, FileToken, LogEnd, PartitionLog};
@@ -153,7 +153,7 @@ impl Partitions {
         load::make_directory(data)?;
         let points = load::recovery_points(data)?;
         for topic in image.topics() {
-            let config = effective(&self.config, image, topic);
+            let config = effective(&self.config, image, &topic.name);
             for id in self.led(topic) {
                 let point = points.get(&id).copied();
                 let is_there = point.is_some() || there.contains(&id);
@@ -203,7 +203,7 @@ impl Partitions {
     }
 
     fn topic_changed(&mut self, wall: Wall, topic: &Topic, out: &mut Effects) {
-        let config = effective(&self.config, &self.image, topic);
+        let config = effective(&self.config, &self.image, &topic.name);
         for id in self.led(topic) {
             match self.partitions.get_mut(&id) {
                 Some(partition) => partition.set_config(&config),

@@ -2,7 +2,7 @@
 //! groups of all shards have durably lost its offsets, so that neither a crash nor a reload leaves
 //! offsets for a later topic of the same name.
 
-use super::{Command, Message, Shard};
+use super::{Message, Shard};
 use crate::cluster::{ClusterImage, DeletedTopic as Gone};
 use muster_codec::Uuid;
 use muster_coordinator::{DeletedTopic, Reached, Topics};
@@ -109,11 +109,10 @@ impl Shard {
     /// Reports to the controller which removals are durable.
     pub(super) fn report_forgotten(&mut self) {
         let (flushed, from) = (self.groups.flushed(), self.number);
-        let unreported = &mut self.deleted_topics.unreported;
-        while let Some((_, version)) = unreported.pop_front_if(|(position, _)| *position <= flushed)
-        {
+        let is_durable = |(position, _): &mut (u64, i64)| *position <= flushed;
+        while let Some((_, version)) = self.deleted_topics.unreported.pop_front_if(is_durable) {
             let message = Message::Forgotten { from, version };
-            self.commands.push(Command::Mail { to: 0, message });
+            self.send_to_controller(message);
         }
     }
 }

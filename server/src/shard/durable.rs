@@ -26,9 +26,6 @@ const _: () = assert!(GROUP_RECORD_BYTES_MAX + 8 * STRING_BYTES_MAX <= OPERATION
 const _: () =
     assert!(OPERATION_BYTES_MAX / 2 + 3 * MEMBER_PROFILE_BYTES_MAX <= OPERATION_BYTES_MAX);
 
-/// The top byte of the log's tokens.
-pub(crate) const LOG_TOKENS: u8 = 1;
-
 /// Groups visited at once for offsets of deleted topics: about a millisecond of work.
 const FORGETTING_GROUPS: usize = 1_000;
 

@@ -1,9 +1,10 @@
 //! Start-up: opens a snapshot if there is one, reads and replays the log behind it, and makes the
 //! shard. Blocks; no client is served yet.
 
-use super::durable::{self, GroupLog};
+use super::durable::GroupLog;
 use super::group_configs::configure;
 use super::known_log::log_id;
+use super::names::{FIRST_LOG_FILE, FIRST_PARTITION_FILE, LOG_TOKENS, PARTITION_TOKENS};
 use super::snapshot::read_cluster;
 use super::{
     Common, Controller, DeletedTopics, KnownLog, LoadError, LogCheck, ProducerIds, RunQueue, Scans,
@@ -12,10 +13,11 @@ use super::{
 use crate::clock::Times;
 use crate::cluster::{ClusterImage, Endpoint, OfflinePartitions};
 use crate::config::{Config, compaction};
-use crate::data_dir::trash;
 use crate::logging::Throttle;
 use crate::net::{Connections, INPUT_BYTES_DEFAULT, Limits, UNREAD_BYTES_MAX};
 use crate::partitions::{Effects, Identity, Partitions};
+use crate::placement::CONTROLLER;
+use crate::trash;
 use muster_codec::DecodeError;
 use muster_codec::messages::NodeEndpoint;
 use muster_codec::record_batch::Record;
@@ -28,8 +30,8 @@ use muster_storage::snapshot::{
     SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, Snapshot, SnapshotHeader, SnapshotRefusal,
 };
 use muster_storage::{
-    Cut, FileId, FileOp, KnownSegments, LogConfig, LogPartition, Recovered, RecoveredBatch,
-    Recovery, ShardLog,
+    Cut, FileOp, KnownSegments, LogConfig, LogPartition, Recovered, RecoveredBatch, Recovery,
+    ShardLog,
 };
 use muster_uring::MappedFile;
 use std::fmt;
@@ -39,12 +41,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use tracing::{info, warn};
-
-/// File ids from here on belong to the partitions; lower ones to the shard's log.
-const FIRST_PARTITION_FILE: FileId = FileId(1 << 16);
-
-/// The top byte of the partitions' tokens.
-const PARTITION_TOKENS: u8 = 2;
 
 /// Requests that a connection may have in flight, and bytes of answers that it may leave unread.
 const REQUESTS_IN_FLIGHT_MAX: usize = 1_000;
@@ -113,7 +109,7 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
         common: common.clone(),
         coordinator,
         recovered,
-        image: (number == 0).then(|| Arc::new(image)),
+        image: (number == CONTROLLER).then(|| Arc::new(image)),
         snapshot: start.snapshot,
         replayed_bytes: start.replayed_bytes,
     })
@@ -487,8 +483,8 @@ impl Loaded {
             linger_ms: config.group_coordinator_append_linger_ms,
             operation_bytes_max: log_sizes.operation_bytes_max,
             open_bytes_max: log_sizes.open_bytes_max,
-            first_file_id: 0,
-            token_tag: durable::LOG_TOKENS,
+            first_file_id: FIRST_LOG_FILE,
+            token_tag: LOG_TOKENS,
             ..Default::default()
         }
     }

@@ -9,6 +9,7 @@
 //! that replays to the same state, except for removed tombstones ([`ShardLog::may_have_missed`])
 //! and for positions before the end: digests of those are taken again.
 
+use super::names::LOG_CHECK_TOKEN;
 use super::{Shard, Stopping};
 use crate::placement::Placement;
 use muster_codec::DecodeError;
@@ -23,9 +24,6 @@ use tracing::{error, warn};
 
 #[cfg(test)]
 mod tests;
-
-/// The token of all reads: one at a time is under way.
-const TOKEN: FileToken = FileToken(4 << 56);
 
 /// The size of a read, which may be larger by an entry of the log's index.
 const READ_BYTES: usize = 64 << 10;
@@ -108,7 +106,7 @@ impl LogCheck {
     }
 
     pub(crate) fn owns(&self, token: FileToken) -> bool {
-        token == TOKEN
+        token == LOG_CHECK_TOKEN
     }
 
     /// How many groups were compared since the shard's start.
@@ -322,7 +320,7 @@ impl Shard {
         let log = &mut self.groups.log;
         round.read_to = log.high_watermark(round.partition);
         self.log_check.read =
-            log.read_plan(round.partition, round.offset, READ_BYTES, TOKEN, &mut ops);
+            log.read_plan(round.partition, round.offset, READ_BYTES, LOG_CHECK_TOKEN, &mut ops);
         let len = |op: &FileOp| if let FileOp::Read { len, .. } = op { u64::from(*len) } else { 0 };
         let rate = self.common.config.state_check_max_bytes_per_second.unsigned_abs();
         self.log_check.pay(self.now, log.written_bytes(), ops.iter().map(len).sum(), rate);

@@ -15,6 +15,7 @@ mod load_error;
 mod loading;
 mod log_check;
 mod mailbox;
+mod names;
 mod offline;
 mod offsets_topic;
 mod producer_ids;

@@ -2,7 +2,7 @@
 //! which the partitions request them here.
 
 use super::{Command, Shard};
-use crate::partitions::{Effects, OffsetsRead};
+use crate::partitions::{Effects, OFFSETS_RECORD_BYTES, OffsetsRead};
 use muster_storage::{FileDone, FileToken, LogPartition, ReadPlan, ShardLog};
 use std::collections::{BTreeSet, HashMap};
 
@@ -42,7 +42,7 @@ impl Shard {
             let partition = LogPartition::ConsumerOffsets(*index);
             let end = log.high_watermark(partition);
             let (start, out) = (ShardLog::LOG_START_OFFSET, &mut effects);
-            self.partitions.offsets_flushed(*index as i32, start, end, RECORD_BYTES, out);
+            self.partitions.offsets_flushed(*index as i32, start, end, OFFSETS_RECORD_BYTES, out);
             end < log.log_end_offset(partition)
         });
         self.groups.offsets_topic.moved = moved;
@@ -96,7 +96,3 @@ impl Shard {
         self.perform(effects);
     }
 }
-
-/// The bytes that a moved end adds for waiting fetches: the log has no sizes by partition, and a
-/// record of offsets takes about this many.
-const RECORD_BYTES: u64 = 64;

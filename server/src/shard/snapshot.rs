@@ -1,6 +1,7 @@
 //! Snapshots of a serving shard: when one begins, and its slices. The coordinator encodes groups,
 //! the log its segments, and the writer makes the file.
 
+use super::names::{SNAPSHOT_FILE, SNAPSHOT_TOKEN};
 use super::{Command, Shard, Stopping};
 use crate::cluster::ClusterImage;
 use crate::config::Config;
@@ -11,14 +12,10 @@ use muster_storage::snapshot::{
     Part, SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SnapshotHeader, SnapshotNews,
     SnapshotWriter, WriterConfig,
 };
-use muster_storage::{FileDone, FileId, FileOp, FileToken, Pace, SegmentWalk};
+use muster_storage::{FileDone, FileOp, FileToken, Pace, SegmentWalk};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tracing::{error, info, warn};
-
-/// The id of the file of a snapshot that is being written, and the token of its writes.
-const FILE: FileId = FileId((1 << 16) - 1);
-const TOKEN: FileToken = FileToken(3 << 56);
 
 /// The bytes of a slice: about 100 microseconds of work.
 const SLICE_BYTES: usize = 64 << 10;
@@ -81,7 +78,7 @@ impl Snapshots {
         now: i64,
     ) -> Self {
         let growth = config.metadata_log_max_record_bytes_between_snapshots;
-        let writer = WriterConfig { dir: dir.clone(), file: FILE, token: TOKEN };
+        let writer = WriterConfig { dir: dir.clone(), file: SNAPSHOT_FILE, token: SNAPSHOT_TOKEN };
         Self {
             dir,
             writer: SnapshotWriter::new(writer),

@@ -8,8 +8,8 @@ mod snapshot;
 use super::Verdict;
 use super::args::Dump;
 use super::cluster;
+use crate::Failure;
 use crate::data_dir::{DataDir, DataDirError, Meta};
-use crate::serve::Failure;
 use printer::Printer;
 use std::io::Write;
 

@@ -3,9 +3,9 @@
 use super::super::Verdict;
 use super::super::args::Dump;
 use super::super::describe::object;
+use crate::Failure;
 use crate::calendar::civil_time;
 use crate::data_dir::Meta;
-use crate::serve::Failure;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::Path;

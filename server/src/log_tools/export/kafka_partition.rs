@@ -1,7 +1,7 @@
 //! A partition's directory in Kafka's format: segments, the id of the topic, the leader epochs.
 //! Indexes are left out, as Kafka rebuilds them.
 
-use crate::serve::Failure;
+use crate::Failure;
 use muster_codec::Uuid;
 use muster_codec::record_batch::BatchHeader;
 use muster_storage::partition_log::segment_file_name;

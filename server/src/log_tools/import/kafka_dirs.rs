@@ -2,7 +2,7 @@
 
 use super::super::segment_file::names;
 use super::failed;
-use crate::serve::Failure;
+use crate::Failure;
 use muster_codec::Uuid;
 use std::collections::BTreeMap;
 use std::fs;

@@ -2,7 +2,7 @@
 
 use super::super::damage::Damage;
 use super::super::segment_file::{Located, SegmentFile, names};
-use crate::serve::Failure;
+use crate::Failure;
 use muster_storage::partition_log::partition_files;
 use std::path::{Path, PathBuf};
 

@@ -10,13 +10,13 @@ use super::groups::{control_type, is_abort};
 use super::kafka_dirs::{KafkaDirs, start_offset, topic_id};
 use super::kafka_partition::KafkaPartition;
 use super::metadata::{self, Configs, Metadata};
+use crate::Failure;
 use crate::cluster::limits::{PARTITIONS_MAX, PARTITIONS_PER_TOPIC_MAX};
 use crate::cluster::{OFFSETS_TOPIC, check_topic_name, config_record, is_reserved};
 use crate::config::Config;
 use crate::partitions::layout::directory as partition_directory;
 use crate::partitions::{PartitionId, RecoveryPoints, recovered};
 use crate::random::RandomIds;
-use crate::serve::Failure;
 use muster_codec::Uuid;
 use muster_codec::record_batch::{Batch, set_partition_leader_epoch};
 use muster_codec::records::{

@@ -3,13 +3,13 @@
 use super::groups::{Groups, Live, group_id};
 use super::kafka_dirs::KafkaDirs;
 use super::topics::Topics;
+use crate::Failure;
 use crate::clock::wall;
 use crate::data_dir::{Meta, State};
 use crate::offline::OfflineLog;
 use crate::placement::Placement;
 use crate::random::RandomIds;
 use crate::reshard::new_logs;
-use crate::serve::Failure;
 use crate::shard::LogSizes;
 use muster_storage::LogPartition;
 use std::path::Path;

@@ -6,14 +6,14 @@
 
 use super::super::recovery_points;
 use super::super::segment_file::names;
+use crate::Failure;
 use crate::cluster::ClusterImage;
-use crate::data_dir::trash;
 use crate::directories::sync_names;
 use crate::partitions::layout;
 use crate::partitions::{
     Cuts, PartitionId, recovered, recovered_if, recovery_points as read_points,
 };
-use crate::serve::Failure;
+use crate::trash;
 use muster_storage::partition_log::{partition_files, segment_file_name};
 use muster_storage::{PartitionError, RecoveredPartition, RecoveryPoint};
 use std::fs::{self, File};

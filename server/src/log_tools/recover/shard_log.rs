@@ -1,13 +1,15 @@
 //! A shard's log that is damaged, short or missing: the readable part becomes a new log.
 
+use crate::Failure;
 use crate::clock::wall;
-use crate::data_dir::{Meta, trash};
+use crate::data_dir::Meta;
 use crate::directories::sync_name;
 use crate::files::block_bytes;
 use crate::offline::{OfflineLog, log_config};
+use crate::placement::CONTROLLER;
 use crate::reshard::append;
-use crate::serve::Failure;
 use crate::shard::{KnownLog, LoadError, LogSizes, log_directory, read_log};
+use crate::trash;
 use muster_coordinator::Ids;
 use muster_storage::Corruption;
 use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, Snapshot};
@@ -83,7 +85,8 @@ impl FoundLog {
         } else {
             format!("operations behind {}", first - 1)
         };
-        let of_cluster = if self.number == 0 { ", and changes of topics and configs" } else { "" };
+        let of_cluster =
+            if self.number == CONTROLLER { ", and changes of topics and configs" } else { "" };
         format!(
             "Lost are {operations}: commits and changes of the groups of this shard{of_cluster}"
         )

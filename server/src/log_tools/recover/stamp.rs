@@ -2,9 +2,9 @@
 
 use super::super::args::Recover;
 use super::super::shard_files::ShardFiles;
+use crate::Failure;
 use crate::data_dir::{DataDirError, Entry, Meta, State, entries, positive, stamp_file, value};
 use crate::placement::Placement;
-use crate::serve::Failure;
 use crate::shard::{KnownLog, log_directory, read_log};
 use muster_codec::records::GroupRecord;
 use muster_coordinator::Ids;

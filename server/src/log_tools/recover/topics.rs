@@ -2,9 +2,10 @@
 
 use super::super::cluster;
 use super::super::segment_file::names;
-use crate::data_dir::{Meta, trash};
+use crate::Failure;
+use crate::data_dir::Meta;
 use crate::partitions::layout::{TOPICS, parse_directory};
-use crate::serve::Failure;
+use crate::trash;
 use std::io::Write;
 use std::path::Path;
 

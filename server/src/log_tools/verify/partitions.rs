@@ -4,12 +4,12 @@ use super::super::damage::Damage;
 use super::super::decompress;
 use super::super::segment_file::{Located, SegmentFile, names};
 use super::report::Report;
+use crate::Failure;
 use crate::cluster::ClusterImage;
 use crate::partitions::layout::{
     RECOVERY_POINTS, TOPICS, directory, is_recovery_points, parse_directory,
 };
 use crate::partitions::{CUT_EXTENSION, PartitionId, recovered, recovery_points};
-use crate::serve::Failure;
 use muster_codec::record_batch::Compression;
 use muster_storage::partition_log::{
     START_OFFSET_FILE, partition_files, read_recovery_points, read_start_offset, segment_file_name,

@@ -2,7 +2,7 @@
 
 use super::super::Verdict;
 use super::super::damage::Damage;
-use crate::serve::Failure;
+use crate::Failure;
 use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use super::super::damage::Damage;
 use super::report::Report;
-use crate::serve::Failure;
+use crate::Failure;
 use crate::shard::{Common, groups_of_snapshot};
 use muster_coordinator::Coordinator;
 use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, Snapshot, SnapshotRefusal};

@@ -51,7 +51,7 @@ fn a_restart_moves_partitions_of_unknown_topics_to_the_trash() {
     let before: Vec<_> = world.disk.files.values().cloned().collect();
     world.image.apply(&deletion());
     world.reopen();
-    let trash = crate::data_dir::trash::place("topics", world.wall.0);
+    let trash = crate::trash::place("topics", world.wall.0);
     assert!(world.disk.files.keys().all(|path| path.starts_with(&trash)));
     assert_eq!(world.disk.files.values().cloned().collect::<Vec<_>>(), before);
 }
