@@ -1,7 +1,11 @@
-//! The table of APIs and versions that muster serves. ApiVersions, decoding and encoding derive
-//! from it: an API that is not here does not exist.
+//! The table of APIs and versions that muster serves. ApiVersions, decoding, encoding and routing
+//! derive from it: an API that is not here does not exist.
 
 use crate::field::{Field, Version};
+use crate::limits::{
+    LIST_REQUEST_BYTES_MAX as LISTS, NAME_REQUEST_BYTES_MAX as NAMES,
+    SHORT_REQUEST_BYTES_MAX as SHORT, STATE_REQUEST_BYTES_MAX as STATE,
+};
 use crate::messages::*;
 use crate::wire::{DecodeError, Reader, Result};
 use std::ops::RangeInclusive;
@@ -9,23 +13,40 @@ use std::ops::RangeInclusive;
 /// The first flexible version of an API that has none.
 const NEVER: i16 = i16::MAX;
 
+/// The longest request of an API whose limit is in the server's configuration.
+const CONFIGURED: usize = usize::MAX;
+
+/// Whether an answer may be much larger than its request.
+const LARGE: bool = true;
+const SMALL: bool = false;
+
+/// A row has the API's name and key, the versions that are served, the first flexible one, the
+/// longest request in bytes, the size of the answers, and the two bodies.
 macro_rules! apis {
-    ($($name:ident = $key:literal, $versions:expr, flexible $flexible:expr,
-        $request:ty => $response:ty;)*) => {
+    ($($(#[$doc:meta])* $role:ident, $requests:ident => $responses:ident {$(
+        $name:ident = $key:literal, $versions:expr, flexible $flexible:expr, $bytes_max:expr,
+            $answers:expr, $request:ty => $response:ty;
+    )*})*) => {
         /// An API that muster serves; the number is Kafka's API key.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(i16)]
         pub enum ApiKey {
-            $($name = $key,)*
+            $($($name = $key,)*)*
+        }
+
+        /// The part of a server that answers an API.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Role {
+            $($(#[$doc])* $role,)*
         }
 
         impl ApiKey {
             /// All of them, by ascending key.
-            pub const ALL: &[Self] = &[$(Self::$name,)*];
+            pub const ALL: &[Self] = &ascending([$($(Self::$name,)*)*]);
 
             pub fn from_key(key: i16) -> Option<Self> {
                 match key {
-                    $($key => Some(Self::$name),)*
+                    $($($key => Some(Self::$name),)*)*
                     _ => None,
                 }
             }
@@ -33,27 +54,75 @@ macro_rules! apis {
             /// The name in Kafka's documentation.
             pub fn name(self) -> &'static str {
                 match self {
-                    $(Self::$name => stringify!($name),)*
+                    $($(Self::$name => stringify!($name),)*)*
                 }
             }
 
             /// The versions that are decoded and answered.
             pub fn versions(self) -> RangeInclusive<i16> {
                 match self {
-                    $(Self::$name => $versions,)*
+                    $($(Self::$name => $versions,)*)*
                 }
             }
 
             /// The first version with compact lengths and tagged fields (KIP-482).
             fn flexible_from(self) -> i16 {
                 match self {
-                    $(Self::$name => $flexible,)*
+                    $($(Self::$name => $flexible,)*)*
+                }
+            }
+
+            /// Bytes of the longest request, its length field included. `usize::MAX` if only the
+            /// server's configuration has a limit.
+            pub fn request_bytes_max(self) -> usize {
+                match self {
+                    $($(Self::$name => $bytes_max,)*)*
+                }
+            }
+
+            /// Whether an answer may be much larger than its request.
+            pub fn has_large_answers(self) -> bool {
+                match self {
+                    $($(Self::$name => $answers,)*)*
+                }
+            }
+
+            pub fn role(self) -> Role {
+                match self {
+                    $($(Self::$name => Role::$role,)*)*
                 }
             }
         }
 
-        bodies! { "The body of a request." Request: $($name($request),)* }
-        bodies! { "The body of a response." Response: $($name($response),)* }
+        bodies! { "The body of a request." Request: $($($name($request),)*)* }
+        bodies! { "The body of a response." Response: $($($name($response),)*)* }
+
+        /// The body of a request, by the part of a server that answers it.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Routed<'a> {
+            $($(#[$doc])* $role($requests<'a>),)*
+        }
+
+        impl<'a> From<Request<'a>> for Routed<'a> {
+            fn from(request: Request<'a>) -> Self {
+                match request {
+                    $($(Request::$name(body) => Self::$role($requests::$name(body)),)*)*
+                }
+            }
+        }
+
+        impl<'a> From<Routed<'a>> for Request<'a> {
+            fn from(request: Routed<'a>) -> Self {
+                match request {
+                    $(Routed::$role(request) => request.into(),)*
+                }
+            }
+        }
+
+        $(
+            bodies_of_role! { $(#[$doc])* $requests of Request: $($name($request),)* }
+            bodies_of_role! { $(#[$doc])* $responses of Response: $($name($response),)* }
+        )*
     };
 }
 
@@ -101,51 +170,152 @@ macro_rules! bodies {
     };
 }
 
+/// The bodies of the APIs of one role, so that a match on them names these alone.
+macro_rules! bodies_of_role {
+    ($(#[$doc:meta])* $bodies:ident of $all:ident: $($name:ident($body:ty),)*) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum $bodies<'a> {
+            $($name($body),)*
+        }
+
+        impl $bodies<'_> {
+            pub fn api_key(&self) -> ApiKey {
+                match self {
+                    $(Self::$name(_) => ApiKey::$name,)*
+                }
+            }
+        }
+
+        impl<'a> From<$bodies<'a>> for $all<'a> {
+            fn from(bodies: $bodies<'a>) -> Self {
+                match bodies {
+                    $($bodies::$name(body) => Self::$name(body),)*
+                }
+            }
+        }
+
+        /// A body of another role is returned as it is.
+        impl<'a> TryFrom<$all<'a>> for $bodies<'a> {
+            type Error = $all<'a>;
+
+            fn try_from(body: $all<'a>) -> std::result::Result<Self, $all<'a>> {
+                match body {
+                    $($all::$name(body) => Ok(Self::$name(body)),)*
+                    other => Err(other),
+                }
+            }
+        }
+
+        $(
+            impl<'a> From<$body> for $bodies<'a> {
+                fn from(body: $body) -> Self {
+                    Self::$name(body)
+                }
+            }
+        )*
+    };
+}
+
 apis! {
-    Produce = 0, 3..=13, flexible 9, ProduceRequest<'a> => ProduceResponse<'a>;
-    Fetch = 1, 4..=18, flexible 12, FetchRequest<'a> => FetchResponse<'a>;
-    ListOffsets = 2, 1..=11, flexible 6, ListOffsetsRequest<'a> => ListOffsetsResponse<'a>;
-    Metadata = 3, 0..=13, flexible 9, MetadataRequest<'a> => MetadataResponse<'a>;
-    OffsetCommit = 8, 2..=10, flexible 8, OffsetCommitRequest<'a> => OffsetCommitResponse<'a>;
-    OffsetFetch = 9, 1..=10, flexible 6, OffsetFetchRequest<'a> => OffsetFetchResponse<'a>;
-    FindCoordinator = 10, 0..=6, flexible 3,
-        FindCoordinatorRequest<'a> => FindCoordinatorResponse<'a>;
-    JoinGroup = 11, 0..=9, flexible 6, JoinGroupRequest<'a> => JoinGroupResponse<'a>;
-    Heartbeat = 12, 0..=4, flexible 4, HeartbeatRequest<'a> => HeartbeatResponse;
-    LeaveGroup = 13, 0..=5, flexible 4, LeaveGroupRequest<'a> => LeaveGroupResponse<'a>;
-    SyncGroup = 14, 0..=5, flexible 4, SyncGroupRequest<'a> => SyncGroupResponse<'a>;
-    DescribeGroups = 15, 0..=6, flexible 5, DescribeGroupsRequest<'a> => DescribeGroupsResponse<'a>;
-    ListGroups = 16, 0..=5, flexible 3, ListGroupsRequest<'a> => ListGroupsResponse<'a>;
-    ApiVersions = 18, 0..=4, flexible 3, ApiVersionsRequest<'a> => ApiVersionsResponse<'a>;
-    CreateTopics = 19, 2..=7, flexible 5, CreateTopicsRequest<'a> => CreateTopicsResponse<'a>;
-    DeleteTopics = 20, 1..=6, flexible 4, DeleteTopicsRequest<'a> => DeleteTopicsResponse<'a>;
-    DeleteRecords = 21, 0..=2, flexible 2, DeleteRecordsRequest<'a> => DeleteRecordsResponse<'a>;
-    InitProducerId = 22, 0..=5, flexible 2, InitProducerIdRequest<'a> => InitProducerIdResponse;
-    OffsetForLeaderEpoch = 23, 2..=4, flexible 4,
-        OffsetForLeaderEpochRequest<'a> => OffsetForLeaderEpochResponse<'a>;
-    DescribeAcls = 29, 1..=3, flexible 2, DescribeAclsRequest<'a> => DescribeAclsResponse<'a>;
-    DescribeConfigs = 32, 1..=4, flexible 4,
-        DescribeConfigsRequest<'a> => DescribeConfigsResponse<'a>;
-    AlterConfigs = 33, 0..=2, flexible 2, AlterConfigsRequest<'a> => AlterConfigsResponse<'a>;
-    DescribeLogDirs = 35, 1..=5, flexible 2,
-        DescribeLogDirsRequest<'a> => DescribeLogDirsResponse<'a>;
-    CreatePartitions = 37, 0..=3, flexible 2,
-        CreatePartitionsRequest<'a> => CreatePartitionsResponse<'a>;
-    DeleteGroups = 42, 0..=2, flexible 2, DeleteGroupsRequest<'a> => DeleteGroupsResponse<'a>;
-    IncrementalAlterConfigs = 44, 0..=1, flexible 1,
-        IncrementalAlterConfigsRequest<'a> => IncrementalAlterConfigsResponse<'a>;
-    ListPartitionReassignments = 46, 0..=0, flexible 0,
-        ListPartitionReassignmentsRequest<'a> => ListPartitionReassignmentsResponse<'a>;
-    OffsetDelete = 47, 0..=0, flexible NEVER, OffsetDeleteRequest<'a> => OffsetDeleteResponse<'a>;
-    DescribeCluster = 60, 0..=2, flexible 0, DescribeClusterRequest => DescribeClusterResponse<'a>;
-    ConsumerGroupHeartbeat = 68, 0..=1, flexible 0,
-        ConsumerGroupHeartbeatRequest<'a> => ConsumerGroupHeartbeatResponse<'a>;
-    ConsumerGroupDescribe = 69, 0..=1, flexible 0,
-        ConsumerGroupDescribeRequest<'a> => ConsumerGroupDescribeResponse<'a>;
-    ListConfigResources = 74, 0..=1, flexible 0,
-        ListConfigResourcesRequest => ListConfigResourcesResponse<'a>;
-    DescribeTopicPartitions = 75, 0..=0, flexible 0,
-        DescribeTopicPartitionsRequest<'a> => DescribeTopicPartitionsResponse<'a>;
+    /// Of groups: answered by the coordinator of the group.
+    Group, GroupRequest => GroupResponse {
+        OffsetCommit = 8, 2..=10, flexible 8, STATE, SMALL,
+            OffsetCommitRequest<'a> => OffsetCommitResponse<'a>;
+        OffsetFetch = 9, 1..=10, flexible 6, LISTS, LARGE,
+            OffsetFetchRequest<'a> => OffsetFetchResponse<'a>;
+        // The members that a leader gets are limited for each group, and all of them wait for it.
+        JoinGroup = 11, 0..=9, flexible 6, STATE, SMALL,
+            JoinGroupRequest<'a> => JoinGroupResponse<'a>;
+        Heartbeat = 12, 0..=4, flexible 4, SHORT, SMALL,
+            HeartbeatRequest<'a> => HeartbeatResponse;
+        LeaveGroup = 13, 0..=5, flexible 4, LISTS, SMALL,
+            LeaveGroupRequest<'a> => LeaveGroupResponse<'a>;
+        SyncGroup = 14, 0..=5, flexible 4, STATE, SMALL,
+            SyncGroupRequest<'a> => SyncGroupResponse<'a>;
+        DescribeGroups = 15, 0..=6, flexible 5, NAMES, LARGE,
+            DescribeGroupsRequest<'a> => DescribeGroupsResponse<'a>;
+        ListGroups = 16, 0..=5, flexible 3, SHORT, LARGE,
+            ListGroupsRequest<'a> => ListGroupsResponse<'a>;
+        DeleteGroups = 42, 0..=2, flexible 2, LISTS, SMALL,
+            DeleteGroupsRequest<'a> => DeleteGroupsResponse<'a>;
+        OffsetDelete = 47, 0..=0, flexible NEVER, LISTS, SMALL,
+            OffsetDeleteRequest<'a> => OffsetDeleteResponse<'a>;
+        ConsumerGroupHeartbeat = 68, 0..=1, flexible 0, LISTS, SMALL,
+            ConsumerGroupHeartbeatRequest<'a> => ConsumerGroupHeartbeatResponse<'a>;
+        ConsumerGroupDescribe = 69, 0..=1, flexible 0, NAMES, LARGE,
+            ConsumerGroupDescribeRequest<'a> => ConsumerGroupDescribeResponse<'a>;
+    }
+    /// Of partitions: answered by their leader.
+    Partition, PartitionRequest => PartitionResponse {
+        Produce = 0, 3..=13, flexible 9, CONFIGURED, SMALL,
+            ProduceRequest<'a> => ProduceResponse<'a>;
+        // The records of an answer stay in files until they are sent.
+        Fetch = 1, 4..=18, flexible 12, LISTS, SMALL, FetchRequest<'a> => FetchResponse<'a>;
+        ListOffsets = 2, 1..=11, flexible 6, LISTS, SMALL,
+            ListOffsetsRequest<'a> => ListOffsetsResponse<'a>;
+        DeleteRecords = 21, 0..=2, flexible 2, LISTS, SMALL,
+            DeleteRecordsRequest<'a> => DeleteRecordsResponse<'a>;
+        OffsetForLeaderEpoch = 23, 2..=4, flexible 4, LISTS, SMALL,
+            OffsetForLeaderEpochRequest<'a> => OffsetForLeaderEpochResponse<'a>;
+    }
+    /// Changes of the cluster: any broker takes them, the controller decides them.
+    Controller, ControllerRequest => ControllerResponse {
+        CreateTopics = 19, 2..=7, flexible 5, LISTS, LARGE,
+            CreateTopicsRequest<'a> => CreateTopicsResponse<'a>;
+        DeleteTopics = 20, 1..=6, flexible 4, LISTS, SMALL,
+            DeleteTopicsRequest<'a> => DeleteTopicsResponse<'a>;
+        AlterConfigs = 33, 0..=2, flexible 2, LISTS, SMALL,
+            AlterConfigsRequest<'a> => AlterConfigsResponse<'a>;
+        CreatePartitions = 37, 0..=3, flexible 2, LISTS, SMALL,
+            CreatePartitionsRequest<'a> => CreatePartitionsResponse<'a>;
+        IncrementalAlterConfigs = 44, 0..=1, flexible 1, LISTS, SMALL,
+            IncrementalAlterConfigsRequest<'a> => IncrementalAlterConfigsResponse<'a>;
+    }
+    /// Of the cluster as it is: any broker answers them, from topics and configs alone.
+    Cluster, ClusterRequest => ClusterResponse {
+        FindCoordinator = 10, 0..=6, flexible 3, NAMES, LARGE,
+            FindCoordinatorRequest<'a> => FindCoordinatorResponse<'a>;
+        ApiVersions = 18, 0..=4, flexible 3, SHORT, SMALL,
+            ApiVersionsRequest<'a> => ApiVersionsResponse<'a>;
+        DescribeAcls = 29, 1..=3, flexible 2, SHORT, SMALL,
+            DescribeAclsRequest<'a> => DescribeAclsResponse<'a>;
+        DescribeConfigs = 32, 1..=4, flexible 4, LISTS, LARGE,
+            DescribeConfigsRequest<'a> => DescribeConfigsResponse<'a>;
+        ListPartitionReassignments = 46, 0..=0, flexible 0, LISTS, SMALL,
+            ListPartitionReassignmentsRequest<'a> => ListPartitionReassignmentsResponse<'a>;
+        DescribeCluster = 60, 0..=2, flexible 0, SHORT, SMALL,
+            DescribeClusterRequest => DescribeClusterResponse<'a>;
+        ListConfigResources = 74, 0..=1, flexible 0, SHORT, LARGE,
+            ListConfigResourcesRequest => ListConfigResourcesResponse<'a>;
+        DescribeTopicPartitions = 75, 0..=0, flexible 0, LISTS, LARGE,
+            DescribeTopicPartitionsRequest<'a> => DescribeTopicPartitionsResponse<'a>;
+    }
+    /// Of any broker, which needs more than topics and configs for the answer, or causes a change.
+    Broker, BrokerRequest => BrokerResponse {
+        Metadata = 3, 0..=13, flexible 9, LISTS, LARGE,
+            MetadataRequest<'a> => MetadataResponse<'a>;
+        InitProducerId = 22, 0..=5, flexible 2, SHORT, SMALL,
+            InitProducerIdRequest<'a> => InitProducerIdResponse;
+        DescribeLogDirs = 35, 1..=5, flexible 2, LISTS, LARGE,
+            DescribeLogDirsRequest<'a> => DescribeLogDirsResponse<'a>;
+    }
+}
+
+/// Sorts the table, which has the APIs of one role together, by key.
+const fn ascending<const N: usize>(mut apis: [ApiKey; N]) -> [ApiKey; N] {
+    let mut end = N;
+    while end > 1 {
+        let mut at = 1;
+        while at < end {
+            if apis[at - 1] as i16 > apis[at] as i16 {
+                (apis[at - 1], apis[at]) = (apis[at], apis[at - 1]);
+            }
+            at += 1;
+        }
+        end -= 1;
+    }
+    apis
 }
 
 impl ApiKey {

@@ -7,8 +7,8 @@
 //! Where to look:
 //! - [`wire`]: the primitive types; [`field`]: how a type reads and writes itself; `message!`:
 //!   how a message is declared, once, for all its versions.
-//! - [`api`]: the table of API keys and versions, from which ApiVersions, decoding and encoding
-//!   derive.
+//! - [`api`]: the table of API keys and versions, from which ApiVersions, decoding, encoding and
+//!   routing derive.
 //! - [`messages`]: one file per API. [`records`]: the records of the coordinator's log.
 //! - [`record_batch`]: RecordBatch v2 with its CRC-32C.
 
@@ -32,7 +32,10 @@ pub mod wall;
 pub mod wire;
 
 pub use answer_budget::AnswerBudget;
-pub use api::{ApiKey, Request, Response};
+pub use api::{
+    ApiKey, BrokerRequest, ClusterRequest, ControllerRequest, ControllerResponse, GroupRequest,
+    GroupResponse, PartitionRequest, Request, Response, Role, Routed,
+};
 pub use error_code::ErrorCode;
 pub use field::{Field, Nullable, Version};
 pub use types::{Bytes, Gap, Records, Str, Uuid};

@@ -17,6 +17,19 @@ pub const ARRAY_BYTES_MIN: usize = 4096;
 /// groups or 500,000 partitions is below it.
 pub const REQUEST_ARRAY_BYTES_MAX: usize = 32 << 20;
 
+/// Bytes of a request that is short: a group, member, instance and client id of the largest size,
+/// and some numbers.
+pub const SHORT_REQUEST_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes of a request with names: 130,000 of 30 bytes. The answer takes some 200 bytes for each.
+pub const NAME_REQUEST_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of a request with lists: 260,000 names of 30 bytes, or partitions by the million.
+pub const LIST_REQUEST_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of a request whose content a group keeps: above the largest operation of a log.
+pub const STATE_REQUEST_BYTES_MAX: usize = 16 << 20;
+
 /// Bytes of memory that the content of an answer may take while it is built: a million groups with
 /// names of 30 characters, or a million offsets with 80 bytes of metadata each.
 pub const ANSWER_BYTES_MAX: usize = 128 << 20;

@@ -5,7 +5,7 @@ use muster_codec::consumer_protocol::{
     ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions,
 };
 use muster_codec::messages::*;
-use muster_codec::{ApiKey, Bytes, Request, Str, Uuid};
+use muster_codec::{ApiKey, Bytes, GroupRequest, Str, Uuid};
 
 pub(crate) const TOPICS: [&str; 3] = ["orders", "clicks", "audit"];
 const GROUPS: [&str; 3] = ["g", "h", "regex"];
@@ -36,8 +36,8 @@ impl Known {
 }
 
 /// A request, mostly in the newest version, which has all fields.
-pub(crate) fn ask(u: &mut Unstructured<'_>, known: &Known) -> Result<(i16, Request<'static>)> {
-    let request: Request<'static> = match u.int_in_range(0..=11)? {
+pub(crate) fn ask(u: &mut Unstructured<'_>, known: &Known) -> Result<(i16, GroupRequest<'static>)> {
+    let request: GroupRequest<'static> = match u.int_in_range(0..=11)? {
         0 => join(u, known)?.into(),
         1 => sync(u, known)?.into(),
         2 => heartbeat(u, known)?.into(),

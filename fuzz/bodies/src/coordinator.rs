@@ -10,7 +10,7 @@ use crate::common::{CountedIds, RecordBytes, read, record_bytes};
 use crate::memory::within;
 use crate::replay::bytes;
 use arbitrary::{Arbitrary, Result, Unstructured};
-use muster_codec::{ApiKey, Reader, Request, Response, Wall};
+use muster_codec::{ApiKey, GroupRequest, Reader, Response, Wall};
 use muster_coordinator::{
     Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId, Topics as _,
 };
@@ -85,7 +85,7 @@ impl World {
         Ok(())
     }
 
-    fn ask(&mut self, api_version: i16, request: Request<'static>) {
+    fn ask(&mut self, api_version: i16, request: GroupRequest<'static>) {
         self.requests += 1;
         self.waiting.insert(self.requests, (request.api_key(), api_version));
         let id = RequestId { connection: 0, sequence: self.requests };

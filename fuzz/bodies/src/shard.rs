@@ -73,7 +73,7 @@ impl Run {
             9 => self.garbage(slot, u)?,
             _ => {
                 let (version, request) = ask(u, &self.known)?;
-                self.ask(slot, version, request);
+                self.ask(slot, version, request.into());
             }
         }
         self.read_answers();

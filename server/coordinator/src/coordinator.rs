@@ -16,7 +16,7 @@ use crate::topic_hashes::TopicHashes;
 use crate::turn::Turn;
 use alloc::string::String;
 use alloc::vec::Vec;
-use muster_codec::{ErrorCode, Request, Wall};
+use muster_codec::{ErrorCode, GroupRequest, Wall};
 
 /// The sender of a request, and the request's version.
 #[derive(Debug, Clone, Copy)]
@@ -116,38 +116,32 @@ impl Coordinator {
         self.group_configs.set(group_id, overrides);
     }
 
-    /// Serves JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat, OffsetCommit,
-    /// OffsetFetch, OffsetDelete, ListGroups, DescribeGroups, ConsumerGroupDescribe and
-    /// DeleteGroups. A request of another API is not a coordinator's and gets no answer.
-    ///
-    /// JoinGroup and SyncGroup may be answered by a later call.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "no other API is a coordinator's")]
+    /// Serves a request. JoinGroup and SyncGroup may be answered by a later call.
     pub fn handle<'r>(
         &mut self,
         context: &mut Context<'_>,
         caller: Caller<'r>,
-        request: Request<'r>,
+        request: GroupRequest<'r>,
     ) -> Output<'r> {
         let mut output = Output::default();
         let out = &mut output;
         match request {
-            Request::Heartbeat(body) => self.heartbeat(context, caller, &body, out),
-            Request::ConsumerGroupHeartbeat(body) => {
+            GroupRequest::Heartbeat(body) => self.heartbeat(context, caller, &body, out),
+            GroupRequest::ConsumerGroupHeartbeat(body) => {
                 self.consumer_group_heartbeat(context, caller, body, out);
             }
-            Request::ConsumerGroupDescribe(body) => {
+            GroupRequest::ConsumerGroupDescribe(body) => {
                 self.describe_consumer_groups(context, caller, body, out);
             }
-            Request::OffsetCommit(body) => self.offset_commit(context, caller, body, out),
-            Request::OffsetFetch(body) => self.offset_fetch(context, caller, body, out),
-            Request::JoinGroup(body) => self.join_group(context, caller, body, out),
-            Request::SyncGroup(body) => self.sync_group(context, caller, body, out),
-            Request::LeaveGroup(body) => self.leave_group(context, caller, body, out),
-            Request::OffsetDelete(body) => self.offset_delete(context, caller, body, out),
-            Request::ListGroups(body) => self.list_groups(caller, &body, out),
-            Request::DescribeGroups(body) => self.describe_groups(caller, body, out),
-            Request::DeleteGroups(body) => self.delete_groups(context, caller, body, out),
-            other => debug_assert!(false, "{:?} is not for a coordinator", other.api_key()),
+            GroupRequest::OffsetCommit(body) => self.offset_commit(context, caller, body, out),
+            GroupRequest::OffsetFetch(body) => self.offset_fetch(context, caller, body, out),
+            GroupRequest::JoinGroup(body) => self.join_group(context, caller, body, out),
+            GroupRequest::SyncGroup(body) => self.sync_group(context, caller, body, out),
+            GroupRequest::LeaveGroup(body) => self.leave_group(context, caller, body, out),
+            GroupRequest::OffsetDelete(body) => self.offset_delete(context, caller, body, out),
+            GroupRequest::ListGroups(body) => self.list_groups(caller, &body, out),
+            GroupRequest::DescribeGroups(body) => self.describe_groups(caller, body, out),
+            GroupRequest::DeleteGroups(body) => self.delete_groups(context, caller, body, out),
         }
         output
     }

@@ -4,7 +4,7 @@
 use muster_codec::limits::ANSWER_BYTES_MAX;
 use muster_codec::messages::*;
 use muster_codec::records::GroupRecord;
-use muster_codec::{Bytes, ErrorCode, Request, Response, Uuid, Wall, header};
+use muster_codec::{Bytes, ErrorCode, GroupRequest, Response, Uuid, Wall, header};
 use muster_coordinator::limits::{MEMBER_PROTOCOLS_BYTES_MAX, MEMBER_PROTOCOLS_MAX};
 use muster_coordinator::{
     Caller, Config, Context, Coordinator, GroupRefusal, Ids, NoTopics, Output, RequestId,
@@ -291,19 +291,19 @@ impl Shard {
     fn ask<'r>(
         &mut self,
         client_id: &'r str,
-        request: impl Into<Request<'r>>,
+        request: impl Into<GroupRequest<'r>>,
     ) -> Option<Response<'r>> {
         let output = self.output(client_id, request.into());
         output.records.iter().for_each(|it| self.coordinator.replay(it, self.position));
         output.answers.into_iter().next().map(|answer| answer.response)
     }
 
-    fn output<'r>(&mut self, client_id: &'r str, request: Request<'r>) -> Output<'r> {
+    fn output<'r>(&mut self, client_id: &'r str, request: GroupRequest<'r>) -> Output<'r> {
         let api_version = match request {
-            Request::JoinGroup(_) => 3,
-            Request::DescribeGroups(_) => 6,
-            Request::ListGroups(_) => 5,
-            Request::ConsumerGroupHeartbeat(_) => 1,
+            GroupRequest::JoinGroup(_) => 3,
+            GroupRequest::DescribeGroups(_) => 6,
+            GroupRequest::ListGroups(_) => 5,
+            GroupRequest::ConsumerGroupHeartbeat(_) => 1,
             _ => 8,
         };
         self.position += 1;

@@ -3,7 +3,7 @@
 
 use muster_codec::messages::*;
 use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
-use muster_codec::{Bytes, ErrorCode, Request, Response, Uuid, Wall};
+use muster_codec::{Bytes, ErrorCode, GroupRequest, Response, Uuid, Wall};
 use muster_coordinator::limits::EXPIRE_RECORDS_MAX;
 use muster_coordinator::{
     Answer, Caller, Config, Context, Coordinator, DeletedTopic, NoTopics, Output, Reached,
@@ -79,7 +79,7 @@ impl Shard {
     fn request(
         &mut self,
         number: u64,
-        request: impl Into<Request<'static>>,
+        request: impl Into<GroupRequest<'static>>,
     ) -> Vec<Answer<'static>> {
         let caller = Caller {
             request: RequestId { connection: number, sequence: 0 },

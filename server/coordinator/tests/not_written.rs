@@ -8,7 +8,7 @@ mod snapshots;
 use common::topics::World;
 use common::{CountedIds, RecordBytes, bytes, read};
 use muster_codec::messages::*;
-use muster_codec::{Request, Response, Wall};
+use muster_codec::{GroupRequest, Response, Wall};
 use muster_coordinator::{Caller, Config, Context, Coordinator, Output, RequestId};
 use proptest::prelude::*;
 use snapshots::{open, snapshot};
@@ -226,7 +226,7 @@ impl Run {
     }
 
     /// The version of a request, its client, and the request.
-    fn request(&self, action: &Action) -> (i16, usize, Request<'static>) {
+    fn request(&self, action: &Action) -> (i16, usize, GroupRequest<'static>) {
         match *action {
             Action::Heartbeat { member, topics, instance, reports } => {
                 (1, member, self.heartbeat(member, topics, instance, reports).into())

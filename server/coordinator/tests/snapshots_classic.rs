@@ -4,7 +4,7 @@
 use common::{CountedIds, RecordBytes, bytes, read};
 use muster_codec::messages::*;
 use muster_codec::records::GroupRecord;
-use muster_codec::{Bytes, Request, Response, Uuid, Wall};
+use muster_codec::{Bytes, GroupRequest, Response, Uuid, Wall};
 use muster_coordinator::{
     Answer, Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId, Topics,
 };
@@ -425,13 +425,13 @@ impl History {
         self.request(who, if retention { 4 } else { 9 }, request);
     }
 
-    fn request(&mut self, who: &Known, api_version: i16, request: impl Into<Request<'static>>) {
+    fn request(&mut self, who: &Known, api_version: i16, body: impl Into<GroupRequest<'static>>) {
         let request_id = RequestId { connection: 0, sequence: self.askers.len() as u64 };
         self.askers.insert(request_id, (who.group, who.instance));
         self.waiting.insert(request_id);
         let caller =
             Caller { request: request_id, api_version, client_id: "c", client_host: "/1.2.3.4" };
-        let output = self.with_context(|it, context| it.handle(context, caller, request.into()));
+        let output = self.with_context(|it, context| it.handle(context, caller, body.into()));
         let waits = |answer: &Answer<'_>| answer.visible_at == self.position + 1;
         assert!(output.records.is_empty() || output.answers.iter().all(waits), "{output:?}");
         self.settle(output);

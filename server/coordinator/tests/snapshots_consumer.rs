@@ -8,7 +8,7 @@ use muster_codec::messages::{
     JoinGroupRequest, JoinGroupRequestProtocol, LeaveGroupRequest, MemberIdentity,
 };
 use muster_codec::records::{ConsumerGroupCurrentMemberAssignmentValue, GroupRecord};
-use muster_codec::{Bytes, Request, Response, Uuid, Wall};
+use muster_codec::{Bytes, GroupRequest, Response, Uuid, Wall};
 use muster_coordinator::{
     Answer, Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId,
 };
@@ -303,7 +303,7 @@ impl History {
         }
     }
 
-    fn ask(&mut self, api_version: i16, request: impl Into<Request<'static>>) {
+    fn ask(&mut self, api_version: i16, request: impl Into<GroupRequest<'static>>) {
         self.requests += 1;
         let request_id = RequestId { connection: 0, sequence: self.requests };
         let caller =

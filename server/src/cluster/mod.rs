@@ -10,6 +10,7 @@ mod configs;
 mod create_partitions;
 mod create_topics;
 mod delete_topics;
+mod failure;
 mod image;
 pub mod limits;
 mod offline;
@@ -34,4 +35,5 @@ pub use topic_name::{check_topic_name, is_reserved};
 pub use view::{Endpoint, View, leader};
 
 pub(crate) use change::{Refused, config_record};
+pub(crate) use failure::fail;
 pub(crate) use image::deleted_topic_record;

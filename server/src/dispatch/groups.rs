@@ -1,13 +1,12 @@
 //! Requests of groups: those of this shard go to its coordinator; what it must not see is refused
 //! here, as Kafka's broker does in front of its coordinator.
 
-use super::refusal::{self, Refused};
-use super::{Call, absent};
+use super::Call;
+use super::group_apis::{self, Front, Screened};
 use crate::clock::Times;
 use crate::net::{ConnectionId, Connections};
 use crate::shard::Shard;
-use muster_codec::messages::ConsumerGroupDescribeResponse;
-use muster_codec::{ErrorCode, Request, Response};
+use muster_codec::{ErrorCode, GroupRequest, Response};
 use muster_coordinator::limits::GROUPS_MAX;
 use muster_coordinator::{Answer, Caller, Output};
 
@@ -16,7 +15,7 @@ impl Shard {
         &mut self,
         id: ConnectionId,
         call: &Call<'_>,
-        request: Request<'_>,
+        request: GroupRequest<'_>,
     ) {
         self.group_answers(id, call, request, Connections::take_answer);
     }
@@ -26,33 +25,36 @@ impl Shard {
         &mut self,
         id: ConnectionId,
         call: &Call<'_>,
-        mut request: Request<'_>,
+        mut request: GroupRequest<'_>,
         mut take: impl FnMut(&mut Connections, Answer<'_>),
     ) {
-        let own = |response| Answer { request: call.request, response, visible_at: 0 };
+        match self.screen(&mut request, call.version) {
+            Screened::Passed => self.coordinate(id, call, request, None, take),
+            Screened::InPart(refused) => self.coordinate(id, call, request, Some(refused), take),
+            Screened::Refused(response) => {
+                let answer = Answer { request: call.request, response, visible_at: 0 };
+                take(&mut self.connections, answer);
+            }
+        }
+    }
+
+    /// Refuses what the coordinator must not see.
+    fn screen(&self, request: &mut GroupRequest<'_>, version: i16) -> Screened {
         if !self.common.config.serves(request.api_key()) {
-            let response = refuse_protocol(call.version, &mut request);
-            return take(&mut self.connections, own(response));
+            let error = ErrorCode::UnsupportedVersion;
+            return Screened::Refused(group_apis::refused(request, version, error));
         }
-        let mut refused = self.take_refused(&mut request, call.version);
-        if let Some(refused) = refused.take_if(|_| refusal::is_empty(&request)) {
-            return take(&mut self.connections, own(refused.into_response()));
-        }
-        let foreign = |group_id: &str| !self.coordinates(group_id);
-        if let Some(error) = refusal::error_of_whole(&request, call.version, foreign) {
-            let Some(mut response) = refusal::whole(&request, call.version, error) else { return };
-            refused.into_iter().for_each(|refused| refused.merge_into(&mut response));
-            return take(&mut self.connections, own(response));
-        }
-        self.coordinate(id, call, request, refused, take);
+        let is_foreign = |group_id: &str| !self.coordinates(group_id);
+        let front = Front { version, topics: &*self.image, is_foreign: &is_foreign };
+        group_apis::screen(request, &front)
     }
 
     fn coordinate(
         &mut self,
         id: ConnectionId,
         call: &Call<'_>,
-        request: Request<'_>,
-        refused: Option<Refused>,
+        request: GroupRequest<'_>,
+        refused: Option<Response<'static>>,
         take: impl FnMut(&mut Connections, Answer<'_>),
     ) {
         let Some(host) = self.connections.get(id).map(|c| c.host.clone()) else { return };
@@ -64,37 +66,22 @@ impl Shard {
         };
         let mut output =
             self.groups.handle(self.times(), self.ids.as_mut(), &*self.image, caller, request);
-        if let Some(refusal) = self.groups.coordinator.take_refusal() {
-            let (words, max) = (refusal.words(), GROUPS_MAX);
-            let words = format_args!(
-                "a client at {host} could not create a group: {words} Of {max}, there are {}",
-                self.groups.coordinator.groups()
-            );
-            self.request_error("groups", words);
-        }
-        if let Some(refused) = refused {
-            let own = output.answers.iter_mut().find(|answer| answer.request == call.request);
-            if let Some(answer) = own {
-                refused.merge_into(&mut answer.response);
-            }
+        self.report_refusal(&host);
+        let own = output.answers.iter_mut().find(|answer| answer.request == call.request);
+        if let Some((own, refused)) = own.zip(refused) {
+            group_apis::merge(&mut own.response, refused);
         }
         self.write(output, take);
     }
 
-    /// Takes out of a request the groups of other shards, and the topics and partitions that do not exist.
-    fn take_refused(&self, request: &mut Request<'_>, version: i16) -> Option<Refused> {
-        let foreign = |group_id: &str| !self.coordinates(group_id);
-        match request {
-            Request::OffsetFetch(body) if version >= 8 => refusal::fetch(body, foreign),
-            Request::DescribeGroups(body) => refusal::describe(body, foreign),
-            Request::ConsumerGroupDescribe(body) => {
-                refusal::describe_consumer(body, ErrorCode::NotCoordinator, foreign)
-            }
-            Request::DeleteGroups(body) => refusal::delete(body, foreign),
-            Request::OffsetCommit(body) => Some(absent::commit(body, version, &*self.image)),
-            Request::OffsetDelete(body) => Some(absent::offset_delete(body, &*self.image)),
-            _ => None,
-        }
+    fn report_refusal(&mut self, host: &str) {
+        let Some(refusal) = self.groups.coordinator.take_refusal() else { return };
+        let (words, max) = (refusal.words(), GROUPS_MAX);
+        let words = format_args!(
+            "a client at {host} could not create a group: {words} Of {max}, there are {}",
+            self.groups.coordinator.groups()
+        );
+        self.request_error("groups", words);
     }
 
     /// Does what groups have due, as far as all has been handled that came before.
@@ -132,7 +119,8 @@ impl Shard {
         };
         for mut answer in output.answers {
             if failed {
-                refusal::fail(&mut answer.response, ErrorCode::UnknownServerError);
+                let error = ErrorCode::UnknownServerError;
+                answer.response = group_apis::failed(answer.response, error);
             }
             // Of a call that wrote to several groups the answer waits for the last.
             if answer.visible_at == position {
@@ -145,17 +133,4 @@ impl Shard {
     fn coordinates(&self, group_id: &str) -> bool {
         self.common.placement.group_shard(group_id) == self.number
     }
-}
-
-/// `group.coordinator.rebalance.protocols` leaves it out.
-fn refuse_protocol(version: i16, request: &mut Request<'_>) -> Response<'static> {
-    let error = ErrorCode::UnsupportedVersion;
-    let response = match request {
-        Request::ConsumerGroupDescribe(body) => {
-            refusal::describe_consumer(body, error, |_| true).map(Refused::into_response)
-        }
-        other => refusal::whole(other, version, error),
-    };
-    // Of a request for nothing nothing is refused.
-    response.unwrap_or_else(|| ConsumerGroupDescribeResponse::default().into())
 }

@@ -1,25 +1,25 @@
 //! From a frame to the part of the shard that answers it.
 
-mod absent;
 mod frames;
 mod gathered;
+mod group_apis;
 mod groups;
 mod long;
-pub(crate) mod refusal;
-mod repeated;
 mod topics;
 
 pub(crate) use frames::{may_have_large_answer, request_length};
 pub(crate) use gathered::{Gathered, bytes_behind_list};
 pub(crate) use long::{Items, SLICE_WEIGHT, topic_weight};
-pub(crate) use topics::{uses_transactions, view_response};
+pub(crate) use topics::{cluster_response, uses_transactions};
 
 use crate::admin;
 use crate::net::ConnectionId;
 use crate::shard::Shard;
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::ApiVersionsResponse;
-use muster_codec::{ApiKey, DecodeError, ErrorCode, Reader, Request, Str};
+use muster_codec::{
+    ApiKey, BrokerRequest, ClusterRequest, DecodeError, ErrorCode, Reader, Request, Routed, Str,
+};
 use muster_coordinator::RequestId;
 
 /// A request that is being handled.
@@ -54,15 +54,27 @@ pub(crate) fn read(frame: &[u8]) -> Result<Read<'_>, String> {
     if api == ApiKey::ApiVersions && api.version(version).is_err() {
         return Ok(Read { header, body, request: None });
     }
-    let mut request = Request::read(api, version, &mut reader)
+    let request = Request::read(api, version, &mut reader)
         .map_err(|error| format!("{} v{version}: {error}", api.name()))?;
-    repeated::name_once(&mut request);
     Ok(Read { header, body, request: Some(request) })
 }
 
+/// Names each group and each key once.
+pub(crate) fn name_once(request: Request<'_>, version: i16) -> Routed<'_> {
+    let mut request = Routed::from(request);
+    match &mut request {
+        Routed::Group(request) => group_apis::name_once(request, version),
+        Routed::Cluster(ClusterRequest::FindCoordinator(body)) => {
+            group_apis::once(&mut body.coordinator_keys);
+        }
+        Routed::Partition(_) | Routed::Controller(_) | Routed::Cluster(_) | Routed::Broker(_) => {}
+    }
+    request
+}
+
 impl Shard {
-    /// Handles one frame, without its length. False, and nothing is done, if that is to take more than a
-    /// slice.
+    /// Handles one frame, without its length. False, and nothing is done, if that is to take more
+    /// than a slice.
     ///
     /// # Errors
     /// Why the connection is to be closed: what it sent is no request that can be answered.
@@ -98,41 +110,16 @@ impl Shard {
     }
 
     fn route(&mut self, id: ConnectionId, call: Call<'_>, request: Request<'_>) {
-        match request {
-            Request::JoinGroup(_)
-            | Request::SyncGroup(_)
-            | Request::Heartbeat(_)
-            | Request::LeaveGroup(_)
-            | Request::ConsumerGroupHeartbeat(_)
-            | Request::ConsumerGroupDescribe(_)
-            | Request::OffsetCommit(_)
-            | Request::OffsetFetch(_)
-            | Request::OffsetDelete(_)
-            | Request::DescribeGroups(_)
-            | Request::ListGroups(_)
-            | Request::DeleteGroups(_) => self.group_request(id, &call, request),
-
-            Request::Produce(_)
-            | Request::Fetch(_)
-            | Request::ListOffsets(_)
-            | Request::DeleteRecords(_)
-            | Request::OffsetForLeaderEpoch(_) => self.partition_request(&call, &request),
-            Request::CreateTopics(_)
-            | Request::DeleteTopics(_)
-            | Request::CreatePartitions(_)
-            | Request::AlterConfigs(_)
-            | Request::IncrementalAlterConfigs(_) => self.ask_controller(&call, request.api_key()),
-            Request::InitProducerId(body) => self.init_producer_id(&call, &body),
-            Request::Metadata(body) => self.metadata(&call, &body),
-            Request::DescribeLogDirs(body) => self.describe_log_dirs(&call, &body),
-            Request::FindCoordinator(_)
-            | Request::ApiVersions(_)
-            | Request::DescribeAcls(_)
-            | Request::ListPartitionReassignments(_)
-            | Request::DescribeConfigs(_)
-            | Request::DescribeCluster(_)
-            | Request::ListConfigResources(_)
-            | Request::DescribeTopicPartitions(_) => self.view_request(&call, &request),
+        match name_once(request, call.version) {
+            Routed::Group(request) => self.group_request(id, &call, request),
+            Routed::Partition(request) => self.partition_request(&call, &request),
+            Routed::Controller(request) => self.ask_controller(&call, request.api_key()),
+            Routed::Cluster(request) => self.cluster_request(&call, &request),
+            Routed::Broker(request) => match request {
+                BrokerRequest::Metadata(body) => self.metadata(&call, &body),
+                BrokerRequest::InitProducerId(body) => self.init_producer_id(&call, &body),
+                BrokerRequest::DescribeLogDirs(body) => self.describe_log_dirs(&call, &body),
+            },
         }
     }
 }

@@ -1,18 +1,19 @@
-//! Requests of topics and of the cluster: to the partitions, to the controller, or answered from the
-//! image of the cluster.
+//! Requests of topics and of the cluster: to the partitions, to the controller, or answered from
+//! the image of the cluster.
 
 use super::Call;
 use crate::admin::{self, View};
 use crate::net::ConnectionId;
 use crate::partitions::{self, Effects};
+use crate::placement::CONTROLLER;
 use crate::shard::{AdminRequest, Command, Message, Shard};
 use muster_codec::messages::*;
-use muster_codec::{ApiKey, Request, Response, Str};
+use muster_codec::{ApiKey, ClusterRequest, PartitionRequest, Request, Response, Str};
 use muster_coordinator::RequestId;
 use std::sync::Arc;
 
 impl Shard {
-    pub(crate) fn partition_request(&mut self, call: &Call<'_>, request: &Request<'_>) {
+    pub(crate) fn partition_request(&mut self, call: &Call<'_>, request: &PartitionRequest<'_>) {
         let image = self.image.clone();
         let call = partitions::Call {
             now: self.now,
@@ -24,20 +25,21 @@ impl Shard {
         let mut effects = Effects::default();
         let out = &mut effects;
         match request {
-            Request::Produce(body) => self.partitions.produce(call, body, out),
-            Request::Fetch(body) => {
+            PartitionRequest::Produce(body) => self.partitions.produce(call, body, out),
+            PartitionRequest::Fetch(body) => {
                 self.connections.hold(call.request);
                 self.partitions.fetch(call, body, out);
             }
-            Request::ListOffsets(body) => {
+            PartitionRequest::ListOffsets(body) => {
                 self.connections.hold(call.request);
                 self.partitions.list_offsets(call, body, out);
             }
-            Request::DeleteRecords(body) => self.partitions.delete_records(call, body, out),
-            Request::OffsetForLeaderEpoch(body) => {
+            PartitionRequest::DeleteRecords(body) => {
+                self.partitions.delete_records(call, body, out)
+            }
+            PartitionRequest::OffsetForLeaderEpoch(body) => {
                 self.partitions.offset_for_leader_epoch(call, body, out);
             }
-            _ => {}
         }
         self.perform(effects);
     }
@@ -52,7 +54,7 @@ impl Shard {
     }
 
     pub(crate) fn send_to_controller(&mut self, message: Message) {
-        self.commands.push(Command::Mail { to: 0, message });
+        self.commands.push(Command::Mail { to: CONTROLLER, message });
     }
 
     pub(crate) fn metadata(&mut self, call: &Call<'_>, body: &MetadataRequest<'_>) {
@@ -99,14 +101,15 @@ impl Shard {
     }
 
     /// Requests that the image and the config answer.
-    pub(crate) fn view_request(&mut self, call: &Call<'_>, request: &Request<'_>) {
-        if uses_transactions(request) {
+    pub(crate) fn cluster_request(&mut self, call: &Call<'_>, request: &ClusterRequest<'_>) {
+        if let ClusterRequest::FindCoordinator(body) = request
+            && admin::is_of_transactions(body)
+        {
             self.log_transactions(call.request, &call.client_id);
         }
         let view = self.common.view(&self.image, &self.offline, self.number);
-        if let Some(response) = view_response(&view, call.version, request) {
-            self.connections.answer(call.request, &response, 0);
-        }
+        let response = cluster_response(&view, call.version, request);
+        self.connections.answer(call.request, &response, 0);
     }
 }
 
@@ -116,26 +119,27 @@ pub(crate) fn uses_transactions(request: &Request<'_>) -> bool {
 }
 
 /// The response to one of them.
-pub(crate) fn view_response<'r>(
+pub(crate) fn cluster_response<'r>(
     view: &View<'r>,
     version: i16,
-    request: &'r Request<'_>,
-) -> Option<Response<'r>> {
-    Some(match request {
-        Request::FindCoordinator(body) => admin::find_coordinator(view, version, body).into(),
-        Request::ApiVersions(body) => admin::api_versions(view.config, version, body).into(),
-        Request::DescribeConfigs(body) => admin::describe_configs(view, body).into(),
-        Request::DescribeCluster(body) => admin::describe_cluster(view, body).into(),
-        Request::DescribeAcls(_) => admin::describe_acls().into(),
-        Request::ListPartitionReassignments(_) => {
+    request: &'r ClusterRequest<'_>,
+) -> Response<'r> {
+    match request {
+        ClusterRequest::FindCoordinator(body) => {
+            admin::find_coordinator(view, version, body).into()
+        }
+        ClusterRequest::ApiVersions(body) => admin::api_versions(view.config, version, body).into(),
+        ClusterRequest::DescribeConfigs(body) => admin::describe_configs(view, body).into(),
+        ClusterRequest::DescribeCluster(body) => admin::describe_cluster(view, body).into(),
+        ClusterRequest::DescribeAcls(_) => admin::describe_acls().into(),
+        ClusterRequest::ListPartitionReassignments(_) => {
             ListPartitionReassignmentsResponse { error_message: None, ..Default::default() }.into()
         }
-        Request::ListConfigResources(body) => {
+        ClusterRequest::ListConfigResources(body) => {
             admin::list_config_resources(view, version, body).into()
         }
-        Request::DescribeTopicPartitions(body) => {
+        ClusterRequest::DescribeTopicPartitions(body) => {
             admin::describe_topic_partitions(view, body).into()
         }
-        _ => return None,
-    })
+    }
 }

@@ -9,7 +9,7 @@ use crate::cluster::{
 };
 use crate::config::compaction;
 use muster_codec::records::ClusterRecord;
-use muster_codec::{Reader, Request, Response};
+use muster_codec::{ControllerRequest, ControllerResponse, Reader, Request};
 use muster_coordinator::{RequestId, Shares};
 use muster_storage::AppendError;
 use std::collections::VecDeque;
@@ -83,8 +83,9 @@ impl Shard {
     /// Decides a request that changes the cluster, for a client of shard `from`.
     pub(crate) fn decide(&mut self, from: u32, request: RequestId, admin: &AdminRequest) {
         let mut reader = Reader::of_request(&admin.body);
-        let Ok(body) = Request::read(admin.api, admin.version, &mut reader) else {
-            return error!("shard {from} sent {} that it could not read itself", admin.api.name());
+        let body = Request::read(admin.api, admin.version, &mut reader);
+        let Some(body) = body.ok().and_then(|body| ControllerRequest::try_from(body).ok()) else {
+            return error!("shard {from} sent {} that is not readable", admin.api.name());
         };
         let Some(change) = self.change(admin, &body) else { return };
         let response = Box::new(change.response);
@@ -95,30 +96,29 @@ impl Shard {
     fn change(
         &mut self,
         admin: &AdminRequest,
-        request: &Request<'_>,
-    ) -> Option<Change<Response<'static>>> {
+        request: &ControllerRequest<'_>,
+    ) -> Option<Change<ControllerResponse<'static>>> {
         let Controller { accepted, shares, .. } = self.controller.as_mut()?;
         let view = self.common.view(accepted, &self.offline, self.number);
         let (ids, version) = (self.ids.as_mut(), admin.version);
         Some(match request {
-            Request::CreateTopics(body) => {
+            ControllerRequest::CreateTopics(body) => {
                 cluster::create_topics(&view, ids, version, body).map(Into::into)
             }
-            Request::DeleteTopics(body) => {
+            ControllerRequest::DeleteTopics(body) => {
                 cluster::delete_topics(&view, self.wall, version, body).map(Into::into)
             }
-            Request::CreatePartitions(body) => {
+            ControllerRequest::CreatePartitions(body) => {
                 cluster::create_partitions(&view, body).map(Into::into)
             }
-            Request::AlterConfigs(body) => {
+            ControllerRequest::AlterConfigs(body) => {
                 let mut creator = Creator { shares, now: self.now, host: &admin.host };
                 cluster::alter_configs(&view, &mut creator, body).map(Into::into)
             }
-            Request::IncrementalAlterConfigs(body) => {
+            ControllerRequest::IncrementalAlterConfigs(body) => {
                 let mut creator = Creator { shares, now: self.now, host: &admin.host };
                 cluster::incremental_alter_configs(&view, &mut creator, body).map(Into::into)
             }
-            _ => return None,
         })
     }
 }

@@ -5,7 +5,7 @@ use super::offsets_topic::OffsetsTopic;
 use super::{Command, Common, GroupClock};
 use crate::clock::Times;
 use crate::placement::Placement;
-use muster_codec::Request;
+use muster_codec::GroupRequest;
 use muster_codec::limits::STRING_BYTES_MAX;
 use muster_codec::records::{ClusterRecord, GroupRecord};
 use muster_coordinator::limits::{GROUP_RECORD_BYTES_MAX, MEMBER_PROFILE_BYTES_MAX};
@@ -87,7 +87,7 @@ impl GroupLog {
         ids: &mut dyn Ids,
         topics: &dyn Topics,
         caller: Caller<'r>,
-        request: Request<'r>,
+        request: GroupRequest<'r>,
     ) -> Output<'r> {
         let mut context = self.context(times, ids, topics);
         self.coordinator.handle(&mut context, caller, request)

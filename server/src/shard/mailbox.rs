@@ -1,8 +1,7 @@
 //! Messages between shards: control messages only, never a client's produce or commit.
 
-use crate::cluster::{ClusterImage, OfflineList};
-use crate::dispatch::refusal;
-use muster_codec::{ApiKey, ErrorCode, Response};
+use crate::cluster::{self, ClusterImage, OfflineList};
+use muster_codec::{ApiKey, ControllerResponse, ErrorCode};
 use muster_coordinator::RequestId;
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ pub enum Message {
     /// To the controller: decide this; the answer goes to shard `from`.
     Admin { from: u32, request: RequestId, admin: AdminRequest },
     /// From the controller: the response to one of the shard's clients.
-    AdminAnswer { request: RequestId, response: Box<Response<'static>> },
+    AdminAnswer { request: RequestId, response: Box<ControllerResponse<'static>> },
     /// To the controller: a client named topics that do not exist.
     AutoCreate { topics: Vec<String>, host: Arc<str> },
     /// To the controller: shard `from` needs a block of producer ids.
@@ -45,7 +44,7 @@ impl Message {
     pub(super) fn fail(&mut self) {
         match self {
             Self::AdminAnswer { response, .. } => {
-                refusal::fail(response, ErrorCode::UnknownServerError);
+                cluster::fail(response, ErrorCode::UnknownServerError);
             }
             Self::ProducerIdBlock { count, .. } => *count = 0,
             Self::Admin { .. }

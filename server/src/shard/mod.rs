@@ -8,6 +8,8 @@ mod durable;
 mod event;
 mod group_clock;
 mod group_configs;
+#[cfg(test)]
+mod group_requests;
 mod input;
 mod inspection;
 mod known_log;

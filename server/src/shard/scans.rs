@@ -5,12 +5,12 @@ use super::Shard;
 use crate::admin::{self, ResourceList};
 use crate::cluster::ClusterImage;
 use crate::dispatch::{
-    self, Call, Gathered, Items, SLICE_WEIGHT, bytes_behind_list, request_length, topic_weight,
-    uses_transactions, view_response,
+    self, Call, Gathered, Items, SLICE_WEIGHT, bytes_behind_list, cluster_response, request_length,
+    topic_weight, uses_transactions,
 };
 use crate::net::{ConnectionId, Connections, Kind};
 use muster_codec::messages::{ListGroupsResponse, MetadataRequest, MetadataRequestTopic};
-use muster_codec::{Request, Response, Str};
+use muster_codec::{BrokerRequest, ClusterRequest, GroupRequest, Request, Response, Routed, Str};
 use muster_coordinator::{Listing, RequestId};
 use muster_storage::injected::{self, Fault};
 use std::collections::VecDeque;
@@ -171,7 +171,7 @@ impl Shard {
         let version = header.api_version;
         let layout = request.api_key().version(version).ok()?;
         let uses_transactions = uses_transactions(&request);
-        let rest = rest_of(version, request)?;
+        let rest = rest_of(version, dispatch::name_once(request, version).into())?;
         let gathered = Gathered::new(layout, rest.items(), rest.held());
         let request = self.connections.begin(id, header.correlation_id, version);
         self.connections.hold(request);
@@ -232,7 +232,7 @@ impl Shard {
             topics.push(MetadataRequestTopic { name, ..Default::default() });
         }
         let request = MetadataRequest { topics: Some(topics), ..all };
-        self.answer_from_image(scan, &request.into(), &[]);
+        self.answer_metadata(scan, &request);
     }
 
     fn answer_resources(&mut self, scan: &mut Scan, mut list: ResourceList) {
@@ -251,16 +251,16 @@ impl Shard {
 
     /// Answers a slice of items, like a request for them alone.
     fn answer_items(&mut self, scan: &mut Scan, request: Request<'static>, repeated: &[bool]) {
-        match request {
-            Request::DescribeGroups(_)
-            | Request::ConsumerGroupDescribe(_)
-            | Request::OffsetFetch(_)
-            | Request::DeleteGroups(_) => self.answer_from_groups(scan, request),
-            request => self.answer_from_image(scan, &request, repeated),
+        match Routed::from(request) {
+            Routed::Group(request) => self.answer_from_groups(scan, request),
+            Routed::Cluster(request) => self.answer_from_image(scan, &request, repeated),
+            Routed::Broker(BrokerRequest::Metadata(body)) => self.answer_metadata(scan, &body),
+            // These have no long requests.
+            Routed::Partition(_) | Routed::Controller(_) | Routed::Broker(_) => {}
         }
     }
 
-    fn answer_from_groups(&mut self, scan: &mut Scan, request: Request<'static>) {
+    fn answer_from_groups(&mut self, scan: &mut Scan, request: GroupRequest<'static>) {
         let is_last = scan.rest.is_empty();
         let Answer { request: asked, version, .. } = scan.answer;
         let call = Call { request: asked, version, client_id: Str::default(), body: &[] };
@@ -276,27 +276,31 @@ impl Shard {
         });
     }
 
-    fn answer_from_image(&mut self, scan: &mut Scan, request: &Request<'_>, repeated: &[bool]) {
+    fn answer_from_image(
+        &mut self,
+        scan: &mut Scan,
+        request: &ClusterRequest<'_>,
+        repeated: &[bool],
+    ) {
         let is_last = scan.rest.is_empty();
         let image = scan.image.clone();
         let view = self.common.view(&image, &self.offline, self.number);
-        let mut to_create = Vec::new();
-        let response = match request {
-            Request::DescribeConfigs(body) => {
-                let mut repeated = repeated.iter();
-                let is_new = |_: i8, _: &str| repeated.next().is_none_or(|repeated| !repeated);
-                Some(admin::describe_configs_of(&view, body, is_new).into())
-            }
-            Request::Metadata(body) => {
-                let (response, unknown) = admin::metadata(&view, scan.answer.version, body);
-                to_create = unknown;
-                Some(response.into())
-            }
-            request => view_response(&view, scan.answer.version, request),
+        let response = if let ClusterRequest::DescribeConfigs(body) = request {
+            let mut repeated = repeated.iter();
+            let is_new = |_: i8, _: &str| repeated.next().is_none_or(|repeated| !repeated);
+            admin::describe_configs_of(&view, body, is_new).into()
+        } else {
+            cluster_response(&view, scan.answer.version, request)
         };
-        if let Some(response) = response {
-            scan.answer.add(&mut self.connections, response, is_last);
-        }
+        scan.answer.add(&mut self.connections, response, is_last);
+    }
+
+    fn answer_metadata(&mut self, scan: &mut Scan, body: &MetadataRequest<'_>) {
+        let is_last = scan.rest.is_empty();
+        let image = scan.image.clone();
+        let view = self.common.view(&image, &self.offline, self.number);
+        let (response, to_create) = admin::metadata(&view, scan.answer.version, body);
+        scan.answer.add(&mut self.connections, response.into(), is_last);
         self.create_topics(scan.answer.request, to_create);
     }
 

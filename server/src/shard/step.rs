@@ -253,7 +253,7 @@ impl Shard {
         match message {
             Message::Admin { from, request, admin } => self.decide(from, request, &admin),
             Message::AdminAnswer { request, response } => {
-                self.connections.answer(request, &response, 0);
+                self.connections.answer(request, &(*response).into(), 0);
             }
             Message::AutoCreate { topics, host } => self.auto_create(&topics, &host),
             Message::ProducerIds { from } => self.send_producer_ids(from),

@@ -56,11 +56,16 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(configs: &[&str]) -> Self {
+        Self::of_shards(1, configs)
+    }
+
+    /// Shard 0 of several. Mail to the others does not arrive.
+    pub(super) fn of_shards(shards: u32, configs: &[&str]) -> Self {
         let configs = CONFIGS.iter().chain(configs).map(|it| (*it).to_owned()).collect::<Vec<_>>();
         let common = Common {
             config: Arc::new(Config::load("", &configs).unwrap()),
-            placement: Placement { shards: 1, offsets_partitions: 4 },
-            endpoints: Arc::new([Endpoint { host: "localhost".to_owned(), port: 9092 }]),
+            placement: Placement { shards, offsets_partitions: 4 },
+            endpoints: (0..shards).map(endpoint).collect(),
             cluster_id: "test".into(),
             data: "/data".into(),
             known_logs: Arc::new([]),
@@ -173,6 +178,7 @@ impl World {
             for command in std::mem::take(&mut self.commands) {
                 match command {
                     Command::File(op) => self.perform(op),
+                    Command::Mail { to, .. } if to != self.shard.number => {}
                     Command::Mail { message, .. } => {
                         has_mail = true;
                         self.shard.step(
@@ -245,6 +251,10 @@ impl World {
         };
         self.done.push_back(done);
     }
+}
+
+fn endpoint(shard: u32) -> Endpoint {
+    Endpoint { host: "localhost".to_owned(), port: 9092 + shard as u16 }
 }
 
 fn start(data: &Path, common: &Common, now: i64) -> (Shard, Vec<FileOp>) {

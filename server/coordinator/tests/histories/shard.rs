@@ -4,7 +4,7 @@
 use crate::common::topics::World;
 use crate::common::{CountedIds, RecordBytes, bytes, read};
 use crate::witness::Witness;
-use muster_codec::{Request, Response, Wall};
+use muster_codec::{GroupRequest, Response, Wall};
 use muster_coordinator::{
     Answer, Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId,
 };
@@ -51,7 +51,7 @@ impl Shard {
     }
 
     /// Sends a request; returns its number, for [`Self::answer_to`].
-    pub fn ask(&mut self, api_version: i16, request: impl Into<Request<'static>>) -> u64 {
+    pub fn ask(&mut self, api_version: i16, request: impl Into<GroupRequest<'static>>) -> u64 {
         self.requests += 1;
         let id = RequestId { connection: 0, sequence: self.requests };
         self.waiting.insert(id.sequence);

@@ -7,7 +7,7 @@ use crate::outcome::Outcome;
 use crate::scope::Asked;
 use crate::world::{World, config, group_overrides};
 use muster_codec::records::GroupRecord;
-use muster_codec::{ApiKey, Reader, Request, Wall};
+use muster_codec::{ApiKey, GroupRequest, Reader, Request, Wall};
 use muster_coordinator::{
     Caller, Config, Context, Coordinator, DeletedTopic, GroupOverrides, Output, RequestId,
 };
@@ -133,6 +133,7 @@ impl Muster {
         self.parked.insert(id, (asked.id.clone(), asked.version));
         let request = Request::read(asked.api, asked.version, &mut Reader::new(&bytes))
             .map_err(|error| error.to_string())?;
+        let request = of_groups(request)?;
         let caller = Caller { request: id, api_version: asked.version, client_id, client_host };
         let output = self.coordinator.handle(
             &mut Context {
@@ -332,6 +333,7 @@ impl Muster {
         let bytes = forms::request_bytes(api, version, body)?;
         let request = Request::read(api, version, &mut Reader::new(&bytes))
             .map_err(|error| error.to_string())?;
+        let request = of_groups(request)?;
         let id = self.next_request();
         let client = "dump";
         let caller =
@@ -371,4 +373,10 @@ fn offsets(group: &Value) -> Value {
         }
     }
     Value::Object(offsets)
+}
+
+/// The stories ask nothing else of a coordinator.
+fn of_groups(request: Request<'_>) -> Result<GroupRequest<'_>> {
+    GroupRequest::try_from(request)
+        .map_err(|other| format!("{} is not for a coordinator", other.api_key().name()))
 }

@@ -7,7 +7,7 @@ use crate::ids::short;
 use crate::print;
 use muster_codec::messages::DescribeGroupsRequest;
 use muster_codec::records::GroupRecord;
-use muster_codec::{ErrorCode, Reader, Request, Response, Uuid, Wall};
+use muster_codec::{ErrorCode, GroupRequest, Reader, Request, Response, Uuid, Wall};
 use muster_coordinator::{
     Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId, Topics,
 };
@@ -92,6 +92,7 @@ impl World {
         let mut bytes = Vec::new();
         request.write(version, &mut bytes).unwrap();
         let request = Request::read(request.api_key(), version, &mut Reader::new(&bytes)).unwrap();
+        let request = GroupRequest::try_from(request).unwrap();
         self.requests += 1;
         let id = RequestId { connection: 1, sequence: self.requests };
         let who = line.words.get(1).copied().unwrap_or("admin").to_owned();

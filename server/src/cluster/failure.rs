@@ -1,0 +1,25 @@
+//! The response to a change of the cluster that was not written.
+
+use muster_codec::{ControllerResponse, ErrorCode};
+
+/// Turns a response into one of failure: the records of its request were not written.
+pub(crate) fn fail(response: &mut ControllerResponse<'_>, error: ErrorCode) {
+    let error_code = error.code();
+    match response {
+        ControllerResponse::CreateTopics(body) => {
+            body.topics.iter_mut().for_each(|topic| topic.error_code = error_code);
+        }
+        ControllerResponse::DeleteTopics(body) => {
+            body.responses.iter_mut().for_each(|topic| topic.error_code = error_code);
+        }
+        ControllerResponse::CreatePartitions(body) => {
+            body.results.iter_mut().for_each(|topic| topic.error_code = error_code);
+        }
+        ControllerResponse::AlterConfigs(body) => {
+            body.responses.iter_mut().for_each(|resource| resource.error_code = error_code);
+        }
+        ControllerResponse::IncrementalAlterConfigs(body) => {
+            body.responses.iter_mut().for_each(|resource| resource.error_code = error_code);
+        }
+    }
+}

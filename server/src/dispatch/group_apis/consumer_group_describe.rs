@@ -1,0 +1,48 @@
+//! ConsumerGroupDescribe.
+
+use super::list::{GroupList, extract, once};
+use super::{Front, GroupAnswer, GroupApi, Named, owned};
+use muster_codec::messages::{
+    ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedConsumerGroup,
+};
+use muster_codec::{ErrorCode, Response};
+
+impl GroupApi for ConsumerGroupDescribeRequest<'_> {
+    fn named(&mut self, _version: i16) -> Named<'_> {
+        Named::Each(self)
+    }
+
+    fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
+        let groups = self.group_ids.iter().map(|group| DescribedConsumerGroup {
+            group_id: owned(group),
+            error_code: error.code(),
+            ..Default::default()
+        });
+        ConsumerGroupDescribeResponse { groups: groups.collect(), ..Default::default() }.into()
+    }
+}
+
+impl GroupList for ConsumerGroupDescribeRequest<'_> {
+    fn is_empty(&self) -> bool {
+        self.group_ids.is_empty()
+    }
+
+    fn name_once(&mut self) {
+        once(&mut self.group_ids);
+    }
+
+    fn refuse_foreign(&mut self, front: &Front<'_>) -> Option<Response<'static>> {
+        let group_ids = extract(&mut self.group_ids, |group| (front.is_foreign)(group))?;
+        let foreign = Self { group_ids, ..Default::default() };
+        Some(foreign.refused(front.version, ErrorCode::NotCoordinator))
+    }
+}
+
+impl GroupAnswer for ConsumerGroupDescribeResponse<'_> {
+    fn merge(&mut self, refused: Self) {
+        self.groups.extend(refused.groups);
+    }
+
+    /// A description writes nothing.
+    fn fail(&mut self, _error: ErrorCode) {}
+}

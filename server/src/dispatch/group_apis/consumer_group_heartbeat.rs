@@ -1,0 +1,25 @@
+//! ConsumerGroupHeartbeat.
+
+use super::{GroupAnswer, GroupApi, Named};
+use muster_codec::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
+use muster_codec::{ErrorCode, Response};
+
+impl GroupApi for ConsumerGroupHeartbeatRequest<'_> {
+    fn named(&mut self, _version: i16) -> Named<'_> {
+        Named::One(&self.group_id)
+    }
+
+    fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
+        ConsumerGroupHeartbeatResponse { error_code: error.code(), ..Default::default() }.into()
+    }
+}
+
+impl GroupAnswer for ConsumerGroupHeartbeatResponse<'_> {
+    fn merge(&mut self, refused: Self) {
+        *self = refused;
+    }
+
+    fn fail(&mut self, error: ErrorCode) {
+        *self = Self { error_code: error.code(), ..Default::default() };
+    }
+}

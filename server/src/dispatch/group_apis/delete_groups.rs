@@ -1,0 +1,46 @@
+//! DeleteGroups.
+
+use super::list::{GroupList, extract, once};
+use super::{Front, GroupAnswer, GroupApi, Named, owned};
+use muster_codec::messages::{DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse};
+use muster_codec::{ErrorCode, Response};
+
+impl GroupApi for DeleteGroupsRequest<'_> {
+    fn named(&mut self, _version: i16) -> Named<'_> {
+        Named::Each(self)
+    }
+
+    fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
+        let results = self
+            .groups_names
+            .iter()
+            .map(|group| DeletableGroupResult { group_id: owned(group), error_code: error.code() });
+        DeleteGroupsResponse { results: results.collect(), ..Default::default() }.into()
+    }
+}
+
+impl GroupList for DeleteGroupsRequest<'_> {
+    fn is_empty(&self) -> bool {
+        self.groups_names.is_empty()
+    }
+
+    fn name_once(&mut self) {
+        once(&mut self.groups_names);
+    }
+
+    fn refuse_foreign(&mut self, front: &Front<'_>) -> Option<Response<'static>> {
+        let groups_names = extract(&mut self.groups_names, |group| (front.is_foreign)(group))?;
+        let foreign = Self { groups_names, ..Default::default() };
+        Some(foreign.refused(front.version, ErrorCode::NotCoordinator))
+    }
+}
+
+impl GroupAnswer for DeleteGroupsResponse<'_> {
+    fn merge(&mut self, refused: Self) {
+        self.results.extend(refused.results);
+    }
+
+    fn fail(&mut self, error: ErrorCode) {
+        self.results.iter_mut().for_each(|result| result.error_code = error.code());
+    }
+}

@@ -1,0 +1,33 @@
+//! JoinGroup.
+
+use super::{GroupAnswer, GroupApi, Named};
+use muster_codec::messages::{JoinGroupRequest, JoinGroupResponse};
+use muster_codec::{ErrorCode, Response, Str};
+
+/// From this version on the name of the protocol may be null.
+const NULL_PROTOCOL_FROM: i16 = 7;
+
+impl GroupApi for JoinGroupRequest<'_> {
+    fn named(&mut self, _version: i16) -> Named<'_> {
+        Named::One(&self.group_id)
+    }
+
+    fn refused(&self, version: i16, error: ErrorCode) -> Response<'static> {
+        JoinGroupResponse {
+            error_code: error.code(),
+            protocol_name: (version < NULL_PROTOCOL_FROM).then_some(Str::Borrowed("")),
+            ..Default::default()
+        }
+        .into()
+    }
+}
+
+impl GroupAnswer for JoinGroupResponse<'_> {
+    fn merge(&mut self, refused: Self) {
+        *self = refused;
+    }
+
+    fn fail(&mut self, error: ErrorCode) {
+        self.error_code = error.code();
+    }
+}

@@ -1,0 +1,25 @@
+//! LeaveGroup.
+
+use super::{GroupAnswer, GroupApi, Named};
+use muster_codec::messages::{LeaveGroupRequest, LeaveGroupResponse};
+use muster_codec::{ErrorCode, Response};
+
+impl GroupApi for LeaveGroupRequest<'_> {
+    fn named(&mut self, _version: i16) -> Named<'_> {
+        Named::One(&self.group_id)
+    }
+
+    fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
+        LeaveGroupResponse { error_code: error.code(), ..Default::default() }.into()
+    }
+}
+
+impl GroupAnswer for LeaveGroupResponse<'_> {
+    fn merge(&mut self, refused: Self) {
+        *self = refused;
+    }
+
+    fn fail(&mut self, error: ErrorCode) {
+        self.error_code = error.code();
+    }
+}

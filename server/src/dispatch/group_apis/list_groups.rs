@@ -1,0 +1,24 @@
+//! ListGroups.
+
+use super::{GroupAnswer, GroupApi, Named};
+use muster_codec::messages::{ListGroupsRequest, ListGroupsResponse};
+use muster_codec::{ErrorCode, Response};
+
+impl GroupApi for ListGroupsRequest<'_> {
+    fn named(&mut self, _version: i16) -> Named<'_> {
+        Named::OfShard
+    }
+
+    fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
+        ListGroupsResponse { error_code: error.code(), ..Default::default() }.into()
+    }
+}
+
+impl GroupAnswer for ListGroupsResponse<'_> {
+    fn merge(&mut self, refused: Self) {
+        *self = refused;
+    }
+
+    /// A list writes nothing.
+    fn fail(&mut self, _error: ErrorCode) {}
+}

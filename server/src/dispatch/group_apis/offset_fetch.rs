@@ -1,0 +1,145 @@
+//! OffsetFetch: of one group, or from version 8 on of several.
+
+use super::list::{GroupList, extract};
+use super::{Front, GroupAnswer, GroupApi, Named, owned};
+use muster_codec::messages::{
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponse,
+    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponseTopic,
+};
+use muster_codec::{ErrorCode, Response};
+use std::collections::HashMap;
+
+/// The first version that names several groups.
+const GROUPS_FROM: i16 = 8;
+
+/// The first version whose response has an error of its own.
+const ERROR_FROM: i16 = 2;
+
+impl GroupApi for OffsetFetchRequest<'_> {
+    fn named(&mut self, version: i16) -> Named<'_> {
+        if version >= GROUPS_FROM { Named::Each(self) } else { Named::One(&self.group_id) }
+    }
+
+    fn refused(&self, version: i16, error: ErrorCode) -> Response<'static> {
+        let error_code = error.code();
+        let response = match version {
+            GROUPS_FROM.. => {
+                let groups = self.groups.iter().map(|group| refused_group(group, error_code));
+                OffsetFetchResponse { groups: groups.collect(), ..Default::default() }
+            }
+            ERROR_FROM.. => OffsetFetchResponse { error_code, ..Default::default() },
+            _ => refused_partitions(self, error_code),
+        };
+        response.into()
+    }
+}
+
+impl GroupList for OffsetFetchRequest<'_> {
+    fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    fn name_once(&mut self) {
+        merge_groups(&mut self.groups);
+    }
+
+    fn refuse_foreign(&mut self, front: &Front<'_>) -> Option<Response<'static>> {
+        let groups = extract(&mut self.groups, |group| (front.is_foreign)(&group.group_id))?;
+        let foreign = Self { groups, ..Default::default() };
+        Some(foreign.refused(front.version, ErrorCode::NotCoordinator))
+    }
+}
+
+impl GroupAnswer for OffsetFetchResponse<'_> {
+    fn merge(&mut self, refused: Self) {
+        self.groups.extend(refused.groups);
+    }
+
+    /// A fetch writes nothing.
+    fn fail(&mut self, _error: ErrorCode) {}
+}
+
+/// The response of a version that has no error but those of partitions.
+fn refused_partitions(
+    request: &OffsetFetchRequest<'_>,
+    error_code: i16,
+) -> OffsetFetchResponse<'static> {
+    let partition = |index: &i32| OffsetFetchResponsePartition {
+        partition_index: *index,
+        committed_offset: -1,
+        error_code,
+        ..Default::default()
+    };
+    let topics = request.topics.iter().flatten().map(|topic| OffsetFetchResponseTopic {
+        name: owned(&topic.name),
+        partitions: topic.partition_indexes.iter().map(partition).collect(),
+    });
+    OffsetFetchResponse { topics: topics.collect(), ..Default::default() }
+}
+
+fn refused_group(
+    group: &OffsetFetchRequestGroup<'_>,
+    error_code: i16,
+) -> OffsetFetchResponseGroup<'static> {
+    OffsetFetchResponseGroup { group_id: owned(&group.group_id), error_code, ..Default::default() }
+}
+
+/// Makes one entry of those of the same group: it asks for what each of them asks for.
+fn merge_groups(groups: &mut Vec<OffsetFetchRequestGroup<'_>>) {
+    if groups.len() < 2 {
+        return;
+    }
+    let mut places = HashMap::with_capacity(groups.len());
+    let mut merged: Vec<OffsetFetchRequestGroup<'_>> = Vec::with_capacity(groups.len());
+    for group in std::mem::take(groups) {
+        let place = *places.entry(group.group_id.clone()).or_insert(merged.len());
+        match merged.get_mut(place) {
+            Some(first) => first.topics = both(first.topics.take(), group.topics),
+            None => merged.push(group),
+        }
+    }
+    *groups = merged;
+}
+
+type Topics<'r> = Option<Vec<OffsetFetchRequestTopics<'r>>>;
+
+/// None asks for all topics.
+fn both<'r>(first: Topics<'r>, second: Topics<'r>) -> Topics<'r> {
+    let (mut topics, second) = first.zip(second)?;
+    topics.extend(second);
+    Some(topics)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(
+        group_id: &'static str,
+        topic: Option<&'static str>,
+    ) -> OffsetFetchRequestGroup<'static> {
+        let topic = topic
+            .map(|name| vec![OffsetFetchRequestTopics { name: name.into(), ..Default::default() }]);
+        OffsetFetchRequestGroup { group_id: group_id.into(), topics: topic, ..Default::default() }
+    }
+
+    #[test]
+    fn all_that_is_asked_of_a_group_is_asked_at_once() {
+        let mut groups = vec![
+            asked("g", Some("t1")),
+            asked("h", Some("t1")),
+            asked("g", Some("t2")),
+            asked("i", Some("t1")),
+            asked("i", None),
+        ];
+        merge_groups(&mut groups);
+        let topics = |group: &OffsetFetchRequestGroup<'_>| {
+            let topics = group.topics.as_ref();
+            topics.map(|topics| topics.iter().map(|it| it.name.to_string()).collect::<Vec<_>>())
+        };
+        let [g, h, i] = &groups[..] else { panic!("{groups:?}") };
+        assert_eq!((&*g.group_id, &*h.group_id, &*i.group_id), ("g", "h", "i"));
+        assert_eq!(topics(g), Some(vec!["t1".to_owned(), "t2".to_owned()]));
+        assert_eq!((topics(h), topics(i)), (Some(vec!["t1".to_owned()]), None));
+    }
+}

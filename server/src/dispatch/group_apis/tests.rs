@@ -1,0 +1,48 @@
+//! What the tests of several APIs share, and rules that hold for all of them.
+
+use super::*;
+use crate::cluster::ClusterImage;
+use muster_codec::messages::SyncGroupRequest;
+use muster_codec::records::{ClusterRecord, TopicKey, TopicValue};
+use muster_codec::{GroupRequest, Uuid};
+
+pub(super) const ID: Uuid = Uuid([1; 16]);
+pub(super) const UNKNOWN: Uuid = Uuid([9; 16]);
+pub(super) const NONE: i16 = ErrorCode::None as i16;
+pub(super) const UNKNOWN_PARTITION: i16 = ErrorCode::UnknownTopicOrPartition as i16;
+pub(super) const UNKNOWN_ID: i16 = ErrorCode::UnknownTopicId as i16;
+
+/// Topics with the errors of their partitions.
+pub(super) type Outcome = Vec<(String, Vec<(i32, i16)>)>;
+
+pub(super) fn of(name: &str, partitions: &[(i32, i16)]) -> (String, Vec<(i32, i16)>) {
+    (name.to_owned(), partitions.to_vec())
+}
+
+/// The topic t with two partitions.
+pub(super) fn image() -> ClusterImage {
+    let mut image = ClusterImage::default();
+    let value = TopicValue { name: "t".into(), partitions: 2, ..Default::default() };
+    image.apply(&ClusterRecord::Topic(TopicKey { topic_id: ID }, Some(value)));
+    image
+}
+
+#[test]
+fn a_sync_without_its_protocol_is_refused_before_its_group_is_looked_for() {
+    let named = SyncGroupRequest {
+        protocol_type: Some("consumer".into()),
+        protocol_name: Some("range".into()),
+        ..Default::default()
+    };
+    let unnamed = SyncGroupRequest { protocol_name: None, ..named.clone() };
+    let error = |request: &SyncGroupRequest<'static>, version| {
+        let front = Front { version, topics: &image(), is_foreign: &|_| true };
+        match screen(&mut GroupRequest::from(request.clone()), &front) {
+            Screened::Refused(Response::SyncGroup(body)) => body.error_code,
+            screened => panic!("{screened:?}"),
+        }
+    };
+    assert_eq!(error(&named, 5), ErrorCode::NotCoordinator.code());
+    assert_eq!(error(&unnamed, 5), ErrorCode::InconsistentGroupProtocol.code());
+    assert_eq!(error(&unnamed, 4), ErrorCode::NotCoordinator.code());
+}

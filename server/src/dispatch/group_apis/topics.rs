@@ -1,0 +1,33 @@
+//! Topics and partitions that do not exist, in OffsetCommit and OffsetDelete: answered in front of
+//! the coordinator, which sees the others only.
+
+use muster_codec::Uuid;
+use std::collections::HashMap;
+
+/// Whether a topic of `count` partitions has this one.
+pub(super) fn has(count: i32, partition: i32) -> bool {
+    (0..count).contains(&partition)
+}
+
+/// The part of an answer that is about one topic.
+pub(super) trait OfTopic {
+    type Partition;
+
+    fn topic(&self) -> (Uuid, &str);
+    fn partitions(&mut self) -> &mut Vec<Self::Partition>;
+}
+
+/// All parts of an answer, those of the same topic put together where that topic comes first.
+pub(super) fn gather<T: OfTopic>(refused: Vec<T>, others: Vec<T>) -> Vec<T> {
+    let mut places = HashMap::with_capacity(refused.len());
+    let mut gathered: Vec<T> = Vec::with_capacity(refused.len() + others.len());
+    for mut topic in refused.into_iter().chain(others) {
+        let (id, name) = topic.topic();
+        let place = *places.entry((id, name.to_owned())).or_insert(gathered.len());
+        match gathered.get_mut(place) {
+            Some(first) => first.partitions().append(topic.partitions()),
+            None => gathered.push(topic),
+        }
+    }
+    gathered
+}

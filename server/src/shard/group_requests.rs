@@ -1,0 +1,288 @@
+//! Group requests to a shard that does not have the group, and to one whose log takes no records.
+
+use super::Event;
+use super::testing::{World, frame};
+use crate::net::ConnectionId;
+use muster_codec::messages::*;
+use muster_codec::{ApiKey, Bytes, ErrorCode, Reader, Request, Response, Role, Str, Uuid};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+const CLIENT: ConnectionId = ConnectionId(0);
+const NOT_COORDINATOR: i64 = ErrorCode::NotCoordinator as i64;
+const NOT_WRITTEN: i64 = ErrorCode::UnknownServerError as i64;
+
+fn world(shards: u32) -> World {
+    let mut world = World::of_shards(shards, &["group.initial.rebalance.delay.ms=0"]);
+    connect(&mut world);
+    let topic = CreatableTopic { name: "t".into(), num_partitions: 2, ..creatable() };
+    let request = CreateTopicsRequest { topics: vec![topic], ..creation() };
+    let answer = ask(&mut world, 7, request);
+    assert_eq!(errors(&answer), BTreeSet::from([0]), "{answer:?}");
+    world
+}
+
+fn connect(world: &mut World) {
+    world.pass(100);
+    world.step(Event::Opened { connection: CLIENT, host: "/10.0.0.1".into() });
+}
+
+fn creatable() -> CreatableTopic<'static> {
+    CreatableTopic { replication_factor: 1, ..Default::default() }
+}
+
+fn creation() -> CreateTopicsRequest<'static> {
+    CreateTopicsRequest { timeout_ms: 60_000, ..Default::default() }
+}
+
+fn ask(world: &mut World, version: i16, request: impl Into<Request<'static>>) -> Response<'static> {
+    let request = request.into();
+    let api = request.api_key();
+    world.step(Event::Received { connection: CLIENT, data: &frame(version, request) });
+    world.pass(1_000);
+    let answer = world.shard.output(CLIENT).map(std::mem::take).unwrap_or_default();
+    assert!(answer.len() > 8, "{api:?} v{version} is not answered");
+    let mut reader = Reader::new(answer[8..].to_vec().leak());
+    if api.flexible_response_header(version) {
+        reader.i8().unwrap();
+    }
+    Response::read(api, version, &mut reader).unwrap()
+}
+
+/// All error codes of a response.
+fn errors(response: &Response<'_>) -> BTreeSet<i64> {
+    let mut errors = BTreeSet::new();
+    collect(&serde_json::to_value(response).unwrap(), &mut errors);
+    errors
+}
+
+fn collect(value: &Value, errors: &mut BTreeSet<i64>) {
+    match value {
+        Value::Object(fields) => {
+            errors.extend(fields.get("errorCode").and_then(Value::as_i64));
+            fields.values().for_each(|field| collect(field, errors));
+        }
+        Value::Array(elements) => elements.iter().for_each(|element| collect(element, errors)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// A request of each group API that names groups, about one group.
+fn requests(group: &str, topic_id: Uuid) -> Vec<Request<'static>> {
+    let name = || Str::Owned(group.to_owned());
+    vec![
+        join(group, "").into(),
+        sync(group, "m", 1, &[]).into(),
+        HeartbeatRequest { group_id: name(), ..Default::default() }.into(),
+        LeaveGroupRequest { group_id: name(), ..Default::default() }.into(),
+        beat(group, 0).into(),
+        ConsumerGroupDescribeRequest { group_ids: vec![name()], ..Default::default() }.into(),
+        commit(group, topic_id).into(),
+        fetch(group).into(),
+        delete_offset(group).into(),
+        DescribeGroupsRequest { groups: vec![name()], ..Default::default() }.into(),
+        DeleteGroupsRequest { groups_names: vec![name()] }.into(),
+    ]
+}
+
+fn join(group: &str, member_id: &str) -> JoinGroupRequest<'static> {
+    let protocol = JoinGroupRequestProtocol { name: "range".into(), ..Default::default() };
+    JoinGroupRequest {
+        group_id: group.to_owned().into(),
+        session_timeout_ms: 1_000_000,
+        rebalance_timeout_ms: 1_000_000,
+        member_id: member_id.to_owned().into(),
+        protocol_type: "consumer".into(),
+        protocols: vec![protocol],
+        ..Default::default()
+    }
+}
+
+fn sync(
+    group: &str,
+    member_id: &str,
+    generation_id: i32,
+    assignment: &'static [u8],
+) -> SyncGroupRequest<'static> {
+    let assignment = SyncGroupRequestAssignment {
+        member_id: member_id.to_owned().into(),
+        assignment: Bytes::from(assignment),
+    };
+    SyncGroupRequest {
+        group_id: group.to_owned().into(),
+        generation_id,
+        member_id: member_id.to_owned().into(),
+        protocol_type: Some("consumer".into()),
+        protocol_name: Some("range".into()),
+        assignments: vec![assignment],
+        ..Default::default()
+    }
+}
+
+fn beat(group: &str, member_epoch: i32) -> ConsumerGroupHeartbeatRequest<'static> {
+    ConsumerGroupHeartbeatRequest {
+        group_id: group.to_owned().into(),
+        member_id: "m".into(),
+        member_epoch,
+        rebalance_timeout_ms: 10_000,
+        subscribed_topic_names: Some(vec!["t".into()]),
+        topic_partitions: Some(Vec::new()),
+        ..Default::default()
+    }
+}
+
+fn commit(group: &str, topic_id: Uuid) -> OffsetCommitRequest<'static> {
+    let partitions =
+        vec![OffsetCommitRequestPartition { committed_offset: 5, ..Default::default() }];
+    let topic = OffsetCommitRequestTopic { name: "t".into(), topic_id, partitions };
+    OffsetCommitRequest {
+        group_id: group.to_owned().into(),
+        generation_id_or_member_epoch: -1,
+        topics: vec![topic],
+        ..Default::default()
+    }
+}
+
+/// In the form of all versions.
+fn fetch(group: &str) -> OffsetFetchRequest<'static> {
+    let name = || Str::Owned(group.to_owned());
+    let topic = OffsetFetchRequestTopic { name: "t".into(), partition_indexes: vec![0] };
+    let of_group = OffsetFetchRequestGroup { group_id: name(), ..Default::default() };
+    OffsetFetchRequest {
+        group_id: name(),
+        topics: Some(vec![topic]),
+        groups: vec![of_group],
+        ..Default::default()
+    }
+}
+
+fn delete_offset(group: &str) -> OffsetDeleteRequest<'static> {
+    let partitions = vec![OffsetDeleteRequestPartition { partition_index: 0 }];
+    let topic = OffsetDeleteRequestTopic { name: "t".into(), partitions };
+    OffsetDeleteRequest { group_id: group.to_owned().into(), topics: vec![topic] }
+}
+
+/// A group of shard 0, and one of another shard.
+fn own_and_foreign(world: &World) -> [String; 2] {
+    [true, false].map(|is_own| {
+        let mut names = (0..).map(|number| format!("g{number}"));
+        names.find(|name| (world.common.placement.group_shard(name) == 0) == is_own).unwrap()
+    })
+}
+
+fn topic_id(world: &World) -> Uuid {
+    world.shard.image.topic("t").unwrap().id
+}
+
+#[test]
+fn each_group_request_to_the_wrong_shard_is_answered_not_coordinator() {
+    let mut world = world(2);
+    let [own, foreign] = own_and_foreign(&world);
+    let topic_id = topic_id(&world);
+    let of_groups = ApiKey::ALL.iter().copied().filter(|api| api.role() == Role::Group);
+    let naming: BTreeSet<_> = of_groups.filter(|api| *api != ApiKey::ListGroups).collect();
+    let tried = requests(&foreign, topic_id);
+    assert_eq!(tried.iter().map(Request::api_key).collect::<BTreeSet<_>>(), naming);
+    for (foreign, own) in tried.into_iter().zip(requests(&own, topic_id)) {
+        for version in foreign.api_key().versions() {
+            let refused = errors(&ask(&mut world, version, foreign.clone()));
+            assert!(refused.contains(&NOT_COORDINATOR), "{:?} v{version}", foreign.api_key());
+            assert!(refused.is_subset(&BTreeSet::from([0, NOT_COORDINATOR])), "{refused:?}");
+        }
+        let version = *own.api_key().versions().end();
+        let api = own.api_key();
+        let served = errors(&ask(&mut world, version, own));
+        assert!(!served.contains(&NOT_COORDINATOR), "{api:?} v{version}");
+    }
+    let listed = ask(&mut world, 0, ListGroupsRequest::default());
+    let Response::ListGroups(listed) = listed else { unreachable!() };
+    let placement = world.common.placement;
+    assert!(!listed.groups.is_empty());
+    assert!(listed.groups.iter().all(|group| placement.group_shard(&group.group_id) == 0));
+}
+
+#[test]
+fn only_the_groups_of_other_shards_are_refused_of_a_list() {
+    let mut world = world(2);
+    let [own, foreign] = own_and_foreign(&world);
+    let names = || vec![own.clone().into(), foreign.clone().into()];
+    let group = |group_id: Str<'static>| OffsetFetchRequestGroup { group_id, ..Default::default() };
+    let groups = names().into_iter().map(group).collect();
+    let requests: [(Request<'static>, ErrorCode); 4] = [
+        (OffsetFetchRequest { groups, ..Default::default() }.into(), ErrorCode::None),
+        (
+            DescribeGroupsRequest { groups: names(), ..Default::default() }.into(),
+            ErrorCode::GroupIdNotFound,
+        ),
+        (
+            ConsumerGroupDescribeRequest { group_ids: names(), ..Default::default() }.into(),
+            ErrorCode::GroupIdNotFound,
+        ),
+        (DeleteGroupsRequest { groups_names: names() }.into(), ErrorCode::GroupIdNotFound),
+    ];
+    for (request, of_own) in requests {
+        let version = *request.api_key().versions().end();
+        let errors = errors(&ask(&mut world, version, request));
+        let expected = BTreeSet::from([0, of_own.code().into(), NOT_COORDINATOR]);
+        assert!(errors.contains(&of_own.code().into()) && errors.contains(&NOT_COORDINATOR));
+        assert!(errors.is_subset(&expected), "{errors:?}");
+    }
+}
+
+/// A classic group, a consumer group, and two groups that have offsets only.
+fn make_groups(world: &mut World) -> String {
+    let Response::JoinGroup(joined) = ask(world, 3, join("classic", "")) else { unreachable!() };
+    let member_id = joined.member_id.to_string();
+    let synced = ask(world, 3, sync("classic", &member_id, joined.generation_id, b"a"));
+    assert_eq!(errors(&synced), BTreeSet::from([0]));
+    for request in [beat("consumer", 0).into(), commit("o", Uuid::ZERO).into()] {
+        let request: Request<'static> = request;
+        let version = request.api_key().versions().start() + 1;
+        assert_eq!(errors(&ask(world, version, request)), BTreeSet::from([0]));
+    }
+    member_id
+}
+
+#[test]
+fn answers_to_requests_whose_records_were_not_written_are_errors() {
+    let mut world = world(1);
+    let member_id = make_groups(&mut world);
+    let topic_id = topic_id(&world);
+    // From here on each record is too large.
+    world.common.log_sizes.operation_bytes_max = 1;
+    world.restart();
+    connect(&mut world);
+    let leaving = MemberIdentity { member_id: member_id.into(), ..Default::default() };
+    let requests: [(Request<'static>, i16); 6] = [
+        (join("new", "").into(), 4),
+        (
+            LeaveGroupRequest {
+                group_id: "classic".into(),
+                members: vec![leaving],
+                ..Default::default()
+            }
+            .into(),
+            5,
+        ),
+        (beat("consumer", -1).into(), 1),
+        (commit("o", topic_id).into(), 10),
+        (delete_offset("o").into(), 0),
+        (DeleteGroupsRequest { groups_names: vec!["o".into()] }.into(), 2),
+    ];
+    for (request, version) in requests {
+        let api = request.api_key();
+        let errors = errors(&ask(&mut world, version, request));
+        assert!(errors.contains(&NOT_WRITTEN), "{api:?}: {errors:?}");
+    }
+}
+
+#[test]
+fn a_sync_whose_assignment_is_too_large_is_an_error() {
+    let mut world = world(1);
+    let joined = ask(&mut world, 3, join("classic", ""));
+    let Response::JoinGroup(joined) = joined else { unreachable!() };
+    let too_large = vec![7; world.common.log_sizes.operation_bytes_max + 1].leak();
+    let request = sync("classic", &joined.member_id, joined.generation_id, too_large);
+    let errors = errors(&ask(&mut world, 3, request));
+    assert_eq!(errors, BTreeSet::from([NOT_WRITTEN]));
+}
