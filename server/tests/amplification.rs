@@ -179,7 +179,7 @@ fn unfinished_frames_stay_within_their_budget() {
     let request = || commit_request("g", "t", 0..1_000, 1, "");
     let Response::OffsetCommit(body) = client.call(9, request().into()) else { panic!() };
     assert_eq!(body.topics[0].partitions[0].error_code, 0);
-    server.says("and no more, while unfinished requests take all of");
+    server.says("and no more, while waiting requests take all of");
     let Response::OffsetCommit(body) = client.call(9, request().into()) else { panic!() };
     assert_eq!(body.topics[0].partitions[0].error_code, 0);
     let grown = server.peak_memory() - before;
