@@ -39,11 +39,14 @@ fn cluster_record(key: &[u8], value: Option<&[u8]>) -> Described {
     describe(key, value, read.map(|it| it.map(|record| (fields(&record), None))))
 }
 
+/// The fields of a record that could be read, and its group.
+type Content = (Option<Fields>, Option<String>);
+
 /// Describes a record by its fields and its group, if it could be read.
 fn describe(
     key: &[u8],
     value: Option<&[u8]>,
-    read: Result<Option<(Option<Fields>, Option<String>)>, DecodeError>,
+    read: Result<Option<Content>, DecodeError>,
 ) -> Described {
     let mut described = Described {
         name: "Unknown".to_owned(),
