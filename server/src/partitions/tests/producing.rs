@@ -329,22 +329,21 @@ fn records_that_are_no_batch_decide_the_answer_for_a_partition_named_twice() {
     let good = batch(1);
     let none: Vec<u8> = vec![];
     let (acks, record) = (ErrorCode::InvalidRequiredAcks, ErrorCode::InvalidRecord);
-    let table: &[(i16, &[u8], &[u8], ErrorCode, usize)] = &[
+    for (required, first, second, error, appended) in [
         (2, &good, &none, record, 0),
         (2, &none, &good, record, 0),
         (2, &good, &good, acks, 0),
         (-1, &good, &none, record, 1),
         (-1, &none, &good, record, 1),
-    ];
-    for (required, first, second, error, appended) in table {
+    ] {
         let mut world = World::new();
-        let mut body = produce_request(*required, 0, first);
-        let records = Some(Bytes::from(second.to_vec()));
+        let mut body = produce_request(required, 0, first);
+        let records = Some(Bytes::from(second.clone()));
         body.topic_data[0].partition_data.push(PartitionProduceData { index: 0, records });
         let request = world.call(9, &body, Partitions::produce);
         world.settle();
         assert_eq!(world.produced(request).unwrap().error_code, error.code());
-        assert_eq!(ranges(&world.fetch(0, 0)).len(), *appended);
+        assert_eq!(ranges(&world.fetch(0, 0)).len(), appended);
     }
 }
 
