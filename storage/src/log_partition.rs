@@ -54,8 +54,9 @@ impl LogPartition {
         if number == CLUSTER_PARTITION as u32 {
             return Ok(Self::Cluster);
         }
-        let partition = match number >> INDEX_BITS {
-            CONSUMER_OFFSETS => Self::ConsumerOffsets(number),
+        let (topic, index) = (number >> INDEX_BITS, number & ((1 << INDEX_BITS) - 1));
+        let partition = match topic {
+            CONSUMER_OFFSETS => Self::ConsumerOffsets(index),
             _ => return Err(DecodeError::InvalidBatch("a partition of an unknown internal topic")),
         };
         let out_of_range = DecodeError::InvalidBatch("a partition that is out of range");
