@@ -46,7 +46,7 @@ run {machine["load_average"]}.
 - Versions: {versions}.
 - Server on core {SERVER_CORE} alone, muster-load on core {CLIENT_CORE}, all checks on: a cell \
 in which a coordinator broke its word would be told as failed.
-- {options["rounds"]} round(s), all servers in each, every server started anew (Kafka: then \
+- {options["rounds"]} round(s), all servers in each, every server restarted (Kafka: then \
 {options["kafka_warmup"]} s of each workload for its compiler). Each cell is the median of the \
 rounds, with (lowest to highest).
 - **Kafka does not flush**: it answers when a commit is in the page cache. muster and the durable \
