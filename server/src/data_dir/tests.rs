@@ -5,7 +5,7 @@ use crate::random::RandomIds;
 use muster_storage::limits::SEGMENT_BYTES_MIN;
 use std::os::fd::AsRawFd;
 
-#[path = "../../tests/support/files.rs"]
+#[path = "../../tests/end_to_end/support/files.rs"]
 #[allow(unreachable_pub, reason = "the tests of the binary use it, too")]
 mod files;
 

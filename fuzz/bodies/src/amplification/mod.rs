@@ -5,7 +5,7 @@
 //! Property: no request exceeds its bound in [`bounds`].
 
 mod bounds;
-#[path = "../../../../server/tests/support/attacks/dense.rs"]
+#[path = "../../../../server/tests/end_to_end/support/attacks/dense.rs"]
 #[allow(dead_code, unreachable_pub, reason = "tests of the server take the rest")]
 mod dense;
 mod state;

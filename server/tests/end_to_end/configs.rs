@@ -1,0 +1,153 @@
+//! Altered configs: none locks all clients out, the command line wins, and `muster config` changes
+//! stored configs while no server runs.
+
+use crate::support::offsets::{Ended, commit, committed, muster, muster_log};
+use crate::support::{Client, Server, create_topic};
+use muster_codec::messages::*;
+use muster_codec::{ErrorCode, Response};
+use std::path::Path;
+
+const BROKERS: i8 = 4;
+
+/// Alters a config of all brokers; returns the error and its message.
+fn alter(client: &mut Client, key: &str, value: Option<&str>) -> (i16, String) {
+    let config = AlterableConfig {
+        name: key.to_owned().into(),
+        config_operation: i8::from(value.is_none()),
+        value: value.map(|value| value.to_owned().into()),
+    };
+    let resource = AlterConfigsResource {
+        resource_type: BROKERS,
+        resource_name: "".into(),
+        configs: vec![config],
+    };
+    let request =
+        IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false };
+    let response = client.call(1, request.into());
+    let Response::IncrementalAlterConfigs(body) = response else { panic!("{response:?}") };
+    let message = body.responses[0].error_message.as_deref().unwrap_or_default().to_owned();
+    (body.responses[0].error_code, message)
+}
+
+fn is_served(client: &mut Client) -> bool {
+    client.try_call(9, MetadataRequest::default().into()).is_some()
+}
+
+fn config(data: &Path, words: &[&str]) -> Ended {
+    muster(["config", data.to_str().unwrap()].iter().chain(words))
+}
+
+#[test]
+fn a_limit_of_zero_that_would_lock_clients_out_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), 1, &[]);
+    for key in ["max.connections", "max.connections.per.ip"] {
+        let (error, message) = alter(&mut server.client(0), key, Some("0"));
+        assert_eq!(error, ErrorCode::InvalidRequest.code());
+        assert!(message.contains("Value must be at least 1"), "{message}");
+    }
+    assert!(is_served(&mut server.client(0)));
+}
+
+#[test]
+fn a_broker_config_without_effect_cannot_be_altered() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), 1, &[]);
+    let (error, message) = alter(&mut server.client(0), "log.cleaner.threads", Some("2"));
+    assert_eq!(error, ErrorCode::InvalidRequest.code());
+    assert!(message.contains("they change nothing in muster: [log.cleaner.threads]"), "{message}");
+    assert_eq!(alter(&mut server.client(0), "log.cleaner.threads", None).0, 0, "it can be removed");
+}
+
+#[test]
+fn the_command_line_wins_over_stored_configs() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::start(directory.path(), 1, &[]);
+    let mut first = server.client(0);
+    assert_eq!(alter(&mut first, "max.connections", Some("1")).0, 0);
+    assert!(!is_served(&mut server.client(0)), "one is open already");
+    assert!(server.stop().success());
+
+    let server = Server::start(directory.path(), 1, &["max.connections=3"]);
+    let mut clients: Vec<Client> = (0..2).map(|_| server.client(0)).collect();
+    assert!(clients.iter_mut().all(is_served));
+    server.says("max.connections=1, which is stored for all brokers, is not used");
+    server.says("the command line says max.connections=3");
+    let (error, message) = alter(&mut clients[0], "max.connections", Some("2"));
+    assert_eq!(error, ErrorCode::InvalidRequest.code());
+    assert!(message.contains("command line"), "{message}");
+    assert_eq!(alter(&mut clients[0], "max.connections", None).0, 0, "it can be removed");
+    drop(server);
+
+    let server = Server::start(directory.path(), 1, &[]);
+    let mut clients: Vec<Client> = (0..2).map(|_| server.client(0)).collect();
+    assert!(clients.iter_mut().all(is_served));
+}
+
+#[test]
+fn stored_configs_are_changed_while_no_server_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path();
+    let mut server = Server::start(data, 2, &[]);
+    create_topic(&server, "payments", 1);
+    commit(&server, "bills", "payments", 0, 7);
+    let held = config(data, &["list"]);
+    assert_eq!(held.status, 2);
+    assert!(held.error.contains("held by another process"), "{}", held.error);
+    assert_eq!(alter(&mut server.client(0), "max.connections", Some("1")).0, 0);
+    server.kill();
+    drop(server);
+
+    assert_eq!(config(data, &["list"]).out, {
+        let of_offsets = "topic __consumer_offsets: cleanup.policy=compact\n\
+                          topic __consumer_offsets: compression.type=producer\n\
+                          topic __consumer_offsets: segment.bytes=16777216\n";
+        format!("all brokers: max.connections=1\n{of_offsets}")
+    });
+    let changes: [&[&str]; 4] = [
+        &["unset", "max.connections"],
+        &["set", "--broker", "1", "log.retention.ms=5000", "max.connections.per.ip=9"],
+        &["set", "--topic", "payments", "retention.ms=7000"],
+        &["set", "--group", "bills", "consumer.session.timeout.ms=50000"],
+    ];
+    for change in changes {
+        let ended = config(data, change);
+        assert_eq!((ended.status, ended.error.as_str()), (0, ""), "{change:?}");
+    }
+    let refused: [(&[&str], &str); 4] = [
+        (&["set", "max.connections=0"], "at least 1"),
+        (&["set", "num.partitions=3"], "Cannot update these configs dynamically"),
+        (&["set", "--topic", "bills", "retention.ms=1"], "does not exist"),
+        (&["set", "--broker", "2", "max.connections=3"], "Unexpected broker id"),
+    ];
+    for (change, why) in refused {
+        let ended = config(data, change);
+        assert_eq!(ended.status, 2, "{change:?}");
+        assert!(ended.error.contains(why), "{}", ended.error);
+    }
+    let listed = config(data, &["list"]).out;
+    let expected = [
+        "broker 1: log.retention.ms=5000\n",
+        "broker 1: max.connections.per.ip=9\n",
+        "topic payments: retention.ms=7000\n",
+        "group bills: consumer.session.timeout.ms=50000\n",
+    ];
+    assert!(expected.iter().all(|line| listed.contains(line)), "{listed}");
+    assert!(!listed.contains("all brokers"), "{listed}");
+    let verified = muster_log(["verify", data.to_str().unwrap()]);
+    assert_eq!(verified.status, 0, "{}", verified.out);
+
+    let server = Server::start(data, 2, &[]);
+    let mut clients: Vec<Client> = (0..3).map(|_| server.client(0)).collect();
+    assert!(clients.iter_mut().all(is_served));
+    assert_eq!(committed(&server, "bills").len(), 1);
+}
+
+#[test]
+fn other_directories_are_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    for words in [&["list"][..], &["set", "max.connections=9"], &["unset", "max.connections"]] {
+        assert_eq!(config(directory.path(), words).status, 2);
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
