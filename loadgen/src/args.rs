@@ -21,7 +21,8 @@ pub(crate) const PASSWORD: &str = "MUSTER_LOAD_PASSWORD";
 #[command(name = "muster-load", version, args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Exit status: 0 if all went well, 1 if a threshold was broken, a phase did not finish or the
-coordinator broke its word, 2 if the run could not start or continue, 130 if Ctrl-C ended it.
+coordinator broke its word, 2 if the run could not start or continue, 3 if this machine could not
+keep up with the load that it was to generate, 130 if Ctrl-C ended it.
 
 Examples:
   muster-load --html result.html
@@ -189,6 +190,10 @@ pub(crate) struct Conduct {
     /// Also measures the CPU time and memory of this process.
     #[arg(long, value_name = "PID")]
     pub(crate) server_pid: Option<u32>,
+    /// If one of 100 of muster-load's timers is later than this, the run counts as this machine's
+    /// failure, with exit status 3.
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = duration)]
+    pub(crate) keep_up: Duration,
     /// A rule that must hold at the end, as in 'commit.p99 < 5ms' or 'rebalance.max < 2s'.
     #[arg(long, value_name = "RULE", action = ArgAction::Append)]
     pub(crate) threshold: Vec<Rule>,

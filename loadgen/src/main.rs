@@ -28,10 +28,13 @@ enum Verdict {
     Good,
     /// A threshold was broken, a phase did not finish, or the coordinator broke its word.
     Bad,
+    /// This machine was too slow for the figures to be the cluster's.
+    CouldNotKeepUp,
     /// Ctrl-C ended it; nothing bad was seen until then.
     Interrupted,
 }
 
+const COULD_NOT_KEEP_UP: u8 = 3;
 /// The exit status by which shells report a process that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
     match done {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
         Ok(Verdict::Bad) => ExitCode::from(1),
+        Ok(Verdict::CouldNotKeepUp) => ExitCode::from(COULD_NOT_KEEP_UP),
         Ok(Verdict::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(sentence) => {
             eprintln!("muster-load: {sentence}");

@@ -1,7 +1,7 @@
 //! A run from the command line to its results.
 
 use std::io::Write;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use kafka_protocol::protocol::StrBytes;
 use loadgen::check::Found;
@@ -69,6 +69,9 @@ fn finish(run: &Run, named: &Named, about: About, played: Played) -> Result<Verd
     }
     shown.map_err(|error| format!("the summary can't be printed: {error}"))?;
     Ok(match (report.failed(), by_signal) {
+        // Violations are facts, however late this machine was; other figures are not.
+        (true, _) if report.violation_count() > 0 => Verdict::Bad,
+        _ if !report.kept_up() => Verdict::CouldNotKeepUp,
         (true, _) => Verdict::Bad,
         (false, true) => Verdict::Interrupted,
         (false, false) => Verdict::Good,
@@ -153,11 +156,12 @@ fn run_id(began: SystemTime) -> String {
 /// The part of the report that describes the run itself.
 struct About {
     run: model::Run,
+    keep_up: Duration,
 }
 
 impl About {
     fn of(run: &Run, named: &Named, cluster: &Cluster, began: SystemTime, cores: usize) -> Self {
-        let scenario = &named.scenario;
+        let (scenario, keep_up) = (&named.scenario, run.conduct.keep_up);
         let groups = scenario.groups.iter();
         let run = model::Run {
             tool: TOOL.into(),
@@ -178,7 +182,7 @@ impl About {
             members: groups.map(|group| group.count * group.members).sum(),
             partitions: scenario.topics.iter().map(|topic| topic.count * topic.partitions).sum(),
         };
-        Self { run }
+        Self { run, keep_up }
     }
 
     fn report(self, played: Played) -> model::Report {
@@ -194,9 +198,11 @@ impl About {
             bytes_sent,
             bytes_received,
             load_generator,
+            pace,
             server,
             series,
         } = measured;
+        let bound = Some(self.keep_up.as_secs_f64() * 1e3);
         let Found { violations, omitted, .. } = found;
         model::Report {
             format: model::FORMAT,
@@ -212,6 +218,7 @@ impl About {
             bytes_sent,
             bytes_received,
             load_generator,
+            pace: model::Pace { bound, ..pace },
             server,
             series,
             violations,

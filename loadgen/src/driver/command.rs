@@ -155,8 +155,20 @@ pub struct Sample {
     pub states: Vec<(GroupIndex, State, u32)>,
     /// CPU time of the core's thread since it began.
     pub cpu: Duration,
+    pub pace: Pace,
     /// Why connections failed, or answers could not be decoded: a sentence each, reported once.
     pub problems: Vec<String>,
+}
+
+/// How well a core itself kept up since its last report. Microseconds.
+#[derive(Debug, Default)]
+pub struct Pace {
+    /// How late timers fired: what was due then was sent this much later.
+    pub late: Option<Histogram<u64>>,
+    /// How long turns took: answers that arrived meanwhile had to wait.
+    pub turns: Option<Histogram<u64>>,
+    /// The time in which its thread could run and got no CPU, since it began.
+    pub waited: Option<Duration>,
 }
 
 /// The kind of request that a latency belongs to.

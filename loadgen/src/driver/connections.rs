@@ -369,6 +369,14 @@ impl Owner for Core {
         &mut self.connections.all[number].line
     }
 
+    fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    fn turn_ended(&mut self, began: Time) {
+        Core::turn_ended(self, began);
+    }
+
     fn frame(&mut self, number: usize, frame: &[u8]) -> Result<(), Malformed> {
         let connection = &mut self.connections.all[number];
         let waiting = connection.in_flight.front().ok_or(Malformed::Unasked)?;

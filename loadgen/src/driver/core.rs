@@ -109,7 +109,7 @@ struct MainLoop {
 pub(super) async fn run(setup: Setup, dialer: Dialer) {
     let shared = Rc::new_cyclic(|me| Shared { core: Core::new(setup, me.clone()).into(), dialer });
     loop {
-        let turn = shared.core.borrow_mut().turn();
+        let turn = shared.core.borrow_mut().timed_turn();
         match turn {
             Turn::Sleep(until) => shared.sleep(until).await,
             Turn::Busy => yield_now().await,
@@ -182,13 +182,25 @@ impl Core {
 
     /// Arms a timer for `due` at `at`.
     pub(super) fn arm(&mut self, at: Time, due: Due) {
-        self.timers.arm(at, due);
+        self.timers.arm(at, due, self.clock.now());
         if at < self.main_loop.at {
             self.main_loop.at = at;
             if let Some(waker) = self.main_loop.waker.take() {
                 waker.wake();
             }
         }
+    }
+
+    fn timed_turn(&mut self) -> Turn {
+        let began = self.clock.now();
+        let turn = self.turn();
+        self.turn_ended(began);
+        turn
+    }
+
+    /// A turn of the main loop or of a connection's task is over.
+    pub(super) fn turn_ended(&mut self, began: Time) {
+        self.meter.turn(self.clock.now().since(began));
     }
 
     fn turn(&mut self) -> Turn {
@@ -198,6 +210,9 @@ impl Core {
         let busy = self.run_timers();
         let now = self.clock.now();
         if now >= self.report_at {
+            if self.report_at > Time::ZERO {
+                self.meter.late(now.since(self.report_at));
+            }
             self.report_at = now + REPORT_EVERY;
             self.report(None);
         }
@@ -209,8 +224,10 @@ impl Core {
     /// Returns whether more timers may be due than one turn handles.
     fn run_timers(&mut self) -> bool {
         for _ in 0..DUE_MAX {
-            let Some((at, due)) = self.timers.pop(self.clock.now()) else { return false };
-            match due {
+            let Some(fired) = self.timers.pop(self.clock.now()) else { return false };
+            self.meter.late(fired.late);
+            let at = fired.at;
+            match fired.key {
                 Due::Member(slot) => self.wake_member(slot, at),
                 Due::Connection(number) => self.check_patience(number, at),
                 Due::Unsent(number) => self.answer_unsent(number),
@@ -313,7 +330,7 @@ impl Core {
     fn keep(&mut self, report: CoreReport) {
         self.events = report.events;
         self.done = report.done;
-        self.meter.put_back(report.sample.round_trips);
+        self.meter.put_back(report.sample.round_trips, report.sample.pace);
         self.problems = report.sample.problems;
         self.reported_traffic.0 -= report.sample.bytes_sent;
         self.reported_traffic.1 -= report.sample.bytes_received;
@@ -333,6 +350,7 @@ impl Core {
             connections: self.connections.established(),
             states: self.members.states(),
             cpu: meter::thread_cpu(),
+            pace: self.meter.take_pace(),
             problems: std::mem::take(&mut self.problems),
         }
     }

@@ -206,6 +206,13 @@ impl Owner for Echo {
         &mut self.lines[at].line
     }
 
+    fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Its turns are the load that it measures.
+    fn turn_ended(&mut self, _began: Time) {}
+
     fn frame(&mut self, at: usize, frame: &[u8]) -> Result<(), Malformed> {
         let line = &mut self.lines[at];
         let (correlation, sent) = line.sent.pop_front().ok_or(Malformed::Unasked)?;

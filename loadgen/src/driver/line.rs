@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use futures_lite::future::poll_fn;
 
 use super::transport::{Buffers, Outbox, Transport};
+use crate::time::Time;
 use crate::wire::{Frames, Malformed};
 
 /// Reads in one turn, before other connections have theirs.
@@ -41,6 +42,11 @@ pub(super) enum Ended {
 /// An owner of connections, which have numbers. A number is not reused until the task has ended.
 pub(super) trait Owner {
     fn line(&mut self, at: usize) -> &mut Line;
+
+    fn now(&self) -> Time;
+
+    /// A turn of a connection's task that began then is over.
+    fn turn_ended(&mut self, began: Time);
 
     /// Handles a frame, which is without its length.
     ///
@@ -82,7 +88,10 @@ pub(super) async fn serve<O: Owner>(
     let mut frames = Frames::default();
     let turn = |cx: &mut Context<'_>| {
         let (owner, buffers) = (&mut *owner.borrow_mut(), &mut *buffers.borrow_mut());
-        poll(owner, at, &mut transport, &mut frames, buffers, cx)
+        let began = owner.now();
+        let polled = poll(owner, at, &mut transport, &mut frames, buffers, cx);
+        owner.turn_ended(began);
+        polled
     };
     poll_fn(turn).await
 }

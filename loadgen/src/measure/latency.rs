@@ -15,8 +15,7 @@ pub(super) struct Latencies {
 
 impl Latencies {
     pub(super) fn add(&mut self, of: RoundTrip, more: &Histogram<u64>) {
-        let all = self.by_kind.entry(of).or_insert_with(histogram);
-        all.add(more).expect("a histogram that resizes itself takes any value");
+        add(self.by_kind.entry(of).or_insert_with(histogram), more);
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (RoundTrip, &Histogram<u64>)> {
@@ -27,6 +26,10 @@ impl Latencies {
     pub(super) fn clear(&mut self) {
         self.by_kind.values_mut().for_each(Histogram::reset);
     }
+}
+
+pub(super) fn add(all: &mut Histogram<u64>, more: &Histogram<u64>) {
+    all.add(more).expect("a histogram that resizes itself takes any value");
 }
 
 /// A histogram with three digits that grows as needed.

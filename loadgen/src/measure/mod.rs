@@ -23,6 +23,7 @@ mod counts;
 mod group;
 mod latency;
 pub mod merge;
+mod pace;
 pub mod process;
 mod series;
 #[cfg(test)]
@@ -41,6 +42,7 @@ use counts::Counts;
 use group::{GroupMeasure, Shared};
 use hdrhistogram::Histogram;
 use latency::{Latencies, latency, millis};
+use pace::Paces;
 use series::{Gauges, Steps};
 
 /// The states of members, with their names in the report.
@@ -122,6 +124,7 @@ pub struct Measured {
     pub bytes_sent: u64,
     pub bytes_received: u64,
     pub load_generator: model::Usage,
+    pub pace: model::Pace,
     pub server: Option<model::Usage>,
     pub series: model::Series,
 }
@@ -144,6 +147,7 @@ pub struct Measure {
     looked: Time,
     steps: Steps,
     cores: Vec<Core>,
+    paces: Paces,
     bytes_sent: u64,
     bytes_received: u64,
     own: Process,
@@ -182,6 +186,7 @@ impl Default for Measure {
             looked: Time::ZERO,
             steps: Steps::default(),
             cores: Vec::new(),
+            paces: Paces::default(),
             bytes_sent: 0,
             bytes_received: 0,
             own: Process::default(),
@@ -245,6 +250,7 @@ impl Measure {
         }
         let members = members_by_state(sample);
         self.cores[core] = Core { members, connections: sample.connections };
+        self.paces.sample(core, sample);
     }
 
     /// Takes the usage of the processes: muster-load itself, and the server if its id is known.
@@ -332,6 +338,7 @@ impl Measure {
             bytes_sent: self.bytes_sent,
             bytes_received: self.bytes_received,
             load_generator: self.own.used(),
+            pace: self.paces.finish(),
             server: self.server.map(|server| server.used()),
             series,
         }

@@ -390,7 +390,7 @@ impl Classic {
         let member_id = shared(&self.member_id);
         core.emit(turn, EventKind::Joined { member_id, epoch: self.generation });
         self.alive(sent, core, turn);
-        self.next_heartbeat = turn.now() + core.group().heartbeat_interval;
+        self.next_heartbeat = Core::first_heartbeat(core.group().heartbeat_interval, turn);
         self.assignor = Some(messages::chosen(&response, core)?);
         let assignments = self.assignments(&response, core, turn.context.topics)?;
         self.phase = Phase::Joined(assignments);

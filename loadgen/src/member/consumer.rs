@@ -5,22 +5,21 @@
 use std::time::Duration;
 
 use kafka_protocol::error::ResponseError;
-use kafka_protocol::messages::consumer_group_heartbeat_request::TopicPartitions;
 use kafka_protocol::messages::consumer_group_heartbeat_response::Assignment;
 use kafka_protocol::messages::{
-    ApiKey, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, TopicName,
+    ApiKey, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
 };
 use kafka_protocol::protocol::StrBytes;
-use uuid::Uuid;
 
 use super::State;
 use super::backoff::Retry;
-use super::core::{Core, Turn, detached, millis, shared};
-use super::error::{Fatal, Remedy, Step, fatal, remedy, unsupported};
+use super::consumer_messages::{OWN_ID, Target, describe, wire};
+use super::core::{Core, Turn, detached, shared};
+use super::error::{Fatal, Remedy, Step, fatal, remedy};
 use super::io::{Failure, NodeIndex, Request, Response};
-use super::owned::{by_topic, difference, sorted};
+use super::owned::difference;
 use crate::event::{EventKind, Stop};
-use crate::plan::{Partition, Protocol, Subscription};
+use crate::plan::Partition;
 use crate::time::Time;
 use crate::topics::Topics;
 
@@ -31,8 +30,6 @@ const LEAVE: i32 = -1;
 const LEAVE_FOR_NOW: i32 = -2;
 /// The interval until the first answer, after which clients send at once anyway.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// From this version on members choose their own ids (KIP-1082), and may subscribe by a pattern.
-const OWN_ID: i16 = 1;
 
 pub(super) struct Consumer {
     /// Chosen once for each simulated process (from version 1), else assigned by the coordinator.
@@ -41,6 +38,9 @@ pub(super) struct Consumer {
     in_flight: Option<InFlight>,
     interval: Duration,
     next_heartbeat: Time,
+    /// The next heartbeat is the first since it joined: the one after it is not a whole interval
+    /// later.
+    first: bool,
     /// The newest assignment received, if it has not been adopted.
     target: Option<Target>,
     reconciling: Option<Reconciling>,
@@ -64,14 +64,6 @@ struct InFlight {
     reports_owned: bool,
 }
 
-/// An assignment as the coordinator sent it.
-#[derive(Clone, PartialEq, Debug, Default)]
-struct Target {
-    partitions: Vec<Partition>,
-    /// Partitions of topics that the member does not know yet: they wait for metadata.
-    unknown: Vec<(Uuid, Vec<i32>)>,
-}
-
 /// Partitions are being given up, which takes until this time; then `assigned` is owned.
 struct Reconciling {
     until: Time,
@@ -86,6 +78,7 @@ impl Consumer {
             in_flight: None,
             interval: INTERVAL,
             next_heartbeat: Time::ZERO,
+            first: false,
             target: None,
             reconciling: None,
             full: true,
@@ -255,6 +248,10 @@ impl Consumer {
         self.epoch = epoch;
         core.emit(turn, EventKind::Alive { sent, epoch });
         self.keep_interval(response.heartbeat_interval_ms, turn.now());
+        if joined {
+            self.first = true;
+            self.next_heartbeat = Core::first_heartbeat(self.interval, turn);
+        }
         if let Some(assignment) = response.assignment {
             self.assigned(joined, sent, &assignment, core, turn);
         }
@@ -391,8 +388,13 @@ impl Consumer {
         let token = core.send(turn, node, version, request);
         let incarnation = core.incarnation;
         self.in_flight = Some(InFlight { token, incarnation, reports_owned });
-        self.next_heartbeat = turn.now() + self.interval;
-        (self.full, self.acknowledge) = (false, false);
+        let is_first = self.first && !joins;
+        self.next_heartbeat = if is_first {
+            Core::first_heartbeat(self.interval, turn)
+        } else {
+            turn.now() + self.interval
+        };
+        (self.full, self.acknowledge, self.first) = (false, false, false);
         Ok(())
     }
 
@@ -473,65 +475,4 @@ impl Consumer {
         let (interval, retry, in_flight) = (self.interval, self.retry, self.in_flight);
         *self = Self { member_id, interval, retry, in_flight, fenced: true, ..Self::new() };
     }
-}
-
-impl Target {
-    fn read(assignment: &Assignment, topics: &Topics) -> Self {
-        let all = assignment.topic_partitions.iter();
-        let unknown = all.map(|topic| (topic.topic_id, topic.partitions.clone())).collect();
-        let mut target = Self { partitions: Vec::new(), unknown };
-        target.resolve(topics);
-        target
-    }
-
-    /// Moves partitions of topics that have become known; returns whether there were any.
-    fn resolve(&mut self, topics: &Topics) -> bool {
-        let before = self.unknown.len();
-        let partitions = &mut self.partitions;
-        self.unknown.retain(|(id, numbers)| {
-            let Some(topic) = topics.with_id(*id) else { return true };
-            let valid = numbers.iter().filter_map(|number| u32::try_from(*number).ok());
-            partitions.extend(valid.map(|number| Partition { topic, number }));
-            false
-        });
-        self.partitions = sorted(std::mem::take(&mut self.partitions));
-        self.unknown.len() < before
-    }
-}
-
-/// Sets the fields that a member sends when it joins, and after a failure.
-fn describe(
-    request: &mut ConsumerGroupHeartbeatRequest,
-    version: i16,
-    core: &Core,
-    topics: &Topics,
-) -> Step {
-    request.rack_id = core.plan.rack.clone();
-    request.rebalance_timeout_ms = millis(core.group().rebalance_timeout);
-    match &core.group().subscription {
-        Subscription::Topics(wanted) => {
-            let known = wanted.iter().filter_map(|topic| topics.get(*topic));
-            let names = known.map(|topic| TopicName(topic.name.clone())).collect();
-            request.subscribed_topic_names = Some(names);
-        }
-        Subscription::Regex { .. } if version < OWN_ID => {
-            return Err(unsupported(ApiKey::ConsumerGroupHeartbeat, " with patterns (version 1)"));
-        }
-        Subscription::Regex { pattern, .. } => {
-            request.subscribed_topic_regex = Some(pattern.clone());
-        }
-    }
-    if let Protocol::Consumer { assignor } = &core.group().protocol {
-        request.server_assignor = assignor.clone();
-    }
-    Ok(())
-}
-
-fn wire(partitions: &[Partition], topics: &Topics) -> Vec<TopicPartitions> {
-    let of_topic = |(topic, run): (_, &[Partition])| {
-        let numbers = run.iter().map(|one| one.number as i32).collect();
-        let id = topics.get(topic)?.id;
-        Some(TopicPartitions::default().with_topic_id(id).with_partitions(numbers))
-    };
-    by_topic(partitions).filter_map(of_topic).collect()
 }

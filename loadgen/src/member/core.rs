@@ -2,6 +2,7 @@
 //! partitions that it owns with their positions, and the numbers of its requests.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kafka_protocol::messages::ApiKey;
 use kafka_protocol::protocol::StrBytes;
@@ -88,6 +89,12 @@ impl Core {
             Some(version) if version >= least => Ok(version),
             _ => Err(unsupported(api, needed)),
         }
+    }
+
+    /// When the first heartbeat of a membership is due: at any time within the interval. The members
+    /// of a real group beat at different times, as they started at different times.
+    pub(super) fn first_heartbeat(interval: Duration, turn: &mut Turn<'_, '_>) -> Time {
+        turn.now() + interval.mul_f64(turn.context.random.f64())
     }
 
     /// Sends to the coordinator.
@@ -207,6 +214,6 @@ pub(super) fn shared(text: &StrBytes) -> Arc<str> {
 }
 
 /// Whole milliseconds, limited to the protocol's 32 bits.
-pub(super) fn millis(duration: std::time::Duration) -> i32 {
+pub(super) fn millis(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }

@@ -19,6 +19,7 @@ mod backoff;
 mod classic;
 mod classic_messages;
 mod consumer;
+mod consumer_messages;
 mod coordinator;
 mod core;
 mod error;

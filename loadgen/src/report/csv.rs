@@ -126,9 +126,10 @@ fn run(rows: &mut Rows, report: &Report) {
 }
 
 fn times(rows: &mut Rows, report: &Report) {
-    let pauses = [("pause", &report.pauses)];
+    let own = [("pause", &report.pauses), ("lateness", &report.pace.late)];
+    let own = own.into_iter().chain([("turn", &report.pace.turns)]);
     let round_trips = report.latencies.iter().map(|(name, latency)| (name.as_str(), latency));
-    for (name, latency) in pauses.into_iter().chain(round_trips) {
+    for (name, latency) in own.chain(round_trips) {
         let Latency { count, mean, min, p50, p90, p99, p999, max, .. } = *latency;
         rows.add("time", None, name, "count", count, "");
         rows.numbers(

@@ -7,6 +7,7 @@ pub mod html;
 pub mod json;
 pub mod live;
 pub mod model;
+mod pace;
 mod rebalances;
 #[cfg(test)]
 mod sample;

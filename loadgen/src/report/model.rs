@@ -26,6 +26,9 @@ pub struct Report {
     pub bytes_sent: u64,
     pub bytes_received: u64,
     pub load_generator: Usage,
+    /// How well the load generator itself kept up.
+    #[serde(default)]
+    pub pace: Pace,
     /// With `--server-pid`.
     pub server: Option<Usage>,
     pub series: Series,
@@ -54,6 +57,11 @@ impl Report {
     /// Phases that did not end as they should.
     pub fn problem_count(&self) -> u64 {
         self.phases.iter().filter(|phase| phase.problem.is_some()).count() as u64
+    }
+
+    /// Whether this machine was fast enough for the figures to be the cluster's.
+    pub fn kept_up(&self) -> bool {
+        self.pace.bound.is_none_or(|bound| self.pace.late.p99 <= bound)
     }
 
     /// Whether the coordinator broke its word, a threshold was broken or a phase had a problem:
@@ -186,6 +194,39 @@ pub struct Usage {
     pub cpu_seconds: f64,
     pub memory_bytes: u64,
     pub memory_bytes_max: u64,
+}
+
+/// How well muster-load itself kept up: its own part in the figures.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Pace {
+    /// How late the timers of all cores fired. Requests that were due then were sent this much
+    /// later, and their latency has it.
+    pub late: Latency,
+    /// How long the turns of all cores took. Answers that arrived meanwhile had to wait.
+    pub turns: Latency,
+    pub cores: Vec<LoadCore>,
+    /// If the p99 of `late` is above this, this machine could not keep up.
+    pub bound: Option<f64>,
+}
+
+impl Pace {
+    /// Whether at least a tenth of this figure can be this machine's own. `own` is `late` at the
+    /// same percentile.
+    pub fn blurs(&self, figure: f64, own: fn(&Latency) -> f64) -> bool {
+        let own = own(&self.late);
+        own > 0.0 && figure < 10.0 * own
+    }
+}
+
+/// A thread that generates load, on a CPU of its own.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct LoadCore {
+    pub late: Latency,
+    pub turns: Latency,
+    pub cpu_seconds: f64,
+    /// The time in which it could run, and other threads had its CPU; `None` if the kernel does
+    /// not say.
+    pub waited_seconds: Option<f64>,
 }
 
 /// Figures over time, in equal steps.

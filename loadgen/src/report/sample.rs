@@ -51,6 +51,7 @@ pub(super) fn report() -> Report {
         .map(|(name, count, p50, spread)| (name.into(), latency(count, p50, spread)))
         .collect(),
         pauses: latency(9_480, 1_900.0, 1.7),
+        pace: pace(),
         unowned_partition_seconds: 23_481.7,
         members: members(),
         commits: Commits { accepted: 179_560, refused: 1_203, unknown: 12, read_back: 5_000 },
@@ -135,6 +136,14 @@ fn rebalances() -> Vec<Rebalance> {
         rebalance("orders", "250 crashed", 30.0, Some(13_120.5), Some(2_911.0), 2_250, 500),
         rebalance("billing", "250 crashed", 30.0, None, None, 2_250, 488),
     ]
+}
+
+/// Timers that are a little late.
+fn pace() -> Pace {
+    let (late, turns) = (latency(402_118, 0.03, 2.0), latency(610_394, 0.008, 2.4));
+    let (cpu_seconds, waited_seconds) = (10.9, Some(0.42));
+    let core = LoadCore { late: late.clone(), turns: turns.clone(), cpu_seconds, waited_seconds };
+    Pace { late, turns, cores: vec![core], bound: Some(100.0) }
 }
 
 fn members() -> Members {

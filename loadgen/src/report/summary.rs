@@ -6,7 +6,8 @@ use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, Table, TableComponent, presets,
 };
 
-use super::model::{Latency, Phase, Rebalance, Report, Threshold, Usage, Violation};
+use super::model::{Latency, Pace, Phase, Rebalance, Report, Threshold, Usage, Violation};
+use super::pace::{BLURRED, could_not_keep_up, marked, pace};
 use super::rebalances::{Kind, by_kind, distribution};
 use super::text::{
     Paint, bytes, clock, columns, count, counted, group_name, millis, number, plain, shortened,
@@ -143,14 +144,19 @@ fn times(report: &Report, width: usize) -> String {
     let rows = [("rebalance", &rebalances), ("pause of a member", &report.pauses)];
     let round_trips = report.latencies.iter().map(|(name, latency)| (name.as_str(), latency));
     for (name, latency) in rows.into_iter().chain(round_trips).filter(|(_, l)| l.count > 0) {
-        table.add_row(time_row(name, latency));
+        table.add_row(time_row(name, latency, &report.pace));
     }
-    trimmed(table, &["p90", "mean", "p99.9", "count"], width)
+    let shown = trimmed(table, &["p90", "mean", "p99.9", "count"], width);
+    if !shown.contains(BLURRED) {
+        return shown;
+    }
+    let note =
+        format!("{BLURRED}: a tenth or more can be this machine's own, whose timers were late");
+    shown + &wrapped(&note, width - 2).iter().map(|line| format!("\n  {line}")).collect::<String>()
 }
 
-fn time_row(name: &str, latency: &Latency) -> [String; 8] {
-    let Latency { mean, p50, p90, p99, p999, max, .. } = *latency;
-    let [mean, p50, p90, p99, p999, max] = [mean, p50, p90, p99, p999, max].map(millis);
+fn time_row(name: &str, latency: &Latency, pace: &Pace) -> [String; 8] {
+    let [mean, p50, p90, p99, p999, max] = marked(latency, pace);
     [shortened(&plain(name), 24), count(latency.count), mean, p50, p90, p99, p999, max]
 }
 
@@ -192,6 +198,7 @@ fn facts(report: &Report, paint: Paint, width: usize) -> String {
         each => format!(", {} a member", bytes(each)),
     };
     facts.push(Fact::new("muster-load", usage(&report.load_generator, seconds) + &each));
+    facts.extend(pace(report).into_iter().map(|text| Fact::new("own pace", text)));
     facts.extend(report.server.as_ref().map(|server| Fact::new("server", usage(server, seconds))));
     facts.extend(of_phases("problem", report, |phase| phase.problem.as_slice()));
     facts.extend(of_phases("warning", report, |phase| &phase.warnings));
@@ -338,8 +345,11 @@ fn verdict(report: &Report, paint: Paint, width: usize) -> String {
         0 => String::new(),
         problems => format!(", {} with a problem", counted(problems, "phase")),
     };
-    let text = counted(violations, "violation") + &thresholds + &problems;
-    let painted = |line: &String| if report.failed() { paint.bad(line) } else { paint.good(line) };
+    let kept_up =
+        if report.kept_up() { String::new() } else { format!("; {}", could_not_keep_up(report)) };
+    let text = counted(violations, "violation") + &thresholds + &problems + &kept_up;
+    let good = report.kept_up() && !report.failed();
+    let painted = |line: &String| if good { paint.good(line) } else { paint.bad(line) };
     wrapped(&text, width).iter().map(painted).collect::<Vec<_>>().join("\n")
 }
 

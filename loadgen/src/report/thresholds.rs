@@ -212,6 +212,8 @@ enum Metric {
     /// From the trigger until the group was stable; infinite if it never was.
     Rebalance(Statistic),
     Pause(Statistic),
+    /// How late muster-load's own timers fired.
+    Lateness(Statistic),
     /// Answers a second.
     Rate(RoundTrip),
     /// The count of one error, by Kafka's name.
@@ -268,15 +270,17 @@ impl Metric {
             (_, Some(round_trip)) => Ok(Self::RoundTrip(round_trip, statistic)),
             ("rebalance", _) => Ok(Self::Rebalance(statistic)),
             ("pause", _) => Ok(Self::Pause(statistic)),
+            ("lateness", _) => Ok(Self::Lateness(statistic)),
             _ => Err(unknown(name)),
         }
     }
 
     fn quantity(&self) -> Quantity {
         match self {
-            Self::RoundTrip(_, statistic) | Self::Rebalance(statistic) | Self::Pause(statistic) => {
-                statistic.quantity()
-            }
+            Self::RoundTrip(_, statistic)
+            | Self::Rebalance(statistic)
+            | Self::Pause(statistic)
+            | Self::Lateness(statistic) => statistic.quantity(),
             Self::Rate(_) | Self::Errors(_) => Quantity::Number,
             Self::Figure(at) => FIGURES[*at].1,
         }
@@ -288,6 +292,7 @@ impl Metric {
             Self::RoundTrip(round_trip, _) => round_trip.name(),
             Self::Rebalance(_) => "rebalance",
             Self::Pause(_) => "pause",
+            Self::Lateness(_) => "lateness",
             Self::Rate(_) => "rate",
             Self::Errors(_) => "errors",
             Self::Figure(at) => FIGURES[*at].0,
@@ -298,6 +303,7 @@ impl Metric {
         match self {
             Self::RoundTrip(of, statistic) => statistic.of(report.latencies.get(of.name())?),
             Self::Pause(statistic) => statistic.of(&report.pauses),
+            Self::Lateness(statistic) => statistic.of(&report.pace.late),
             Self::Rebalance(statistic) => statistic.of_rebalances(report),
             Self::Rate(of) => rate(report, of.name()),
             Self::Errors(name) => {
@@ -318,7 +324,7 @@ fn unknown(name: &str) -> String {
     let figures: Vec<_> = FIGURES.iter().map(|(name, ..)| *name).collect();
     format!(
         "unknown metric '{name}'; known are count, mean, min, max and any percentile (p50, p99.9) \
-         of rebalance, pause, {} (as in commit.p99), rate(commit) and of the others, \
+         of rebalance, pause, lateness, {} (as in commit.p99), rate(commit) and of the others, \
          errors(NAME), {}",
         durations.join(", "),
         figures.join(", ")

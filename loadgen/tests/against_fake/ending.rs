@@ -26,7 +26,8 @@ impl Running {
     fn start(fake: &Fake, directory: &TempDir, options: &[&str]) -> Self {
         let file = write(directory, &scenario("range", "", STEADY));
         let mut command = Command::new(PROGRAM);
-        command.arg(file).args(["--bootstrap", &fake.bootstrap()]).args(options);
+        command.arg(file).args(["--bootstrap", &fake.bootstrap(), "--keep-up", "1min"]);
+        command.args(options);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         Self { child, lines }
@@ -113,6 +114,23 @@ fn a_threshold_decides_the_status() {
         let outcome = play_with(Config::default(), &formation, &["--threshold", rule]);
         assert_eq!(outcome.status, Some(status), "{rule}: {outcome}");
     }
+}
+
+/// Timers are always later than a microsecond. Violations count all the same: they are facts.
+#[test]
+fn a_machine_that_cannot_keep_up_has_a_status_of_its_own() {
+    let formation = scenario("range", "", "[[phase]]\nname = \"steady\"\nlasts = \"500ms\"\n");
+    let options = ["--keep-up", "1us", "--threshold", "rebalance.max < 1us"];
+    let outcome = play_with(Config::default(), &formation, &options);
+    assert_eq!(outcome.status, Some(3), "{outcome}");
+    assert!(outcome.output.contains("this machine could not keep up"), "{outcome}");
+    let pace = &outcome.report.as_ref().unwrap().pace;
+    assert!(pace.late.count > 0 && pace.turns.count > 0, "{outcome}");
+    assert_eq!((pace.cores.len(), pace.bound), (1, Some(0.001)));
+
+    let evicts = Config::with_bug(Bug::EvictsEarly);
+    let outcome = play_with(evicts, &formation, &["--keep-up", "1us"]);
+    assert_eq!(outcome.status, Some(1), "{outcome}");
 }
 
 /// Checking the history of a run gives the same result as the run did.

@@ -67,6 +67,8 @@ pub(crate) fn play_with(config: Config, scenario: &str, options: &[&str]) -> Out
     let report = directory.path().join("report.json");
     let mut program = program();
     program.arg(file).arg("--bootstrap").arg(fake.bootstrap()).arg("--json").arg(&report);
+    // Tests run beside others, on a machine that can be late.
+    program.args(if options.contains(&"--keep-up") { &[][..] } else { &["--keep-up", "1min"] });
     let outcome = outcome(&program.args(options).output().unwrap());
     let report = std::fs::read(report).ok().map(|bytes| serde_json::from_slice(&bytes).unwrap());
     Outcome { report, left: fake.names(), ..outcome }

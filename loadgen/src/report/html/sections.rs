@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use super::markup::{Table, card, escape};
-use crate::report::model::{Latency, Rebalance, Report, Threshold, Usage, Violation};
+use crate::report::model::{Rebalance, Report, Threshold, Usage, Violation};
+use crate::report::pace::{could_not_keep_up, marked, marked_one, pace};
 use crate::report::rebalances::{Kind, by_kind, distribution};
 use crate::report::text::{bytes, clock, count, millis, number};
 
@@ -50,7 +51,13 @@ fn verdict(report: &Report) -> String {
         n => format!("; {} phases had a problem", count(n)),
     };
     let (class, sign) = if report.failed() { ("bad", "✗") } else { ("good", "✓") };
-    format!("<div class=\"verdict {class}\">{sign} {kept}{thresholds}{problems}</div>")
+    let own = if report.kept_up() {
+        String::new()
+    } else {
+        let sentence = escape(&could_not_keep_up(report));
+        format!("<div class=\"verdict bad\">✗ Worth little: {sentence}</div> ")
+    };
+    format!("{own}<div class=\"verdict {class}\">{sign} {kept}{thresholds}{problems}</div>")
 }
 
 /// The most important figures.
@@ -68,7 +75,7 @@ fn tiles(report: &Report) -> String {
     }
     for name in ["heartbeat", "consumer-heartbeat", "commit"] {
         if let Some(latency) = report.latencies.get(name).filter(|latency| latency.count > 0) {
-            tile(&format!("{name}, p99"), millis(latency.p99));
+            tile(&format!("{name}, p99"), marked_one(latency, |l| l.p99, &report.pace));
         }
     }
     if let Some(server) = &report.server {
@@ -204,14 +211,17 @@ pub(super) fn times(report: &Report) -> String {
     let rows = [("rebalance", &rebalances), ("pause of a member", &report.pauses)];
     let round_trips = report.latencies.iter().map(|(name, latency)| (name.as_str(), latency));
     for (name, latency) in rows.into_iter().chain(round_trips).filter(|(_, l)| l.count > 0) {
-        let Latency { mean, min, p50, p90, p99, p999, max, .. } = *latency;
-        let values = [mean, min, p50, p90, p99, p999, max].map(millis);
+        let [mean, p50, p90, p99, p999, max] = marked(latency, &report.pace);
+        let min = marked_one(latency, |l| l.min, &report.pace);
+        let values = [mean, min, p50, p90, p99, p999, max];
         table.row([escape(name), count(latency.count)].into_iter().chain(values));
     }
     card(
         "All times",
         "p99 is what 99 of 100 stayed below. Round trips count from when a request was due, so \
-         that a stalled server cannot hide behind requests that were not sent.",
+         that a stalled server cannot hide behind requests that were not sent. A ~ marks figures \
+         of which a tenth or more can be this machine's own, whose timers were late (below: Own \
+         pace).",
         &table.end(),
     )
 }
@@ -351,6 +361,7 @@ pub(super) fn facts(report: &Report) -> String {
         ("Load from", format!("{} cores of {}", run.cores, run.host)),
         ("Load generator", usage(&report.load_generator, run.duration_seconds)),
     ];
+    facts.extend(pace(report).into_iter().map(|text| ("Own pace", text)));
     facts.extend(report.server.as_ref().map(|u| ("Server", usage(u, run.duration_seconds))));
     facts.push(("Memory of a member", bytes(report.members.memory_bytes_each)));
     facts.push((

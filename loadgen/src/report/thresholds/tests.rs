@@ -23,6 +23,7 @@ fn rules_are_checked_against_the_report() {
         ("rebalance.min < 2min",           Some("0.0305 min"), true),
         ("rebalance.count == 4",           Some("4"),        true),
         ("pause.p99 <= 10s",               Some("5.48 s"),    true),
+        ("lateness.p99 < 1ms",             Some("0.12 ms"),   true),
         ("violations == 0",                Some("3"),        false),
         ("violations != 0",                Some("3"),        true),
         ("errors == 0",                    Some("1,248"),     false),

@@ -1,0 +1,85 @@
+//! The parts of ConsumerGroupHeartbeat: the description of a member, its partitions, and the target
+//! assignment in an answer.
+
+use kafka_protocol::messages::consumer_group_heartbeat_request::TopicPartitions;
+use kafka_protocol::messages::consumer_group_heartbeat_response::Assignment;
+use kafka_protocol::messages::{ApiKey, ConsumerGroupHeartbeatRequest, TopicName};
+use uuid::Uuid;
+
+use super::core::{Core, millis};
+use super::error::{Step, unsupported};
+use super::owned::{by_topic, sorted};
+use crate::plan::{Partition, Protocol, Subscription};
+use crate::topics::Topics;
+
+/// From this version on members choose their own ids (KIP-1082), and may subscribe by a pattern.
+pub(super) const OWN_ID: i16 = 1;
+
+/// An assignment as the coordinator sent it.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Target {
+    pub(super) partitions: Vec<Partition>,
+    /// Partitions of topics that the member does not know yet: they wait for metadata.
+    pub(super) unknown: Vec<(Uuid, Vec<i32>)>,
+}
+
+impl Target {
+    pub(super) fn read(assignment: &Assignment, topics: &Topics) -> Self {
+        let all = assignment.topic_partitions.iter();
+        let unknown = all.map(|topic| (topic.topic_id, topic.partitions.clone())).collect();
+        let mut target = Self { partitions: Vec::new(), unknown };
+        target.resolve(topics);
+        target
+    }
+
+    /// Moves partitions of topics that have become known; returns whether there were any.
+    pub(super) fn resolve(&mut self, topics: &Topics) -> bool {
+        let before = self.unknown.len();
+        let partitions = &mut self.partitions;
+        self.unknown.retain(|(id, numbers)| {
+            let Some(topic) = topics.with_id(*id) else { return true };
+            let valid = numbers.iter().filter_map(|number| u32::try_from(*number).ok());
+            partitions.extend(valid.map(|number| Partition { topic, number }));
+            false
+        });
+        self.partitions = sorted(std::mem::take(&mut self.partitions));
+        self.unknown.len() < before
+    }
+}
+
+/// Sets the fields that a member sends when it joins, and after a failure.
+pub(super) fn describe(
+    request: &mut ConsumerGroupHeartbeatRequest,
+    version: i16,
+    core: &Core,
+    topics: &Topics,
+) -> Step {
+    request.rack_id = core.plan.rack.clone();
+    request.rebalance_timeout_ms = millis(core.group().rebalance_timeout);
+    match &core.group().subscription {
+        Subscription::Topics(wanted) => {
+            let known = wanted.iter().filter_map(|topic| topics.get(*topic));
+            let names = known.map(|topic| TopicName(topic.name.clone())).collect();
+            request.subscribed_topic_names = Some(names);
+        }
+        Subscription::Regex { .. } if version < OWN_ID => {
+            return Err(unsupported(ApiKey::ConsumerGroupHeartbeat, " with patterns (version 1)"));
+        }
+        Subscription::Regex { pattern, .. } => {
+            request.subscribed_topic_regex = Some(pattern.clone());
+        }
+    }
+    if let Protocol::Consumer { assignor } = &core.group().protocol {
+        request.server_assignor = assignor.clone();
+    }
+    Ok(())
+}
+
+pub(super) fn wire(partitions: &[Partition], topics: &Topics) -> Vec<TopicPartitions> {
+    let of_topic = |(topic, run): (_, &[Partition])| {
+        let numbers = run.iter().map(|one| one.number as i32).collect();
+        let id = topics.get(topic)?.id;
+        Some(TopicPartitions::default().with_topic_id(id).with_partitions(numbers))
+    };
+    by_topic(partitions).filter_map(of_topic).collect()
+}
