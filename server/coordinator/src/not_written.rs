@@ -27,7 +27,7 @@ impl Coordinator {
         let mut output = Output::default();
         for of_group in records.chunk_by(|a, b| a.group_id() == b.group_id()) {
             let group_id = of_group[0].group_id();
-            // A refused commit leaves the members alone.
+            // A refused commit leaves a group alone that it did not create.
             let is_commit = of_group.iter().all(|it| matches!(it, GroupRecord::OffsetCommit(..)));
             self.with(context.around(), &mut output, group_id, |turn, entry| match entry {
                 Some(entry) if !is_commit || is_unwritten(entry) => make_again(turn, entry),
@@ -43,7 +43,7 @@ impl Coordinator {
 /// Whether the group would exist only by the refused records.
 fn is_unwritten(entry: &Entry) -> bool {
     match &entry.group {
-        Some(Group::Classic(group)) => group.is_unwritten(),
+        Some(Group::Classic(group)) => group.is_unwritten() && entry.offsets.is_empty(),
         Some(Group::Consumer(_)) | None => false,
     }
 }
