@@ -40,7 +40,7 @@ impl Coordinator {
             ..Counts::default()
         };
         for entry in self.groups.live() {
-            let groups = entry.group.iter().chain(&entry.successor);
+            let groups = entry.group.iter().chain(entry.successor.as_deref());
             counts.groups += 1;
             counts.member_bytes += entry.group.as_ref().map_or(0, Group::member_bytes);
             counts.members += groups.map(Group::members_and_pending).sum::<usize>();

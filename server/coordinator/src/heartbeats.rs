@@ -98,7 +98,7 @@ fn heartbeat<'r>(
         Some(Group::Classic(_)) | None if request.member_epoch != JOIN => return not_found(),
         Some(Group::Classic(group)) if !group.is_empty() => {
             let group = migration::upgrade(turn, draft, &entry.id, group)?;
-            entry.successor = Some(Group::Consumer(Box::new(group)));
+            entry.successor = Some(Box::new(Group::Consumer(Box::new(group))));
         }
         Some(Group::Classic(_)) => {
             draft.push(group_tombstone(&entry.id));
@@ -106,14 +106,14 @@ fn heartbeat<'r>(
         }
         None => entry.successor = Some(new_consumers(&entry.id)),
     }
-    match &mut entry.successor {
+    match entry.successor.as_deref_mut() {
         Some(Group::Consumer(group)) => group.heartbeat(turn, draft, client, request),
         Some(Group::Classic(_)) | None => not_found(),
     }
 }
 
-fn new_consumers(group_id: &Text) -> Group {
-    Group::Consumer(Box::new(ConsumerGroup::new(group_id.clone())))
+fn new_consumers(group_id: &Text) -> Box<Group> {
+    Box::new(Group::Consumer(Box::new(ConsumerGroup::new(group_id.clone()))))
 }
 
 fn leave<'r>(

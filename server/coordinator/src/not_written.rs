@@ -53,7 +53,7 @@ fn make_again(turn: &mut Turn<'_, '_>, entry: &mut Entry) {
     for record in group_records(entry) {
         replay_in(&mut again, turn.timers, &record);
     }
-    let replaced = [entry.successor.take(), entry.group.take()];
+    let replaced = [entry.successor.take().map(|group| *group), entry.group.take()];
     for mut group in replaced.into_iter().flatten() {
         group.dismiss_all(turn);
         group.removed(turn.timers);

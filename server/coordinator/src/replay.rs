@@ -75,7 +75,7 @@ fn consumer_group<'e>(
         Some(Group::Classic(_)) | None if is_tombstone => {}
         Some(Group::Classic(_)) | None => {
             let new = || Group::Consumer(Box::new(ConsumerGroup::new(entry.id.clone())));
-            let group = entry.successor.take().unwrap_or_else(new);
+            let group = entry.successor.take().map_or_else(new, |group| *group);
             replace(timers, entry, group);
         }
     }
@@ -103,7 +103,7 @@ fn group_recorded(timers: &mut Timers, entry: &mut Entry, value: &GroupMetadataV
         Some(Group::Classic(_)) => {}
         Some(Group::Consumer(_)) | None => {
             let new = ClassicGroup::new(entry.id.clone(), Wall(value.current_state_timestamp));
-            let group = entry.successor.take().unwrap_or(Group::Classic(new));
+            let group = entry.successor.take().map_or(Group::Classic(new), |group| *group);
             replace(timers, entry, group);
         }
     }

@@ -148,8 +148,8 @@ fn weight(entry: &Entry) -> usize {
     }
     let topics = entry.offsets.by_topic();
     let names: usize = topics.iter().map(|(topic, _)| topic.len()).sum();
-    let metadata = topics.iter().flat_map(|(_, partitions)| partitions.values());
-    let metadata: usize = metadata.map(|it| it.metadata.len()).sum();
+    let metadata = topics.iter().flat_map(|(_, partitions)| partitions.iter());
+    let metadata: usize = metadata.map(|(_, it)| it.metadata.len()).sum();
     let offsets = names + metadata + entry.offsets.len() * OFFSET_BYTES;
     GROUP_BYTES + entry.id.len() + records.len() + offsets
 }

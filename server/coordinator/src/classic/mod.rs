@@ -32,6 +32,7 @@ pub(crate) use parked::Parked;
 use crate::text::Text;
 use crate::timers::{Timer, TimerKey};
 use crate::turn::Turn;
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use durable::Durable;
 use hashbrown::HashMap;
@@ -65,7 +66,7 @@ pub(crate) struct ClassicGroup {
     subscribed_topics: Option<BTreeSet<Text>>,
     join_timer: Timer,
     /// State of the delayed initial rebalance; None if the join timer ends the join phase.
-    initial_delay: Option<InitialDelay>,
+    initial_delay: Option<Box<InitialDelay>>,
     /// Whether a member joined since the initial delay was last extended.
     new_member_added: bool,
     sync_timer: Timer,

@@ -7,6 +7,7 @@ use crate::limits::{GROUP_RECORD_BYTES_MAX, JOIN_AGAIN_MS_MIN};
 use crate::text::{Blob, Text, owned, owned_bytes};
 use crate::timers::TimerKey;
 use crate::turn::Turn;
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use muster_codec::consumer_protocol::ConsumerProtocolSubscription;
@@ -81,7 +82,7 @@ impl ClassicGroup {
         if !turn.timers.due(&mut self.join_timer, turn.now, TimerKey::Join { group_id }) {
             return;
         }
-        match self.initial_delay {
+        match self.initial_delay.as_deref().copied() {
             Some(delay) if self.new_member_added && delay.remaining_ms != 0 => {
                 self.new_member_added = false;
                 let longest = i64::from(turn.config.group_initial_rebalance_delay_ms);
@@ -107,7 +108,7 @@ impl ClassicGroup {
 
     fn delay_join(&mut self, turn: &mut Turn<'_, '_>, delay: InitialDelay) {
         self.schedule_join(turn, delay.delay_ms);
-        self.initial_delay = Some(delay);
+        self.initial_delay = Some(Box::new(delay));
     }
 
     fn schedule_join(&mut self, turn: &mut Turn<'_, '_>, after_ms: i64) {

@@ -10,6 +10,7 @@ use crate::modern::heartbeat::Subscribed;
 use crate::modern::{Draft, Refusal, refuse};
 use crate::text::{Text, owned};
 use crate::turn::Turn;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use muster_codec::consumer_protocol::ConsumerProtocolSubscription;
@@ -29,7 +30,7 @@ pub(crate) fn join(turn: &mut Turn<'_, '_>, entry: &mut Entry, mut joining: Join
             let mut classic = ClassicGroup::new(entry.id.clone(), turn.wall);
             classic.write_creation(turn);
             classic.join(turn, joining);
-            entry.successor = Some(Group::Classic(classic));
+            entry.successor = Some(Box::new(Group::Classic(classic)));
             return;
         }
         Some(Group::Consumer(_) | Group::Classic(_)) | None => {
@@ -141,7 +142,7 @@ fn replace(
     if must_rebalance {
         classic.rebalance(turn);
     }
-    entry.successor = Some(Group::Classic(classic));
+    entry.successor = Some(Box::new(Group::Classic(classic)));
     Ok(after)
 }
 

@@ -11,6 +11,7 @@ use crate::limits::GROUP_MEMBERS_MAX;
 use crate::modern::Draft;
 use crate::text::{Blob, Text};
 use crate::turn::Turn;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 
@@ -40,7 +41,7 @@ pub(crate) fn fence(
         && let Some(mut classic) = convert(turn, draft, &entry.id, group, going, None)
     {
         classic.rebalance(turn);
-        entry.successor = Some(Group::Classic(classic));
+        entry.successor = Some(Box::new(Group::Classic(classic)));
         return;
     }
     group.fence(turn, draft, going);

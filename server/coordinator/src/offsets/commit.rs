@@ -103,7 +103,7 @@ impl<'r> Commit<'_, '_, 'r> {
         if is_metadata_too_large(self.turn.config, metadata) {
             return Some(ErrorCode::OffsetMetadataTooLarge);
         }
-        let full = offsets.len + self.turn.output.records.len() >= GROUP_OFFSETS_MAX
+        let full = offsets.len() + self.turn.output.records.len() >= GROUP_OFFSETS_MAX
             && offsets.get(topic, partition.partition_index).is_none();
         full.then_some(ErrorCode::InvalidCommitOffsetSize)
     }

@@ -1,9 +1,8 @@
 //! The removal of offsets on request: OffsetDelete, DeleteGroups, and deleted topics.
 
-use super::{Committed, Offsets, tombstone};
+use super::{Offsets, Partitions, tombstone};
 use crate::context::DeletedTopic;
 use crate::turn::Turn;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use muster_codec::ErrorCode;
 use muster_codec::messages::{
@@ -66,12 +65,12 @@ pub(crate) fn delete_topics(
 
 fn delete_topic(
     turn: &mut Turn<'_, '_>,
-    partitions: &BTreeMap<i32, Committed>,
+    partitions: &Partitions,
     group_id: &str,
     topic: &DeletedTopic<'_>,
     records_max: usize,
 ) {
-    for (partition, committed) in partitions {
+    for (partition, committed) in partitions.iter() {
         if turn.output.records.len() >= records_max {
             return;
         }
@@ -80,7 +79,7 @@ fn delete_topic(
             false => committed.topic_id == topic.id,
         };
         if is_of_topic {
-            turn.write(tombstone(group_id, topic.name, *partition));
+            turn.write(tombstone(group_id, topic.name, partition));
         }
     }
 }

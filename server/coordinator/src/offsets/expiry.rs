@@ -69,12 +69,12 @@ pub(crate) fn expire(
     let mut nothing_left = true;
     for (topic, partitions) in offsets.by_topic() {
         let subscribed = is_subscribed(topic);
-        for (partition, committed) in partitions {
+        for (partition, committed) in partitions.iter() {
             if turn.output.records.len() >= records_max {
                 return false;
             }
             if !subscribed && is_expired(turn, committed, base) {
-                turn.write(tombstone(group_id, topic, *partition));
+                turn.write(tombstone(group_id, topic, partition));
             } else {
                 nothing_left = false;
             }

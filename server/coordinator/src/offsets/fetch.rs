@@ -73,7 +73,7 @@ impl Fetch<'_> {
     ) -> Option<Vec<OffsetFetchResponsePartitions<'static>>> {
         let committed = self.offsets.and_then(|offsets| offsets.topics.get(name));
         let answers = wanted.iter().map(|partition| {
-            let committed = committed.and_then(|partitions| partitions.get(partition));
+            let committed = committed.and_then(|partitions| partitions.get(*partition));
             let committed = committed.filter(|it| !is_of_another_topic(it.topic_id, topic_id));
             answer(*partition, committed, &mut self.budget)
         });
@@ -94,7 +94,7 @@ impl Fetch<'_> {
                 false => Uuid::ZERO,
             };
             let partitions =
-                partitions.iter().map(|(index, it)| answer(*index, Some(it), &mut self.budget));
+                partitions.iter().map(|(index, it)| answer(index, Some(it), &mut self.budget));
             let partitions = partitions.collect::<Option<_>>();
             Some(partitions.and_then(|partitions| self.told(owned(name), topic_id, partitions)))
         });

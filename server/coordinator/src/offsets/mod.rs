@@ -4,6 +4,7 @@ mod commit;
 mod delete;
 mod expiry;
 mod fetch;
+mod partitions;
 
 pub(crate) use commit::{TOPIC_IDS_FROM, commit, is_metadata_too_large};
 pub(crate) use delete::{Deleted, delete, delete_all, delete_topics};
@@ -12,12 +13,12 @@ pub(crate) use fetch::fetch;
 
 use crate::text::{Text, owned};
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Bound;
 use hashbrown::HashMap;
 use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 use muster_codec::{Str, Uuid};
+use partitions::Partitions;
 
 /// A committed offset: the content of its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +37,9 @@ pub(crate) struct Committed {
 /// The committed offsets of one group.
 #[derive(Debug, Default)]
 pub(crate) struct Offsets {
-    topics: HashMap<Text, BTreeMap<i32, Committed>>,
-    len: usize,
+    topics: HashMap<Text, Partitions>,
+    /// At most [`GROUP_OFFSETS_MAX`](crate::limits::GROUP_OFFSETS_MAX).
+    len: u32,
     /// Whether they are not loaded from a snapshot yet, which must precede any access.
     is_unloaded: bool,
 }
@@ -54,7 +56,7 @@ impl Offsets {
 
     /// Number of offsets; 0 if they are not loaded.
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -63,7 +65,7 @@ impl Offsets {
 
     pub(crate) fn get(&self, topic: &str, partition: i32) -> Option<&Committed> {
         debug_assert!(!self.is_unloaded, "they are unloaded");
-        self.topics.get(topic)?.get(&partition)
+        self.topics.get(topic)?.get(partition)
     }
 
     /// Applies a record of this group.
@@ -82,7 +84,7 @@ impl Offsets {
     /// All offsets, by topic and partition.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Text, i32, &Committed)> {
         self.by_topic().into_iter().flat_map(|(topic, partitions)| {
-            partitions.iter().map(move |(partition, committed)| (topic, *partition, committed))
+            partitions.iter().map(move |(partition, committed)| (topic, partition, committed))
         })
     }
 
@@ -99,14 +101,13 @@ impl Offsets {
         topics.into_iter().flat_map(move |(topic, partitions)| {
             let from = first.as_ref().filter(|(first, _)| first == topic);
             let from = from.map_or(Bound::Unbounded, |(_, from)| *from);
-            let rest = partitions.range((from, Bound::Unbounded));
-            rest.map(move |(partition, committed)| (topic, *partition, committed))
+            partitions.from(from).map(move |(partition, committed)| (topic, partition, committed))
         })
     }
 
     /// The partitions of each topic, by topic.
     #[expect(clippy::disallowed_methods, reason = "sorted before anyone sees it")]
-    pub(crate) fn by_topic(&self) -> Vec<(&Text, &BTreeMap<i32, Committed>)> {
+    pub(crate) fn by_topic(&self) -> Vec<(&Text, &Partitions)> {
         debug_assert!(!self.is_unloaded, "they are unloaded");
         let mut topics: Vec<_> = self.topics.iter().collect();
         topics.sort_unstable_by_key(|(topic, _)| *topic);
@@ -114,8 +115,8 @@ impl Offsets {
     }
 
     /// Adds all partitions of a topic; returns false if it had some already.
-    pub(crate) fn put_topic(&mut self, topic: &str, partitions: BTreeMap<i32, Committed>) -> bool {
-        self.len += partitions.len();
+    pub(crate) fn put_topic(&mut self, topic: &str, partitions: Partitions) -> bool {
+        self.len += partitions.len() as u32;
         self.topics.insert(Text::from(topic), partitions).is_none()
     }
 
@@ -135,12 +136,12 @@ impl Offsets {
             Some(partitions) => partitions,
             None => self.topics.entry(Text::from(topic)).or_default(),
         };
-        self.len += usize::from(partitions.insert(partition, committed).is_none());
+        self.len += u32::from(partitions.insert(partition, committed).is_none());
     }
 
     fn remove(&mut self, topic: &str, partition: i32) {
         let Some(partitions) = self.topics.get_mut(topic) else { return };
-        self.len -= usize::from(partitions.remove(&partition).is_some());
+        self.len -= u32::from(partitions.remove(partition).is_some());
         if partitions.is_empty() {
             self.topics.remove(topic);
         }

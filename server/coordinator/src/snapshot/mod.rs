@@ -296,11 +296,11 @@ fn hash_of(entry: &Entry, offsets: &Offsets) -> Option<u64> {
 }
 
 /// Hashes all fields of an offset. Its record would not do: each version leaves out some.
-fn hash_committed(hash: &mut Xxh3, (partition, committed): (&i32, &Committed)) {
+fn hash_committed(hash: &mut Xxh3, (partition, committed): (i32, &Committed)) {
     let Committed { offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id } =
         committed;
     hash_text(hash, metadata);
-    for number in [partition, leader_epoch] {
+    for number in [partition, *leader_epoch] {
         hash.update(&number.to_be_bytes());
     }
     for number in [offset, commit_timestamp, expire_timestamp] {
