@@ -190,6 +190,9 @@ pub(crate) struct Conduct {
     /// Also measures the CPU time and memory of this process.
     #[arg(long, value_name = "PID")]
     pub(crate) server_pid: Option<u32>,
+    /// Ends the run if no broker has answered for this long.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    pub(crate) give_up: Duration,
     /// If one of 100 of muster-load's timers is later than this, the run counts as this machine's
     /// failure, with exit status 3.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = duration)]

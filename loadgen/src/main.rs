@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod outage;
 mod outputs;
 mod run;
 mod session;

@@ -45,7 +45,8 @@ pub(crate) fn run(run: &Run) -> Result<Verdict, String> {
     notes.iter().chain(&cluster.warnings).for_each(|note| live.note(note));
     let about = About::of(run, &named, driver.cluster(), began, cores.len());
     let conductor = Conductor::new(named.scenario.clone(), settings(run, &named, began));
-    let tools = Tools { driver, conductor, history, live, server, scenario: named.name.clone() };
+    let (scenario, give_up) = (named.name.clone(), run.conduct.give_up);
+    let tools = Tools { driver, conductor, history, live, server, scenario, give_up };
     let played = Session::begin(tools, run.conduct.seed)?.play();
     finish(run, &named, about, played)
 }
@@ -190,6 +191,8 @@ impl About {
         let Measured {
             rebalances,
             latencies,
+            uncorrected,
+            unanswered,
             pauses,
             unowned_partition_seconds,
             members,
@@ -210,6 +213,8 @@ impl About {
             phases,
             rebalances,
             latencies,
+            uncorrected,
+            unanswered,
             pauses,
             unowned_partition_seconds,
             members,

@@ -23,6 +23,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_default;
 use signal_hook::iterator::Signals;
 
+use crate::outage::{Outage, Sign};
 use crate::run::history_header;
 
 const TICK: Duration = Duration::from_millis(50);
@@ -41,6 +42,8 @@ pub(crate) struct Tools {
     pub(crate) live: Live,
     pub(crate) server: Option<Process>,
     pub(crate) scenario: String,
+    /// The run ends if no broker has answered for this long.
+    pub(crate) give_up: Duration,
 }
 
 /// The result of a session.
@@ -80,6 +83,7 @@ pub(crate) struct Session {
     phase: u32,
     shown: Instant,
     used: Instant,
+    outage: Outage,
     interrupts: u32,
     broken: Option<String>,
 }
@@ -114,6 +118,7 @@ impl Session {
             phase: 0,
             shown: now,
             used: now - USAGE_EVERY,
+            outage: Outage::new(tools.give_up, now),
             interrupts: 0,
             broken: None,
             tools,
@@ -126,6 +131,7 @@ impl Session {
             self.judge();
             self.handle_signals();
             self.conduct();
+            self.watch_outage();
             self.measure_processes();
             self.show();
         }
@@ -150,6 +156,9 @@ impl Session {
     fn take(&mut self, mut report: CoreReport) {
         self.merge.push(&mut report);
         self.measure.sample(report.core, &report.sample);
+        if !report.sample.uncorrected.is_empty() {
+            self.outage.answered(Instant::now());
+        }
         report.sample.problems.iter().for_each(|problem| self.tools.live.note(problem));
         self.done.append(&mut report.done);
         if let Some(ended) = report.ended {
@@ -326,6 +335,24 @@ impl Session {
         driver.send(core, command);
     }
 
+    /// A cluster that does not answer is waited for, but not for ever.
+    fn watch_outage(&mut self) {
+        if self.tools.conductor.awaits_restart() {
+            return self.outage.answered(Instant::now());
+        }
+        match self.outage.look(self.measure.waiting().longest, Instant::now()) {
+            Some(Sign::Silent(sentence)) => self.tools.live.note(&sentence),
+            Some(Sign::Gone(sentence)) => {
+                let made = self.tools.conductor.prefix();
+                self.broken.get_or_insert(format!(
+                    "{sentence}: the run ended; its groups and topics stay, their names begin \
+                     with {made}"
+                ));
+            }
+            None => {}
+        }
+    }
+
     fn measure_processes(&mut self) {
         if self.used.elapsed() < USAGE_EVERY {
             return;
@@ -373,6 +400,8 @@ impl Session {
             partitions_unowned: totals.unowned_partitions,
             loads: totals.loads.iter().map(live_load).collect(),
             errors: totals.errors,
+            waiting: totals.waiting.requests,
+            waiting_longest: totals.waiting.longest,
             violations: self.checker.found().violations.len() as u64 + self.checker.found().omitted,
             connections: totals.connections,
         }

@@ -146,8 +146,17 @@ pub struct CoreReport {
 /// Counts since the last report, and the current state.
 #[derive(Debug, Default)]
 pub struct Sample {
-    /// Round trips of answered requests of each API, in microseconds from when they were due.
+    /// Microseconds from when requests of each kind were due to their answers. Those that were not
+    /// answered count until then, or until their member ended; and so do those that were due
+    /// meanwhile, but were not sent.
     pub round_trips: Vec<(RoundTrip, Histogram<u64>)>,
+    /// Microseconds from when requests were sent to their answers.
+    pub uncorrected: Vec<(RoundTrip, Histogram<u64>)>,
+    /// Requests that will not be answered.
+    pub unanswered: Vec<(RoundTrip, u64)>,
+    /// The ages of requests that were due and are not answered, in microseconds. `None` between
+    /// two looks.
+    pub waiting: Option<Vec<(RoundTrip, Histogram<u64>)>>,
     pub bytes_sent: u64,
     pub bytes_received: u64,
     pub connections: u32,

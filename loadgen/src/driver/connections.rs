@@ -11,6 +11,7 @@ use super::core::{self, Core, Due, Shared};
 use super::line::{self, End, Ended, Line, Owner};
 use super::members::Requester;
 use super::meter::round_trip_of;
+use super::owed::Owed;
 use crate::member::{Destination, Failure, NodeIndex, Outgoing, Request};
 use crate::time::Time;
 use crate::wire::{self, Header, Malformed, Unwritable};
@@ -67,12 +68,13 @@ pub(super) struct Waiting {
     pub(super) life: u32,
     pub(super) token: u32,
     pub(super) sent: Time,
-    due: Time,
+    pub(super) due: Time,
+    pub(super) every: Option<Duration>,
     expires: Time,
     correlation: i32,
     api_key: i16,
     version: i16,
-    kind: RoundTrip,
+    pub(super) kind: RoundTrip,
 }
 
 /// The server for the next lookup, and when it may be asked.
@@ -103,6 +105,11 @@ impl Connections {
 
     pub(super) fn established(&self) -> u32 {
         self.established
+    }
+
+    /// Requests that were sent and not answered.
+    pub(super) fn in_flight(&self) -> impl Iterator<Item = &Waiting> {
+        self.all.iter().flat_map(|(_, connection)| &connection.in_flight)
     }
 
     pub(super) fn end_all(&mut self) {
@@ -188,6 +195,7 @@ impl Core {
             token: outgoing.token,
             sent: now,
             due: outgoing.due,
+            every: outgoing.every,
             expires: now + self.target.request_timeout + patience,
             correlation: 0,
             api_key: wire::api_key(&outgoing.request),
@@ -355,11 +363,15 @@ impl Core {
     }
 
     fn end_connections(&mut self, bundle: u32, how: End) {
-        for node in (0..).map(NodeIndex).take_while(|node| self.nodes.address(*node).is_some()) {
-            if let Some(number) = self.connections.by_link.get(&Link::Members(node, bundle)) {
-                // Their members have ended and need no answers.
-                drop(self.connections.end(*number, how));
-            }
+        let nodes = &self.nodes;
+        let nodes = (0..).map(NodeIndex).take_while(|node| nodes.address(*node).is_some());
+        let links = nodes.map(|node| Link::Members(node, bundle));
+        let numbers: Vec<usize> =
+            links.filter_map(|link| self.connections.by_link.get(&link).copied()).collect();
+        for number in numbers {
+            // Their members have ended and need no answers.
+            let ended = self.connections.end(number, how);
+            ended.iter().for_each(|waiting| self.never_answered(Owed::by(waiting)));
         }
     }
 }
@@ -387,8 +399,7 @@ impl Owner for Core {
         let response = wire::read_response(waiting.api_key, waiting.version, frame)?;
         connection.answered = true;
         let Some(waiting) = connection.in_flight.pop_front() else { return Ok(()) };
-        let took = self.clock.now().since(waiting.due);
-        self.meter.round_trip(waiting.kind, took);
+        self.meter.answered(Owed::by(&waiting), waiting.sent, self.clock.now());
         self.answer(waiting, Ok(response));
         Ok(())
     }

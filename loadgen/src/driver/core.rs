@@ -22,6 +22,7 @@ use super::dial::Dialer;
 use super::inbox::Inside;
 use super::members::Members;
 use super::meter::{self, Meter};
+use super::owed::Owed;
 use super::tasks;
 use super::timers::Timers;
 use crate::event::Event;
@@ -31,6 +32,8 @@ use crate::time::Time;
 use crate::topics::Topics;
 
 const REPORT_EVERY: Duration = Duration::from_millis(80);
+/// How often a core looks for requests that are not answered.
+const WAITING_EVERY: Duration = Duration::from_secs(1);
 /// Timers or commands that a turn handles at most, before connections have their turns.
 const DUE_MAX: usize = 256;
 /// Events that wait for a slow reader at most; beyond, the load waits for it.
@@ -78,6 +81,7 @@ pub(super) struct Core {
     later: Slab<Command>,
     main_loop: MainLoop,
     report_at: Time,
+    waiting_at: Time,
     reported_traffic: (u64, u64),
     /// All problems so far, and those that are not reported yet.
     known_problems: BTreeSet<String>,
@@ -170,6 +174,7 @@ impl Core {
             later: Slab::new(),
             main_loop: MainLoop::default(),
             report_at: Time::ZERO,
+            waiting_at: Time::ZERO,
             reported_traffic: (0, 0),
             known_problems: BTreeSet::new(),
             problems: Vec::new(),
@@ -330,10 +335,11 @@ impl Core {
     fn keep(&mut self, report: CoreReport) {
         self.events = report.events;
         self.done = report.done;
-        self.meter.put_back(report.sample.round_trips, report.sample.pace);
-        self.problems = report.sample.problems;
-        self.reported_traffic.0 -= report.sample.bytes_sent;
-        self.reported_traffic.1 -= report.sample.bytes_received;
+        let mut sample = report.sample;
+        self.problems = std::mem::take(&mut sample.problems);
+        self.reported_traffic.0 -= sample.bytes_sent;
+        self.reported_traffic.1 -= sample.bytes_received;
+        self.meter.put_back(sample);
     }
 
     fn sample(&mut self) -> Sample {
@@ -343,19 +349,31 @@ impl Core {
         });
         let before = self.reported_traffic;
         self.reported_traffic = traffic.unwrap_or(before);
-        Sample {
-            round_trips: self.meter.take(),
+        let now = self.clock.now();
+        let waiting = (now >= self.waiting_at).then(|| {
+            self.waiting_at = now + WAITING_EVERY;
+            self.ages(now).take()
+        });
+        let mut sample = Sample {
+            waiting,
             bytes_sent: self.reported_traffic.0 - before.0,
             bytes_received: self.reported_traffic.1 - before.1,
             connections: self.connections.established(),
             states: self.members.states(),
             cpu: meter::thread_cpu(),
-            pace: self.meter.take_pace(),
             problems: std::mem::take(&mut self.problems),
-        }
+            ..Sample::default()
+        };
+        self.meter.fill(&mut sample);
+        sample
     }
 
     fn final_report(&mut self) {
+        let on_their_way: Vec<_> = self.connections.in_flight().map(Owed::by).collect();
+        let not_sent: Vec<_> = self.members.owed(self.clock.now()).collect();
+        on_their_way.into_iter().for_each(|owed| self.never_answered(owed));
+        let now = self.clock.now();
+        not_sent.into_iter().for_each(|owed| self.meter.owed(owed, now));
         self.connections.end_all();
         self.report(Some(Ok(())));
     }

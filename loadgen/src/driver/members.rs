@@ -1,8 +1,9 @@
 //! The members of a core. No other file calls them.
 
-use super::command::{Command, RoundTrip};
+use super::command::Command;
 use super::connections::Waiting;
 use super::core::{Core, Due, StateCounts};
+use super::owed::{Owed, Owing};
 use crate::event::{Event, EventKind, Stop};
 use crate::member::{Answer, Context, Failure, Member, Outgoing, Output, Response, State};
 use crate::plan::{GroupIndex, MemberIndex, MemberPlan, Workload};
@@ -33,6 +34,7 @@ struct Entry {
     armed: Time,
     /// The state in which it is counted.
     state: State,
+    owing: Owing,
 }
 
 /// The sender of a request, as far as a connection needs to know it.
@@ -61,6 +63,12 @@ impl Members {
             .all(|entry| entry.is_none_or(|entry| entry.member.is_done()))
     }
 
+    /// Requests of members that were due, and have no answer.
+    pub(super) fn owed(&self, now: Time) -> impl Iterator<Item = Owed> {
+        let entries = self.slots.iter().flatten();
+        entries.flat_map(move |entry| entry.owing.of(&entry.member, now))
+    }
+
     fn get(&self, slot: u32) -> Option<&Entry> {
         self.slots.get(slot as usize)?.as_deref()
     }
@@ -82,7 +90,8 @@ impl Members {
         }
         self.count(plan.group.index, None, State::Down);
         let (member, state) = (Member::new(plan), State::Down);
-        let entry = Entry { member, life, stopping: false, armed: Time::MAX, state };
+        let (armed, owing) = (Time::MAX, Owing::default());
+        let entry = Entry { member, life, stopping: false, armed, state, owing };
         self.slots[at] = Some(Box::new(entry));
     }
 
@@ -137,9 +146,14 @@ impl Core {
 
     pub(super) fn stop_member(&mut self, member: MemberIndex, how: Stop) {
         let slot = self.slot(member);
+        let now = self.clock.now();
+        let mut owed = Vec::new();
         if let Some(entry) = self.members.get_mut(slot) {
             entry.stopping = true;
+            owed.extend(entry.owing.of(&entry.member, now));
+            entry.owing = Owing::default();
         }
+        owed.into_iter().for_each(|owed| self.meter.owed(owed, now));
         // Done before the member is down, as that would close its connections in order.
         if how == Stop::Crash {
             self.break_connections(slot);
@@ -176,6 +190,7 @@ impl Core {
 
     /// Called exactly once for each request of a member; drops the answer if it was restarted.
     pub(super) fn answer(&mut self, waiting: Waiting, outcome: Result<Response, Failure>) {
+        self.settle(&waiting, outcome.is_ok());
         let alive = |entry: &&Entry| entry.life == waiting.life;
         if self.members.get(waiting.slot).filter(alive).is_none() {
             return;
@@ -186,10 +201,27 @@ impl Core {
         });
     }
 
-    /// Counts a connection as [`RoundTrip::Connect`]; members do not learn of it.
+    /// An answer ends the wait for lost ones; a request that was lost is owed from now on.
+    fn settle(&mut self, waiting: &Waiting, is_answered: bool) {
+        let (now, owed) = (self.clock.now(), Owed::by(waiting));
+        let needs = |entry: &&mut Entry| entry.life == waiting.life && !entry.member.is_done();
+        let entry = self.members.get_mut(waiting.slot).filter(needs);
+        if !is_answered {
+            self.meter.unanswered(owed.kind);
+        }
+        let ended = match (entry, is_answered) {
+            (Some(entry), true) => entry.owing.answered(owed.kind),
+            (Some(entry), false) => Vec::from_iter(entry.owing.keep(owed)),
+            (None, true) => Vec::new(),
+            (None, false) => vec![owed],
+        };
+        ended.into_iter().for_each(|owed| self.meter.owed(owed, now));
+    }
+
+    /// Counts a connection; members do not learn of it.
     pub(super) fn connected(&mut self, asked: Time) {
         let took = self.clock.now().since(asked);
-        self.meter.round_trip(RoundTrip::Connect, took);
+        self.meter.connected(took);
     }
 
     pub(super) fn requester(&self, slot: u32) -> Option<Requester> {
@@ -241,6 +273,9 @@ impl Core {
         if from != to {
             entry.state = to;
             let done = entry.member.is_done();
+            let owed = if done { entry.owing.take() } else { Vec::new() };
+            let now = self.clock.now();
+            owed.into_iter().for_each(|owed| self.meter.owed(owed, now));
             self.members.count(group, Some(from), to);
             if done {
                 self.close_idle(slot);

@@ -7,8 +7,10 @@ use hdrhistogram::Histogram;
 use kafka_protocol::messages::ConsumerGroupHeartbeatRequest;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::command::{Pace, RoundTrip};
+use super::command::{Pace, RoundTrip, Sample};
+use super::owed::Owed;
 use crate::member::Request;
+use crate::time::Time;
 
 /// Bytes that went through the sockets of a core, handshakes included.
 #[derive(Default)]
@@ -20,30 +22,92 @@ pub(super) struct Traffic {
 /// Round trips and the core's own pace since they were last taken.
 #[derive(Default)]
 pub(super) struct Meter {
-    histograms: Vec<(RoundTrip, Histogram<u64>)>,
+    corrected: Histograms,
+    uncorrected: Histograms,
+    unanswered: Vec<(RoundTrip, u64)>,
     late: Option<Histogram<u64>>,
     turns: Option<Histogram<u64>>,
 }
 
-impl Meter {
-    pub(super) fn round_trip(&mut self, kind: RoundTrip, took: Duration) {
-        let at = match self.histograms.iter().position(|(known, _)| *known == kind) {
+/// Times of each kind of request that occurred, in microseconds.
+#[derive(Default)]
+pub(super) struct Histograms {
+    all: Vec<(RoundTrip, Histogram<u64>)>,
+}
+
+impl Histograms {
+    /// With `every`, further requests were due at this interval, and waited as long as this one.
+    pub(super) fn record(&mut self, kind: RoundTrip, took: Duration, every: Option<Duration>) {
+        let at = match self.all.iter().position(|(known, _)| *known == kind) {
             Some(at) => at,
             None => {
                 // Grows with the largest value: a few KB as long as answers take milliseconds.
                 let Ok(histogram) = Histogram::new(3) else { return };
-                self.histograms.push((kind, histogram));
-                self.histograms.len() - 1
+                self.all.push((kind, histogram));
+                self.all.len() - 1
             }
         };
-        self.histograms[at].1 += u64::try_from(took.as_micros()).unwrap_or(u64::MAX >> 1).max(1);
+        let took = micros(took).max(1);
+        let every = every.map_or(0, |every| micros(every).max(took / MISSED_MAX).max(1));
+        // It resizes itself, so that no value is too large for it.
+        let _ = self.all[at].1.record_correct(took, every);
     }
 
-    /// Returns and resets the histograms.
     pub(super) fn take(&mut self) -> Vec<(RoundTrip, Histogram<u64>)> {
-        let mut taken = std::mem::take(&mut self.histograms);
+        let mut taken = std::mem::take(&mut self.all);
         taken.sort_by_key(|(kind, _)| *kind);
         taken
+    }
+}
+
+/// Requests that were not sent while an earlier one waited: more count as these.
+const MISSED_MAX: u64 = 10_000;
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX >> 1)
+}
+
+impl Meter {
+    /// A request was answered.
+    pub(super) fn answered(&mut self, owed: Owed, sent: Time, now: Time) {
+        self.owed(owed, now);
+        self.uncorrected.record(owed.kind, now.since(sent), None);
+    }
+
+    /// Opening a connection took this long.
+    pub(super) fn connected(&mut self, took: Duration) {
+        self.corrected.record(RoundTrip::Connect, took, None);
+        self.uncorrected.record(RoundTrip::Connect, took, None);
+    }
+
+    /// A request that was due was answered, or the wait for its answer is over.
+    pub(super) fn owed(&mut self, owed: Owed, now: Time) {
+        self.corrected.record(owed.kind, now.since(owed.due), owed.every);
+    }
+
+    /// A request will not be answered.
+    pub(super) fn unanswered(&mut self, kind: RoundTrip) {
+        match self.unanswered.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, count)) => *count += 1,
+            None => self.unanswered.push((kind, 1)),
+        }
+    }
+
+    /// Moves all counts since the last sample into this one.
+    pub(super) fn fill(&mut self, sample: &mut Sample) {
+        sample.round_trips = self.corrected.take();
+        sample.uncorrected = self.uncorrected.take();
+        sample.unanswered = std::mem::take(&mut self.unanswered);
+        let (late, turns) = (self.late.take(), self.turns.take());
+        sample.pace = Pace { late, turns, waited: thread_waited() };
+    }
+
+    /// Restores the counts of a sample that could not be reported.
+    pub(super) fn put_back(&mut self, sample: Sample) {
+        self.corrected.all = sample.round_trips;
+        self.uncorrected.all = sample.uncorrected;
+        self.unanswered = sample.unanswered;
+        (self.late, self.turns) = (sample.pace.late, sample.pace.turns);
     }
 
     /// A timer of the core fired this late.
@@ -55,16 +119,6 @@ impl Meter {
     pub(super) fn turn(&mut self, took: Duration) {
         record(&mut self.turns, took);
     }
-
-    pub(super) fn take_pace(&mut self) -> Pace {
-        Pace { late: self.late.take(), turns: self.turns.take(), waited: thread_waited() }
-    }
-
-    /// Restores what was taken and could not be reported.
-    pub(super) fn put_back(&mut self, taken: Vec<(RoundTrip, Histogram<u64>)>, pace: Pace) {
-        self.histograms = taken;
-        (self.late, self.turns) = (pace.late, pace.turns);
-    }
 }
 
 fn record(histogram: &mut Option<Histogram<u64>>, value: Duration) {
@@ -72,7 +126,7 @@ fn record(histogram: &mut Option<Histogram<u64>>, value: Duration) {
         *histogram = Histogram::new(3).ok();
     }
     if let Some(histogram) = histogram {
-        *histogram += u64::try_from(value.as_micros()).unwrap_or(u64::MAX >> 1);
+        *histogram += micros(value);
     }
 }
 

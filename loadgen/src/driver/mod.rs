@@ -19,6 +19,7 @@ mod inbox;
 mod line;
 mod members;
 mod meter;
+mod owed;
 mod sasl;
 mod tasks;
 mod timers;

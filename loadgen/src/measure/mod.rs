@@ -28,6 +28,7 @@ pub mod process;
 mod series;
 #[cfg(test)]
 mod tests;
+mod trips;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -44,6 +45,8 @@ use hdrhistogram::Histogram;
 use latency::{Latencies, latency, millis};
 use pace::Paces;
 use series::{Gauges, Steps};
+use trips::Trips;
+pub use trips::Waiting;
 
 /// The states of members, with their names in the report.
 pub const STATES: [(State, &str); 7] = [
@@ -99,6 +102,7 @@ pub struct Totals {
     pub bytes_received: u64,
     /// Since the last look; only of kinds that occurred.
     pub loads: Vec<LoadNow>,
+    pub waiting: Waiting,
 }
 
 /// A kind of round trip since the last look.
@@ -116,6 +120,8 @@ pub struct LoadNow {
 pub struct Measured {
     pub rebalances: Vec<model::Rebalance>,
     pub latencies: BTreeMap<String, model::Latency>,
+    pub uncorrected: BTreeMap<String, model::Latency>,
+    pub unanswered: BTreeMap<String, u64>,
     pub pauses: model::Latency,
     pub unowned_partition_seconds: f64,
     pub members: model::Members,
@@ -141,9 +147,10 @@ pub struct Measure {
     unowned: u32,
     rebalances: Vec<model::Rebalance>,
     pauses: Histogram<u64>,
-    trips: Latencies,
+    trips: Trips,
     /// Since the last look, which was at `looked`.
     recent: Latencies,
+    answers: BTreeMap<RoundTrip, u64>,
     looked: Time,
     steps: Steps,
     cores: Vec<Core>,
@@ -181,8 +188,9 @@ impl Default for Measure {
             unowned: 0,
             rebalances: Vec::new(),
             pauses: latency::histogram(),
-            trips: Latencies::default(),
+            trips: Trips::default(),
             recent: Latencies::default(),
+            answers: BTreeMap::new(),
             looked: Time::ZERO,
             steps: Steps::default(),
             cores: Vec::new(),
@@ -238,10 +246,14 @@ impl Measure {
 
     /// Takes the counts of a core since its last sample.
     pub fn sample(&mut self, core: usize, sample: &Sample) {
+        self.trips.sample(core, sample);
         for (of, histogram) in &sample.round_trips {
-            self.trips.add(*of, histogram);
             self.recent.add(*of, histogram);
             self.steps.trips().add(*of, histogram);
+        }
+        for (of, histogram) in &sample.uncorrected {
+            *self.answers.entry(*of).or_default() += histogram.len();
+            self.steps.answered(*of, histogram.len());
         }
         self.bytes_sent += sample.bytes_sent;
         self.bytes_received += sample.bytes_received;
@@ -276,12 +288,17 @@ impl Measure {
         self.groups.get(&group).map(GroupMeasure::status)
     }
 
+    /// Requests that are due and have no answer.
+    pub fn waiting(&self) -> Waiting {
+        self.trips.waiting()
+    }
+
     /// The current totals, with rates and latencies since the last look.
     pub fn look(&mut self, now: Time) -> Totals {
         let seconds = now.since(self.looked).as_secs_f64().max(1e-3);
         let loads = self.recent.iter().map(|(of, histogram)| LoadNow {
             of,
-            per_second: histogram.len() as f64 / seconds,
+            per_second: self.answers.get(&of).map_or(0.0, |answers| *answers as f64 / seconds),
             p50: millis(histogram.value_at_quantile(0.5)),
             p99: millis(histogram.value_at_quantile(0.99)),
         });
@@ -300,8 +317,10 @@ impl Measure {
             bytes_sent: self.bytes_sent,
             bytes_received: self.bytes_received,
             loads: loads.collect(),
+            waiting: self.trips.waiting(),
         };
         self.recent.clear();
+        self.answers.clear();
         self.looked = now;
         totals
     }
@@ -326,10 +345,11 @@ impl Measure {
         let errors = self.counts.by_code();
         let live_max = u64::from(self.live_max.max(1));
         self.counts.members.memory_bytes_each = self.own.memory_max / live_max;
-        let latencies = self.trips.iter().map(|(of, h)| (of.name().to_owned(), latency(h)));
         Measured {
             rebalances: self.rebalances,
-            latencies: latencies.collect(),
+            latencies: self.trips.corrected(),
+            uncorrected: self.trips.uncorrected(),
+            unanswered: self.trips.unanswered(),
             pauses: latency(&self.pauses),
             unowned_partition_seconds,
             members: self.counts.members,

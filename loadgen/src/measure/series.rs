@@ -17,8 +17,9 @@ const STEPS_MAX: usize = 480;
 pub(super) struct Steps {
     length: Duration,
     done: Vec<Step>,
-    /// Round trips of the step that has not ended.
+    /// Round trips of the step that has not ended, and its answers.
     trips: Latencies,
+    answers: BTreeMap<RoundTrip, u64>,
 }
 
 /// A step that has ended, as it is kept until the end of the run.
@@ -29,6 +30,7 @@ struct Step {
     gauges: Gauges,
     /// Round trips: rounded microseconds with their counts, ascending.
     trips: BTreeMap<RoundTrip, Vec<(u64, u64)>>,
+    answers: BTreeMap<RoundTrip, u64>,
 }
 
 /// The state at one moment.
@@ -42,13 +44,18 @@ pub(super) struct Gauges {
 
 impl Default for Steps {
     fn default() -> Self {
-        Self { length: FIRST_STEP, done: Vec::new(), trips: Latencies::default() }
+        let (trips, answers) = (Latencies::default(), BTreeMap::new());
+        Self { length: FIRST_STEP, done: Vec::new(), trips, answers }
     }
 }
 
 impl Steps {
     pub(super) fn trips(&mut self) -> &mut Latencies {
         &mut self.trips
+    }
+
+    pub(super) fn answered(&mut self, of: RoundTrip, answers: u64) {
+        *self.answers.entry(of).or_default() += answers;
     }
 
     /// Ends the steps that end at `until` or before.
@@ -84,8 +91,9 @@ impl Steps {
             let values = histogram.iter_recorded();
             (of, rounded(values.map(|v| (v.value_iterated_to(), v.count_at_value()))))
         });
-        let step = Step { began: self.began(), ended, gauges, trips: trips.collect() };
-        self.done.push(step);
+        let (began, trips) = (self.began(), trips.collect());
+        let answers = std::mem::take(&mut self.answers);
+        self.done.push(Step { began, ended, gauges, trips, answers });
         self.trips.clear();
     }
 
@@ -105,6 +113,9 @@ impl Step {
         // The maximum, so that a peak of partitions without an owner stays visible.
         self.gauges =
             Gauges { unowned: self.gauges.unowned.max(next.gauges.unowned), ..next.gauges };
+        for (of, answers) in &next.answers {
+            *self.answers.entry(*of).or_default() += answers;
+        }
         for (of, values) in &next.trips {
             let both = self.trips.entry(*of).or_default();
             both.extend(values);
@@ -116,13 +127,13 @@ impl Step {
 
     fn point(&self, before: Option<&Self>) -> Point {
         let seconds = self.ended.since(self.began).as_secs_f64();
-        let counts = self.trips.iter().map(|(of, values)| (of, count(values)));
+        let rates = self.answers.iter().map(|(of, n)| (of.name().to_owned(), *n as f64 / seconds));
         let members = STATES.iter().zip(self.gauges.members);
         Point {
             at: self.ended.seconds(),
             members: members.map(|((_, name), count)| ((*name).to_owned(), count)).collect(),
             unowned_partitions: self.gauges.unowned,
-            rates: counts.map(|(of, n)| (of.name().to_owned(), n as f64 / seconds)).collect(),
+            rates: rates.collect(),
             p99: self.trips.iter().map(|(of, v)| (of.name().to_owned(), p99(v))).collect(),
             server_cpu: self.server_cpu(before),
             server_memory_bytes: self.gauges.server.map(|usage| usage.memory_bytes),

@@ -285,7 +285,8 @@ fn sample(of: RoundTrip, micros: &[u64]) -> Sample {
     let mut histogram = Histogram::new(3).unwrap();
     micros.iter().for_each(|value| histogram.record(*value).unwrap());
     let states = vec![(GROUP, State::Stable, 2), (GROUP, State::Joining, 1)];
-    Sample { round_trips: vec![(of, histogram)], bytes_sent: 10, states, ..Sample::default() }
+    let (round_trips, uncorrected) = (vec![(of, histogram.clone())], vec![(of, histogram)]);
+    Sample { round_trips, uncorrected, bytes_sent: 10, states, ..Sample::default() }
 }
 
 #[test]
@@ -305,6 +306,30 @@ fn latencies_and_rates_come_from_the_samples() {
     assert_eq!(commit.percentiles.last().unwrap().0, 100.0);
     assert!(commit.percentiles.is_sorted());
     assert_eq!(measured.bytes_sent, 20);
+}
+
+/// A server that does not answer has the latency of what waits for it.
+#[test]
+fn what_was_not_answered_counts_beside_what_was() {
+    let mut measure = formed();
+    let mut lost = sample(RoundTrip::Commit, &[1_000]);
+    lost.round_trips = sample(RoundTrip::Commit, &[1_000, 12_000_000]).round_trips;
+    lost.unanswered = vec![(RoundTrip::Commit, 3)];
+    lost.waiting = Some(sample(RoundTrip::Commit, &[5_000_000, 7_000_000]).round_trips);
+    measure.sample(0, &lost);
+    let waiting = measure.waiting();
+    assert_eq!((waiting.requests, waiting.longest.as_secs()), (2, 7));
+    let joins = sample(RoundTrip::JoinGroup, &[9_000_000]).round_trips;
+    measure.sample(0, &Sample { waiting: Some(joins), ..Sample::default() });
+    assert_eq!(measure.waiting(), Waiting::default(), "joins wait for other members");
+
+    assert_eq!(measure.look(ms(1000)).loads[0].per_second, 1.0, "only answers have a rate");
+    let measured = measure.finish(ms(1000));
+    assert!(measured.latencies["commit"].max > 11_900.0);
+    assert_eq!(measured.uncorrected["commit"].count, 1);
+    assert_eq!(measured.unanswered["commit"], 3);
+    let rates = measured.series.points.iter().filter_map(|point| point.rates.get("commit"));
+    assert_eq!(rates.sum::<f64>(), 4.0, "one answer in a step of 250 ms");
 }
 
 #[test]

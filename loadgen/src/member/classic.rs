@@ -16,11 +16,11 @@ use super::backoff::Retry;
 use super::classic_messages as messages;
 use super::core::{Core, Turn, detached, shared};
 use super::error::{Fatal, Remedy, Step, fatal, remedy};
-use super::io::{Failure, NodeIndex, Request, Response};
+use super::io::{Destination, Failure, NodeIndex, Overdue, Regular, Request, Response};
 use super::owned::difference;
 use super::repeat::Repeat;
 use crate::event::EventKind;
-use crate::plan::{ClassicAssignor, Partition, Protocol};
+use crate::plan::{ClassicAssignor, Partition};
 use crate::time::Time;
 use crate::topics::Topics;
 
@@ -138,7 +138,10 @@ impl Classic {
         }
         let Some(node) = core.lookup.node() else { return Ok(()) };
         let (version, request) = self.extra_heartbeat(core, turn)?;
-        self.send(node, version, request, core, turn);
+        let (to, due) = (Destination::Node(node), self.next_heartbeat);
+        let token = core.send_due(turn, to, version, request, due);
+        Core::repeats(turn, core.group().heartbeat_interval);
+        self.in_flight = Some(InFlight { token, incarnation: core.incarnation });
         self.next_heartbeat = turn.now() + core.group().heartbeat_interval;
         Ok(())
     }
@@ -157,6 +160,14 @@ impl Classic {
 
     pub(super) fn heartbeat_deadline(&self, core: &Core) -> Option<Time> {
         (self.is_member() && self.idle(core)).then(|| self.heartbeat_time())
+    }
+
+    /// The heartbeat that is due, if it can't be sent.
+    pub(super) fn overdue(&self, core: &Core, now: Time) -> Option<Overdue> {
+        let due = self.next_heartbeat;
+        let is_late = self.is_member() && self.in_flight.is_none() && due < now;
+        let every = core.group().heartbeat_interval;
+        is_late.then_some(Overdue { of: Regular::Heartbeat, due, every })
     }
 
     pub(super) fn state(&self) -> State {
@@ -345,7 +356,7 @@ impl Classic {
         self.rejoin = false;
         self.assigned_of = None;
         let takes = core.group().revocation_takes;
-        if is_cooperative(core) || core.owned.is_empty() {
+        if messages::is_cooperative(core) || core.owned.is_empty() {
             self.phase = Phase::Unjoined;
         } else if takes.is_zero() {
             core.revoke_all(turn);
@@ -408,7 +419,7 @@ impl Classic {
         if response.leader != self.member_id {
             return Ok(Vec::new());
         }
-        self.assigned_of = Some(partition_counts(core, topics));
+        self.assigned_of = Some(messages::partition_counts(core, topics));
         match self.assignor {
             Some(assignor) if !response.skip_assignment => {
                 lead(assignor, &response.members, topics).map_err(|error| {
@@ -498,6 +509,8 @@ impl Classic {
         let Phase::Synced(assigned) = std::mem::replace(&mut self.phase, Phase::Stable) else {
             return;
         };
+        // No heartbeat is due before it has its assignment.
+        self.next_heartbeat = self.next_heartbeat.max(turn.now());
         if difference(core.owned.partitions(), &assigned).is_empty() {
             self.adopt(assigned, core, turn);
             if !self.rejoin {
@@ -575,19 +588,4 @@ pub(super) fn is_fencing(error: ResponseError) -> bool {
             | ResponseError::IllegalGeneration
             | ResponseError::FencedInstanceId
     )
-}
-
-/// Members rejoin with their partitions only if all their assignors support that
-/// (`ConsumerCoordinator` uses the protocol that all have in common).
-fn is_cooperative(core: &Core) -> bool {
-    match &core.group().protocol {
-        Protocol::Classic { assignors } => {
-            assignors.iter().all(|assignor| assignor.is_cooperative())
-        }
-        Protocol::Consumer { .. } | Protocol::Manual { .. } => false,
-    }
-}
-
-fn partition_counts(core: &Core, topics: &Topics) -> Box<[u32]> {
-    core.group().subscription.topics().iter().map(|topic| topics.partitions(*topic)).collect()
 }

@@ -16,6 +16,7 @@ use super::core::{Core, Turn, millis};
 use super::error::{Fatal, Step, fatal};
 use super::io::Request;
 use crate::plan::{ClassicAssignor, Protocol};
+use crate::topics::Topics;
 
 const PROTOCOL_TYPE: &str = "consumer";
 const STATIC: &str = " of static members";
@@ -134,4 +135,19 @@ fn inconsistent(core: &Core) -> Fatal {
 fn version(core: &Core, turn: &Turn<'_, '_>, api: ApiKey, for_static: i16) -> Step<i16> {
     let least = if core.plan.instance_id.is_some() { for_static } else { 0 };
     core.version(turn, api, least, if least > 0 { STATIC } else { "" })
+}
+
+/// Members rejoin with their partitions only if all their assignors support that
+/// (`ConsumerCoordinator` uses the protocol that all have in common).
+pub(super) fn is_cooperative(core: &Core) -> bool {
+    match &core.group().protocol {
+        Protocol::Classic { assignors } => {
+            assignors.iter().all(|assignor| assignor.is_cooperative())
+        }
+        Protocol::Consumer { .. } | Protocol::Manual { .. } => false,
+    }
+}
+
+pub(super) fn partition_counts(core: &Core, topics: &Topics) -> Box<[u32]> {
+    core.group().subscription.topics().iter().map(|topic| topics.partitions(*topic)).collect()
 }

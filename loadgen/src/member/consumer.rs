@@ -16,7 +16,7 @@ use super::backoff::Retry;
 use super::consumer_messages::{OWN_ID, Target, describe, wire};
 use super::core::{Core, Turn, detached, shared};
 use super::error::{Fatal, Remedy, Step, fatal, remedy};
-use super::io::{Failure, NodeIndex, Request, Response};
+use super::io::{Destination, Failure, NodeIndex, Overdue, Regular, Request, Response};
 use super::owned::difference;
 use crate::event::{EventKind, Stop};
 use crate::plan::Partition;
@@ -118,6 +118,14 @@ impl Consumer {
         let at_once = self.epoch == JOIN || self.acknowledge;
         let regular = if at_once { Time::ZERO } else { self.next_heartbeat };
         idle.then(|| regular.max(self.retry.until()))
+    }
+
+    /// The heartbeat that is due, if it can't be sent.
+    pub(super) fn overdue(&self, now: Time) -> Option<Overdue> {
+        let due = self.next_heartbeat;
+        let is_late = self.epoch > JOIN && self.in_flight.is_none() && due < now;
+        let (of, every) = (Regular::ConsumerHeartbeat, self.interval);
+        is_late.then_some(Overdue { of, due, every })
     }
 
     pub(super) fn state(&self) -> State {
@@ -385,7 +393,14 @@ impl Consumer {
             core.emit(turn, EventKind::Joining);
         }
         let request = Request::ConsumerGroupHeartbeat(request);
-        let token = core.send(turn, node, version, request);
+        let token = if joins || self.acknowledge {
+            core.send(turn, node, version, request)
+        } else {
+            let due = self.next_heartbeat;
+            let token = core.send_due(turn, Destination::Node(node), version, request, due);
+            Core::repeats(turn, self.interval);
+            token
+        };
         let incarnation = core.incarnation;
         self.in_flight = Some(InFlight { token, incarnation, reports_owned });
         let is_first = self.first && !joins;

@@ -91,8 +91,8 @@ impl Core {
         }
     }
 
-    /// When the first heartbeat of a membership is due: at any time within the interval. The members
-    /// of a real group beat at different times, as they started at different times.
+    /// When the first heartbeat of a membership is due: at any time within the interval. Members of
+    /// a real group beat at different times, as they started at different times.
     pub(super) fn first_heartbeat(interval: Duration, turn: &mut Turn<'_, '_>) -> Time {
         turn.now() + interval.mul_f64(turn.context.random.f64())
     }
@@ -119,8 +119,15 @@ impl Core {
     ) -> u32 {
         let token = self.next_token;
         self.next_token = token.wrapping_add(1);
-        turn.output.requests.push(Outgoing { to, version, request, due, token });
+        turn.output.requests.push(Outgoing { to, version, request, due, every: None, token });
         token
+    }
+
+    /// The request that was sent last is one of a kind that is due at this interval.
+    pub(super) fn repeats(turn: &mut Turn<'_, '_>, every: Duration) {
+        if let Some(outgoing) = turn.output.requests.last_mut() {
+            outgoing.every = Some(every);
+        }
     }
 
     /// Looks up the coordinator if it is unknown and time to.

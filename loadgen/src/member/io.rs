@@ -1,6 +1,8 @@
 //! The interface between a member and its owner: requests and answers, destinations, and the API
 //! versions of the cluster.
 
+use std::time::Duration;
+
 use kafka_protocol::messages::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, FindCoordinatorRequest,
     FindCoordinatorResponse, HeartbeatRequest, HeartbeatResponse, JoinGroupRequest,
@@ -19,8 +21,28 @@ pub struct Outgoing {
     pub request: Request,
     /// When the request was due: latency counts from then.
     pub due: Time,
+    /// The interval at which further ones of its kind are due, also while it is not answered.
+    pub every: Option<Duration>,
     /// Returned in [`Answer::token`]; unique among the requests in flight of this member.
     pub token: u32,
+}
+
+/// A request that is due and can't be sent: the coordinator can't be reached, or has not answered
+/// earlier ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Overdue {
+    pub of: Regular,
+    pub due: Time,
+    pub every: Duration,
+}
+
+/// Requests that are due at intervals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Regular {
+    Heartbeat,
+    ConsumerHeartbeat,
+    Commit,
+    Fetch,
 }
 
 /// The connection to send a request on.

@@ -39,7 +39,8 @@ use std::time::Duration;
 use kafka_protocol::messages::ApiKey;
 
 pub use self::io::{
-    Answer, Destination, Failure, NodeIndex, Nodes, Outgoing, Request, Response, Versions,
+    Answer, Destination, Failure, NodeIndex, Nodes, Outgoing, Overdue, Regular, Request, Response,
+    Versions,
 };
 
 use self::core::{Core, Turn};
@@ -214,6 +215,19 @@ impl Member {
                 lookup.into_iter().chain(role).chain(load).min()
             }
         }
+    }
+
+    /// Requests that are due and can't be sent: the first of each kind. Those of a member that is
+    /// stopping are not due any more.
+    pub fn overdue(&self, now: Time) -> impl Iterator<Item = Overdue> {
+        let up = matches!(self.lifecycle, Lifecycle::Up);
+        let heartbeat = self.role.overdue(&self.core, now);
+        let beat = match self.role {
+            Role::Classic(_) => Regular::Heartbeat,
+            Role::Consumer(_) | Role::Manual => Regular::ConsumerHeartbeat,
+        };
+        let loads = self.role.identity().map(|_| self.offsets.overdue(&self.core, beat, now));
+        heartbeat.into_iter().chain(loads.into_iter().flatten()).filter(move |_| up)
     }
 
     pub fn state(&self) -> State {

@@ -11,7 +11,7 @@ use kafka_protocol::messages::{ApiKey, OffsetCommitResponse};
 use super::backoff::Retry;
 use super::core::{Core, Turn};
 use super::error::{Step, fatal, unsupported};
-use super::io::{Destination, Failure, Request, Response};
+use super::io::{Destination, Failure, Overdue, Regular, Request, Response};
 use super::offset_messages::{
     Identity, STATIC_COMMIT, commit_request, fetch_request, fetched, refused,
 };
@@ -100,6 +100,27 @@ impl Offsets {
         let loads = [commit, self.fetch.as_ref(), self.heartbeat.as_ref()].into_iter().flatten();
         let next = loads.filter_map(Schedule::deadline).chain(reads.then_some(Time::ZERO)).min()?;
         Some(next.max(self.retry.until()))
+    }
+
+    /// The first of each load that is due and can't be sent. `heartbeat` is the kind of extra ones.
+    pub(super) fn overdue(
+        &self,
+        core: &Core,
+        heartbeat: Regular,
+        now: Time,
+    ) -> impl Iterator<Item = Overdue> {
+        let waits = self.paused || core.owned.is_empty();
+        let commit = self.commit.as_ref().filter(|_| core.owned.is_ready());
+        let loads = [
+            (Regular::Commit, commit),
+            (Regular::Fetch, self.fetch.as_ref()),
+            (heartbeat, self.heartbeat.as_ref()),
+        ];
+        let loads = loads.into_iter().filter(move |_| !waits);
+        loads.filter_map(move |(of, load)| {
+            let (due, every) = load?.overdue(now)?;
+            Some(Overdue { of, due, every })
+        })
     }
 
     /// Sends requests that are due. `identity` is the one to commit with; only called if there is

@@ -9,7 +9,7 @@ use super::classic::{Classic, is_fencing};
 use super::consumer::Consumer;
 use super::core::{Core, Turn};
 use super::error::Step;
-use super::io::{Failure, Request, Response};
+use super::io::{Failure, Overdue, Request, Response};
 use super::offset_messages::Identity;
 use super::owned::sorted;
 use crate::event::Stop;
@@ -77,6 +77,15 @@ impl Role {
         match self {
             Self::Classic(classic) => classic.heartbeat_deadline(core),
             Self::Consumer(consumer) => consumer.heartbeat_deadline(core),
+            Self::Manual => None,
+        }
+    }
+
+    /// The heartbeat that is due, if it can't be sent.
+    pub(super) fn overdue(&self, core: &Core, now: Time) -> Option<Overdue> {
+        match self {
+            Self::Classic(classic) => classic.overdue(core, now),
+            Self::Consumer(consumer) => consumer.overdue(now),
             Self::Manual => None,
         }
     }

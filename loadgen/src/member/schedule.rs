@@ -65,6 +65,13 @@ impl Schedule {
         self.done = self.done.max(past as u64);
     }
 
+    /// Since when a request of an open loop is due, and the interval of further ones.
+    pub(super) fn overdue(&self, now: Time) -> Option<(Time, Duration)> {
+        let (due, rate) = (self.due(), self.load.rate?);
+        let every = Duration::try_from_secs_f64(1.0 / rate).ok()?;
+        (due < now).then_some((due, every))
+    }
+
     pub(super) fn partitions(&self) -> u32 {
         self.load.partitions
     }
@@ -100,6 +107,8 @@ mod tests {
         assert_eq!(open.next(late), Some(first + Duration::from_millis(500)));
         open.sent();
         assert_eq!((open.next(late), open.deadline()), (None, None));
+        let (second, half) = (Duration::from_secs(1), Duration::from_millis(500));
+        assert_eq!(open.overdue(late), Some((first + second, half)), "it could not be sent");
         open.answered();
         assert_eq!(open.next(late), Some(first + Duration::from_secs(1)));
         open.skip(late + Duration::from_millis(1));
@@ -113,6 +122,7 @@ mod tests {
         assert_eq!(closed.next(now), Some(now));
         closed.sent();
         assert_eq!(closed.next(now), None);
+        assert_eq!(closed.overdue(now + Duration::from_secs(9)), None, "none is due");
         closed.answered();
         assert_eq!(closed.next(now), Some(now));
     }

@@ -129,7 +129,11 @@ fn times(rows: &mut Rows, report: &Report) {
     let own = [("pause", &report.pauses), ("lateness", &report.pace.late)];
     let own = own.into_iter().chain([("turn", &report.pace.turns)]);
     let round_trips = report.latencies.iter().map(|(name, latency)| (name.as_str(), latency));
-    for (name, latency) in own.chain(round_trips) {
+    let sent =
+        report.uncorrected.iter().map(|(name, latency)| (format!("{name} as sent"), latency));
+    let sent: Vec<_> = sent.collect();
+    let sent = sent.iter().map(|(name, latency)| (name.as_str(), *latency));
+    for (name, latency) in own.chain(round_trips).chain(sent) {
         let Latency { count, mean, min, p50, p90, p99, p999, max, .. } = *latency;
         rows.add("time", None, name, "count", count, "");
         rows.numbers(
@@ -150,7 +154,7 @@ fn times(rows: &mut Rows, report: &Report) {
 
 fn totals(rows: &mut Rows, report: &Report) {
     let (members, commits) = (&report.members, &report.commits);
-    let mut add = |name, metric, value: u64, unit| {
+    let mut add = |name: &str, metric: &str, value: u64, unit: &str| {
         rows.add("total", None, name, metric, value, unit);
     };
     add("violations", "count", report.violation_count(), "");
@@ -168,6 +172,9 @@ fn totals(rows: &mut Rows, report: &Report) {
     add("commits", "refused", commits.refused, "");
     add("commits", "unknown", commits.unknown, "");
     add("commits", "read_back", commits.read_back, "");
+    for (name, count) in &report.unanswered {
+        add(name, "unanswered", *count, "");
+    }
     add("bytes", "sent", report.bytes_sent, "B");
     add("bytes", "received", report.bytes_received, "B");
     let unowned = report.unowned_partition_seconds;

@@ -39,6 +39,9 @@ pub struct LiveState {
     /// The round trips to show, in this order.
     pub loads: Vec<LiveLoad>,
     pub errors: u64,
+    /// Requests that were due at least a second ago and have no answer, and the age of the oldest.
+    pub waiting: u64,
+    pub waiting_longest: Duration,
     pub violations: u64,
     pub connections: u32,
 }
@@ -302,8 +305,15 @@ fn verdict(state: &LiveState, paint: Paint) -> String {
     let violations = counted(state.violations, "violation");
     let violations =
         if state.violations > 0 { paint.bad(&violations) } else { paint.good(&violations) };
-    let connections = counted(state.connections.into(), "connection");
-    format!("{:LABEL$} {violations}  {errors}  {}", "checks", paint.dim(&connections))
+    let connections = paint.dim(&counted(state.connections.into(), "connection"));
+    let waiting = waiting(state).map_or(String::new(), |text| paint.warm(&format!("  {text}")));
+    format!("{:LABEL$} {violations}  {errors}  {connections}{waiting}", "checks")
+}
+
+/// `250 unanswered for up to 12 s`.
+fn waiting(state: &LiveState) -> Option<String> {
+    let longest = clock(state.waiting_longest.as_secs_f64());
+    (state.waiting > 0).then(|| format!("{} unanswered for up to {longest}", count(state.waiting)))
 }
 
 /// The whole state in one line, without colours.
@@ -321,6 +331,7 @@ fn line(state: &LiveState) -> String {
         let (rate, p99) = (number(load.per_second), millis(load.p99));
         parts.push(format!("{} {rate}/s p99 {p99}", plain(&load.name)));
     }
+    parts.extend(waiting(state));
     parts.push(format!("errors {}", count(state.errors)));
     parts.push(format!("violations {}", count(state.violations)));
     parts.join(" | ")
@@ -386,6 +397,15 @@ checks      0 violations  12 errors  4,495 connections";
              groups 0/1 stable | 17 unowned | heartbeat 1,633/s p99 1.25 ms | errors 12 | \
              violations 0"
         );
+    }
+
+    #[test]
+    fn what_is_not_answered_shows_at_once() {
+        let waiting_longest = Duration::from_secs(12);
+        let state = LiveState { waiting: 250, waiting_longest, ..state() };
+        let shown = screen(&state, Paint::PLAIN).pop().unwrap();
+        assert!(shown.ends_with("4,495 connections  250 unanswered for up to 12 s"), "{shown}");
+        assert!(line(&state).contains(" | 250 unanswered for up to 12 s | errors 12 | "));
     }
 
     #[test]

@@ -15,7 +15,15 @@ pub struct Report {
     pub phases: Vec<Phase>,
     pub rebalances: Vec<Rebalance>,
     /// By the name of the [`crate::driver::command::RoundTrip`]: `commit`, `heartbeat`, `join`, ...
+    /// From when a request was due to its answer. A request that was never answered counts as long
+    /// as it was due, and so do those that could not be sent meanwhile.
     pub latencies: BTreeMap<String, Latency>,
+    /// The same without this correction: from when a request was sent to its answer.
+    #[serde(default)]
+    pub uncorrected: BTreeMap<String, Latency>,
+    /// Requests that were sent and never answered.
+    #[serde(default)]
+    pub unanswered: BTreeMap<String, u64>,
     /// Each time that a member had no partitions though it should have had some.
     pub pauses: Latency,
     /// Partition-seconds in which a partition that a group should have consumed had no owner.
@@ -43,6 +51,10 @@ pub struct Report {
 impl Report {
     pub fn violation_count(&self) -> u64 {
         self.violations_omitted.saturating_add(self.violations.len() as u64)
+    }
+
+    pub fn unanswered_count(&self) -> u64 {
+        self.unanswered.values().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// Answers with an error code.

@@ -18,7 +18,7 @@ pub(super) fn marked_one(latency: &Latency, figure: Figure, pace: &Pace) -> Stri
     format!("{mark}{}", millis(value))
 }
 
-type Figure = fn(&Latency) -> f64;
+pub(super) type Figure = fn(&Latency) -> f64;
 
 const FIGURES: [Figure; 6] = [|l| l.mean, |l| l.p50, |l| l.p90, |l| l.p99, |l| l.p999, |l| l.max];
 

@@ -50,6 +50,15 @@ pub(super) fn report() -> Report {
         .into_iter()
         .map(|(name, count, p50, spread)| (name.into(), latency(count, p50, spread)))
         .collect(),
+        uncorrected: [
+            ("heartbeat", 131_204, 0.2, 2.9),
+            ("consumer-heartbeat", 60_311, 0.3, 3.0),
+            ("commit", 180_763, 0.6, 2.4),
+        ]
+        .into_iter()
+        .map(|(name, count, p50, spread)| (name.into(), latency(count, p50, spread)))
+        .collect(),
+        unanswered: [("commit".to_owned(), 12), ("heartbeat".to_owned(), 500)].into(),
         pauses: latency(9_480, 1_900.0, 1.7),
         pace: pace(),
         unowned_partition_seconds: 23_481.7,

@@ -7,7 +7,7 @@ use comfy_table::{
 };
 
 use super::model::{Latency, Pace, Phase, Rebalance, Report, Threshold, Usage, Violation};
-use super::pace::{BLURRED, could_not_keep_up, marked, pace};
+use super::pace::{BLURRED, Figure, could_not_keep_up, marked, marked_one, pace};
 use super::rebalances::{Kind, by_kind, distribution};
 use super::text::{
     Paint, bytes, clock, columns, count, counted, group_name, millis, number, plain, shortened,
@@ -139,25 +139,32 @@ fn rebalance_kinds(rebalances: &[Rebalance], width: usize) -> String {
 
 /// All distributions in one table, so that they can be compared.
 fn times(report: &Report, width: usize) -> String {
-    let mut table = table(&["", "count", "mean", "p50", "p90", "p99", "p99.9", "max"], 1);
+    let head = ["", "count", "mean", "p50", "p90", "p99", "p99.9", "max", "sent p50", "sent p99"];
+    let mut table = table(&head, 1);
     let rebalances = distribution(&report.rebalances);
     let rows = [("rebalance", &rebalances), ("pause of a member", &report.pauses)];
     let round_trips = report.latencies.iter().map(|(name, latency)| (name.as_str(), latency));
     for (name, latency) in rows.into_iter().chain(round_trips).filter(|(_, l)| l.count > 0) {
-        table.add_row(time_row(name, latency, &report.pace));
+        table.add_row(time_row(name, latency, report.uncorrected.get(name), &report.pace));
     }
-    let shown = trimmed(table, &["p90", "mean", "p99.9", "count"], width);
-    if !shown.contains(BLURRED) {
-        return shown;
-    }
-    let note =
+    let shown = trimmed(table, &["p90", "mean", "p99.9", "sent p50", "count", "sent p99"], width);
+    let sent = "sent: from when a request was sent, as far as it was answered; the others count \
+                from when it was due, also if there was no answer";
+    let own =
         format!("{BLURRED}: a tenth or more can be this machine's own, whose timers were late");
-    shown + &wrapped(&note, width - 2).iter().map(|line| format!("\n  {line}")).collect::<String>()
+    let notes = [(shown.contains("sent p99"), sent), (shown.contains(BLURRED), &own)];
+    let notes = notes.into_iter().filter(|(is_there, _)| *is_there);
+    let lines = notes.flat_map(|(_, note)| wrapped(note, width - 2));
+    shown + &lines.map(|line| format!("\n  {line}")).collect::<String>()
 }
 
-fn time_row(name: &str, latency: &Latency, pace: &Pace) -> [String; 8] {
+fn time_row(name: &str, latency: &Latency, sent: Option<&Latency>, pace: &Pace) -> [String; 10] {
     let [mean, p50, p90, p99, p999, max] = marked(latency, pace);
-    [shortened(&plain(name), 24), count(latency.count), mean, p50, p90, p99, p999, max]
+    let as_sent =
+        |figure: Figure| sent.map_or(String::new(), |sent| marked_one(sent, figure, pace));
+    let [sent_p50, sent_p99] = [as_sent(|l| l.p50), as_sent(|l| l.p99)];
+    let (name, count) = (shortened(&plain(name), 24), count(latency.count));
+    [name, count, mean, p50, p90, p99, p999, max, sent_p50, sent_p99]
 }
 
 /// A labelled fact of the summary.
@@ -185,6 +192,7 @@ fn facts(report: &Report, paint: Paint, width: usize) -> String {
         Fact::new("members", members(report)),
         Fact::new("commits", commits(report)),
     ];
+    facts.extend(unanswered(report).map(|text| Fact::warm("never answered", text)));
     facts.extend(errors(report).into_iter().map(|error| Fact::new("errors", error)));
     let failed = failed(report, width - LABEL - 1).into_iter();
     facts.extend(failed.map(|member| Fact::warm("failed", member)));
@@ -257,6 +265,13 @@ fn commits(report: &Report) -> String {
         count(c.unknown),
         count(c.read_back),
     )
+}
+
+/// Requests without an answer, by their kinds.
+fn unanswered(report: &Report) -> Option<String> {
+    let each = report.unanswered.iter().filter(|(_, requests)| **requests > 0);
+    let each: Vec<_> = each.map(|(of, n)| format!("{} {}", count(*n), plain(of))).collect();
+    (!each.is_empty()).then(|| each.join(", "))
 }
 
 fn errors(report: &Report) -> Vec<String> {

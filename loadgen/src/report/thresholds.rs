@@ -225,7 +225,8 @@ enum Metric {
 type Read = fn(&Report) -> Option<f64>;
 
 /// All single figures of the report.
-const FIGURES: [(&str, Quantity, Read); 24] = [
+const FIGURES: [(&str, Quantity, Read); 25] = [
+    ("unanswered", Quantity::Number, |r| Some(r.unanswered_count() as f64)),
     ("violations", Quantity::Number, |r| Some(r.violation_count() as f64)),
     ("errors", Quantity::Number, |r| Some(r.error_count() as f64)),
     ("problems", Quantity::Number, |r| Some(r.problem_count() as f64)),
@@ -301,6 +302,7 @@ impl Metric {
 
     fn measure(&self, report: &Report) -> Option<f64> {
         match self {
+            Self::RoundTrip(of, Statistic::Count) => Some(answers(report, of.name())? as f64),
             Self::RoundTrip(of, statistic) => statistic.of(report.latencies.get(of.name())?),
             Self::Pause(statistic) => statistic.of(&report.pauses),
             Self::Lateness(statistic) => statistic.of(&report.pace.late),
@@ -313,6 +315,12 @@ impl Metric {
             Self::Figure(at) => FIGURES[*at].2(report),
         }
     }
+}
+
+/// The number of answers. Results of earlier versions have no others.
+fn answers(report: &Report, name: &str) -> Option<u64> {
+    let latency = report.uncorrected.get(name).or_else(|| report.latencies.get(name))?;
+    Some(latency.count)
 }
 
 fn round_trip(name: &str) -> Option<RoundTrip> {

@@ -191,6 +191,11 @@ impl Conductor {
         matches!(self.stage, Stage::Playing { .. })
     }
 
+    /// Whether the phase asks for a restart of the coordinator: it then need not answer for a while.
+    pub fn awaits_restart(&self) -> bool {
+        matches!(&self.stage, Stage::Playing { running, .. } if running.table.coordinator_restart)
+    }
+
     /// Whether the run ended before the end of the scenario.
     pub fn interrupted(&self) -> bool {
         self.interrupted

@@ -1,7 +1,5 @@
 //! The end of a run: its exit status, and the topics and groups that are left.
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use kafka_protocol::messages::ApiKey;
@@ -9,55 +7,23 @@ use kafka_protocol::messages::ApiKey;
 use tempfile::TempDir;
 
 use crate::fake::{Bug, Config, Fake, Nonsense};
-use crate::run::{PROGRAM, outcome, play_with, program, scenario, write};
+use crate::run::{outcome, play_with, program, scenario};
+use crate::running::Running;
 
 const STEADY: &str = "[[phase]]\nname = \"steady\"\nlasts = \"60s\"\n";
 
 /// The exit status of a process that SIGINT ended.
 const INTERRUPTED: Option<i32> = Some(130);
 
-/// A run that is under way.
-struct Running {
-    child: Child,
-    lines: std::io::Lines<BufReader<ChildStderr>>,
-}
-
-impl Running {
-    fn start(fake: &Fake, directory: &TempDir, options: &[&str]) -> Self {
-        let file = write(directory, &scenario("range", "", STEADY));
-        let mut command = Command::new(PROGRAM);
-        command.arg(file).args(["--bootstrap", &fake.bootstrap(), "--keep-up", "1min"]);
-        command.args(options);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        Self { child, lines }
-    }
-
-    /// Waits for a line that contains this.
-    fn wait_for(&mut self, word: &str) {
-        let mut lines = self.lines.by_ref().map(Result::unwrap);
-        assert!(lines.any(|line| line.contains(word)), "never printed: {word}");
-    }
-
-    fn interrupt(&self) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-    }
-
-    /// Waits for its end; returns its status and its output.
-    fn end(mut self) -> (Option<i32>, String) {
-        self.lines.for_each(drop);
-        let mut summary = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut summary).unwrap();
-        (self.child.wait().unwrap().code(), summary)
-    }
+fn steady() -> String {
+    scenario("range", "", STEADY)
 }
 
 /// Ctrl-C in the middle: members leave, topics and groups are deleted, the summary is shown.
 #[test]
 fn an_interrupted_run_winds_down() {
     let (fake, directory) = (Fake::start(Config::default()), TempDir::new().unwrap());
-    let mut run = Running::start(&fake, &directory, &[]);
+    let mut run = Running::start(&fake, &directory, &steady(), &[]);
     run.wait_for("6 stable");
     assert!(!fake.names().is_empty());
     run.interrupt();
@@ -71,7 +37,8 @@ fn an_interrupted_run_winds_down() {
 #[test]
 fn an_interrupted_run_that_broke_a_threshold_has_status_1() {
     let (fake, directory) = (Fake::start(Config::default()), TempDir::new().unwrap());
-    let mut run = Running::start(&fake, &directory, &["--threshold", "rebalance.max < 1us"]);
+    let mut run =
+        Running::start(&fake, &directory, &steady(), &["--threshold", "rebalance.max < 1us"]);
     run.wait_for("6 stable");
     run.interrupt();
     let (status, summary) = run.end();
@@ -84,7 +51,7 @@ fn an_interrupted_run_that_broke_a_threshold_has_status_1() {
 fn a_second_interrupt_ends_at_once() {
     let fake = Fake::start(Config::hostile(ApiKey::LeaveGroup, Nonsense::NeverAnswers));
     let directory = TempDir::new().unwrap();
-    let mut run = Running::start(&fake, &directory, &[]);
+    let mut run = Running::start(&fake, &directory, &steady(), &[]);
     run.wait_for("6 stable");
     run.interrupt();
     run.wait_for("Ctrl-C again ends at once");

@@ -8,4 +8,6 @@ mod ending;
 mod fake;
 mod hostile;
 mod injected;
+mod outages;
 mod run;
+mod running;

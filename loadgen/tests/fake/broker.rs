@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
@@ -35,9 +37,13 @@ pub(super) enum Question {
     Request { call: Call, to: Sender<Vec<u8>> },
     /// The test asks for the names of all topics and groups.
     Names(Sender<Vec<String>>),
+    /// It is as if the process were stopped for this time.
+    Stall(Duration),
 }
 
 pub(super) struct Broker {
+    /// Members of all groups.
+    members: Arc<AtomicUsize>,
     pub(super) config: Config,
     port: u16,
     pub(super) now: Instant,
@@ -53,10 +59,17 @@ pub(super) struct Group {
     pub(super) offsets: Offsets,
 }
 
+impl Group {
+    fn members(&self) -> usize {
+        let classic = self.classic.as_ref().map_or(0, ClassicGroup::len);
+        classic + self.consumer.as_ref().map_or(0, ConsumerGroup::len)
+    }
+}
+
 impl Broker {
-    pub(super) fn new(config: Config, port: u16) -> Self {
+    pub(super) fn new(config: Config, port: u16, members: Arc<AtomicUsize>) -> Self {
         let (topics, groups) = (Topics::default(), BTreeMap::new());
-        Self { config, port, now: Instant::now(), topics, groups }
+        Self { members, config, port, now: Instant::now(), topics, groups }
     }
 
     /// Runs until all senders are gone.
@@ -69,9 +82,12 @@ impl Broker {
                 // A request that can't be decoded is not answered: the connection closes.
                 Ok(Question::Request { call, to }) => drop(self.answer(call, to)),
                 Ok(Question::Names(to)) => drop(to.send(self.names())),
+                Ok(Question::Stall(time)) => std::thread::sleep(time),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
+            let members = self.groups.values().map(Group::members).sum();
+            self.members.store(members, Ordering::Relaxed);
         }
     }
 

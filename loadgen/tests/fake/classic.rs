@@ -131,6 +131,10 @@ impl Broker {
 }
 
 impl ClassicGroup {
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
+    }
+
     fn new(config: &Config) -> Self {
         Self {
             bug: config.bug,

@@ -78,6 +78,10 @@ impl Broker {
 }
 
 impl ConsumerGroup {
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
+    }
+
     fn new(config: Config) -> Self {
         Self { config, epoch: 0, members: BTreeMap::new(), subscribed: Vec::new(), unheard: None }
     }

@@ -34,6 +34,15 @@ pub(crate) struct Config {
     /// `group.consumer.heartbeat.interval.ms` and `group.consumer.session.timeout.ms`.
     pub(crate) heartbeat_interval: Duration,
     pub(crate) session_timeout: Duration,
+    pub(crate) slow: Option<Slow>,
+}
+
+/// Holds answers to one API back while there are this many members or more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slow {
+    pub(crate) api: ApiKey,
+    pub(crate) by: Duration,
+    pub(crate) from_members: usize,
 }
 
 impl Default for Config {
@@ -47,6 +56,7 @@ impl Default for Config {
             initial_delay: Duration::from_millis(100),
             heartbeat_interval: Duration::from_millis(50),
             session_timeout: Duration::from_secs(45),
+            slow: None,
         }
     }
 }

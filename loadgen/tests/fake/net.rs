@@ -2,10 +2,11 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, spawn};
+use std::time::Duration;
 
 use kafka_protocol::messages::{
     ApiKey, SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest,
@@ -36,12 +37,13 @@ impl Fake {
         let ends = Arc::new(AtomicBool::new(false));
         let connections = Arc::default();
         let (asked, questions) = channel();
-        let broker = Broker::new(config.clone(), address.port());
+        let members = Arc::<AtomicUsize>::default();
+        let broker = Broker::new(config.clone(), address.port(), Arc::clone(&members));
         spawn(move || broker.run(&questions));
         let accept = {
             let (ends, connections) = (Arc::clone(&ends), Arc::clone(&connections));
             let asked = asked.clone();
-            move || accept(&listener, &config, &asked, &ends, &connections)
+            move || accept(&listener, &config, &asked, &members, &ends, &connections)
         };
         Self { address, asked, ends, connections, listener: Some(spawn(accept)) }
     }
@@ -49,6 +51,11 @@ impl Fake {
     /// `host:port`.
     pub(crate) fn bootstrap(&self) -> String {
         self.address.to_string()
+    }
+
+    /// Answers nothing for this time.
+    pub(crate) fn stall(&self, time: Duration) {
+        self.asked.send(Question::Stall(time)).unwrap();
     }
 
     /// The names of all topics and groups.
@@ -77,6 +84,7 @@ fn accept(
     listener: &TcpListener,
     config: &Config,
     asked: &Sender<Question>,
+    members: &Arc<AtomicUsize>,
     ends: &AtomicBool,
     connections: &Mutex<Vec<TcpStream>>,
 ) {
@@ -91,6 +99,7 @@ fn accept(
             config: config.clone(),
             asked: asked.clone(),
             trusted: config.password.is_none(),
+            members: Arc::clone(members),
         };
         spawn(move || connection.serve());
     }
@@ -101,6 +110,7 @@ struct Connection {
     config: Config,
     asked: Sender<Question>,
     trusted: bool,
+    members: Arc<AtomicUsize>,
 }
 
 impl Connection {
@@ -118,7 +128,9 @@ impl Connection {
         {
             return self.fall_silent(hostile.how);
         }
+        let api = call.api;
         let mut answer = self.answer_of(call)?;
+        self.hold_back(api);
         let length = answer.len();
         match hostile.map(|hostile| hostile.how) {
             Some(Nonsense::Garbage) => answer[4..].fill(0xff),
@@ -133,6 +145,12 @@ impl Connection {
             true => Ok(()),
             false => Err(io::ErrorKind::WriteZero.into()),
         }
+    }
+
+    fn hold_back(&self, api: ApiKey) {
+        let members = self.members.load(Ordering::Relaxed);
+        let slow = self.config.slow.filter(|slow| slow.api == api && members >= slow.from_members);
+        slow.into_iter().for_each(|slow| std::thread::sleep(slow.by));
     }
 
     fn fall_silent(&mut self, how: Nonsense) -> io::Result<()> {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::markup::{Table, card, escape};
 use crate::report::model::{Rebalance, Report, Threshold, Usage, Violation};
-use crate::report::pace::{could_not_keep_up, marked, marked_one, pace};
+use crate::report::pace::{Figure, could_not_keep_up, marked, marked_one, pace};
 use crate::report::rebalances::{Kind, by_kind, distribution};
 use crate::report::text::{bytes, clock, count, millis, number};
 
@@ -181,6 +181,7 @@ pub(super) fn members(report: &Report) -> String {
         ("Commits accepted", count(c.accepted)),
         ("Commits refused", count(c.refused)),
         ("Commits never answered", count(c.unknown)),
+        ("Requests never answered", count(report.unanswered_count())),
         (
             "Offsets read back",
             format!("{}, and compared with what was acknowledged", count(c.read_back)),
@@ -205,8 +206,9 @@ fn list(facts: &[(&str, String)]) -> String {
 }
 
 pub(super) fn times(report: &Report) -> String {
-    let mut table =
-        Table::new(&["", "count", "mean", "min", "p50", "p90", "p99", "p99.9", "max"], 1);
+    let head = ["", "count", "mean", "min", "p50", "p90", "p99", "p99.9", "max"];
+    let sent = ["p50 as sent", "p99 as sent", "max as sent"];
+    let mut table = Table::new(&[&head[..], &sent].concat(), 1);
     let rebalances = distribution(&report.rebalances);
     let rows = [("rebalance", &rebalances), ("pause of a member", &report.pauses)];
     let round_trips = report.latencies.iter().map(|(name, latency)| (name.as_str(), latency));
@@ -214,12 +216,19 @@ pub(super) fn times(report: &Report) -> String {
         let [mean, p50, p90, p99, p999, max] = marked(latency, &report.pace);
         let min = marked_one(latency, |l| l.min, &report.pace);
         let values = [mean, min, p50, p90, p99, p999, max];
-        table.row([escape(name), count(latency.count)].into_iter().chain(values));
+        let sent: [Figure; 3] = [|l| l.p50, |l| l.p99, |l| l.max];
+        let as_sent = report.uncorrected.get(name);
+        let as_sent = sent.map(|figure| {
+            as_sent.map_or(String::new(), |sent| marked_one(sent, figure, &report.pace))
+        });
+        let row = [escape(name), count(latency.count)].into_iter().chain(values);
+        table.row(row.chain(as_sent));
     }
     card(
         "All times",
         "p99 is what 99 of 100 stayed below. Round trips count from when a request was due, so \
-         that a stalled server cannot hide behind requests that were not sent. A ~ marks figures \
+         that a stalled server cannot hide behind requests that were not sent or not answered; \
+         “as sent” is without that correction. A ~ marks figures \
          of which a tenth or more can be this machine's own, whose timers were late (below: Own \
          pace).",
         &table.end(),

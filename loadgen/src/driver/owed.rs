@@ -1,0 +1,151 @@
+//! Requests that were due and were not answered. Each counts from when it was due until the
+//! coordinator answers the member again, or until the member or the run ends: a server that does not
+//! answer has a latency of at least that.
+
+use std::time::Duration;
+
+use super::command::RoundTrip;
+use super::connections::Waiting;
+use super::core::Core;
+use super::meter::Histograms;
+use crate::member::{Member, Overdue, Regular};
+use crate::time::Time;
+
+/// The maximum of lost requests of a member that are kept.
+const LOST_MAX: usize = 64;
+/// Younger ones are on their way, most likely.
+const WAITING_LEAST: Duration = Duration::from_secs(1);
+
+/// A request that was due, and for which there is no answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Owed {
+    pub(super) kind: RoundTrip,
+    pub(super) due: Time,
+    /// The interval of further ones, which were not sent while this one waited.
+    pub(super) every: Option<Duration>,
+}
+
+/// The lost requests of a member.
+#[derive(Default)]
+pub(super) struct Owing {
+    lost: Vec<Owed>,
+}
+
+impl Owing {
+    /// Keeps a request that was lost; returns it if there is no room. One that is repeated until it
+    /// is answered counts once, from the first.
+    #[must_use]
+    pub(super) fn keep(&mut self, owed: Owed) -> Option<Owed> {
+        if !is_load(owed.kind) && self.has(owed.kind) {
+            return None;
+        }
+        if self.lost.len() >= LOST_MAX {
+            return Some(owed);
+        }
+        self.lost.push(owed);
+        None
+    }
+
+    /// Takes those that an answer to a request of this kind ends: a lookup is answered by any
+    /// broker, the others by the coordinator.
+    pub(super) fn answered(&mut self, kind: RoundTrip) -> Vec<Owed> {
+        if kind != RoundTrip::FindCoordinator {
+            return self.take();
+        }
+        self.lost.extract_if(.., |owed| owed.kind == kind).collect()
+    }
+
+    pub(super) fn take(&mut self) -> Vec<Owed> {
+        std::mem::take(&mut self.lost)
+    }
+
+    fn has(&self, kind: RoundTrip) -> bool {
+        self.lost.iter().any(|owed| owed.kind == kind)
+    }
+
+    /// Lost requests, and those that are due and can't be sent.
+    pub(super) fn of(&self, member: &Member, now: Time) -> impl Iterator<Item = Owed> {
+        let overdue = member.overdue(now).map(Owed::of);
+        // A lost heartbeat stands for the one after it.
+        let overdue = overdue.filter(|owed| is_load(owed.kind) || !self.has(owed.kind));
+        self.lost.iter().copied().chain(overdue)
+    }
+}
+
+fn is_load(kind: RoundTrip) -> bool {
+    matches!(kind, RoundTrip::Commit | RoundTrip::Fetch)
+}
+
+impl Owed {
+    pub(super) fn by(waiting: &Waiting) -> Self {
+        Self { kind: waiting.kind, due: waiting.due, every: waiting.every }
+    }
+
+    fn of(overdue: Overdue) -> Self {
+        let kind = match overdue.of {
+            Regular::Commit => RoundTrip::Commit,
+            Regular::Fetch => RoundTrip::Fetch,
+            Regular::Heartbeat => RoundTrip::Heartbeat,
+            Regular::ConsumerHeartbeat => RoundTrip::ConsumerHeartbeat,
+        };
+        Self { kind, due: overdue.due, every: Some(overdue.every) }
+    }
+}
+
+impl Core {
+    /// There will be no answer to this request: its latency is at least its age.
+    pub(super) fn never_answered(&mut self, owed: Owed) {
+        let now = self.clock.now();
+        self.meter.unanswered(owed.kind);
+        self.meter.owed(owed, now);
+    }
+
+    /// The ages of all requests that are due and were not answered yet, in microseconds.
+    pub(super) fn ages(&self, now: Time) -> Histograms {
+        let mut ages = Histograms::default();
+        let on_their_way = self.connections.in_flight().map(Owed::by);
+        for owed in on_their_way.chain(self.members.owed(now)) {
+            let age = now.since(owed.due);
+            if age >= WAITING_LEAST {
+                ages.record(owed.kind, age, owed.every);
+            }
+        }
+        ages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owed(kind: RoundTrip, due: u64) -> Owed {
+        Owed { kind, due: Time::from_micros(due), every: None }
+    }
+
+    #[test]
+    fn lost_requests_are_owed_until_the_coordinator_answers() {
+        let mut owing = Owing::default();
+        for (kind, due) in [
+            (RoundTrip::Heartbeat, 1),
+            (RoundTrip::Heartbeat, 2),
+            (RoundTrip::FindCoordinator, 3),
+            (RoundTrip::Commit, 4),
+            (RoundTrip::Commit, 5),
+        ] {
+            assert_eq!(owing.keep(owed(kind, due)), None);
+        }
+        let lookups = owing.answered(RoundTrip::FindCoordinator);
+        assert_eq!(lookups, [owed(RoundTrip::FindCoordinator, 3)]);
+        let others = owing.answered(RoundTrip::Commit);
+        let due = others.iter().map(|owed| owed.due.micros());
+        assert_eq!(Vec::from_iter(due), [1, 4, 5], "a heartbeat that is repeated is one");
+        assert_eq!(owing.answered(RoundTrip::Commit), []);
+    }
+
+    #[test]
+    fn a_lost_request_without_room_is_returned() {
+        let mut owing = Owing::default();
+        let refused = (0..70).filter_map(|due| owing.keep(owed(RoundTrip::Commit, due)));
+        assert_eq!(refused.count(), 70 - LOST_MAX);
+    }
+}

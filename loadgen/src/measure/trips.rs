@@ -1,0 +1,68 @@
+//! The round trips of a run: corrected for requests that waited or were never answered, and as they
+//! were sent.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use super::latency::{Latencies, latency};
+use crate::driver::command::{RoundTrip, Sample};
+use crate::report::model::Latency;
+
+#[derive(Default)]
+pub(super) struct Trips {
+    corrected: Latencies,
+    uncorrected: Latencies,
+    unanswered: BTreeMap<RoundTrip, u64>,
+    /// The ages of requests that have no answer yet, of each core.
+    waiting: BTreeMap<usize, Vec<(RoundTrip, Histogram<u64>)>>,
+}
+
+/// Requests that were due at least a second ago and have no answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Waiting {
+    pub requests: u64,
+    pub longest: Duration,
+}
+
+impl Trips {
+    pub(super) fn sample(&mut self, core: usize, sample: &Sample) {
+        sample.round_trips.iter().for_each(|(of, times)| self.corrected.add(*of, times));
+        sample.uncorrected.iter().for_each(|(of, times)| self.uncorrected.add(*of, times));
+        for (of, count) in &sample.unanswered {
+            *self.unanswered.entry(*of).or_default() += count;
+        }
+        if let Some(waiting) = &sample.waiting {
+            self.waiting.insert(core, waiting.clone());
+        }
+    }
+
+    /// Without joins, which wait for other members.
+    pub(super) fn waiting(&self) -> Waiting {
+        let all = self.waiting.values().flatten();
+        let parked = |of: &RoundTrip| matches!(of, RoundTrip::JoinGroup | RoundTrip::SyncGroup);
+        let mut waiting = Waiting::default();
+        for (_, ages) in all.filter(|(of, _)| !parked(of)) {
+            waiting.requests += ages.len();
+            waiting.longest = waiting.longest.max(Duration::from_micros(ages.max()));
+        }
+        waiting
+    }
+
+    pub(super) fn corrected(&self) -> BTreeMap<String, Latency> {
+        named(&self.corrected)
+    }
+
+    pub(super) fn uncorrected(&self) -> BTreeMap<String, Latency> {
+        named(&self.uncorrected)
+    }
+
+    pub(super) fn unanswered(&self) -> BTreeMap<String, u64> {
+        self.unanswered.iter().map(|(of, count)| (of.name().to_owned(), *count)).collect()
+    }
+}
+
+fn named(latencies: &Latencies) -> BTreeMap<String, Latency> {
+    latencies.iter().map(|(of, times)| (of.name().to_owned(), latency(times))).collect()
+}

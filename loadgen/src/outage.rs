@@ -1,0 +1,83 @@
+//! Notices that no broker answers any more.
+
+use std::time::{Duration, Instant};
+
+/// After this time without an answer the user is notified.
+const SILENT: Duration = Duration::from_secs(5);
+/// The age of the oldest request is looked at once a second.
+const LOOK: Duration = Duration::from_secs(2);
+
+pub(crate) struct Outage {
+    give_up: Duration,
+    answered: Instant,
+    is_noted: bool,
+}
+
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Sign {
+    Silent(String),
+    Gone(String),
+}
+
+impl Outage {
+    pub(crate) fn new(give_up: Duration, now: Instant) -> Self {
+        Self { give_up, answered: now, is_noted: false }
+    }
+
+    /// A broker answered a request of a member.
+    pub(crate) fn answered(&mut self, now: Instant) {
+        (self.answered, self.is_noted) = (now, false);
+    }
+
+    /// `waiting` is for how long members have waited for an answer: without a wait there is nothing
+    /// to answer, and no outage.
+    pub(crate) fn look(&mut self, waiting: Duration, now: Instant) -> Option<Sign> {
+        let silent = now.duration_since(self.answered).min(waiting + LOOK);
+        if waiting.is_zero() || silent < SILENT.min(self.give_up) {
+            return None;
+        }
+        let give_up = humantime::format_duration(self.give_up);
+        if silent >= self.give_up {
+            return Some(Sign::Gone(format!("no broker has answered for {give_up}")));
+        }
+        let is_news = !std::mem::replace(&mut self.is_noted, true);
+        is_news.then(|| {
+            let seconds = silent.as_secs();
+            Sign::Silent(format!(
+                "no broker has answered for {seconds} s; the run ends if that lasts {give_up}"
+            ))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_silence_is_noted_once_and_then_ends_the_run() {
+        let began = Instant::now();
+        let mut outage = Outage::new(seconds(60), began);
+        let mut look = |at| outage.look(seconds(at), began + seconds(at));
+        assert_eq!(look(4), None);
+        assert!(matches!(look(6), Some(Sign::Silent(_))));
+        assert_eq!(look(7), None);
+        assert!(matches!(look(60), Some(Sign::Gone(_))));
+    }
+
+    #[test]
+    fn an_answer_ends_it_and_without_a_request_there_is_none() {
+        let began = Instant::now();
+        let mut outage = Outage::new(seconds(60), began);
+        assert_eq!(outage.look(Duration::ZERO, began + seconds(600)), None, "nothing was asked");
+        assert_eq!(outage.look(seconds(1), began + seconds(600)), None, "asked a second ago");
+        assert!(outage.look(seconds(10), began + seconds(600)).is_some());
+        outage.answered(began + seconds(600));
+        assert_eq!(outage.look(seconds(10), began + seconds(604)), None);
+        assert!(outage.look(seconds(10), began + seconds(606)).is_some(), "another one");
+    }
+}

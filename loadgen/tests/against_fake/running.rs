@@ -1,0 +1,51 @@
+//! A run that the test interferes with.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::fake::Fake;
+use crate::run::{PROGRAM, write};
+
+/// A run that is under way.
+pub(crate) struct Running {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStderr>>,
+}
+
+impl Running {
+    pub(crate) fn start(
+        fake: &Fake,
+        directory: &TempDir,
+        scenario: &str,
+        options: &[&str],
+    ) -> Self {
+        let file = write(directory, scenario);
+        let mut command = Command::new(PROGRAM);
+        command.arg(file).args(["--bootstrap", &fake.bootstrap(), "--keep-up", "1min"]);
+        command.args(options);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// Waits for a line that contains this.
+    pub(crate) fn wait_for(&mut self, word: &str) {
+        let mut lines = self.lines.by_ref().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains(word)), "never printed: {word}");
+    }
+
+    pub(crate) fn interrupt(&self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    }
+
+    /// Waits for its end; returns its status and its output, with the last lines of its errors.
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        let errors: Vec<String> = self.lines.map(Result::unwrap).collect();
+        let mut summary = errors.join("\n");
+        self.child.stdout.take().unwrap().read_to_string(&mut summary).unwrap();
+        (self.child.wait().unwrap().code(), summary)
+    }
+}
