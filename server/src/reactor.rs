@@ -6,7 +6,7 @@ mod error;
 pub use error::ReactorError;
 
 use crate::clock::{Clock, Times};
-use crate::files::Files;
+use crate::files::RingFiles;
 use crate::logging::Throttle;
 use crate::net::ConnectionId;
 use crate::shard::{Command, Event, Message, Shard};
@@ -38,7 +38,7 @@ impl Peer {
 pub struct Parts {
     pub ring: Ring,
     pub listener: ListenerId,
-    pub files: Files,
+    pub files: RingFiles,
     pub mailbox: Receiver<Message>,
     /// All shards by number, including this one.
     pub peers: Vec<Peer>,
@@ -307,7 +307,7 @@ impl Reactor {
             }
             Ring::Synced { token, result } => {
                 let done = self.parts.files.synced(token, result)?;
-                self.file_done(shard, done);
+                self.file_done(shard, Some(done));
             }
             Ring::Woken => {
                 while let Ok(message) = self.parts.mailbox.try_recv() {

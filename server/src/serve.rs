@@ -7,7 +7,7 @@ use crate::config::{Address, Config, Served};
 use crate::data_dir::DataDir;
 use crate::descriptors::{Descriptors, fewer_shards};
 use crate::directories::sync_left;
-use crate::files::{Files, Freeing, block_bytes};
+use crate::files::{Freeing, RingFiles, block_bytes};
 use crate::logging;
 use crate::placement::{CONTROLLER, Placement};
 use crate::random::RandomIds;
@@ -289,7 +289,7 @@ fn load_again(reactor: &mut Reactor, home: &Home, left: Left) -> Result<Shard, F
 fn prepare(start: Start) -> Result<(Shard, Parts), Failure> {
     pin(start.number);
     let clock = Clock::start();
-    let mut files = Files::new(start.options.data.clone(), start.freeing);
+    let mut files = RingFiles::new(start.options.data.clone(), start.freeing);
     let mut ring = Ring::new_or_smaller(start.ring)?;
     ring.share_budget(start.budget);
     let ids = Box::new(RandomIds::new()?);

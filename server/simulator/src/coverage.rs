@@ -42,6 +42,8 @@ seen! {
     NoSpaceSnapshot "snapshots without space",
     FailedRead "failed reads",
     SlowOperation "slow operations",
+    OpenDeferred "opens that waited for files to close",
+    SyncWaited "syncs that waited for writes",
     Recycled "segments recycled",
     Compacted "compacted segments",
     Snapshot "snapshots",

@@ -84,6 +84,8 @@ pub(crate) struct ClientProfile {
     pub(crate) admins: u32,
     /// Who reads `__consumer_offsets`.
     pub(crate) readers: u32,
+    /// Clients that write to user topics.
+    pub(crate) producers: u32,
     pub(crate) hostile: u32,
     /// Time between two members that come or go, on average.
     pub(crate) churn_every: u64,
@@ -193,6 +195,7 @@ fn clients(random: &mut Random, length: Length) -> ClientProfile {
         committers: random.between(1, 4) as u32,
         admins: random.between(0, 2) as u32,
         readers: random.between(0, 2) as u32,
+        producers: random.between(0, 3) as u32,
         hostile: random.pick(&[0, 0, 2]),
         churn_every: random.pick(&[100 * MS, SECOND, 10 * SECOND]),
         session_timeout,
@@ -217,6 +220,7 @@ fn configs(random: &mut Random, clients: &ClientProfile, offsets_partitions: u32
     let dirty_ratio = random.pick(&["0.5", "0.1", "0"]);
     let delete_retention = random.pick(&[0, 1_000, 86_400_000]);
     let snapshots = random.pick(&["2000", "20000", "20971520"]);
+    let flush_messages = random.pick(&["1", "3", "9223372036854775807"]);
     let pairs = [
         ("metadata.log.max.record.bytes.between.snapshots", snapshots.to_owned()),
         ("log.cleaner.min.cleanable.ratio", dirty_ratio.to_owned()),
@@ -234,6 +238,7 @@ fn configs(random: &mut Random, clients: &ClientProfile, offsets_partitions: u32
         ("offsets.topic.num.partitions", offsets_partitions.to_string()),
         ("connections.max.idle.ms", connections_idle.to_string()),
         ("auto.create.topics.enable", "false".to_owned()),
+        ("log.flush.interval.messages", flush_messages.to_owned()),
     ];
     pairs.into_iter().map(|(key, value)| format!("{key}={value}")).collect()
 }

@@ -1,7 +1,8 @@
 //! A run: everything there is in it, and the loop that lets happen what is next.
 
 use crate::client::{
-    Admin, Committer, Founder, Hostile, MemberSeat, Raw, RawSeat, Reader, TopicPlan, seat_members,
+    Admin, Committer, Founder, Hostile, MemberSeat, Producer, Raw, RawSeat, Reader, TopicPlan,
+    seat_members,
 };
 use crate::coverage::{Coverage, Seen};
 use crate::disk::Disk;
@@ -254,6 +255,10 @@ impl World {
             .map(|_| Raw::Reader(Reader::new(random.below(partitions) as u32)))
             .collect();
         let raws = raws.chain(readers);
+        let first = topics.iter().take(1).map(|(name, _)| name.clone());
+        let produced: Vec<String> = first.chain(Admin::topics_of(0)).collect();
+        let producer = |_| Raw::Producer(Producer::new(produced.clone()));
+        let raws = raws.chain((0..clients.producers).map(producer));
         let raws = raws.chain((0..clients.hostile).map(|_| Raw::Hostile(Hostile)));
         self.clients.extend(raws.map(RawSeat::new));
         (1..self.clients.len() as u32).for_each(|client| self.arm_client(client));

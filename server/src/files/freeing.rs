@@ -2,6 +2,7 @@
 //! piece by piece, and removes directories. The kernel keeps the core while it frees a file: half a
 //! gigabyte takes 100 ms.
 
+use super::ring::absent_is_fine;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -182,7 +183,7 @@ fn free(Removed { file, directory }: &Removed) -> io::Result<()> {
 }
 
 fn remove(directory: &Path) {
-    match super::absent_is_fine(remove_slowly(directory)) {
+    match absent_is_fine(remove_slowly(directory)) {
         Ok(()) => thread::sleep(SHORT_PAUSE),
         Err(error) => {
             error!("could not remove {}: {error}; the next start tries again", directory.display());

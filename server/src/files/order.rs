@@ -52,6 +52,12 @@ impl<S> SyncOrder<S> {
         None
     }
 
+    /// The number of syncs that wait.
+    pub(super) fn waiting(&self) -> usize {
+        let asked = self.files.values().flat_map(|queue| &queue.asked);
+        asked.filter(|it| matches!(it, Asked::Sync(_))).count()
+    }
+
     /// A write is done; starts the syncs for which it was the last.
     pub(super) fn written(&mut self, place: Place, mut start: impl FnMut(S)) {
         let Some(queue) = self.files.get_mut(&place.file) else { return };

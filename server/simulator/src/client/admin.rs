@@ -80,8 +80,13 @@ impl Admin {
         Ok(())
     }
 
+    /// The topics of a client of this kind.
+    pub(crate) fn topics_of(number: u32) -> impl Iterator<Item = String> {
+        (0..TOPICS).map(move |at| topic_of(number, at))
+    }
+
     fn topic(&self, at: usize) -> String {
-        format!("admin-{}-{at}", self.number)
+        topic_of(self.number, at)
     }
 
     fn group(&self, at: usize) -> String {
@@ -249,4 +254,8 @@ impl Admin {
         }
         Ok(())
     }
+}
+
+fn topic_of(number: u32, at: usize) -> String {
+    format!("admin-{number}-{at}")
 }

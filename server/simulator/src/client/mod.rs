@@ -6,6 +6,7 @@ mod founder;
 mod hostile;
 mod links;
 mod members;
+mod producer;
 mod raw;
 mod reader;
 
@@ -14,5 +15,6 @@ pub(crate) use committer::Committer;
 pub(crate) use founder::{Founder, TopicPlan};
 pub(crate) use hostile::Hostile;
 pub(crate) use members::{MemberSeat, member_group, seat_members};
+pub(crate) use producer::Producer;
 pub(crate) use raw::{Raw, RawSeat, Surroundings, Wish, read_response};
 pub(crate) use reader::{Reader, each_batch};

@@ -2,7 +2,7 @@
 //! of what the server may now hold.
 
 use super::links::Ready;
-use super::{Admin, Committer, Founder, Hostile, Reader as OffsetsReader};
+use super::{Admin, Committer, Founder, Hostile, Producer, Reader as OffsetsReader};
 use crate::happening::Happening;
 use crate::net::{Asked, LinkId, Owner};
 use crate::random::Random;
@@ -18,6 +18,7 @@ pub(crate) enum Raw {
     Committer(Committer),
     Admin(Admin),
     Reader(OffsetsReader),
+    Producer(Producer),
     Hostile(Hostile),
 }
 
@@ -57,6 +58,7 @@ impl Raw {
             Self::Committer(committer) => Some(committer.wish(around)),
             Self::Admin(admin) => Some(admin.wish(around)),
             Self::Reader(reader) => Some(reader.wish(around)),
+            Self::Producer(producer) => Some(producer.wish(around)),
             Self::Hostile(_) => None,
         }
     }
@@ -71,6 +73,7 @@ impl Raw {
             Self::Committer(committer) => committer.heard(response),
             Self::Admin(admin) => admin.heard(response),
             Self::Reader(reader) => reader.heard(response),
+            Self::Producer(_) => Producer::heard(response),
             Self::Hostile(_) => Ok(()),
         }
     }
@@ -98,7 +101,11 @@ impl World {
         match &seat.raw {
             Raw::Hostile(_) => return self.act_hostile(client),
             Raw::Founder(founder) if founder.is_done() => return self.founded(),
-            Raw::Founder(_) | Raw::Committer(_) | Raw::Admin(_) | Raw::Reader(_) => {}
+            Raw::Founder(_)
+            | Raw::Committer(_)
+            | Raw::Admin(_)
+            | Raw::Reader(_)
+            | Raw::Producer(_) => {}
         }
         let placement = self.placement(self.process_shards);
         let mut around = Surroundings { random: &mut self.client_random, placement };

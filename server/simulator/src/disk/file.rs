@@ -1,5 +1,7 @@
 //! One file: what the process sees of it, what of that is durable, and the changes between.
 
+use std::path::PathBuf;
+
 /// What a process did to a file and what may not be on the disk yet.
 #[derive(Debug, Clone)]
 pub(super) struct Change {
@@ -17,6 +19,8 @@ pub(super) enum What {
 
 #[derive(Debug, Default)]
 pub(super) struct File {
+    /// Its name, or the last one that it had.
+    pub(super) name: PathBuf,
     /// What a reader sees.
     pub(super) seen: Vec<u8>,
     /// What outlives the loss of power.
@@ -45,7 +49,7 @@ impl What {
 
 impl File {
     pub(super) fn durable_from(bytes: Vec<u8>) -> Self {
-        Self { seen: bytes.clone(), durable: bytes, pending: Vec::new() }
+        Self { seen: bytes.clone(), durable: bytes, ..Self::default() }
     }
 
     /// Starts a change. Readers see it from now on: reads are ordered behind it.
@@ -77,11 +81,11 @@ impl File {
         change.what.apply(&mut self.durable);
     }
 
-    /// All changes up to this one are durable.
-    pub(super) fn synced(&mut self, up_to: u64) {
+    /// These changes are durable.
+    pub(super) fn synced(&mut self, covers: &[u64]) {
         let mut kept = Vec::new();
         for change in self.pending.drain(..) {
-            match change.id <= up_to {
+            match covers.contains(&change.id) {
                 true => change.what.apply(&mut self.durable),
                 false => kept.push(change),
             }
@@ -122,11 +126,11 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_covers_what_was_asked_for_before() {
+    fn a_sync_covers_changes_that_were_done_before() {
         let mut file = File::default();
         file.change(1, write(0, b"ab"), true);
         file.change(2, write(2, b"cd"), true);
-        file.synced(1);
+        file.synced(&[1]);
         assert_eq!(file.durable, b"ab");
         file.see_again();
         assert_eq!(file.seen, b"abcd");
@@ -138,7 +142,7 @@ mod tests {
         file.change(1, write(0, b"old"), true);
         file.change(2, write(0, b"new"), false);
         file.flushed(2);
-        file.synced(9);
+        file.synced(&[1, 2]);
         assert_eq!(file.durable, b"new");
     }
 }

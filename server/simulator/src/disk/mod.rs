@@ -4,7 +4,7 @@
 //! was not answered yet may be lost, kept, torn in blocks, or damaged; one that went to the page
 //! cache may be lost until a sync was answered. A file that is renamed or created in mode `Durable`
 //! has its directory synced with it; other new names, and removals, are durable with the next that
-//! has.
+//! has, and a new name with a sync of its file, too.
 
 mod crash;
 mod file;
@@ -46,7 +46,7 @@ impl Disk {
         if let Some(inode) = self.names.get(path) {
             return *inode;
         }
-        self.files.push(File::default());
+        self.files.push(File { name: path.to_owned(), ..File::default() });
         let inode = Inode(self.files.len() - 1);
         self.names.insert(path.to_owned(), inode);
         match mode {
@@ -77,15 +77,24 @@ impl Disk {
         }
     }
 
-    /// What a sync that is asked for now will cover.
-    pub(crate) fn sync_point(&self) -> u64 {
-        self.last_change
+    /// The changes of a file that a sync covers which starts now: those in the page cache.
+    pub(crate) fn written_changes(&self, inode: Inode) -> Vec<u64> {
+        let done = self.files[inode.0].pending.iter().filter(|change| change.done);
+        done.map(|change| change.id).collect()
     }
 
-    pub(crate) fn synced(&mut self, inode: Inode, point: u64) {
+    /// A sync is done; it covers the name of a new file, too.
+    pub(crate) fn synced(&mut self, inode: Inode, covers: &[u64]) {
         if !self.skips_syncs {
-            self.files[inode.0].synced(point);
+            let file = &mut self.files[inode.0];
+            file.synced(covers);
+            self.created.retain(|path| *path != file.name);
         }
+    }
+
+    /// The name of a file, or the last one that it had.
+    pub(crate) fn name(&self, inode: Inode) -> &Path {
+        &self.files[inode.0].name
     }
 
     pub(crate) fn truncate(&mut self, inode: Inode, len: u64) {
@@ -133,6 +142,7 @@ impl Disk {
     pub(crate) fn rename(&mut self, from: &Path, to: &Path) {
         if let Some(inode) = self.names.remove(from) {
             self.names.insert(to.to_owned(), inode);
+            to.clone_into(&mut self.files[inode.0].name);
             self.sync_directory(to);
         }
     }

@@ -110,7 +110,7 @@ impl Disk {
 
     /// A file that is durable, in place of another one.
     pub(crate) fn put(&mut self, path: PathBuf, bytes: Vec<u8>) {
-        self.files.push(File::durable_from(bytes));
+        self.files.push(File { name: path.clone(), ..File::durable_from(bytes) });
         self.names.insert(path, Inode(self.files.len() - 1));
     }
 }

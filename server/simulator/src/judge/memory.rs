@@ -2,6 +2,7 @@
 
 use super::LOOK_EVERY;
 use crate::coverage::Seen;
+use crate::process::PARTITION_FILES_MAX;
 use crate::world::World;
 use muster::net::Kind;
 use muster::shard::Inspection;
@@ -17,6 +18,9 @@ const SLICES_MAX: usize = 32;
 /// operations of the largest size.
 const OPERATIONS_OVER: usize = 8;
 
+/// Of the log, a compaction and a snapshot, and of partitions.
+const DESCRIPTORS_MAX: usize = 16 + PARTITION_FILES_MAX as usize;
+
 /// With so many connections not each turn looks at all of them.
 const MANY: usize = 64;
 
@@ -28,7 +32,8 @@ impl World {
             return;
         }
         let ((waits, _), is_full) = (shard.waiting(), shard.is_log_full());
-        let found = self.too_much(shard);
+        let descriptors = self.process.seats[number as usize].files.descriptors();
+        let found = self.too_much(shard, descriptors);
         self.coverage.saw(Seen::MemoryMeasured);
         self.coverage.add(Seen::LogFull, u64::from(is_full));
         self.coverage.add(Seen::WaitedForLog, u64::from(waits > 0 && is_full));
@@ -38,7 +43,11 @@ impl World {
     }
 
     /// The first thing of which a shard has more than it may: what it has, and what it may.
-    fn too_much(&self, shard: Inspection<'_>) -> Option<(&'static str, usize, usize)> {
+    fn too_much(
+        &self,
+        shard: Inspection<'_>,
+        descriptors: usize,
+    ) -> Option<(&'static str, usize, usize)> {
         let (connections, counts) = (shard.connections(), shard.counts());
         let in_flight = connections.requests_in_flight_max();
         let sizes = self.profile.sizes;
@@ -61,6 +70,7 @@ impl World {
             ("fetches that wait", shard.fetches(), in_flight * connections.len()),
             ("bytes of members that are not counted", uncounted_members, 0),
             ("timers", counts.timers, counts.timers_max()),
+            ("open files", descriptors, DESCRIPTORS_MAX),
         ];
         limits.into_iter().find(|(_, has, may)| has > may)
     }

@@ -65,7 +65,7 @@ impl World {
                 let images = self.process.seats.iter().map(|seat| seat.shard.inspect().image());
                 images.map(|image| admin.check(image)).find_map(Result::err)
             }
-            Raw::Founder(_) | Raw::Reader(_) | Raw::Hostile(_) => None,
+            Raw::Founder(_) | Raw::Reader(_) | Raw::Producer(_) | Raw::Hostile(_) => None,
         });
         if let Some(wrong) = wrong.or_else(|| self.left_of_deleted_topics()) {
             self.violate(format_args!("at rest: {wrong}"));
@@ -107,6 +107,7 @@ impl World {
             | Raw::Admin(_)
             | Raw::Founder(_)
             | Raw::Reader(_)
+            | Raw::Producer(_)
             | Raw::Hostile(_) => Ok(()),
         })
     }

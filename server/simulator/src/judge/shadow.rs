@@ -14,6 +14,7 @@ use muster_storage::LogPartition;
 use muster_storage::OpenMode;
 use muster_storage::layout::{BLOCK_MAGIC, Block};
 use std::collections::BTreeSet;
+use std::path::Path;
 use xxhash_rust::xxh3::Xxh3;
 
 /// A record as its log has it.
@@ -176,9 +177,8 @@ pub(crate) fn bytes_of(records: &[GroupRecord<'_>]) -> Vec<RecordBytes> {
     records.iter().map(bytes).collect()
 }
 
-fn is_block(file: &OpenFile, data: &[u8]) -> bool {
-    let in_log = file.path.to_string_lossy().starts_with("shards-");
-    in_log && file.mode == OpenMode::Durable && data.starts_with(&BLOCK_MAGIC.to_be_bytes())
+fn is_in_log(path: &Path) -> bool {
+    path.to_string_lossy().starts_with("shards-")
 }
 
 impl Judge {
@@ -189,10 +189,16 @@ impl Judge {
 }
 
 impl World {
+    fn is_block(&self, file: &OpenFile, data: &[u8]) -> bool {
+        let is_block = data.starts_with(&BLOCK_MAGIC.to_be_bytes());
+        is_block && file.mode == OpenMode::Durable && is_in_log(self.disk.name(file.inode))
+    }
+
     /// A shard asks for a write.
     pub(crate) fn judge_write(&mut self, shard: u32, file: &OpenFile, offset: u64, data: &[u8]) {
-        if is_block(file, data) {
-            let path = file.path.display();
+        if self.is_block(file, data) {
+            let path = self.path_of(file);
+            let path = path.display();
             self.note(format_args!(
                 "shard {shard} writes {} bytes at {offset} of {path}",
                 data.len()
@@ -203,7 +209,7 @@ impl World {
 
     /// A write is durable: what it says is read back.
     pub(crate) fn judge_written(&mut self, shard: u32, file: &OpenFile, offset: u64, data: &[u8]) {
-        if !is_block(file, data) {
+        if !self.is_block(file, data) {
             return;
         }
         let now = self.queue.now();
@@ -213,7 +219,8 @@ impl World {
         shadow.in_flight = None;
         let learned = learn(&mut self.judge.facts, durable, now);
         if let Err(error) = learned.and_then(|()| shadow.apply(durable)) {
-            let path = file.path.display();
+            let path = self.path_of(file);
+            let path = path.display();
             self.violate(format_args!("a block at {offset} of {path} cannot be read: {error}"));
         }
         self.judge_ended_groups();
@@ -221,7 +228,7 @@ impl World {
 
     /// A sync is done: what a start found is durable.
     pub(crate) fn judge_synced(&mut self, shard: u32, file: &OpenFile) {
-        if !file.path.to_string_lossy().starts_with("shards-") {
+        if !is_in_log(self.disk.name(file.inode)) {
             return;
         }
         let now = self.queue.now();
@@ -283,7 +290,13 @@ impl World {
             self.judge.shadows.push(Shadow::new(&self.config));
         }
         self.coverage.saw(Seen::StartCompared);
+        let is_intact = self.coverage.count(Seen::MisdirectedWrite) == 0;
         for (number, started) in started.iter().enumerate() {
+            let offline = started.shard.inspect().offline_partitions();
+            if offline > 0 && is_intact {
+                return self
+                    .violate(format_args!("shard {number}: {offline} partitions are offline"));
+            }
             let found = started.shard.inspect().progress().accepted();
             if let Err(what) = self.judge_found(number, started, found) {
                 return self

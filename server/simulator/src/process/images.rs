@@ -116,7 +116,7 @@ impl World {
         other_shards: u32,
         others: &Contents,
     ) -> Result<(), String> {
-        if !self.images.is_wanted() {
+        if self.images.every == 0 {
             return Ok(());
         }
         let (ids, coverage) = (self.ids.clone(), self.coverage.clone());

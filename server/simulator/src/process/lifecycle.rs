@@ -36,7 +36,7 @@ pub(crate) struct StartedShard {
 }
 
 /// Few, so that some are opened anew.
-const PARTITION_FILES_MAX: u32 = 16;
+pub(crate) const PARTITION_FILES_MAX: u32 = 16;
 
 /// The stamp of the data directory.
 const STAMP: &str = "meta.properties";
@@ -111,6 +111,8 @@ impl World {
         self.process.meta = Some(meta);
         self.judge_refusals(path)?;
         let mut started = self.load_all(path, shards)?;
+        // Recovery sets files of partitions aside.
+        self.disk.forget_missing(path);
         self.judge_recovered(&started);
         if wanted != shards {
             drop(started);

@@ -1,6 +1,6 @@
 //! The server's process: its shards with their mailboxes, and a reactor that performs their commands
-//! on the simulated disk and network. It is what `muster`'s `reactor.rs`, `files.rs` and `serve.rs`
-//! are to the ring; the shards, their logs and their start-up are production's own.
+//! on the simulated disk and network. It is what `muster`'s `reactor.rs` and `serve.rs` are to the
+//! ring; the shards, their logs, their files and their start-up are production's own.
 
 mod damage;
 mod files;
@@ -11,16 +11,15 @@ mod turn;
 
 pub(crate) use files::OpenFile;
 pub(crate) use images::Images;
-pub(crate) use lifecycle::{FIRST_PORT, StartedShard};
+pub(crate) use lifecycle::{FIRST_PORT, PARTITION_FILES_MAX, StartedShard};
 
 use crate::judge::{RecordBytes, Turns};
 use crate::net::LinkId;
-use crate::trace::Trace;
-use files::Operation;
+use files::{CLOSING_MAX, Ended, Operation, ShardFiles};
 use muster::data_dir::Meta;
+use muster::files::Files;
 use muster::net::ConnectionId;
 use muster::shard::{Command, Message, Shard};
-use muster_storage::{FileDone, FileId};
 use std::collections::{BTreeMap, VecDeque};
 use tempfile::TempDir;
 
@@ -65,7 +64,7 @@ pub(crate) struct Seat {
     pub(crate) shard: Shard,
     inbox: VecDeque<Inbound>,
     mail: VecDeque<Message>,
-    files: BTreeMap<FileId, OpenFile>,
+    pub(crate) files: ShardFiles,
     /// The parts that are sent next; None if one could not be read.
     parts: Option<Vec<u8>>,
     slots: Vec<Option<(ConnectionId, LinkId)>>,
@@ -90,7 +89,7 @@ enum Inbound {
     StreamFailed(LinkId),
     Writable(LinkId),
     Ended(LinkId),
-    File(FileDone),
+    File(Ended),
     Woken,
 }
 
@@ -119,7 +118,7 @@ impl Seat {
             shard,
             inbox: VecDeque::new(),
             mail: VecDeque::new(),
-            files: BTreeMap::new(),
+            files: Files::new(CLOSING_MAX),
             parts: Some(Vec::new()),
             slots: Vec::new(),
             serial: 0,
@@ -154,9 +153,4 @@ impl Seat {
         }
         self.turns.forget(connection);
     }
-}
-
-/// The name of a file for a line of the trace.
-fn note_file(trace: &mut Trace, now: u64, shard: u32, what: &str, file: &OpenFile) {
-    trace.note(now, format_args!("shard {shard} {what} {}", file.path.display()));
 }

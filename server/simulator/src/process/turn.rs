@@ -47,6 +47,10 @@ impl World {
         let was_idle = inbox.is_empty();
         for inbound in inbox {
             self.deliver(number, inbound, times);
+            if !self.process.lives(life) {
+                return;
+            }
+            self.resume_files(number);
         }
         self.work(number, times);
         self.note_waiting(number);
@@ -162,7 +166,11 @@ impl World {
                     self.step(number, times, Event::Ended { connection });
                 }
             }
-            Inbound::File(done) => self.step(number, times, Event::File(done)),
+            Inbound::File(ended) => {
+                if let Some(done) = self.operation_ended(number, ended) {
+                    self.step(number, times, Event::File(done));
+                }
+            }
             Inbound::Woken => loop {
                 let seat = &mut self.process.seats[number as usize];
                 let Some(message) = seat.mail.pop_front() else { break };
@@ -195,7 +203,10 @@ impl World {
                 Command::ResumeReceive { connection } => self.pause(number, connection, false),
                 Command::File(op) => self.perform(number, op),
                 Command::Part(part) => self.add_part(number, part),
-                Command::SendParts { connection } => self.send_parts(number, connection),
+                Command::SendParts { connection } => {
+                    let link = self.process.seats[number as usize].link(connection);
+                    self.send_slice(number, link);
+                }
                 Command::AwaitWritable { connection } => {
                     let seat = &mut self.process.seats[number as usize];
                     let link = seat.link(connection);
@@ -292,10 +303,11 @@ impl World {
     }
 
     /// The socket takes what was gathered, or some of it.
-    fn send_parts(&mut self, number: u32, connection: ConnectionId) {
+    pub(super) fn send_parts(&mut self, number: u32, link: Option<LinkId>) {
         let seat = &mut self.process.seats[number as usize];
         let parts = seat.parts.replace(Vec::new());
-        let Some(link) = seat.link(connection) else { return };
+        let is_open = |link: &LinkId| self.network.link(*link).server.is_some();
+        let Some(link) = link.filter(is_open) else { return };
         let Some(parts) = parts else { return seat.inbox.push_back(Inbound::StreamFailed(link)) };
         let is_full = self.faults.chance(0.3);
         let most = parts.len() as u64;
@@ -378,14 +390,10 @@ impl World {
         }
     }
 
-    fn enqueue(&mut self, shard: u32, inbound: Inbound) {
+    pub(super) fn enqueue(&mut self, shard: u32, inbound: Inbound) {
         if let Some(seat) = self.process.seat(shard) {
             seat.inbox.push_back(inbound);
             self.wake_shard(shard);
         }
-    }
-
-    pub(super) fn file_told(&mut self, shard: u32, done: muster_storage::FileDone) {
-        self.enqueue(shard, Inbound::File(done));
     }
 }

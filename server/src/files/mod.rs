@@ -1,0 +1,347 @@
+//! A shard's open files: decides when the file operations of its logs start and which syncs wait
+//! for which writes, and limits the files that are being closed. [`FileIo`] carries them out: on a
+//! ring, or on a disk of the simulator.
+
+mod freeing;
+mod order;
+mod ring;
+
+pub use freeing::Freeing;
+pub use ring::{RingFiles, block_bytes};
+
+use crate::shard::Part;
+use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
+use order::{Place, SyncOrder};
+use std::collections::{HashMap, VecDeque};
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// Carries out operations. Only writes, reads and syncs take time: their ends are passed to
+/// [`Files::written`], [`Files::read`] and [`Files::synced`].
+pub trait FileIo {
+    type File: Descriptor;
+    /// A connection to which parts of files are sent.
+    type Conn;
+
+    /// Opens a file for reading and writing, and creates it if it is missing.
+    ///
+    /// # Errors
+    /// As for the other operations: the process has to end.
+    fn open(&mut self, path: &Path, mode: OpenMode) -> Result<Self::File, FileError>;
+
+    /// Starts a write in the mode in which the file was opened.
+    fn write(
+        &mut self,
+        file: &Self::File,
+        mode: OpenMode,
+        offset: u64,
+        data: &[u8],
+        token: FileToken,
+    );
+
+    /// Starts a read.
+    fn read(&mut self, file: &Self::File, offset: u64, len: u32, token: FileToken);
+
+    /// Starts a sync, which covers the writes that have ended.
+    fn sync(&mut self, file: &Self::File, token: FileToken);
+
+    /// # Errors
+    /// The file system refuses.
+    fn truncate(&mut self, file: &Self::File, len: u64) -> Result<(), FileError>;
+
+    /// # Errors
+    /// The file system refuses.
+    fn rename(&mut self, from: &Path, to: &Path) -> Result<(), FileError>;
+
+    /// # Errors
+    /// The file is there and cannot be removed.
+    fn remove_file(&mut self, path: &Path) -> Result<(), FileError>;
+
+    /// # Errors
+    /// The directory is there and cannot be removed.
+    fn remove_dir(&mut self, path: &Path) -> Result<(), FileError>;
+
+    /// Moves a directory; one that cannot be moved stays.
+    fn move_dir(&mut self, from: &Path, to: &Path);
+
+    /// Adds a part to the slice that [`Self::send`] sends.
+    fn put_bytes(&mut self, bytes: Vec<u8>);
+
+    /// As [`Self::put_bytes`], with a part of a file.
+    fn put_file(&mut self, file: &Self::File, offset: u64, len: u32);
+
+    /// Sends the slice of added parts; drops it if there is no connection.
+    fn send(&mut self, conn: Option<Self::Conn>);
+}
+
+/// An open file. Clones share the descriptor.
+pub trait Descriptor: Clone {
+    /// Whether an operation under way or another clone keeps it open.
+    fn is_in_use(&self) -> bool;
+}
+
+/// A file operation that must not fail did: what was being done, and why it failed. The process is
+/// to end.
+#[derive(Debug)]
+pub struct FileError(String);
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for FileError {}
+
+/// Open files by the ids that the logs assign, and the operations under way.
+#[derive(Debug)]
+pub struct Files<F, C> {
+    /// The most closing files before another one is opened.
+    closing_max: usize,
+    open: HashMap<FileId, OpenFile<F>>,
+    /// Files that were closed during operations: they take descriptors until those end.
+    closing: Vec<F>,
+    /// Work that waits until fewer files are closing, in order.
+    deferred: VecDeque<Work<C>>,
+    writing: HashMap<FileToken, Writing>,
+    syncs: SyncOrder<(F, FileToken)>,
+    /// Reads and syncs under way.
+    reading: usize,
+    syncing: usize,
+}
+
+/// Work that is done in the order of the requests.
+#[derive(Debug)]
+enum Work<C> {
+    Op(FileOp),
+    Part(Part),
+    /// None if the connection is gone.
+    SendParts(Option<C>),
+}
+
+#[derive(Debug)]
+struct OpenFile<F> {
+    file: F,
+    mode: OpenMode,
+}
+
+/// A write under way: the log's own buffer, and the mode of the file.
+#[derive(Debug)]
+struct Writing {
+    buffer: Vec<u8>,
+    mode: OpenMode,
+    /// None for a durable write: no sync has to wait for it.
+    place: Option<Place>,
+}
+
+impl<F: Descriptor, C> Files<F, C> {
+    pub fn new(closing_max: usize) -> Self {
+        Self {
+            closing_max,
+            open: HashMap::new(),
+            closing: Vec::new(),
+            deferred: VecDeque::new(),
+            writing: HashMap::new(),
+            syncs: SyncOrder::default(),
+            reading: 0,
+            syncing: 0,
+        }
+    }
+
+    /// Starts an operation, or performs it at once if it is rare and short.
+    ///
+    /// # Errors
+    /// An operation failed that must not fail; the process has to end.
+    pub fn perform<I>(&mut self, io: &mut I, op: FileOp) -> Result<(), FileError>
+    where
+        I: FileIo<File = F, Conn = C>,
+    {
+        self.perform_work(io, Work::Op(op))
+    }
+
+    /// Adds a part to the slice that [`Files::send_parts`] sends.
+    ///
+    /// # Errors
+    /// As for [`Self::perform`].
+    pub fn add_part<I>(&mut self, io: &mut I, part: Part) -> Result<(), FileError>
+    where
+        I: FileIo<File = F, Conn = C>,
+    {
+        self.perform_work(io, Work::Part(part))
+    }
+
+    /// Sends the slice of added parts; drops it if there is no connection.
+    ///
+    /// # Errors
+    /// As for [`Self::perform`].
+    pub fn send_parts<I>(&mut self, io: &mut I, conn: Option<C>) -> Result<(), FileError>
+    where
+        I: FileIo<File = F, Conn = C>,
+    {
+        self.perform_work(io, Work::SendParts(conn))
+    }
+
+    /// Starts deferred work as far as possible. To be called when an operation has ended.
+    ///
+    /// # Errors
+    /// As for [`Self::perform`].
+    pub fn resume<I>(&mut self, io: &mut I) -> Result<(), FileError>
+    where
+        I: FileIo<File = F, Conn = C>,
+    {
+        self.closing.retain(F::is_in_use);
+        while let Some(work) = self.deferred.pop_front() {
+            let is_open = matches!(work, Work::Op(FileOp::Open { .. }));
+            if is_open && self.closing.len() >= self.closing_max {
+                self.deferred.push_front(work);
+                break;
+            }
+            match work {
+                Work::Op(op) => self.start(io, op)?,
+                Work::Part(Part::Bytes(bytes)) => io.put_bytes(bytes),
+                Work::Part(Part::File { file, offset, len }) => {
+                    io.put_file(&self.file(file)?.file, offset, len);
+                }
+                Work::SendParts(conn) => io.send(conn),
+            }
+        }
+        Ok(())
+    }
+
+    /// A write ended; None for an unknown token. Starts the syncs that waited for it.
+    ///
+    /// # Errors
+    /// The write failed: its bytes may or may not be on the disk. The process has to end.
+    pub fn written<I>(
+        &mut self,
+        io: &mut I,
+        token: FileToken,
+        result: io::Result<()>,
+    ) -> io::Result<Option<FileDone>>
+    where
+        I: FileIo<File = F, Conn = C>,
+    {
+        let writing = self.writing.remove(&token);
+        let mode = writing.as_ref().map(|writing| writing.mode);
+        if let (Ok(()), Some(place)) = (&result, writing.as_ref().and_then(|it| it.place)) {
+            self.syncs.written(place, |(file, token)| io.sync(&file, token));
+        }
+        match result {
+            Ok(()) => Ok(writing.map(|it| FileDone::Written { token, buffer: it.buffer })),
+            Err(error) if mode == Some(OpenMode::Aside) && is_no_space(&error) => {
+                Ok(Some(FileDone::NoSpace { token }))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A read ended.
+    pub fn read(&mut self, token: FileToken, result: io::Result<Vec<u8>>) -> FileDone {
+        self.reading -= 1;
+        match result {
+            Ok(data) => FileDone::Read { token, data },
+            Err(error) => FileDone::ReadFailed { token, reason: error.to_string() },
+        }
+    }
+
+    /// A sync ended.
+    ///
+    /// # Errors
+    /// The sync failed: earlier writes may or may not be on the disk. The process has to end.
+    pub fn synced(&mut self, token: FileToken, result: io::Result<()>) -> io::Result<FileDone> {
+        result?;
+        self.syncing -= 1;
+        Ok(FileDone::Synced { token })
+    }
+
+    /// Whether any operation has not ended yet.
+    pub fn is_busy(&self) -> bool {
+        let is_under_way = !self.writing.is_empty() || self.reading > 0 || self.syncing > 0;
+        is_under_way || !self.deferred.is_empty()
+    }
+
+    /// Closes all files. No operation may be under way.
+    pub fn close_all(&mut self) {
+        assert!(!self.is_busy(), "an operation is under way");
+        self.open.clear();
+        self.closing.clear();
+        self.syncs = SyncOrder::default();
+    }
+
+    /// Whether work waits until fewer files are closing.
+    pub fn is_deferring(&self) -> bool {
+        !self.deferred.is_empty()
+    }
+
+    /// The number of syncs that wait for writes.
+    pub fn waiting_syncs(&self) -> usize {
+        self.syncs.waiting()
+    }
+
+    /// The descriptors that its files take.
+    pub fn descriptors(&self) -> usize {
+        self.open.len() + self.closing.len()
+    }
+
+    fn perform_work<I>(&mut self, io: &mut I, work: Work<C>) -> Result<(), FileError>
+    where
+        I: FileIo<File = F, Conn = C>,
+    {
+        self.deferred.push_back(work);
+        if self.deferred.len() == 1 { self.resume(io) } else { Ok(()) }
+    }
+
+    fn start<I>(&mut self, io: &mut I, op: FileOp) -> Result<(), FileError>
+    where
+        I: FileIo<File = F, Conn = C>,
+    {
+        match op {
+            FileOp::Open { file, path, mode } => {
+                let opened = OpenFile { file: io.open(&path, mode)?, mode };
+                let before = self.open.insert(file, opened);
+                assert!(before.is_none(), "{file:?} is open already");
+            }
+            FileOp::Close { file } => {
+                let closed = self.open.remove(&file).map(|open| open.file);
+                self.closing.extend(closed.filter(F::is_in_use));
+            }
+            FileOp::Write { token, file, offset, data } => {
+                let OpenFile { file: open, mode } = self.file(file)?;
+                let mode = *mode;
+                io.write(open, mode, offset, &data, token);
+                let place = (mode == OpenMode::Cached).then(|| self.syncs.write(file));
+                self.writing.insert(token, Writing { buffer: data, mode, place });
+            }
+            FileOp::Read { token, file, offset, len } => {
+                io.read(&self.file(file)?.file, offset, len, token);
+                self.reading += 1;
+            }
+            FileOp::Sync { token, file } => {
+                let sync = (self.file(file)?.file.clone(), token);
+                self.syncing += 1;
+                if let Some((file, token)) = self.syncs.sync(file, sync) {
+                    io.sync(&file, token);
+                }
+            }
+            FileOp::Truncate { file, len } => io.truncate(&self.file(file)?.file, len)?,
+            FileOp::Rename { from, to } => io.rename(&from, &to)?,
+            FileOp::RemoveFile { path } => io.remove_file(&path)?,
+            FileOp::RemoveDir { path } => io.remove_dir(&path)?,
+            FileOp::MoveDir { from, to } => io.move_dir(&from, &to),
+        }
+        Ok(())
+    }
+
+    fn file(&self, id: FileId) -> Result<&OpenFile<F>, FileError> {
+        self.open.get(&id).ok_or_else(|| FileError(format!("{id:?} is not open")))
+    }
+}
+
+/// Whether the disk, the quota or the limit of a file's size is exhausted. (A short write means
+/// this, too.)
+fn is_no_space(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull, WriteZero};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge | WriteZero)
+}
