@@ -2,7 +2,7 @@
 //! with a simulated clock, disk, network and clients, and a judge who looks at every step. The same
 //! seed gives the same run. The models are TigerBeetle's VOPR and FoundationDB's simulator.
 //!
-//! Read in this order: `happening` is all that can happen; `world` lets it happen in the order of
+//! Read in this order: `event` is all that can happen; `world` lets it happen in the order of
 //! time; `process` performs what shards want, as the reactor does; `disk` and `net` keep no
 //! more promises than real ones; `client` has muster-load's members and raw clients that keep book
 //! of what they were promised; `judge` says what must never be.
@@ -17,7 +17,7 @@
 mod client;
 pub mod coverage;
 mod disk;
-mod happening;
+mod event;
 mod judge;
 mod net;
 pub mod plant;

@@ -1,6 +1,6 @@
 //! What is to happen, by time; of what has the same time, first what was asked for first.
 
-use crate::happening::Happening;
+use crate::event::TimedEvent;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
@@ -15,7 +15,7 @@ pub(crate) struct Queue {
 struct Entry {
     at: u64,
     number: u64,
-    what: Happening,
+    what: TimedEvent,
 }
 
 impl Queue {
@@ -24,18 +24,18 @@ impl Queue {
     }
 
     /// Has something happen `delay` microseconds from now.
-    pub(crate) fn after(&mut self, delay: u64, what: Happening) {
+    pub(crate) fn after(&mut self, delay: u64, what: TimedEvent) {
         self.at(self.now.saturating_add(delay), what);
     }
 
     /// Has something happen at a time; at once, if that is past.
-    pub(crate) fn at(&mut self, at: u64, what: Happening) {
+    pub(crate) fn at(&mut self, at: u64, what: TimedEvent) {
         self.next += 1;
         self.heap.push(Entry { at: at.max(self.now), number: self.next, what });
     }
 
     /// The next that happens; time goes on to it.
-    pub(crate) fn pop(&mut self) -> Option<Happening> {
+    pub(crate) fn pop(&mut self) -> Option<TimedEvent> {
         let Entry { at, what, .. } = self.heap.pop()?;
         self.now = at;
         Some(what)

@@ -6,7 +6,7 @@ use crate::client::{
 };
 use crate::coverage::{Coverage, Seen};
 use crate::disk::Disk;
-use crate::happening::{Crash, Happening};
+use crate::event::{Crash, TimedEvent};
 use crate::judge::Judge;
 use crate::net::Network;
 use crate::plant::Plant;
@@ -161,7 +161,7 @@ impl World {
         if self.steps > steps_max {
             return self.violate(format_args!("more than {steps_max} steps"));
         }
-        self.happen(event);
+        self.handle(event);
         self.end_cleanly();
     }
 
@@ -185,29 +185,29 @@ impl World {
         self.steps
     }
 
-    fn happen(&mut self, happening: Happening) {
-        match happening {
-            Happening::Turn { life, shard } => self.turn(life, shard),
-            Happening::FileDone { life, operation } => self.file_done(life, operation),
-            Happening::Connect { link } => self.accept(link),
-            Happening::ToServer { link } => self.arrive(link),
-            Happening::Taken { link } => self.taken(link),
-            Happening::ToClient { link } => self.came(link),
-            Happening::Lost { link } => self.lose(link),
-            Happening::Ended { link } => self.ended(link),
-            Happening::Expired { link, correlation } => self.expired(link, correlation),
-            Happening::Member { member, armed } => self.wake_member(member, armed),
-            Happening::Client { client, armed } => self.wake_client(client, armed),
-            Happening::Fault => self.fault(),
-            Happening::Churn => self.churn(),
-            Happening::Start => {
+    fn handle(&mut self, event: TimedEvent) {
+        match event {
+            TimedEvent::Turn { life, shard } => self.turn(life, shard),
+            TimedEvent::FileDone { life, operation } => self.file_done(life, operation),
+            TimedEvent::Connect { link } => self.accept(link),
+            TimedEvent::ToServer { link } => self.arrive(link),
+            TimedEvent::Taken { link } => self.taken(link),
+            TimedEvent::ToClient { link } => self.came(link),
+            TimedEvent::Lost { link } => self.lose(link),
+            TimedEvent::Ended { link } => self.ended(link),
+            TimedEvent::Expired { link, correlation } => self.expired(link, correlation),
+            TimedEvent::Member { member, armed } => self.wake_member(member, armed),
+            TimedEvent::Client { client, armed } => self.wake_client(client, armed),
+            TimedEvent::Fault => self.fault(),
+            TimedEvent::Churn => self.churn(),
+            TimedEvent::Start => {
                 self.start();
                 self.last_start();
             }
-            Happening::Crash { life, how } => self.crash_at(life, how),
-            Happening::StopOverdue { life } => self.stop_overdue(life),
-            Happening::RoomAgain => self.process.disk_is_full = false,
-            Happening::Check => self.check(),
+            TimedEvent::Crash { life, how } => self.crash_at(life, how),
+            TimedEvent::StopOverdue { life } => self.stop_overdue(life),
+            TimedEvent::RoomAgain => self.process.disk_is_full = false,
+            TimedEvent::Check => self.check(),
         }
     }
 
@@ -267,14 +267,14 @@ impl World {
                 self.start_member(member);
             }
         }
-        self.queue.after(CHECK_EVERY, Happening::Check);
-        self.queue.after(clients.churn_every, Happening::Churn);
+        self.queue.after(CHECK_EVERY, TimedEvent::Check);
+        self.queue.after(clients.churn_every, TimedEvent::Churn);
         self.plan_fault();
     }
 
     fn plan_fault(&mut self) {
         let pause = self.faults.between(0, 2 * self.profile.faults.every);
-        self.queue.after(pause, Happening::Fault);
+        self.queue.after(pause, TimedEvent::Fault);
     }
 
     fn fault(&mut self) {
@@ -292,7 +292,7 @@ impl World {
             self.coverage.saw(Seen::FullDisk);
             self.process.disk_is_full = true;
             let pause = self.faults.between(0, 10 * SECOND);
-            self.queue.after(pause, Happening::RoomAgain);
+            self.queue.after(pause, TimedEvent::RoomAgain);
         } else if drawn < faults.disk_full + faults.clean_stop {
             self.stop_cleanly();
         } else {
@@ -308,7 +308,7 @@ impl World {
     }
 
     fn check(&mut self) {
-        self.queue.after(CHECK_EVERY, Happening::Check);
+        self.queue.after(CHECK_EVERY, TimedEvent::Check);
         let now = self.queue.now();
         match self.phase {
             Phase::Chaos(until) if now >= until || self.steps >= self.profile.chaos_steps => {

@@ -2,7 +2,7 @@
 //! connection ends.
 
 use crate::coverage::Seen;
-use crate::happening::{Crash, Happening};
+use crate::event::{Crash, TimedEvent};
 use crate::net::{Asked, LinkId, Owner};
 use crate::world::World;
 use loadgen::member::Failure;
@@ -30,10 +30,10 @@ impl World {
         let owner = link.owner;
         self.note(format_args!("{owner:?} asks {api} v{version} #{correlation} on {}", id.0));
         self.network.send(&mut self.queue, id, frame);
-        self.queue.after(patience, Happening::Expired { link: id, correlation });
+        self.queue.after(patience, TimedEvent::Expired { link: id, correlation });
         if self.network.cuts() {
             let soon = 2 * self.network.delay();
-            self.queue.after(soon, Happening::Lost { link: id });
+            self.queue.after(soon, TimedEvent::Lost { link: id });
         }
     }
 
@@ -115,7 +115,7 @@ impl World {
                 if self.faults.chance(0.5) {
                     self.input_ended(id);
                 }
-                self.queue.after(delay, Happening::Ended { link: id });
+                self.queue.after(delay, TimedEvent::Ended { link: id });
             }
         }
     }
@@ -134,7 +134,7 @@ impl World {
             let silent = how == Crash::PowerLoss && self.faults.chance(0.1);
             if was_there && !silent {
                 let at = last.max(self.queue.now() + self.network.delay());
-                self.queue.at(at, Happening::Lost { link: id });
+                self.queue.at(at, TimedEvent::Lost { link: id });
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Members of groups, as muster-load simulates them, and the comings and goings of them.
 
 use super::links::Ready;
-use crate::happening::Happening;
+use crate::event::TimedEvent;
 use crate::net::{Asked, LinkId, Owner};
 use crate::process::FIRST_PORT;
 use crate::profile::{ClientProfile, MS, SECOND};
@@ -201,7 +201,7 @@ impl World {
         }
         let every = self.profile.clients.churn_every;
         let next = self.client_random.between(0, 2 * every);
-        self.queue.after(next, Happening::Churn);
+        self.queue.after(next, TimedEvent::Churn);
         let index = self.client_random.below(self.members.len() as u64) as u32;
         if self.members[index as usize].member.is_done() {
             return self.start_member(index);
@@ -371,7 +371,7 @@ impl World {
         {
             seat.armed = deadline.micros();
             let armed = seat.armed;
-            self.queue.at(armed, Happening::Member { member: index, armed });
+            self.queue.at(armed, TimedEvent::Member { member: index, armed });
         }
     }
 

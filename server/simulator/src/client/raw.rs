@@ -3,7 +3,7 @@
 
 use super::links::Ready;
 use super::{Admin, Committer, Founder, Hostile, Producer, Reader as OffsetsReader};
-use crate::happening::Happening;
+use crate::event::TimedEvent;
 use crate::net::{Asked, LinkId, Owner};
 use crate::random::Random;
 use crate::world::World;
@@ -89,7 +89,7 @@ impl World {
         let pause = least + self.client_random.skewed(0, self.profile.clients.pause_max);
         let armed = self.queue.now() + pause;
         self.clients[client as usize].armed = armed;
-        self.queue.at(armed, Happening::Client { client, armed });
+        self.queue.at(armed, TimedEvent::Client { client, armed });
     }
 
     pub(crate) fn wake_client(&mut self, client: u32, armed: u64) {

@@ -3,7 +3,7 @@
 use super::Disk;
 use super::file::{Change, What};
 use crate::coverage::{Coverage, Seen};
-use crate::happening::Crash;
+use crate::event::Crash;
 use crate::random::Random;
 
 /// How often the fate of a write in a crash is one of the worse ones.

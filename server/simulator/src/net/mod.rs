@@ -6,7 +6,7 @@ mod link;
 pub(crate) use link::{Asked, Link, LinkId, Owner};
 
 use crate::coverage::{Coverage, Seen};
-use crate::happening::Happening;
+use crate::event::TimedEvent;
 use crate::profile::NetworkProfile;
 use crate::queue::Queue;
 use crate::random::Random;
@@ -44,7 +44,7 @@ impl Network {
         self.coverage.add(Seen::SlowReader, u64::from(slow));
         let accepted = queue.now() + self.delay();
         self.links.push(Link::new(id, owner, shard, accepted, slow));
-        queue.at(accepted, Happening::Connect { link: id });
+        queue.at(accepted, TimedEvent::Connect { link: id });
         id
     }
 
@@ -71,7 +71,7 @@ impl Network {
         let link = self.link_mut(id);
         link.last_to_server = link.last_to_server.max(at);
         link.to_server.push_back(bytes);
-        queue.at(link.last_to_server, Happening::ToServer { link: id });
+        queue.at(link.last_to_server, TimedEvent::ToServer { link: id });
     }
 
     /// The server's socket was given output: it takes it at once, or as fast as the client reads.
@@ -86,7 +86,7 @@ impl Network {
         link.unsent += len;
         link.given.push_back(len);
         link.last_taken = link.last_taken.max(queue.now() + pause);
-        queue.at(link.last_taken, Happening::Taken { link: id });
+        queue.at(link.last_taken, TimedEvent::Taken { link: id });
     }
 
     /// The socket took the oldest output; gives how much is left, if the server is still there.
@@ -97,7 +97,7 @@ impl Network {
         link.unsent -= len;
         link.to_client.push_back(len);
         link.last_to_client = link.last_to_client.max(queue.now() + delay);
-        queue.at(link.last_to_client, Happening::ToClient { link: id });
+        queue.at(link.last_to_client, TimedEvent::ToClient { link: id });
         link.unsent
     }
 

@@ -4,7 +4,7 @@
 use super::{Inbound, Seat};
 use crate::coverage::Seen;
 use crate::disk::Inode;
-use crate::happening::{Crash, Happening};
+use crate::event::{Crash, TimedEvent};
 use crate::net::LinkId;
 use crate::world::World;
 use muster::files::{Descriptor, FileError, FileIo, Files};
@@ -313,7 +313,7 @@ impl World {
         self.process.next_operation += 1;
         self.process.operations.insert(number, operation);
         let life = self.process.life;
-        self.queue.at(at, Happening::FileDone { life, operation: number });
+        self.queue.at(at, TimedEvent::FileDone { life, operation: number });
     }
 
     /// When an operation ends: not before those of the same file that it overlaps. A sync and
@@ -385,7 +385,7 @@ impl World {
         let (inode, token, shard) = (operation.file.inode, operation.token, operation.shard);
         operation.is_early = true;
         self.process.operations.insert(number, operation);
-        self.queue.after(EARLY_BY, Happening::FileDone { life, operation: number });
+        self.queue.after(EARLY_BY, TimedEvent::FileDone { life, operation: number });
         let ended = Ended { inode, token, outcome: Outcome::Written(Ok(())) };
         self.enqueue(shard, Inbound::File(ended));
     }

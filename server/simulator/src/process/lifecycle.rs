@@ -3,7 +3,7 @@
 use super::{Process, Seat};
 use crate::coverage::Seen;
 use crate::disk::Disk;
-use crate::happening::{Crash, Happening};
+use crate::event::{Crash, TimedEvent};
 use crate::judge::{RecordBytes, bytes_of};
 use crate::profile::SECOND;
 use crate::random::SeededIds;
@@ -65,7 +65,7 @@ impl World {
                 self.note(format_args!("crashes while it writes the logs anew"));
                 self.coverage.saw(Seen::CrashInReshard);
                 let pause = self.faults.skewed(1_000, SECOND);
-                self.queue.after(pause, Happening::Start);
+                self.queue.after(pause, TimedEvent::Start);
             }
             Err(reason) if wrote_astray => {
                 self.note(format_args!("refused, for a write went astray: {reason}"));
@@ -234,7 +234,7 @@ impl World {
         if self.is_chaos() && self.faults.chance(self.profile.faults.crash_in_start_chance) {
             let (life, how) = (self.process.life, self.crash_kind());
             let soon = self.faults.skewed(0, boot + 200_000);
-            self.queue.after(soon, Happening::Crash { life, how });
+            self.queue.after(soon, TimedEvent::Crash { life, how });
         }
     }
 
@@ -286,7 +286,7 @@ impl World {
         self.judge_crash();
         self.end_process(how);
         let pause = self.faults.skewed(1_000, 3 * SECOND);
-        self.queue.after(pause, Happening::Start);
+        self.queue.after(pause, TimedEvent::Start);
     }
 
     fn count_crash(&mut self, how: Crash) {
@@ -334,7 +334,7 @@ impl World {
         }
         self.note(format_args!("is asked to stop"));
         let life = self.process.life;
-        self.queue.after(STOP_MAX, Happening::StopOverdue { life });
+        self.queue.after(STOP_MAX, TimedEvent::StopOverdue { life });
         for number in 0..self.process.shards() {
             self.post(number, Message::Stop);
         }
@@ -355,7 +355,7 @@ impl World {
             return;
         }
         if self.queue.now() < overdue {
-            self.queue.at(overdue, Happening::StopOverdue { life });
+            self.queue.at(overdue, TimedEvent::StopOverdue { life });
         } else {
             self.violate(format_args!("a clean stop takes more than {} s", STOP_MAX / SECOND));
         }
@@ -378,7 +378,7 @@ impl World {
             self.record_ends();
             self.end_process(Crash::Kill);
             let pause = self.faults.skewed(1_000, 3 * SECOND);
-            self.queue.after(pause, Happening::Start);
+            self.queue.after(pause, TimedEvent::Start);
         }
     }
 

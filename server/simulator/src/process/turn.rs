@@ -2,7 +2,7 @@
 //! last `end_turn` -> commands -> output.
 
 use super::{BEGINNING_MS, Inbound};
-use crate::happening::Happening;
+use crate::event::TimedEvent;
 use crate::net::LinkId;
 use crate::world::World;
 use muster::clock::Times;
@@ -119,7 +119,7 @@ impl World {
         let Some(seat) = self.process.seat(number) else { return };
         if !seat.stopped && seat.turn_at.is_none_or(|planned| at < planned) {
             seat.turn_at = Some(at);
-            self.queue.at(at, Happening::Turn { life, shard: number });
+            self.queue.at(at, TimedEvent::Turn { life, shard: number });
         }
     }
 
@@ -258,7 +258,7 @@ impl World {
         let nothing_left = link.given.is_empty() && link.to_client.is_empty();
         if nothing_left {
             let delay = self.network.delay();
-            self.queue.after(delay, Happening::Lost { link: id });
+            self.queue.after(delay, TimedEvent::Lost { link: id });
         }
     }
 

@@ -4,7 +4,7 @@ use crate::net::LinkId;
 
 /// Lives count the starts of the server: what was meant for an earlier one happens no more.
 #[derive(Debug)]
-pub(crate) enum Happening {
+pub(crate) enum TimedEvent {
     /// A shard's turn.
     Turn { life: u32, shard: u32 },
     /// A file operation of a shard ends.
