@@ -17,6 +17,7 @@ mod descriptors;
 mod directories;
 mod dispatch;
 pub mod files;
+pub mod host;
 mod limits;
 pub mod log_tools;
 pub mod logging;

@@ -8,12 +8,13 @@ use crate::data_dir::DataDir;
 use crate::descriptors::{Descriptors, fewer_shards};
 use crate::directories::sync_left;
 use crate::files::{Freeing, RingFiles, block_bytes};
+use crate::host::Host;
 use crate::logging;
 use crate::placement::{CONTROLLER, Placement};
 use crate::random::RandomIds;
 use crate::reactor::{End, Parts, Peer, Reactor};
 use crate::reshard;
-use crate::shard::{Command, Common, Left, LogSizes, Message, Shard, load, log_directory};
+use crate::shard::{Common, LogSizes, Message, Shard, log_directory};
 use crate::trash;
 use crate::{Failure, VERSION};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
@@ -223,8 +224,8 @@ fn run(start: Start) -> u64 {
     let number = start.number;
     let ready = start.ready.clone();
     let (data, common) = (start.options.data.clone(), start.common.clone());
-    let home = Home { number, data, common, block_bytes: start.block_bytes };
-    match prepare(start) {
+    let mut host = Host::new(number, data, common, start.block_bytes);
+    match prepare(start, &host) {
         Err(failure) => {
             // The starting thread may have ended because another shard failed first.
             let _ = ready.send(Err(failure));
@@ -232,7 +233,7 @@ fn run(start: Start) -> u64 {
         }
         Ok((shard, parts)) => {
             drop(ready);
-            let run = || run_shard(shard, parts, &home);
+            let run = || run_shard(shard, parts, &mut host);
             let failure = match catch_unwind(AssertUnwindSafe(run)) {
                 Ok(Ok(end)) => return end,
                 Ok(Err(failure)) => failure.to_string(),
@@ -243,50 +244,24 @@ fn run(start: Start) -> u64 {
     }
 }
 
-/// The place from which a shard is loaded.
-struct Home {
-    number: u32,
-    data: PathBuf,
-    common: Common,
-    block_bytes: u32,
-}
-
 /// Runs a shard until it has stopped; returns the end of its log. A shard whose state does not
 /// match its log is loaded again, while the others continue.
-fn run_shard(mut shard: Shard, parts: Parts, home: &Home) -> Result<u64, Failure> {
+fn run_shard(mut shard: Shard, parts: Parts, host: &mut Host) -> Result<u64, Failure> {
     let mut reactor = Reactor::new(parts);
-    for reloads in 1.. {
-        if reactor.run(&mut shard)? != End::Failed {
-            break;
-        }
+    while reactor.run(&mut shard)? == End::Failed {
         let left = shard.leave();
         reactor.clear()?;
-        shard = load_again(&mut reactor, home, left)?;
-        shard.check_later(reloads);
+        let loaded = host.load(wall().0)?;
+        let ids = Box::new(RandomIds::new()?);
+        let (again, commands) = host.reload(left, loaded, ids, reactor.times())?;
+        reactor.perform_all(commands)?;
+        info!("shard {} serves again, from its log", host.number);
+        shard = again;
     }
     Ok(shard.inspect().progress().flushed())
 }
 
-fn load_again(reactor: &mut Reactor, home: &Home, left: Left) -> Result<Shard, Failure> {
-    let Home { number, data, common, block_bytes } = home;
-    let Left { image, commands } = left;
-    let mut loaded = load(data, common, *number)?;
-    loaded.keep_cut(data, wall().0)?;
-    let image = loaded.image_after(&image);
-    let ids = Box::new(RandomIds::new()?);
-    let (shard, ops) =
-        loaded.into_shard(data, *block_bytes, image.clone(), ids, reactor.times())?;
-    reactor.perform_all(ops.into_iter().map(Command::File).collect())?;
-    reactor.perform_all(commands)?;
-    if *number == CONTROLLER {
-        let send = |to| Command::Mail { to, message: Message::Image(image.clone()) };
-        reactor.perform_all((0..common.placement.shards).map(send).collect())?;
-    }
-    info!("shard {number} serves again, from its log");
-    Ok(shard)
-}
-
-fn prepare(start: Start) -> Result<(Shard, Parts), Failure> {
+fn prepare(start: Start, host: &Host) -> Result<(Shard, Parts), Failure> {
     pin(start.number);
     let clock = Clock::start();
     let mut files = RingFiles::new(start.options.data.clone(), start.freeing);
@@ -295,15 +270,14 @@ fn prepare(start: Start) -> Result<(Shard, Parts), Failure> {
     let ids = Box::new(RandomIds::new()?);
     let data = &start.options.data;
     sync_left(data, &data.join(log_directory(start.options.shards, start.number)))?;
-    let loaded = load(data, &start.common, start.number)?;
-    loaded.keep_cut(data, wall().0)?;
+    let loaded = host.load(wall().0)?;
     if let Some(image) = loaded.image() {
         start.images.iter().try_for_each(|sender| sender.send(image.clone()))?;
     }
     drop(start.images);
     let image = start.image.recv().map_err(|_| "shard 0, which holds the topics, did not start")?;
     log_unused(&start.options.config, &image, start.number);
-    let (shard, ops) = loaded.into_shard(data, start.block_bytes, image, ids, clock.times())?;
+    let (shard, ops) = host.start(loaded, image, ids, clock.times())?;
     for op in ops {
         files.perform(&mut ring, op)?;
     }

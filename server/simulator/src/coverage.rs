@@ -51,6 +51,8 @@ seen! {
     SnapshotRefused "snapshots of no use",
     SnapshotRotten "damaged snapshots",
     SnapshotFailed "ends for a damaged snapshot",
+    ShardReloaded "shards loaded again",
+    MailKept "shards loaded again for which messages waited",
     Resharded "changes of the number of shards",
     BlockSize "changes of the block size",
     EndsKnown "starts that knew where the logs end",

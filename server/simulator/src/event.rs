@@ -35,6 +35,8 @@ pub(crate) enum TimedEvent {
     Start,
     /// The server is made to end, in this way, unless it is a later one.
     Crash { life: u32, how: Crash },
+    /// A failed shard is loaded again.
+    Reload { life: u32, shard: u32 },
     /// A clean stop took too long.
     StopOverdue { life: u32 },
     /// The disk has room again.

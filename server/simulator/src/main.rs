@@ -38,8 +38,8 @@ struct Cli {
     /// Goes on after a violation, and lists all seeds that find one.
     #[arg(long)]
     keep_going: bool,
-    /// Tries a start from each state in which a crash may leave the disk, at each change of it, or at
-    /// each N-th.
+    /// Tries a start from each state in which a crash may leave the disk, at each change of it, or
+    /// at each N-th.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
     crash_images: Option<u64>,
     /// Plants a fault, which is to be found: the run fails if it is not.

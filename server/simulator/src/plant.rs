@@ -29,10 +29,14 @@ pub enum Plant {
     UnslicedScan,
     /// Sessions end by the clock, whatever waits to be read.
     ExpiryFirst,
+    /// A shard that is loaded again drops what the failed one left to do.
+    SilentReload,
+    /// A shard that was loaded again takes images of the cluster that are older than its own.
+    StaleImage,
 }
 
 impl Plant {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::EarlyWrite,
         Self::SkippedSync,
         Self::EarlyAnswer,
@@ -45,6 +49,8 @@ impl Plant {
         Self::SilentCut,
         Self::UnslicedScan,
         Self::ExpiryFirst,
+        Self::SilentReload,
+        Self::StaleImage,
     ];
 
     pub fn name(self) -> &'static str {
@@ -61,6 +67,8 @@ impl Plant {
             Self::SilentCut => "silent-cut",
             Self::UnslicedScan => "unsliced-scan",
             Self::ExpiryFirst => "expiry-first",
+            Self::SilentReload => "silent-reload",
+            Self::StaleImage => "stale-image",
         }
     }
 
@@ -98,6 +106,8 @@ impl Plant {
             Self::SilentCut => Fault::SilentCut,
             Self::UnslicedScan => Fault::UnslicedScan,
             Self::ExpiryFirst => Fault::ExpiryFirst,
+            Self::SilentReload => Fault::SilentReload,
+            Self::StaleImage => Fault::StaleImage,
             Self::EarlyWrite | Self::SkippedSync => return Ok(()),
         });
         Ok(())

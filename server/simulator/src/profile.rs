@@ -1,5 +1,5 @@
-//! What a run is like: drawn from the seed, so that runs differ not only in what happens but in what
-//! may happen ("swarm testing"). Times are microseconds.
+//! What a run is like: drawn from the seed, so that runs differ not only in what happens but in
+//! what may happen ("swarm testing"). Times are microseconds.
 
 use crate::disk::CrashFaults;
 use crate::random::{Random, Salt};
@@ -66,6 +66,8 @@ pub(crate) struct FaultProfile {
     pub(crate) pause: u64,
     /// The wall clock is set to another time.
     pub(crate) clock: u64,
+    /// A shard fails, and is loaded again.
+    pub(crate) failed_shard: u64,
     /// How often a snapshot has rotted when a start reads it.
     pub(crate) rotten_snapshot_chance: f64,
     /// How often a start is followed by a crash very soon.
@@ -282,6 +284,7 @@ fn faults(random: &mut Random, length: Length) -> FaultProfile {
         disk_full: random.below(2),
         pause: random.below(2),
         clock: random.below(2),
+        failed_shard: random.below(3),
         rotten_snapshot_chance: random.pick(&[0.0, 0.2]),
         crash_in_start_chance: random.pick(&[0.0, 0.3]),
         reshard_chance: random.pick(&[0.0, 0.0, 0.3]),

@@ -13,8 +13,8 @@ pub struct Options {
     pub plant: Option<Plant>,
     /// More steps than that are a violation.
     pub steps_max: u64,
-    /// At each so many changes of the disk a start is tried from all the states in which a crash may
-    /// leave it; never if it is zero.
+    /// At each so many changes of the disk a start is tried from all the states in which a crash
+    /// may leave it; never if it is zero.
     pub images_every: u64,
     /// Whether every line of the trace is printed.
     pub prints: bool,
@@ -43,7 +43,8 @@ pub struct Outcome {
     pub starts: u32,
     /// How many crash images were started from.
     pub images: u64,
-    /// A start was refused for a write that had gone astray: that ends a run, and is as it should be.
+    /// A start was refused for a write that had gone astray: that ends a run, and is as it should
+    /// be.
     pub refused: bool,
     pub coverage: Coverage,
 }

@@ -205,6 +205,7 @@ impl World {
                 self.last_start();
             }
             TimedEvent::Crash { life, how } => self.crash_at(life, how),
+            TimedEvent::Reload { life, shard } => self.reload(life, shard),
             TimedEvent::StopOverdue { life } => self.stop_overdue(life),
             TimedEvent::RoomAgain => self.process.disk_is_full = false,
             TimedEvent::Check => self.check(),
@@ -284,9 +285,16 @@ impl World {
         self.plan_fault();
         let faults = self.profile.faults.clone();
         let ends = faults.kill + faults.power_loss + faults.clean_stop;
-        let drawn = self.faults.below(ends + faults.disk_full + faults.pause + faults.clock);
+        let of_time = faults.pause + faults.clock;
+        let drawn = self.faults.below(ends + faults.disk_full + of_time + faults.failed_shard);
         if let Some(drawn) = drawn.checked_sub(ends + faults.disk_full) {
-            if drawn < faults.pause { self.pause_process() } else { self.set_clock() }
+            if drawn < faults.pause {
+                self.pause_process();
+            } else if drawn < of_time {
+                self.set_clock();
+            } else {
+                self.fail_shard();
+            }
         } else if drawn < faults.disk_full {
             self.note(format_args!("the disk is full"));
             self.coverage.saw(Seen::FullDisk);
@@ -334,6 +342,7 @@ impl World {
         let clients = &mut self.profile.clients;
         clients.pause_max = clients.pause_max.max(CALM_PAUSE_MAX);
         self.process.disk_is_full = false;
+        self.process.seats.iter_mut().for_each(|seat| seat.fails = None);
         let slow = self.profile.disk.slow;
         let disk = &mut self.profile.disk;
         disk.delay_max = disk.delay_max.min(5_000);

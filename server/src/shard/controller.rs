@@ -10,8 +10,9 @@ use crate::cluster::{
 use crate::config::compaction;
 use muster_codec::records::ClusterRecord;
 use muster_codec::{ControllerRequest, ControllerResponse, Reader, Request};
-use muster_coordinator::{RequestId, Shares};
+use muster_coordinator::{RequestId, Shares, Topics};
 use muster_storage::AppendError;
+use muster_storage::injected::{self, Fault};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tracing::error;
@@ -207,7 +208,13 @@ impl Shard {
     }
 
     /// Takes a new image: adds and removes partitions, and removes offsets of deleted topics.
+    ///
+    /// An older one was sent before shard 0 was loaded again, which read later changes from its
+    /// log: the partitions of topics in them would be removed.
     pub(crate) fn image_changed(&mut self, image: Arc<ClusterImage>) {
+        if image.version() < self.image.version() && !injected::is(Fault::StaleImage) {
+            return;
+        }
         let before = std::mem::replace(&mut self.image, image.clone());
         self.forget_deleted(Some(&before));
         let mut effects = crate::partitions::Effects::default();

@@ -48,6 +48,8 @@ pub(crate) struct Snapshots {
     from: u64,
     audited: Option<Arc<str>>,
     next_audit: i64,
+    /// Why the shard is to fail, though nothing was found.
+    given_up: Option<String>,
     is_failed: bool,
 }
 
@@ -94,6 +96,7 @@ impl Snapshots {
             from: snapshot.map_or(0, |header| header.from),
             audited: None,
             next_audit: now.saturating_add(AUDIT_INTERVAL_MS),
+            given_up: None,
             is_failed: false,
         }
     }
@@ -216,12 +219,21 @@ impl Shard {
         }
     }
 
+    /// Makes the shard fail at the end of this turn, as if a check had found something: to try how
+    /// it is loaded again.
+    pub fn give_up(&mut self, reason: &str) {
+        self.snapshots.given_up = Some(reason.to_owned());
+    }
+
     /// Whether the groups were found in an unexpected state: then nothing of this turn is written
     /// to the log or answered, and this turn is the last. The shard is loaded again from the log.
     pub(crate) fn has_failed(&mut self) -> bool {
         let damage = self.groups.coordinator.damage().map(ToString::to_string);
         if let Some(damage) = damage {
             self.fail(format!("the snapshot is damaged: {damage}; it is loaded again without it"));
+        }
+        if let Some(reason) = self.snapshots.given_up.take() {
+            self.fail(format!("{reason}; it is loaded again from the log"));
         }
         if let Some(found) = self.log_check.take_found() {
             self.fail(format!("{found}; it is loaded again from it"));

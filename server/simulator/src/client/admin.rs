@@ -1,5 +1,5 @@
-//! A client that creates, grows and deletes topics of its own, commits to them, and alters the configs
-//! of groups that nobody else has to do with.
+//! A client that creates, grows and deletes topics of its own, commits to them, and alters the
+//! configs of groups that nobody else has to do with.
 
 use super::{Surroundings, Wish};
 use muster::cluster::ClusterImage;
@@ -250,6 +250,8 @@ impl Admin {
                 self.topics[at].retain(|known| known.is_some_and(|it| it >= count));
                 is(!self.topics[at].is_empty(), "a topic has more partitions than it can")?;
             }
+            // The controller was loaded again: the change was made, or was not.
+            (doing, code) if code == ErrorCode::UnknownServerError.code() => self.maybe(doing),
             (doing, code) => return Err(format!("{doing:?} is refused with {code}")),
         }
         Ok(())

@@ -3,7 +3,7 @@
 
 use crate::coverage::Seen;
 use crate::event::{Crash, TimedEvent};
-use crate::net::{Asked, LinkId, Owner};
+use crate::net::{Asked, Link, LinkId, Owner};
 use crate::world::World;
 use loadgen::member::Failure;
 
@@ -136,6 +136,23 @@ impl World {
                 let at = last.max(self.queue.now() + self.network.delay());
                 self.queue.at(at, TimedEvent::Lost { link: id });
             }
+        }
+    }
+
+    /// A shard closes all its connections.
+    pub(crate) fn lose_shard(&mut self, shard: u32) {
+        let is_of = |link: &&Link| link.client_open && link.shard == shard;
+        let open: Vec<LinkId> = self.network.links().filter(is_of).map(|link| link.id).collect();
+        for id in open {
+            let link = self.network.link_mut(id);
+            if !std::mem::take(&mut link.is_accepting) {
+                continue;
+            }
+            (link.server, link.unsent) = (None, 0);
+            link.given.clear();
+            link.held.clear();
+            let at = link.last_to_client.max(self.queue.now() + self.network.delay());
+            self.queue.at(at, TimedEvent::Lost { link: id });
         }
     }
 

@@ -287,8 +287,8 @@ impl World {
         is_static && reason.contains("FENCED_INSTANCE_ID") && seat.started_in < self.process.life
     }
 
-    /// As in Kafka, a group that is empty goes with its last offset; a member that does not know yet
-    /// that its session ended finds no group any more.
+    /// As in Kafka, a group that is empty goes with its last offset; a member that does not know
+    /// yet that its session ended finds no group any more.
     fn may_be_forgotten(&self, index: u32, reason: &str) -> bool {
         let seat = &self.members[index as usize];
         let group = seat.member.plan().group.id.as_str();

@@ -1,5 +1,5 @@
-//! Raw clients: one request at a time, each on a connection to a shard of its own choice, and a book
-//! of what the server may now hold.
+//! Raw clients: one request at a time, each on a connection to a shard of its own choice, and a
+//! book of what the server may now hold.
 
 use super::links::Ready;
 use super::{Admin, Committer, Founder, Hostile, Producer, Reader as OffsetsReader};
@@ -148,8 +148,9 @@ impl World {
         if matches!(&seat.raw, Raw::Founder(founder) if founder.is_done()) {
             return self.founded();
         }
-        // What was asked on a connection that broke may be on its way from one shard to another: until
-        // it is there, a later request could overtake it, and the book would not know of that.
+        // What was asked on a connection that broke may be on its way from one shard to another:
+        // until it is there, a later request could overtake it, and the book would not know of
+        // that.
         let is_lost_change = frame.is_none() && matches!(seat.raw, Raw::Admin(_));
         let least = if is_lost_change { 4 * self.profile.turn_delay_max } else { 0 };
         self.arm_client_after(client, least);

@@ -1,5 +1,5 @@
-//! What was durable at some time, as read back from the simulated disk; and what answers tell, which
-//! has to be among it when they leave.
+//! What was durable at some time, as read back from the simulated disk; and what answers tell,
+//! which has to be among it when they leave.
 
 use crate::client::{each_batch, read_response};
 use crate::coverage::{Coverage, Seen};

@@ -1,5 +1,5 @@
-//! The oracle at rest: once nothing is on its way any more, the server has what it promised. Of crash
-//! images the same is asked at any moment.
+//! The oracle at rest: once nothing is on its way any more, the server has what it promised. Of
+//! crash images the same is asked at any moment.
 
 use super::RecordBytes;
 use crate::client::{Committer, Raw};

@@ -1,5 +1,5 @@
-//! The shadow of a shard: the state that the blocks make that are durable in its log, read back from
-//! the simulated disk. It must be what the shard itself has, and what a start finds.
+//! The shadow of a shard: the state that the blocks make that are durable in its log, read back
+//! from the simulated disk. It must be what the shard itself has, and what a start finds.
 
 use super::{Facts, Judge};
 use crate::coverage::Seen;
@@ -114,7 +114,8 @@ impl Shadow {
         Ok(later)
     }
 
-    /// The block that may be durable or not: none is begun before what the last start found is synced.
+    /// The block that may be durable or not: none is begun before what the last start found is
+    /// synced.
     fn next_block(&self) -> Option<&Vec<u8>> {
         self.in_flight.as_ref().or(self.unsynced.as_ref())
     }
@@ -303,6 +304,17 @@ impl World {
                     .violate(format_args!("shard {number}, found position {found}: {what}"));
             }
         }
+    }
+
+    /// As [`World::judge_recovered`], of one shard that was loaded again.
+    pub(crate) fn judge_reloaded(
+        &mut self,
+        number: u32,
+        started: &StartedShard,
+    ) -> Result<(), String> {
+        self.judge_restarted();
+        let found = started.shard.inspect().progress().accepted();
+        self.judge_found(number as usize, started, found)
     }
 
     fn judge_found(

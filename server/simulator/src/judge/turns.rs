@@ -64,8 +64,8 @@ impl Turns {
         piece.map(|(_, came_at)| *came_at)
     }
 
-    /// The end of a turn is near: since when each connection waits that does so now. One that was held
-    /// back for its own answers until then does not count before.
+    /// The end of a turn is near: since when each connection waits that does so now. One that was
+    /// held back for its own answers until then does not count before.
     fn note_waiting(&mut self, shard: Inspection<'_>) {
         let known = std::mem::take(&mut self.waiting_since);
         let since = |it| (it, known.get(&it).copied().unwrap_or(self.heard));
@@ -108,8 +108,8 @@ fn queue(shard: Inspection<'_>) -> Vec<ConnectionId> {
     shard.run_queue().collect()
 }
 
-/// Whether those of `before` that still wait do so in the same order, and all others behind them. Of very
-/// many that is not looked at.
+/// Whether those of `before` that still wait do so in the same order, and all others behind them.
+/// Of very many that is not looked at.
 fn keeps_order(before: &[ConnectionId], after: &[ConnectionId]) -> bool {
     let still = before.iter().filter(|it| after.contains(it));
     before.len() > QUEUE_MAX || still.zip(after).all(|(before, after)| before == after)

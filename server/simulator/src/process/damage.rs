@@ -1,5 +1,5 @@
-//! Logs that are damaged while no server runs, after a clean stop: what is known of them is all that
-//! tells it, and a start has to refuse them.
+//! Logs that are damaged while no server runs, after a clean stop: what is known of them is all
+//! that tells it, and a start has to refuse them.
 
 use crate::coverage::Seen;
 use crate::disk::Disk;

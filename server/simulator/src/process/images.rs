@@ -1,6 +1,7 @@
-//! Starts from crash images: after each change of the disk, and before each that takes place at once,
-//! the shard whose change it is starts from every state in which a loss of power may leave its files.
-//! What it finds is laid against what was durable, and against what clients were promised.
+//! Starts from crash images: after each change of the disk, and before each that takes place at
+//! once, the shard whose change it is starts from every state in which a loss of power may leave
+//! its files. What it finds is laid against what was durable, and against what clients were
+//! promised.
 
 use super::StartedShard;
 use crate::coverage::Seen;
@@ -8,6 +9,7 @@ use crate::disk::{Contents, Disk, Doubts, Image};
 use crate::judge::bytes_of;
 use crate::random::{Random, SeededIds};
 use crate::world::{World, scratch};
+use muster::host::Host;
 use muster::shard::{load, log_directory};
 use muster_storage::shard_log::ASIDE_FILE_NAME;
 use muster_storage::snapshot::SNAPSHOT_ASIDE_FILE_NAME;
@@ -107,8 +109,8 @@ impl World {
         self.count_images_in(shard, &directory, tried);
     }
 
-    /// Starts from states in which a change of the number of shards may be left: the logs of `shards`
-    /// hold, and of those of another number some are there, whole or not.
+    /// Starts from states in which a change of the number of shards may be left: the logs of
+    /// `shards` hold, and of those of another number some are there, whole or not.
     pub(super) fn judge_leftovers(
         &mut self,
         shards: u32,
@@ -186,6 +188,7 @@ impl World {
     /// Starts one shard, to look at what it finds.
     fn start_one(&mut self, data: &Path, shard: u32) -> Result<StartedShard, String> {
         let common = self.common(self.process_shards);
+        let host = Host::new(shard, data.to_owned(), common.clone(), self.block_bytes);
         let mut loaded = load(data, &common, shard).map_err(|error| error.to_string())?;
         let records = loaded.durable_records().map(|records| bytes_of(&records));
         let records = match records {
@@ -195,9 +198,8 @@ impl World {
         let live = || self.process.seats.first().map(|seat| seat.shard.inspect().image().clone());
         let cluster = loaded.image().cloned().or_else(live).ok_or("shard 0 has no image")?;
         let ids = Box::new(SeededIds(self.ids.fork()));
-        let (block_bytes, times) = (self.block_bytes, self.times());
-        let started = loaded.into_shard(data, block_bytes, cluster, ids, times);
+        let started = host.start(loaded, cluster, ids, self.times());
         let (shard, ops) = started.map_err(|error| error.to_string())?;
-        Ok(StartedShard { shard, ops, records })
+        Ok(StartedShard { host, shard, ops, records })
     }
 }

@@ -10,6 +10,7 @@ use crate::random::SeededIds;
 use crate::world::{World, scratch};
 use muster::cluster::{ClusterImage, Endpoint};
 use muster::data_dir::{DataDir, Meta};
+use muster::host::Host;
 use muster::placement::Placement;
 use muster::reshard::reshard;
 use muster::shard::{Common, LoadError, Loaded, Message, Shard, load, log_directory};
@@ -30,6 +31,7 @@ pub(super) const STOP_MAX: u64 = 60 * SECOND;
 
 /// A shard of a start, the operations that it begins with, and all that is durable of its groups.
 pub(crate) struct StartedShard {
+    pub(super) host: Host,
     pub(crate) shard: Shard,
     pub(super) ops: Vec<FileOp>,
     pub(crate) records: Vec<RecordBytes>,
@@ -83,7 +85,7 @@ impl World {
             reason.replace(&*directory.path().to_string_lossy(), "")
         })?;
         if started.is_some() {
-            self.process.directory = Some(directory);
+            self.process.directories.push(directory);
         }
         Ok(started)
     }
@@ -144,8 +146,9 @@ impl World {
         let meta = Meta::read(data).map_err(|error| error.to_string())?;
         let common = Common { known_logs: meta.logs.into(), ..self.common(shards) };
         let (block_bytes, times) = (self.block_bytes, self.times());
+        let host = |number| Host::new(number, data.to_owned(), common.clone(), block_bytes);
         let loaded: Result<Vec<Loaded>, LoadError> =
-            (0..shards).map(|number| load(data, &common, number)).collect();
+            (0..shards).map(|number| host(number).load(times.wall.0)).collect();
         let mut loaded = loaded.map_err(|error| error.to_string())?;
         let mut records = Vec::new();
         for (number, loaded) in loaded.iter().enumerate() {
@@ -153,13 +156,13 @@ impl World {
         }
         let image = loaded.first().and_then(Loaded::image).cloned();
         let image: Arc<ClusterImage> = image.ok_or("shard 0 has no image")?;
-        let into_shard = |(loaded, records): (Loaded, _)| {
-            let ids = Box::new(SeededIds(self.ids.fork()));
-            let started = loaded.into_shard(data, block_bytes, image.clone(), ids, times);
+        let into_shard = |(number, (loaded, records)): (u32, (Loaded, _))| {
+            let (host, ids) = (host(number), Box::new(SeededIds(self.ids.fork())));
+            let started = host.start(loaded, image.clone(), ids, times);
             let started = started.map_err(|error| error.to_string());
-            started.map(|(shard, ops)| StartedShard { shard, ops, records })
+            started.map(|(shard, ops)| StartedShard { host, shard, ops, records })
         };
-        loaded.drain(..).zip(records).map(into_shard).collect()
+        (0..).zip(loaded.drain(..).zip(records)).map(into_shard).collect()
     }
 
     /// All that a start would come to know of its groups, of which it leaves most in its snapshot.
@@ -182,7 +185,8 @@ impl World {
         if !self.process.has_rotten_snapshot {
             return Err("a group of the snapshot is damaged".to_owned());
         }
-        // The snapshot is judged by what the log has; the shard finds the damage when it comes to it.
+        // The snapshot is judged by what the log has; the shard finds the damage when it comes to
+        // it.
         let aside = directory.join(SNAPSHOT_DAMAGED_FILE_NAME);
         std::fs::rename(&path, &aside).map_err(|error| error.to_string())?;
         let mut without = again()?;
@@ -190,7 +194,8 @@ impl World {
         Ok(without.durable_records().map(|records| bytes_of(&records)).unwrap_or_default())
     }
 
-    /// Opens the directory, which is new or was written with `shards`, and makes it one of `wanted`.
+    /// Opens the directory, which is new or was written with `shards`, and makes it one of
+    /// `wanted`.
     pub(super) fn reshard_in(
         &mut self,
         path: &Path,
@@ -220,11 +225,11 @@ impl World {
         self.process.stopping = false;
         let mut first = Vec::new();
         self.process.found.clear();
-        for StartedShard { shard, ops, records } in started {
+        for StartedShard { host, shard, ops, records } in started {
             self.process.found.extend(records);
             let deleted = shard.inspect().image().deleted().len();
             self.coverage.add(Seen::DeletionDoneAgain, deleted as u64);
-            self.process.seats.push(Seat::new(shard));
+            self.process.seats.push(Seat::new(host, shard));
             first.push(ops);
         }
         for (number, ops) in first.into_iter().enumerate() {
@@ -312,12 +317,12 @@ impl World {
         let misdirected = self.coverage.count(Seen::MisdirectedWrite);
         self.disk.crash(how, &faults, &mut self.disk_random, &mut self.coverage);
         self.process.wrote_astray |= self.coverage.count(Seen::MisdirectedWrite) > misdirected;
-        let Process { seats, operations, directory, .. } = &mut self.process;
+        let Process { seats, operations, directories, .. } = &mut self.process;
         let checked: u64 = seats.iter().map(|it| it.shard.inspect().groups_checked()).sum();
         self.coverage.add(Seen::LogChecked, checked);
         seats.clear();
         operations.clear();
-        *directory = None;
+        directories.clear();
         self.end_pause();
         let block_chance = self.profile.faults.block_size_chance;
         if self.is_chaos() && self.faults.chance(block_chance) {
@@ -337,15 +342,6 @@ impl World {
         self.queue.after(STOP_MAX, TimedEvent::StopOverdue { life });
         for number in 0..self.process.shards() {
             self.post(number, Message::Stop);
-        }
-    }
-
-    /// A shard has found that its groups are not what they should be: for a snapshot that has
-    /// rotted it ends, and the next start goes without that.
-    pub(super) fn shard_failed(&mut self, number: u32) {
-        match self.process.has_rotten_snapshot {
-            true => self.crash(Crash::Kill),
-            false => self.violate(format_args!("shard {number} is not what its log makes")),
         }
     }
 

@@ -1,12 +1,13 @@
-//! The server's process: its shards with their mailboxes, and a reactor that performs their commands
-//! on the simulated disk and network. It is what `muster`'s `reactor.rs` and `serve.rs` are to the
-//! ring; the shards, their logs, their files and their start-up are production's own.
+//! The server's process: its shards with their mailboxes, and a reactor that performs their
+//! commands on the simulated disk and network. It is what `muster`'s `reactor.rs` and `serve.rs`
+//! are to the ring; the shards, their logs, their files and their start-up are production's own.
 
 mod damage;
 mod files;
 mod images;
 mod lifecycle;
 mod pauses;
+mod reload;
 mod turn;
 
 pub(crate) use files::OpenFile;
@@ -18,8 +19,10 @@ use crate::net::LinkId;
 use files::{CLOSING_MAX, Ended, Operation, ShardFiles};
 use muster::data_dir::Meta;
 use muster::files::Files;
+use muster::host::Host;
 use muster::net::ConnectionId;
 use muster::shard::{Command, Message, Shard};
+pub(crate) use reload::Failing;
 use std::collections::{BTreeMap, VecDeque};
 use tempfile::TempDir;
 
@@ -38,8 +41,8 @@ pub(crate) struct Process {
     pub(super) paused_until: u64,
     /// What the wall clock of the machine shows more than it should.
     pub(super) wall_ahead_ms: i64,
-    /// What the shards read at their start; it may be mapped while they live.
-    directory: Option<TempDir>,
+    /// The directories that the shards were loaded from, which may be mapped while they live.
+    directories: Vec<TempDir>,
     operations: BTreeMap<u64, Operation>,
     next_operation: u64,
     commands: Vec<Command>,
@@ -61,7 +64,18 @@ pub(crate) struct Process {
 
 /// A shard and what is around it.
 pub(crate) struct Seat {
+    host: Host,
     pub(crate) shard: Shard,
+    /// It is to fail, or has failed for that.
+    pub(crate) fails: Option<Failing>,
+    /// It has failed, and is to be loaded again.
+    is_leaving: bool,
+    /// It has failed, and no operation is under way any more.
+    is_loading: bool,
+    /// When it was loaded again: its sessions begin then, whatever waited for it.
+    loaded_at: i64,
+    /// The version of its image of the cluster.
+    image_version: i64,
     inbox: VecDeque<Inbound>,
     mail: VecDeque<Message>,
     pub(crate) files: ShardFiles,
@@ -113,9 +127,15 @@ impl Process {
 }
 
 impl Seat {
-    fn new(shard: Shard) -> Self {
+    fn new(host: Host, shard: Shard) -> Self {
         Self {
+            host,
             shard,
+            fails: None,
+            is_leaving: false,
+            is_loading: false,
+            loaded_at: 0,
+            image_version: 0,
             inbox: VecDeque::new(),
             mail: VecDeque::new(),
             files: Files::new(CLOSING_MAX),

@@ -43,6 +43,9 @@ impl World {
             return self.turn_by(number, now);
         }
         let Some(seat) = self.process.seat(number) else { return };
+        if seat.is_leaving {
+            return self.leave_shard(number);
+        }
         let inbox = std::mem::take(&mut seat.inbox);
         let was_idle = inbox.is_empty();
         for inbound in inbox {
@@ -54,6 +57,7 @@ impl World {
         }
         self.work(number, times);
         self.note_waiting(number);
+        self.fail_if_due(number);
         let mut commands = std::mem::take(&mut self.process.commands);
         let Some(seat) = self.process.seat(number) else { return };
         let deadline = seat.shard.end_turn(times, times.now, &mut commands);
@@ -129,6 +133,7 @@ impl World {
             Inbound::Received(link, data, came_at) => {
                 if let Some(connection) = self.network.link(link).server {
                     let seat = &mut self.process.seats[number as usize];
+                    let came_at = came_at.max(seat.loaded_at);
                     seat.turns.arrived(connection, data.len(), came_at);
                     self.step(number, times, Event::Received { connection, data: &data });
                 }
@@ -175,6 +180,7 @@ impl World {
                 let seat = &mut self.process.seats[number as usize];
                 let Some(message) = seat.mail.pop_front() else { break };
                 self.step(number, times, Event::Mail(message));
+                self.judge_image_version(number);
             },
         }
     }
@@ -193,7 +199,7 @@ impl World {
         self.process.commands = commands;
     }
 
-    fn execute(&mut self, number: u32, commands: &mut Vec<Command>) {
+    pub(super) fn execute(&mut self, number: u32, commands: &mut Vec<Command>) {
         for command in commands.drain(..) {
             match command {
                 Command::Close { connection, reason, last } => {

@@ -1,0 +1,82 @@
+//! The life of a shard in its process: it is loaded at a start, and again when it has failed, while
+//! the others continue. A server hosts each shard in a thread (`serve.rs`), the simulator all of
+//! them in one.
+
+use crate::clock::Times;
+use crate::cluster::ClusterImage;
+use crate::placement::CONTROLLER;
+use crate::shard::{Command, Common, Left, LoadError, Loaded, Message, Shard, load};
+use muster_coordinator::Ids;
+use muster_storage::FileOp;
+use muster_storage::injected::{self, Fault};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The place from which a shard is loaded.
+#[derive(Debug, Clone)]
+pub struct Host {
+    pub number: u32,
+    pub data: PathBuf,
+    pub common: Common,
+    pub block_bytes: u32,
+    /// How often the shard was loaded again.
+    pub reloads: u32,
+}
+
+impl Host {
+    pub fn new(number: u32, data: PathBuf, common: Common, block_bytes: u32) -> Self {
+        Self { number, data, common, block_bytes, reloads: 0 }
+    }
+
+    /// Reads the log, and keeps what it will cut off. `wall` is the wall clock's time.
+    ///
+    /// # Errors
+    /// The log cannot be read, or is damaged.
+    pub fn load(&self, wall: i64) -> Result<Loaded, LoadError> {
+        let loaded = load(&self.data, &self.common, self.number)?;
+        loaded.keep_cut(&self.data, wall)?;
+        Ok(loaded)
+    }
+
+    /// The shard of a start, and its first file operations.
+    ///
+    /// # Errors
+    /// The directory of the partitions cannot be read.
+    pub fn start(
+        &self,
+        loaded: Loaded,
+        image: Arc<ClusterImage>,
+        ids: Box<dyn Ids>,
+        times: Times,
+    ) -> Result<(Shard, Vec<FileOp>), LoadError> {
+        loaded.into_shard(&self.data, self.block_bytes, image, ids, times)
+    }
+
+    /// The shard in place of a failed one, and the commands to perform before its first turn. The
+    /// connections of the failed one are closed, its operations have ended, and messages that came
+    /// since are in the mailbox: the new one gets them.
+    ///
+    /// # Errors
+    /// As for [`Self::start`].
+    pub fn reload(
+        &mut self,
+        left: Left,
+        mut loaded: Loaded,
+        ids: Box<dyn Ids>,
+        times: Times,
+    ) -> Result<(Shard, Vec<Command>), LoadError> {
+        let image = loaded.image_after(&left.image);
+        let (mut shard, ops) = self.start(loaded, image.clone(), ids, times)?;
+        self.reloads += 1;
+        shard.check_later(self.reloads);
+        let mut commands: Vec<_> = ops.into_iter().map(Command::File).collect();
+        if !injected::is(Fault::SilentReload) {
+            commands.extend(left.commands);
+        }
+        if self.number == CONTROLLER {
+            let send = |to| Command::Mail { to, message: Message::Image(image.clone()) };
+            commands.extend((0..self.common.placement.shards).map(send));
+        }
+        Ok((shard, commands))
+    }
+}
