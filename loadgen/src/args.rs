@@ -1,5 +1,7 @@
 //! The command line.
 
+mod capacity;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,6 +9,8 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use loadgen::driver::command::{Sasl, SaslMechanism, Security, Tls};
 use loadgen::report::thresholds::Rule;
 use loadgen::scenario::{Overrides, SPAN};
+
+pub(crate) use self::capacity::{Capacity, Part};
 
 /// The environment variable that can hold the password instead of the command line.
 pub(crate) const PASSWORD: &str = "MUSTER_LOAD_PASSWORD";
@@ -29,6 +33,7 @@ Examples:
   muster-load join-storm --members 5000 --bootstrap broker:9092 --json storm.json
   muster-load commit --rate 100 --in-flight 32 --threshold 'commit.p99 < 5ms'
   muster-load --show crash > mine.toml; muster-load mine.toml
+  muster-load capacity --threshold 'heartbeat.p99 < 50ms' --threshold 'rebalance.max < 10s'
   muster-load compare before.json after.json --html compared.html")]
 pub(crate) struct CommandLine {
     #[command(subcommand)]
@@ -54,6 +59,8 @@ pub(crate) enum Command {
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,
     },
+    /// Finds how much a cluster holds: doubles the load until a rule breaks, then halves the step.
+    Capacity(Box<Capacity>),
     /// Measures muster-load itself: heartbeats against a server that sends every frame back
     /// (server/uring/examples/echo.rs).
     Echo(Box<Echo>),
@@ -143,7 +150,7 @@ pub(crate) enum Mechanism {
 }
 
 /// Sizes that replace those of the scenario.
-#[derive(Args, Debug, Clone)]
+#[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Sizes, instead of the scenario's")]
 pub(crate) struct Sizes {
     /// Members of each group.
@@ -197,6 +204,9 @@ pub(crate) struct Conduct {
     /// failure, with exit status 3.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = duration)]
     pub(crate) keep_up: Duration,
+    /// Ends the run as soon as a rule is broken, but not before this time.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) abort_after: Option<Duration>,
     /// A rule that must hold at the end, as in 'commit.p99 < 5ms' or 'rebalance.max < 2s'.
     #[arg(long, value_name = "RULE", action = ArgAction::Append)]
     pub(crate) threshold: Vec<Rule>,

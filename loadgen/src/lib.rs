@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod capacity;
 pub mod check;
 pub mod driver;
 pub mod event;

@@ -7,6 +7,7 @@ mod outage;
 mod outputs;
 mod run;
 mod session;
+mod steps;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Some(Command::Run(run)) => run_or_show(&run),
         Some(Command::Check { file }) => check_history(&file),
         Some(Command::Compare { files, html }) => compare_results(&files, html.as_deref()),
+        Some(Command::Capacity(capacity)) => steps::capacity(&capacity),
         Some(Command::Echo(echo)) => measure_echo(&echo),
     };
     match done {

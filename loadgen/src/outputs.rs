@@ -76,7 +76,7 @@ fn resolved(path: &Path) -> PathBuf {
 }
 
 /// Leaves an existing file as it is, and creates none.
-fn can_be_written(path: &Path) -> Result<(), String> {
+pub(crate) fn can_be_written(path: &Path) -> Result<(), String> {
     let existed = path.exists();
     OpenOptions::new()
         .append(true)

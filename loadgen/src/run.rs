@@ -8,7 +8,7 @@ use loadgen::check::Found;
 use loadgen::driver::command::{Cluster, Target};
 use loadgen::measure::Measured;
 use loadgen::report::live::{Live, Mode};
-use loadgen::report::thresholds::{self, Rule};
+use loadgen::report::thresholds::{self, Rule, judge_phase};
 use loadgen::report::{model, summary};
 use loadgen::scenario::{self, Conductor, Limits, Named, Settings};
 use loadgen::{driver, history};
@@ -24,11 +24,58 @@ pub(crate) const TOOL: &str = concat!("muster-load ", env!("CARGO_PKG_VERSION"))
 /// # Errors
 /// One sentence: bad input, or why the run could not start or continue.
 pub(crate) fn run(run: &Run) -> Result<Verdict, String> {
-    let limits = Limits { members_per_connection: run.cluster.members_per_connection };
     let source = run.source.as_deref().or(run.scenario.as_deref()).unwrap_or(DEFAULT);
-    let mut named = scenario::load(source, &run.sizes.overrides(), &limits)
+    let named = scenario::load(source, &run.sizes.overrides(), &limits(&run.cluster))
         .map_err(|problem| problem.to_string())?;
     run.outputs.check(source)?;
+    finish(run, play(run, named)?)
+}
+
+pub(crate) fn limits(cluster: &args::Cluster) -> Limits {
+    Limits { members_per_connection: cluster.members_per_connection }
+}
+
+/// A run that was played, to its end or not.
+pub(crate) struct Ended {
+    pub(crate) report: model::Report,
+    pub(crate) by_signal: bool,
+    /// Why it could not continue.
+    broken: Option<String>,
+}
+
+impl Ended {
+    pub(crate) fn verdict(&self) -> Verdict {
+        let report = &self.report;
+        match (report.failed(), self.by_signal) {
+            // Violations are facts, however late this machine was; other figures are not.
+            (true, _) if report.violation_count() > 0 => Verdict::Bad,
+            _ if !report.kept_up() => Verdict::CouldNotKeepUp,
+            (true, _) => Verdict::Bad,
+            (false, true) => Verdict::Interrupted,
+            (false, false) => Verdict::Good,
+        }
+    }
+
+    pub(crate) fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
+    /// # Errors
+    /// Why the run could not continue.
+    pub(crate) fn whole(self) -> Result<Self, String> {
+        match self.broken {
+            Some(why) => Err(why),
+            None => Ok(self),
+        }
+    }
+}
+
+/// Plays a scenario, and makes its report.
+///
+/// # Errors
+/// One sentence: why the run could not start.
+pub(crate) fn play(run: &Run, mut named: Named) -> Result<Ended, String> {
+    let limits = limits(&run.cluster);
     let server = run.conduct.server_pid.map(server_process).transpose()?;
     let target = target(&run.cluster, run.conduct.seed)?;
     let cores = target.cores.clone();
@@ -46,37 +93,34 @@ pub(crate) fn run(run: &Run) -> Result<Verdict, String> {
     let about = About::of(run, &named, driver.cluster(), began, cores.len());
     let conductor = Conductor::new(named.scenario.clone(), settings(run, &named, began));
     let (scenario, give_up) = (named.name.clone(), run.conduct.give_up);
-    let tools = Tools { driver, conductor, history, live, server, scenario, give_up };
+    let rules: Vec<Rule> =
+        named.scenario.thresholds.iter().chain(&run.conduct.threshold).cloned().collect();
+    let abort_after = named.scenario.abort_after.map(|after| after.0);
+    let abort = run.conduct.abort_after.or(abort_after).map(|after| (after, rules.clone()));
+    let tools = Tools { driver, conductor, history, live, server, scenario, give_up, abort };
     let played = Session::begin(tools, run.conduct.seed)?.play();
-    finish(run, &named, about, played)
-}
-
-/// Makes, saves and prints the report.
-fn finish(run: &Run, named: &Named, about: About, played: Played) -> Result<Verdict, String> {
     if let Some(why) = played.not_begun {
         return Err(why);
     }
     let (broken, by_signal) = (played.broken.clone(), played.by_signal);
-    let rules: Vec<Rule> =
-        named.scenario.thresholds.iter().chain(&run.conduct.threshold).cloned().collect();
     let mut report = about.report(played);
     report.thresholds = thresholds::judge(&rules, &report);
-    let saved = run.outputs.save(&report);
-    // A closed pipe must not hide the verdict.
-    let shown = summary::print(&report).and_then(|()| std::io::stdout().flush());
-    saved?;
-    if let Some(why) = broken {
-        return Err(why);
+    for phase in &named.scenario.phases {
+        report.thresholds.extend(judge_phase(&phase.name, &phase.thresholds, &report));
     }
+    Ok(Ended { report, by_signal, broken })
+}
+
+/// Saves and prints the report.
+fn finish(run: &Run, ended: Ended) -> Result<Verdict, String> {
+    let report = &ended.report;
+    let saved = run.outputs.save(report);
+    // A closed pipe must not hide the verdict.
+    let shown = summary::print(report).and_then(|()| std::io::stdout().flush());
+    saved?;
+    let ended = ended.whole()?;
     shown.map_err(|error| format!("the summary can't be printed: {error}"))?;
-    Ok(match (report.failed(), by_signal) {
-        // Violations are facts, however late this machine was; other figures are not.
-        (true, _) if report.violation_count() > 0 => Verdict::Bad,
-        _ if !report.kept_up() => Verdict::CouldNotKeepUp,
-        (true, _) => Verdict::Bad,
-        (false, true) => Verdict::Interrupted,
-        (false, false) => Verdict::Good,
-    })
+    Ok(ended.verdict())
 }
 
 /// The cluster and how to connect to it, as the command line says.
@@ -125,7 +169,7 @@ fn server_process(pid: u32) -> Result<loadgen::measure::process::Process, String
         .map_err(|error| format!("process {pid} (--server-pid) can't be measured: {error}"))
 }
 
-fn connections(named: &Named, limits: &Limits) -> usize {
+pub(crate) fn connections(named: &Named, limits: &Limits) -> usize {
     let members = named.scenario.groups.iter().map(|group| {
         let each = u64::from(group.members).div_ceil(limits.members_per_connection.into());
         u64::from(group.count) * each
@@ -192,6 +236,7 @@ impl About {
             rebalances,
             latencies,
             uncorrected,
+            phases: _,
             unanswered,
             pauses,
             unowned_partition_seconds,
@@ -234,7 +279,7 @@ impl About {
 }
 
 /// The arguments of the command line, without a password.
-fn command() -> Vec<String> {
+pub(crate) fn command() -> Vec<String> {
     let mut words: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     for at in 0..words.len() {
@@ -247,7 +292,7 @@ fn command() -> Vec<String> {
     words
 }
 
-fn host() -> String {
+pub(crate) fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match name.trim() {
         "" => "unknown".into(),

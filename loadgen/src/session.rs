@@ -17,6 +17,7 @@ use loadgen::measure::{LoadNow, Measure, Measured, STATES, Totals};
 use loadgen::plan::GroupIndex;
 use loadgen::report::live::{Live, LiveLoad, LivePhase, LiveState, MemberCounts};
 use loadgen::report::model;
+use loadgen::report::thresholds::Rule;
 use loadgen::scenario::{Cause, Conductor, Orders, Status, Trigger};
 use loadgen::time::Time;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -28,6 +29,7 @@ use crate::run::history_header;
 
 const TICK: Duration = Duration::from_millis(50);
 const SHOW_EVERY: Duration = Duration::from_millis(500);
+const JUDGE_EVERY: Duration = Duration::from_secs(1);
 const USAGE_EVERY: Duration = Duration::from_secs(1);
 /// How long a group must have been stable before its rebalance counts as ended.
 const SETTLED: Duration = Duration::from_secs(1);
@@ -44,6 +46,8 @@ pub(crate) struct Tools {
     pub(crate) scenario: String,
     /// The run ends if no broker has answered for this long.
     pub(crate) give_up: Duration,
+    /// From this time on the run ends if one of these rules is broken.
+    pub(crate) abort: Option<(Duration, Vec<Rule>)>,
 }
 
 /// The result of a session.
@@ -84,6 +88,7 @@ pub(crate) struct Session {
     shown: Instant,
     used: Instant,
     outage: Outage,
+    judged: Time,
     interrupts: u32,
     broken: Option<String>,
 }
@@ -119,6 +124,7 @@ impl Session {
             shown: now,
             used: now - USAGE_EVERY,
             outage: Outage::new(tools.give_up, now),
+            judged: Time::ZERO,
             interrupts: 0,
             broken: None,
             tools,
@@ -132,6 +138,7 @@ impl Session {
             self.handle_signals();
             self.conduct();
             self.watch_outage();
+            self.watch_rules();
             self.measure_processes();
             self.show();
         }
@@ -223,6 +230,9 @@ impl Session {
         if was_playing {
             let ending = !self.tools.conductor.is_playing();
             self.close_rebalances(now, ending);
+            if ending {
+                self.measure.end_phases();
+            }
         }
         orders.triggers.drain(..).for_each(|trigger| self.trigger(trigger));
         orders.events.drain(..).for_each(|event| self.merge.insert(event));
@@ -304,6 +314,7 @@ impl Session {
         let ended = self.tools.conductor.phases().len() as u32;
         if self.tools.conductor.is_playing() && ended + 1 > self.phase {
             self.phase = ended + 1;
+            self.measure.begin_phase();
             self.coordinator_restarted = false;
             let place = self.tools.conductor.place(now);
             self.write(&Header::Phase { at: place.began, name: place.phase.into() });
@@ -350,6 +361,24 @@ impl Session {
                 ));
             }
             None => {}
+        }
+    }
+
+    /// Rules are judged once a second, as long as the phases run.
+    fn watch_rules(&mut self) {
+        let now = self.tools.driver.now();
+        let Some((after, rules)) = &self.tools.abort else { return };
+        if now.since(self.judged) < JUDGE_EVERY || !self.tools.conductor.is_playing() {
+            return;
+        }
+        self.judged = now;
+        let omitted = self.checker.found().omitted + self.checker.found().violations.len() as u64;
+        let so_far = model::Report { violations_omitted: omitted, ..self.measure.so_far() };
+        let broken = rules.iter().find(|rule| rule.is_broken_early(&so_far));
+        if let Some(rule) = broken.filter(|_| now.since(Time::ZERO) >= *after) {
+            self.tools.live.note(&format!("Ending: {rule} is broken."));
+            self.tools.conductor.stop();
+            self.tools.abort = None;
         }
     }
 
@@ -422,10 +451,15 @@ impl Session {
             self.broken.get_or_insert(error.to_string());
         }
         self.tools.live.finish();
+        let measured = self.measure.finish(length);
+        let mut phases = self.tools.conductor.phases().to_vec();
+        for (phase, latencies) in phases.iter_mut().zip(&measured.phases) {
+            phase.latencies.clone_from(latencies);
+        }
         Played {
-            measured: self.measure.finish(length),
+            measured,
             found: self.checker.finish(),
-            phases: self.tools.conductor.phases().to_vec(),
+            phases,
             interrupted: self.tools.conductor.interrupted(),
             by_signal: self.interrupts > 0,
             length,

@@ -1,6 +1,6 @@
 //! Requests that were due and were not answered. Each counts from when it was due until the
-//! coordinator answers the member again, or until the member or the run ends: a server that does not
-//! answer has a latency of at least that.
+//! coordinator answers the member again, or until the member or the run ends: a server that does
+//! not answer has a latency of at least that.
 
 use std::time::Duration;
 

@@ -121,6 +121,8 @@ pub struct Measured {
     pub rebalances: Vec<model::Rebalance>,
     pub latencies: BTreeMap<String, model::Latency>,
     pub uncorrected: BTreeMap<String, model::Latency>,
+    /// Of each phase, in their order.
+    pub phases: Vec<BTreeMap<String, model::Latency>>,
     pub unanswered: BTreeMap<String, u64>,
     pub pauses: model::Latency,
     pub unowned_partition_seconds: f64,
@@ -288,6 +290,21 @@ impl Measure {
         self.groups.get(&group).map(GroupMeasure::status)
     }
 
+    /// Round trips count for the next phase from now on.
+    pub fn begin_phase(&mut self) {
+        self.trips.begin_phase();
+    }
+
+    pub fn end_phases(&mut self) {
+        self.trips.end_phase();
+    }
+
+    /// The figures by which rules can be judged before the end.
+    pub fn so_far(&self) -> model::Report {
+        let (latencies, rebalances) = (self.trips.so_far(), self.rebalances.clone());
+        model::Report { latencies, rebalances, ..model::Report::default() }
+    }
+
     /// Requests that are due and have no answer.
     pub fn waiting(&self) -> Waiting {
         self.trips.waiting()
@@ -348,6 +365,7 @@ impl Measure {
         Measured {
             rebalances: self.rebalances,
             latencies: self.trips.corrected(),
+            phases: self.trips.take_phases(),
             uncorrected: self.trips.uncorrected(),
             unanswered: self.trips.unanswered(),
             pauses: latency(&self.pauses),

@@ -45,6 +45,13 @@ impl Process {
     }
 }
 
+/// The memory that new processes of this machine can take without swapping.
+pub fn available_memory() -> Option<u64> {
+    let info = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
 fn unreadable(file: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("/proc/.../{file} has an unknown form"))
 }

@@ -324,12 +324,22 @@ fn what_was_not_answered_counts_beside_what_was() {
     assert_eq!(measure.waiting(), Waiting::default(), "joins wait for other members");
 
     assert_eq!(measure.look(ms(1000)).loads[0].per_second, 1.0, "only answers have a rate");
+    assert_eq!(measure.so_far().latencies["commit"].count, 2);
+    measure.begin_phase();
+    measure.sample(0, &sample(RoundTrip::Commit, &[2_000]));
+    measure.begin_phase();
+    measure.sample(0, &Sample { waiting: lost.waiting.clone(), ..Sample::default() });
+    measure.end_phases();
+    measure.sample(0, &sample(RoundTrip::Heartbeat, &[2_000]));
+    assert!(measure.so_far().latencies["commit"].count == 5, "with those that wait");
+
     let measured = measure.finish(ms(1000));
+    let phases = measured.phases.iter().map(|phase| (phase.len(), phase["commit"].max.round()));
+    assert_eq!(Vec::from_iter(phases), [(2, 2.0), (1, 7_000.0)]);
     assert!(measured.latencies["commit"].max > 11_900.0);
-    assert_eq!(measured.uncorrected["commit"].count, 1);
-    assert_eq!(measured.unanswered["commit"], 3);
+    assert_eq!((measured.uncorrected["commit"].count, measured.unanswered["commit"]), (2, 3));
     let rates = measured.series.points.iter().filter_map(|point| point.rates.get("commit"));
-    assert_eq!(rates.sum::<f64>(), 4.0, "one answer in a step of 250 ms");
+    assert_eq!(rates.sum::<f64>(), 8.0, "two answers in a step of 250 ms");
 }
 
 #[test]

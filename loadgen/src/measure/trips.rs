@@ -17,7 +17,13 @@ pub(super) struct Trips {
     unanswered: BTreeMap<RoundTrip, u64>,
     /// The ages of requests that have no answer yet, of each core.
     waiting: BTreeMap<usize, Vec<(RoundTrip, Histogram<u64>)>>,
+    /// Of the phase that is under way.
+    phase: Option<Latencies>,
+    phases: Vec<BTreeMap<String, Latency>>,
 }
+
+/// Phases beyond these have no percentiles to draw: a soak has thousands of rounds.
+const PHASES_IN_FULL: usize = 100;
 
 /// Requests that were due at least a second ago and have no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -28,7 +34,10 @@ pub struct Waiting {
 
 impl Trips {
     pub(super) fn sample(&mut self, core: usize, sample: &Sample) {
-        sample.round_trips.iter().for_each(|(of, times)| self.corrected.add(*of, times));
+        for (of, times) in &sample.round_trips {
+            self.corrected.add(*of, times);
+            self.phase.iter_mut().for_each(|phase| phase.add(*of, times));
+        }
         sample.uncorrected.iter().for_each(|(of, times)| self.uncorrected.add(*of, times));
         for (of, count) in &sample.unanswered {
             *self.unanswered.entry(*of).or_default() += count;
@@ -36,6 +45,35 @@ impl Trips {
         if let Some(waiting) = &sample.waiting {
             self.waiting.insert(core, waiting.clone());
         }
+    }
+
+    /// Ends the phase that is under way. Those that it leaves unanswered count with their ages.
+    pub(super) fn end_phase(&mut self) {
+        let Some(mut phase) = self.phase.take() else { return };
+        self.waiting.values().flatten().for_each(|(of, ages)| phase.add(*of, ages));
+        let mut figures = named(&phase);
+        if self.phases.len() >= PHASES_IN_FULL {
+            figures.values_mut().for_each(|latency| latency.percentiles.clear());
+        }
+        self.phases.push(figures);
+    }
+
+    pub(super) fn begin_phase(&mut self) {
+        self.end_phase();
+        self.phase = Some(Latencies::default());
+    }
+
+    /// All round trips so far, with the ages of those that have no answer.
+    pub(super) fn so_far(&self) -> BTreeMap<String, Latency> {
+        let mut all = Latencies::default();
+        self.corrected.iter().for_each(|(of, times)| all.add(of, times));
+        self.waiting.values().flatten().for_each(|(of, ages)| all.add(*of, ages));
+        named(&all)
+    }
+
+    pub(super) fn take_phases(&mut self) -> Vec<BTreeMap<String, Latency>> {
+        self.end_phase();
+        std::mem::take(&mut self.phases)
     }
 
     /// Without joins, which wait for other members.

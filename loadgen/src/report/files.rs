@@ -18,6 +18,17 @@ pub enum FileError {
     Format { path: PathBuf, found: u64, known: u32 },
 }
 
+/// Writes a result as JSON.
+///
+/// # Errors
+///
+/// [`FileError::Write`].
+pub fn save_json(result: &impl serde::Serialize, path: &Path) -> Result<(), FileError> {
+    let text = serde_json::to_string_pretty(result)
+        .map_err(|why| FileError::NoResult { path: path.into(), why })?;
+    write(path, &(text + "\n"))
+}
+
 pub(super) fn write(path: &Path, content: &str) -> Result<(), FileError> {
     std::fs::write(path, content).map_err(|why| FileError::Write { path: path.into(), why })
 }

@@ -13,9 +13,7 @@ use super::model::{FORMAT, Report};
 ///
 /// [`FileError::Write`].
 pub fn save(report: &Report, path: &Path) -> Result<(), FileError> {
-    let text = serde_json::to_string_pretty(report)
-        .map_err(|why| FileError::NoResult { path: path.into(), why })?;
-    files::write(path, &(text + "\n"))
+    files::save_json(report, path)
 }
 
 /// Reads a result file.

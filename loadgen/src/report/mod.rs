@@ -1,5 +1,6 @@
 //! The report of a run: its model (the JSON of it is the result file), and the ways to show it.
 
+pub mod capacity;
 pub mod compare;
 pub mod csv;
 pub mod files;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The value of [`Report::format`]; raised when older readers would misread newer files.
 pub const FORMAT: u32 = 1;
 
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     pub format: u32,
     pub run: Run,
@@ -57,6 +57,20 @@ impl Report {
         self.unanswered.values().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
+    /// The figures of one phase: its round trips, rebalances that began in it, and its steps.
+    pub fn of_phase(&self, phase: &Phase) -> Self {
+        let within = |at: f64| (phase.began..phase.ended).contains(&at);
+        let rebalances = self.rebalances.iter().filter(|rebalance| within(rebalance.began));
+        let points = self.series.points.iter().filter(|point| within(point.at));
+        let step_seconds = self.series.step_seconds;
+        Self {
+            latencies: phase.latencies.clone(),
+            rebalances: rebalances.cloned().collect(),
+            series: Series { step_seconds, points: points.cloned().collect() },
+            ..Self::default()
+        }
+    }
+
     /// Answers with an error code.
     pub fn error_count(&self) -> u64 {
         self.errors.iter().fold(0, |sum, error| sum.saturating_add(error.count))
@@ -83,7 +97,7 @@ impl Report {
     }
 }
 
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
     /// `muster-load 0.1.0`.
     pub tool: String,
@@ -108,16 +122,20 @@ pub struct Run {
     pub partitions: u32,
 }
 
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Phase {
     pub name: String,
     pub began: f64,
     pub ended: f64,
-    /// What went wrong with it, for example that its groups did not settle in time.
+    /// The first thing that went wrong, for example that its groups did not settle in time.
     pub problem: Option<String>,
     /// Actions that had no effect, as they had no members to act on: a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// Round trips that ended in this phase, as in [`Report::latencies`], and the ages of those
+    /// that had no answer at its end.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub latencies: BTreeMap<String, Latency>,
 }
 
 /// A rebalance, from its trigger until the group was stable again.

@@ -117,6 +117,7 @@ fn phases() -> Vec<Phase> {
         ended,
         problem: problem.map(String::from),
         warnings: Vec::new(),
+        latencies: [("commit".to_owned(), latency(40_000, 0.5, 2.0))].into(),
     };
     let warning = "leave has no effect: no member of its groups is up";
     vec![

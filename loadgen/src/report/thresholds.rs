@@ -5,11 +5,12 @@
 //! `s` or `min` for durations, `B`, `KiB`, `MiB` or `GiB` for sizes, none for the rest. A rule with
 //! nothing to measure is broken: a check of nothing must not pass.
 
+use std::fmt;
 use std::str::FromStr;
 
 use serde::Deserialize;
 
-use super::model::{Latency, Report, Threshold};
+use super::model::{Latency, Phase, Report, Threshold};
 use super::text::number;
 use crate::driver::command::RoundTrip;
 
@@ -39,6 +40,41 @@ impl Rule {
         }
     }
 
+    /// The measured value: milliseconds, bytes or a count.
+    pub fn measure(&self, report: &Report) -> Option<f64> {
+        self.metric.measure(report)
+    }
+
+    pub fn is_duration(&self) -> bool {
+        self.metric.quantity() == Quantity::Duration
+    }
+
+    /// Whether a phase has figures of its own for it.
+    pub fn is_of_phases(&self) -> bool {
+        match &self.metric {
+            Metric::RoundTrip(..) | Metric::Rebalance(_) | Metric::Rate(_) => true,
+            Metric::Pause(_) | Metric::Lateness(_) | Metric::Errors(_) | Metric::Figure(_) => false,
+        }
+    }
+
+    /// Whether it is on requests, which a phase of rest has, too.
+    pub fn is_of_requests(&self) -> bool {
+        matches!(self.metric, Metric::RoundTrip(..) | Metric::Rate(_))
+    }
+
+    /// Whether it is broken by what was measured so far. Counts and sums are judged at the end.
+    pub fn is_broken_early(&self, so_far: &Report) -> bool {
+        let is_early = match &self.metric {
+            Metric::RoundTrip(_, statistic) | Metric::Rebalance(statistic) => {
+                *statistic != Statistic::Count
+            }
+            Metric::Figure(at) => FIGURES[*at].0 == "violations",
+            Metric::Pause(_) | Metric::Lateness(_) | Metric::Rate(_) | Metric::Errors(_) => false,
+        };
+        let judged = self.judge(so_far);
+        is_early && judged.measured.is_some() && !judged.held
+    }
+
     fn shown(&self, value: f64) -> String {
         if value.is_infinite() {
             return "never".into();
@@ -50,6 +86,27 @@ impl Rule {
 /// Checks all rules, in their order.
 pub fn judge(rules: &[Rule], report: &Report) -> Vec<Threshold> {
     rules.iter().map(|rule| rule.judge(report)).collect()
+}
+
+/// Checks the rules of a phase, in each of its rounds.
+pub fn judge_phase(name: &str, rules: &[Rule], report: &Report) -> Vec<Threshold> {
+    let is_round = |phase: &&Phase| {
+        let rest = phase.name.strip_prefix(name);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
+    };
+    let judged = |phase: &Phase| {
+        let of_phase = report.of_phase(phase);
+        let mut judged = judge(rules, &of_phase);
+        judged.iter_mut().for_each(|one| one.rule = format!("{}: {}", phase.name, one.rule));
+        judged
+    };
+    report.phases.iter().filter(is_round).flat_map(judged).collect()
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 impl FromStr for Rule {

@@ -191,7 +191,7 @@ impl Conductor {
         matches!(self.stage, Stage::Playing { .. })
     }
 
-    /// Whether the phase asks for a restart of the coordinator: it then need not answer for a while.
+    /// Whether the phase asks for a restart of the coordinator: then it need not answer for a time.
     pub fn awaits_restart(&self) -> bool {
         matches!(&self.stage, Stage::Playing { running, .. } if running.table.coordinator_restart)
     }
@@ -338,6 +338,7 @@ impl Conductor {
             ended: now.seconds(),
             problem,
             warnings,
+            ..model::Phase::default()
         });
         let next = self.next(number, round).filter(|_| !out_of_time && !self.interrupted);
         let Some((number, round)) = next else {

@@ -30,6 +30,8 @@ pub struct Scenario {
     /// Rules as `commit.p99 < 5ms`, checked at the end.
     #[serde(default)]
     pub thresholds: Vec<Rule>,
+    /// From this time on a broken rule ends the run. `--abort-after` overrides it.
+    pub abort_after: Option<Span>,
 }
 
 /// Topics that are created for the run and deleted after it.
@@ -145,6 +147,9 @@ pub struct Phase {
     pub settle: Option<Span>,
     /// How long to wait for `until` and for actions; after it the phase has a problem.
     pub limit: Option<Span>,
+    /// Rules on the figures of this phase alone.
+    #[serde(default)]
+    pub thresholds: Vec<Rule>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]

@@ -56,6 +56,13 @@ pub fn load(source: &str, overrides: &Overrides, limits: &Limits) -> Result<Name
     Ok(Named { name, scenario })
 }
 
+/// A scenario that muster-load made itself.
+pub fn of_text(name: &str, text: &str, limits: &Limits) -> Result<Named, Problem> {
+    let scenario = parse(name, text, &Overrides::default())?;
+    validate::validate(&scenario, limits).map_err(|what| Problem(format!("{name}: {what}")))?;
+    Ok(Named { name: name.to_owned(), scenario })
+}
+
 /// The needs of groups with members: the protocol, its first API, and the option to avoid it.
 const NEEDS: [(file::Protocol, i16, &str, &str); 2] = [
     (

@@ -35,6 +35,7 @@ pub(super) fn validate(scenario: &Scenario, limits: &Limits) -> Result<(), Strin
     })?;
     require(!scenario.duration.0.is_zero(), || "a duration of 0 leaves no time to run".into())?;
     bounded("duration", Some(scenario.duration))?;
+    bounded("abort-after", scenario.abort_after)?;
     names("topic", scenario.topics.iter().map(|topic| topic.name.as_str()))?;
     names("group", scenario.groups.iter().map(|group| group.name.as_str()))?;
     names("phase", scenario.phases.iter().map(|phase| phase.name.as_str()))?;
@@ -205,6 +206,13 @@ fn validate_phase(scenario: &Scenario, phase: &Phase) -> Result<(), String> {
     }
     for of in [&phase.read_offsets, &phase.delete_groups].into_iter().flatten() {
         groups_of(scenario, &of.groups)?;
+    }
+    for rule in &phase.thresholds {
+        require(rule.is_of_phases(), || {
+            format!(
+                "{rule} has no value for one phase: only round trips, their rate and rebalances do"
+            )
+        })?;
     }
     require(does_something(phase), || "it has no action and takes no time".into())
 }

@@ -59,6 +59,7 @@ impl WindDown {
             ended: now.seconds(),
             problem,
             warnings,
+            ..model::Phase::default()
         })
     }
 

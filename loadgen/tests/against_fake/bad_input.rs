@@ -7,14 +7,10 @@ use kafka_protocol::messages::ApiKey;
 use tempfile::TempDir;
 
 use crate::fake::{Config, Fake};
-use crate::run::{Outcome, PROGRAM, outcome, play, play_with, program, scenario, write};
+use crate::run::{PROGRAM, called_with, outcome, play, play_with, scenario, write};
 
 const UNSUPPORTED_VERSION: i16 = 35;
 const GROUP_AUTHORIZATION_FAILED: i16 = 30;
-
-fn called_with(options: &[&str]) -> Outcome {
-    outcome(&program().args(options).output().unwrap())
-}
 
 #[test]
 fn an_invalid_address() {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bad_input;
+mod capacity;
 mod correct;
 mod ending;
 #[path = "../fake/mod.rs"]

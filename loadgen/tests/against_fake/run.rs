@@ -96,6 +96,10 @@ pub(crate) fn program() -> Command {
     command
 }
 
+pub(crate) fn called_with(options: &[&str]) -> Outcome {
+    outcome(&program().args(options).output().unwrap())
+}
+
 pub(crate) fn outcome(output: &Output) -> Outcome {
     Outcome {
         status: output.status.code(),

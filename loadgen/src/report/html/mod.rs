@@ -1,5 +1,6 @@
 //! The page of a run, and the page of several side by side: one self-contained file each.
 
+mod capacity;
 mod charts;
 mod compared;
 mod markup;
@@ -10,6 +11,7 @@ mod sections;
 
 use std::path::Path;
 
+use super::capacity::Capacity;
 use super::compare::Runs;
 use super::files::{self, FileError};
 use super::model::Report;
@@ -30,6 +32,15 @@ pub fn save(report: &Report, path: &Path) -> Result<(), FileError> {
 /// [`FileError::Write`].
 pub fn save_comparison(runs: &Runs, path: &Path) -> Result<(), FileError> {
     files::write(path, &render_comparison(runs))
+}
+
+/// Writes the page of `capacity --html`.
+///
+/// # Errors
+///
+/// [`FileError::Write`].
+pub fn save_capacity(found: &Capacity, path: &Path) -> Result<(), FileError> {
+    files::write(path, &capacity::render(found))
 }
 
 pub(super) fn render(report: &Report) -> String {

@@ -43,6 +43,28 @@ fn rules_are_checked_against_the_report() {
 }
 
 #[test]
+fn a_rule_of_a_phase_is_judged_by_its_figures() {
+    let rules = ["commit.p99 < 3ms", "rebalance.count == 2"].map(|rule| rule.parse().unwrap());
+    let judged = judge_phase("crash", &rules, &sample::report());
+    let shown = judged.iter().map(|one| (one.rule.as_str(), one.measured.as_deref(), one.held));
+    let expected = [
+        ("crash: commit.p99 < 3ms", Some("1.99 ms"), true),
+        ("crash: rebalance.count == 2", Some("2"), true),
+    ];
+    assert_eq!(Vec::from_iter(shown), expected);
+    assert_eq!(judge_phase("cra", &rules, &sample::report()), []);
+}
+
+#[test]
+fn a_rule_can_be_broken_before_the_end() {
+    let early = |rule: &str| rule.parse::<Rule>().unwrap().is_broken_early(&sample::report());
+    assert!(early("commit.p99 < 3ms") && early("violations == 0"));
+    assert!(!early("commit.p99 < 5ms"), "it holds");
+    assert!(!early("leave.p99 < 5ms"), "nothing to measure yet");
+    assert!(!early("commit.count > 1_000_000"), "there can be more");
+}
+
+#[test]
 fn an_invalid_rule_is_refused_in_one_sentence() {
     let table = [
         ("commit.p99", "write a metric, one of < <= > >= == !=, and a value: commit.p99 < 5ms"),
