@@ -1,6 +1,9 @@
 //! The thread that receives the reports of the cores, checks and measures them, conducts the run
 //! and shows its state. It wakes up a few times a second, and does no work for each member.
 
+mod signals;
+mod view;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,22 +16,21 @@ use loadgen::event::Event;
 use loadgen::history::{self, Header, Writer};
 use loadgen::measure::merge::Merge;
 use loadgen::measure::process::Process;
-use loadgen::measure::{LoadNow, Measure, Measured, STATES, Totals};
+use loadgen::measure::{Measure, Measured};
 use loadgen::plan::GroupIndex;
-use loadgen::report::live::{Live, LiveLoad, LivePhase, LiveState, MemberCounts};
+use loadgen::report::live::Live;
 use loadgen::report::model;
 use loadgen::report::thresholds::Rule;
 use loadgen::scenario::{Cause, Conductor, Orders, Status, Trigger};
 use loadgen::time::Time;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag::register_conditional_default;
 use signal_hook::iterator::Signals;
 
 use crate::outage::{Outage, Sign};
 use crate::run::history_header;
 
 const TICK: Duration = Duration::from_millis(50);
-const SHOW_EVERY: Duration = Duration::from_millis(500);
+/// Groups that are named in a sentence.
+const NAMED: usize = 3;
 const JUDGE_EVERY: Duration = Duration::from_secs(1);
 const USAGE_EVERY: Duration = Duration::from_secs(1);
 /// How long a group must have been stable before its rebalance counts as ended.
@@ -98,8 +100,8 @@ impl Session {
     /// One sentence: the history can't be written, or signal handlers can't be installed.
     pub(crate) fn begin(mut tools: Tools, seed: u64) -> Result<Self, String> {
         let deadly = Arc::new(AtomicBool::new(false));
-        let signals =
-            install_handlers(&deadly).map_err(|error| format!("no handler for Ctrl-C: {error}"))?;
+        let signals = signals::install_handlers(&deadly)
+            .map_err(|error| format!("no handler for Ctrl-C: {error}"))?;
         if let Some(history) = &mut tools.history {
             let header = history_header(tools.scenario.clone(), seed);
             history.header(&header).map_err(|error| error.to_string())?;
@@ -205,6 +207,7 @@ impl Session {
             self.tools.live.note(
                 "Ending: members leave, groups and topics are deleted. Ctrl-C again ends at once.",
             );
+            self.name_unsettled();
         }
         if self.interrupts > 1 {
             self.deadly.store(true, Ordering::SeqCst);
@@ -213,6 +216,25 @@ impl Session {
                 "Ended at once: groups and topics that were not deleted stay; their names begin \
                  with {made}"
             ));
+        }
+    }
+
+    /// An interrupted run has no times of the groups that it did not wait for.
+    fn name_unsettled(&self) {
+        let Some(plan) = self.tools.conductor.plan() else { return };
+        let unsettled = |group: &&GroupIndex| {
+            let status = self.measure.status(**group);
+            status.is_some_and(|status| status.rebalancing && status.stable_since.is_none())
+        };
+        let unsettled: Vec<_> = self.groups.iter().filter(unsettled).collect();
+        let names = unsettled.iter().take(NAMED).map(|group| plan.group(**group).id.to_string());
+        let names = Vec::from_iter(names).join(", ");
+        let more = match unsettled.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        if !unsettled.is_empty() {
+            self.tools.live.note(&format!("Not settled when it ended: {names}{more}."));
         }
     }
 
@@ -291,8 +313,10 @@ impl Session {
             // A trigger of just now may not have shown any effect yet.
             let triggered = self.triggered.get(&group).copied().unwrap_or_default();
             let since = status.stable_since.map(|since| since.max(triggered));
+            // Where the scenario ends, all members have done what they were to do.
+            let whole = ending && !self.tools.conductor.interrupted();
             let settles_in =
-                if ending { Duration::ZERO } else { plan.settles_in(group).max(SETTLED) };
+                if whole { Duration::ZERO } else { plan.settles_in(group).max(SETTLED) };
             let settled = since.is_some_and(|since| now.since(since) >= settles_in);
             // Before the end, members that left may be planned to come back.
             let emptied = ending && status.live == 0;
@@ -398,44 +422,6 @@ impl Session {
         self.measure.usage(own, server.and_then(Result::ok));
     }
 
-    fn show(&mut self) {
-        if self.shown.elapsed() < SHOW_EVERY {
-            return;
-        }
-        self.shown = Instant::now();
-        let now = self.tools.driver.now();
-        let state = self.state(now);
-        self.tools.live.update(&state);
-    }
-
-    fn state(&mut self, now: Time) -> LiveState {
-        let totals = self.measure.look(now);
-        let place = self.tools.conductor.place(now);
-        LiveState {
-            scenario: self.tools.scenario.clone(),
-            elapsed: now.since(Time::ZERO),
-            phase: LivePhase {
-                name: place.phase,
-                number: place.number,
-                of: place.of,
-                elapsed: now.since(place.began),
-                planned: place.planned,
-            },
-            members: member_counts(&totals),
-            groups: totals.groups,
-            groups_stable: totals.groups_stable,
-            rebalances: totals.rebalances,
-            last_rebalance: totals.last_rebalance.as_ref().map(in_words),
-            partitions_unowned: totals.unowned_partitions,
-            loads: totals.loads.iter().map(live_load).collect(),
-            errors: totals.errors,
-            waiting: totals.waiting.requests,
-            waiting_longest: totals.waiting.longest,
-            violations: self.checker.found().violations.len() as u64 + self.checker.found().omitted,
-            connections: totals.connections,
-        }
-    }
-
     fn end_cores(&mut self) {
         self.send(Command::End);
         let until = Instant::now() + ENDING;
@@ -467,31 +453,4 @@ impl Session {
             broken: self.broken,
         }
     }
-}
-
-fn install_handlers(deadly: &Arc<AtomicBool>) -> std::io::Result<Signals> {
-    for signal in [SIGINT, SIGTERM] {
-        register_conditional_default(signal, Arc::clone(deadly))?;
-    }
-    Signals::new([SIGINT, SIGTERM])
-}
-
-fn member_counts(totals: &Totals) -> MemberCounts {
-    let mut counts = MemberCounts::default();
-    for ((state, _), members) in STATES.into_iter().zip(totals.members) {
-        counts.add(state, members);
-    }
-    counts
-}
-
-fn in_words(rebalance: &model::Rebalance) -> String {
-    match rebalance.took {
-        Some(millis) => format!("{}: {:.2} s", rebalance.trigger, millis / 1000.0),
-        None => format!("{}: did not end", rebalance.trigger),
-    }
-}
-
-fn live_load(load: &LoadNow) -> LiveLoad {
-    let (per_second, p50, p99) = (load.per_second, load.p50, load.p99);
-    LiveLoad { name: load.of.name().into(), per_second, p50, p99 }
 }

@@ -223,7 +223,7 @@ impl RoundTrip {
             Self::ConsumerHeartbeat => "consumer-heartbeat",
             Self::LeaveGroup => "leave",
             Self::Commit => "commit",
-            Self::Fetch => "fetch",
+            Self::Fetch => "offset-fetch",
         }
     }
 }

@@ -6,7 +6,7 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::messages::ApiKey;
 
 use crate::event::{Event, EventKind, OBSERVER, Stop};
-use crate::report::model::{Commits, ErrorCount, FailedMember, Members};
+use crate::report::model::{Commits, ErrorCount, FailedMember, MEMBER_ID_REQUIRED, Members};
 
 /// Failed members that are named; later ones are only counted.
 const FAILED_NAMED: usize = 20;
@@ -93,7 +93,7 @@ impl Counts {
     }
 
     fn error(&mut self, api: i16, code: i16) {
-        self.errors += 1;
+        self.errors += u64::from(code != MEMBER_ID_REQUIRED);
         *self.by_code.entry((api, code)).or_default() += 1;
     }
 }

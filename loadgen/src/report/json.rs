@@ -35,10 +35,10 @@ fn parse(text: &str, path: &Path) -> Result<Report, FileError> {
     }
     let no_result = |why| FileError::NoResult { path: path.into(), why };
     let Format { format } = serde_json::from_str(text).map_err(no_result)?;
-    if format != u64::from(FORMAT) {
+    if !(1..=u64::from(FORMAT)).contains(&format) {
         return Err(FileError::Format { path: path.into(), found: format, known: FORMAT });
     }
-    serde_json::from_str(text).map_err(no_result)
+    serde_json::from_str(text).map(Report::renewed).map_err(no_result)
 }
 
 #[cfg(test)]
@@ -55,12 +55,21 @@ mod tests {
     }
 
     #[test]
+    fn a_result_of_the_first_format_is_read_in_todays_words() {
+        let text = serde_json::to_string(&sample::report()).unwrap();
+        let former =
+            text.replace("\"format\":2", "\"format\":1").replace("\"offset-fetch\":", "\"fetch\":");
+        assert_ne!(former, text);
+        assert!(parse(&former, Path::new("run.json")).unwrap() == sample::report());
+    }
+
+    #[test]
     fn other_files_are_refused_with_a_reason() {
         let table = [
             ("", "run.json is not a result of muster-load: EOF"),
             ("[]", "run.json is not a result of muster-load: "),
             ("{\"format\": 1}", "run.json is not a result of muster-load: missing field `run`"),
-            ("{\"format\": 99}", "run.json has format 99, and this muster-load reads 1: use"),
+            ("{\"format\": 99}", "run.json has format 99, and this muster-load reads 2: use"),
         ];
         for (text, sentence) in table {
             let error = parse(text, Path::new("run.json")).unwrap_err().to_string();

@@ -45,7 +45,7 @@ pub(super) fn report() -> Report {
             ("consumer-join", 9_120, 3.1, 4.0),
             ("consumer-heartbeat", 60_311, 0.31, 3.1),
             ("commit", 180_775, 0.61, 2.6),
-            ("fetch", 14_998, 0.48, 3.5),
+            ("offset-fetch", 14_998, 0.48, 3.5),
         ]
         .into_iter()
         .map(|(name, count, p50, spread)| (name.into(), latency(count, p50, spread)))

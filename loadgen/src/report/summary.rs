@@ -194,7 +194,7 @@ fn facts(report: &Report, paint: Paint, width: usize) -> String {
     ];
     facts.extend(unanswered(report).map(|text| Fact::warm("never answered", text)));
     facts.extend(errors(report).into_iter().map(|error| Fact::new("errors", error)));
-    let failed = failed(report, width - LABEL - 1).into_iter();
+    let failed = failed(report).into_iter();
     facts.extend(failed.map(|member| Fact::warm("failed", member)));
     facts.push(Fact::new(
         "traffic",
@@ -282,18 +282,19 @@ fn errors(report: &Report) -> Vec<String> {
     errors.sort_by_key(|error| std::cmp::Reverse(error.count));
     let shown = errors.iter().take(LIST).map(|error| {
         let (api, name) = (plain(&error.api), plain(&error.name));
-        format!("{:>10}  {name} ({}) from {api}", count(error.count), error.code)
+        let note = if error.is_expected() { ": no error, it hands out an id" } else { "" };
+        format!("{:>10}  {name} ({}) from {api}{note}", count(error.count), error.code)
     });
     let more = errors.len().saturating_sub(LIST);
     shown.chain((more > 0).then(|| format!("and {more} other kinds"))).collect()
 }
 
-fn failed(report: &Report, width: usize) -> Vec<String> {
+fn failed(report: &Report) -> Vec<String> {
     let members = &report.members.failed;
     let shown = members.iter().take(LIST).map(|member| {
         let (group, reason) = (group_name(&member.group, 24), plain(&member.reason));
         let at = clock(member.at);
-        shortened(&format!("member {} of {group} at {at}: {reason}", member.member), width)
+        format!("member {} of {group} at {at}: {reason}", member.member)
     });
     let more = report.members.failed_count.saturating_sub(members.len().min(LIST) as u64);
     shown.chain((more > 0).then(|| format!("and {} more", count(more)))).collect()

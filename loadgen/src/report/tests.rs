@@ -119,7 +119,7 @@ fn runs_side_by_side_have_ratios_to_the_first() {
 fn two_runs() -> compare::Runs {
     let mut slow = sample::report_slower(3.0, "peer");
     slow.run.scenario = sample::HOSTILE.into();
-    slow.latencies.remove("fetch");
+    slow.latencies.remove("offset-fetch");
     let named = [sample::report_slower(1.0, "muster"), slow];
     compare::Runs::of(named.map(|report| ("run".into(), report)).into())
 }

@@ -380,7 +380,9 @@ fn answers(report: &Report, name: &str) -> Option<u64> {
     Some(latency.count)
 }
 
+/// `fetch` is the former name of `offset-fetch`.
 fn round_trip(name: &str) -> Option<RoundTrip> {
+    let name = if name == "fetch" { RoundTrip::Fetch.name() } else { name };
     RoundTrip::ALL.into_iter().find(|round_trip| round_trip.name() == name)
 }
 

@@ -33,6 +33,7 @@ pub const BUILT_IN: &[BuiltIn] = library![
     "many-groups",
     "coordinator-restart",
     "mixed",
+    "both-assignors",
     "soak",
 ];
 

@@ -2,6 +2,9 @@
 
 use toml::{Table, Value};
 
+use super::run_plan::classic_assignors;
+use super::validate::is_of_servers;
+
 /// Overrides; those that are `None` or empty leave the file as it is.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Overrides {
@@ -40,14 +43,28 @@ impl Overrides {
             })?;
         }
         if !self.assignor.is_empty() {
-            let names: Vec<Value> = self.assignor.iter().cloned().map(Value::String).collect();
-            each(file, "group", &with_members, "--assignor", |group| {
-                group.insert("assignor".into(), Value::Array(names.clone()));
+            let known = |group: &Table| with_members(group) && !self.known_to(group).is_empty();
+            each(file, "group", &known, "--assignor", |group| {
+                let names = self.known_to(group).into_iter().map(Value::String).collect();
+                group.insert("assignor".into(), Value::Array(names));
             })?;
         }
         self.apply_sizes(file)?;
         self.apply_loads(file)?;
         self.set.iter().try_for_each(|setting| set(file, setting))
+    }
+
+    /// The assignors that a group's protocol knows: a group of the other one keeps its own.
+    fn known_to(&self, group: &Table) -> Vec<String> {
+        let is_consumer = group.get("protocol").and_then(Value::as_str) == Some("consumer");
+        let known = |name: &&String| {
+            if is_consumer {
+                is_of_servers(name)
+            } else {
+                classic_assignors(&[(*name).clone()]).is_ok()
+            }
+        };
+        self.assignor.iter().filter(known).cloned().collect()
     }
 
     fn apply_sizes(&self, file: &mut Table) -> Result<(), String> {

@@ -110,9 +110,18 @@ fn validate_membership(group: &Group, limits: &Limits) -> Result<(), String> {
                     .into()
             })
         }
-        Protocol::Consumer => require(group.assignor.0.len() <= 1, || {
-            "a consumer group has one assignor of the server, not a list".into()
-        }),
+        Protocol::Consumer => {
+            require(group.assignor.0.len() <= 1, || {
+                "a consumer group has one assignor of the server, not a list".into()
+            })?;
+            let unknown = group.assignor.0.iter().find(|name| !is_of_servers(name));
+            unknown.map_or(Ok(()), |name| {
+                Err(format!(
+                    "assignor {name} is one of the classic protocol: servers of consumer groups \
+                     have uniform and range"
+                ))
+            })
+        }
         Protocol::Manual => {
             require(group.members == 1, || {
                 "a manual group has one member; several clients are several groups (count)".into()
@@ -122,6 +131,11 @@ fn validate_membership(group: &Group, limits: &Limits) -> Result<(), String> {
             })
         }
     }
+}
+
+/// Servers can have assignors of their own, so only those that clients bring are known not to be.
+pub(super) fn is_of_servers(assignor: &str) -> bool {
+    assignor == "range" || classic_assignors(&[assignor.to_owned()]).is_err()
 }
 
 fn validate_timeouts(group: &Group) -> Result<(), String> {

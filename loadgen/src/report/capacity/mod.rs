@@ -1,5 +1,5 @@
-//! The result of a search for the capacity, which `--json` writes. Durations are milliseconds unless a name says
-//! otherwise.
+//! The result of a search for the capacity, which `--json` writes. Durations are milliseconds
+//! unless a name says otherwise.
 
 mod text;
 

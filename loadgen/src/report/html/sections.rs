@@ -316,7 +316,7 @@ fn errors(report: &Report) -> String {
     card(
         "Errors",
         "Error codes in answers. Some belong to a rebalance: REBALANCE_IN_PROGRESS asks members \
-         to join, MEMBER_ID_REQUIRED hands out an id.",
+         to join. MEMBER_ID_REQUIRED hands out an id and is not counted above.",
         &table.end(),
     )
 }
