@@ -61,6 +61,8 @@ pub(crate) enum Command {
     },
     /// Finds how much a cluster holds: doubles the load until a rule breaks, then halves the step.
     Capacity(Box<Capacity>),
+    /// Deletes the topics and groups that dead runs left behind.
+    Clean(Box<Clean>),
     /// Measures muster-load itself: heartbeats against a server that sends every frame back
     /// (server/uring/examples/echo.rs).
     Echo(Box<Echo>),
@@ -212,10 +214,10 @@ pub(crate) struct Conduct {
     pub(crate) threshold: Vec<Rule>,
 }
 
-#[derive(Args, Debug, Clone)]
+#[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Results")]
 pub(crate) struct Outputs {
-    /// Writes the result, for compare and other programs.
+    /// Writes the result, for compare and other programs; - is standard output, as in the others.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// Writes the figures over time.
@@ -224,6 +226,12 @@ pub(crate) struct Outputs {
     /// Writes a page to look at.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// Writes the checks as JUnit XML, for CI servers.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Writes a summary as Markdown, for the page of a CI job.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
     /// Writes every event as JSON lines, for check.
     #[arg(long, value_name = "FILE")]
     pub(crate) history: Option<PathBuf>,
@@ -233,6 +241,21 @@ pub(crate) struct Outputs {
     /// Prints nothing while it runs.
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug, Clone)]
+pub(crate) struct Clean {
+    #[command(flatten)]
+    pub(crate) cluster: Cluster,
+    /// The beginning of the names of topics and groups [default: muster-load-].
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) prefix: Option<String>,
+    /// Only lists them.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Does not ask.
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Args, Debug, Clone)]

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod cleaning;
 mod outage;
 mod outputs;
 mod run;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Some(Command::Check { file }) => check_history(&file),
         Some(Command::Compare { files, html }) => compare_results(&files, html.as_deref()),
         Some(Command::Capacity(capacity)) => steps::capacity(&capacity),
+        Some(Command::Clean(wanted)) => cleaning::clean(&wanted),
         Some(Command::Echo(echo)) => measure_echo(&echo),
     };
     match done {

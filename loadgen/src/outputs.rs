@@ -5,8 +5,9 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
 use loadgen::history::Writer;
+use loadgen::report::files::STANDARD_OUTPUT;
 use loadgen::report::model::Report;
-use loadgen::report::{csv, html, json};
+use loadgen::report::{csv, html, json, junit, markdown};
 
 use crate::args::Outputs;
 
@@ -20,14 +21,17 @@ impl Outputs {
             ("--json", &self.json),
             ("--csv", &self.csv),
             ("--html", &self.html),
+            ("--junit", &self.junit),
+            ("--markdown", &self.markdown),
             ("--history", &self.history),
         ];
         let results = results.iter().filter_map(|(name, path)| Some((*name, path.as_deref()?)));
         let source = Some(Path::new(source)).filter(|path| path.is_file());
         let files = source.map(|path| ("the scenario", path)).into_iter().chain(results);
         apart(&Vec::from_iter(files))?;
-        let files = [&self.json, &self.csv, &self.html].into_iter().flatten();
-        files.map(AsRef::as_ref).try_for_each(can_be_written)
+        let files = [&self.json, &self.csv, &self.html, &self.junit, &self.markdown];
+        let files = files.into_iter().flatten().map(AsRef::as_ref);
+        files.filter(|path| !is_standard_output(path)).try_for_each(can_be_written)
     }
 
     /// Creates the history, if one is wanted.
@@ -36,15 +40,29 @@ impl Outputs {
         history.map_err(|error| error.to_string())
     }
 
+    /// Whether a result takes standard output, so that the summary has to go elsewhere.
+    pub(crate) fn takes_standard_output(&self) -> bool {
+        let files = [&self.json, &self.csv, &self.html, &self.junit, &self.markdown];
+        files.into_iter().flatten().any(|path| is_standard_output(path))
+    }
+
     pub(crate) fn save(&self, report: &Report) -> Result<(), String> {
         let json = self.json.as_ref().map(|path| json::save(report, path));
         let csv = self.csv.as_ref().map(|path| csv::save(report, path));
         let html = self.html.as_ref().map(|path| html::save(report, path));
+        let junit = self.junit.as_ref().map(|path| junit::save(report, path));
+        let markdown = self.markdown.as_ref().map(|path| markdown::save(report, path));
         // One failure does not keep the others from being written.
-        let failed = [json, csv, html].into_iter().flatten().filter_map(Result::err);
+        let failed =
+            [json, csv, html, junit, markdown].into_iter().flatten().filter_map(Result::err);
         let failed: Vec<String> = failed.map(|error| error.to_string()).collect();
         if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
     }
+}
+
+/// `-`, as in other tools.
+fn is_standard_output(path: &Path) -> bool {
+    path == Path::new(STANDARD_OUTPUT)
 }
 
 /// Checks that all of these are different files.

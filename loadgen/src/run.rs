@@ -116,7 +116,9 @@ fn finish(run: &Run, ended: Ended) -> Result<Verdict, String> {
     let report = &ended.report;
     let saved = run.outputs.save(report);
     // A closed pipe must not hide the verdict.
-    let shown = summary::print(report).and_then(|()| std::io::stdout().flush());
+    let print =
+        if run.outputs.takes_standard_output() { summary::print_aside } else { summary::print };
+    let shown = print(report).and_then(|()| std::io::stdout().flush());
     saved?;
     let ended = ended.whole()?;
     shown.map_err(|error| format!("the summary can't be printed: {error}"))?;

@@ -174,8 +174,16 @@ impl<'a> Climb<'a> {
     }
 
     fn run(&self) -> Run {
-        let outputs =
-            Outputs { json: None, csv: None, html: None, history: None, label: None, quiet: true };
+        let outputs = Outputs {
+            json: None,
+            csv: None,
+            html: None,
+            junit: None,
+            markdown: None,
+            history: None,
+            label: None,
+            quiet: true,
+        };
         Run {
             source: None,
             scenario: None,

@@ -8,8 +8,8 @@ use kafka_protocol::messages::{
     ApiVersionsRequest, ApiVersionsResponse, ConsumerGroupHeartbeatRequest,
     CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest,
     DescribeConfigsRequest, FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest,
-    LeaveGroupRequest, MetadataRequest, MetadataResponse, OffsetCommitRequest, OffsetFetchRequest,
-    SaslAuthenticateRequest, SyncGroupRequest,
+    LeaveGroupRequest, ListGroupsRequest, MetadataRequest, MetadataResponse, OffsetCommitRequest,
+    OffsetFetchRequest, SaslAuthenticateRequest, SyncGroupRequest,
 };
 use kafka_protocol::protocol::{Message, Request, StrBytes, VersionRange};
 
@@ -159,6 +159,7 @@ const OURS: &[(i16, VersionRange)] = &[
     ours::<SaslAuthenticateRequest>(),
     ours::<CreatePartitionsRequest>(),
     ours::<DeleteGroupsRequest>(),
+    ours::<ListGroupsRequest>(),
     ours::<DescribeConfigsRequest>(),
     ours::<ConsumerGroupHeartbeatRequest>(),
 ];

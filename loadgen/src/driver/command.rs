@@ -113,6 +113,10 @@ pub enum Task {
     AwaitCoordinator {
         id: StrBytes,
     },
+    /// Finds topics and groups by the prefix of their names.
+    FindLeftovers {
+        prefix: StrBytes,
+    },
     DeleteTopics {
         topics: Vec<StrBytes>,
     },
@@ -233,8 +237,17 @@ pub enum TaskOutcome {
     /// All topics known so far, with those of the task; members use their indices.
     Topics(Arc<Topics>),
     Found,
+    Leftovers(Leftovers),
     Deleted,
     Read,
+}
+
+/// Topics and groups with a prefix.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Leftovers {
+    pub topics: Vec<StrBytes>,
+    /// With whether they have no members.
+    pub groups: Vec<(StrBytes, bool)>,
 }
 
 /// One clear sentence, with the remedy if it is known.

@@ -1,6 +1,6 @@
 //! Result files, and their errors, one sentence each.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +29,14 @@ pub fn save_json(result: &impl serde::Serialize, path: &Path) -> Result<(), File
     write(path, &(text + "\n"))
 }
 
+/// The name of standard output as a file.
+pub const STANDARD_OUTPUT: &str = "-";
+
 pub(super) fn write(path: &Path, content: &str) -> Result<(), FileError> {
-    std::fs::write(path, content).map_err(|why| FileError::Write { path: path.into(), why })
+    let written = if path == Path::new(STANDARD_OUTPUT) {
+        io::stdout().write_all(content.as_bytes())
+    } else {
+        std::fs::write(path, content)
+    };
+    written.map_err(|why| FileError::Write { path: path.into(), why })
 }

@@ -1,6 +1,7 @@
 //! The tables at the end of a run, as wide as the terminal.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, Table, TableComponent, presets,
@@ -26,9 +27,21 @@ const LIST: usize = 10;
 ///
 /// Those of standard output.
 pub fn print(report: &Report) -> io::Result<()> {
-    let mut output = io::stdout().lock();
-    let width = columns(&output);
-    output.write_all(render(report, Paint::of(&output), width).as_bytes())
+    print_to(&mut io::stdout().lock(), report)
+}
+
+/// Writes the summary to standard error.
+///
+/// # Errors
+///
+/// Those of standard error.
+pub fn print_aside(report: &Report) -> io::Result<()> {
+    print_to(&mut io::stderr().lock(), report)
+}
+
+fn print_to(output: &mut (impl Write + IsTerminal + AsFd), report: &Report) -> io::Result<()> {
+    let width = columns(output);
+    output.write_all(render(report, Paint::of(output), width).as_bytes())
 }
 
 pub(super) fn render(report: &Report, paint: Paint, width: usize) -> String {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::model::{Latency, Rebalance, Report};
 use super::text::Paint;
-use super::{compare, csv, html, sample, summary, thresholds};
+use super::{compare, csv, html, junit, markdown, sample, summary, thresholds};
 
 /// A report with thresholds, of which one does not hold.
 fn judged() -> Report {
@@ -76,6 +76,16 @@ fn the_summary_fits_the_terminal_and_escapes_foreign_text() {
             }
         }
     }
+}
+
+/// In headless CI nothing else is seen: both have all that decides the exit code, and no foreign
+/// text gets out of its place.
+#[test]
+fn a_ci_server_gets_all_checks() {
+    let xml = junit::render(&judged());
+    expect("junit.xml", &xml);
+    assert!(!xml.contains("<script>") && !xml.contains('\u{1b}'), "{xml}");
+    expect("summary.md", &markdown::render(&judged()));
 }
 
 /// They must not count as a time of 0, which would be the best.

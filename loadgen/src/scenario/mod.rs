@@ -25,7 +25,7 @@ pub use conductor::{Cause, Conductor, Orders, Place, Settings, Status, Trigger};
 pub use file::Scenario;
 pub use library::{BUILT_IN, BuiltIn, built_in};
 pub use overrides::Overrides;
-pub use run_plan::RunPlan;
+pub use run_plan::{PREFIX, RunPlan};
 pub use validate::{Limits, SPAN};
 
 use self::values::Span;

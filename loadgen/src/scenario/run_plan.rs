@@ -16,7 +16,7 @@ use crate::plan::{
 use crate::topics::Topics;
 
 /// The prefix of the names of all topics and groups that muster-load creates.
-pub(super) const PREFIX: &str = "muster-load-";
+pub const PREFIX: &str = "muster-load-";
 
 /// All groups of a run. The members of a group have consecutive indices.
 #[derive(Clone, Debug)]

@@ -333,6 +333,7 @@ impl World {
     }
 
     fn perform(&mut self, task: Task) -> (String, Result<TaskOutcome, TaskError>) {
+        let refused = |what: &str| Err(TaskError(format!("no permission to {what}")));
         match task {
             Task::EnsureTopics { .. } if self.refuse_topics => {
                 ("ensure".into(), Err(TaskError("no permission to create topics".into())))
@@ -348,8 +349,9 @@ impl World {
             Task::AwaitCoordinator { id } => {
                 (format!("coordinator of {}", id.as_str()), Ok(TaskOutcome::Found))
             }
+            Task::FindLeftovers { .. } => unreachable!("no run looks for those of others"),
             Task::DeleteTopics { .. } if self.refuse_deletion => {
-                ("delete".into(), Err(TaskError("no permission to delete".into())))
+                ("delete".into(), refused("delete"))
             }
             Task::DeleteTopics { topics } => {
                 (format!("delete {} topics", topics.len()), Ok(TaskOutcome::Deleted))
@@ -357,9 +359,7 @@ impl World {
             Task::DeleteGroup { id, .. } => {
                 (format!("delete {}", id.as_str()), Ok(TaskOutcome::Deleted))
             }
-            Task::ReadOffsets { .. } if self.refuse_reading => {
-                ("read".into(), Err(TaskError("no permission to read".into())))
-            }
+            Task::ReadOffsets { .. } if self.refuse_reading => ("read".into(), refused("read")),
             Task::ReadOffsets { group, partitions, .. } => {
                 (format!("read {} of {}", partitions.len(), group.0), Ok(TaskOutcome::Read))
             }

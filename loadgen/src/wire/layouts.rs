@@ -32,6 +32,7 @@ pub(super) fn layout(api_key: i16) -> Option<&'static Layout> {
         12 => &HEARTBEAT,
         13 => &LEAVE_GROUP,
         14 => &SYNC_GROUP,
+        16 => &LIST_GROUPS,
         17 => &SASL_HANDSHAKE,
         18 => &API_VERSIONS,
         19 => &CREATE_TOPICS,
@@ -237,6 +238,16 @@ static DESCRIBE_CONFIGS: Layout = Layout {
 static CREATE_PARTITIONS: Layout = Layout {
     flexible_from: 2,
     fields: &[all(I32), all(Array(&[all(String), all(I16), all(String)]))],
+    tagged: &[],
+};
+
+static LIST_GROUPS: Layout = Layout {
+    flexible_from: 3,
+    fields: &[
+        since(1, I32), // throttle time
+        all(I16),      // error
+        all(Array(&[all(String), all(String), since(4, String), since(5, String)])),
+    ],
     tagged: &[],
 };
 

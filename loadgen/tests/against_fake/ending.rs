@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use kafka_protocol::messages::ApiKey;
 
+use loadgen::report::model::Report;
 use tempfile::TempDir;
 
 use crate::fake::{Bug, Config, Fake, Nonsense};
-use crate::run::{outcome, play_with, program, scenario};
+use crate::run::{called_with, outcome, play_with, program, scenario, write};
 use crate::running::Running;
 
 const STEADY: &str = "[[phase]]\nname = \"steady\"\nlasts = \"60s\"\n";
@@ -31,6 +32,56 @@ fn an_interrupted_run_winds_down() {
     assert_eq!(status, INTERRUPTED, "{summary}");
     assert!(summary.contains("interrupted") && summary.contains("0 violations"), "{summary}");
     assert!(fake.names().is_empty(), "{:?} are left", fake.names());
+}
+
+/// What a run left behind is found by its prefix, shown first, and deleted only if that is agreed.
+#[test]
+fn clean_deletes_what_dead_runs_left() {
+    let (fake, directory) = (Fake::start(Config::default()), TempDir::new().unwrap());
+    let clean = |options: &[&str]| {
+        called_with(&[&["clean", "--bootstrap", &fake.bootstrap()], options].concat())
+    };
+    let mut run = Running::start(&fake, &directory, &steady(), &["--keep"]);
+    run.wait_for("6 stable");
+    let busy = clean(&["--yes"]);
+    assert!(busy.output.contains("have members: what it made stays"), "{busy}");
+    assert_eq!(fake.names().len(), 2, "{busy}");
+    run.interrupt();
+    run.end();
+
+    for (options, left) in [(&["--dry-run"][..], 2), (&[], 2), (&["--yes"], 0), (&["--yes"], 0)] {
+        let cleaned = clean(options);
+        assert_eq!(cleaned.status, Some(0), "{cleaned}");
+        assert!(cleaned.output.contains("of dead runs (muster-load-*)"), "{cleaned}");
+        assert_eq!(fake.names().len(), left, "{options:?}: {cleaned}");
+    }
+}
+
+/// A terminal that closes is no reason to leave topics behind.
+#[test]
+fn a_hangup_winds_down_as_an_interrupt_does() {
+    let (fake, directory) = (Fake::start(Config::default()), TempDir::new().unwrap());
+    let mut run = Running::start(&fake, &directory, &steady(), &[]);
+    run.wait_for("6 stable");
+    run.signal("-HUP");
+    let (status, summary) = run.end();
+    assert_eq!(status, INTERRUPTED, "{summary}");
+    assert!(fake.names().is_empty(), "{:?} are left", fake.names());
+}
+
+/// Results in pipes: the summary makes room.
+#[test]
+fn a_result_can_go_to_standard_output() {
+    let fake = Fake::start(Config::default());
+    let directory = TempDir::new().unwrap();
+    let file = write(&directory, &scenario("range", "", ""));
+    let bootstrap = fake.bootstrap();
+    let options = [file.to_str().unwrap(), "--bootstrap", &bootstrap, "--json", "-"];
+    let outcome = called_with(&[&options[..], &["--keep-up", "1min", "--quiet"]].concat());
+    assert_eq!(outcome.status, Some(0), "{outcome}");
+    let report: Report = serde_json::from_str(&outcome.output).unwrap();
+    assert_eq!(report.members.started, 6);
+    assert!(outcome.errors.contains("0 violations"), "{outcome}");
 }
 
 /// A broken threshold decides the status, also if Ctrl-C ended the run.

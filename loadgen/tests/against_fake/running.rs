@@ -37,8 +37,12 @@ impl Running {
     }
 
     pub(crate) fn interrupt(&self) {
+        self.signal("-INT");
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
 
     /// Waits for its end; returns its status and its output, with the last lines of its errors.

@@ -12,13 +12,14 @@ use kafka_protocol::messages::describe_configs_response::{
     DescribeConfigsResourceResult, DescribeConfigsResult,
 };
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
+use kafka_protocol::messages::list_groups_response::ListedGroup;
 use kafka_protocol::messages::{
     ApiKey, ApiVersionsRequest, ApiVersionsResponse, BrokerId, ConsumerGroupHeartbeatRequest,
     CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest,
     DescribeConfigsRequest, DescribeConfigsResponse, FindCoordinatorRequest,
     FindCoordinatorResponse, HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest,
-    MetadataRequest, OffsetCommitRequest, OffsetFetchRequest, SaslAuthenticateRequest,
-    SaslHandshakeRequest, SyncGroupRequest,
+    ListGroupsRequest, ListGroupsResponse, MetadataRequest, OffsetCommitRequest,
+    OffsetFetchRequest, SaslAuthenticateRequest, SaslHandshakeRequest, SyncGroupRequest,
 };
 use kafka_protocol::protocol::{Message, Request, StrBytes};
 
@@ -129,6 +130,7 @@ impl Broker {
             ApiKey::OffsetCommit => self.offset_commit(call.parse(to)?),
             ApiKey::OffsetFetch => self.offset_fetch(call.parse(to)?),
             ApiKey::DeleteGroups => self.delete_groups(call.parse(to)?),
+            ApiKey::ListGroups => self.list_groups(call.parse(to)?),
             _ => {}
         }
         Ok(())
@@ -164,6 +166,7 @@ impl Broker {
             api::<OffsetCommitRequest>(7),
             api::<OffsetFetchRequest>(8),
             api::<DeleteGroupsRequest>(0),
+            api::<ListGroupsRequest>(4),
             api::<DescribeConfigsRequest>(1),
             api::<SaslHandshakeRequest>(1),
             api::<SaslAuthenticateRequest>(1),
@@ -186,6 +189,17 @@ impl Broker {
         };
         let coordinators = request.coordinator_keys.iter().map(here).collect();
         reply.send(FindCoordinatorResponse::default().with_coordinators(coordinators));
+    }
+
+    fn list_groups(&self, (_, reply): (ListGroupsRequest, Reply<ListGroupsRequest>)) {
+        let group = |(id, group): (&StrBytes, &Group)| {
+            let state = if group.members() == 0 { "Empty" } else { "Stable" };
+            ListedGroup::default()
+                .with_group_id(id.clone().into())
+                .with_group_state(StrBytes::from_static_str(state))
+        };
+        let groups = self.groups.iter().map(group).collect();
+        reply.send(ListGroupsResponse::default().with_groups(groups));
     }
 
     /// Answers with those of the broker's own configs that are asked for.

@@ -2,6 +2,7 @@
 //! as a client sends them: to the controller, or to the group's coordinator.
 
 mod groups;
+mod leftovers;
 mod topics;
 
 use std::time::Duration;
@@ -32,6 +33,9 @@ pub(super) async fn carry_out(shared: &Shared, task: Task) -> Result<TaskOutcome
         }
         Task::AwaitCoordinator { id } => {
             groups::coordinator(shared, &id).await.map(|_| TaskOutcome::Found)
+        }
+        Task::FindLeftovers { prefix } => {
+            leftovers::find(shared, &prefix).await.map(TaskOutcome::Leftovers)
         }
         Task::DeleteTopics { topics } => {
             topics::delete(shared, &topics).await.map(|()| TaskOutcome::Deleted)

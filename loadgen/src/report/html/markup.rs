@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::report::text::plain;
 
 /// Escapes text for element content and quoted attributes, and shows control characters.
-pub(super) fn escape(text: &str) -> String {
+pub(in crate::report) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in plain(text).chars() {
         match c {

@@ -11,6 +11,8 @@ mod sections;
 
 use std::path::Path;
 
+pub(super) use self::markup::escape;
+
 use super::capacity::Capacity;
 use super::compare::Runs;
 use super::files::{self, FileError};
@@ -74,7 +76,7 @@ pub(super) fn render_comparison(runs: &Runs) -> String {
 
 fn page(title: &str, body: &str) -> String {
     include_str!("page.html")
-        .replace("{title}", &markup::escape(&format!("{title} – muster-load")))
+        .replace("{title}", &escape(&format!("{title} – muster-load")))
         .replace("{style}", include_str!("page.css"))
         .replace("{script}", include_str!("page.js"))
         // Last: it holds foreign text.
