@@ -193,6 +193,13 @@ pub(crate) struct Conduct {
     /// Winds down after this time, in whichever phase it is.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
+    /// Runs the scenario this many times, for compare: results get -2, -3, ... in their names.
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) repeat: u32,
+    /// Which of the runs of --repeat this is.
+    #[arg(skip)]
+    pub(crate) repetition: Option<u32>,
     /// Leaves its groups and topics behind.
     #[arg(long)]
     pub(crate) keep: bool,

@@ -38,6 +38,18 @@ enum Verdict {
 }
 
 const COULD_NOT_KEEP_UP: u8 = 3;
+impl Verdict {
+    /// The verdict on several runs: the worst of them.
+    const fn and(self, next: Self) -> Self {
+        match (self, next) {
+            (Self::Bad, _) | (_, Self::Bad) => Self::Bad,
+            (Self::CouldNotKeepUp, _) | (_, Self::CouldNotKeepUp) => Self::CouldNotKeepUp,
+            (Self::Interrupted, _) | (_, Self::Interrupted) => Self::Interrupted,
+            (Self::Good, Self::Good) => Self::Good,
+        }
+    }
+}
+
 /// The exit status by which shells report a process that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 

@@ -34,6 +34,29 @@ impl Outputs {
         files.filter(|path| !is_standard_output(path)).try_for_each(can_be_written)
     }
 
+    /// The files of a repetition: `result-2.json`.
+    pub(crate) fn numbered(&self, repetition: u32) -> Self {
+        let number = |path: &PathBuf| {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let extension = path.extension().map(|it| format!(".{}", it.to_string_lossy()));
+            path.with_file_name(format!("{stem}-{repetition}{}", extension.unwrap_or_default()))
+        };
+        let of = |path: &Option<PathBuf>| {
+            path.as_ref()
+                .map(|path| if is_standard_output(path) { path.clone() } else { number(path) })
+        };
+        Self {
+            json: of(&self.json),
+            csv: of(&self.csv),
+            html: of(&self.html),
+            junit: of(&self.junit),
+            markdown: of(&self.markdown),
+            history: of(&self.history),
+            label: self.label.clone(),
+            quiet: self.quiet,
+        }
+    }
+
     /// Creates the history, if one is wanted.
     pub(crate) fn history(&self) -> Result<Option<Writer>, String> {
         let history = self.history.as_ref().map(|path| Writer::create(path)).transpose();
@@ -120,6 +143,15 @@ mod tests {
 
         let error = can_be_written(&folder.path().join("none").join("x")).unwrap_err();
         assert!(error.contains("none/x can't be written: "), "{error}");
+    }
+
+    #[test]
+    fn a_repetition_has_its_number_in_the_names_of_its_files() {
+        let some = |path: &str| Some(PathBuf::from(path));
+        let first = Outputs { json: some("a/kafka.json"), html: some("-"), ..Outputs::default() };
+        let third = first.numbered(3);
+        assert_eq!((third.json, third.html), (some("a/kafka-3.json"), some("-")));
+        assert_eq!(third.csv, None);
     }
 
     #[test]

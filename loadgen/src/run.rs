@@ -15,7 +15,7 @@ use loadgen::{driver, history};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::Verdict;
-use crate::args::{self, Run};
+use crate::args::{self, Conduct, Run};
 use crate::session::{Played, Session, Tools};
 
 const DEFAULT: &str = "quick";
@@ -24,11 +24,48 @@ pub(crate) const TOOL: &str = concat!("muster-load ", env!("CARGO_PKG_VERSION"))
 /// # Errors
 /// One sentence: bad input, or why the run could not start or continue.
 pub(crate) fn run(run: &Run) -> Result<Verdict, String> {
+    if run.conduct.repeat < 2 {
+        return run_once(run);
+    }
+    let run = &first_of_several(run);
+    let mut verdict = run_once(run)?;
+    for repetition in 2..=run.conduct.repeat {
+        if verdict == Verdict::Interrupted {
+            break;
+        }
+        let next = Run { outputs: run.outputs.numbered(repetition), ..run.clone() };
+        let conduct = Conduct { repetition: Some(repetition), ..run.conduct.clone() };
+        verdict = verdict.and(run_once(&Run { conduct, ..next })?);
+    }
+    Ok(verdict)
+}
+
+/// The label is the name by which compare finds the repetitions again.
+fn first_of_several(run: &Run) -> Run {
+    let mut first = run.clone();
+    first.conduct.repetition = Some(1);
+    let file = first.outputs.json.as_ref().and_then(|path| path.file_stem());
+    let name = file.map(|stem| stem.to_string_lossy().into_owned());
+    let label = &mut first.outputs.label;
+    *label = label.take().or(name);
+    first
+}
+
+fn run_once(run: &Run) -> Result<Verdict, String> {
     let source = run.source.as_deref().or(run.scenario.as_deref()).unwrap_or(DEFAULT);
     let named = scenario::load(source, &run.sizes.overrides(), &limits(&run.cluster))
         .map_err(|problem| problem.to_string())?;
     run.outputs.check(source)?;
-    finish(run, play(run, named)?)
+    finish(run, apart(run, named)?)
+}
+
+/// On a thread of its own, which keeps off the CPUs that generate the load; the calling one, from
+/// which the next run starts, may use them all.
+pub(crate) fn apart(run: &Run, named: Named) -> Result<Ended, String> {
+    std::thread::scope(|scope| {
+        let playing = scope.spawn(|| play(run, named));
+        playing.join().unwrap_or_else(|_| Err("the run panicked".into()))
+    })
 }
 
 pub(crate) fn limits(cluster: &args::Cluster) -> Limits {
@@ -74,7 +111,7 @@ impl Ended {
 ///
 /// # Errors
 /// One sentence: why the run could not start.
-pub(crate) fn play(run: &Run, mut named: Named) -> Result<Ended, String> {
+fn play(run: &Run, mut named: Named) -> Result<Ended, String> {
     let limits = limits(&run.cluster);
     let server = run.conduct.server_pid.map(server_process).transpose()?;
     let target = target(&run.cluster, run.conduct.seed)?;
@@ -228,6 +265,9 @@ impl About {
             groups: groups.clone().map(|group| group.count).sum(),
             members: groups.map(|group| group.count * group.members).sum(),
             partitions: scenario.topics.iter().map(|topic| topic.count * topic.partitions).sum(),
+            repetition: run.conduct.repetition,
+            configs: cluster.configs.clone(),
+            group_configs: scenario.groups.iter().map(group_configs).collect(),
         };
         Self { run, keep_up }
     }
@@ -277,6 +317,17 @@ impl About {
             violations_omitted: omitted,
             thresholds: Vec::new(),
         }
+    }
+}
+
+fn group_configs(group: &scenario::Group) -> model::GroupConfigs {
+    let millis = |duration: Duration| duration.as_secs_f64() * 1e3;
+    model::GroupConfigs {
+        name: group.name.clone(),
+        protocol: group.protocol.name().into(),
+        assignors: group.assignor.0.clone(),
+        session_timeout: millis(group.session_timeout.0),
+        heartbeat_interval: millis(group.heartbeat_interval.0),
     }
 }
 

@@ -157,14 +157,10 @@ impl<'a> Climb<'a> {
             .then(|| format!("this machine has too little memory for {size} {}", self.by.name()))
     }
 
-    /// `None` if it was interrupted. It runs on a thread of its own, which keeps off the CPUs that
-    /// generate the load; this one, from which the next step starts, may use them all.
+    /// `None` if it was interrupted.
     fn step(&self, size: u64, load: &Load, named: Named) -> Result<Option<Step>, String> {
         let run = self.run();
-        let ended = std::thread::scope(|scope| {
-            let step = scope.spawn(|| run::play(&run, named));
-            step.join().unwrap_or_else(|_| Err("a step panicked".into()))
-        })?;
+        let ended = run::apart(&run, named)?;
         if ended.by_signal {
             return Ok(None);
         }

@@ -14,7 +14,7 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::{Message, Request, StrBytes, VersionRange};
 
 use super::channel::{CallError, Channel};
-use super::command::{Cluster, ConsumerTimes};
+use super::command::Cluster;
 use super::configs;
 use super::dial::{Dialer, host_and_port};
 use crate::member::Versions;
@@ -43,7 +43,7 @@ pub(super) async fn probe(dialer: Dialer) -> Result<Cluster, String> {
 }
 
 /// Connects to the brokers at their advertised addresses, where members will connect to. Brokers
-/// that are reached are asked for their session and heartbeat times of consumer groups.
+/// that are reached are asked for the configuration that results depend on.
 ///
 /// # Errors
 /// One sentence, if none can be reached.
@@ -55,18 +55,25 @@ async fn reach(dialer: Rc<Dialer>, mut cluster: Cluster) -> Result<Cluster, Stri
             let mut channel = reached.map_err(|error| {
                 format!("broker {id} is advertised as {host}:{port}, but {error}")
             })?;
-            Ok::<_, String>(consumer_times(&dialer, &mut channel, id, &host, port).await)
+            Ok::<_, String>(configs_of(&dialer, &mut channel, id, &host, port).await)
         })
     };
     let attempts: Vec<_> = cluster.brokers.iter().take(REACHED_MAX).map(attempt).collect();
     let tried = attempts.len();
     for attempt in attempts {
         match attempt.await {
-            Ok(Some(times)) => {
-                let known = cluster.consumer_times;
-                cluster.consumer_times = Some(known.map_or(times, |known| known.and(times)));
+            Ok(configs) => {
+                let has_consumers = cluster.versions.of(ConsumerGroupHeartbeatRequest::KEY);
+                let times = has_consumers.and_then(|_| configs::consumer_times(&configs));
+                if let Some(times) = times {
+                    let known = cluster.consumer_times;
+                    cluster.consumer_times = Some(known.map_or(times, |known| known.and(times)));
+                }
+                // Brokers of a cluster are configured alike; if not, the first one stands.
+                configs.into_iter().for_each(|(name, value)| {
+                    cluster.configs.entry(name).or_insert(value);
+                });
             }
-            Ok(None) => {}
             Err(warning) => cluster.warnings.push(warning),
         }
     }
@@ -76,20 +83,21 @@ async fn reach(dialer: Rc<Dialer>, mut cluster: Cluster) -> Result<Cluster, Stri
     }
 }
 
-/// `None` if the cluster has no consumer groups, or the broker does not answer.
-async fn consumer_times(
+/// Nothing if the broker does not answer.
+async fn configs_of(
     dialer: &Dialer,
     channel: &mut Channel,
     broker: i32,
     host: &str,
     port: u16,
-) -> Option<ConsumerTimes> {
-    let of = |key| dialer.versions.borrow().of(key);
-    of(ConsumerGroupHeartbeatRequest::KEY)?;
-    let version = of(DescribeConfigsRequest::KEY)?;
+) -> BTreeMap<String, String> {
+    let version = dialer.versions.borrow().of(DescribeConfigsRequest::KEY);
+    let Some(version) = version else { return BTreeMap::new() };
     // Members will report why, if the login fails.
-    dialer.authenticate(channel, host, port).await.ok()?;
-    configs::consumer_times(channel, version, broker).await
+    match dialer.authenticate(channel, host, port).await {
+        Ok(()) => configs::describe(channel, version, broker).await,
+        Err(_) => BTreeMap::new(),
+    }
 }
 
 async fn ask(dialer: &Dialer, host: &str, port: u16) -> Result<Cluster, String> {
@@ -109,6 +117,7 @@ async fn ask(dialer: &Dialer, host: &str, port: u16) -> Result<Cluster, String> 
         versions,
         warnings: Vec::new(),
         consumer_times: None,
+        configs: BTreeMap::new(),
     })
 }
 

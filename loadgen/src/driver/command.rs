@@ -1,6 +1,7 @@
 //! The commands to the driver and the reports from it: the whole interface between the cores and
 //! the thread that conducts, checks and reports.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -266,6 +267,8 @@ pub struct Cluster {
     pub warnings: Vec<String>,
     /// `None` if no broker answered.
     pub consumer_times: Option<ConsumerTimes>,
+    /// The configs of brokers that results depend on, as far as they report them.
+    pub configs: BTreeMap<String, String>,
 }
 
 /// The times that brokers use for consumer groups (KIP-848). If brokers differ, the values that

@@ -1,9 +1,10 @@
-//! The configuration of a broker that stability and the checks depend on.
+//! The configuration of a broker that stability, the checks and the meaning of results depend on.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use kafka_protocol::messages::DescribeConfigsRequest;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
-use kafka_protocol::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
 use kafka_protocol::protocol::StrBytes;
 
 use super::channel::Channel;
@@ -13,31 +14,49 @@ use super::command::ConsumerTimes;
 const BROKER: i8 = 4;
 const SESSION_TIMEOUT: &str = "group.consumer.session.timeout.ms";
 const HEARTBEAT_INTERVAL: &str = "group.consumer.heartbeat.interval.ms";
+/// Two clusters that differ in one of these are not comparable without saying so.
+const KEYS: [&str; 11] = [
+    SESSION_TIMEOUT,
+    HEARTBEAT_INTERVAL,
+    "group.consumer.assignors",
+    "group.consumer.max.size",
+    "group.initial.rebalance.delay.ms",
+    "group.max.session.timeout.ms",
+    "group.max.size",
+    "group.min.session.timeout.ms",
+    "offsets.commit.timeout.ms",
+    "offsets.topic.num.partitions",
+    "offsets.topic.replication.factor",
+];
 
-/// `None` if the broker does not answer: it need not have these keys, nor allow DescribeConfigs on
-/// the cluster.
-pub(super) async fn consumer_times(
+/// Those of the keys that the broker has. Nothing if it does not answer: it need not have them, nor
+/// allow DescribeConfigs on the cluster.
+pub(super) async fn describe(
     channel: &mut Channel,
     version: i16,
     broker: i32,
-) -> Option<ConsumerTimes> {
-    let keys = [SESSION_TIMEOUT, HEARTBEAT_INTERVAL].map(StrBytes::from_static_str);
+) -> BTreeMap<String, String> {
     let resource = DescribeConfigsResource::default()
         .with_resource_type(BROKER)
         .with_resource_name(broker.to_string().into())
-        .with_configuration_keys(Some(keys.into()));
+        .with_configuration_keys(Some(KEYS.map(StrBytes::from_static_str).into()));
     let request = DescribeConfigsRequest::default().with_resources(vec![resource]);
-    let answer = channel.call(version, &request).await.ok()?;
+    let Ok(answer) = channel.call(version, &request).await else { return BTreeMap::new() };
+    let described = answer.results.into_iter().filter(|described| described.error_code == 0);
+    let configs = described.flat_map(|described| described.configs);
+    let known = configs.filter(|config| KEYS.contains(&config.name.as_str()));
+    known.filter_map(|config| Some((config.name.to_string(), config.value?.to_string()))).collect()
+}
+
+pub(super) fn consumer_times(configs: &BTreeMap<String, String>) -> Option<ConsumerTimes> {
     Some(ConsumerTimes {
-        session_timeout: millis(&answer, SESSION_TIMEOUT)?,
-        heartbeat_interval: millis(&answer, HEARTBEAT_INTERVAL)?,
+        session_timeout: millis(configs, SESSION_TIMEOUT)?,
+        heartbeat_interval: millis(configs, HEARTBEAT_INTERVAL)?,
     })
 }
 
-fn millis(answer: &DescribeConfigsResponse, name: &str) -> Option<Duration> {
-    let described = answer.results.first().filter(|described| described.error_code == 0)?;
-    let config = described.configs.iter().find(|config| config.name.as_str() == name)?;
+fn millis(configs: &BTreeMap<String, String>, name: &str) -> Option<Duration> {
     // These configs are 32-bit integers.
-    let millis = config.value.as_ref()?.parse::<u32>().ok()?;
+    let millis = configs.get(name)?.parse::<u32>().ok()?;
     (millis > 0).then(|| Duration::from_millis(millis.into()))
 }

@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, pres
 
 use super::files::FileError;
 use super::json;
-use super::model::{Latency, Report};
+use super::model::{GroupConfigs, Latency, Report};
 use super::rebalances::by_kind;
 use super::text::{Paint, bytes, millis, number, plain, shortened};
 use super::thresholds::rate;
@@ -16,13 +16,17 @@ use crate::driver::command::RoundTrip;
 
 const WIDTH: u16 = 100;
 
-/// Named reports. The others are compared with the first.
+/// Named reports, each of which may stand for several repetitions. The others are compared with the
+/// first.
 pub struct Runs {
+    /// The first repetition of each.
     runs: Vec<(String, Report)>,
+    repetitions: Vec<Vec<Report>>,
 }
 
 impl Runs {
-    /// Reads result files. A run is named by its label, or else by its file.
+    /// Reads result files. A run is named by its label, or else by its file; the repetitions of a
+    /// run with a label are one.
     ///
     /// # Errors
     ///
@@ -36,16 +40,42 @@ impl Runs {
         paths.iter().map(|path| load(path.as_ref())).collect::<Result<_, _>>().map(Self::of)
     }
 
-    /// Equal names get a number.
+    /// Repetitions of a name are one run; other equal names get a number.
     pub fn of(named: Vec<(String, Report)>) -> Self {
-        let mut runs: Vec<(String, Report)> = Vec::with_capacity(named.len());
+        let mut all = Self { runs: Vec::new(), repetitions: Vec::new() };
         for (name, report) in named {
-            let numbered = (2..).map(|number| format!("{name} {number}"));
-            let taken = |name: &String| runs.iter().any(|(other, _)| other == name);
-            let free = [name.clone()].into_iter().chain(numbered).find(|name| !taken(name));
-            runs.push((free.unwrap_or(name), report));
+            all.add(name, report);
         }
-        Self { runs }
+        all
+    }
+
+    fn add(&mut self, name: String, report: Report) {
+        let repeats = |(other, first): &(String, Report)| {
+            *other == name && first.run.repetition.is_some() && report.run.repetition.is_some()
+        };
+        if let Some(at) = self.runs.iter().position(repeats) {
+            return self.repetitions[at].push(report);
+        }
+        let numbered = (2..).map(|number| format!("{name} {number}"));
+        let taken = |name: &String| self.runs.iter().any(|(other, _)| other == name);
+        let free = [name.clone()].into_iter().chain(numbered).find(|name| !taken(name));
+        self.runs.push((free.unwrap_or(name), report.clone()));
+        self.repetitions.push(vec![report]);
+    }
+
+    /// How many repetitions a run has.
+    pub(super) fn repetitions(&self, run: usize) -> usize {
+        self.repetitions.get(run).map_or(0, Vec::len)
+    }
+
+    /// A figure of all runs.
+    fn figure(&self, name: String, kind: Kind, read: impl Fn(&Report) -> Option<f64>) -> Figure {
+        let measured = self.repetitions.iter().map(|reports| {
+            let mut values: Vec<f64> = reports.iter().filter_map(&read).collect();
+            values.sort_by(f64::total_cmp);
+            values
+        });
+        Figure { name, kind, measured: measured.collect() }
     }
 
     pub(super) fn each(&self) -> &[(String, Report)] {
@@ -60,15 +90,14 @@ impl Runs {
             let name = round_trip.name();
             figures.extend(self.latency(name, |report| report.latencies.get(name), statistics));
         }
-        for (name, kind, read) in SINGLE {
-            figures.push(Figure::new(name.into(), kind, self.runs.iter().map(|(_, r)| read(r))));
-        }
-        figures.retain(|figure| figure.values.iter().flatten().any(|value| *value != 0.0));
+        figures.extend(SINGLE.map(|(name, kind, read)| self.figure(name.into(), kind, read)));
+        figures.retain(|figure| figure.measured.iter().flatten().any(|value| *value != 0.0));
         figures
     }
 
     fn rebalances(&self) -> Vec<Figure> {
-        let kinds: Vec<_> = self.runs.iter().map(|(_, r)| by_kind(&r.rebalances)).collect();
+        let reports = self.repetitions.iter().flatten();
+        let kinds: Vec<_> = reports.map(|report| by_kind(&report.rebalances)).collect();
         let mut names: Vec<&str> = Vec::new();
         for kind in kinds.iter().flatten() {
             if !names.contains(&kind.name.as_str()) {
@@ -77,44 +106,46 @@ impl Runs {
         }
         let several = |name: &str| kinds.iter().flatten().any(|k| k.name == name && k.count > 1);
         let figure = |name: &str, statistic: &str, read: fn(&Latency) -> f64| {
-            let of = kinds.iter().map(|kinds| {
+            let of = |report: &Report| {
+                let kinds = by_kind(&report.rebalances);
                 let kind = kinds.iter().find(|kind| kind.name == name)?;
                 present(Some(&kind.took)).map(read)
-            });
-            Figure::new(format!("rebalance, {name}{statistic}"), Kind::Duration, of)
+            };
+            self.figure(format!("rebalance, {name}{statistic}"), Kind::Duration, of)
         };
-        let figures = names.into_iter().flat_map(|name| match several(name) {
-            false => vec![figure(name, "", |took| took.max)],
-            true => {
+        let figures = names.into_iter().flat_map(|name| {
+            if several(name) {
                 vec![figure(name, " p50", |took| took.p50), figure(name, " max", |took| took.max)]
+            } else {
+                vec![figure(name, "", |took| took.max)]
             }
         });
         figures.collect()
     }
 
-    fn latency<'a>(
-        &'a self,
+    fn latency(
+        &self,
         name: &str,
-        of: impl Fn(&'a Report) -> Option<&'a Latency>,
+        of: impl Fn(&Report) -> Option<&Latency>,
         statistics: &[Statistic],
     ) -> Vec<Figure> {
         let figure = |(statistic, read): &Statistic| {
-            let values = self.runs.iter().map(|(_, report)| present(of(report)).map(*read));
-            Figure::new(format!("{name} {statistic}"), Kind::Duration, values)
+            let read = |report: &Report| present(of(report)).map(*read);
+            self.figure(format!("{name} {statistic}"), Kind::Duration, read)
         };
         statistics.iter().map(figure).collect()
     }
 
     /// Differences that make a comparison doubtful.
     pub(super) fn differences(&self) -> Vec<String> {
-        let mut differences = Vec::new();
+        let mut differences = self.config_differences();
         let mut differ = |what: &str, of: fn(&Report) -> String| {
-            let values: BTreeSet<_> = self.runs.iter().map(|(_, report)| of(report)).collect();
-            if values.len() > 1 {
-                let values: Vec<_> = values.into_iter().collect();
-                differences.push(format!("the runs differ in {what}: {}", values.join(", ")));
-            }
+            differences.extend(self.difference(what, of));
         };
+        differ("groups' configuration", |report| {
+            let groups = report.run.group_configs.iter().map(group_in_words);
+            Vec::from_iter(groups).join(", ")
+        });
         differ("scenario", |report| report.run.scenario.clone());
         differ("members", |report| report.run.members.to_string());
         differ("groups", |report| report.run.groups.to_string());
@@ -122,13 +153,40 @@ impl Runs {
         differ("host", |report| report.run.host.clone());
         differences
     }
+
+    /// Configs of brokers that are not the same, of those that all of them report.
+    fn config_differences(&self) -> Vec<String> {
+        let first = self.runs.first().map(|(_, report)| &report.run.configs);
+        let keys = first.into_iter().flatten().map(|(key, _)| key);
+        let known = |key: &&String| self.runs.iter().all(|(_, r)| r.run.configs.contains_key(*key));
+        let differences = keys.filter(known).filter_map(|key| {
+            self.difference(key, |report| report.run.configs.get(key).cloned().unwrap_or_default())
+        });
+        differences.collect()
+    }
+
+    fn difference(&self, what: &str, of: impl Fn(&Report) -> String) -> Option<String> {
+        let values: Vec<_> = self.runs.iter().map(|(name, report)| (name, of(report))).collect();
+        let distinct: BTreeSet<_> = values.iter().map(|(_, value)| value).collect();
+        let shown = values.iter().map(|(name, value)| format!("{value} ({name})"));
+        let shown = || Vec::from_iter(shown).join(", ");
+        (distinct.len() > 1).then(|| format!("the runs differ in {what}: {}", shown()))
+    }
+}
+
+fn group_in_words(group: &GroupConfigs) -> String {
+    let GroupConfigs { name, protocol, assignors, session_timeout, heartbeat_interval } = group;
+    let assignors = assignors.join(" and ");
+    let [session, heartbeat] = [*session_timeout, *heartbeat_interval].map(millis);
+    format!("{name} {protocol} {assignors}, session {session}, heartbeat {heartbeat}")
 }
 
 /// One figure of all runs.
 pub(super) struct Figure {
     pub(super) name: String,
     pub(super) kind: Kind,
-    pub(super) values: Vec<Option<f64>>,
+    /// The values of the repetitions of each run, ascending.
+    measured: Vec<Vec<f64>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,31 +200,52 @@ pub(super) enum Kind {
     Rate,
 }
 
+/// One run is no measurement: a ratio of two single runs below this has no colour.
+const SINGLE_RUNS: f64 = 2.0;
+
 impl Figure {
-    fn new(name: String, kind: Kind, values: impl IntoIterator<Item = Option<f64>>) -> Self {
-        Self { name, kind, values: values.into_iter().collect() }
+    /// The median of the repetitions, with their range if there are several.
+    pub(super) fn shown(&self, run: usize) -> Option<String> {
+        let median = self.shown_value(self.median(run)?);
+        Some(match &self.measured[run][..] {
+            [least, .., most] if least < most => {
+                let [least, most] = [*least, *most].map(|value| self.shown_value(value));
+                format!("{median} ({least} to {most})")
+            }
+            _ => median,
+        })
     }
 
-    pub(super) fn shown(&self, run: usize) -> Option<String> {
-        let value = self.values.get(run).copied()??;
-        Some(match self.kind {
+    fn shown_value(&self, value: f64) -> String {
+        match self.kind {
             Kind::Duration => millis(value),
             Kind::Bytes => bytes(value as u64),
             Kind::Number | Kind::Rate => number(value),
-        })
+        }
+    }
+
+    fn median(&self, run: usize) -> Option<f64> {
+        let values = self.measured.get(run)?;
+        values.get(values.len().checked_sub(1)? / 2).copied()
     }
 
     /// The ratio of a run to the first; `None` if one of them has no value.
     pub(super) fn ratio(&self, run: usize) -> Option<f64> {
-        let (first, value) = ((*self.values.first()?)?, (*self.values.get(run)?)?);
+        let (first, value) = (self.median(0)?, self.median(run)?);
         (run > 0 && first > 0.0).then(|| value / first)
     }
 
-    /// Whether it is better than the first by more than `by`, or worse.
+    /// Whether it is better than the first by more than `by`, or worse. Not if the values of the
+    /// repetitions overlap: the difference can be chance.
     pub(super) fn better(&self, run: usize, by: f64) -> Option<bool> {
         let ratio = self.ratio(run)?;
+        let (first, these) = (&self.measured[0], &self.measured[run]);
+        let is_single = first.len() < 2 || these.len() < 2;
+        let by = if is_single { by.max(SINGLE_RUNS) } else { by };
+        let overlaps = first.first() <= these.last() && these.first() <= first.last();
         let less_is_better = self.kind != Kind::Rate;
         match ratio {
+            _ if overlaps => None,
             r if r > by => Some(!less_is_better),
             r if r * by < 1.0 => Some(less_is_better),
             _ => None,
@@ -253,5 +332,66 @@ fn cell(figure: &Figure, run: usize) -> String {
         Some(ratio) => format!("{value}  {:>6}×", number(ratio)),
         None if run > 0 => format!("{value}  {:>7}", ""),
         None => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    /// Five repetitions of each, slower by these factors.
+    fn repeated(factors: [(&str, [f64; 5]); 2]) -> Runs {
+        let runs = factors.into_iter().flat_map(|(name, factors)| {
+            (1..).zip(factors).map(move |(repetition, factor)| {
+                let mut report = sample::report_slower(factor, name);
+                report.run.repetition = Some(repetition);
+                (name.to_owned(), report)
+            })
+        });
+        Runs::of(runs.collect())
+    }
+
+    fn coloured(runs: &Runs) -> Vec<(String, bool)> {
+        let figures = runs.figures().into_iter();
+        figures.filter_map(|figure| Some((figure.name.clone(), figure.better(1, 1.1)?))).collect()
+    }
+
+    #[test]
+    fn repetitions_are_one_run_with_a_median_and_a_range() {
+        let runs = repeated([("a", [1.0, 1.3, 0.9, 1.1, 1.2]), ("b", [2.0; 5])]);
+        let names = runs.each().iter().map(|(name, _)| name.as_str());
+        assert_eq!(Vec::from_iter(names), ["a", "b"]);
+        assert_eq!((runs.repetitions(0), runs.repetitions(1)), (5, 5));
+        let figures = runs.figures();
+        let p50 = figures.iter().find(|figure| figure.name == "commit p50").unwrap();
+        assert_eq!(p50.shown(0).unwrap(), "671 µs (549 µs to 793 µs)");
+        assert_eq!(p50.shown(1).unwrap(), "1.22 ms");
+    }
+
+    #[test]
+    fn differences_within_the_spread_have_no_colour() {
+        let equal = repeated([("a", [1.0, 1.6, 0.8, 1.1, 1.2]), ("b", [1.5, 0.9, 1.4, 1.5, 1.3])]);
+        assert_eq!(coloured(&equal), []);
+        let slower = repeated([("a", [1.0, 1.1, 0.9, 1.0, 1.1]), ("b", [1.4, 1.3, 1.5, 1.4, 1.3])]);
+        let worse = coloured(&slower);
+        assert!(worse.contains(&("commit p99".into(), false)), "{worse:?}");
+        let single = |factor, name| (name, sample::report_slower(factor, name));
+        let singles = [single(1.0, "a"), single(1.5, "b")].map(|(n, r)| (n.to_owned(), r));
+        assert_eq!(coloured(&Runs::of(singles.into())), [], "one run is no measurement");
+    }
+
+    #[test]
+    fn configs_that_differ_come_first() {
+        let delay = |value: &str| {
+            let mut report = sample::report();
+            let key = "group.initial.rebalance.delay.ms".to_owned();
+            report.run.configs = [(key, value.to_owned())].into();
+            report.run.scenario = value.into();
+            (value.to_owned(), report)
+        };
+        let runs = Runs::of(vec![delay("0"), delay("3000")]);
+        let first = "the runs differ in group.initial.rebalance.delay.ms: 0 (0), 3000 (3000)";
+        assert_eq!(runs.differences()[0], first);
     }
 }

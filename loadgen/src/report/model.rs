@@ -142,6 +142,26 @@ pub struct Run {
     pub groups: u32,
     pub members: u32,
     pub partitions: u32,
+    /// Which of several runs of `--repeat` this is, counted from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repetition: Option<u32>,
+    /// Configs of the brokers, as far as they report them, and those of the groups.
+    #[serde(default)]
+    pub configs: BTreeMap<String, String>,
+    #[serde(default)]
+    pub group_configs: Vec<GroupConfigs>,
+}
+
+/// The part of a group's configuration that its members choose, and its server for consumer groups.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct GroupConfigs {
+    /// The name in the scenario; the groups made from it have it at the end of theirs.
+    pub name: String,
+    pub protocol: String,
+    /// Empty: the default of the protocol.
+    pub assignors: Vec<String>,
+    pub session_timeout: f64,
+    pub heartbeat_interval: f64,
 }
 
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::model::{Latency, Rebalance};
+use super::model::{Latency, Rebalance, Run};
 use super::text::{millis, named};
 
 /// With more kinds of groups than these, all groups are summed up together.
@@ -44,6 +44,36 @@ pub(super) fn by_kind(rebalances: &[Rebalance]) -> Vec<Kind> {
     let name = |kind: &str, role| if apart { format!("{kind} ({role})") } else { kind.into() };
     kinds.into_iter().map(|((kind, role), of)| summed_up(name(kind, role), &of)).collect()
 }
+
+/// The waits that the time of a rebalance contains by configuration, as a sentence.
+pub(super) fn made_of(rebalance: &Rebalance, run: &Run) -> Option<String> {
+    let took = rebalance.took?;
+    let name = role(&rebalance.group);
+    let group = run.group_configs.iter().find(|group| group.name == name)?;
+    let (trigger, is_classic) = (kind(&rebalance.trigger), group.protocol == "classic");
+    let delay = run.configs.get(INITIAL_DELAY).and_then(|delay| delay.parse::<f64>().ok());
+    let waits = match (trigger, is_classic) {
+        ("formation", true) => {
+            let delay = delay.filter(|delay| *delay > 0.0 && took >= *delay)?;
+            format!("{} are {INITIAL_DELAY}, again while members join", millis(delay))
+        }
+        ("crashed", _) => {
+            let session = group.session_timeout;
+            format!("the session timeout of {} had to pass first", millis(session))
+        }
+        (_, is_classic) => {
+            let interval = group.heartbeat_interval;
+            let of = if is_classic { "the rebalance" } else { "a new assignment" };
+            if took * 4.0 < interval {
+                return None;
+            }
+            format!("members learn of {of} with a heartbeat, every {}", millis(interval))
+        }
+    };
+    Some(waits)
+}
+
+const INITIAL_DELAY: &str = "group.initial.rebalance.delay.ms";
 
 /// The distribution of those that settled.
 pub(super) fn distribution<'a>(rebalances: impl IntoIterator<Item = &'a Rebalance>) -> Latency {

@@ -107,6 +107,19 @@ fn run() -> Run {
         groups: 2,
         members: MEMBERS as u32,
         partitions: 10_000,
+        repetition: None,
+        configs: [("group.initial.rebalance.delay.ms".to_owned(), "3000".to_owned())].into(),
+        group_configs: ["orders", "billing"].map(group).into(),
+    }
+}
+
+fn group(name: &str) -> GroupConfigs {
+    GroupConfigs {
+        name: name.into(),
+        protocol: if name == "orders" { "classic" } else { "consumer" }.into(),
+        assignors: Vec::new(),
+        session_timeout: 10_000.0,
+        heartbeat_interval: 1_000.0,
     }
 }
 

@@ -9,15 +9,17 @@ use comfy_table::{
 
 use super::model::{Latency, Pace, Phase, Rebalance, Report, Threshold, Usage, Violation};
 use super::pace::{BLURRED, Figure, could_not_keep_up, marked, marked_one, pace};
-use super::rebalances::{Kind, by_kind, distribution};
+use super::rebalances::{Kind, by_kind, distribution, made_of};
 use super::text::{
-    Paint, bytes, clock, columns, count, counted, group_name, millis, number, plain, shortened,
-    wrapped,
+    Paint, bytes, clock, columns, count, counted, group_name, millis, named, number, plain,
+    shortened, wrapped,
 };
 
 const LABEL: usize = 14;
 /// More rebalances than these are summed up by their triggers.
 const REBALANCES_SINGLY: usize = 12;
+/// Sentences on waits that are shown.
+const WAITS: usize = 6;
 /// The entries that are shown of long lists; the result file has all.
 const LIST: usize = 10;
 
@@ -47,7 +49,7 @@ fn print_to(output: &mut (impl Write + IsTerminal + AsFd), report: &Report) -> i
 pub(super) fn render(report: &Report, paint: Paint, width: usize) -> String {
     let mut sections = vec![head(report, paint, width)];
     if !report.rebalances.is_empty() {
-        let rebalances = rebalances(&report.rebalances, width);
+        let rebalances = rebalances(report, width);
         sections.push(format!("{}\n{rebalances}", paint.bold("Rebalances")));
     }
     sections.push(format!("{}\n{}", paint.bold("Times"), times(report, width)));
@@ -93,7 +95,8 @@ fn head(report: &Report, paint: Paint, width: usize) -> String {
     [first].into_iter().chain(facts).collect::<Vec<_>>().join("\n")
 }
 
-fn rebalances(rebalances: &[Rebalance], width: usize) -> String {
+fn rebalances(report: &Report, width: usize) -> String {
+    let rebalances = &report.rebalances;
     if rebalances.len() > REBALANCES_SINGLY {
         return rebalance_kinds(rebalances, width);
     }
@@ -112,6 +115,7 @@ fn rebalances(rebalances: &[Rebalance], width: usize) -> String {
         ]);
     }
     let mut shown = trimmed(table, &["revoked", "moved", "members"], width);
+    shown += &notes(&waits(report), width);
     if rebalances.iter().any(|r| r.took_since_detected.is_some()) {
         let note = "since sign: from the coordinator's first sign of the loss; before it the \
                     session timeout runs";
@@ -119,6 +123,24 @@ fn rebalances(rebalances: &[Rebalance], width: usize) -> String {
             &wrapped(note, width - 2).iter().map(|line| format!("\n  {line}")).collect::<String>();
     }
     shown
+}
+
+/// The waits that the times contain, each with the first rebalance that has it.
+fn waits(report: &Report) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for rebalance in &report.rebalances {
+        let role = named(&rebalance.group);
+        let sentence = made_of(rebalance, &report.run);
+        let sentence = sentence.map(|wait| format!("{} of {}: {wait}", rebalance.trigger, role));
+        all.extend(sentence.map(|sentence| plain(&sentence)));
+    }
+    all.truncate(WAITS);
+    all
+}
+
+fn notes(notes: &[String], width: usize) -> String {
+    let lines = notes.iter().flat_map(|note| wrapped(note, width - 2));
+    lines.map(|line| format!("\n  {line}")).collect()
 }
 
 fn took(took: Option<f64>) -> String {

@@ -107,6 +107,16 @@ pub enum Protocol {
     Manual,
 }
 
+impl Protocol {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Classic => "classic",
+            Self::Consumer => "consumer",
+            Self::Manual => "manual",
+        }
+    }
+}
+
 /// Requests of each member.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

@@ -22,7 +22,7 @@ use kafka_protocol::messages::ApiKey;
 use serde::Deserialize;
 
 pub use conductor::{Cause, Conductor, Orders, Place, Settings, Status, Trigger};
-pub use file::Scenario;
+pub use file::{Group, Scenario};
 pub use library::{BUILT_IN, BuiltIn, built_in};
 pub use overrides::Overrides;
 pub use run_plan::{PREFIX, RunPlan};
@@ -127,7 +127,7 @@ impl Named {
         offer: &str,
         instead: &str,
     ) -> Result<Option<String>, Problem> {
-        let needs = |group: &&file::Group| group.protocol == protocol;
+        let needs = |group: &&Group| group.protocol == protocol;
         let all = &mut self.scenario.groups;
         if let Some(group) = all.iter().find(|group| needs(group) && !group.optional) {
             return Err(Problem(format!(

@@ -43,6 +43,11 @@ fn header(runs: &Runs) -> String {
         let run = &report.run;
         let swatch = format!("<i class=\"swatch {}\"></i>{}", run_class(index), escape(name));
         let cells = [&run.scenario, &run.bootstrap, &run.started_at].map(|text| escape(text));
+        let repetitions = match runs.repetitions(index) {
+            1 => String::new(),
+            several => format!(" ({several} times)"),
+        };
+        let swatch = swatch + &repetitions;
         let rest = [run.members.to_string(), verdict(report)];
         table.row([swatch].into_iter().chain(cells).chain(rest));
     }
@@ -72,7 +77,9 @@ fn figures(runs: &Runs) -> String {
     card(
         "Figures",
         "Times, counts and sizes: less is better; rates: more is better. × is the ratio to the \
-         first run; green is better by more than a tenth, red is worse.",
+         first run. Of runs with repetitions (--repeat) the median is shown, and the range; green \
+         is better by more than a tenth, red is worse, and no colour is what can be chance: \
+         ranges that overlap, and less than a factor of 2 between single runs.",
         &table.end(),
     )
 }

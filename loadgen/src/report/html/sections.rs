@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use super::markup::{Table, card, escape};
-use crate::report::model::{Rebalance, Report, Threshold, Usage, Violation};
+use crate::report::model::{Rebalance, Report, Run, Threshold, Usage, Violation};
 use crate::report::pace::{Figure, could_not_keep_up, marked, marked_one, pace};
-use crate::report::rebalances::{Kind, by_kind, distribution};
+use crate::report::rebalances::{Kind, by_kind, distribution, made_of};
 use crate::report::text::{bytes, clock, count, millis, number};
 
 /// More rebalances than these are summed up by their triggers.
@@ -97,7 +97,7 @@ pub(super) fn rebalances(report: &Report) -> String {
         let explanation = "Each from its trigger until every member of the group had its \
                            partitions again. After a crash the session timeout has to run out \
                            first: “since first sign” leaves it out.";
-        (explanation, singly(rebalances, report.run.duration_seconds))
+        (explanation, singly(rebalances, &report.run))
     };
     card("Rebalances", explanation, &table)
 }
@@ -126,9 +126,19 @@ fn kinds(rebalances: &[Rebalance]) -> String {
     table.end()
 }
 
-fn singly(rebalances: &[Rebalance], duration: f64) -> String {
-    let head =
-        ["group", "trigger", "when", "took", "since first sign", "members", "moved", "revoked"];
+fn singly(rebalances: &[Rebalance], run: &Run) -> String {
+    let duration = run.duration_seconds;
+    let head = [
+        "group",
+        "trigger",
+        "when",
+        "took",
+        "since first sign",
+        "members",
+        "moved",
+        "revoked",
+        "made of",
+    ];
     let mut table = Table::new(&head, 3);
     for rebalance in rebalances {
         let took = match rebalance.took {
@@ -144,6 +154,7 @@ fn singly(rebalances: &[Rebalance], duration: f64) -> String {
             count(rebalance.members.into()),
             count(rebalance.moved.into()),
             count(rebalance.revoked.into()),
+            escape(&made_of(rebalance, run).unwrap_or_default()),
         ]);
     }
     table.end()
