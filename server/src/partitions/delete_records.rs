@@ -56,7 +56,9 @@ impl Partitions {
             return Err(ErrorCode::PolicyViolation);
         }
         let partition = self.partitions.get_mut(&id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        if !partition.config.cleanup_policy.delete {
+        // A topic with neither policy keeps its records until they are deleted by hand.
+        let policy = partition.config.cleanup_policy;
+        if policy.compact && !policy.delete {
             return Err(ErrorCode::PolicyViolation);
         }
         let high_watermark = partition.log.high_watermark();

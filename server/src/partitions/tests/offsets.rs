@@ -169,6 +169,9 @@ fn records_are_deleted_up_to_an_offset() {
     assert_eq!(world.append(0, &batch(1)), 10);
     world.set("cleanup.policy", "compact");
     assert_eq!(world.delete_before(0, -1), (-1, ErrorCode::PolicyViolation));
+    world.set("cleanup.policy", "");
+    assert_eq!(world.delete_before(0, -1), (11, ErrorCode::None), "neither policy");
+    assert_eq!(world.delete_before(0, 12), (-1, ErrorCode::OffsetOutOfRange));
 }
 
 #[test]
