@@ -35,7 +35,7 @@ pub fn delete_topics(
     let mut records = Vec::new();
     let mut responses = Vec::with_capacity(asked.len());
     for ((name, id), times) in &asked {
-        if name.is_none() && is_named_too(view, *id, &asked) {
+        if name.is_none() && *times == 1 && is_named_once_too(view, *id, &asked) {
             continue;
         }
         let topic = match times {
@@ -49,7 +49,7 @@ pub fn delete_topics(
         }
         let known = name.and_then(|name| view.image.topic(name));
         let is_twice = known.is_some_and(|topic| asked.contains_key(&(None, topic.id)));
-        let known_id = known.filter(|_| is_twice).map_or(*id, |topic| topic.id);
+        let known_id = known.filter(|_| is_twice && *times == 1).map_or(*id, |topic| topic.id);
         let answers = if is_one_name((*name, *id)) { 1 } else { *times };
         responses.extend(std::iter::repeat_n(result(*name, known_id, topic), answers));
     }
@@ -77,10 +77,11 @@ fn asked<'a>(request: &'a DeleteTopicsRequest<'_>) -> Asked<'a> {
     asked
 }
 
-/// Whether a topic is given by its id and by its name: it is answered once, with an error.
-fn is_named_too(view: &View<'_>, id: Uuid, asked: &Asked<'_>) -> bool {
+/// Whether a topic is given by its id and by its name: it is answered once, with an error. A name
+/// that is given several times is refused by itself, so that the id counts.
+fn is_named_once_too(view: &View<'_>, id: Uuid, asked: &Asked<'_>) -> bool {
     let topic = view.image.topic_by_id(id);
-    topic.is_some_and(|topic| asked.contains_key(&(Some(&*topic.name), Uuid::ZERO)))
+    topic.is_some_and(|topic| asked.get(&(Some(&*topic.name), Uuid::ZERO)) == Some(&1))
 }
 
 fn find<'v>(

@@ -348,12 +348,22 @@ fn deletions_are_refused_with_kafkas_words() {
     let twice = controller.delete(6, &[(None, t1), (Some("t1"), zero)]);
     let words = "The provided topic name maps to an ID that was already supplied.";
     assert_eq!(twice, [(InvalidRequest, words.to_owned())]);
+    let by_name = (InvalidRequest, "Duplicate topic name.".to_owned());
+    let by_id = (InvalidRequest, "Duplicate topic id.".to_owned());
+    let (id, name) = ((None, t1), (Some("t1"), zero));
+    let all = controller.delete(6, &[id, id, name]);
+    assert_eq!(all, [by_id.clone(), (InvalidRequest, words.to_owned())]);
+    assert_eq!(controller.delete(6, &[id, name, name, id]), [by_id, by_name.clone()]);
     for name in [(None, zero), (Some("t1"), t1)] {
         let each = controller.delete(6, &[name, name]);
         assert_eq!(each.len(), 2, "no topic is named: {each:?}");
         assert!(each.iter().all(|(error, _)| *error == InvalidRequest), "{each:?}");
     }
     assert!(controller.image.topic("t1").is_some());
+    // The name does not count if it is given several times, so that the id does.
+    let deleted = controller.delete(6, &[name, id, name]);
+    assert_eq!(deleted, [(ErrorCode::None, String::new()), by_name]);
+    assert!(controller.image.topic("t1").is_none());
 
     let mut controller = Controller::new(&["delete.topic.enable=false"]);
     let asked = [(Some("t1"), zero)];
