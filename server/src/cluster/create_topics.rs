@@ -153,7 +153,8 @@ impl<'v> Creation<'v> {
             let words = format!("Topic '{name}' already exists.");
             return Err(Refused::new(ErrorCode::TopicAlreadyExists, words));
         }
-        if let Some(other) = self.image.colliding(name) {
+        // As in Kafka, topics that collide with each other are created if one request names both.
+        if let Some(other) = self.view.image.colliding(name) {
             let words = format!("Topic '{name}' collides with existing topic: {other}");
             return Err(Refused::new(ErrorCode::InvalidTopicException, words));
         }

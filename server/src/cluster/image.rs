@@ -1,6 +1,7 @@
 //! The image of the cluster on each shard: topics, configs, the next producer id.
 
 use super::configs::Configs;
+use super::metric_names::MetricNames;
 use crate::config::{Altered, Config, Overrides, TOPIC_RESOURCE};
 use muster_codec::Uuid;
 use muster_codec::records::{
@@ -69,8 +70,7 @@ pub struct DeletedTopic {
 pub struct ClusterImage {
     topics: Arc<BTreeMap<Arc<str>, Topic>>,
     names: Arc<HashMap<Uuid, Arc<str>>>,
-    /// Topic names with `.` or `_`, by their names in metrics; see [`ClusterImage::colliding`].
-    metric_names: Arc<HashMap<String, Arc<str>>>,
+    metric_names: Arc<MetricNames>,
     deleted: Arc<BTreeMap<Uuid, DeletedTopic>>,
     configs: Configs,
     next_producer_id: i64,
@@ -139,7 +139,7 @@ impl ClusterImage {
 
     /// A topic whose name differs from this one only in `.` and `_`: metrics would confuse them.
     pub fn colliding(&self, name: &str) -> Option<&str> {
-        self.metric_names.get(&metric_name(name)?).map(|name| &**name)
+        self.metric_names.colliding(name)
     }
 
     /// The overrides of a resource: Kafka's type number (2 topic, 4 broker, 32 group) and name.
@@ -267,8 +267,8 @@ impl ClusterImage {
 
     fn insert(&mut self, topic: Topic) {
         let name = topic.name.clone();
-        if let Some(metric_name) = metric_name(&name) {
-            Arc::make_mut(&mut self.metric_names).insert(metric_name, name.clone());
+        if MetricNames::has(&name) {
+            Arc::make_mut(&mut self.metric_names).insert(name.clone());
         }
         Arc::make_mut(&mut self.names).insert(topic.id, name.clone());
         self.partition_count += created_partitions(&topic);
@@ -283,8 +283,8 @@ impl ClusterImage {
     /// Configs have tombstones of their own.
     fn remove_topic(&mut self, key: &TopicKey) {
         let Some(name) = Arc::make_mut(&mut self.names).remove(&key.topic_id) else { return };
-        if let Some(metric_name) = metric_name(&name) {
-            Arc::make_mut(&mut self.metric_names).remove(&metric_name);
+        if MetricNames::has(&name) {
+            Arc::make_mut(&mut self.metric_names).remove(&name);
         }
         self.topics_version += 1;
         let topic = Arc::make_mut(&mut self.topics).remove(&name);
@@ -348,11 +348,6 @@ pub(crate) fn deleted_topic_record(
 
 fn created_partitions(topic: &Topic) -> i64 {
     if topic.is_internal() { 0 } else { i64::from(topic.partitions) }
-}
-
-/// The name in metrics, if it differs from the topic's or may be another topic's.
-fn metric_name(name: &str) -> Option<String> {
-    name.contains(['.', '_']).then(|| name.replace('.', "_"))
 }
 
 impl Altered for ClusterImage {

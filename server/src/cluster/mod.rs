@@ -13,6 +13,7 @@ mod delete_topics;
 mod failure;
 mod image;
 pub mod limits;
+mod metric_names;
 mod offline;
 mod producer_ids;
 mod topic_name;
