@@ -40,7 +40,8 @@ fn set<C: Clone>(key: &Key<C>, defaults: &C, text: &str) {
     let Some(shown) = key.get(&first).text() else { return };
     key.set(&mut second, &shown).unwrap();
     assert_eq!(key.get(&second), key.get(&first), "{}={text:?}", key.name);
-    let normal = key.normalize(text);
-    key.set(&mut second, &normal).unwrap();
-    assert_eq!(key.get(&second), key.get(&first), "{}={text:?} normalized", key.name);
+    let printed = key.printed(text);
+    key.set(&mut second, &printed).unwrap();
+    assert_eq!(key.get(&second), key.get(&first), "{}={text:?} printed", key.name);
+    assert_eq!(key.printed(&printed), printed, "{}={text:?} printed again", key.name);
 }

@@ -4,7 +4,7 @@
 use super::change::{Change, Creator, Refused, check_length, config_record};
 use super::limits::{GROUP_CONFIG_BYTES_MAX, GROUP_CONFIGS_MAX, GROUP_CONFIGS_SHARED};
 use super::{BROKER_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE, View, check_topic_name};
-use crate::config::{Config, ConfigType, Describer, GroupConfig, TopicConfig, words};
+use crate::config::{Config, ConfigType, Describer, GroupConfig, TopicConfig};
 use muster_codec::ErrorCode;
 use muster_codec::Str;
 use muster_codec::messages::{
@@ -294,10 +294,10 @@ fn apply(
                 after.remove(&**name);
                 continue;
             }
-            SET => normalize(resource_type, name, value),
+            SET => value.to_owned(),
             operation => {
                 let list = list(describer, resource_type, before, name);
-                changed_list(list.ok_or_else(|| not_a_list(operation, name))?, operation, value)
+                changed_list(&list.ok_or_else(|| not_a_list(operation, name))?, operation, value)
             }
         };
         check_length(name, &value)?;
@@ -306,41 +306,43 @@ fn apply(
     Ok(after)
 }
 
-fn normalize(resource_type: i8, name: &str, value: &str) -> String {
-    let normalized = match resource_type {
-        TOPIC_RESOURCE => TopicConfig::key(name).map(|key| key.normalize(value)),
-        GROUP_RESOURCE => GroupConfig::key(name).map(|key| key.normalize(value)),
-        _ => Config::key(name).map(|key| key.normalize(value)),
-    };
-    normalized.unwrap_or_else(|| value.to_owned())
-}
-
-/// The present value of a list, set or default; None if the config is no list.
+/// The text of a list at present, set or default; None if the config is no list.
 fn list(
     describer: &Describer<'_>,
     resource_type: i8,
     before: &Overrides,
     name: &str,
-) -> Option<Vec<String>> {
+) -> Option<String> {
     let config = match resource_type {
         TOPIC_RESOURCE => describer.topic(TopicConfig::key(name)?, before),
         GROUP_RESOURCE => describer.group(GroupConfig::key(name)?, before),
         _ => describer.broker(Config::key(name)?),
     };
-    let text = before.get(name).cloned().or(config.value).unwrap_or_default();
-    (config.config_type == ConfigType::List).then(|| words(&text))
+    let text = before.get(name).cloned().or(config.text).unwrap_or_default();
+    (config.config_type == ConfigType::List).then_some(text)
 }
 
-/// APPEND ignores items that the list has.
-fn changed_list(mut list: Vec<String>, operation: i8, value: &str) -> String {
-    for word in words(value) {
-        if operation == SUBTRACT {
-            list.retain(|item| *item != word);
-        } else if !list.contains(&word) {
-            list.push(word);
+/// Items are compared as they are written, with the blanks around them, as in Kafka. APPEND ignores
+/// items that the list has; SUBTRACT takes the first that is the same.
+fn changed_list(list: &str, operation: i8, value: &str) -> String {
+    let mut items: Vec<&str> = list.split(',').filter(|item| !item.is_empty()).collect();
+    for item in items_of_operation(value) {
+        let place = items.iter().position(|other| *other == item);
+        match (operation, place) {
+            (SUBTRACT, Some(place)) => drop(items.remove(place)),
+            (SUBTRACT, None) | (_, Some(_)) => {}
+            (_, None) => items.push(item),
         }
     }
-    list.join(",")
+    items.join(",")
+}
+
+/// The items of an operation in Java's split: without empty ones at the end, but an empty text is
+/// one empty item.
+fn items_of_operation(value: &str) -> impl Iterator<Item = &str> {
+    let items = value.trim_end_matches(',');
+    let has_items = value.is_empty() || !items.is_empty();
+    has_items.then(|| items.split(',')).into_iter().flatten()
 }
 
 fn not_a_list(operation: i8, name: &str) -> Refused {

@@ -242,7 +242,7 @@ impl<'v> Creation<'v> {
         let entries = TopicConfig::KEYS.iter().map(describe);
         let entries = entries.map(|config| CreatableTopicConfigs {
             name: config.name.into(),
-            value: config.value.map(Str::Owned),
+            value: config.text.map(Str::Owned),
             read_only: config.read_only,
             config_source: config.source as i8,
             is_sensitive: false,
@@ -258,10 +258,8 @@ fn overrides(topic: &CreatableTopic<'_>) -> Result<Overrides, Refused> {
             let words = format!("Null value not supported for topic configs: {}", config.name);
             return Err(Refused::new(ErrorCode::InvalidConfig, words));
         };
-        let value = TopicConfig::key(&config.name)
-            .map_or_else(|| value.to_string(), |key| key.normalize(value));
-        check_length(&config.name, &value)?;
-        overrides.insert(config.name.to_string(), value);
+        check_length(&config.name, value)?;
+        overrides.insert(config.name.to_string(), value.to_string());
     }
     Ok(overrides)
 }

@@ -22,7 +22,10 @@ pub enum Source {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Described {
     pub name: &'static str,
+    /// In Kafka's form.
     pub value: Option<String>,
+    /// The value as it was set.
+    pub text: Option<String>,
     pub source: Source,
     pub config_type: ConfigType,
     pub read_only: bool,
@@ -30,7 +33,8 @@ pub struct Described {
     pub synonyms: Vec<Synonym>,
 }
 
-/// A value that a config has, or would have if the ones before were not.
+/// A value that a config has, or would have if the ones before were not. What was set for a broker
+/// is shown as it was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Synonym {
     pub name: &'static str,
@@ -75,7 +79,8 @@ impl<'a> Describer<'a> {
     /// A config of a topic that overrides these.
     pub fn topic(&self, key: &Key<TopicConfig>, overrides: &Overrides) -> Described {
         let synonyms = self.overridden(key, Source::DynamicTopic, overrides);
-        described(key, synonyms, key.get(&self.topic_defaults), false)
+        let described = described(key, synonyms, key.get(&self.topic_defaults), false);
+        with_own_text(described, overrides)
     }
 
     /// A config of a group that overrides these.
@@ -85,13 +90,13 @@ impl<'a> Describer<'a> {
         if let Some(value) = default.text().filter(|_| key.synonyms.is_empty()) {
             synonyms.push(Synonym { name: key.name, value, source: Source::Default });
         }
-        described(key, synonyms, default, false)
+        with_own_text(described(key, synonyms, default, false), overrides)
     }
 
     /// What was set for a topic or group itself, then what its broker gives it.
     fn overridden<C>(&self, key: &Key<C>, source: Source, overrides: &Overrides) -> Vec<Synonym> {
         let of_broker = key.synonyms.first().map(|first| self.synonyms(first, key.synonyms));
-        let own = overrides.get(key.name).cloned();
+        let own = overrides.get(key.name).map(|text| key.printed(text));
         let own = own.map(|value| Synonym { name: key.name, value, source });
         own.into_iter().chain(of_broker.into_iter().flatten()).collect()
     }
@@ -105,12 +110,13 @@ impl<'a> Describer<'a> {
         described(key, synonyms, key.get(&self.effective), read_only)
     }
 
-    /// A config that was altered for all brokers; None if it was not.
+    /// A config that was altered for all brokers, as it was set; None if it was not.
     pub fn all_brokers(&self, key: &Key<Config>) -> Option<Described> {
         let value = self.of_all_brokers?.get(key.name)?.clone();
         let source = Source::DynamicDefaultBroker;
         let synonyms = vec![Synonym { name: key.name, value, source }];
-        Some(described(key, synonyms, Value::Null, !key.flags.dynamic))
+        let described = described(key, synonyms, Value::Null, !key.flags.dynamic);
+        Some(Described { value: described.text.clone(), ..described })
     }
 
     /// What the keys of a group have, source by source, from the first that is `name` itself.
@@ -140,7 +146,7 @@ impl<'a> Describer<'a> {
     }
 }
 
-/// The first synonym counts: its text is told, as it was set.
+/// The first synonym counts.
 fn described<C>(
     key: &Key<C>,
     synonyms: Vec<Synonym>,
@@ -151,6 +157,15 @@ fn described<C>(
         Some(first) => (Some(first.value.clone()), first.source),
         None => (value.text(), Source::Default),
     };
+    let value = text.as_deref().map(|text| key.printed(text));
     let Key { name, config_type, .. } = *key;
-    Described { name, value: text, source, config_type, read_only, synonyms }
+    Described { name, value, text, source, config_type, read_only, synonyms }
+}
+
+/// With the text that was set for the topic or group itself, if there is one.
+fn with_own_text(described: Described, overrides: &Overrides) -> Described {
+    match overrides.get(described.name) {
+        Some(own) => Described { text: Some(own.clone()), ..described },
+        None => described,
+    }
 }

@@ -1,6 +1,8 @@
 //! A row of a table of configs, and how a table is declared.
 
-use super::value::{ConfigType, ConfigValue, Invalid, Valid, Value};
+use super::value::{ConfigType, ConfigValue, Invalid, Valid, Value, printed, trimmed, words};
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
 /// What is special about a config.
@@ -37,21 +39,41 @@ impl<C> Key<C> {
         (self.get)(configs)
     }
 
-    /// Blanks around the text do not count, as in Kafka.
+    /// Blanks around the text do not count, nor an item of a list that it has had, as in Kafka.
     ///
     /// # Errors
     /// The text is no value that this config can have.
     pub fn set(&self, configs: &mut C, text: &str) -> Result<(), InvalidValue> {
-        (self.set)(configs, text.trim(), self.valid)
+        let text = match self.config_type {
+            ConfigType::List => Cow::Owned(self.items(text).join(",")),
+            _ => Cow::Borrowed(trimmed(text)),
+        };
+        (self.set)(configs, &text, self.valid)
             .map_err(|invalid| InvalidValue { key: self.name, invalid })
     }
 
-    /// A valid text as Kafka prints it.
-    pub fn normalize(&self, text: &str) -> String {
-        match self.config_type {
-            ConfigType::List => super::value::words(text.trim()).join(","),
-            _ => text.trim().to_owned(),
+    /// A text as Kafka prints the value that it stands for; a text that stands for none, as it is.
+    pub fn printed(&self, text: &str) -> String {
+        let trimmed = trimmed(text);
+        let printed = match self.config_type {
+            ConfigType::Boolean => printed::<bool>(trimmed),
+            ConfigType::Short | ConfigType::Int | ConfigType::Long => printed::<i64>(trimmed),
+            ConfigType::Double => printed::<f64>(trimmed),
+            ConfigType::String => Some(trimmed.to_owned()),
+            ConfigType::List => Some(self.items(text).join(",")),
+        };
+        printed.unwrap_or_else(|| text.to_owned())
+    }
+
+    /// The items of a list: each once, unless the list is one of replicas. Empty items stay, for
+    /// the rules to refuse.
+    fn items(&self, text: &str) -> Vec<String> {
+        let mut items = words(trimmed(text));
+        if !matches!(self.valid, Valid::ThrottledReplicas(_)) {
+            let mut seen = HashSet::new();
+            items.retain(|item| item.is_empty() || seen.insert(item.clone()));
         }
+        items
     }
 }
 

@@ -34,8 +34,6 @@ pub use listeners::{Address, Listener, Served};
 pub use topic::TopicConfig;
 pub use value::{CleanupPolicy, CompressionType, ConfigType, Invalid, Value};
 
-pub(crate) use value::words;
-
 use rules::Broken;
 use std::collections::BTreeMap;
 use unserved::Unserved;
@@ -99,7 +97,7 @@ impl Config {
         };
         match key.set(self, value) {
             Ok(()) => {
-                self.set.insert(key.name, key.normalize(value));
+                self.set.insert(key.name, value.to_owned());
                 if !key.flags.obeyed {
                     findings.add(line, name, Kind::WithoutEffect);
                 }

@@ -142,12 +142,6 @@ impl Check<'_> {
         const KEY: &str = "group.consumer.assignors";
         let assignors = &self.config.group_consumer_assignors;
         self.require(&[KEY], !assignors.is_empty(), || format!("{KEY} must not be empty"));
-        let mut sorted = assignors.clone();
-        sorted.sort();
-        sorted.dedup();
-        self.require(&[KEY], sorted.len() == assignors.len(), || {
-            format!("{KEY} must not name an assignor twice")
-        });
         let are_known = assignors.iter().all(|a| matches!(a.as_str(), "uniform" | "range"));
         self.require(&[KEY], are_known, || {
             format!("{KEY}={}: assignors are uniform and range", assignors.join(","))

@@ -65,6 +65,17 @@ fn the_command_line_wins_over_the_file() {
 }
 
 #[test]
+fn an_item_of_a_list_counts_once() {
+    let words = ["group.consumer.assignors=range, uniform,range".to_owned()];
+    let config = Config::load("log.cleanup.policy=compact,compact", &words).unwrap();
+    assert_eq!(config.group_consumer_assignors, ["range", "uniform"]);
+    assert!(config.log_cleanup_policy.compact && !config.log_cleanup_policy.delete);
+    for policy in [",", "compact,,", ",compact", " , "] {
+        assert!(Config::load(&format!("log.cleanup.policy={policy}"), &[]).is_err(), "{policy}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_named() {
     let cases: &[(&[&str], &str)] = &[
         (&["foo=1"], "unknown key \"foo\""),
@@ -140,7 +151,7 @@ fn what_is_wrong_is_named() {
         ),
         (&["group.consumer.assignors="], "group.consumer.assignors must not be empty"),
         (
-            &["group.share.assignors=simple,simple"],
+            &["group.share.assignors=simple,uniform"],
             "group.share.assignors must contain exactly one assignor, simple",
         ),
         (

@@ -35,11 +35,34 @@ impl Value<'_> {
             Self::Null => None,
             Self::Boolean(value) => Some(value.to_string()),
             Self::Integer(value) => Some(value.to_string()),
-            Self::Double(value) => Some(format!("{value:?}").replace('e', "E")),
+            Self::Double(value) => Some(double(*value)),
             Self::Text(value) => Some((*value).to_owned()),
             Self::List(words) => Some(words.join(",")),
         }
     }
+}
+
+/// A number in the form of Java's `Double.toString`.
+fn double(value: f64) -> String {
+    let size = value.abs();
+    if size == 0.0 || (1e-3..1e7).contains(&size) || !value.is_finite() {
+        return format!("{value:?}");
+    }
+    let text = format!("{value:e}");
+    match text.split_once('e') {
+        Some((mantissa, exponent)) if !mantissa.contains('.') => format!("{mantissa}.0E{exponent}"),
+        _ => text.replace('e', "E"),
+    }
+}
+
+/// A text without the characters around it that Java's `trim` takes for blank.
+pub(super) fn trimmed(text: &str) -> &str {
+    text.trim_matches(|character| character <= ' ')
+}
+
+/// A text as Kafka prints the value of this type that it stands for; None if it stands for none.
+pub(super) fn printed<T: ConfigValue>(text: &str) -> Option<String> {
+    T::parse(text).ok()?.value().text()
 }
 
 /// A type of Rust that is the type of a config.
@@ -79,8 +102,12 @@ integers! {
 impl ConfigValue for f64 {
     const TYPE: ConfigType = ConfigType::Double;
 
+    /// As in Java, a number may end with the letter of its type.
     fn parse(text: &str) -> Result<Self, Invalid> {
-        text.parse().map_err(|_| Invalid::new(text, "Not a number of type DOUBLE"))
+        let number = text.strip_suffix(['f', 'F', 'd', 'D']).unwrap_or(text);
+        let is_number = number.ends_with(|end: char| end.is_ascii_digit() || end == '.');
+        let number = if is_number { number } else { text };
+        number.parse().map_err(|_| Invalid::new(text, "Not a number of type DOUBLE"))
     }
 
     fn value(&self) -> Value<'_> {
@@ -143,7 +170,7 @@ pub(crate) fn words(text: &str) -> Vec<String> {
     if text.is_empty() {
         return Vec::new();
     }
-    text.split(',').map(|word| word.trim().to_owned()).collect()
+    text.split(',').map(|word| trimmed(word).to_owned()).collect()
 }
 
 /// Declares a type whose values are words; its config is of type STRING.
@@ -314,13 +341,15 @@ fn one_ignoring_case(text: &str, words: &[&str]) -> Result<(), Invalid> {
     Err(Invalid::new(text, format!("String must be one of (case insensitive): {words}")))
 }
 
+/// Empty items do not count.
 fn throttled_replicas(name: &str, list: &[String]) -> Result<(), Invalid> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let is_replica = |item: &String| {
+    let is_replica = |item: &str| {
         item.split_once(':')
             .is_some_and(|(partition, broker)| is_number(partition) && is_number(broker))
     };
-    if list == ["*"] || list.iter().all(is_replica) {
+    let mut items = list.iter().map(String::as_str).filter(|item| !item.is_empty());
+    if items.clone().eq(["*"]) || items.all(is_replica) {
         return Ok(());
     }
     let rule = format!(
@@ -331,10 +360,9 @@ fn throttled_replicas(name: &str, list: &[String]) -> Result<(), Invalid> {
 }
 
 fn offset_reset(text: &str) -> Result<(), Invalid> {
-    let lower = text.to_ascii_lowercase();
-    let is_valid = match lower.strip_prefix("by_duration:") {
-        Some(duration) => is_duration(duration),
-        None => matches!(lower.as_str(), "latest" | "earliest"),
+    let is_valid = match text.strip_prefix("by_duration:") {
+        Some(duration) => is_duration(&duration.to_ascii_lowercase()),
+        None => matches!(text, "latest" | "earliest"),
     };
     if is_valid {
         return Ok(());

@@ -27,6 +27,46 @@ fn lists_are_appended_to_and_subtracted_from() {
 }
 
 #[test]
+fn items_of_lists_are_as_they_are_written() {
+    let cases = [
+        ("delete", 2, " delete", "delete, delete"),
+        ("delete, compact", 3, "compact", "delete, compact"),
+        ("delete, compact", 3, " compact", "delete"),
+        ("delete,delete", 3, "delete", "delete"),
+        ("delete", 2, "compact,,", "delete,compact"),
+        ("delete", 2, ",", "delete"),
+        ("", 2, "", ""),
+        ("delete", 3, "", "delete"),
+    ];
+    for (before, operation, value, after) in cases {
+        let mut controller = Controller::with_topic("t1");
+        assert_eq!(controller.alter(2, "t1", &[("cleanup.policy", 0, Some(before))]), Ok(()));
+        let ops: &[Op] = &[("cleanup.policy", operation, Some(value))];
+        assert_eq!(controller.alter(2, "t1", ops), Ok(()), "{before:?} {value:?}");
+        assert_eq!(controller.value(2, "t1", "cleanup.policy"), Some(after));
+    }
+}
+
+#[test]
+fn nothing_is_an_item_of_a_list_too() {
+    let mut controller = Controller::with_topic("t1");
+    let ops: &[Op] = &[("cleanup.policy", 2, Some(""))];
+    for name in ["t1", "nope"] {
+        assert_eq!(controller.alter(2, name, ops).unwrap_err().0, InvalidConfig);
+    }
+    let ops: &[Op] = &[("log.cleanup.policy", 2, Some(""))];
+    assert_eq!(controller.alter(4, "", ops).unwrap_err().0, InvalidRequest);
+    let key = "leader.replication.throttled.replicas";
+    for (before, after) in [("*", "*,"), ("0:1", "0:1,"), ("", "")] {
+        assert_eq!(controller.alter(2, "t1", &[(key, 0, Some(before))]), Ok(()));
+        assert_eq!(controller.alter(2, "t1", &[(key, 2, Some(""))]), Ok(()));
+        assert_eq!(controller.value(2, "t1", key), Some(after));
+    }
+    let refused = controller.alter(2, "t1", &[(key, 0, Some("*,*"))]);
+    assert_eq!(refused.unwrap_err().0, InvalidConfig);
+}
+
+#[test]
 fn replaced_configs_return_to_their_defaults() {
     let mut controller = Controller::with_topic("t1");
     let ops: &[Op] = &[("retention.ms", 0, Some("5")), ("segment.bytes", 0, Some("1048576"))];
@@ -275,7 +315,11 @@ fn group_configs_are_within_the_bounds_of_their_broker() {
         assert_eq!(refused, Err((*error, (*words).to_owned())), "{ops:?}");
     }
     let values = [
+        ("latest", true),
+        ("Latest", false),
         ("by_duration:PT1H", true),
+        ("by_duration:pt1h", true),
+        ("BY_DURATION:PT1H", false),
         ("by_duration:P1DT2H3.5S", true),
         ("by_duration:P1D", true),
         ("by_duration:P", false),

@@ -15,15 +15,15 @@ fn a_topic_gets_the_defaults_and_its_own_configs() {
     let result = controller.create(&with_configs(&configs)).unwrap();
     assert_eq!((result.num_partitions, result.replication_factor), (3, 1));
     assert_eq!(controller.image.topic_by_id(result.topic_id).unwrap().partitions, 3);
-    assert_eq!(controller.value(2, "c", "retention.ms"), Some("5"));
+    assert_eq!(controller.value(2, "c", "retention.ms"), Some(" 5 "), "as it came");
     let configs = result.configs.unwrap();
     assert!(configs.is_sorted_by(|a, b| a.name < b.name));
     let config = |name: &str| {
         let config = configs.iter().find(|config| config.name == name).unwrap();
         (config.value.as_deref().unwrap().to_owned(), config.config_source)
     };
-    assert_eq!(config("cleanup.policy"), ("compact,delete".to_owned(), 1));
-    assert_eq!(config("retention.ms"), ("5".to_owned(), 1));
+    assert_eq!(config("cleanup.policy"), (" compact, delete ".to_owned(), 1));
+    assert_eq!(config("retention.ms"), (" 5 ".to_owned(), 1));
     assert_eq!(config("max.message.bytes"), ("1048588".to_owned(), 5));
     let result = controller.create(&topic("d")).unwrap();
     let configs = result.configs.unwrap();
