@@ -1,19 +1,34 @@
 //! The records of a group as operations of the log, which are atomic and of limited size.
 
-use muster_codec::records::GroupRecord;
+use muster_codec::Str;
+use muster_codec::records::{
+    ConsumerGroupCurrentMemberAssignmentValue, ConsumerGroupMemberMetadataValue,
+    ConsumerGroupTargetAssignmentMemberValue, GroupMetadataValue, GroupRecord,
+};
 
 /// The most bytes of a record beside its texts and partitions: lengths, versions, a batch's part.
 const RECORD_BYTES: usize = 64;
-/// The bytes of a topic in a target beside its partitions.
+/// The bytes of a topic in a target or an assignment beside its partitions.
 const TOPIC_BYTES: usize = 24;
+/// The most bytes of the length of a text.
+const LENGTH_BYTES: usize = 5;
 
 /// Splits the records of a group into operations: one, unless those that may be cut take more than
-/// `bytes_max`.
+/// `bytes_max`. Kafka writes them as one batch, and fails if it is larger than a message may be.
 ///
-/// Tombstones of offsets are independent of each other, and Kafka does not write them as a whole
-/// either. Members' targets precede the record of their epoch: after a crash between them the group
-/// epoch is newer than the target's, so it is computed again, and a partition that is in two
-/// targets still has one owner.
+/// A crash may leave the first operations alone. That is safe for each kind of records:
+///
+/// - Tombstones of offsets are independent of each other.
+/// - Members' targets precede the record of their epoch: the group epoch is newer than the
+///   target's, so it is computed again, and a partition that is in two targets still has one owner.
+/// - Tombstones of members that leave precede the new group epoch, and one at least of the members
+///   is still there. It leaves again, or its session ends, and the epoch follows.
+/// - Of a classic group that becomes a consumer group, the members precede what they own. A member
+///   that is missing, or owns nothing yet, is not at the epoch of its client, which joins again. So
+///   does the consumer that came first, as it was not answered; it raises the epoch.
+/// - Of a consumer group that becomes a classic group, the member that left is still there, or the
+///   target has no epoch any more; both make it computed again. The tombstone of the group and the
+///   record of the classic group are in the same operation: before it there is an empty group.
 pub fn operations<'o, 'r>(
     records: &'o [GroupRecord<'r>],
     bytes_max: usize,
@@ -21,27 +36,66 @@ pub fn operations<'o, 'r>(
     let mut rest = records;
     core::iter::from_fn(move || {
         let mut bytes = 0;
-        let is_cut = |(at, record): (usize, &GroupRecord<'_>)| {
-            let more = cut_bytes(record)?;
+        let is_cut = |at: usize| {
+            let more = cut_bytes(&rest[at], rest.get(at + 1))?;
             bytes += more;
             (at > 0 && bytes > bytes_max).then_some(at)
         };
-        let end = rest.iter().enumerate().find_map(is_cut).unwrap_or(rest.len());
+        let end = (0..rest.len()).find_map(is_cut).unwrap_or(rest.len());
         let (operation, after) = rest.split_at(end);
         rest = after;
         (!operation.is_empty()).then_some(operation)
     })
 }
 
-/// The bytes of a record before which an operation may end; None if it may not.
-fn cut_bytes(record: &GroupRecord<'_>) -> Option<usize> {
-    if let GroupRecord::OffsetCommit(key, None) = record {
-        return Some(key.group.len() + key.topic.len() + RECORD_BYTES);
-    }
-    let GroupRecord::ConsumerGroupTargetAssignmentMember(key, Some(value)) = record else {
-        return None;
+/// The bytes of a record before which an operation may end, or of several that stay together; None
+/// if none may end there.
+fn cut_bytes(record: &GroupRecord<'_>, next: Option<&GroupRecord<'_>>) -> Option<usize> {
+    let (group_id, own) = match (record, next) {
+        (GroupRecord::OffsetCommit(key, None), _) => (&key.group, key.topic.len()),
+        (GroupRecord::ConsumerGroupMemberMetadata(key, value), _) => {
+            (&key.group_id, key.member_id.len() + value.as_ref().map_or(0, profile_bytes))
+        }
+        (GroupRecord::ConsumerGroupTargetAssignmentMember(key, value), _) => {
+            (&key.group_id, key.member_id.len() + value.as_ref().map_or(0, target_bytes))
+        }
+        (GroupRecord::ConsumerGroupCurrentMemberAssignment(key, value), _) => {
+            (&key.group_id, key.member_id.len() + value.as_ref().map_or(0, current_bytes))
+        }
+        (
+            GroupRecord::ConsumerGroupMetadata(key, None),
+            Some(GroupRecord::GroupMetadata(_, Some(classic))),
+        ) => (&key.group_id, classic_bytes(classic)),
+        _ => return None,
     };
+    Some(group_id.len() + own + RECORD_BYTES)
+}
+
+fn profile_bytes(value: &ConsumerGroupMemberMetadataValue<'_>) -> usize {
+    let texts = [&value.instance_id, &value.rack_id, &value.server_assignor];
+    let texts = texts.into_iter().chain([&value.subscribed_topic_regex]).flatten();
+    let texts = texts.chain([&value.client_id, &value.client_host]);
+    let texts: usize = texts
+        .chain(&value.subscribed_topic_names)
+        .map(|it: &Str<'_>| it.len() + LENGTH_BYTES)
+        .sum();
+    let protocols = value.classic_member_metadata.0.iter().flat_map(|it| &it.supported_protocols);
+    let protocol_bytes = protocols.map(|it| it.name.len() + it.metadata.len() + 2 * LENGTH_BYTES);
+    texts + protocol_bytes.sum::<usize>()
+}
+
+fn target_bytes(value: &ConsumerGroupTargetAssignmentMemberValue) -> usize {
     let topics = value.topic_partitions.iter();
-    let topics: usize = topics.map(|it| TOPIC_BYTES + size_of::<i32>() * it.partitions.len()).sum();
-    Some(key.group_id.len() + key.member_id.len() + topics + RECORD_BYTES)
+    topics.map(|it| TOPIC_BYTES + size_of::<i32>() * it.partitions.len()).sum()
+}
+
+/// A partition has its epoch beside it.
+fn current_bytes(value: &ConsumerGroupCurrentMemberAssignmentValue) -> usize {
+    let topics = value.assigned_partitions.iter().chain(&value.partitions_pending_revocation);
+    topics.map(|it| TOPIC_BYTES + 2 * size_of::<i32>() * it.partitions.len()).sum()
+}
+
+fn classic_bytes(value: &GroupMetadataValue<'_>) -> usize {
+    let members = value.members.iter();
+    members.map(|it| it.member_id.len() + it.subscription.len() + it.assignment.len()).sum()
 }

@@ -1,6 +1,7 @@
 //! Members of a classic group that is converted from or to a group of another protocol.
 
 use super::member::{Identity, Member, Protocol};
+use super::rebalance::is_too_large;
 use super::state::State;
 use super::{CONSUMER, ClassicGroup};
 use crate::text::{Blob, Text, owned_bytes};
@@ -92,11 +93,14 @@ impl ClassicGroup {
         self.prepare_rebalance(turn);
     }
 
-    /// The record of a converted group; its replay changes nothing else.
-    pub(crate) fn migrated_record(&mut self, wall: Wall) -> GroupRecord<'static> {
+    /// The record of a converted group; its replay changes nothing else. None if it is too large.
+    pub(crate) fn migrated_record(&mut self, wall: Wall) -> Option<GroupRecord<'static>> {
         let value = self.record(|member| owned_bytes(&member.assignment));
+        if is_too_large(&value) {
+            return None;
+        }
         self.writing_since = Some(wall);
         let key = GroupMetadataKey { group: Str::Owned(self.id.as_ref().into()) };
-        GroupRecord::GroupMetadata(key, Some(value))
+        Some(GroupRecord::GroupMetadata(key, Some(value)))
     }
 }

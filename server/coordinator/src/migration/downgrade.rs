@@ -54,8 +54,8 @@ pub(super) fn is_allowed(config: &Config, members: usize) -> bool {
 }
 
 /// The classic group of the members that stay, with their target assignments; its records are added
-/// to `draft`. None, without records, if the members have no protocol in common or two have the
-/// same id.
+/// to `draft`. None, without records, if the members have no protocol in common, two have the same
+/// id, or the record of the classic group would be too large.
 pub(super) fn convert(
     turn: &mut Turn<'_, '_>,
     draft: &mut Draft<'_>,
@@ -86,12 +86,16 @@ pub(super) fn convert(
             let target = slots.get(it).map(|number| group.target_of(*number)).unwrap_or_default();
             Blob::from(protocol_metadata::assignment(topics, &target, metadata))
         })?;
+    let Some(record) = classic.migrated_record(turn.wall) else {
+        classic.removed(turn.timers);
+        return None;
+    };
     let replaced_id = replaced.and_then(|number| group.member_id(number));
     group.tombstones(draft, |member_id| match newcomer {
         Some(newcomer) if Some(member_id) == replaced_id => newcomer.id,
         _ => member_id,
     });
-    draft.push(classic.migrated_record(turn.wall));
+    draft.push(record);
     Some(classic)
 }
 
