@@ -13,7 +13,8 @@ use serde_json::Value;
 pub struct Difference {
     /// Names of fields, joined by dots; `[order]` behind an array whose elements are the same.
     pub field: String,
-    /// The element of an array that it is in: its name, and other fields that identify it.
+    /// The element of an array that it is in: its name, and other fields that identify it, behind
+    /// those of the elements around it.
     pub element: String,
     pub kafka: String,
     pub muster: String,
@@ -98,24 +99,32 @@ impl Comparison<'_> {
             let wanted = key(one, &|f, v| self.ids.kafka_key(f, v), field);
             let same = (0..keys.len()).filter(|at| !taken[*at] && keys[*at] == wanted);
             // Of several that name the same thing, one with the same answer.
-            let found = same.min_by_key(|at| muster[*at].get("errorCode") != one.get("errorCode"));
+            let differs = |at: usize, field: &str| muster[at].get(field) != one.get(field);
+            let found = same.min_by_key(|at| (differs(*at, "errorCode"), differs(*at, "topicId")));
             let Some(at) = found else {
-                self.differ(&format!("{path}[]"), one, &Value::Null);
+                self.within(one, |it| it.differ(&format!("{path}[]"), one, &Value::Null));
                 continue;
             };
             taken[at] = true;
             order.push(at);
-            let outer = std::mem::replace(&mut self.element, own_key(one));
-            self.values(path, field, one, muster[at]);
-            self.element = outer;
+            self.within(one, |it| it.values(path, field, one, muster[at]));
         }
         for (at, _) in taken.iter().enumerate().filter(|(_, taken)| !**taken) {
-            self.differ(&format!("{path}[]"), &Value::Null, muster[at]);
+            let one = muster[at];
+            self.within(one, |it| it.differ(&format!("{path}[]"), &Value::Null, one));
         }
         if !order.is_sorted() {
             let names = |list: &[&Value]| list.iter().map(|one| name(one)).collect::<Value>();
             self.differ(&format!("{path}[order]"), &names(&kafka), &names(&muster));
         }
+    }
+
+    /// Compares something within an element: differences there are of this element.
+    fn within(&mut self, element: &Value, compare: impl FnOnce(&mut Self)) {
+        let outer = self.element.len();
+        self.element += &own_key(element);
+        compare(self);
+        self.element.truncate(outer);
     }
 
     /// Whether an element belongs to another history.

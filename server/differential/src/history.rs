@@ -175,7 +175,7 @@ impl<'a> Muster<'a> {
         self.side.send(line, step, &ours)?;
         self.catch_up(kafka)?;
         match self.muster.get(&step) {
-            Some(own) => await_creation(&self.side, &ours, own),
+            Some(own) => await_creation(&self.side, &ours, own).map(drop),
             None => Ok(()),
         }
     }

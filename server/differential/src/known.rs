@@ -23,7 +23,7 @@ pub struct Entry {
     /// Names of APIs.
     apis: Vec<String>,
     fields: Vec<String>,
-    /// The fields that identify the element of an array.
+    /// The fields that identify the element of an array, after those of the arrays around it.
     #[serde(default = "anything")]
     element: String,
     #[serde(default = "anything")]
@@ -33,13 +33,16 @@ pub struct Entry {
     /// What the request as JSON must contain, if it matters.
     #[serde(default)]
     request: String,
-    /// Whether all other differences of the same answer follow from this one.
+    /// Fields of the same element, or within it, that differ because of this one. A `/` before a
+    /// field stands for the whole answer.
     #[serde(default)]
-    whole: bool,
+    follows: Vec<String>,
     /// Whether the servers' states differ from here on, which ends the history.
     #[serde(default)]
     ends: bool,
     pub reason: String,
+    /// Why a run of all APIs may be without it.
+    pub rare: Option<String>,
     #[serde(skip)]
     seen: AtomicU64,
 }
@@ -66,21 +69,22 @@ impl Known {
         let matching = |difference: &Difference| {
             self.entries.iter().find(|entry| entry.is_about(ask, &request, difference))
         };
-        let found: Vec<_> = differences.iter().filter_map(matching).collect();
-        for entry in &found {
+        let (argued, others): (Vec<_>, Vec<_>) =
+            differences.iter().map(|one| (one, matching(one))).partition(|(_, it)| it.is_some());
+        let found: Vec<(&Difference, &Entry)> =
+            argued.into_iter().filter_map(|(one, entry)| Some((one, entry?))).collect();
+        for (_, entry) in &found {
             entry.seen.fetch_add(1, Ordering::Relaxed);
         }
-        let ends = found.iter().any(|entry| entry.ends);
-        let unargued = match found.iter().any(|entry| entry.whole) {
-            true => Vec::new(),
-            false => differences.into_iter().filter(|one| matching(one).is_none()).collect(),
-        };
-        Verdict { unargued, ends }
+        let ends = found.iter().any(|(_, entry)| entry.ends);
+        let follows = |one: &Difference| found.iter().any(|(of, entry)| entry.explains(of, one));
+        let others = others.into_iter().map(|(one, _)| one);
+        Verdict { unargued: others.filter(|one| !follows(one)).cloned().collect(), ends }
     }
 
-    /// How often each entry was seen.
-    pub fn counts(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.entries.iter().map(|entry| (entry.name.as_str(), entry.seen.load(Ordering::Relaxed)))
+    /// The entries, with how often each was seen.
+    pub fn counts(&self) -> impl Iterator<Item = (&Entry, u64)> {
+        self.entries.iter().map(|entry| (entry, entry.seen.load(Ordering::Relaxed)))
     }
 }
 
@@ -93,6 +97,15 @@ impl Entry {
             && matches(&self.kafka, &difference.kafka)
             && matches(&self.muster, &difference.muster)
             && request.contains(&self.request)
+    }
+
+    /// Whether another difference of the answer follows from one that this entry is about.
+    fn explains(&self, of: &Difference, other: &Difference) -> bool {
+        let is_within = other.element.starts_with(&of.element);
+        self.follows.iter().any(|pattern| match pattern.strip_prefix('/') {
+            Some(pattern) => matches(pattern, &other.field),
+            None => is_within && matches(pattern, &other.field),
+        })
     }
 }
 
@@ -129,5 +142,43 @@ mod tests {
     fn the_list_can_be_read_and_each_entry_has_a_reason() {
         let known = Known::read(LIST).unwrap();
         assert!(known.entries.iter().all(|entry| entry.reason.len() > 20));
+        let rare: Vec<_> = known.entries.iter().filter_map(|entry| entry.rare.as_ref()).collect();
+        assert!(rare.iter().all(|reason| reason.len() > 20));
+    }
+
+    fn difference(field: &str, element: &str, muster: &str) -> Difference {
+        let text = |it: &str| it.to_owned();
+        Difference {
+            field: text(field),
+            element: text(element),
+            kafka: text("0"),
+            muster: text(muster),
+        }
+    }
+
+    #[test]
+    fn only_what_follows_in_the_same_element_is_argued_too() {
+        let list = r#"
+            [[difference]]
+            name = "example"
+            apis = ["ApiVersions"]
+            fields = ["keys.errorCode"]
+            muster = "42"
+            follows = ["keys.value"]
+            reason = "an example"
+        "#;
+        let known = Known::read(list).unwrap();
+        let request = muster_codec::messages::ApiVersionsRequest::default().into();
+        let ask = Ask { version: 3, request, flaw: crate::wire::Flaw::None };
+        let argued = difference("keys.errorCode", "key=1 ", "42");
+        let follows = difference("keys.value", "key=1 ", "7");
+        let others = [
+            difference("keys.value", "key=2 ", "7"),
+            difference("keys.name", "key=1 ", "x"),
+            difference("keys.errorCode", "key=2 ", "3"),
+        ];
+        let all = [&[argued, follows.clone()], &others[..]].concat();
+        assert_eq!(known.judge(&ask, all).unargued, others);
+        assert_eq!(known.judge(&ask, vec![follows.clone()]).unargued, [follows]);
     }
 }

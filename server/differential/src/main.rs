@@ -93,11 +93,15 @@ fn run(arguments: &Arguments) -> io::Result<bool> {
     }
     print!("{report}");
     let mut clean = report.is_clean();
-    for (name, count) in known.counts() {
-        println!("argued: {name} x {count}");
-        if count == 0 && arguments.whole_list {
-            println!("  no longer occurs: take it out of known.toml");
-            clean = false;
+    for (entry, count) in known.counts() {
+        println!("argued: {} x {count}", entry.name);
+        match &entry.rare {
+            _ if count > 0 || !arguments.whole_list => {}
+            Some(rare) => println!("  did not occur: {rare}"),
+            None => {
+                println!("  no longer occurs: take it out of known.toml");
+                clean = false;
+            }
         }
     }
     Ok(clean)

@@ -2,6 +2,7 @@
 //! its broker has taken over the change.
 
 use crate::wire::{Answer, Ask, Flaw, Side};
+use crate::world;
 use muster_codec::messages::*;
 use muster_codec::{Request, Uuid};
 use serde_json::Value;
@@ -18,28 +19,34 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// # Errors
 /// The server does not show the change for a long time.
 pub fn settle(side: &Side, ask: &Ask, answer: &Answer) -> io::Result<()> {
-    await_creation(side, ask, answer)?;
+    for (topic, count) in await_creation(side, ask, answer)? {
+        wait_for_coordinators(side, &topic, count)?;
+    }
     let Answer::Body(answer) = answer else { return Ok(()) };
     match &ask.request {
         Request::CreateTopics(body) if !body.validate_only => {
             for topic in done(&answer["CreateTopics"]["topics"]) {
-                wait_for_leaders(side, &topic, 1)?;
+                let count = wait_for_leaders(side, &topic, 1)?;
+                wait_for_coordinators(side, &topic, count)?;
             }
         }
         Request::DeleteTopics(_) => {
             for topic in done(&answer["DeleteTopics"]["responses"]) {
                 wait_for(side, &topic, |answer| answer["errorCode"] == 3)?;
+                wait_for_coordinators(side, &topic, 0)?;
             }
         }
         Request::CreatePartitions(body) if !body.validate_only => {
             for topic in done(&answer["CreatePartitions"]["results"]) {
                 let asked = body.topics.iter().find(|asked| asked.name == topic);
                 let count = asked.map_or(0, |asked| asked.count);
-                wait_for_leaders(side, &topic, count)?;
+                let count = wait_for_leaders(side, &topic, count)?;
+                wait_for_coordinators(side, &topic, count)?;
             }
         }
         Request::Metadata(body) if creates_topics(ask.version, body) => {}
         Request::IncrementalAlterConfigs(body) if !body.validate_only => {}
+        Request::AlterConfigs(body) if !body.validate_only => {}
         _ => return Ok(()),
     }
     sleep(AFTERWARDS);
@@ -47,25 +54,22 @@ pub fn settle(side: &Side, ask: &Ask, answer: &Answer) -> io::Result<()> {
 }
 
 /// After an answer that does not say yet that the topics which it asks for are created: of either
-/// server, for neither has acknowledged them.
+/// server, for neither has acknowledged them. Returns them, with the number of their partitions.
 ///
 /// # Errors
 /// The server does not create them for a long time.
-pub fn await_creation(side: &Side, ask: &Ask, answer: &Answer) -> io::Result<()> {
+pub fn await_creation(side: &Side, ask: &Ask, answer: &Answer) -> io::Result<Vec<(String, i32)>> {
     let (Request::Metadata(body), Answer::Body(answer)) = (&ask.request, answer) else {
-        return Ok(());
+        return Ok(Vec::new());
     };
     if !creates_topics(ask.version, body) {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let topics = answer["Metadata"]["topics"].as_array().cloned().unwrap_or_default();
     // UNKNOWN_TOPIC_OR_PARTITION or LEADER_NOT_AVAILABLE: it is made now.
     let made = |topic: &&Value| topic["errorCode"] == 3 || topic["errorCode"] == 5;
-    for topic in topics.iter().filter(made) {
-        let Some(name) = topic["name"].as_str() else { continue };
-        wait_for_leaders(side, name, 1)?;
-    }
-    Ok(())
+    let names = topics.iter().filter(made).filter_map(|topic| topic["name"].as_str());
+    names.map(|name| Ok((name.to_owned(), wait_for_leaders(side, name, 1)?))).collect()
 }
 
 /// Whether topics that do not exist are created by being asked for.
@@ -88,7 +92,8 @@ fn leads(topic: &Value, count: i32) -> bool {
 }
 
 /// Waits until the leaders of this number of partitions answer; they learn it later than Metadata.
-fn wait_for_leaders(side: &Side, topic: &str, at_least: i32) -> io::Result<()> {
+/// Returns how many partitions there are.
+fn wait_for_leaders(side: &Side, topic: &str, at_least: i32) -> io::Result<i32> {
     let count = wait_for(side, topic, |answer| leads(answer, at_least))?;
     let partition = |partition_index| ListOffsetsPartition {
         partition_index,
@@ -104,8 +109,44 @@ fn wait_for_leaders(side: &Side, topic: &str, at_least: i32) -> io::Result<()> {
         let partitions = &body["ListOffsets"]["topics"][0]["partitions"];
         let led =
             partitions.as_array().is_some_and(|all| all.iter().all(|it| it["errorCode"] == 0));
-        Ok(led.then_some(()))
+        Ok(led.then_some(count))
     })
+}
+
+/// Waits until the group coordinators know that a topic has this number of partitions, 0 if it is
+/// deleted. Kafka's broker informs them last of a change. A group of another history asks.
+fn wait_for_coordinators(side: &Side, topic: &str, partitions: i32) -> io::Result<()> {
+    let group = format!("{}0x0-{topic}", world::PREFIX);
+    let heartbeat = |member_epoch| {
+        let names = (member_epoch == 0).then(|| vec![topic.to_owned().into()]);
+        let request = ConsumerGroupHeartbeatRequest {
+            group_id: group.clone().into(),
+            member_id: "settle".into(),
+            member_epoch,
+            rebalance_timeout_ms: 60_000,
+            subscribed_topic_names: names,
+            topic_partitions: Some(Vec::new()),
+            ..Default::default()
+        };
+        Ask { version: 1, request: request.into(), flaw: Flaw::None }
+    };
+    let (join, leave) = (heartbeat(0), heartbeat(-1));
+    poll(side, topic, || {
+        let Answer::Body(body) = side.call(&join)? else { return Ok(None) };
+        let answer = &body["ConsumerGroupHeartbeat"];
+        let known = answer["errorCode"] == 0 && assigned(answer) == partitions as usize;
+        Ok(known.then_some(()))
+    })?;
+    side.call(&leave)?;
+    let request = DeleteGroupsRequest { groups_names: vec![group.into()] };
+    side.call(&Ask { version: 2, request: request.into(), flaw: Flaw::None })?;
+    Ok(())
+}
+
+/// The number of partitions that a member is assigned.
+fn assigned(answer: &Value) -> usize {
+    let topics = answer["assignment"]["topicPartitions"].as_array().into_iter().flatten();
+    topics.filter_map(|topic| Some(topic["partitions"].as_array()?.len())).sum()
 }
 
 /// Waits until Metadata tells of a topic what it should; how many partitions it has.

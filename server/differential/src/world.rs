@@ -32,6 +32,13 @@ pub struct Group {
     pub had_consumers: bool,
 }
 
+impl Group {
+    /// Whether no member has joined; one that was only given an id is none.
+    pub fn is_empty(&self) -> bool {
+        self.members.iter().all(|member| member.epoch <= 0)
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub struct Producer {
     pub id: i64,

@@ -97,8 +97,11 @@ fn joined(world: &mut World, asked: &JoinGroupRequest<'_>, answer: &JoinGroupRes
 
 fn left(world: &mut World, asked: &LeaveGroupRequest<'_>, answer: &LeaveGroupResponse<'_>) {
     let Some(members) = members(world, &asked.group_id) else { return };
-    let mut gone = answer.members.iter().filter(|member| member.error_code == 0);
-    members.retain(|member| !gone.any(|one| one.member_id == member.id.as_str()));
+    let gone = |member: &Member| {
+        let mut gone = answer.members.iter().filter(|member| member.error_code == 0);
+        gone.any(|one| one.member_id == member.id.as_str())
+    };
+    members.retain(|member| !gone(member));
     if answer.error_code == 0 && answer.members.is_empty() {
         members.retain(|member| asked.member_id != member.id.as_str());
     }

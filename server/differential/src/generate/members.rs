@@ -8,9 +8,9 @@ use std::collections::HashSet;
 
 pub(super) fn join_group(world: &mut World) -> Request<'static> {
     let group = world.group_at();
-    // Of a classic member with an id that joins an empty consumer group Kafka forgets the group, and
+    // When a classic member with an id joins an empty consumer group, Kafka forgets the group and
     // keeps its records: the next load has it again.
-    let is_forgotten = world.groups[group].had_consumers && world.groups[group].members.is_empty();
+    let is_forgotten = world.groups[group].had_consumers && world.groups[group].is_empty();
     let member = match is_forgotten || world.chance(35) {
         true => crate::world::Member { instance: world.instance(), ..Default::default() },
         false => world.member(group),

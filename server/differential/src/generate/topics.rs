@@ -105,8 +105,12 @@ pub(super) fn config_of_topic(world: &mut World) -> (Str<'static>, Option<Str<'s
 }
 
 const TOPIC_CONFIGS: &[(&str, &[&str])] = &[
-    ("cleanup.policy", &["delete", "compact", "compact,delete", "delete, compact", "none"]),
-    ("retention.ms", &["86400000", "-1", "-2", "x"]),
+    (
+        "cleanup.policy",
+        &["delete", "compact", "compact,delete", "delete, compact", " delete,delete", ",", "none"],
+    ),
+    ("leader.replication.throttled.replicas", &["*", "0:1, 1:0", "0:1,", "*,*", "0"]),
+    ("retention.ms", &["86400000", " +0086400000 ", "-1", "-2", "1e3", "x"]),
     ("retention.bytes", &["-1", "1073741824", "-3"]),
     ("segment.bytes", &["1073741824", "1048576", "13"]),
     ("max.message.bytes", &["1048588", "300", "-1"]),
@@ -115,9 +119,9 @@ const TOPIC_CONFIGS: &[(&str, &[&str])] = &[
     ("message.timestamp.after.max.ms", &["9223372036854775807", "3600000", "-1"]),
     ("min.insync.replicas", &["1", "2", "0"]),
     ("compression.type", &["producer", "uncompressed", "gzip", "zip"]),
-    ("unclean.leader.election.enable", &["true", "false", "TRUE", "yes"]),
+    ("unclean.leader.election.enable", &["true", "false", "TRUE", " False ", "yes"]),
     ("flush.messages", &["9223372036854775807", "1", "0"]),
-    ("min.cleanable.dirty.ratio", &["0.5", "1.5", "1", "NaN"]),
+    ("min.cleanable.dirty.ratio", &["0.5", "1.5", "1", ".50f", "1e-5", "0.1e", "NaN"]),
     ("segment.ms", &["604800000", "0"]),
     ("local.retention.ms", &["-2", "1000"]),
     ("remote.storage.enable", &["false", "true"]),
