@@ -20,7 +20,7 @@ pub struct Difference {
     pub muster: String,
 }
 
-/// What differs between two answers to a request of the history with names that begin with `own`.
+/// The differences of two answers to a request of the history with names that begin with `own`.
 pub fn answers(kafka: &Answer, muster: &Answer, ids: &mut Ids, own: &str) -> Vec<Difference> {
     let mut comparison = Comparison { ids, own, element: String::new(), found: Vec::new() };
     match (kafka, muster) {
@@ -135,7 +135,7 @@ impl Comparison<'_> {
     }
 }
 
-/// What tells an element from its neighbours.
+/// The fields that distinguish an element from its neighbours.
 const IDENTITY: &[&str] = &[
     "name",
     "topic",
@@ -198,8 +198,8 @@ fn short(path: &str, value: &Value) -> String {
     }
 }
 
-/// The partitions that a member's assignment names, in order: Kafka has the topics in that of a hash
-/// table. None of bytes that are no assignment.
+/// The partitions that a member's assignment names, in order: Kafka has the topics in the order of a
+/// hash table. None of bytes that are no assignment.
 fn partitions(value: &Value) -> Option<Vec<(String, Vec<i32>)>> {
     let bytes: Bytes<'_> = serde_json::from_value(value.clone()).ok()?;
     let assignment = ConsumerProtocolAssignment::read(&bytes).ok()?;

@@ -1,5 +1,5 @@
-//! One seed's requests: each goes to Kafka, or its answer comes from a recording, and then to muster
-//! in muster's own ids.
+//! One seed's requests: each goes to Kafka, or its answer comes from a recording, and then to
+//! muster in muster's own ids.
 
 use crate::compare::{self, Difference};
 use crate::generate::{self, Versions};
@@ -26,7 +26,7 @@ const PARKED_AFTER: Duration = Duration::from_millis(150);
 /// How long after an answer those that it lets go may come.
 const FOLLOWING: Duration = Duration::from_millis(25);
 
-/// What to run.
+/// The parameters of a run.
 pub struct Plan<'a> {
     pub kafka: &'a str,
     pub muster: &'a str,
@@ -61,9 +61,9 @@ pub fn run(plan: &Plan<'_>, seed: u64, report: &mut Report) -> io::Result<Record
             learn(&mut world, muster.ask(one.step), one);
         }
         let turn = Turn { line, ask, done };
-        let goes_on = muster.compare(&turn, report);
+        let are_alike = muster.compare(&turn, report);
         recorded.turns.push(turn);
-        if !goes_on {
+        if !are_alike {
             break;
         }
     }
@@ -162,8 +162,8 @@ impl<'a> Muster<'a> {
         &self.asks[step]
     }
 
-    /// Asks the next step's request, and waits for the answers that Kafka has given. What muster has
-    /// acknowledged is so at once.
+    /// Sends the next step's request, and waits for the answers that Kafka has given. A change that
+    /// muster has acknowledged is visible at once.
     fn send(&mut self, line: usize, ask: &Ask, kafka: &[Completion]) -> io::Result<()> {
         let step = self.asks.len();
         self.asks.push(ask.clone());
@@ -228,13 +228,13 @@ impl<'a> Muster<'a> {
         let mut steps: Vec<usize> = self.kafka.keys().chain(self.muster.keys()).copied().collect();
         steps.sort_unstable();
         steps.dedup();
-        // An answer that lists members tells which is which only after their own.
+        // An answer that lists members is compared after those of the members, which bind their ids.
         steps.sort_by_key(|step| self.kafka.get(step).map_or(0, listed_members));
-        let mut goes_on = true;
+        let mut are_alike = true;
         for step in steps {
-            goes_on &= self.compare_step(step, report);
+            are_alike &= self.compare_step(step, report);
         }
-        goes_on
+        are_alike
     }
 
     fn compare_step(&mut self, step: usize, report: &mut Report) -> bool {

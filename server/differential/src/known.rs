@@ -30,7 +30,7 @@ pub struct Entry {
     kafka: String,
     #[serde(default = "anything")]
     muster: String,
-    /// What the request as JSON must contain, if it matters.
+    /// A text that the request as JSON must contain, if it matters.
     #[serde(default)]
     request: String,
     /// Fields of the same element, or within it, that differ because of this one. A `/` before a
@@ -51,7 +51,7 @@ fn anything() -> String {
     "*".into()
 }
 
-/// What the list says of the differences of an answer.
+/// The verdict of the list on the differences of an answer.
 pub struct Verdict {
     pub unargued: Vec<Difference>,
     pub ends: bool,
@@ -59,7 +59,7 @@ pub struct Verdict {
 
 impl Known {
     /// # Errors
-    /// What is wrong with the list.
+    /// The list is not of its form.
     pub fn read(text: &str) -> Result<Self, toml::de::Error> {
         toml::from_str(text)
     }

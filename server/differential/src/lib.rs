@@ -1,4 +1,4 @@
-//! The same random requests to muster and to Apache Kafka: what do their answers differ in?
+//! The same random requests to muster and to Apache Kafka, and the differences of their answers.
 //!
 //! - [`generate`]: random requests of every API and version, from what a history has learnt so far.
 //! - [`wire`]: connections to one server, with answers that may come late.
@@ -20,7 +20,7 @@ pub mod settle;
 pub mod wire;
 pub mod world;
 
-/// What both servers are started with, so that their answers can be equal.
+/// The configs of both servers, so that their answers can be equal.
 pub const CONFIGS: &[&str] = &[
     "group.initial.rebalance.delay.ms=0",
     "group.consumer.assignment.interval.ms=0",

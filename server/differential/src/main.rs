@@ -1,4 +1,4 @@
-//! `differential`: runs random histories on Apache Kafka and muster, and tells where they differ.
+//! `differential`: runs random histories on Apache Kafka and muster, and reports the differences.
 
 #![forbid(unsafe_code)]
 

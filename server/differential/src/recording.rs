@@ -1,7 +1,7 @@
-//! Kafka's side of histories in a file: the requests, and what Kafka answered when.
+//! Kafka's side of histories in a file: the requests, and Kafka's answers with their times.
 //!
-//! A line is a request: what the history's names begin with, the connection, the version, what is wrong with its bytes, the
-//! request as JSON, and the answers that came before the next request: the step and the body in
+//! A line is a request: the beginning of the history's names, the connection, the version, the flaw
+//! of its bytes, the request as JSON, and the answers that came before the next request: the step and the body in
 //! hexadecimal, or `-` for a connection that was closed. The whole is compressed by gzip.
 
 use crate::wire::{Ask, Completion, Flaw};

@@ -5,7 +5,7 @@ use crate::wire::Ask;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a run has found.
+/// The findings of a run.
 #[derive(Debug, Default)]
 pub struct Report {
     pub requests: u64,
@@ -30,7 +30,7 @@ struct Found {
 
 /// The answers to one request.
 pub struct Example<'a> {
-    /// What its names begin with.
+    /// The beginning of its names.
     pub history: &'a str,
     pub step: usize,
     pub ask: &'a Ask,
@@ -42,7 +42,7 @@ impl Report {
         *self.by_api.entry(ask.api().name()).or_default() += 1;
     }
 
-    /// Notes the differences of one answer under the one that tells most: an error code.
+    /// Notes the differences of one answer under the most telling one: an error code.
     pub fn note(&mut self, example: &Example<'_>, differences: &[Difference]) {
         let code = |one: &&Difference| one.field.ends_with("rrorCode");
         let Some(first) = differences.iter().find(code).or(differences.first()) else { return };

@@ -10,7 +10,7 @@ use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What follows from a change of topics within the broker: leaders, offsets of groups.
+/// The time for consequences of a change within the broker: offsets of groups, other coordinators.
 const AFTERWARDS: Duration = Duration::from_millis(40);
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -149,7 +149,7 @@ fn assigned(answer: &Value) -> usize {
     topics.filter_map(|topic| Some(topic["partitions"].as_array()?.len())).sum()
 }
 
-/// Waits until Metadata tells of a topic what it should; how many partitions it has.
+/// Waits until Metadata shows of a topic what is expected; returns the number of its partitions.
 fn wait_for(side: &Side, topic: &str, shown: impl Fn(&Value) -> bool) -> io::Result<i32> {
     let name = Some(topic.to_owned().into());
     let topics = Some(vec![MetadataRequestTopic { topic_id: Uuid::ZERO, name }]);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// How long to sleep before the connections are looked at again.
 const PAUSE: Duration = Duration::from_micros(300);
 
-/// What a server did about a request.
+/// The reaction of a server to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     Body(Value),
@@ -108,7 +108,7 @@ impl Ask {
         }
     }
 
-    /// What a frame without its length says; `None` if the connection ended.
+    /// The answer in a frame without its length; `None` if the connection ended.
     pub fn read(&self, frame: Option<&[u8]>) -> Answer {
         let Some(frame) = frame else { return Answer::Closed };
         match self.read_body(frame) {

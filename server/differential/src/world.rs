@@ -1,5 +1,5 @@
-//! What a history has learnt from Kafka's answers: topics, groups, members and producers that are
-//! there. Requests are made of it, so that they meet state.
+//! The state that Kafka's answers have shown of a history: topics, groups, members and producers
+//! that are there. Requests are made of it, so that they meet state.
 
 use fastrand::Rng;
 use muster_codec::{Str, Uuid};
@@ -12,7 +12,7 @@ pub struct Topic {
     pub partitions: i32,
 }
 
-/// A member of a group, as the last answers told.
+/// A member of a group, as the last answers had it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Member {
     pub id: String,
@@ -48,7 +48,7 @@ pub struct Producer {
 
 pub struct World {
     pub random: Rng,
-    /// What the names of this history begin with.
+    /// The beginning of all names of this history.
     pub prefix: String,
     pub topics: Vec<Topic>,
     pub groups: Vec<Group>,
@@ -126,7 +126,8 @@ impl World {
         }
     }
 
-    /// As [`World::topic`], or the topic that belongs to all histories: for what does not change it.
+    /// As [`World::topic`], or the topic that belongs to all histories, for requests that do not
+    /// change it.
     pub fn topic_or_internal(&mut self) -> Topic {
         match self.chance(2) {
             true => Topic { name: "__consumer_offsets".into(), id: Uuid::ZERO, partitions: 50 },
@@ -233,7 +234,7 @@ impl World {
     }
 }
 
-/// What the names of all histories begin with.
+/// The beginning of all names of all histories.
 pub const PREFIX: &str = "diff";
 
 /// The history that a name belongs to.

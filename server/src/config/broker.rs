@@ -2,8 +2,9 @@
 //!
 //! A field is Kafka's key with underscores for dots. Types, defaults and ranges are those of
 //! Kafka 4.3 (`AbstractKafkaConfig.CONFIG_DEF`), but for `log.dir` and
-//! `offsets.topic.segment.bytes`, and for values that would lock out all clients. Keys of what muster does not have at all (TLS, SASL, authorizers,
-//! tiered storage, plug-ins) are in `unserved`.
+//! `offsets.topic.segment.bytes`, and for values that would lock out all clients. Keys of features
+//! that muster does not have at all (TLS, SASL, authorizers, tiered storage, plug-ins) are in
+//! `unserved`.
 
 use super::Served;
 use super::key::{Flags, Key, find, key_name, set_field};
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 macro_rules! broker_configs {
     ($($field:ident: $type:ty = $default:expr, $valid:expr, [$($flag:ident)*];)*) => {
-        /// What a server runs with.
+        /// The configs of a server.
         #[derive(Debug, Clone, PartialEq)]
         pub struct Config {
             $(pub $field: $type,)*

@@ -1,5 +1,5 @@
-//! What follows from the configs: for the coordinator, for a topic, and with what was altered while
-//! the server ran.
+//! Values that follow from the configs: for the coordinator, for a topic, and with the alterations
+//! made while the server ran.
 
 use super::{
     Altered, BROKER_RESOURCE, Config, GROUP_RESOURCE, GroupConfig, Overrides, TOPIC_RESOURCE,
@@ -19,7 +19,7 @@ use muster_storage::limits::{
 const ALL_BROKERS: &str = "";
 
 impl Config {
-    /// What the group coordinator obeys.
+    /// The configs of the group coordinator.
     pub fn coordinator(&self) -> muster_coordinator::Config {
         muster_coordinator::Config {
             groups_max: GROUPS_MAX,
@@ -73,20 +73,20 @@ impl Config {
     }
 
     /// These configs with what IncrementalAlterConfigs changed for all brokers, and then for the
-    /// broker of this node id: what a shard runs with. To be derived anew with each image.
+    /// broker of this node id: what a shard runs with. To be derived again with each image.
     pub fn with_dynamic(&self, altered: &impl Altered, node_id: u32) -> Self {
         let mut config = self.clone();
         for resource in [ALL_BROKERS, &node_id.to_string()] {
             let overrides = altered.configs(BROKER_RESOURCE, resource);
             for (name, value) in overrides.into_iter().flatten() {
-                // What is refused leaves what was there; `unused_dynamic` tells of it.
+                // A refused value leaves the one that was there; `unused_dynamic` reports it.
                 let _ = config.alter(name, value);
             }
         }
         config
     }
 
-    /// What is stored for a broker, or for all of them, and not used, in words for the operator.
+    /// Values that are stored for a broker, or for all of them, and not used, in words for the operator.
     pub fn unused_dynamic(&self, altered: &impl Altered, resource: &str) -> Vec<String> {
         let of = match resource {
             ALL_BROKERS => "all brokers".to_owned(),
@@ -149,7 +149,7 @@ impl Config {
     }
 }
 
-/// What holds for a topic. `config` is that of the shard, with what was altered
+/// The configs of a topic. `config` is that of the shard, with what was altered
 /// ([`Config::with_dynamic`]).
 pub fn effective(config: &Config, altered: &impl Altered, topic: &str) -> TopicConfig {
     let none = Overrides::new();
@@ -181,7 +181,7 @@ pub fn compaction(
     })
 }
 
-/// What a group has of its own, within the bounds of the broker. `config` is that of the shard,
+/// The configs that a group has of its own, within the bounds of the broker. `config` is that of the shard,
 /// with what was altered ([`Config::with_dynamic`]).
 pub fn group_overrides(config: &Config, altered: &impl Altered, group: &str) -> GroupOverrides {
     let none = Overrides::new();

@@ -1,11 +1,11 @@
-//! Configs as DescribeConfigs tells them: value, where it comes from, and what it would be without.
+//! Configs as DescribeConfigs shows them: value, source, and the values behind it.
 //! The order of sources and the choice of synonyms are those of Kafka's `ConfigHelper`.
 
 use super::{
     Altered, BROKER_RESOURCE, Config, ConfigType, GroupConfig, Key, Overrides, TopicConfig, Value,
 };
 
-/// Where a value comes from, with Kafka's numbers. What is set for a topic or group wins, then the
+/// Where a value comes from, with Kafka's numbers. The value of a topic or group wins, then the
 /// smaller number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i8)]
@@ -18,7 +18,7 @@ pub enum Source {
     DynamicGroup = 8,
 }
 
-/// One config as it is told.
+/// One config as it is described.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Described {
     pub name: &'static str,
@@ -33,8 +33,8 @@ pub struct Described {
     pub synonyms: Vec<Synonym>,
 }
 
-/// A value that a config has, or would have if the ones before were not. What was set for a broker
-/// is shown as it was set.
+/// A value that a config has, or would have if the ones before were not. The value of a broker is
+/// shown as it was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Synonym {
     pub name: &'static str,
@@ -71,7 +71,7 @@ impl<'a> Describer<'a> {
         }
     }
 
-    /// What the broker runs with.
+    /// The configs of the broker.
     pub fn config(&self) -> &Config {
         &self.effective
     }
@@ -93,7 +93,7 @@ impl<'a> Describer<'a> {
         with_own_text(described(key, synonyms, default, false), overrides)
     }
 
-    /// What was set for a topic or group itself, then what its broker gives it.
+    /// The value of a topic or group itself, then those of its broker.
     fn overridden<C>(&self, key: &Key<C>, source: Source, overrides: &Overrides) -> Vec<Synonym> {
         let of_broker = key.synonyms.first().map(|first| self.synonyms(first, key.synonyms));
         let own = overrides.get(key.name).map(|text| key.printed(text));
@@ -119,7 +119,7 @@ impl<'a> Describer<'a> {
         Some(Described { value: described.text.clone(), ..described })
     }
 
-    /// What the keys of a group have, source by source, from the first that is `name` itself.
+    /// The values of a group of keys, source by source, from the first that is `name` itself.
     fn synonyms(&self, name: &'static str, group: &[&'static str]) -> Vec<Synonym> {
         use Source::{Default, DynamicBroker, DynamicDefaultBroker, StaticBroker};
         let sources = [DynamicBroker, DynamicDefaultBroker, StaticBroker, Default].into_iter();

@@ -1,9 +1,9 @@
-//! What there is to say of a configuration: all of it at once, each with its place.
+//! The findings about a configuration: all of them at once, each with its place.
 
 use super::{Config, TopicConfig, unserved};
 use std::fmt;
 
-/// What is wrong with a key, or has no effect.
+/// An error about a key, or a key without effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// In the file; None on the command line.
@@ -20,7 +20,7 @@ pub enum Kind {
     Refused(&'static str),
     /// No key of muster or Kafka, and the one that is most like it.
     Unknown { similar: Option<&'static str> },
-    /// What is wrong, in whole.
+    /// The error, in words.
     Wrong(String),
 }
 

@@ -7,7 +7,7 @@ use super::value::{Valid, Value, at_least};
 use super::{InvalidValue, Key, Overrides};
 
 derived_configs! {
-    /// What holds for one group. Classic groups have no configs.
+    /// The configs of one group. Classic groups have no configs.
     GroupConfig;
     consumer_assignment_interval_ms: i32 = |c| c.group_consumer_assignment_interval_ms,
         at_least(0), [obeyed], from ["group.consumer.assignment.interval.ms"];
@@ -120,7 +120,7 @@ impl GroupConfig {
         find(Self::KEYS, name)
     }
 
-    /// What Kafka checks before it takes overrides (`GroupConfig.validate`).
+    /// The checks that Kafka makes before it takes overrides (`GroupConfig.validate`).
     ///
     /// # Errors
     /// Kafka's words on the first override that is wrong, to go with INVALID_CONFIG.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-/// What is special about a config.
+/// The properties of a config beside its type and default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flags {
     /// muster does as it says. A config without this is taken because Kafka has it (its value is
@@ -150,7 +150,7 @@ macro_rules! derived_configs {
             $(pub $field: $type,)*
         }
 
-        /// The defaults that a broker gives.
+        /// The defaults of a broker.
         impl From<&crate::config::Config> for $name {
             fn from(config: &crate::config::Config) -> Self {
                 Self {
@@ -187,7 +187,7 @@ macro_rules! derived_configs {
             pub(super) fn with(mut self, overrides: &crate::config::Overrides) -> Self {
                 for (name, value) in overrides {
                     if let Some(key) = Self::key(name) {
-                        // What does not pass any more, after an upgrade say, leaves the default.
+                        // A value that is not valid any more, after an upgrade say, leaves the default.
                         let _ = key.set(&mut self, value);
                     }
                 }

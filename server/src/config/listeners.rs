@@ -1,4 +1,4 @@
-//! Where a server listens, and what it tells clients: `listeners` and `advertised.listeners`, or
+//! Where a server listens, and the addresses that clients are given: `listeners` and `advertised.listeners`, or
 //! `--listen` and `--advertise`.
 
 use super::Config;
@@ -39,7 +39,7 @@ const ADVERTISE_FORMS: &str =
     "HOST or HOST:PORT, such as kafka.example.org:9092 or [2001:db8::1]:9092";
 
 impl Address {
-    /// What `--listen` says: `HOST:PORT`; a host that is empty or `*` is all interfaces.
+    /// The value of `--listen`: `HOST:PORT`; a host that is empty or `*` is all interfaces.
     ///
     /// # Errors
     /// The text is of no such form; it says which there are.
@@ -54,7 +54,7 @@ impl Address {
         }
     }
 
-    /// What `--advertise` says: `HOST`, with the port that is listened on, or `HOST:PORT`.
+    /// The value of `--advertise`: `HOST`, with the port that is listened on, or `HOST:PORT`.
     ///
     /// # Errors
     /// The text is of no such form, or an address that no client can connect to.

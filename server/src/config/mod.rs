@@ -1,10 +1,9 @@
 //! The configs of brokers, topics and groups: Kafka's keys, types, defaults and rules.
 //!
 //! Start with `broker`, `topic` and `group`, the tables from which all else is derived: parsing,
-//! checks, DescribeConfigs, the texts of errors. `value` holds the types, `rules` what spans
-//! several keys,
-//! `properties` the form of the file, `unserved` the keys of what muster does not have, `findings` what
-//! there is to say of a configuration.
+//! checks, DescribeConfigs, the texts of errors. `value` holds the types, `rules` the rules that
+//! span several keys, `properties` the form of the file, `unserved` the keys of features that muster
+//! does not have, `findings` the errors and warnings about a configuration.
 
 mod altered;
 mod broker;

@@ -9,7 +9,7 @@ fn load(words: &[&str]) -> Result<Config, String> {
     Config::load("", &words).map_err(|error| error.to_string())
 }
 
-/// What Kafka ships as `config/server.properties`, without its comments.
+/// The `config/server.properties` that Kafka ships, without its comments.
 const KAFKAS_OWN: &str = include_str!("../../tests/data/properties/server.properties");
 
 #[test]
@@ -263,8 +263,8 @@ fn a_stored_value_that_would_lock_out_all_clients_is_not_used() {
     altered(&mut image, 4, "", "max.connections", "0");
     let config = Config::default();
     assert_eq!(config.with_dynamic(&image, 0).max_connections, i32::MAX);
-    let told = config.unused_dynamic(&image, "");
-    assert!(told[0].ends_with("Value must be at least 1"), "{told:?}");
+    let unused = config.unused_dynamic(&image, "");
+    assert!(unused[0].ends_with("Value must be at least 1"), "{unused:?}");
     for words in [
         "max.connections=0",
         "max.connections.per.ip=0",

@@ -6,7 +6,7 @@ use super::{Config, Overrides};
 use muster_codec::record_batch::TimestampType;
 
 derived_configs! {
-    /// What holds for one topic.
+    /// The configs of one topic.
     TopicConfig;
     cleanup_policy: CleanupPolicy = |c| c.log_cleanup_policy, Valid::Any, [obeyed],
         from ["log.cleanup.policy"];
@@ -78,7 +78,7 @@ impl TopicConfig {
         find(Self::KEYS, name)
     }
 
-    /// What Kafka checks before it takes overrides (`LogConfig.validate`).
+    /// The checks that Kafka makes before it takes overrides (`LogConfig.validate`).
     ///
     /// # Errors
     /// Kafka's words on the first override that is wrong, to go with INVALID_CONFIG.

@@ -1,15 +1,15 @@
-//! Keys of Kafka that muster has no use for, beside those of [`Config`]: those of Kafka 4.3, of earlier
-//! versions, and of its authorizer and plug-ins. Some change nothing. The others promise something that is
-//! not there: a start refuses them, so that no operator counts on it.
+//! Keys of Kafka that muster has no use for, beside those of [`Config`]: those of Kafka 4.3, of
+//! earlier versions, and of its authorizer and plug-ins. Some change nothing. The others promise
+//! something that is not there: a start refuses them, so that no operator counts on it.
 
 use super::Config;
 
-/// What becomes of a key that [`Config`] does not have.
+/// The handling of a key that [`Config`] does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unserved {
     /// It changes nothing here.
     WithoutEffect,
-    /// What is missing, and what that means.
+    /// The feature that is missing, and the consequence.
     Refused(&'static str),
 }
 
@@ -28,8 +28,8 @@ const PROVIDERS: &str =
 const TIERED: &str = "muster has no tiered storage: all records stay in the data directory";
 const OLD_ADDRESS: &str = "of a Kafka before 3.0: use listeners and advertised.listeners";
 
-/// Name, what is missing if it is anything but harmless, and the value with which nothing is counted on;
-/// an empty value never counts on anything.
+/// Name, the missing feature if the key is anything but harmless, and the value that counts on
+/// nothing; an empty value never does.
 const KEYS: &[(&str, Option<&str>, &str)] = &[
     ("advertised.host.name", Some(OLD_ADDRESS), ""),
     ("advertised.port", Some(OLD_ADDRESS), ""),
@@ -225,7 +225,7 @@ const PREFIXES: &[(&str, Option<&str>)] = &[
 /// Before the key of one listener stands this and the name of the listener.
 const OF_LISTENER: &str = "listener.name.";
 
-/// What a key means here that [`Config`] does not have; None if it is not known at all.
+/// The handling of a key that [`Config`] does not have; None if it is not known at all.
 pub(super) fn unserved(name: &str, value: &str) -> Option<Unserved> {
     match name.strip_prefix(OF_LISTENER) {
         Some(rest) => of_listener(rest.split_once('.')?.1, value),

@@ -243,7 +243,7 @@ impl ConfigValue for CleanupPolicy {
     }
 }
 
-/// What a value must be, beyond its type.
+/// The rule for a value, beyond its type.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Valid {
     Any,
@@ -258,7 +258,8 @@ pub enum Valid {
     EachOneOf(&'static [&'static str]),
     /// `*` or a list of `partition:broker`, for the config of this name.
     ThrottledReplicas(&'static str),
-    /// `latest`, `earliest` or `by_duration:` with an ISO 8601 duration, as `share.auto.offset.reset`.
+    /// `latest`, `earliest` or `by_duration:` with an ISO 8601 duration, as in
+    /// `share.auto.offset.reset`.
     OffsetReset,
 }
 
@@ -392,7 +393,8 @@ fn is_duration(text: &str) -> bool {
     times.is_empty()
 }
 
-/// What follows a number with this unit and at most so many decimals; None if there is none.
+/// The text behind a number with this unit and at most this number of decimals; None if there is no
+/// such number.
 fn after_number(text: &str, unit: char, decimals_max: usize) -> Option<&str> {
     let (number, rest) = text.split_once(unit)?;
     let (whole, decimals) = number.split_once(['.', ',']).unwrap_or((number, ""));

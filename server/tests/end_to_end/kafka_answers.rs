@@ -8,8 +8,12 @@ use differential::report::Report;
 use differential::{CONFIGS, history};
 use std::path::Path;
 
-/// Of groups, offsets and records; and of topics and configs.
-const RECORDINGS: [&str; 2] = ["tests/data/kafka_answers.gz", "tests/data/kafka_topic_answers.gz"];
+/// Of groups, offsets and records; of topics and configs; and of configs in many forms.
+const RECORDINGS: [&str; 3] = [
+    "tests/data/kafka_answers.gz",
+    "tests/data/kafka_topic_answers.gz",
+    "tests/data/kafka_config_answers.gz",
+];
 
 fn recorded() -> Vec<Recorded> {
     let read = |path| recording::read(Path::new(path)).unwrap();

@@ -1,4 +1,4 @@
-//! Configs, and what tells of the cluster.
+//! Configs, and descriptions of the cluster.
 
 use super::topics::config_of_topic;
 use crate::world::World;

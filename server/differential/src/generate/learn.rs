@@ -1,4 +1,4 @@
-//! What an answer of Kafka's tells about the state that the history has made.
+//! The state that the history has made, as an answer of Kafka's shows it.
 
 use crate::world::{Group, Member, Producer, Topic, World};
 use muster_codec::messages::*;
