@@ -239,6 +239,12 @@ pub(crate) struct Outputs {
     /// Writes a summary as Markdown, for the page of a CI job.
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
+    /// Writes the state of the run as a line of JSON, twice a second while it runs.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ndjson: Option<PathBuf>,
+    /// Answers Prometheus at http://ADDRESS/metrics while it runs.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) prometheus: Option<String>,
     /// Writes every event as JSON lines, for check.
     #[arg(long, value_name = "FILE")]
     pub(crate) history: Option<PathBuf>,

@@ -9,6 +9,7 @@ mod outputs;
 mod run;
 mod session;
 mod steps;
+mod streams;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

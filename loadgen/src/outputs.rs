@@ -23,6 +23,7 @@ impl Outputs {
             ("--html", &self.html),
             ("--junit", &self.junit),
             ("--markdown", &self.markdown),
+            ("--ndjson", &self.ndjson),
             ("--history", &self.history),
         ];
         let results = results.iter().filter_map(|(name, path)| Some((*name, path.as_deref()?)));
@@ -51,7 +52,9 @@ impl Outputs {
             html: of(&self.html),
             junit: of(&self.junit),
             markdown: of(&self.markdown),
+            ndjson: of(&self.ndjson),
             history: of(&self.history),
+            prometheus: self.prometheus.clone(),
             label: self.label.clone(),
             quiet: self.quiet,
         }
@@ -65,7 +68,7 @@ impl Outputs {
 
     /// Whether a result takes standard output, so that the summary has to go elsewhere.
     pub(crate) fn takes_standard_output(&self) -> bool {
-        let files = [&self.json, &self.csv, &self.html, &self.junit, &self.markdown];
+        let files = [&self.json, &self.csv, &self.html, &self.junit, &self.markdown, &self.ndjson];
         files.into_iter().flatten().any(|path| is_standard_output(path))
     }
 

@@ -17,6 +17,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::Verdict;
 use crate::args::{self, Conduct, Run};
 use crate::session::{Played, Session, Tools};
+use crate::streams::Streams;
 
 const DEFAULT: &str = "quick";
 pub(crate) const TOOL: &str = concat!("muster-load ", env!("CARGO_PKG_VERSION"));
@@ -118,6 +119,7 @@ fn play(run: &Run, mut named: Named) -> Result<Ended, String> {
     let cores = target.cores.clone();
     driver::ensure_descriptors(connections(&named, &limits), cores.len())?;
     let history = run.outputs.history()?;
+    let streams = Streams::of(&run.outputs)?;
 
     let began = SystemTime::now();
     let driver = driver::start(target)?;
@@ -134,7 +136,8 @@ fn play(run: &Run, mut named: Named) -> Result<Ended, String> {
         named.scenario.thresholds.iter().chain(&run.conduct.threshold).cloned().collect();
     let abort_after = named.scenario.abort_after.map(|after| after.0);
     let abort = run.conduct.abort_after.or(abort_after).map(|after| (after, rules.clone()));
-    let tools = Tools { driver, conductor, history, live, server, scenario, give_up, abort };
+    let tools =
+        Tools { driver, conductor, history, live, streams, server, scenario, give_up, abort };
     let played = Session::begin(tools, run.conduct.seed)?.play();
     if let Some(why) = played.not_begun {
         return Err(why);

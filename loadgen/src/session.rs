@@ -27,6 +27,7 @@ use signal_hook::iterator::Signals;
 
 use crate::outage::{Outage, Sign};
 use crate::run::history_header;
+use crate::streams::Streams;
 
 const TICK: Duration = Duration::from_millis(50);
 /// Groups that are named in a sentence.
@@ -44,6 +45,7 @@ pub(crate) struct Tools {
     pub(crate) conductor: Conductor,
     pub(crate) history: Option<Writer>,
     pub(crate) live: Live,
+    pub(crate) streams: Streams,
     pub(crate) server: Option<Process>,
     pub(crate) scenario: String,
     /// The run ends if no broker has answered for this long.

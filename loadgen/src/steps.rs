@@ -170,16 +170,7 @@ impl<'a> Climb<'a> {
     }
 
     fn run(&self) -> Run {
-        let outputs = Outputs {
-            json: None,
-            csv: None,
-            html: None,
-            junit: None,
-            markdown: None,
-            history: None,
-            label: None,
-            quiet: true,
-        };
+        let outputs = Outputs { quiet: true, ..Outputs::default() };
         Run {
             source: None,
             scenario: None,

@@ -386,7 +386,7 @@ impl Owner for Core {
     }
 
     fn turn_ended(&mut self, began: Time) {
-        Core::turn_ended(self, began);
+        self.count_turn(began);
     }
 
     fn frame(&mut self, number: usize, frame: &[u8]) -> Result<(), Malformed> {

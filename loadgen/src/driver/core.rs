@@ -199,12 +199,12 @@ impl Core {
     fn timed_turn(&mut self) -> Turn {
         let began = self.clock.now();
         let turn = self.turn();
-        self.turn_ended(began);
+        self.count_turn(began);
         turn
     }
 
     /// A turn of the main loop or of a connection's task is over.
-    pub(super) fn turn_ended(&mut self, began: Time) {
+    pub(super) fn count_turn(&mut self, began: Time) {
         self.meter.turn(self.clock.now().since(began));
     }
 

@@ -181,7 +181,7 @@ impl MemberCounts {
         self.counts.iter().sum()
     }
 
-    fn each(&self) -> impl Iterator<Item = (State, &'static str, u32)> {
+    pub(super) fn each(&self) -> impl Iterator<Item = (State, &'static str, u32)> {
         STATES.iter().zip(self.counts).map(|(&(state, name), members)| (state, name, members))
     }
 }

@@ -14,6 +14,7 @@ mod pace;
 mod rebalances;
 #[cfg(test)]
 mod sample;
+pub mod stream;
 pub mod summary;
 #[cfg(test)]
 mod tests;

@@ -19,6 +19,9 @@ impl Session {
         self.shown = Instant::now();
         let now = self.tools.driver.now();
         let state = self.state(now);
+        if let Err(sentence) = self.tools.streams.show(&state) {
+            self.tools.live.note(&sentence);
+        }
         self.tools.live.update(&state);
     }
 

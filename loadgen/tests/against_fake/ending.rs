@@ -1,5 +1,6 @@
 //! The end of a run: its exit status, and the topics and groups that are left.
 
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use kafka_protocol::messages::ApiKey;
@@ -82,6 +83,33 @@ fn a_result_can_go_to_standard_output() {
     let report: Report = serde_json::from_str(&outcome.output).unwrap();
     assert_eq!(report.members.started, 6);
     assert!(outcome.errors.contains("0 violations"), "{outcome}");
+}
+
+/// Other programs can follow a run.
+#[test]
+fn the_state_is_streamed_while_it_runs() {
+    let (fake, directory) = (Fake::start(Config::default()), TempDir::new().unwrap());
+    let lines = directory.path().join("lines.jsonl");
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = port.to_string();
+    let options = ["--ndjson", lines.to_str().unwrap(), "--prometheus", &address];
+    let mut run = Running::start(&fake, &directory, &steady(), &options);
+    run.wait_for("6 stable");
+    let mut client = std::net::TcpStream::connect(port).unwrap();
+    client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("muster_load_members{state=\"stable\"} 6\n"), "{answer}");
+    run.interrupt();
+    let (status, summary) = run.end();
+    assert_eq!(status, INTERRUPTED, "{summary}");
+    let lines = std::fs::read_to_string(&lines).unwrap();
+    let members = |line: &str| {
+        let state: serde_json::Value = serde_json::from_str(line).unwrap();
+        state["members"]["stable"].as_u64()
+    };
+    assert!(lines.lines().any(|line| members(line) == Some(6)), "{lines}");
 }
 
 /// A broken threshold decides the status, also if Ctrl-C ended the run.

@@ -37,9 +37,9 @@ fn header(found: &Capacity) -> String {
         found.started_at
     );
     let mut html = String::from("<header>");
-    let _ = write!(
+    let _ = writeln!(
         html,
-        "<h1>{}</h1><p>{}</p><div class=\"verdict {class}\">{}</div></header>\n",
+        "<h1>{}</h1><p>{}</p><div class=\"verdict {class}\">{}</div></header>",
         escape(&title),
         escape(&facts),
         escape(&found.sentence())
