@@ -2,7 +2,7 @@
 
 /// The positions of the last accepted, submitted and flushed operation. The first operation has
 /// position 1; 0 is before all operations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
     accepted: u64,
     submitted: u64,
@@ -14,6 +14,16 @@ impl Progress {
     /// the first sync: writes of a killed process may still be in the page cache only.
     pub fn opened_at(position: u64) -> Self {
         Self { accepted: position, submitted: position, flushed: 0 }
+    }
+
+    /// The progress of operations that were counted from the opening of a log at `position`.
+    /// Operations found there count as flushed once they are (`is_recovered`).
+    pub(crate) fn counted_from(self, position: u64, is_recovered: bool) -> Self {
+        Self {
+            accepted: position + self.accepted,
+            submitted: position + self.submitted,
+            flushed: if is_recovered { position + self.flushed } else { 0 },
+        }
     }
 
     /// The last operation that was accepted.

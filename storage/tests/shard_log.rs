@@ -89,6 +89,35 @@ fn operations_gather_while_a_block_is_written() {
     assert_eq!((replayed[1].partition, replayed[1].base_offset), (3, 1));
 }
 
+/// The accepted, submitted and flushed position of a partition.
+fn positions(log: &ShardLog, partition: i32) -> [u64; 3] {
+    let progress = log.progress_of(part(partition));
+    [progress.accepted(), progress.submitted(), progress.flushed()]
+}
+
+#[test]
+fn each_partition_has_positions_of_its_own() {
+    let (mut log, mut disk) = ready(small_config());
+    [3, 5, 3].map(|partition| append(&mut log, partition, b"a"));
+    assert_eq!([3, 5, 4].map(|it| positions(&log, it)), [[2, 0, 0], [1, 0, 0], [0, 0, 0]]);
+    let block = block_write(&mut log, &mut disk, 0).unwrap();
+    append(&mut log, 3, b"b");
+    assert_eq!([3, 5].map(|it| positions(&log, it)), [[3, 2, 0], [1, 1, 0]]);
+    log.done(disk.perform(block).unwrap());
+    assert_eq!([3, 5].map(|it| positions(&log, it)), [[3, 2, 2], [1, 1, 1]]);
+    assert_eq!(log.flushed(), [part(3), part(5)]);
+    let block = block_write(&mut log, &mut disk, 0).unwrap();
+    log.done(disk.perform(block).unwrap());
+    assert_eq!((log.flushed(), positions(&log, 3)), (&[part(3)][..], [3, 3, 3]));
+
+    disk.crash();
+    let (mut log, _) = open(&disk, small_config());
+    assert_eq!([3, 4].map(|it| positions(&log, it)), [[4, 4, 0]; 2], "behind those of the log");
+    append(&mut log, 4, b"c");
+    settle(&mut log, &mut disk, 0);
+    assert_eq!([3, 4].map(|it| positions(&log, it)), [[4, 4, 4], [5, 5, 5]]);
+}
+
 #[test]
 fn linger_zero_flushes_each_operation_separately() {
     let (mut log, mut disk) = ready(LogConfig { linger_ms: 0, ..small_config() });

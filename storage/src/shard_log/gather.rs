@@ -1,6 +1,6 @@
 //! The operations that wait for a flush: open batches, and sealed blocks that are not yet written.
 
-use super::partitions::Partitions;
+use super::partitions::{Part, Partitions};
 use crate::layout::{BLOCK_HEADER_BYTES, BlockHeader, ENTRY_HEADER_BYTES, PARTITION_BYTES};
 use crate::log_partition::LogPartition;
 use crate::progress::Progress;
@@ -25,14 +25,6 @@ pub(crate) struct Sealed {
     pub(crate) timestamp: i64,
 }
 
-/// A partition's batch in a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Part {
-    pub(crate) partition: LogPartition,
-    /// The offset after its last record.
-    pub(crate) next_offset: i64,
-}
-
 impl Sealed {
     pub(crate) fn last_position(&self) -> u64 {
         self.first_position + u64::from(self.operations) - 1
@@ -54,10 +46,10 @@ impl Sealed {
         self.buffer.resize(padded, 0);
     }
 
-    fn push(&mut self, partition: LogPartition, batch: &[u8], next_offset: i64) {
-        self.buffer.extend_from_slice(&partition.to_bytes());
+    fn push(&mut self, part: Part, batch: &[u8]) {
+        self.buffer.extend_from_slice(&part.partition.to_bytes());
         self.buffer.extend_from_slice(batch);
-        self.parts.push(Part { partition, next_offset });
+        self.parts.push(part);
     }
 }
 
@@ -126,7 +118,8 @@ impl Gather {
             let base_offset = partition.next_offset - i64::from(partition.builder.records());
             assert!(base_offset >= 0);
             let batch = partition.builder.seal(base_offset, LEADER_EPOCH);
-            block.push(dirty, batch, partition.next_offset);
+            let (next_offset, operation) = (partition.next_offset, partition.operations.accepted());
+            block.push(Part { partition: dirty, next_offset, operation }, batch);
             partition.builder.clear();
         }
         block.operations = self.operations;
@@ -141,7 +134,7 @@ impl Gather {
     /// Adds a complete batch as a separate operation.
     pub(crate) fn push_batch(
         &mut self,
-        partition: LogPartition,
+        part: Part,
         header: &BatchHeader,
         batch: &[u8],
         position: u64,
@@ -161,7 +154,7 @@ impl Gather {
             }
             None => self.new_block(position),
         };
-        block.push(partition, batch, header.next_offset());
+        block.push(part, batch);
         block.operations += 1;
         block.timestamp = block.timestamp.max(header.max_timestamp);
         assert_eq!(block.last_position(), position);

@@ -4,6 +4,7 @@
 //! While one block is being written, operations gather in the open batches of their partitions;
 //! these become the next block (group commit). See FORMAT.md for the bytes.
 
+mod append_error;
 mod compaction;
 mod gather;
 mod known;
@@ -12,6 +13,7 @@ mod read;
 pub mod recovery;
 mod segments;
 
+pub use append_error::AppendError;
 pub use compaction::{ASIDE_FILE_NAME, CompactionConfig, CompactionNews};
 pub use known::{KnownSegments, SegmentWalk};
 pub use read::{ReadPlan, Reading};
@@ -30,10 +32,9 @@ use compaction::Compaction;
 use gather::{Gather, Sealed};
 use muster_codec::Wall;
 use muster_codec::record_batch::{BatchHeader, WriteRecord};
-use partitions::{IndexEntry, Partitions};
+use partitions::{IndexEntry, Part, Partitions};
 use segments::{Segments, Step};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
 /// The configuration of a shard's log.
@@ -96,32 +97,6 @@ impl LogConfig {
     }
 }
 
-/// The reason why an operation was not accepted. None of its records were.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AppendError {
-    /// The operation alone is longer than the limit: RECORD_TOO_LARGE.
-    TooLarge,
-    /// Too many bytes wait for the disk: [`ShardLog::is_full`].
-    Full,
-    /// A batch whose offsets are before the end of its partition.
-    NotNext,
-    /// Bytes that are not a batch.
-    NotABatch,
-}
-
-impl fmt::Display for AppendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::TooLarge => "the records of one operation are larger than the limit",
-            Self::Full => "too many records wait for the disk",
-            Self::NotNext => "a batch that does not follow the last of its partition",
-            Self::NotABatch => "not a record batch",
-        })
-    }
-}
-
-impl std::error::Error for AppendError {}
-
 /// The kinds of the log's own tokens; they follow the tag.
 const BLOCK_TOKEN: u64 = 0;
 const STEP_TOKEN: u64 = 1;
@@ -133,7 +108,11 @@ pub struct ShardLog {
     config: LogConfig,
     files: OpenFiles,
     progress: Progress,
+    /// The position at which the log was opened.
+    opened_at: u64,
     partitions: Partitions,
+    /// The partitions that the last completed operation moved.
+    flushed: Vec<LogPartition>,
     gather: Gather,
     segments: Segments,
     compaction: Compaction,
@@ -168,7 +147,9 @@ impl ShardLog {
         Self {
             files: OpenFiles::new(config.first_file_id, SHARD_LOG_FILES_MAX),
             progress: Progress::opened_at(recovered.position),
+            opened_at: recovered.position,
             partitions: recovered.partitions,
+            flushed: Vec::new(),
             gather: Gather::default(),
             segments,
             compaction: Compaction::default(),
@@ -218,6 +199,7 @@ impl ShardLog {
         let wall = self.wall(now);
         let grown = self.write_records(partition, wall, records)?;
         self.gather.count(partition, is_new, grown, (now, wall));
+        self.partitions.get_mut(partition).operations.accept();
         let position = self.progress.accept();
         if self.config.linger_ms == 0 {
             self.gather.seal(&mut self.partitions, &self.progress);
@@ -251,9 +233,11 @@ impl ShardLog {
             return Err(AppendError::TooLarge);
         }
         self.gather.seal(&mut self.partitions, &self.progress);
-        self.partitions.get_mut(partition).next_offset = header.next_offset();
+        let next_offset = header.next_offset();
+        let operation = self.partitions.get_mut(partition).append_batch(next_offset);
         let position = self.progress.accept();
-        self.gather.push_batch(partition, &header, batch, position, block_len_max);
+        let part = Part { partition, next_offset, operation };
+        self.gather.push_batch(part, &header, batch, position, block_len_max);
         Ok(position)
     }
 
@@ -280,6 +264,7 @@ impl ShardLog {
     /// # Panics
     /// If no such operation is under way.
     pub fn done(&mut self, done: FileDone) {
+        self.flushed.clear();
         if done.token() == self.token(COMPACTION_TOKEN) {
             return self.compaction_done(done);
         }
@@ -339,6 +324,18 @@ impl ShardLog {
 
     pub fn progress(&self) -> Progress {
         self.progress
+    }
+
+    /// The progress of the operations of one partition. They have positions of their own, which
+    /// continue from the position at which the log was opened.
+    pub fn progress_of(&self, partition: LogPartition) -> Progress {
+        let operations = self.partitions.get(partition).map(|it| it.operations);
+        operations.unwrap_or_default().counted_from(self.opened_at, self.is_recovered())
+    }
+
+    /// The partitions of which the last call of [`ShardLog::done`] flushed operations.
+    pub fn flushed(&self) -> &[LogPartition] {
+        &self.flushed
     }
 
     /// The end of a partition's flushed records, up to which it can be read.
@@ -409,6 +406,7 @@ impl ShardLog {
         let file = self.file(segment, ops);
         let token = self.token(BLOCK_TOKEN);
         ops.push(FileOp::Write { token, file, offset: u64::from(start), data });
+        self.partitions.submit(&block.parts);
         self.progress.submit(block.last_position());
         self.segments.placed(segment, block.last_position(), block.timestamp);
         self.in_flight = Some(InFlight { block, segment, start, end: start + len });
@@ -424,6 +422,8 @@ impl ShardLog {
             assert!(next_offset <= partition.next_offset);
             assert!(next_offset > partition.flushed_offset);
             partition.flushed_offset = next_offset;
+            partition.operations.flush(part.operation);
+            self.flushed.push(part.partition);
             partition.index_block(segment, IndexEntry { next_offset, start, end });
         }
         self.progress.flush(block.last_position());

@@ -2,6 +2,7 @@
 
 use crate::limits::SHARD_INDEX_SPAN_BYTES;
 use crate::log_partition::LogPartition;
+use crate::progress::Progress;
 use muster_codec::record_batch::BatchBuilder;
 
 /// One partition.
@@ -9,6 +10,8 @@ use muster_codec::record_batch::BatchBuilder;
 pub(crate) struct Partition {
     /// The records of the open batch; they are the last before `next_offset`.
     pub(crate) builder: BatchBuilder,
+    /// Of its operations, counted since the log was opened.
+    pub(crate) operations: Progress,
     /// The log end offset.
     pub(crate) next_offset: i64,
     /// The high watermark: the end of the flushed records.
@@ -53,6 +56,16 @@ impl IndexEntry {
     }
 }
 
+/// A partition's batch in a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) partition: LogPartition,
+    /// The offset after its last record.
+    pub(crate) next_offset: i64,
+    /// The number of the partition's last operation in the block.
+    pub(crate) operation: u64,
+}
+
 impl SegmentIndex {
     fn next_offset(&self) -> i64 {
         self.entries.last().map_or(0, |entry| entry.next_offset)
@@ -60,6 +73,12 @@ impl SegmentIndex {
 }
 
 impl Partition {
+    /// Counts a whole batch as an operation; returns its number.
+    pub(crate) fn append_batch(&mut self, next_offset: i64) -> u64 {
+        self.next_offset = next_offset;
+        self.operations.accept()
+    }
+
     /// Notes that the last block of a segment has a batch of this partition.
     pub(crate) fn index_block(&mut self, segment: u64, entry: IndexEntry) {
         match self.index.last_mut() {
@@ -131,6 +150,13 @@ impl Partitions {
         match partition {
             LogPartition::Cluster => &mut self.cluster,
             LogPartition::ConsumerOffsets(index) => at(&mut self.consumer_offsets, index as usize),
+        }
+    }
+
+    /// The write of a block with these batches has begun.
+    pub(crate) fn submit(&mut self, parts: &[Part]) {
+        for part in parts {
+            self.get_mut(part.partition).operations.submit(part.operation);
         }
     }
 
