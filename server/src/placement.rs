@@ -8,39 +8,61 @@ use muster_storage::LogPartition;
 /// The shard that decides changes of the cluster: its log has the topics and configs.
 pub const CONTROLLER: u32 = 0;
 
-/// The number of shards and of offsets partitions.
+/// A partition of `__consumer_offsets` with everything that falls on it: the groups whose offsets
+/// it has, and partitions of user topics. The unit of placement: a shard leads whole slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u32);
+
+impl Slot {
+    /// The partition of the shard's log with the slot's records.
+    pub fn log_partition(self) -> LogPartition {
+        LogPartition::ConsumerOffsets(self.0)
+    }
+}
+
+/// The number of shards and of slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
     pub shards: u32,
-    /// `offsets.topic.num.partitions`
+    /// `offsets.topic.num.partitions`: the number of slots.
     pub offsets_partitions: u32,
 }
 
 impl Placement {
-    /// The partition of `__consumer_offsets` that a group belongs to, as Kafka computes it:
-    /// `Utils.abs(groupId.hashCode()) % partitions`.
-    pub fn group_partition(self, group_id: &str) -> u32 {
+    /// The slot of a group, as Kafka computes it: `Utils.abs(groupId.hashCode()) % partitions`.
+    pub fn group_slot(self, group_id: &str) -> Slot {
         let hash = java_hash(group_id);
         let positive = if hash == i32::MIN { 0 } else { hash.unsigned_abs() };
-        positive % self.offsets_partitions
+        Slot(positive % self.offsets_partitions)
     }
 
-    /// The shard that leads a partition of `__consumer_offsets`.
-    pub fn offsets_shard(self, partition: u32) -> u32 {
-        partition % self.shards
+    /// The shard that leads a slot.
+    pub fn shard_of(self, slot: Slot) -> u32 {
+        slot.0 % self.shards
+    }
+
+    /// The slots that a shard leads, in order.
+    pub fn slots_of(self, shard: u32) -> impl ExactSizeIterator<Item = Slot> {
+        let count = self.offsets_partitions.saturating_sub(shard).div_ceil(self.shards);
+        (0..count).map(move |place| Slot(shard + place * self.shards))
+    }
+
+    /// The place of a slot among those of its shard.
+    pub fn place_of(self, slot: Slot) -> usize {
+        (slot.0 / self.shards) as usize
     }
 
     /// The shard in whose log a partition is.
     pub fn log_shard(self, partition: LogPartition) -> u32 {
         match partition {
             LogPartition::Cluster => CONTROLLER,
-            LogPartition::ConsumerOffsets(index) => self.offsets_shard(index),
+            LogPartition::ConsumerOffsets(index) => self.shard_of(Slot(index)),
         }
     }
 
     /// The shard that coordinates a group.
     pub fn group_shard(self, group_id: &str) -> u32 {
-        self.offsets_shard(self.group_partition(group_id))
+        self.shard_of(self.group_slot(group_id))
     }
 
     /// The shard that leads a partition without an assignment. Topics start at different shards, so
@@ -69,9 +91,28 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_hash_belongs_to_partition_zero() {
+    fn the_smallest_hash_belongs_to_slot_zero() {
         let placement = Placement { shards: 2, offsets_partitions: 50 };
-        assert_eq!(placement.group_partition("polygenelubricants"), 0);
+        assert_eq!(placement.group_slot("polygenelubricants"), Slot(0));
+    }
+
+    #[test]
+    fn each_slot_has_one_leader_and_a_place_there() {
+        for (shards, offsets_partitions) in [(1, 50), (3, 50), (50, 50), (64, 50), (2, 1)] {
+            let placement = Placement { shards, offsets_partitions };
+            let mut led = Vec::new();
+            for shard in 0..shards {
+                for (place, slot) in placement.slots_of(shard).enumerate() {
+                    assert_eq!(
+                        (placement.shard_of(slot), placement.place_of(slot)),
+                        (shard, place)
+                    );
+                    led.push(slot.0);
+                }
+            }
+            led.sort_unstable();
+            assert_eq!(led, (0..offsets_partitions).collect::<Vec<_>>());
+        }
     }
 
     #[test]

@@ -51,8 +51,8 @@ fn write(
                 log_id,
                 from,
                 newest,
-                groups: part,
-                cluster: Part::of(SNAPSHOT_BODY_AT, &[]),
+                slots: Part::of(SNAPSHOT_BODY_AT, &[]),
+                cluster: part,
                 log: Part::of(SNAPSHOT_BODY_AT, &[]),
                 ..Default::default()
             });
@@ -76,7 +76,7 @@ fn a_snapshot_holds_the_bytes_that_were_appended() {
         disk.crash();
         let file = &disk.live[path()];
         let opened = Snapshot::open(file).unwrap();
-        assert_eq!(opened.groups.len(), len);
+        assert_eq!(opened.cluster.len(), len);
         assert_eq!(disk.dir(Path::new("shard-0")).keys().collect::<Vec<_>>(), [SNAPSHOT_FILE_NAME]);
     }
 }
@@ -97,7 +97,7 @@ fn after_a_crash_at_any_point_a_whole_snapshot_is_there() {
         assert!(Snapshot::open(&crashed.live[path()]).is_ok());
         is_renamed |= matches!(op, FileOp::Rename { .. });
     });
-    assert_eq!(Snapshot::open(&disk.durable[path()]).unwrap().groups.len(), 700_000);
+    assert_eq!(Snapshot::open(&disk.durable[path()]).unwrap().cluster.len(), 700_000);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_snapshot_is_renamed_once_the_log_is_flushed_as_far() {
     let empty = Part::of(SNAPSHOT_BODY_AT, &[]);
     let header = SnapshotHeader {
         newest: NEWEST,
-        groups: empty,
+        slots: empty,
         cluster: empty,
         log: empty,
         ..Default::default()

@@ -12,7 +12,7 @@ use crate::replay::bytes;
 use arbitrary::{Arbitrary, Result, Unstructured};
 use muster_codec::{ApiKey, GroupRequest, Reader, Response, Wall};
 use muster_coordinator::{
-    Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId, Topics as _,
+    Budget, Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId, Topics as _,
 };
 use std::collections::BTreeMap;
 
@@ -161,8 +161,14 @@ impl World {
 
     fn with_context<T>(&mut self, call: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> T) -> T {
         let (now, position) = (self.now, self.position + 1);
-        let mut context =
-            Context { now, wall: Wall(now), position, ids: &mut self.ids, topics: &self.topics };
+        let mut context = Context {
+            now,
+            wall: Wall(now),
+            position,
+            ids: &mut self.ids,
+            topics: &self.topics,
+            budget: &mut Budget::default(),
+        };
         call(&mut self.coordinator, &mut context)
     }
 }

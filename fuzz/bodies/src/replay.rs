@@ -5,7 +5,7 @@ use crate::common::{self, NoIds, RecordBytes};
 use crate::memory::within;
 use muster_codec::Wall;
 use muster_codec::records::GroupRecord;
-use muster_coordinator::{Config, Context, Coordinator, NoTopics};
+use muster_coordinator::{Budget, Config, Context, Coordinator, NoTopics};
 
 /// A partition that is assigned takes some bytes of a record, and an entry in several tables.
 const GRANTED_PER_BYTE: usize = 1024;
@@ -52,8 +52,14 @@ fn load(records: &[GroupRecord<'_>]) {
     for position in 1..=EXPIRIES {
         let Some(at) = coordinator.next_deadline() else { break };
         now = now.max(at);
-        let mut context =
-            Context { now, wall: Wall(now), position, ids: &mut NoIds, topics: &NoTopics };
+        let mut context = Context {
+            now,
+            wall: Wall(now),
+            position,
+            ids: &mut NoIds,
+            topics: &NoTopics,
+            budget: &mut Budget::default(),
+        };
         let output = coordinator.expire(&mut context);
         output.records.iter().for_each(|record| coordinator.replay(record, position));
     }

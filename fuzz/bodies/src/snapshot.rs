@@ -5,14 +5,16 @@ use crate::memory::within;
 use crate::replay::{bytes, read, split};
 use muster_codec::{Uuid, Wall};
 use muster_coordinator::snapshot::{SnapshotPart, SnapshotWalk};
-use muster_coordinator::{Config, Context, Coordinator, Ids, NoTopics};
+use muster_coordinator::{Budget, Config, Context, Coordinator, Ids, NoTopics};
 use muster_storage::KnownSegments;
-use muster_storage::snapshot::{SNAPSHOT_HEADER_BYTES, Snapshot};
+use muster_storage::snapshot::{SLOT_BYTES, SNAPSHOT_HEADER_BYTES, SlotGroups, Snapshot};
 use std::sync::Arc;
 
 const GRANTED_PER_BYTE: usize = 2048;
 const GRANTED_BYTES: usize = 4 << 20;
 const EXPIRIES: usize = 16;
+/// The slots that are looked at.
+const SLOTS: usize = 16;
 /// The place of the first section of a walk.
 const BODY_AT: usize = 64;
 
@@ -26,10 +28,12 @@ pub fn file(input: &[u8]) {
     within(file.len() * 64 + GRANTED_BYTES, || {
         if let Ok(snapshot) = Snapshot::open(&file) {
             let _ = KnownSegments::read(&file[snapshot.log]);
-            let mut coordinator = Coordinator::new(Config::default());
-            let (bytes, crc) = (Arc::new(file.clone()), snapshot.header.groups.crc);
-            if coordinator.open_snapshot(bytes, snapshot.groups, crc).is_ok() {
-                run_on(&mut coordinator);
+            for SlotGroups { index, .. } in snapshot.slots.iter().take(SLOTS) {
+                let mut coordinator = Coordinator::new(Config::default());
+                let bytes = Arc::new(file.clone());
+                if coordinator.open_snapshot(bytes, index.range(), index.crc).is_ok() {
+                    run_on(&mut coordinator);
+                }
             }
         }
     });
@@ -40,14 +44,22 @@ fn repair_file(file: &mut [u8]) {
     if file.len() < SNAPSHOT_HEADER_BYTES {
         return;
     }
-    for part in PARTS {
-        let (at, len) = (number(file, part, 8), number(file, part + 8, 8));
-        let crc = file.get(at..at.saturating_add(len)).map_or(0, crc32c::crc32c);
-        file[part + 16..part + 20].copy_from_slice(&crc.to_be_bytes());
-    }
-    file[..6].copy_from_slice(&[0x4d, 0x53, 0x4e, 0x50, 0, 1]);
+    let (table, len) = (number(file, PARTS[0], 8), number(file, PARTS[0] + 8, 8));
+    let rows = (0..(len / SLOT_BYTES).min(SLOTS)).map(|row| table.saturating_add(row * SLOT_BYTES));
+    rows.for_each(|row| repair_part(file, row.saturating_add(24)));
+    PARTS.into_iter().for_each(|part| repair_part(file, part));
+    file[..6].copy_from_slice(&[0x4d, 0x53, 0x4e, 0x50, 0, 2]);
     let crc = crc32c::crc32c(&file[12..SNAPSHOT_HEADER_BYTES]);
     file[8..12].copy_from_slice(&crc.to_be_bytes());
+}
+
+/// Sets the checksum of a part whose place is at `part`.
+fn repair_part(file: &mut [u8], part: usize) {
+    let (at, len) = (number(file, part, 8), number(file, part.saturating_add(8), 8));
+    let crc = file.get(at..at.saturating_add(len)).map_or(0, crc32c::crc32c);
+    if let Some(place) = file.get_mut(part.saturating_add(16)..part.saturating_add(20)) {
+        place.copy_from_slice(&crc.to_be_bytes());
+    }
 }
 
 /// Groups, written and read again. Input: whether to repair the checksums of sections, how many
@@ -114,8 +126,14 @@ fn run_on(coordinator: &mut Coordinator) {
     coordinator.loaded(1_000_000, Wall(1_000_000), &NoTopics);
     for position in 2..2 + EXPIRIES as u64 {
         let Some(now) = coordinator.next_deadline() else { break };
-        let mut context =
-            Context { now, wall: Wall(now), position, ids: &mut OneId, topics: &NoTopics };
+        let mut context = Context {
+            now,
+            wall: Wall(now),
+            position,
+            ids: &mut OneId,
+            topics: &NoTopics,
+            budget: &mut Budget::default(),
+        };
         let output = coordinator.expire(&mut context);
         if coordinator.damage().is_some() {
             return;
@@ -153,7 +171,7 @@ fn repair_sections(file: &mut [u8], index: &SnapshotPart) {
 
 /// A number of `len` bytes; 0 if they are missing.
 fn number(bytes: &[u8], at: usize, len: usize) -> usize {
-    let bytes = bytes.get(at..at + len).unwrap_or_default();
+    let bytes = bytes.get(at..at.saturating_add(len)).unwrap_or_default();
     bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 

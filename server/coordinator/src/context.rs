@@ -1,5 +1,6 @@
 //! The inputs of a call: the time, the place in the log, ids and topics.
 
+use crate::budget::Budget;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use muster_codec::{Uuid, Wall};
@@ -16,6 +17,8 @@ pub struct Context<'c> {
     pub ids: &'c mut dyn Ids,
     /// The existing topics.
     pub topics: &'c dyn Topics,
+    /// The limits that the coordinators of a shard share.
+    pub budget: &'c mut Budget,
 }
 
 /// A source of random ids, seeded in tests.
@@ -50,11 +53,19 @@ pub(crate) struct Around<'c> {
     pub(crate) wall: Wall,
     pub(crate) position: u64,
     pub(crate) topics: &'c dyn Topics,
+    /// Bytes of the profiles of members of other coordinators.
+    pub(crate) others_bytes: usize,
 }
 
 impl<'c> Context<'c> {
     pub(crate) fn around(&self) -> Around<'c> {
-        Around { now: self.now, wall: self.wall, position: self.position, topics: self.topics }
+        Around {
+            now: self.now,
+            wall: self.wall,
+            position: self.position,
+            topics: self.topics,
+            others_bytes: self.budget.others.member_bytes,
+        }
     }
 }
 

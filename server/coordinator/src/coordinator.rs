@@ -1,14 +1,13 @@
-//! The coordinator of all groups of a shard: routes each request to its group.
+//! The coordinator of the groups of a slot: routes each request to its group.
 
+use crate::budget::{Budget, GroupRefusal, Held};
 use crate::classic::ClassicGroup;
 use crate::config::{Config, GroupConfigs, GroupOverrides};
 use crate::context::{Around, Context, DeletedTopic, Topics};
 use crate::group::{Entry, Group, Groups, Listed};
 use crate::limits::EXPIRE_RECORDS_MAX;
-use crate::limits::{GROUPS_SHORT_PART, groups_share};
 use crate::offsets::{self, Committed};
 use crate::output::{Output, RequestId};
-use crate::shares::Shares;
 use crate::snapshot::SnapshotDamage;
 use crate::text::Text;
 use crate::timers::{Reason, Timer, TimerKey, Timers};
@@ -28,7 +27,7 @@ pub struct Caller<'r> {
     pub client_host: &'r str,
 }
 
-/// All groups of a shard.
+/// The groups of a slot.
 #[derive(Debug)]
 pub struct Coordinator {
     pub(crate) config: Config,
@@ -39,7 +38,6 @@ pub struct Coordinator {
     pub(crate) groups: Groups,
     /// Bytes of the profiles of all groups' members.
     pub(crate) member_bytes: usize,
-    shares: Shares,
     refusal: Option<GroupRefusal>,
     pub(crate) timers: Timers,
     pub(crate) sweep: Sweep,
@@ -61,23 +59,6 @@ pub enum Reached {
     End,
 }
 
-/// Why a group cannot be created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GroupRefusal {
-    Full,
-    Share,
-}
-
-impl GroupRefusal {
-    /// The reason as a message for clients and for the log.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Full => "The shard has as many groups as it may have.",
-            Self::Share => "Clients at this address have created their share of the groups left.",
-        }
-    }
-}
-
 /// The sweep for expired offsets, every `offsets.retention.check.interval.ms`.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
@@ -89,7 +70,6 @@ pub(crate) struct Sweep {
 impl Coordinator {
     pub fn new(config: Config) -> Self {
         Self {
-            shares: Shares::new(groups_share(config.groups_max)),
             config,
             group_configs: GroupConfigs::default(),
             hashes: TopicHashes::default(),
@@ -150,7 +130,7 @@ impl Coordinator {
     /// regular expression is up to date if it was resolved at this version of the topics or later.
     pub fn loaded(&mut self, now: i64, wall: Wall, topics: &dyn Topics) {
         let mut output = Output::default();
-        let around = Around { now, wall, position: 0, topics };
+        let around = Around { now, wall, position: 0, topics, others_bytes: 0 };
         self.loaded_topics = topics.version();
         self.load_members();
         let mut next = self.groups.live_after(None);
@@ -261,7 +241,10 @@ impl Coordinator {
             wall: around.wall,
             config: &self.config,
             group_configs: &self.group_configs,
-            members_room: self.config.members_bytes_max.saturating_sub(self.member_bytes),
+            members_room: self
+                .config
+                .members_bytes_max
+                .saturating_sub(around.others_bytes + self.member_bytes),
             topics: around.topics,
             loaded_topics: self.loaded_topics,
             newest_topics: self.loaded_topics.max(around.topics.version_of_newest()),
@@ -296,10 +279,12 @@ impl Coordinator {
         group_id: &str,
         host: &str,
         around: Around<'_>,
+        budget: &mut Budget,
     ) -> Result<bool, ErrorCode> {
         self.load(group_id);
         if self.groups.get(group_id).is_none() {
-            self.admit_group(host, around.now).map_err(|_| ErrorCode::CoordinatorNotAvailable)?;
+            let admitted = self.admit_group(budget, host, around.now);
+            admitted.map_err(|_| ErrorCode::CoordinatorNotAvailable)?;
         }
         let entry = self.groups.get_or_insert(group_id);
         if entry.group.is_some() {
@@ -310,18 +295,26 @@ impl Coordinator {
         Ok(true)
     }
 
+    /// Its part of the shared budget.
+    pub fn held(&self) -> Held {
+        Held { groups: self.groups.len(), member_bytes: self.member_bytes }
+    }
+
+    /// The position of the last record: a response about all groups waits for it.
+    pub fn written_at(&self) -> u64 {
+        self.written_at
+    }
+
     /// Checks whether a client at `host` may create another group, and counts it.
-    pub(crate) fn admit_group(&mut self, host: &str, now: i64) -> Result<(), GroupRefusal> {
+    pub(crate) fn admit_group(
+        &mut self,
+        budget: &mut Budget,
+        host: &str,
+        now: i64,
+    ) -> Result<(), GroupRefusal> {
         let (groups, max) = (self.groups.len(), self.config.groups_max);
-        let is_short = groups >= max / GROUPS_SHORT_PART;
-        let refusal = if groups >= max {
-            GroupRefusal::Full
-        } else if !self.shares.admits(now, host, is_short) {
-            GroupRefusal::Share
-        } else {
-            return Ok(());
-        };
-        self.refusal = Some(refusal);
-        Err(refusal)
+        let admitted = budget.admit_group(groups, max, host, now);
+        self.refusal = admitted.err().or(self.refusal);
+        admitted
     }
 }

@@ -2,10 +2,12 @@
 
 use crate::coordinator::Coordinator;
 use crate::group::Group;
+use core::ops::Add;
 
-/// The counts of a coordinator's memory beside durable state.
+/// The counts of the memory of coordinators beside durable state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
+    pub coordinators: usize,
     /// Loaded groups, including ids with offsets only.
     pub groups: usize,
     /// Members of these groups, joining members, and pending member ids.
@@ -17,7 +19,7 @@ pub struct Counts {
     pub counted_member_bytes: usize,
 }
 
-/// The most timers of one member, of one group and of the coordinator itself.
+/// The most timers of one member, of one group and of a coordinator itself.
 pub const TIMERS_PER_MEMBER_MAX: usize = 4;
 pub const TIMERS_PER_GROUP_MAX: usize = 2;
 pub const TIMERS_OF_ITS_OWN_MAX: usize = 1;
@@ -27,7 +29,22 @@ impl Counts {
     pub fn timers_max(self) -> usize {
         self.members * TIMERS_PER_MEMBER_MAX
             + self.groups * TIMERS_PER_GROUP_MAX
-            + TIMERS_OF_ITS_OWN_MAX
+            + self.coordinators * TIMERS_OF_ITS_OWN_MAX
+    }
+}
+
+impl Add for Counts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            coordinators: self.coordinators + other.coordinators,
+            groups: self.groups + other.groups,
+            members: self.members + other.members,
+            timers: self.timers + other.timers,
+            member_bytes: self.member_bytes + other.member_bytes,
+            counted_member_bytes: self.counted_member_bytes + other.counted_member_bytes,
+        }
     }
 }
 
@@ -35,6 +52,7 @@ impl Coordinator {
     /// O(n) in the loaded groups.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts {
+            coordinators: 1,
             timers: self.timers.len(),
             counted_member_bytes: self.member_bytes,
             ..Counts::default()

@@ -41,19 +41,16 @@ impl Coordinator {
         request: &ListGroupsRequest<'r>,
         output: &mut Output<'r>,
     ) {
-        if let Some((response, at)) = self.list(&mut Listing::new(request), usize::MAX) {
-            output.answer(caller.request, response, at);
-        }
+        let mut listing = Listing::new(request);
+        self.list(&mut listing, usize::MAX);
+        output.answer(caller.request, listing.take(), self.written_at);
     }
 
-    /// Continues a listing by at most `count` groups. Returns the response, with the position that
-    /// it waits for, when it is complete. A group that exists all the time is listed once.
-    pub fn list(
-        &self,
-        listing: &mut Listing,
-        count: usize,
-    ) -> Option<(ListGroupsResponse<'static>, u64)> {
-        let Listing { filter, budget, after, groups } = listing;
+    /// Continues a listing by at most `count` groups of this coordinator; returns how many there
+    /// were. If they are fewer, there are no more; the listing may continue with those of another
+    /// coordinator. A group that exists all the time is listed once.
+    pub fn list(&self, listing: &mut Listing, count: usize) -> usize {
+        let Listing { filter, budget, after, groups, is_too_large } = listing;
         let mut looked_at = 0;
         let mut last = None;
         for group in self.groups.iter_after(after.as_deref()).take(count) {
@@ -61,18 +58,13 @@ impl Coordinator {
             last = Some(group.id());
             let Some(listed) = filter.listed(&group) else { continue };
             let Some(listed) = budget.fit(listed) else {
-                let error_code = TOO_LARGE as i16;
-                let response = ListGroupsResponse { error_code, ..Default::default() };
-                return Some((response, self.written_at));
+                *is_too_large = true;
+                return looked_at;
             };
             groups.push(listed);
         }
-        if looked_at == count {
-            *after = last.map(Text::from);
-            return None;
-        }
-        let groups = core::mem::take(groups);
-        Some((ListGroupsResponse { groups, ..Default::default() }, self.written_at))
+        *after = last.filter(|_| looked_at == count).map(Text::from);
+        looked_at
     }
 
     pub(crate) fn describe_groups<'r>(
@@ -185,17 +177,27 @@ pub struct Listing {
     /// The last group that was visited.
     after: Option<Text>,
     groups: Vec<ListedGroup<'static>>,
+    is_too_large: bool,
 }
 
 impl Listing {
-    /// What it has found since the last call.
-    pub fn take(&mut self) -> Vec<ListedGroup<'static>> {
-        core::mem::take(&mut self.groups)
+    /// The groups that were found since the last call, or the error of the whole list.
+    pub fn take(&mut self) -> ListGroupsResponse<'static> {
+        let groups = core::mem::take(&mut self.groups);
+        if self.is_too_large {
+            return ListGroupsResponse { error_code: TOO_LARGE as i16, ..Default::default() };
+        }
+        ListGroupsResponse { groups, ..Default::default() }
+    }
+
+    /// Whether the answer's budget does not suffice for the list.
+    pub fn is_too_large(&self) -> bool {
+        self.is_too_large
     }
 
     pub fn new(request: &ListGroupsRequest<'_>) -> Self {
         let (filter, budget) = (Filter::new(request), AnswerBudget::of_answer());
-        Self { filter, budget, after: None, groups: Vec::new() }
+        Self { filter, budget, after: None, groups: Vec::new(), is_too_large: false }
     }
 }
 

@@ -28,8 +28,8 @@ impl Coordinator {
         output: &mut Output<'r>,
     ) {
         let valid = validate(&self.config, caller.api_version, &request);
-        let (host, now) = (caller.client_host, context.now);
-        let valid = valid.and_then(|()| self.create_entry(host, now, &request));
+        let host = caller.client_host;
+        let valid = valid.and_then(|()| self.create_entry(context, host, &request));
         if request.member_id.is_empty() && valid.is_ok() {
             request.member_id = Str::Owned(format!("{}", context.ids.next_id()));
         }
@@ -45,15 +45,15 @@ impl Coordinator {
     /// Creates an entry for the group of a joining member if there is none.
     fn create_entry(
         &mut self,
+        context: &mut Context<'_>,
         host: &str,
-        now: i64,
         request: &ConsumerGroupHeartbeatRequest<'_>,
     ) -> Result<(), Refusal> {
         self.load(&request.group_id);
         if request.member_epoch != JOIN || self.groups.get(&request.group_id).is_some() {
             return Ok(());
         }
-        if let Err(refusal) = self.admit_group(host, now) {
+        if let Err(refusal) = self.admit_group(context.budget, host, context.now) {
             return refuse(ErrorCode::CoordinatorNotAvailable, refusal.words());
         }
         let entry = self.groups.insert(&request.group_id);

@@ -43,6 +43,7 @@
 extern crate alloc;
 
 pub mod assignors;
+mod budget;
 mod classic;
 pub mod config;
 mod consumer;
@@ -73,9 +74,10 @@ mod timers;
 mod topic_hashes;
 mod turn;
 
+pub use budget::{Budget, GroupRefusal, Held};
 pub use config::{Config, GroupOverrides, MigrationPolicy};
 pub use context::{Context, DeletedTopic, Ids, NoTopics, Topics};
-pub use coordinator::{Caller, Coordinator, GroupRefusal, Reached};
+pub use coordinator::{Caller, Coordinator, Reached};
 pub use counts::Counts;
 pub use describe::Listing;
 pub use operation::operations;

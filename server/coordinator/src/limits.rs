@@ -1,5 +1,6 @@
-//! The limits of a shard, whatever clients ask for. Of these Kafka has only `group.max.size`; past
-//! a limit a client gets the nearest error of the protocol.
+//! The limits of a shard, whatever clients ask for; its coordinators share a [`crate::Budget`]. Of
+//! these Kafka has only `group.max.size`; past a limit a client gets the nearest error of the
+//! protocol.
 
 use crate::shares::ShareLimits;
 use muster_codec::limits::{ANSWER_BYTES_MAX, STRING_BYTES_MAX};

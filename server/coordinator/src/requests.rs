@@ -68,7 +68,7 @@ impl Coordinator {
         let created = match wants_group {
             true => {
                 let (id, host) = (&joining.request.group_id, caller.client_host);
-                self.create_classic_if_absent(id, host, around)
+                self.create_classic_if_absent(id, host, around, context.budget)
             }
             false => refusal.map_or(Ok(false), Err),
         };
@@ -141,7 +141,7 @@ impl Coordinator {
 
     pub(crate) fn offset_commit<'r>(
         &mut self,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
         caller: Caller<'r>,
         request: OffsetCommitRequest<'r>,
         output: &mut Output<'r>,
@@ -152,7 +152,10 @@ impl Coordinator {
         let is_member = request.generation_id_or_member_epoch >= 0;
         let created = match is_member {
             true => Ok(false),
-            false => self.create_classic_if_absent(&group_id, caller.client_host, context.around()),
+            false => {
+                let (host, around) = (caller.client_host, context.around());
+                self.create_classic_if_absent(&group_id, host, around, context.budget)
+            }
         };
         self.with(context.around(), output, &group_id, |turn, entry| {
             let accepted = created.and_then(|_| match entry {

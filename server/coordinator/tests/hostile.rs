@@ -5,9 +5,12 @@ use muster_codec::limits::ANSWER_BYTES_MAX;
 use muster_codec::messages::*;
 use muster_codec::records::GroupRecord;
 use muster_codec::{Bytes, ErrorCode, GroupRequest, Response, Uuid, Wall, header};
-use muster_coordinator::limits::{MEMBER_PROTOCOLS_BYTES_MAX, MEMBER_PROTOCOLS_MAX};
+use muster_coordinator::limits::{
+    MEMBER_PROTOCOLS_BYTES_MAX, MEMBER_PROTOCOLS_MAX, MEMBERS_BYTES_MAX,
+};
 use muster_coordinator::{
-    Caller, Config, Context, Coordinator, GroupRefusal, Ids, NoTopics, Output, RequestId,
+    Budget, Caller, Config, Context, Coordinator, GroupRefusal, Held, Ids, NoTopics, Output,
+    RequestId,
 };
 
 #[test]
@@ -269,12 +272,29 @@ fn an_address_that_creates_many_groups_leaves_some_for_others() {
     assert_eq!(shard.coordinator.take_refusal(), Some(GroupRefusal::Full));
 }
 
+#[test]
+fn groups_and_members_of_other_coordinators_count() {
+    let mut shard = Shard::with(Config { groups_max: 1_000, ..Config::default() });
+    shard.budget.others = Held { groups: 999, member_bytes: 0 };
+    assert_eq!(commit_error(&mut shard, 1), ErrorCode::None);
+    assert_eq!(commit_error(&mut shard, 2), ErrorCode::CoordinatorNotAvailable);
+    assert_eq!(shard.coordinator.take_refusal(), Some(GroupRefusal::Full));
+
+    shard.budget.others = Held { groups: 0, member_bytes: MEMBERS_BYTES_MAX };
+    let protocol = || JoinGroupRequestProtocol { name: "p".into(), ..Default::default() };
+    let refused = shard.ask("c", join(vec![protocol()]));
+    assert_eq!(error_of(&refused), ErrorCode::CoordinatorNotAvailable);
+    shard.budget.others = Held::default();
+    assert_eq!(shard.ask("c", join(vec![protocol()])), None, "it waits for other members");
+}
+
 struct Shard {
     coordinator: Coordinator,
     position: u64,
     ids: CountedIds,
     /// The client's address.
     host: &'static str,
+    budget: Budget,
 }
 
 impl Shard {
@@ -283,9 +303,10 @@ impl Shard {
     }
 
     fn with(config: Config) -> Self {
+        let budget = Budget::new(config.groups_max);
         let mut coordinator = Coordinator::new(config);
         coordinator.loaded(0, Wall(0), &NoTopics);
-        Self { coordinator, position: 0, ids: CountedIds(0), host: "/1.2.3.4" }
+        Self { coordinator, position: 0, ids: CountedIds(0), host: "/1.2.3.4", budget }
     }
 
     fn ask<'r>(
@@ -316,6 +337,7 @@ impl Shard {
             position: self.position,
             ids: &mut self.ids,
             topics: &NoTopics,
+            budget: &mut self.budget,
         };
         self.coordinator.handle(&mut context, caller, request)
     }
@@ -325,7 +347,8 @@ impl Shard {
     fn refuse(&mut self, records: &[GroupRecord<'_>]) -> Output<'static> {
         let (ids, topics) = (&mut self.ids, &NoTopics);
         let position = self.position;
-        let context = Context { now: 0, wall: Wall(0), position, ids, topics };
+        let budget = &mut self.budget;
+        let context = Context { now: 0, wall: Wall(0), position, ids, topics, budget };
         self.coordinator.not_written(&context, records)
     }
 
@@ -338,6 +361,7 @@ impl Shard {
                 position: 9,
                 ids: &mut self.ids,
                 topics: &NoTopics,
+                budget: &mut self.budget,
             };
             answers.extend(self.coordinator.expire(&mut context).answers);
         }

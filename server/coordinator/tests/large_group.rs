@@ -6,7 +6,7 @@ use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 use muster_codec::{Bytes, ErrorCode, GroupRequest, Response, Uuid, Wall};
 use muster_coordinator::limits::EXPIRE_RECORDS_MAX;
 use muster_coordinator::{
-    Answer, Caller, Config, Context, Coordinator, DeletedTopic, NoTopics, Output, Reached,
+    Answer, Budget, Caller, Config, Context, Coordinator, DeletedTopic, NoTopics, Output, Reached,
     RequestId,
 };
 use std::time::Instant;
@@ -93,6 +93,7 @@ impl Shard {
             position: self.position + 1,
             ids: &mut self.ids,
             topics: &NoTopics,
+            budget: &mut Budget::default(),
         };
         let output = self.coordinator.handle(&mut context, caller, request.into());
         self.settle(output)
@@ -109,6 +110,7 @@ impl Shard {
                 position: self.position + 1,
                 ids: &mut self.ids,
                 topics: &NoTopics,
+                budget: &mut Budget::default(),
             };
             let output = self.coordinator.expire(&mut context);
             answers.extend(self.settle(output));
@@ -210,7 +212,14 @@ fn the_offsets_of_a_deleted_topic_go_in_slices_even_of_one_group() {
         [(EXPIRE_RECORDS_MAX, Reached::After(None)), (1_000, Reached::End), (0, Reached::End)]
     {
         let (now, wall, position) = (0, Wall(0), 2);
-        let mut context = Context { now, wall, position, ids: &mut ids, topics: &NoTopics };
+        let mut context = Context {
+            now,
+            wall,
+            position,
+            ids: &mut ids,
+            topics: &NoTopics,
+            budget: &mut Budget::default(),
+        };
         let mut output = Output::default();
         let topics = std::slice::from_ref(&topic);
         let found = coordinator.topics_deleted_after(&mut context, topics, None, 100, &mut output);
@@ -228,7 +237,14 @@ fn expired_offsets_go_in_slices_even_of_one_group() {
     let mut now = coordinator.next_deadline().unwrap();
     while gone.iter().sum::<usize>() < EXPIRE_RECORDS_MAX + 1_000 {
         let wall = Wall(i64::MAX / 2);
-        let mut context = Context { now, wall, position: 2, ids: &mut ids, topics: &NoTopics };
+        let mut context = Context {
+            now,
+            wall,
+            position: 2,
+            ids: &mut ids,
+            topics: &NoTopics,
+            budget: &mut Budget::default(),
+        };
         let output = coordinator.expire(&mut context);
         output.records.iter().for_each(|record| coordinator.replay(record, 2));
         gone.push(output.records.len());

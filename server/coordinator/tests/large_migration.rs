@@ -15,7 +15,9 @@ use muster_codec::messages::{
 use muster_codec::records::{GroupMetadataKey, GroupMetadataValue, GroupRecord, MemberMetadata};
 use muster_codec::{Bytes, ErrorCode, GroupRequest, Response, Wall};
 use muster_coordinator::limits::GROUP_RECORD_BYTES_MAX;
-use muster_coordinator::{Caller, Config, Context, Coordinator, Output, RequestId, operations};
+use muster_coordinator::{
+    Budget, Caller, Config, Context, Coordinator, Output, RequestId, operations,
+};
 
 const MEMBERS: usize = 24;
 const PARTITIONS_EACH: usize = 2;
@@ -160,6 +162,7 @@ struct Run {
     coordinator: Coordinator,
     topics: World,
     ids: CountedIds,
+    budget: Budget,
     now: i64,
     /// Members whose JoinGroup was answered after it had waited.
     joined_late: usize,
@@ -177,7 +180,8 @@ impl Run {
         let mut coordinator = Coordinator::new(Config::default());
         log.iter().for_each(|record| coordinator.replay(record, 1));
         coordinator.loaded(0, Wall(START), &topics);
-        Self { coordinator, topics, ids: CountedIds::default(), now: 0, joined_late: 0 }
+        let (ids, budget) = (CountedIds::default(), Budget::default());
+        Self { coordinator, topics, ids, budget, now: 0, joined_late: 0 }
     }
 
     /// Sends a request later than any interval of assignments; its records are written. Returns
@@ -209,7 +213,8 @@ impl Run {
 
     fn context(&mut self) -> (&mut Coordinator, Context<'_>) {
         let (now, wall) = (self.now, Wall(START + self.now));
-        let context = Context { now, wall, position: 2, ids: &mut self.ids, topics: &self.topics };
+        let (ids, topics, budget) = (&mut self.ids, &self.topics, &mut self.budget);
+        let context = Context { now, wall, position: 2, ids, topics, budget };
         (&mut self.coordinator, context)
     }
 

@@ -14,7 +14,7 @@ use muster_codec::records::{
 };
 use muster_codec::{Response, Uuid, Wall};
 use muster_coordinator::limits::GROUP_MEMBERS_MAX;
-use muster_coordinator::{Caller, Config, Context, Coordinator, RequestId, operations};
+use muster_coordinator::{Budget, Caller, Config, Context, Coordinator, RequestId, operations};
 
 /// As in the log: `OPERATION_BYTES_MAX` of storage, and the part of it that is cut.
 const OPERATION_BYTES_MAX: usize = (8 << 20) + (256 << 10);
@@ -99,7 +99,14 @@ fn compute(coordinator: &mut Coordinator, topics: &World) -> Vec<GroupRecord<'st
     let request_id = RequestId { connection: 0, sequence: 0 };
     let caller = Caller { request: request_id, api_version: 1, client_id: "", client_host: "" };
     let wall = Wall(1_000_000);
-    let mut context = Context { now: 0, wall, position: 2, ids: &mut NoIds, topics };
+    let mut context = Context {
+        now: 0,
+        wall,
+        position: 2,
+        ids: &mut NoIds,
+        topics,
+        budget: &mut Budget::default(),
+    };
     let output = coordinator.handle(&mut context, caller, request.into());
     let Response::ConsumerGroupHeartbeat(response) = &output.answers[0].response else { panic!() };
     assert_eq!(response.error_code, 0);

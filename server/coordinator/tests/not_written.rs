@@ -10,7 +10,7 @@ use common::{CountedIds, RecordBytes, bytes, read};
 use muster_codec::messages::*;
 use muster_codec::records::GroupRecord;
 use muster_codec::{GroupRequest, Response, Wall};
-use muster_coordinator::{Caller, Config, Context, Coordinator, Output, RequestId};
+use muster_coordinator::{Budget, Caller, Config, Context, Coordinator, Output, RequestId};
 use proptest::prelude::*;
 use snapshots::{open, snapshot};
 
@@ -164,7 +164,14 @@ impl Run {
         let (now, wall, topics) = (self.now, Wall(self.now), &self.topics);
         let outputs = [&mut self.coordinator, &mut self.loaded].map(|it| {
             let mut ids = CountedIds::after(self.ids);
-            let mut context = Context { now, wall, position, ids: &mut ids, topics };
+            let mut context = Context {
+                now,
+                wall,
+                position,
+                ids: &mut ids,
+                topics,
+                budget: &mut Budget::default(),
+            };
             let output = call(it, &mut context);
             (output, ids)
         });
@@ -205,7 +212,8 @@ impl Run {
         let position = self.log.len() as u64 + 1;
         let (now, wall, topics) = (self.now, Wall(self.now), &self.topics);
         let mut ids = CountedIds::after(self.ids);
-        let context = Context { now, wall, position, ids: &mut ids, topics };
+        let context =
+            Context { now, wall, position, ids: &mut ids, topics, budget: &mut Budget::default() };
         let dismissed = self.coordinator.not_written(&context, &output.records);
         assert!(dismissed.records.is_empty());
         let is_commit = output.records.iter().all(|it| matches!(it, GroupRecord::OffsetCommit(..)));

@@ -2,7 +2,7 @@
 
 use super::{ClusterImage, OfflinePartitions, Topic};
 use crate::config::Config;
-use crate::placement::Placement;
+use crate::placement::{Placement, Slot};
 
 /// The address of a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct View<'a> {
 /// number.
 pub fn leader(topic: &Topic, partition: i32, placement: Placement) -> u32 {
     if topic.is_internal() {
-        return placement.offsets_shard(partition.unsigned_abs());
+        return placement.shard_of(Slot(partition.unsigned_abs()));
     }
     match topic.assigned(partition) {
         Some(node) => node % placement.shards,

@@ -6,6 +6,7 @@ use crate::cluster::{BROKER_RESOURCE, GROUP_RESOURCE, Topic};
 use crate::shard::Shard;
 use muster_codec::messages::*;
 use muster_codec::{Field, Request, Str};
+use muster_coordinator::Coordinator;
 use std::collections::HashSet;
 
 /// What is answered at once: some 150 microseconds of work, if no single item is more.
@@ -20,7 +21,7 @@ const PARTITIONS_PER_WEIGHT: usize = 4;
 
 impl Shard {
     /// Whether the answer to a request takes longer than a slice.
-    pub(crate) fn is_long(&self, version: i16, request: &Request<'_>) -> bool {
+    pub(crate) fn is_long(&mut self, version: i16, request: &Request<'_>) -> bool {
         let (is_cut, mut sum) = (is_cut(version, request), 0);
         let mut weights = (0..).map_while(|at| self.weight(is_cut, request, at));
         weights.any(|weight| {
@@ -30,7 +31,7 @@ impl Shard {
     }
 
     /// How many of the items of a long request are answered next: one at the least.
-    pub(crate) fn items_at_once(&self, items: &Items) -> usize {
+    pub(crate) fn items_at_once(&mut self, items: &Items) -> usize {
         let Some(request) = &items.rest else { return 0 };
         let mut sum = 0;
         let from_the_end = (0..items.len()).rev();
@@ -44,18 +45,19 @@ impl Shard {
 
     /// How much it is to answer one item, about; None if there are not as many. A request that cannot
     /// be taken apart is one item, and one that is always short has none.
-    fn weight(&self, is_cut: bool, request: &Request<'_>, at: usize) -> Option<usize> {
-        let groups = &self.groups.coordinator;
-        let of_group = |group: &Str<'_>| groups.group_weight(group);
+    fn weight(&mut self, is_cut: bool, request: &Request<'_>, at: usize) -> Option<usize> {
+        let slots = &mut self.groups.slots;
+        let of_group = |group: &Str<'_>| slots.weight(group, Coordinator::group_weight);
         match request {
             uncut if !is_cut => (at == 0).then(|| self.whole_weight(uncut)),
             Request::DescribeGroups(body) => body.groups.get(at).map(of_group),
             Request::ConsumerGroupDescribe(body) => body.group_ids.get(at).map(of_group),
             Request::DeleteGroups(body) => {
-                body.groups_names.get(at).map(|group| groups.offsets_weight(group))
+                let of_offsets = |group: &Str<'_>| slots.weight(group, Coordinator::offsets_weight);
+                body.groups_names.get(at).map(of_offsets)
             }
             Request::OffsetFetch(body) => body.groups.get(at).map(|group| match &group.topics {
-                None => groups.offsets_weight(&group.group_id),
+                None => slots.weight(&group.group_id, Coordinator::offsets_weight),
                 Some(topics) => topics.iter().map(|it| 1 + it.partition_indexes.len()).sum(),
             }),
             Request::DescribeConfigs(body) => {
@@ -80,24 +82,24 @@ impl Shard {
     }
 
     /// What a request weighs that is no list of items.
-    fn whole_weight(&self, request: &Request<'_>) -> usize {
-        let topics = self.image.topic_count();
-        let configured_groups = || self.image.configured_count(GROUP_RESOURCE);
+    fn whole_weight(&mut self, request: &Request<'_>) -> usize {
+        let (slots, image) = (&mut self.groups.slots, &self.image);
+        let topics = image.topic_count();
         match request {
-            Request::ListGroups(_) => self.groups.coordinator.groups(),
+            Request::ListGroups(_) => slots.groups() + slots.iter().len(),
             Request::Metadata(MetadataRequest { topics: Some(named), .. }) if !named.is_empty() => {
                 named.len()
             }
             Request::Metadata(_) => {
-                topics + self.image.partition_count() as usize / PARTITIONS_PER_WEIGHT
+                topics + image.partition_count() as usize / PARTITIONS_PER_WEIGHT
             }
             Request::OffsetFetch(body) => match &body.topics {
-                None => self.groups.coordinator.offsets_weight(&body.group_id),
+                None => slots.weight(&body.group_id, Coordinator::offsets_weight),
                 Some(topics) => topics.iter().map(|it| 1 + it.partition_indexes.len()).sum(),
             },
             Request::DescribeConfigs(body) => body.resources.len(),
             Request::DescribeTopicPartitions(body) => body.topics.len(),
-            Request::ListConfigResources(_) => topics + configured_groups(),
+            Request::ListConfigResources(_) => topics + image.configured_count(GROUP_RESOURCE),
             _ => 0,
         }
     }

@@ -9,6 +9,7 @@ mod topics;
 
 pub(crate) use frames::{may_have_large_answer, request_length};
 pub(crate) use gathered::{Gathered, bytes_behind_list};
+pub(crate) use groups::GroupReply;
 pub(crate) use long::{Items, SLICE_WEIGHT, topic_weight};
 pub(crate) use topics::{cluster_response, uses_transactions};
 
@@ -106,7 +107,7 @@ impl Shard {
             api_keys: vec![admin::api_version(ApiKey::ApiVersions)],
             ..Default::default()
         };
-        self.connections.answer(request, &response.into(), 0);
+        self.connections.answer_now(request, &response.into());
     }
 
     fn route(&mut self, id: ConnectionId, call: Call<'_>, request: Request<'_>) {

@@ -64,7 +64,7 @@ impl Shard {
             body,
         );
         let response = response.into();
-        self.connections.answer(call.request, &response, 0);
+        self.connections.answer_now(call.request, &response);
         self.create_topics(call.request, to_create);
     }
 
@@ -81,7 +81,7 @@ impl Shard {
         let topics = self.partitions.describe_log_dirs(&self.image, body);
         let result = DescribeLogDirsResult { log_dir, topics, ..Default::default() };
         let response = DescribeLogDirsResponse { results: vec![result], ..Default::default() };
-        self.connections.answer(call.request, &response.into(), 0);
+        self.connections.answer_now(call.request, &response.into());
     }
 
     /// The address of the client that sent a request.
@@ -109,7 +109,7 @@ impl Shard {
         }
         let view = self.common.view(&self.image, &self.offline, self.number);
         let response = cluster_response(&view, call.version, request);
-        self.connections.answer(call.request, &response, 0);
+        self.connections.answer_now(call.request, &response);
     }
 }
 

@@ -1,6 +1,7 @@
 //! One connection: its input, its requests in flight, and its answers, which leave in the order of
 //! the requests, each once the records that it depends on are durable.
 
+use super::durable::{Flushes, VisibleAt};
 use super::stream::{Frame, Stream};
 use muster_codec::frame::frame_length;
 use muster_codec::{DecodeError, Response, wire};
@@ -40,7 +41,7 @@ enum Answer {
     /// The whole frame; it leaves once `visible_at` is durable and all earlier answers have left.
     Ready {
         frame: Frame,
-        visible_at: u64,
+        visible_at: VisibleAt,
     },
     /// The client expects none (Produce with acks=0).
     None,
@@ -196,20 +197,20 @@ impl Connection {
     }
 
     /// Takes an answer, which `write` encodes with its correlation id and version. It goes straight
-    /// to the output if it is the next in order and `visible_at` is flushed; else it waits in its
+    /// to the output if it is the next in order and `visible_at` is durable; else it waits in its
     /// place, and the result is false.
     pub(crate) fn answer(
         &mut self,
         sequence: u64,
         write: impl FnOnce(i32, i16, &mut Vec<u8>) -> wire::Result<()>,
-        visible_at: u64,
-        flushed: u64,
+        visible_at: VisibleAt,
+        is_durable: bool,
         frame: impl FnOnce() -> Vec<u8>,
     ) -> bool {
         let Some(place) = sequence.checked_sub(self.first_sequence) else { return true };
         let Some(request) = self.in_flight.get_mut(place as usize) else { return true };
         let (correlation_id, version) = (request.correlation_id, request.api_version);
-        let leaves_now = place == 0 && visible_at <= flushed && self.stream.is_empty();
+        let leaves_now = place == 0 && is_durable && self.stream.is_empty();
         let mut frame = if leaves_now { std::mem::take(&mut self.output) } else { frame() };
         let written = write(correlation_id, version, &mut frame);
         self.failed = written.err().or(self.failed);
@@ -238,7 +239,7 @@ impl Connection {
         self.failed = written.err().or(self.failed);
         self.ready_bytes += frame.len();
         self.ready_file_bytes += frame.len() - frame.bytes.len();
-        request.answer = Answer::Ready { frame, visible_at: 0 };
+        request.answer = Answer::Ready { frame, visible_at: VisibleAt::Now };
         true
     }
 
@@ -251,10 +252,10 @@ impl Connection {
     }
 
     /// Moves answers that may leave now to the output, and emptied frames to `spare`.
-    pub(crate) fn advance(&mut self, flushed: u64, spare: &mut Vec<Vec<u8>>) {
+    pub(super) fn advance(&mut self, flushes: &Flushes, spare: &mut Vec<Vec<u8>>) {
         while let Some(request) = self.in_flight.front_mut() {
             match &mut request.answer {
-                Answer::Ready { frame, visible_at } if *visible_at <= flushed => {
+                Answer::Ready { frame, visible_at } if flushes.have(visible_at) => {
                     self.ready_bytes -= frame.len();
                     self.ready_file_bytes -= frame.len() - frame.bytes.len();
                     if self.stream.is_empty() && frame.files.is_empty() {

@@ -1,12 +1,14 @@
-//! All connections of a shard, and the durable position that their answers wait for.
+//! All connections of a shard, and the durable positions that their answers wait for.
 
 use super::account::{Account, Kind};
 use super::connection::{Connection, ConnectionId, Streaming};
+use super::durable::{Flushes, VisibleAt};
 use super::input::Waiting;
 use super::limits::{SLICE_BYTES, SLICE_PIECES_MAX, SLICES_MAX};
 use super::stream::Piece;
+use crate::placement::Slot;
 use muster_codec::{Response, header, wire};
-use muster_coordinator::{Answer, RequestId};
+use muster_coordinator::RequestId;
 use muster_storage::injected::{self, Fault};
 use muster_storage::{FileKey, FileRange};
 use std::collections::{HashMap, VecDeque};
@@ -58,11 +60,7 @@ pub struct Connections {
     open: usize,
     /// Open connections by host.
     per_host: HashMap<Arc<str>, usize>,
-    /// All positions up to this one are durable.
-    flushed: u64,
-    /// Connections whose next answer waits for a position to be durable. Positions need not ascend:
-    /// one behind a higher one leaves with it.
-    waiting: VecDeque<(u64, ConnectionId)>,
+    flushes: Flushes,
     /// Connections with output, or whose stalled input may continue.
     dirty: Vec<ConnectionId>,
     spare: Vec<Vec<u8>>,
@@ -82,8 +80,7 @@ impl Connections {
             slots: Vec::new(),
             open: 0,
             per_host: HashMap::new(),
-            flushed: 0,
-            waiting: VecDeque::new(),
+            flushes: Flushes::default(),
             dirty: Vec::new(),
             spare: Vec::new(),
             waiting_input: Waiting::default(),
@@ -144,9 +141,9 @@ impl Connections {
         self.slots.iter().flatten().map(Connection::unread_bytes).max().unwrap_or(0)
     }
 
-    /// Entries in the queue of answers that wait for a flush.
+    /// Entries in the queues of answers that wait for a flush.
     pub fn waits_for_flush(&self) -> usize {
-        self.waiting.len()
+        self.flushes.waiting()
     }
 
     /// Forgets a connection and its requests; answers to them are dropped from now on. Returns the
@@ -230,15 +227,16 @@ impl Connections {
 
     /// Takes the answer to a request. It leaves when all earlier ones have left and `visible_at` is
     /// durable. An answer to a closed connection is dropped.
-    pub fn answer(&mut self, request: RequestId, response: &Response<'_>, visible_at: u64) {
+    pub fn answer(&mut self, request: RequestId, response: &Response<'_>, visible_at: VisibleAt) {
         let write = |correlation_id, version, out: &mut _| {
             header::write_response(correlation_id, version, response, out)
         };
         self.answer_by(request, write, visible_at);
     }
 
-    pub(crate) fn take_answer(&mut self, answer: Answer<'_>) {
-        self.answer(answer.request, &answer.response, answer.visible_at);
+    /// Takes an answer that depends on nothing that is to be flushed.
+    pub fn answer_now(&mut self, request: RequestId, response: &Response<'_>) {
+        self.answer(request, response, VisibleAt::Now);
     }
 
     /// Like [`Connections::answer`], for a response whose list is already encoded, with the number
@@ -248,7 +246,7 @@ impl Connections {
         request: RequestId,
         response: &Response<'_>,
         (bytes_behind, count, elements): (usize, usize, Vec<u8>),
-        visible_at: u64,
+        visible_at: VisibleAt,
     ) {
         let write = |correlation_id, version, out: &mut _| {
             let list = (bytes_behind, count, elements);
@@ -261,21 +259,21 @@ impl Connections {
         &mut self,
         request: RequestId,
         write: impl FnOnce(i32, i16, &mut Vec<u8>) -> wire::Result<()>,
-        visible_at: u64,
+        visible_at: VisibleAt,
     ) {
         let id = ConnectionId(request.connection);
-        let flushed = self.flushed;
-        let visible_at = if injected::is(Fault::EarlyAnswer) { 0 } else { visible_at };
+        let is_early = injected::is(Fault::EarlyAnswer);
+        let visible_at = if is_early { VisibleAt::Now } else { visible_at };
+        let is_durable = self.flushes.have(&visible_at);
         let Self { slots, spare, .. } = self;
         let slot = slots.get_mut(id.slot()).and_then(Option::as_mut);
         let Some(connection) = slot.filter(|connection| connection.id == id) else { return };
         let frame = || spare.pop().unwrap_or_default();
-        if connection.answer(request.sequence, write, visible_at, flushed, frame)
-            || visible_at <= flushed
-        {
+        let waits_for = visible_at.clone();
+        if connection.answer(request.sequence, write, visible_at, is_durable, frame) || is_durable {
             self.advance(id);
         } else {
-            self.waiting.push_back((visible_at, id));
+            self.flushes.wait(&waits_for, id);
             self.count_unread(id);
         }
     }
@@ -305,11 +303,10 @@ impl Connections {
         }
     }
 
-    /// All positions up to `position` are durable: answers that waited for them may leave.
-    pub fn flushed(&mut self, position: u64) {
-        debug_assert!(position >= self.flushed);
-        self.flushed = position;
-        while let Some((_, id)) = self.waiting.pop_front_if(|(at, _)| *at <= position) {
+    /// All positions of a slot up to this one are durable: answers that waited for them may leave.
+    pub fn flushed(&mut self, slot: Slot, position: u64) {
+        self.flushes.flushed(slot, position);
+        while let Some(id) = self.flushes.next_released(slot) {
             self.advance(id);
         }
     }
@@ -399,11 +396,10 @@ impl Connections {
     }
 
     fn advance(&mut self, id: ConnectionId) {
-        let flushed = self.flushed;
-        let Self { slots, spare, .. } = self;
+        let Self { slots, spare, flushes, .. } = self;
         let slot = slots.get_mut(id.slot()).and_then(Option::as_mut);
         let Some(connection) = slot.filter(|connection| connection.id == id) else { return };
-        connection.advance(flushed, spare);
+        connection.advance(flushes, spare);
         while spare.last().is_some_and(|frame| {
             frame.capacity() > SPARE_FRAME_BYTES_MAX || spare.len() > SPARE_FRAMES_MAX
         }) {
@@ -502,17 +498,17 @@ mod tests {
             let requests: Vec<_> = (0..5).map(|n| ask(&mut connections, n)).collect();
             let fetch = fetched(if at_once == 1 { 500 } else { 700_000 });
             // Answered in another order than requested.
-            connections.answer(requests[4], &heartbeat(), 0);
+            connections.answer_now(requests[4], &heartbeat());
             assert!(connections.answer_from_files(requests[3], &fetch.0, &fetch.1));
-            connections.answer(requests[0], &heartbeat(), 0);
+            connections.answer_now(requests[0], &heartbeat());
             assert!(connections.answer_from_files(requests[1], &fetch.0, &fetch.1));
             assert!(connections.next_slice().is_none(), "the earlier answer leaves first");
-            connections.answer(requests[2], &heartbeat(), 7);
-            connections.flushed(7);
+            connections.answer(requests[2], &heartbeat(), VisibleAt::position(Slot(2), 7));
+            connections.flushed(Slot(2), 7);
             let (left, done) = drain(&mut connections, id, at_once);
             assert_eq!((frames(&left), done), (vec![0, 1, 2, 3, 4], 2));
             let last = ask(&mut connections, 5);
-            connections.answer(last, &heartbeat(), 0);
+            connections.answer_now(last, &heartbeat());
             assert_eq!(frames(&drain(&mut connections, id, at_once).0), [5]);
             assert_eq!((connections.slices(), connections.account().total()), (0, 0));
         }
@@ -621,7 +617,7 @@ mod tests {
         connections.get_mut(id).unwrap().input.clear();
         let request = connections.begin(id, 1, 0);
         assert!(!is_over(&connections), "it is not answered");
-        connections.answer(request, &HeartbeatResponse::default().into(), 0);
+        connections.answer_now(request, &HeartbeatResponse::default().into());
         assert!(!is_over(&connections), "the answer has not left");
         let connection = connections.get_mut(id).unwrap();
         connection.unsent = std::mem::take(&mut connection.output).len();

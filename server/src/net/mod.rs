@@ -3,6 +3,7 @@
 mod account;
 mod connection;
 mod connections;
+mod durable;
 mod input;
 pub(crate) mod limits;
 mod stranger;
@@ -12,6 +13,7 @@ mod unread;
 pub use account::{Account, Kind};
 pub use connection::ConnectionId;
 pub use connections::{Connections, Limits, TooMany};
+pub use durable::VisibleAt;
 pub(crate) use input::{BURST_BYTES_MAX, INPUT_BYTES_DEFAULT, SHORT_FRAMES_BYTES_MAX};
 pub(crate) use stranger::looks_like;
 pub(crate) use stream::Piece;

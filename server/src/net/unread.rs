@@ -88,8 +88,10 @@ impl Connections {
 
 #[cfg(test)]
 mod tests {
+    use super::super::VisibleAt;
     use super::*;
     use crate::net::Limits;
+    use crate::placement::Slot;
     use muster_codec::messages::FindCoordinatorResponse;
 
     fn id(slot: u32) -> ConnectionId {
@@ -115,7 +117,7 @@ mod tests {
         let request = connections.begin(id(slot), 1, 0);
         let host = "h".repeat(bytes).into();
         let response = FindCoordinatorResponse { host, ..Default::default() }.into();
-        connections.answer(request, &response, visible_at);
+        connections.answer(request, &response, VisibleAt::position(Slot(0), visible_at));
     }
 
     fn take_all(connections: &mut Connections, slot: u32, now: i64) {
@@ -136,7 +138,7 @@ mod tests {
         answer(&mut connections, 1, 500, 7);
         let head = 4 + 4 + 2 + 4 + 2 + 4;
         assert_eq!(held(&connections), (500 + head, 1_000 + head));
-        connections.flushed(7);
+        connections.flushed(Slot(0), 7);
         assert_eq!(held(&connections), (0, 1_500 + 2 * head));
         take_all(&mut connections, 0, 0);
         assert_eq!(held(&connections), (0, 500 + head));

@@ -1,7 +1,6 @@
 //! The controller, on shard 0: decides changes of the cluster, writes them to the log, and sends
 //! the new image to all shards once it is durable.
 
-use super::group_configs::configure;
 use super::loading::limits;
 use super::{AdminRequest, Command, Message, Shard};
 use crate::cluster::{
@@ -175,10 +174,11 @@ impl Shard {
         if let Some(controller) = self.controller.as_mut() {
             controller.answers.push_back((position, pending));
         }
-        self.publish(self.groups.flushed());
+        self.publish();
     }
 
-    /// Returns the position that must be durable before the accepted image may be seen.
+    /// Returns the position of the cluster that must be durable before the accepted image may be
+    /// seen.
     pub(super) fn write_records(
         &mut self,
         records: Vec<ClusterRecord<'static>>,
@@ -194,7 +194,8 @@ impl Shard {
 
     /// Sends durable changes: first the image to all shards, then the answers, so that a client
     /// whose topic was created finds it on its shard.
-    pub(crate) fn publish(&mut self, flushed: u64) {
+    pub(crate) fn publish(&mut self) {
+        let flushed = self.groups.cluster_flushed();
         let Some(controller) = self.controller.as_mut() else { return };
         if let Some(image) = controller.publish(flushed) {
             for to in 0..self.common.placement.shards {
@@ -220,7 +221,7 @@ impl Shard {
         let mut effects = crate::partitions::Effects::default();
         self.config = self.common.config.with_dynamic(&image, self.number);
         self.connections.set_limits(limits(&self.config));
-        configure(&mut self.groups.coordinator, &self.config, Some(&before), &image);
+        self.groups.slots.configure(&self.config, Some(&before), &image);
         let is_other = |of_type| !image.reconfigured(&before, of_type).is_empty();
         if [BROKER_RESOURCE, TOPIC_RESOURCE].into_iter().any(is_other) {
             let shards = self.common.placement.shards;

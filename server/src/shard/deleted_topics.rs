@@ -2,8 +2,11 @@
 //! groups of all shards have durably lost its offsets, so that neither a crash nor a reload leaves
 //! offsets for a later topic of the same name.
 
-use super::{Message, Shard};
+use super::durable::Inputs;
+use super::{Command, GroupLog, Message, Shard};
 use crate::cluster::{ClusterImage, DeletedTopic as Gone};
+use crate::net::VisibleAt;
+use crate::placement::{CONTROLLER, Slot};
 use muster_codec::Uuid;
 use muster_coordinator::{DeletedTopic, Reached, Topics};
 use std::collections::VecDeque;
@@ -20,16 +23,20 @@ pub(crate) struct DeletedTopics {
     forgotten: Option<i64>,
     /// Walks through the groups, in order: a slice of the first one at the end of each turn.
     walks: VecDeque<Walk>,
-    /// Versions to report to the controller once a position is durable.
-    unreported: VecDeque<(u64, i64)>,
+    /// Versions to report to the controller once positions are durable.
+    unreported: VecDeque<(VisibleAt, i64)>,
 }
 
 /// Topics whose offsets are removed, group by group.
 #[derive(Debug)]
 struct Walk {
     topics: Vec<(Arc<str>, Uuid, i64)>,
-    /// The last group that was visited.
+    /// The slot that is visited; None behind the last.
+    slot: Option<Slot>,
+    /// The last group of it that was visited.
     after: Option<String>,
+    /// The positions of the slots that were visited.
+    written: VisibleAt,
     /// After the walk, no offsets are left of topics deleted up to this version.
     version: i64,
 }
@@ -39,6 +46,19 @@ impl Walk {
     /// offsets nor lose new ones.
     fn is_overtaken(&self, image: &ClusterImage) -> bool {
         self.topics.iter().any(|(name, ..)| image.topic(name).is_some())
+    }
+}
+
+impl Walk {
+    /// Continues with the next slot behind the last group of one, which has written all by then.
+    fn reached(&mut self, groups: &GroupLog, slot: Slot, reached: Reached) {
+        match reached {
+            Reached::After(group) => self.after = group,
+            Reached::End => {
+                self.written.join(VisibleAt::position(slot, groups.position(slot)));
+                (self.slot, self.after) = (groups.slots.next(Some(slot)), None);
+            }
+        }
     }
 }
 
@@ -69,7 +89,9 @@ impl Shard {
         let topics =
             new.map(|(id, topic)| (topic.name.clone(), id, deleted_at(id, topic))).collect();
         let version = image.version();
-        self.deleted_topics.walks.push_back(Walk { topics, after: None, version });
+        let (slot, written) = (self.groups.slots.next(None), VisibleAt::Now);
+        let walk = Walk { topics, slot, after: None, written, version };
+        self.deleted_topics.walks.push_back(walk);
         while self.deleted_topics.walks.iter().any(|walk| walk.is_overtaken(&image)) {
             self.forget_some();
         }
@@ -92,27 +114,27 @@ impl Shard {
         let topics = walk.topics.iter();
         let deleted: Vec<_> =
             topics.map(|(name, id, at)| DeletedTopic { name, id: *id, deleted_at: *at }).collect();
-        if !deleted.is_empty() {
-            let (times, ids, after) = (self.times(), self.ids.as_mut(), walk.after.as_deref());
-            let (output, reached) =
-                self.groups.topics_deleted(times, ids, &*image, &deleted, after);
-            self.apply(output);
-            if let Reached::After(group) = reached {
-                walk.after = group;
-                return self.deleted_topics.walks.push_front(walk);
-            }
+        if let Some(slot) = walk.slot.filter(|_| !deleted.is_empty()) {
+            let after = walk.after.as_deref();
+            let (times, ids) = (self.times(), self.ids.as_mut());
+            let inputs = Inputs { times, ids, topics: &*image };
+            let (output, reached) = self.groups.topics_deleted(slot, inputs, &deleted, after);
+            self.apply(slot, output);
+            walk.reached(&self.groups, slot, reached);
+            return self.deleted_topics.walks.push_front(walk);
         }
-        let position = self.groups.next_position() - 1;
-        self.deleted_topics.unreported.push_back((position, walk.version));
+        self.deleted_topics.unreported.push_back((walk.written, walk.version));
     }
 
     /// Reports to the controller which removals are durable.
     pub(super) fn report_forgotten(&mut self) {
-        let (flushed, from) = (self.groups.flushed(), self.number);
-        let is_durable = |(position, _): &mut (u64, i64)| *position <= flushed;
+        let (from, groups) = (self.number, &self.groups);
+        let is_durable = |(written, _): &mut (VisibleAt, i64)| {
+            written.positions().all(|(slot, position)| position <= groups.flushed(slot))
+        };
         while let Some((_, version)) = self.deleted_topics.unreported.pop_front_if(is_durable) {
             let message = Message::Forgotten { from, version };
-            self.send_to_controller(message);
+            self.commands.push(Command::Mail { to: CONTROLLER, message });
         }
     }
 }

@@ -2,15 +2,17 @@
 //! written and replayed.
 
 use super::offsets_topic::OffsetsTopic;
+use super::slots::{ListingOfSlots, Slots};
 use super::{Command, Common, GroupClock};
 use crate::clock::Times;
-use crate::placement::Placement;
+use crate::placement::Slot;
 use muster_codec::GroupRequest;
 use muster_codec::limits::STRING_BYTES_MAX;
 use muster_codec::records::{ClusterRecord, GroupRecord};
 use muster_coordinator::limits::{GROUP_RECORD_BYTES_MAX, MEMBER_PROFILE_BYTES_MAX};
 use muster_coordinator::{
-    Caller, Context, Coordinator, DeletedTopic, Ids, Output, Reached, Topics, operations,
+    Caller, Context, Coordinator, DeletedTopic, GroupRefusal, Ids, Output, Reached, Topics,
+    operations,
 };
 use muster_storage::injected::{self, Fault};
 use muster_storage::limits::OPERATION_BYTES_MAX;
@@ -37,36 +39,46 @@ pub(crate) struct NotWritten {
     pub(crate) written: usize,
 }
 
-/// A coordinator and its log.
+/// The coordinators of a shard's slots and the log of all of them.
 pub(crate) struct GroupLog {
-    pub(crate) coordinator: Coordinator,
+    pub(crate) slots: Slots,
     pub(crate) log: ShardLog,
     pub(crate) offsets_topic: OffsetsTopic,
-    placement: Placement,
     /// The most bytes in an operation of records that may be cut.
     cut_bytes: usize,
     clock: GroupClock,
     ops: Vec<FileOp>,
+    /// See [`Self::moved`].
+    moved: Vec<Slot>,
 }
 
 impl GroupLog {
-    pub(crate) fn new(coordinator: Coordinator, log: ShardLog, common: &Common, now: i64) -> Self {
+    pub(crate) fn new(slots: Slots, log: ShardLog, common: &Common, now: i64) -> Self {
         let offsets_topic = OffsetsTopic::default();
         let cut_bytes = common.log_sizes.operation_bytes_max / 2;
-        let placement = common.placement;
         let clock = GroupClock::new(now);
-        let ops = Vec::new();
-        Self { coordinator, log, offsets_topic, placement, cut_bytes, clock, ops }
+        let moved = slots.iter().collect();
+        Self { slots, log, offsets_topic, cut_bytes, clock, ops: Vec::new(), moved }
     }
 
-    /// The position that the next operation gets.
-    pub(crate) fn next_position(&self) -> u64 {
-        self.last_position() + 1
+    /// The position of a slot's last operation.
+    pub(crate) fn position(&self, slot: Slot) -> u64 {
+        self.log.progress_of(slot.log_partition()).accepted()
     }
 
-    /// The position up to which the log is durable.
-    pub(crate) fn flushed(&self) -> u64 {
-        self.log.progress().flushed()
+    /// The position that the slot's next operation gets.
+    pub(crate) fn next_position(&self, slot: Slot) -> u64 {
+        self.position(slot) + 1
+    }
+
+    /// The position up to which the operations of a slot are durable.
+    pub(crate) fn flushed(&self, slot: Slot) -> u64 {
+        self.log.progress_of(slot.log_partition()).flushed()
+    }
+
+    /// The position up to which the cluster's operations are durable.
+    pub(crate) fn cluster_flushed(&self) -> u64 {
+        self.log.progress_of(LogPartition::Cluster).flushed()
     }
 
     /// Whether all accepted operations are durable.
@@ -81,16 +93,18 @@ impl GroupLog {
         self.log.is_full() || !self.log.is_recovered()
     }
 
+    /// Passes a request to the coordinator of a slot. Also returns why no group was created for it.
     pub(crate) fn handle<'r>(
         &mut self,
-        times: Times,
-        ids: &mut dyn Ids,
-        topics: &dyn Topics,
+        slot: Slot,
+        inputs: Inputs<'_>,
         caller: Caller<'r>,
         request: GroupRequest<'r>,
-    ) -> Output<'r> {
-        let mut context = self.context(times, ids, topics);
-        self.coordinator.handle(&mut context, caller, request)
+    ) -> (Output<'r>, Option<GroupRefusal>) {
+        self.call(slot, inputs, |coordinator, context| {
+            let output = coordinator.handle(context, caller, request);
+            (output, coordinator.take_refusal())
+        })
     }
 
     /// Advances the time of the groups.
@@ -106,89 +120,84 @@ impl GroupLog {
         self.clock.at(now)
     }
 
-    /// Whether a timer of the groups is due at a past time.
-    pub(crate) fn is_expiry_due(&self, now: i64) -> bool {
-        self.coordinator_deadline().is_some_and(|at| at <= self.clock.at(now))
+    /// The slot that has a timer due at a past time.
+    pub(crate) fn due(&self, now: i64) -> Option<Slot> {
+        let (at, slot) = self.coordinators_deadline()?;
+        (at <= self.clock.at(now)).then_some(slot)
     }
 
-    /// Fires the due timers of the groups.
-    pub(crate) fn expire(
-        &mut self,
-        times: Times,
-        ids: &mut dyn Ids,
-        topics: &dyn Topics,
-    ) -> Output<'static> {
-        let mut context = self.context(times, ids, topics);
-        self.coordinator.expire(&mut context)
+    /// Fires the due timers of a slot.
+    pub(crate) fn expire(&mut self, slot: Slot, inputs: Inputs<'_>) -> Output<'static> {
+        self.call(slot, inputs, Coordinator::expire)
     }
 
-    /// Removes offsets of deleted topics from the groups after one, as far as one call goes.
+    /// Removes offsets of deleted topics from the groups of a slot after one, as far as one call
+    /// goes.
     pub(crate) fn topics_deleted(
         &mut self,
-        times: Times,
-        ids: &mut dyn Ids,
-        topics: &dyn Topics,
+        slot: Slot,
+        inputs: Inputs<'_>,
         deleted: &[DeletedTopic<'_>],
         after: Option<&str>,
     ) -> (Output<'static>, Reached) {
-        let mut output = Output::default();
-        let mut context = self.context(times, ids, topics);
-        let coordinator = &mut self.coordinator;
-        let reached = coordinator.topics_deleted_after(
-            &mut context,
-            deleted,
-            after,
-            FORGETTING_GROUPS,
-            &mut output,
-        );
-        (output, reached)
+        self.call(slot, inputs, |coordinator, context| {
+            let (count, mut output) = (FORGETTING_GROUPS, Output::default());
+            let reached =
+                coordinator.topics_deleted_after(context, deleted, after, count, &mut output);
+            (output, reached)
+        })
     }
 
-    /// Appends the records and replays them: those of one group are one atomic operation, except as
-    /// in [`operations`]. Returns the position of the last.
+    /// Continues a listing by about `count` groups; returns whether it is complete.
+    pub(crate) fn list(&mut self, listing: &mut ListingOfSlots, count: usize) -> bool {
+        let log = &self.log;
+        let flushed = |slot: Slot| log.progress_of(slot.log_partition()).flushed();
+        self.slots.list(listing, count, flushed)
+    }
+
+    /// Appends the records of a slot and replays them: those of one group are one atomic operation,
+    /// except as in [`operations`]. Returns the position of the last.
     ///
     /// # Errors
     /// An operation is too large for the log; it and the following ones are not written.
     pub(crate) fn append(
         &mut self,
+        slot: Slot,
         now: i64,
         records: &[GroupRecord<'_>],
     ) -> Result<u64, NotWritten> {
+        let Self { slots, log, cut_bytes, .. } = self;
+        let partition = slot.log_partition();
         let mut written = 0;
         let of_groups = records.chunk_by(|a, b| a.group_id() == b.group_id());
-        for operation in of_groups.flat_map(|of_group| operations(of_group, self.cut_bytes)) {
-            let index = self.placement.group_partition(operation[0].group_id());
-            let partition = LogPartition::ConsumerOffsets(index);
-            let position = self.log.append(partition, now, operation);
-            let position = position.map_err(|error| NotWritten { error, written })?;
+        for operation in of_groups.flat_map(|of_group| operations(of_group, *cut_bytes)) {
+            debug_assert_eq!(slots.slot_of(operation[0].group_id()), slot);
+            let appended = log.append(partition, now, operation);
+            let appended = appended.map_err(|error| NotWritten { error, written })?;
             written += operation.len();
-            self.offsets_topic.appended(index);
-            if injected::is(Fault::ReplayDiffers) && position.is_multiple_of(128) {
+            if injected::is(Fault::ReplayDiffers) && appended.is_multiple_of(128) {
                 continue;
             }
-            operation.iter().for_each(|record| self.coordinator.replay(record, position));
+            let position = log.progress_of(partition).accepted();
+            slots.on(slot, |coordinator, _| {
+                operation.iter().for_each(|record| coordinator.replay(record, position));
+            });
         }
-        Ok(self.last_position())
+        Ok(self.position(slot))
     }
 
     /// The operations of these records were refused: their groups return to their durable state.
     pub(crate) fn not_written(
         &mut self,
-        times: Times,
-        ids: &mut dyn Ids,
-        topics: &dyn Topics,
+        slot: Slot,
+        inputs: Inputs<'_>,
         records: &[GroupRecord<'_>],
     ) -> Output<'static> {
-        let context = self.context(times, ids, topics);
-        self.coordinator.not_written(&context, records)
+        self.call(slot, inputs, |coordinator, context| coordinator.not_written(context, records))
     }
 
-    /// The position of the last operation.
-    pub(crate) fn last_position(&self) -> u64 {
-        self.log.progress().accepted()
-    }
-
-    /// Appends records of the cluster as one atomic operation; returns its position.
+    /// Appends records of the cluster as one atomic operation; returns its position among those of
+    /// the cluster.
     ///
     /// # Errors
     /// The operation is too large for the log; nothing is written.
@@ -197,7 +206,8 @@ impl GroupLog {
         now: i64,
         records: &[ClusterRecord<'_>],
     ) -> Result<u64, AppendError> {
-        self.log.append(LogPartition::Cluster, now, records)
+        self.log.append(LogPartition::Cluster, now, records)?;
+        Ok(self.log.progress_of(LogPartition::Cluster).accepted())
     }
 
     /// Starts the next flush if its time has come.
@@ -207,19 +217,33 @@ impl GroupLog {
         commands.extend(self.ops.drain(..).map(Command::File));
     }
 
-    /// A write of the log is done; returns the position up to which the log is durable.
-    pub(crate) fn done(&mut self, done: FileDone) -> u64 {
+    /// A file operation of the log is done.
+    pub(crate) fn done(&mut self, done: FileDone) {
+        let was_recovered = self.log.is_recovered();
         self.log.done(done);
-        self.flushed()
+        self.moved.clear();
+        if self.log.is_recovered() != was_recovered {
+            return self.moved.extend(self.slots.iter());
+        }
+        let flushed = self.log.flushed().iter();
+        self.moved.extend(flushed.filter_map(|partition| match partition {
+            LogPartition::Cluster => None,
+            LogPartition::ConsumerOffsets(index) => Some(Slot(*index)),
+        }));
     }
 
-    fn coordinator_deadline(&self) -> Option<i64> {
-        self.coordinator.next_deadline().filter(|_| !injected::is(Fault::DeadTimer))
+    /// The slots of which the last operation of the log made operations durable; at first all.
+    pub(crate) fn moved(&self) -> &[Slot] {
+        &self.moved
+    }
+
+    fn coordinators_deadline(&self) -> Option<(i64, Slot)> {
+        self.slots.next_deadline().filter(|_| !injected::is(Fault::DeadTimer))
     }
 
     /// When the next timer of the groups is due.
     pub(crate) fn expiry_deadline(&self) -> Option<i64> {
-        self.coordinator_deadline().and_then(|at| self.clock.look_at(at))
+        self.coordinators_deadline().and_then(|(at, _)| self.clock.look_at(at))
     }
 
     /// When the log has the next operation to request.
@@ -227,15 +251,26 @@ impl GroupLog {
         self.log.next_deadline()
     }
 
-    fn context<'c>(
-        &self,
-        times: Times,
-        ids: &'c mut dyn Ids,
-        topics: &'c dyn Topics,
-    ) -> Context<'c> {
+    /// Calls the coordinator of a slot.
+    fn call<R>(
+        &mut self,
+        slot: Slot,
+        Inputs { times, ids, topics }: Inputs<'_>,
+        act: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> R,
+    ) -> R {
         let (now, wall) = (self.clock.at(times.now), times.wall);
-        Context { now, wall, position: self.next_position(), ids, topics }
+        let position = self.next_position(slot);
+        self.slots.on(slot, |coordinator, budget| {
+            act(coordinator, &mut Context { now, wall, position, ids, topics, budget })
+        })
     }
+}
+
+/// The inputs of a coordinator's call.
+pub(crate) struct Inputs<'i> {
+    pub(crate) times: Times,
+    pub(crate) ids: &'i mut dyn Ids,
+    pub(crate) topics: &'i dyn Topics,
 }
 
 /// Logs the results of compaction.

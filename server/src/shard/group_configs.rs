@@ -1,27 +1,30 @@
-//! Applies the configs of brokers and of single groups to a shard's coordinator.
+//! Which configs of brokers and of single groups a new image changes.
 
 use crate::cluster::{BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE};
-use crate::config::{Config, group_overrides};
-use muster_coordinator::Coordinator;
 
-/// Sets the coordinator's configs; `before` is the image whose configs it has so far.
-pub(crate) fn configure(
-    coordinator: &mut Coordinator,
-    config: &Config,
-    before: Option<&ClusterImage>,
-    image: &ClusterImage,
-) {
+/// The changes that a coordinator has to know.
+pub(super) struct Changed<'i> {
+    /// The configs of all groups may have changed, and with them the bounds for single ones.
+    pub(super) is_of_all: bool,
+    /// Groups whose own configs may have changed.
+    pub(super) groups: Vec<&'i str>,
+}
+
+/// The changes of an image; `before` is the image whose configs are known so far.
+pub(super) fn changed<'i>(
+    before: Option<&'i ClusterImage>,
+    image: &'i ClusterImage,
+) -> Changed<'i> {
     let is_same = |before: &&ClusterImage| image.reconfigured(before, BROKER_RESOURCE).is_empty();
-    let changed = match before.filter(is_same) {
-        Some(before) => image.reconfigured(before, GROUP_RESOURCE),
-        // The bounds for all groups may have changed.
-        None => {
-            coordinator.set_config(config.coordinator());
-            before.into_iter().flat_map(all).chain(all(image)).collect()
+    match before.filter(is_same) {
+        Some(before) => {
+            let groups = image.reconfigured(before, GROUP_RESOURCE);
+            Changed { is_of_all: false, groups }
         }
-    };
-    for group in changed {
-        coordinator.set_group_config(group, group_overrides(config, image, group));
+        None => {
+            let groups = before.into_iter().flat_map(all).chain(all(image)).collect();
+            Changed { is_of_all: true, groups }
+        }
     }
 }
 

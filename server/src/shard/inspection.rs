@@ -3,6 +3,7 @@
 use super::Shard;
 use crate::cluster::ClusterImage;
 use crate::net::{Account, ConnectionId, Connections};
+use crate::placement::Slot;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::Counts;
 use muster_storage::Progress;
@@ -27,12 +28,12 @@ impl<'s> Inspection<'s> {
     /// The durable state of its groups, as the records that replay to it; without groups that [are
     /// unloaded](Self::is_unloaded).
     pub fn durable_records(self) -> Vec<GroupRecord<'s>> {
-        self.0.groups.coordinator.durable_records()
+        self.0.groups.slots.durable_records()
     }
 
     /// Whether a group, or its offsets, are unloaded.
     pub fn is_unloaded(self, group_id: &str) -> bool {
-        self.0.groups.coordinator.is_unloaded(group_id)
+        self.0.groups.slots.is_unloaded(group_id)
     }
 
     /// Whether the shard found its groups in an unexpected state, and must end.
@@ -97,6 +98,13 @@ impl<'s> Inspection<'s> {
         self.0.groups.log.is_full()
     }
 
+    /// Slots with operations that are not durable though all of the log is.
+    pub fn unflushed_slots(self) -> usize {
+        let groups = &self.0.groups;
+        let is_behind = |slot: &Slot| groups.flushed(*slot) < groups.position(*slot);
+        if groups.is_flushed() { groups.slots.iter().filter(is_behind).count() } else { 0 }
+    }
+
     /// Bytes that the log has accepted and not submitted.
     pub fn unsubmitted_bytes(self) -> usize {
         self.0.groups.log.unsubmitted_bytes()
@@ -122,8 +130,8 @@ impl<'s> Inspection<'s> {
         self.0.connections.account()
     }
 
-    /// The sizes of its coordinator's state.
+    /// The sizes of its coordinators' state.
     pub fn counts(self) -> Counts {
-        self.0.groups.coordinator.counts()
+        self.0.groups.slots.counts()
     }
 }

@@ -10,8 +10,8 @@
 //! and for positions before the end: digests of those are taken again.
 
 use super::names::LOG_CHECK_TOKEN;
-use super::{Shard, Stopping};
-use crate::placement::Placement;
+use super::{GroupLog, Shard, Stopping};
+use crate::placement::Slot;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batches;
 use muster_coordinator::replica::{REPLICA_BYTES_MAX, REPLICA_GROUP_ITEMS_MAX};
@@ -47,8 +47,8 @@ const ITEMS_MAX: usize = 300;
 pub(crate) struct LogCheck {
     round: Option<Round>,
     read: Option<ReadPlan>,
-    /// A counter of partitions.
-    next_partition: u32,
+    /// The slot of the last round.
+    last: Option<Slot>,
     /// Those of the last sample.
     halvings: u32,
     /// When to continue, and the bytes written to the log at the last read.
@@ -71,6 +71,7 @@ struct Found {
 /// The check of one partition.
 #[derive(Debug)]
 struct Round {
+    slot: Slot,
     partition: LogPartition,
     began: i64,
     reading: Reading,
@@ -287,20 +288,17 @@ impl Shard {
 
     /// Begins with the next partition that has records.
     fn begin_round(&mut self) -> Option<Round> {
-        let Placement { shards, offsets_partitions } = self.common.placement;
-        let led = offsets_partitions.saturating_sub(self.number).div_ceil(shards);
-        let log = &self.groups.log;
-        let first = self.log_check.next_partition;
-        let next = (first..first.saturating_add(led))
-            .map(|count| (count, self.number + count % led * shards))
-            .map(|(count, index)| (count, LogPartition::ConsumerOffsets(index)))
-            .find(|(_, partition)| log.high_watermark(*partition) > 0);
-        let (count, partition) = next?;
-        self.log_check.next_partition = (count + 1) % led;
+        let GroupLog { log, slots, .. } = &self.groups;
+        let has_records = |slot: &Slot| log.high_watermark(slot.log_partition()) > 0;
+        let behind = |last| std::iter::successors(slots.next(last), |slot| slots.next(Some(*slot)));
+        let slot = behind(self.log_check.last).chain(behind(None)).find(has_records)?;
+        let partition = slot.log_partition();
+        self.log_check.last = Some(slot);
         // The sample had to become smaller the last time, perhaps for a single partition.
         let halvings = self.log_check.halvings.saturating_sub(1);
         let sample = Sample { salt: log.log_id() ^ self.now as u64, halvings };
         Some(Round {
+            slot,
             partition,
             began: self.now,
             reading: log.begin_reading(self.now),
@@ -368,7 +366,9 @@ impl Shard {
         while items < ITEMS_MAX && looks.get() < LOOKS_MAX {
             let Some(group_id) = self.next_group(round, &looks) else { break };
             round.walked_to = Some(group_id.clone());
-            let digest = self.groups.coordinator.digest(&group_id, REPLICA_GROUP_ITEMS_MAX);
+            let digest = self.groups.slots.on(round.slot, |coordinator, _| {
+                coordinator.digest(&group_id, REPLICA_GROUP_ITEMS_MAX)
+            });
             if let Some(digest) = digest {
                 let taken = Taken { group_id, digest, offset, position };
                 items += taken.cost();
@@ -382,15 +382,16 @@ impl Shard {
     }
 
     /// The next group of the round that is loaded, in the replica, or both.
-    fn next_group(&self, round: &mut Round, looks: &Cell<usize>) -> Option<Arc<str>> {
-        let Round { partition, replica, walked_to, .. } = round;
+    fn next_group(&mut self, round: &mut Round, looks: &Cell<usize>) -> Option<Arc<str>> {
+        let Round { slot, replica, walked_to, .. } = round;
         let is_wanted = |id: &str| {
             looks.set(looks.get() + 1);
-            let of_group = || self.common.placement.group_partition(id);
-            replica.has(id) && LogPartition::ConsumerOffsets(of_group()) == *partition
+            replica.has(id)
         };
         let left = LOOKS_MAX.saturating_sub(looks.get());
-        let live = self.groups.coordinator.next_group(walked_to.as_ref(), left, is_wanted);
+        let live = self.groups.slots.on(*slot, |coordinator, _| {
+            coordinator.next_group(walked_to.as_ref(), left, is_wanted)
+        });
         match (live, replica.next_group(walked_to.as_ref())) {
             (NextGroup::Wanted(live), Some(other)) => Some(live.min(other)),
             (NextGroup::Wanted(live), None) => Some(live),

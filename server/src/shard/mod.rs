@@ -21,8 +21,11 @@ mod names;
 mod offline;
 mod offsets_topic;
 mod producer_ids;
+mod reading;
 mod scans;
+mod slots;
 mod snapshot;
+mod start;
 mod step;
 mod streams;
 #[cfg(test)]
@@ -32,19 +35,22 @@ pub use event::{Command, Event, Part};
 pub use inspection::Inspection;
 pub use known_log::KnownLog;
 pub use load_error::LoadError;
-pub use loading::{Loaded, load, log_directory, read_log};
+pub use loading::{Loaded, load, log_directory};
 pub use mailbox::{AdminRequest, Message};
+pub use reading::read_log;
 
 pub(crate) use controller::Controller;
 pub(crate) use deleted_topics::DeletedTopics;
-pub(crate) use durable::GroupLog;
+pub(crate) use durable::{GroupLog, Inputs};
 pub(crate) use group_clock::GroupClock;
 pub(crate) use input::RunQueue;
-pub(crate) use loading::{groups_of_snapshot, read_known_log};
 pub(crate) use log_check::LogCheck;
 pub(crate) use producer_ids::ProducerIds;
+pub(crate) use reading::read_known_log;
 pub(crate) use scans::Scans;
+pub(crate) use slots::ListingOfSlots;
 pub(crate) use snapshot::Snapshots;
+pub(crate) use start::groups_of_snapshot;
 
 use crate::cluster::{ClusterImage, Endpoint, OfflinePartitions, View};
 use crate::config::Config;

@@ -3,49 +3,25 @@
 
 use super::{Command, Shard};
 use crate::partitions::{Effects, OFFSETS_RECORD_BYTES, OffsetsRead};
-use muster_storage::{FileDone, FileToken, LogPartition, ReadPlan, ShardLog};
-use std::collections::{BTreeSet, HashMap};
+use muster_storage::{FileDone, FileToken, ReadPlan, ShardLog};
+use std::collections::HashMap;
 
-/// Reads of the log under way, and partitions whose end has moved.
+/// Reads of the log under way.
 #[derive(Debug, Default)]
 pub(crate) struct OffsetsTopic {
     reads: HashMap<FileToken, ReadPlan>,
-    moved: BTreeSet<u32>,
-}
-
-impl OffsetsTopic {
-    /// Records were appended to a partition.
-    pub(crate) fn appended(&mut self, partition: u32) {
-        self.moved.insert(partition);
-    }
 }
 
 impl Shard {
-    /// Reports the readable end of each partition of `__consumer_offsets` that this shard leads.
-    pub(crate) fn open_offsets_topic(&mut self) {
-        let placement = self.common.placement;
-        let all = (0..placement.offsets_partitions).filter(|p| {
-            let shard = placement.offsets_shard(*p);
-            shard == self.number
-        });
-        self.groups.offsets_topic.moved.extend(all);
-        self.report_ends();
-    }
-
-    /// Reports partitions whose durable end has moved; those with records that are not durable yet
-    /// are reported again later.
+    /// Reports the readable ends of the partitions whose ends the last operation of the log moved.
     pub(crate) fn report_ends(&mut self) {
         let log = &self.groups.log;
         let mut effects = Effects::default();
-        let mut moved = std::mem::take(&mut self.groups.offsets_topic.moved);
-        moved.retain(|index| {
-            let partition = LogPartition::ConsumerOffsets(*index);
-            let end = log.high_watermark(partition);
+        for slot in self.groups.moved() {
+            let end = log.high_watermark(slot.log_partition());
             let (start, out) = (ShardLog::LOG_START_OFFSET, &mut effects);
-            self.partitions.offsets_flushed(*index as i32, start, end, OFFSETS_RECORD_BYTES, out);
-            end < log.log_end_offset(partition)
-        });
-        self.groups.offsets_topic.moved = moved;
+            self.partitions.offsets_flushed(slot.0 as i32, start, end, OFFSETS_RECORD_BYTES, out);
+        }
         self.perform(effects);
     }
 

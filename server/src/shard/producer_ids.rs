@@ -35,7 +35,7 @@ impl Shard {
             let error_code = error.code();
             let response =
                 InitProducerIdResponse { error_code, producer_epoch: -1, ..Default::default() };
-            return self.connections.answer(call.request, &response.into(), 0);
+            return self.connections.answer_now(call.request, &response.into());
         }
         self.producer_ids.waiting.push_back(call.request);
         self.answer_waiting();
@@ -53,7 +53,7 @@ impl Shard {
             let Some(request) = self.producer_ids.waiting.pop_front() else { break };
             let response =
                 InitProducerIdResponse { producer_id, producer_epoch: 0, ..Default::default() };
-            self.connections.answer(request, &response.into(), 0);
+            self.connections.answer_now(request, &response.into());
         }
         let wanted = !self.producer_ids.waiting.is_empty();
         if wanted && !std::mem::replace(&mut self.producer_ids.asked, true) {

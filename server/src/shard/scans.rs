@@ -1,17 +1,17 @@
 //! Long requests, answered a slice at a time. One is under way; the others wait in the input of
 //! their connections, in order of arrival, as an answer takes memory while it is gathered.
 
-use super::Shard;
+use super::{ListingOfSlots, Shard};
 use crate::admin::{self, ResourceList};
 use crate::cluster::ClusterImage;
 use crate::dispatch::{
-    self, Call, Gathered, Items, SLICE_WEIGHT, bytes_behind_list, cluster_response, request_length,
-    topic_weight, uses_transactions,
+    self, Call, Gathered, GroupReply, Items, SLICE_WEIGHT, bytes_behind_list, cluster_response,
+    request_length, topic_weight, uses_transactions,
 };
-use crate::net::{ConnectionId, Connections, Kind};
-use muster_codec::messages::{ListGroupsResponse, MetadataRequest, MetadataRequestTopic};
+use crate::net::{ConnectionId, Connections, Kind, VisibleAt};
+use muster_codec::messages::{MetadataRequest, MetadataRequestTopic};
 use muster_codec::{BrokerRequest, ClusterRequest, GroupRequest, Request, Response, Routed, Str};
-use muster_coordinator::{Listing, RequestId};
+use muster_coordinator::RequestId;
 use muster_storage::injected::{self, Fault};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ struct Scan {
 enum Rest {
     Items(Items),
     /// All groups behind the last one.
-    Groups(Listing),
+    Groups(ListingOfSlots),
     /// All topics from a name on.
     Topics(String, MetadataRequest<'static>),
     /// The resources that have configs.
@@ -48,13 +48,13 @@ enum Rest {
     Nothing,
 }
 
-/// The answer so far, and the position that it waits for.
+/// The answer so far, and the positions that it waits for.
 #[derive(Debug)]
 struct Answer {
     request: RequestId,
     version: i16,
     gathered: Gathered,
-    visible_at: u64,
+    visible_at: VisibleAt,
 }
 
 impl Scans {
@@ -88,14 +88,14 @@ impl Answer {
     fn add(&mut self, connections: &mut Connections, mut response: Response<'_>, is_last: bool) {
         let Self { request, version, gathered, visible_at } = self;
         if is_last && gathered.count == 0 {
-            return connections.answer(*request, &response, *visible_at);
+            return connections.answer(*request, &response, std::mem::take(visible_at));
         }
         gathered.add(&mut response);
         if is_last {
             let behind = bytes_behind_list(*version, &response);
             let elements = std::mem::take(&mut gathered.elements);
             let list = (behind, gathered.count, elements);
-            connections.answer_with_list(*request, &response, list, *visible_at);
+            connections.answer_with_list(*request, &response, list, std::mem::take(visible_at));
         }
     }
 }
@@ -178,7 +178,7 @@ impl Shard {
         if uses_transactions {
             self.log_transactions(request, &header.client_id.unwrap_or_default());
         }
-        let answer = Answer { request, version, gathered, visible_at: 0 };
+        let answer = Answer { request, version, gathered, visible_at: VisibleAt::Now };
         Some((Scan { rest, image: self.image.clone(), answer }, length))
     }
 
@@ -200,21 +200,16 @@ impl Shard {
         }
     }
 
-    fn answer_groups(&mut self, scan: &mut Scan, mut listing: Listing) {
-        match self.groups.coordinator.list(&mut listing, SLICE_WEIGHT) {
-            Some((response, visible_at)) => {
-                if response.error_code != 0 {
-                    scan.answer.gathered.clear();
-                }
-                scan.answer.visible_at = visible_at;
-                scan.answer.add(&mut self.connections, response.into(), true);
-            }
-            None => {
-                let groups = listing.take();
-                let response = ListGroupsResponse { groups, ..Default::default() };
-                scan.answer.add(&mut self.connections, response.into(), false);
-                scan.rest = Rest::Groups(listing);
-            }
+    fn answer_groups(&mut self, scan: &mut Scan, mut listing: ListingOfSlots) {
+        let is_last = self.groups.list(&mut listing, SLICE_WEIGHT);
+        let response = listing.take();
+        if response.error_code != 0 {
+            scan.answer.gathered.clear();
+        }
+        scan.answer.visible_at.join(listing.visible_at());
+        scan.answer.add(&mut self.connections, response.into(), is_last);
+        if !is_last {
+            scan.rest = Rest::Groups(listing);
         }
     }
 
@@ -266,12 +261,12 @@ impl Shard {
         let call = Call { request: asked, version, client_id: Str::default(), body: &[] };
         let id = ConnectionId(asked.connection);
         let own = &mut scan.answer;
-        self.group_answers(id, &call, request, |connections, answer| {
-            if answer.request == asked {
-                own.visible_at = own.visible_at.max(answer.visible_at);
-                own.add(connections, answer.response, is_last);
+        self.group_answers(id, &call, request, |connections, reply| {
+            if reply.request == asked {
+                own.visible_at.join(reply.visible_at);
+                own.add(connections, reply.response, is_last);
             } else {
-                connections.take_answer(answer);
+                GroupReply::send(connections, reply);
             }
         });
     }
@@ -316,7 +311,7 @@ impl Shard {
 
 fn rest_of(version: i16, request: Request<'_>) -> Option<Rest> {
     match request {
-        Request::ListGroups(body) => Some(Rest::Groups(Listing::new(&body))),
+        Request::ListGroups(body) => Some(Rest::Groups(ListingOfSlots::new(&body))),
         Request::Metadata(body) if admin::asks_for_all(version, &body) => {
             let all = MetadataRequest { topics: None, allow_auto_topic_creation: false, ..body };
             Some(Rest::Topics(String::new(), all))

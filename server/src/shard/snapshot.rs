@@ -2,19 +2,20 @@
 //! the log its segments, and the writer makes the file.
 
 use super::names::{SNAPSHOT_FILE, SNAPSHOT_TOKEN};
-use super::{Command, Shard, Stopping};
+use super::slots::{Audited, Slots};
+use super::{Command, Controller, Shard, Stopping};
 use crate::cluster::ClusterImage;
 use crate::config::Config;
+use crate::placement::Slot;
 use muster_codec::records::ClusterRecord;
 use muster_codec::{DecodeError, Reader};
-use muster_coordinator::SnapshotWalk;
+use muster_coordinator::{SnapshotDamage, SnapshotPart, SnapshotWalk};
 use muster_storage::snapshot::{
-    Part, SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SnapshotHeader, SnapshotNews,
+    Part, SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SlotGroups, SnapshotHeader, SnapshotNews,
     SnapshotWriter, WriterConfig,
 };
 use muster_storage::{FileDone, FileOp, FileToken, Pace, SegmentWalk};
 use std::path::PathBuf;
-use std::sync::Arc;
 use tracing::{error, info, warn};
 
 /// The bytes of a slice: about 100 microseconds of work.
@@ -46,7 +47,7 @@ pub(crate) struct Snapshots {
     /// The position of the last one; a log that has dropped deletions behind it cannot be replayed
     /// on it.
     from: u64,
-    audited: Option<Arc<str>>,
+    audited: Audited,
     next_audit: i64,
     /// Why the shard is to fail, though nothing was found.
     given_up: Option<String>,
@@ -56,17 +57,21 @@ pub(crate) struct Snapshots {
 /// A snapshot that is being written.
 #[derive(Debug)]
 struct Job {
-    groups: SnapshotWalk,
-    segments: SegmentWalk,
-    header: SnapshotHeader,
     stage: Stage,
+    /// The slots whose groups are written.
+    slots: Vec<SlotGroups>,
+    header: SnapshotHeader,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The part that is written next.
+#[derive(Debug)]
 enum Stage {
     Cluster,
-    Groups,
-    Segments,
+    /// The groups of the slot behind the last one.
+    Groups(Option<Slot>),
+    /// Those of a slot that is begun.
+    GroupsOf(SlotGroups, SnapshotWalk),
+    Segments(SegmentWalk),
 }
 
 impl Snapshots {
@@ -180,7 +185,9 @@ impl Shard {
                 self.write_slice(&mut ops);
             }
         }
-        if let Some(news) = self.snapshots.writer.poll(self.groups.flushed(), &mut ops) {
+        if let Some(news) =
+            self.snapshots.writer.poll(self.groups.log.progress().flushed(), &mut ops)
+        {
             self.snapshots.log_news(news);
         }
         self.commands.extend(ops.into_iter().map(Command::File));
@@ -228,7 +235,7 @@ impl Shard {
     /// Whether the groups were found in an unexpected state: then nothing of this turn is written
     /// to the log or answered, and this turn is the last. The shard is loaded again from the log.
     pub(crate) fn has_failed(&mut self) -> bool {
-        let damage = self.groups.coordinator.damage().map(ToString::to_string);
+        let damage = self.groups.slots.damage().map(ToString::to_string);
         if let Some(damage) = damage {
             self.fail(format!("the snapshot is damaged: {damage}; it is loaded again without it"));
         }
@@ -247,9 +254,8 @@ impl Shard {
             return;
         }
         self.snapshots.next_audit = self.now.saturating_add(AUDIT_INTERVAL_MS);
-        let audited = self.groups.coordinator.audit_after(self.snapshots.audited.as_deref());
-        let (id, found) = audited.map_or((None, Ok(())), |(id, found)| (Some(id), found));
-        self.snapshots.audited = id;
+        let (audited, found) = self.groups.slots.audit_after(self.snapshots.audited.take());
+        self.snapshots.audited = audited;
         if let Err(divergence) = found {
             self.fail(format!("{divergence}; it is loaded again from the log"));
         }
@@ -279,8 +285,7 @@ impl Shard {
             newest: from,
             ..Default::default()
         };
-        let (groups, segments) = (SnapshotWalk::new(0), SegmentWalk::default());
-        snapshots.job = Some(Job { groups, segments, header, stage: Stage::Cluster });
+        snapshots.job = Some(Job { stage: Stage::Cluster, slots: Vec::new(), header });
     }
 
     /// Writes the next slice. No operation is open in the log, so the slice has the state at the
@@ -289,50 +294,94 @@ impl Shard {
         let Some(mut job) = self.snapshots.job.take() else { return };
         let position = self.groups.log.progress().accepted();
         let writer = &mut self.snapshots.writer;
-        match job.stage {
-            Stage::Cluster => {
-                let mut records = Vec::new();
-                if let Some(controller) = &self.controller {
-                    write_cluster(controller.accepted(), &self.common.config, &mut records);
+        let until = writer.body_end() + SLICE_BYTES as u64;
+        while writer.body_end() < until {
+            job.stage = match std::mem::replace(&mut job.stage, Stage::Cluster) {
+                Stage::Cluster => {
+                    let accepted = self.controller.as_ref().map(Controller::accepted);
+                    job.header.cluster = write_cluster(accepted, &self.common.config, writer);
+                    Stage::Groups(None)
                 }
-                job.header.cluster = Part::of(writer.body_end(), &records);
-                writer.body().extend(records);
-                job.groups = SnapshotWalk::new(writer.body_end());
-                job.stage = Stage::Groups;
-            }
-            Stage::Groups => {
-                let (coordinator, body) = (&mut self.groups.coordinator, writer.body());
-                job.header.newest = position;
-                match coordinator.write_snapshot(&mut job.groups, position, SLICE_BYTES, body) {
-                    Ok(None) => {}
-                    Ok(Some(index)) => {
-                        let muster_coordinator::SnapshotPart { at, len, crc } = index;
-                        job.header.groups = Part { at, len, crc };
-                        job.segments = SegmentWalk::new(writer.body_end(), job.header.from);
-                        job.stage = Stage::Segments;
-                    }
-                    Err(error) => {
-                        warn!("no snapshot was written: {error}");
-                        return writer.give_up(ops);
+                Stage::Groups(slot) => {
+                    job.begin_slot(self.groups.slots.next_with_groups(slot), position, writer)
+                }
+                Stage::GroupsOf(slot, walk) => {
+                    match job.write_groups(&mut self.groups.slots, slot, walk, position, writer) {
+                        Ok(stage) => stage,
+                        Err(error) => {
+                            warn!("no snapshot was written: {error}");
+                            return writer.give_up(ops);
+                        }
                     }
                 }
-            }
-            Stage::Segments => {
-                let body = writer.body();
-                if let Some(log) = self.groups.log.write_segments(&mut job.segments, body) {
-                    job.header.log = log;
-                    return writer.finish(job.header);
+                Stage::Segments(mut walk) => {
+                    match self.groups.log.write_segments(&mut walk, writer.body()) {
+                        Some(log) => {
+                            job.header.log = log;
+                            return writer.finish(job.header);
+                        }
+                        None => Stage::Segments(walk),
+                    }
                 }
-            }
+            };
         }
         self.snapshots.job = Some(job);
     }
 }
 
-/// Appends the records of an image: a key and a value each, behind their lengths; a length of -1
-/// stands for no value.
-fn write_cluster(image: &ClusterImage, config: &Config, out: &mut Vec<u8>) {
-    for record in image.records(config) {
+impl Job {
+    /// Begins with a slot at a position; behind the last, writes the table of the slots.
+    fn begin_slot(
+        &mut self,
+        slot: Option<Slot>,
+        position: u64,
+        writer: &mut SnapshotWriter,
+    ) -> Stage {
+        let at = writer.body_end();
+        let Some(Slot(slot)) = slot else {
+            let mut table = Vec::new();
+            self.slots.iter().for_each(|row| row.write(&mut table));
+            self.header.slots = Part::of(at, &table);
+            writer.body().extend(table);
+            return Stage::Segments(SegmentWalk::new(writer.body_end(), self.header.from));
+        };
+        let (from, newest, index) = (position, position, Part::default());
+        Stage::GroupsOf(SlotGroups { slot, from, newest, index }, SnapshotWalk::new(at))
+    }
+
+    /// Writes some groups of a slot, or a part of their index.
+    fn write_groups(
+        &mut self,
+        slots: &mut Slots,
+        mut groups: SlotGroups,
+        mut walk: SnapshotWalk,
+        position: u64,
+        writer: &mut SnapshotWriter,
+    ) -> Result<Stage, SnapshotDamage> {
+        let (slot, body) = (Slot(groups.slot), writer.body());
+        groups.newest = position;
+        let written = slots.on(slot, |coordinator, _| {
+            coordinator.write_snapshot(&mut walk, position, SLICE_BYTES, body)
+        });
+        let Some(SnapshotPart { at, len, crc }) = written? else {
+            return Ok(Stage::GroupsOf(groups, walk));
+        };
+        groups.index = Part { at, len, crc };
+        self.slots.push(groups);
+        self.header.newest = self.header.newest.max(position);
+        Ok(Stage::Groups(Some(slot)))
+    }
+}
+
+/// Writes the records of an image, if there is one: a key and a value each, behind their lengths; a
+/// length of -1 stands for no value.
+fn write_cluster(
+    image: Option<&ClusterImage>,
+    config: &Config,
+    writer: &mut SnapshotWriter,
+) -> Part {
+    let (at, mut out) = (writer.body_end(), Vec::new());
+    for record in image.into_iter().flat_map(|image| image.records(config)) {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         record.write_key(&mut key);
         let has_value = record.write_value(&mut value);
@@ -341,6 +390,9 @@ fn write_cluster(image: &ClusterImage, config: &Config, out: &mut Vec<u8>) {
         out.extend(if has_value { value.len() as i32 } else { -1 }.to_be_bytes());
         out.extend(value);
     }
+    let part = Part::of(at, &out);
+    writer.body().extend(out);
+    part
 }
 
 /// Applies the records of [`write_cluster`].

@@ -193,10 +193,7 @@ impl Shard {
 
     fn file_done(&mut self, done: FileDone) {
         if self.groups.log.owns(done.token()) {
-            let flushed = self.groups.done(done);
-            self.connections.flushed(flushed);
-            self.publish(flushed);
-            self.report_ends();
+            self.log_done(done);
         } else if self.snapshots.owns(done.token()) {
             self.snapshot_done(done);
         } else if self.log_check.owns(done.token()) {
@@ -206,6 +203,17 @@ impl Shard {
             self.partitions.file_done(done, &mut effects);
             self.perform(effects);
         }
+    }
+
+    /// A file operation of the log is done: what waits for the positions that it made durable
+    /// continues.
+    fn log_done(&mut self, done: FileDone) {
+        self.groups.done(done);
+        for slot in self.groups.moved() {
+            self.connections.flushed(*slot, self.groups.flushed(*slot));
+        }
+        self.publish();
+        self.report_ends();
     }
 
     /// Carries out the effects of the partitions.
@@ -218,7 +226,7 @@ impl Shard {
         effects.offsets_reads.into_iter().for_each(|read| self.read_offsets(read));
         for reply in effects.replies {
             match reply.outcome {
-                Outcome::Send(response) => self.connections.answer(reply.request, &response, 0),
+                Outcome::Send(response) => self.connections.answer_now(reply.request, &response),
                 Outcome::SendFiles(response, files) => {
                     if !self.connections.answer_from_files(reply.request, &response, &files) {
                         self.release(files.into_iter().map(|range| range.file).collect());
@@ -253,7 +261,7 @@ impl Shard {
         match message {
             Message::Admin { from, request, admin } => self.decide(from, request, &admin),
             Message::AdminAnswer { request, response } => {
-                self.connections.answer(request, &(*response).into(), 0);
+                self.connections.answer_now(request, &(*response).into());
             }
             Message::AutoCreate { topics, host } => self.auto_create(&topics, &host),
             Message::ProducerIds { from } => self.send_producer_ids(from),

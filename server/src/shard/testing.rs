@@ -5,7 +5,7 @@ use crate::clock::Times;
 use crate::cluster::Endpoint;
 use crate::config::{Config, compaction};
 use crate::net::ConnectionId;
-use crate::placement::Placement;
+use crate::placement::{Placement, Slot};
 use muster_codec::header::RequestHeader;
 use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 use muster_codec::{Request, Uuid};
@@ -105,7 +105,7 @@ impl World {
         self.stopped = None;
         let (shard, ops) = start(self.directory.path(), &self.common, self.now);
         self.shard = shard;
-        self.unloaded += self.shard.groups.coordinator.unloaded_groups();
+        self.unloaded += self.shard.groups.slots.unloaded_groups();
         ops.into_iter().for_each(|op| self.perform(op));
         self.turn();
     }
@@ -138,9 +138,21 @@ impl World {
 
     pub(super) fn append(&mut self, record: &GroupRecord<'_>) {
         if !self.shard.groups.is_closed() {
-            self.shard.groups.append(self.now, std::slice::from_ref(record)).unwrap();
+            let slot = self.slot_of(record);
+            let records = std::slice::from_ref(record);
+            self.shard.groups.append(slot, self.now, records).unwrap();
         }
         self.turn();
+    }
+
+    fn slot_of(&self, record: &GroupRecord<'_>) -> Slot {
+        self.common.placement.group_slot(record.group_id())
+    }
+
+    /// Replays a record that is not in the log.
+    pub(super) fn replay(&mut self, record: &GroupRecord<'_>) {
+        let slot = self.slot_of(record);
+        self.shard.groups.slots.on(slot, |coordinator, _| coordinator.replay(record, 1));
     }
 
     /// Passes an event to the shard.
@@ -201,7 +213,7 @@ impl World {
     }
 
     pub(super) fn committed(&mut self, group: u64, partition: u64) -> Option<i64> {
-        self.shard.groups.coordinator.load_all();
+        self.shard.groups.slots.load_all();
         let found = commit(group, partition, Some(0));
         let records = self.shard.inspect().durable_records();
         records.iter().find_map(|record| match (record, &found) {

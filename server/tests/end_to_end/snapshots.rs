@@ -1,6 +1,9 @@
 //! Snapshots on a real disk: a start with one has the same state as one without, and damage to one
 //! does no harm.
 
+mod forged;
+
+use self::forged::{ENTRY_BYTES, entries, forged};
 use crate::support::{Client, PATIENCE, Server, create_topic, produce_to, topic_id};
 use muster_codec::Response;
 use muster_codec::messages::*;
@@ -120,13 +123,16 @@ fn an_index_that_changes_under_the_server_is_found_and_the_shard_loaded_again() 
     let directory = tempfile::tempdir().unwrap();
     let (mut server, before) = cold(directory.path());
     let path = snapshot(directory.path());
-    let header = Snapshot::open(&fs::read(&path).unwrap()).unwrap().header;
+    let bytes = fs::read(&path).unwrap();
     let pid = server.pid();
-    // The second half of the entries, like a page that is read from the device again.
-    let len = GROUPS / 2 * 88;
+    // The second half of each slot's entries, like a page that is read from the device again.
     let mut file = fs::File::options().write(true).open(&path).unwrap();
-    file.seek(SeekFrom::Start(header.groups.at + 8 + len as u64)).unwrap();
-    file.write_all(&vec![0; len]).unwrap();
+    for slot in Snapshot::open(&bytes).unwrap().slots {
+        let entries = entries(&bytes, &slot);
+        let second_half = &entries[entries.len() / 2..];
+        file.seek(SeekFrom::Start(second_half[0] as u64)).unwrap();
+        file.write_all(&vec![0; second_half.len() * ENTRY_BYTES]).unwrap();
+    }
     let mut client = server.client(0);
     let ended = (0..GROUPS).find(|number| match fetch(&mut client, *number) {
         Some(offsets) => {
@@ -284,24 +290,6 @@ fn a_quiet_server_writes_a_snapshot_of_little_data() {
     server = server.restart();
     server.says("1 of 1 groups unloaded, 0 records");
     assert_eq!(fetch(&mut server.client(0), 3).unwrap()[0], 7);
-}
-
-/// The snapshot with another offset of the first group, and with valid checksums.
-fn forged(mut bytes: Vec<u8>) -> Vec<u8> {
-    let Snapshot { mut header, groups, .. } = Snapshot::open(&bytes).unwrap();
-    // The entry of the first group, behind the number of groups, has the place of its offsets.
-    let entry = groups.start + 8 + 32;
-    let at = u64::from_be_bytes(bytes[entry..entry + 8].try_into().unwrap()) as usize;
-    let len = u32::from_be_bytes(bytes[entry + 8..entry + 12].try_into().unwrap()) as usize;
-    let offset = (TELLING + 7).to_le_bytes();
-    let found = bytes[at..at + len].windows(8).position(|it| it == offset).unwrap();
-    bytes[at + found] ^= 0xff;
-    let crc = crc32c::crc32c(&bytes[at..at + len]);
-    bytes[entry + 12..entry + 16].copy_from_slice(&crc.to_be_bytes());
-    header.groups.crc = crc32c::crc32c(&bytes[groups]);
-    let header = header.to_bytes();
-    bytes[..header.len()].copy_from_slice(&header);
-    bytes
 }
 
 /// The highest position of a deletion that compaction dropped.

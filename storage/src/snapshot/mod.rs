@@ -1,16 +1,18 @@
 //! Snapshots: a cache of the state at a position of a shard's log, in one file beside it. FORMAT.md
 //! has the bytes.
 //!
-//! The file consists of parts that are opaque here: the sections of the groups, an index of them,
-//! the cluster's records, and an index of the log's segments. The header has their places, the id
-//! of their log, the position from which that log has to be replayed, and the position that it must
-//! reach at least.
+//! The file consists of parts: the sections of the groups, an index of them for each slot, the
+//! cluster's records, and an index of the log's segments, which are all opaque here; and a table
+//! of the slots. The header has their places, the id of their log, the position from which that
+//! log has to be replayed, and the position that it must reach at least.
 //!
-//! [`Snapshot::open`] checks the header and each part but the sections; [`SnapshotWriter`] writes a
-//! file under another name and renames it once it is whole.
+//! [`Snapshot::open`] checks the header and each part but the sections and their indexes;
+//! [`SnapshotWriter`] writes a file under another name and renames it once it is whole.
 
+mod slots;
 mod writer;
 
+pub use slots::{SLOT_BYTES, SlotGroups};
 pub use writer::{SnapshotNews, SnapshotWriter, WriterConfig};
 
 use crate::limits::BLOCK_BYTES_MAX;
@@ -27,7 +29,7 @@ pub const SNAPSHOT_DAMAGED_FILE_NAME: &str = "snapshot.damaged";
 /// "MSNP"
 pub const SNAPSHOT_MAGIC: u32 = 0x4d53_4e50;
 /// The version of the file with all its parts; other versions are not read.
-pub const SNAPSHOT_VERSION: u16 = 1;
+pub const SNAPSHOT_VERSION: u16 = 2;
 pub const SNAPSHOT_HEADER_BYTES: usize = 120;
 
 /// The place of the first section: the header has its own block, as it is written last.
@@ -55,6 +57,20 @@ impl Part {
     pub fn of(at: u64, bytes: &[u8]) -> Self {
         Self { at, len: bytes.len() as u64, crc: crc32c::crc32c(bytes) }
     }
+
+    /// Its place in the bytes of the file, which may be shorter.
+    pub fn range(&self) -> Range<usize> {
+        let from = usize::try_from(self.at).unwrap_or(usize::MAX);
+        from..from.saturating_add(usize::try_from(self.len).unwrap_or(usize::MAX))
+    }
+
+    /// Appends the place, the checksum and four bytes of zeros.
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend(self.at.to_be_bytes());
+        out.extend(self.len.to_be_bytes());
+        out.extend(self.crc.to_be_bytes());
+        out.extend([0; 4]);
+    }
 }
 
 /// The header of a snapshot.
@@ -66,8 +82,8 @@ pub struct SnapshotHeader {
     /// The latest position of any group in it: a log that ends before it has lost records.
     pub newest: u64,
     pub file_bytes: u64,
-    /// The index of the groups' sections.
-    pub groups: Part,
+    /// The table of the slots.
+    pub slots: Part,
     /// The cluster's records.
     pub cluster: Part,
     /// The index of the log's segments.
@@ -120,12 +136,9 @@ impl SnapshotHeader {
         put(24, &self.from.to_be_bytes());
         put(32, &self.newest.to_be_bytes());
         put(40, &self.file_bytes.to_be_bytes());
-        for (number, part) in [self.groups, self.cluster, self.log].iter().enumerate() {
-            let at = PARTS_AT + number * PART_BYTES;
-            put(at, &part.at.to_be_bytes());
-            put(at + 8, &part.len.to_be_bytes());
-            put(at + 16, &part.crc.to_be_bytes());
-        }
+        let mut parts = Vec::with_capacity(3 * PART_BYTES);
+        [self.slots, self.cluster, self.log].iter().for_each(|part| part.write(&mut parts));
+        put(PARTS_AT, &parts);
         let crc = crc32c::crc32c(&bytes[CRC_FROM..]);
         bytes[CRC_AT..CRC_FROM].copy_from_slice(&crc.to_be_bytes());
         bytes
@@ -148,7 +161,7 @@ impl SnapshotHeader {
                 from: number()?,
                 newest: number()?,
                 file_bytes: number()?,
-                groups: read_part(&mut reader)?,
+                slots: read_part(&mut reader)?,
                 cluster: read_part(&mut reader)?,
                 log: read_part(&mut reader)?,
             };
@@ -179,12 +192,14 @@ fn read_part(reader: &mut Reader<'_>) -> muster_codec::wire::Result<Part> {
     Ok(part)
 }
 
-/// A snapshot whose parts match their checksums; its sections are checked when they are read.
+/// A snapshot whose parts match their checksums; its indexes and sections are checked when they are
+/// read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     pub header: SnapshotHeader,
-    /// The places of the parts.
-    pub groups: Range<usize>,
+    /// The slots with groups, in order.
+    pub slots: Vec<SlotGroups>,
+    /// The places of the other parts.
     pub cluster: Range<usize>,
     pub log: Range<usize>,
 }
@@ -200,7 +215,9 @@ impl Snapshot {
             return Err(SnapshotRefusal::CutOff);
         }
         Ok(Self {
-            groups: checked(bytes, header.groups, "the index of the groups")?,
+            slots: slots::read_slots(
+                &bytes[checked(bytes, header.slots, "the table of the slots")?],
+            )?,
             cluster: checked(bytes, header.cluster, "the cluster's records")?,
             log: checked(bytes, header.log, "the index of the log")?,
             header,
@@ -209,14 +226,9 @@ impl Snapshot {
 }
 
 fn checked(bytes: &[u8], part: Part, what: &'static str) -> Result<Range<usize>, SnapshotRefusal> {
-    let range = || {
-        let from = usize::try_from(part.at).ok()?;
-        let to = from.checked_add(usize::try_from(part.len).ok()?)?;
-        Some((from..to, bytes.get(from..to)?))
-    };
-    match range() {
-        Some((range, bytes)) if crc32c::crc32c(bytes) == part.crc => Ok(range),
-        _ => Err(SnapshotRefusal::Damaged(what)),
+    match bytes.get(part.range()) {
+        Some(bytes) if crc32c::crc32c(bytes) == part.crc => Ok(part.range()),
+        Some(_) | None => Err(SnapshotRefusal::Damaged(what)),
     }
 }
 
@@ -224,17 +236,27 @@ fn checked(bytes: &[u8], part: Part, what: &'static str) -> Result<Range<usize>,
 mod tests {
     use super::*;
 
+    /// Those of slots 3 and 5.
+    fn rows() -> [SlotGroups; 2] {
+        [3, 5].map(|slot| {
+            let index = Part { at: 1, len: 2, crc: slot };
+            SlotGroups { slot, from: 2, newest: 3, index }
+        })
+    }
+
     fn file() -> Vec<u8> {
-        let mut bytes = vec![7; SNAPSHOT_BODY_AT as usize + 300];
-        let part = |at: u64| Part::of(at, &bytes[at as usize..at as usize + 100]);
+        let mut bytes = vec![7; SNAPSHOT_BODY_AT as usize];
+        rows().iter().for_each(|row| row.write(&mut bytes));
+        bytes.resize(SNAPSHOT_BODY_AT as usize + 300, 7);
+        let part = |at: u64, len: usize| Part::of(at, &bytes[at as usize..][..len]);
         let header = SnapshotHeader {
             log_id: 1,
             from: 2,
             newest: 3,
             file_bytes: bytes.len() as u64,
-            groups: part(SNAPSHOT_BODY_AT),
-            cluster: part(SNAPSHOT_BODY_AT + 100),
-            log: part(SNAPSHOT_BODY_AT + 200),
+            slots: part(SNAPSHOT_BODY_AT, 2 * SLOT_BYTES),
+            cluster: part(SNAPSHOT_BODY_AT + 2 * SLOT_BYTES as u64, 200 - 2 * SLOT_BYTES),
+            log: part(SNAPSHOT_BODY_AT + 200, 100),
         };
         bytes[..SNAPSHOT_HEADER_BYTES].copy_from_slice(&header.to_bytes());
         bytes
@@ -244,7 +266,7 @@ mod tests {
     fn a_header_is_read_as_it_was_written() {
         let opened = Snapshot::open(&file()).unwrap();
         assert_eq!((opened.header.log_id, opened.header.from, opened.header.newest), (1, 2, 3));
-        assert_eq!(opened.log, 4296..4396);
+        assert_eq!((opened.slots, opened.log), (rows().to_vec(), 4296..4396));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::world::{World, config, group_overrides};
 use muster_codec::records::GroupRecord;
 use muster_codec::{ApiKey, GroupRequest, Reader, Request, Wall};
 use muster_coordinator::{
-    Caller, Config, Context, Coordinator, DeletedTopic, GroupOverrides, Output, RequestId,
+    Budget, Caller, Config, Context, Coordinator, DeletedTopic, GroupOverrides, Output, RequestId,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,6 +142,7 @@ impl Muster {
                 position: self.position + 1,
                 ids: &mut self.ids,
                 topics: &self.topics,
+                budget: &mut Budget::default(),
             },
             caller,
             request,
@@ -190,6 +191,7 @@ impl Muster {
             position: self.position + 1,
             ids: &mut self.ids,
             topics: &self.topics,
+            budget: &mut Budget::default(),
         };
         call(&mut self.coordinator, &mut context)
     }

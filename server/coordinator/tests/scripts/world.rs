@@ -9,7 +9,7 @@ use muster_codec::messages::DescribeGroupsRequest;
 use muster_codec::records::GroupRecord;
 use muster_codec::{ErrorCode, GroupRequest, Reader, Request, Response, Uuid, Wall};
 use muster_coordinator::{
-    Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId, Topics,
+    Budget, Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId, Topics,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -275,6 +275,7 @@ impl World {
             position: self.position + 1,
             ids: &mut self.ids,
             topics: &self.topics,
+            budget: &mut Budget::default(),
         };
         call(self.coordinator.as_mut().unwrap(), &mut context)
     }

@@ -3,6 +3,7 @@
 
 use super::{Surroundings, Wish};
 use muster::cluster::OFFSETS_TOPIC;
+use muster::placement::Slot;
 use muster_codec::messages::{FetchPartition, FetchRequest, FetchTopic};
 use muster_codec::record_batch::Batch;
 use muster_codec::{ErrorCode, Response};
@@ -40,7 +41,7 @@ impl Reader {
             topics: vec![topic],
             ..Default::default()
         };
-        let shard = around.placement.offsets_shard(self.partition);
+        let shard = around.placement.shard_of(Slot(self.partition));
         Wish { shard, version: VERSION, request: request.into() }
     }
 

@@ -64,6 +64,7 @@ impl World {
             ("bytes of input that the account has not", uncounted, 0),
             ("bytes of unread answers", connections.unread_bytes_max(), UNREAD_BYTES_MAX),
             ("answers that wait for a flush", connections.waits_for_flush(), unflushed_max),
+            ("slots that are behind the log", shard.unflushed_slots(), 0),
             ("connections that wait for the log", waits, waits_max),
             ("bytes for the log", shard.unsubmitted_bytes(), log_bytes_max),
             ("slices", connections.slices(), SLICES_MAX),

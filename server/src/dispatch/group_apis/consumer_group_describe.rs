@@ -32,7 +32,7 @@ impl GroupList for ConsumerGroupDescribeRequest<'_> {
     }
 
     fn refuse_foreign(&mut self, front: &Front<'_>) -> Option<Response<'static>> {
-        let group_ids = extract(&mut self.group_ids, |group| (front.is_foreign)(group))?;
+        let group_ids = extract(&mut self.group_ids, |group| front.is_foreign(group))?;
         let foreign = Self { group_ids, ..Default::default() };
         Some(foreign.refused(front.version, ErrorCode::NotCoordinator))
     }

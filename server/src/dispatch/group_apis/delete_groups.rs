@@ -29,7 +29,7 @@ impl GroupList for DeleteGroupsRequest<'_> {
     }
 
     fn refuse_foreign(&mut self, front: &Front<'_>) -> Option<Response<'static>> {
-        let groups_names = extract(&mut self.groups_names, |group| (front.is_foreign)(group))?;
+        let groups_names = extract(&mut self.groups_names, |group| front.is_foreign(group))?;
         let foreign = Self { groups_names };
         Some(foreign.refused(front.version, ErrorCode::NotCoordinator))
     }

@@ -30,7 +30,7 @@ impl GroupList for DescribeGroupsRequest<'_> {
     }
 
     fn refuse_foreign(&mut self, front: &Front<'_>) -> Option<Response<'static>> {
-        let groups = extract(&mut self.groups, |group| (front.is_foreign)(group))?;
+        let groups = extract(&mut self.groups, |group| front.is_foreign(group))?;
         let foreign = Self { groups, ..Default::default() };
         Some(foreign.refused(front.version, ErrorCode::NotCoordinator))
     }

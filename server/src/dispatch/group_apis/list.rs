@@ -1,6 +1,7 @@
 //! Requests that name several groups: each is answered once, by the shard that has it.
 
-use super::{Front, Screened};
+use super::{Destination, Front};
+use crate::placement::Slot;
 use muster_codec::{Response, Str};
 use std::collections::HashSet;
 
@@ -17,13 +18,29 @@ pub(in crate::dispatch) trait GroupList {
     fn refuse_foreign(&mut self, front: &Front<'_>) -> Option<Response<'static>>;
 }
 
-/// Refuses the groups of other shards.
-pub(super) fn screen(list: &mut dyn GroupList, front: &Front<'_>) -> Screened {
+/// Refuses the groups of other shards. None if no group is named.
+pub(super) fn screen(list: &mut dyn GroupList, front: &Front<'_>) -> Option<Destination> {
     match list.refuse_foreign(front) {
-        None => Screened::Passed,
-        Some(refused) if list.is_empty() => Screened::Refused(refused),
-        Some(refused) => Screened::InPart(refused),
+        Some(refused) if list.is_empty() => Some(Destination::Refused(refused)),
+        None if list.is_empty() => None,
+        refused => Some(Destination::Slots(refused)),
     }
+}
+
+/// Splits a list at each change of the slot.
+pub(super) fn runs<T>(
+    elements: Vec<T>,
+    slot_of: impl Fn(&T) -> Slot,
+) -> impl Iterator<Item = (Slot, Vec<T>)> {
+    let mut rest = elements.into_iter().map(move |it| (slot_of(&it), it)).peekable();
+    std::iter::from_fn(move || {
+        let (slot, first) = rest.next()?;
+        let mut run = vec![first];
+        while let Some((_, next)) = rest.next_if(|(of, _)| *of == slot) {
+            run.push(next);
+        }
+        Some((slot, run))
+    })
 }
 
 /// Takes out the elements that are to be refused; None if there are none.
@@ -47,6 +64,14 @@ pub(in crate::dispatch) fn once(names: &mut Vec<Str<'_>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_is_split_where_the_slot_changes() {
+        let split = |list: &[u32]| runs(list.to_vec(), |it| Slot(it / 10)).collect::<Vec<_>>();
+        let expected = [(0, vec![1, 2]), (3, vec![31]), (0, vec![3])];
+        assert_eq!(split(&[1, 2, 31, 3]), expected.map(|(slot, run)| (Slot(slot), run)));
+        assert_eq!(split(&[]), []);
+    }
 
     #[test]
     fn a_name_stays_where_it_comes_first() {

@@ -21,6 +21,10 @@ mod topics;
 
 pub(super) use list::{GroupList, once};
 
+use crate::placement::Slot;
+use muster_codec::messages::{
+    ConsumerGroupDescribeRequest, DeleteGroupsRequest, DescribeGroupsRequest, OffsetFetchRequest,
+};
 use muster_codec::{ErrorCode, GroupRequest, GroupResponse, Response, Str};
 use muster_coordinator::Topics;
 
@@ -45,8 +49,8 @@ pub(super) trait GroupApi {
 
 /// A response of a group API.
 pub(super) trait GroupAnswer {
-    /// Adds what was refused to the coordinator's answer to the rest.
-    fn merge(&mut self, refused: Self);
+    /// Adds the answer to another part of the same request.
+    fn merge(&mut self, other: Self);
 
     /// Turns it into one of failure: the records of its request were not written.
     fn fail(&mut self, error: ErrorCode);
@@ -76,8 +80,28 @@ pub(super) enum Screened {
 pub(super) struct Front<'f> {
     pub(super) version: i16,
     pub(super) topics: &'f dyn Topics,
-    /// Whether another shard has the group.
-    pub(super) is_foreign: &'f dyn Fn(&str) -> bool,
+    /// The slot of a group; None if another shard has it.
+    pub(super) slot_of: &'f dyn Fn(&str) -> Option<Slot>,
+}
+
+impl Front<'_> {
+    fn is_foreign(&self, group_id: &str) -> bool {
+        (self.slot_of)(group_id).is_none()
+    }
+}
+
+/// Where a request goes.
+#[derive(Debug)]
+pub(super) enum Destination {
+    /// To the coordinator of the slot that has its group. The response is about the part that was
+    /// refused.
+    Slot(Slot, Option<Response<'static>>),
+    /// The same, to those of several groups: see [`by_slot`].
+    Slots(Option<Response<'static>>),
+    /// It is about all groups of the shard.
+    Shard,
+    /// Nowhere: this is the answer.
+    Refused(Response<'static>),
 }
 
 /// The one list of group APIs.
@@ -89,13 +113,16 @@ macro_rules! group_apis {
             }
         }
 
-        /// Adds what was refused of a request to the coordinator's answer to the rest.
-        pub(super) fn merge(response: &mut Response<'_>, refused: Response<'static>) {
-            match (response, refused) {
-                $((Response::$name(body), Response::$name(refused)) => body.merge(refused),)*
-                (response, refused) => {
-                    let (answered, refused) = (response.api_key(), refused.api_key());
-                    debug_assert!(false, "{refused:?} refused, {answered:?} answered");
+        /// Adds the answer to another part of the same request.
+        ///
+        /// # Panics
+        /// If they are responses of different APIs.
+        pub(super) fn merge<'r>(response: &mut Response<'r>, other: Response<'r>) {
+            match (response, other) {
+                $((Response::$name(body), Response::$name(other)) => body.merge(other),)*
+                (response, other) => {
+                    let (one, other) = (response.api_key(), other.api_key());
+                    unreachable!("{one:?} and {other:?} are answers to one request")
                 }
             }
         }
@@ -113,28 +140,70 @@ group_apis! {
     OffsetCommit, OffsetFetch, OffsetDelete, DescribeGroups, ListGroups, DeleteGroups
 }
 
-/// Refuses what the coordinator must not see of a request.
-pub(super) fn screen(request: &mut GroupRequest<'_>, front: &Front<'_>) -> Screened {
+/// Refuses what the coordinator must not see of a request, and finds where the rest goes.
+pub(super) fn screen(request: &mut GroupRequest<'_>, front: &Front<'_>) -> Destination {
     let (api, version) = (api(request), front.version);
     let absent = match api.screen_topics(version, front.topics) {
         Screened::Passed => None,
         Screened::InPart(absent) => Some(absent),
-        refused @ Screened::Refused(_) => return refused,
+        Screened::Refused(refused) => return Destination::Refused(refused),
     };
     let invalid = api.invalid(version);
-    let foreign = match api.named(version) {
-        Named::One(group) => (front.is_foreign)(group).then_some(ErrorCode::NotCoordinator),
-        Named::Each(list) => return list::screen(list, front),
-        Named::OfShard => None,
+    let slot = match api.named(version) {
+        Named::One(group) => (front.slot_of)(group).ok_or(ErrorCode::NotCoordinator),
+        Named::Each(list) => {
+            return match list::screen(list, front) {
+                Some(destination) => destination,
+                None => Destination::Refused(api.refused(version, ErrorCode::None)),
+            };
+        }
+        Named::OfShard => return Destination::Shard,
     };
-    let Some(error) = invalid.or(foreign) else {
-        return absent.map_or(Screened::Passed, Screened::InPart);
+    let error = match (invalid, slot) {
+        (None, Ok(slot)) => return Destination::Slot(slot, absent),
+        (Some(error), _) | (None, Err(error)) => error,
     };
     let mut refused = api.refused(version, error);
     if let Some(absent) = absent {
         merge(&mut refused, absent);
     }
-    Screened::Refused(refused)
+    Destination::Refused(refused)
+}
+
+/// Splits a request that names several groups into requests for groups of one slot each, in the
+/// order in which it names them; none for a request that names no list.
+pub(super) fn by_slot<'r>(
+    request: GroupRequest<'r>,
+    slot_of: impl Fn(&str) -> Slot,
+) -> Vec<(Slot, GroupRequest<'r>)> {
+    match request {
+        GroupRequest::DescribeGroups(body) => list::runs(body.groups, |it| slot_of(it))
+            .map(|(slot, groups)| (slot, DescribeGroupsRequest { groups, ..body }.into()))
+            .collect(),
+        GroupRequest::ConsumerGroupDescribe(body) => list::runs(body.group_ids, |it| slot_of(it))
+            .map(|(slot, ids)| {
+                (slot, ConsumerGroupDescribeRequest { group_ids: ids, ..body }.into())
+            })
+            .collect(),
+        GroupRequest::DeleteGroups(body) => list::runs(body.groups_names, |it| slot_of(it))
+            .map(|(slot, names)| (slot, DeleteGroupsRequest { groups_names: names }.into()))
+            .collect(),
+        GroupRequest::OffsetFetch(body) => list::runs(body.groups, |it| slot_of(&it.group_id))
+            .map(|(slot, groups)| {
+                let require_stable = body.require_stable;
+                let some = OffsetFetchRequest { groups, require_stable, ..Default::default() };
+                (slot, some.into())
+            })
+            .collect(),
+        GroupRequest::JoinGroup(_)
+        | GroupRequest::SyncGroup(_)
+        | GroupRequest::Heartbeat(_)
+        | GroupRequest::LeaveGroup(_)
+        | GroupRequest::ConsumerGroupHeartbeat(_)
+        | GroupRequest::OffsetCommit(_)
+        | GroupRequest::OffsetDelete(_)
+        | GroupRequest::ListGroups(_) => Vec::new(),
+    }
 }
 
 /// The response that refuses a whole request.

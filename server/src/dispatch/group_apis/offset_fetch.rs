@@ -44,7 +44,7 @@ impl GroupList for OffsetFetchRequest<'_> {
     }
 
     fn refuse_foreign(&mut self, front: &Front<'_>) -> Option<Response<'static>> {
-        let groups = extract(&mut self.groups, |group| (front.is_foreign)(&group.group_id))?;
+        let groups = extract(&mut self.groups, |group| front.is_foreign(&group.group_id))?;
         let foreign = Self { groups, ..Default::default() };
         Some(foreign.refused(front.version, ErrorCode::NotCoordinator))
     }

@@ -36,9 +36,9 @@ fn a_sync_without_its_protocol_is_refused_before_its_group_is_looked_for() {
     };
     let unnamed = SyncGroupRequest { protocol_name: None, ..named.clone() };
     let error = |request: &SyncGroupRequest<'static>, version| {
-        let front = Front { version, topics: &image(), is_foreign: &|_| true };
+        let front = Front { version, topics: &image(), slot_of: &|_| None };
         match screen(&mut GroupRequest::from(request.clone()), &front) {
-            Screened::Refused(Response::SyncGroup(body)) => body.error_code,
+            Destination::Refused(Response::SyncGroup(body)) => body.error_code,
             screened => panic!("{screened:?}"),
         }
     };

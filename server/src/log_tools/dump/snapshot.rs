@@ -8,7 +8,7 @@ use crate::Failure;
 use crate::data_dir::Meta;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::{Coordinator, SnapshotBytes};
-use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, Snapshot, SnapshotRefusal};
+use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, SlotGroups, Snapshot, SnapshotRefusal};
 use serde_json::json;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub(super) fn dump(
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         read => read.map_err(|error| format!("could not read {}: {error}", path.display()))?,
     };
-    let Snapshot { header, groups, .. } = match Snapshot::open(&bytes) {
+    let Snapshot { header, slots, .. } = match Snapshot::open(&bytes) {
         Ok(snapshot) => snapshot,
         Err(refusal @ SnapshotRefusal::Version(_)) => {
             return printer.note(&format!("{}: {refusal}", name.display()));
@@ -51,19 +51,23 @@ pub(super) fn dump(
         ("newest", json!(header.newest)),
     ]);
     printer.segment(&name, fields, &text)?;
-    let mut coordinator = Coordinator::new(cluster::common(meta)?.config.coordinator());
+    let config = cluster::common(meta)?.config.coordinator();
     let bytes: SnapshotBytes = Arc::new(bytes);
-    if let Err(damage) = coordinator.open_snapshot(bytes, groups, header.groups.crc) {
-        return printer.damage(&name, 0, &damage.to_string());
+    for SlotGroups { index, .. } in slots {
+        let mut coordinator = Coordinator::new(config.clone());
+        let opened = coordinator.open_snapshot(Arc::clone(&bytes), index.range(), index.crc);
+        if let Err(damage) = opened {
+            return printer.damage(&name, 0, &damage.to_string());
+        }
+        coordinator.load_all();
+        for record in coordinator.durable_records() {
+            print(&record, &name, arguments, printer)?;
+        }
+        if let Some(damage) = coordinator.damage() {
+            return printer.damage(&name, 0, &damage.to_string());
+        }
     }
-    coordinator.load_all();
-    for record in coordinator.durable_records() {
-        print(&record, &name, arguments, printer)?;
-    }
-    match coordinator.damage() {
-        Some(damage) => printer.damage(&name, 0, &damage.to_string()),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 fn print(

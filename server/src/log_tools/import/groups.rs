@@ -149,7 +149,7 @@ impl Load {
     }
 
     fn belongs_here(&self, group: &str) -> Result<(), String> {
-        let (partition, here) = (self.placement.group_partition(group), self.partition);
+        let (partition, here) = (self.placement.group_slot(group).0, self.partition);
         if partition == here {
             return Ok(());
         }

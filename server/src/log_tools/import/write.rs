@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::clock::wall;
 use crate::data_dir::{Meta, State};
 use crate::offline::OfflineLog;
-use crate::placement::Placement;
+use crate::placement::{Placement, Slot};
 use crate::random::RandomIds;
 use crate::reshard::new_logs;
 use crate::shard::LogSizes;
@@ -33,7 +33,7 @@ pub(super) fn write(
         flush_if_full(&mut logs[0])?;
     }
     let groups = Groups::read(kafka, placement, |partition, records| {
-        let log = &mut logs[placement.offsets_shard(partition) as usize];
+        let log = &mut logs[placement.shard_of(Slot(partition)) as usize];
         records.iter().try_for_each(|(key, live)| append(log, partition, key, live))
     })?;
     for (log, known) in logs.iter_mut().zip(&mut meta.logs) {

@@ -4,7 +4,7 @@ use super::super::args::Recover;
 use super::super::shard_files::ShardFiles;
 use crate::Failure;
 use crate::data_dir::{DataDirError, Entry, Meta, State, entries, positive, stamp_file, value};
-use crate::placement::Placement;
+use crate::placement::{Placement, Slot};
 use crate::shard::{KnownLog, log_directory, read_log};
 use muster_codec::records::GroupRecord;
 use muster_coordinator::Ids;
@@ -98,8 +98,8 @@ fn fits(data: &Path, placement: Placement, number: u32) -> Result<(), Failure> {
         let Ok(records) = batch.records() else { return };
         for key in records.flatten().filter_map(|record| record.key) {
             let Ok(Some(record)) = GroupRecord::read(key, None) else { continue };
-            let of_group = placement.group_partition(record.group_id());
-            if of_group != index || placement.offsets_shard(of_group) != number {
+            let of_group = placement.group_slot(record.group_id());
+            if of_group != Slot(index) || placement.shard_of(of_group) != number {
                 misfit = Some((record.group_id().to_owned(), partition));
             }
         }

@@ -6,7 +6,7 @@ use super::super::shard_files::{Piece, SegmentBytes, ShardFiles};
 use super::report::Report;
 use super::snapshot;
 use crate::Failure;
-use crate::placement::Placement;
+use crate::placement::{Placement, Slot};
 use crate::shard::{Common, LoadError, read_known_log, read_log};
 use muster_codec::Wall;
 use muster_codec::record_batch::{Batch, Record};
@@ -62,7 +62,8 @@ pub(super) fn verify(
     }
     if let Some(recovered) = recovered.filter(|_| report.damages() == damages) {
         report.checked(&files.directory, &check.summary(&files, &recovered))?;
-        snapshot::verify(&files.directory, common, &mut check.coordinator, report)?;
+        let of_shard = (common, number);
+        snapshot::verify(&files.directory, of_shard, &mut check.coordinator, report)?;
     }
     Ok(())
 }
@@ -245,7 +246,7 @@ impl Check {
             self.unknown += 1;
             return Ok(());
         };
-        let of_group = self.placement.group_partition(read.group_id());
+        let Slot(of_group) = self.placement.group_slot(read.group_id());
         if of_group != index {
             let group = read.group_id();
             return Err(format!(

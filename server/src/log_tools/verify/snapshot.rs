@@ -4,6 +4,7 @@ use super::super::damage::Damage;
 use super::report::Report;
 use crate::Failure;
 use crate::shard::{Common, groups_of_snapshot};
+use muster_codec::records::GroupRecord;
 use muster_coordinator::Coordinator;
 use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, Snapshot, SnapshotRefusal};
 use std::collections::BTreeSet;
@@ -13,7 +14,7 @@ use std::path::Path;
 /// `replayed` has the groups of the whole log.
 pub(super) fn verify(
     directory: &Path,
-    common: &Common,
+    (common, number): (&Common, u32),
     replayed: &mut Coordinator,
     report: &mut Report<'_>,
 ) -> Result<(), Failure> {
@@ -28,14 +29,14 @@ pub(super) fn verify(
         Err(refusal @ SnapshotRefusal::Version(_)) => return unused(&path, &refusal, report),
         Err(refusal) => return report.damage(&Damage::new(&path, 0, refusal)),
     };
-    let mut groups = match groups_of_snapshot(directory, bytes, common) {
+    let mut groups = match groups_of_snapshot(directory, bytes, common, number) {
         Ok(groups) => groups,
         Err(why) if why == SnapshotRefusal::LogIsAhead.to_string() => {
             return unused(&path, &SnapshotRefusal::LogIsAhead, report);
         }
         Err(why) => return report.damage(&Damage::new(&path, 0, why)),
     };
-    for group_id in ids(replayed).union(&ids(&groups)) {
+    for group_id in ids(&replayed.durable_records()).union(&ids(&groups.durable_records())) {
         if groups.fingerprint(group_id) != replayed.fingerprint(group_id) {
             let what = format!("group {group_id:?} differs from its records in the log");
             report.damage(&Damage::new(&path, 0, what))?;
@@ -50,7 +51,6 @@ fn unused(path: &Path, why: &SnapshotRefusal, report: &mut Report<'_>) -> Result
     report.note(path, &format!("a start replays the log instead: {why}"))
 }
 
-fn ids(coordinator: &Coordinator) -> BTreeSet<String> {
-    let records = coordinator.durable_records();
+fn ids(records: &[GroupRecord<'_>]) -> BTreeSet<String> {
     records.iter().map(|record| record.group_id().to_owned()).collect()
 }

@@ -38,30 +38,26 @@ fn no_fault_is_found_without_one() {
 fn nothing_is_checked_at_a_rate_of_zero() {
     let mut world = World::new(&["state.check.max.bytes.per.second=0"]);
     world.fill();
-    let position = world.shard.groups.next_position();
-    world.shard.groups.coordinator.replay(&commit(7, 3, Some(4_711)), position);
+    world.replay(&commit(7, 3, Some(4_711)));
     world.pass(LONG_MS);
     assert!(!world.is_failed() && world.shard.inspect().groups_checked() == 0);
 }
 
 #[test]
 fn a_group_changed_without_a_record_is_found() {
-    assert_found(|world| {
-        let position = world.shard.groups.next_position();
-        world.shard.groups.coordinator.replay(&commit(7, 3, Some(4_711)), position);
-    });
+    assert_found(|world| world.replay(&commit(7, 3, Some(4_711))));
 }
 
 #[test]
 fn a_group_without_records_is_found() {
-    assert_found(|world| world.shard.groups.coordinator.replay(&commit(1_000, 0, Some(1)), 1));
+    assert_found(|world| world.replay(&commit(1_000, 0, Some(1))));
 }
 
 #[test]
 fn a_group_that_lost_its_offsets_is_found() {
     assert_found(|world| {
         for partition in 0..PARTITIONS {
-            world.shard.groups.coordinator.replay(&commit(7, partition, None), 1);
+            world.replay(&commit(7, partition, None));
         }
     });
 }
@@ -70,7 +66,7 @@ fn a_group_that_lost_its_offsets_is_found() {
 fn a_snapshot_that_differs_from_the_log_is_found() {
     let mut world = World::new(&[]);
     world.fill();
-    world.shard.groups.coordinator.replay(&commit(7, 3, Some(4_711)), 1);
+    world.replay(&commit(7, 3, Some(4_711)));
     world.shard.log_check.is_broken = true;
     world.pass(10);
     fs::remove_file(world.path(SNAPSHOT_FILE_NAME)).unwrap();

@@ -185,7 +185,7 @@ fn groups_are_deleted_in_slices() {
     assert_eq!(results.len(), names().len());
     let deleted = results.iter().filter(|result| result.contains("error_code: 0"));
     assert_eq!(deleted.count(), GROUPS as usize);
-    assert_eq!(world.shard.groups.coordinator.groups(), 0);
+    assert_eq!(world.shard.groups.slots.groups(), 0);
 }
 
 #[test]

@@ -236,16 +236,16 @@ pub fn blocks(bytes: &[u8], header: &SegmentHeader) -> Vec<Range<usize>> {
 fn snapshot(bytes: &[u8]) -> Anatomy {
     let mut anatomy = Anatomy::default();
     // A snapshot that was being written when the server was killed has no header yet.
-    let Ok(Snapshot { header, .. }) = Snapshot::open(bytes) else { return note(bytes) };
+    let Ok(Snapshot { header, slots, .. }) = Snapshot::open(bytes) else { return note(bytes) };
     anatomy.fields("header", 0, SNAPSHOT_HEADER);
     anatomy.block("header", 0..SNAPSHOT_BODY_AT);
-    let part = |at: u64, len: u64| at as usize..(at + len) as usize;
-    let groups = part(header.groups.at, header.groups.len);
+    let Some(groups) = slots.first().map(|slot| slot.index.range()) else { return note(bytes) };
     let parts = [
-        ("sections", SNAPSHOT_BODY_AT..groups.start),
+        ("sections", header.cluster.range().end..groups.start),
         ("index", groups.clone()),
-        ("cluster", part(header.cluster.at, header.cluster.len)),
-        ("segments", part(header.log.at, header.log.len)),
+        ("slots", header.slots.range()),
+        ("cluster", header.cluster.range()),
+        ("segments", header.log.range()),
     ];
     for (name, part) in parts {
         if part.is_empty() {

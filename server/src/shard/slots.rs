@@ -1,0 +1,298 @@
+//! The coordinators of a shard, one for each slot that it leads. They share the shard's budget; the
+//! next deadline of all of them, and damage that one finds, are known without asking each.
+
+use super::group_configs;
+use crate::cluster::ClusterImage;
+use crate::config::Config;
+use crate::net::VisibleAt;
+use crate::placement::{Placement, Slot};
+use muster_codec::Wall;
+use muster_codec::messages::{ListGroupsRequest, ListGroupsResponse};
+use muster_codec::records::GroupRecord;
+use muster_coordinator::{
+    Budget, Coordinator, Counts, Divergence, Held, Listing, SnapshotDamage, Topics,
+};
+use std::collections::BTreeSet;
+
+/// The coordinators of the slots that a shard leads.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    placement: Placement,
+    /// In the order of the slots.
+    led: Vec<Led>,
+    budget: Budget,
+    /// The part of the budget that all of them have.
+    held: Held,
+    /// The next deadline of each that has one.
+    deadlines: BTreeSet<(i64, Slot)>,
+    damage: Option<SnapshotDamage>,
+}
+
+/// A slot, and what was last seen of its coordinator.
+#[derive(Debug)]
+struct Led {
+    slot: Slot,
+    coordinator: Coordinator,
+    held: Held,
+    deadline: Option<i64>,
+}
+
+/// A listing of the groups of all slots that is under way.
+#[derive(Debug)]
+pub(crate) struct ListingOfSlots {
+    listing: Listing,
+    /// The place of the slot that comes next.
+    place: usize,
+    visible_at: VisibleAt,
+}
+
+impl ListingOfSlots {
+    pub(crate) fn new(request: &ListGroupsRequest<'_>) -> Self {
+        Self { listing: Listing::new(request), place: 0, visible_at: VisibleAt::Now }
+    }
+
+    /// The groups that were found since the last call, or the error of the whole list.
+    pub(crate) fn take(&mut self) -> ListGroupsResponse<'static> {
+        self.listing.take()
+    }
+
+    /// The positions that the list waits for, so far.
+    pub(crate) fn visible_at(&mut self) -> VisibleAt {
+        std::mem::take(&mut self.visible_at)
+    }
+}
+
+impl Slots {
+    /// Those of a shard, without groups.
+    pub(crate) fn new(config: &Config, placement: Placement, shard: u32) -> Self {
+        let config = config.coordinator();
+        let led = |slot| Led {
+            slot,
+            coordinator: Coordinator::new(config.clone()),
+            held: Held::default(),
+            deadline: None,
+        };
+        Self {
+            placement,
+            led: placement.slots_of(shard).map(led).collect(),
+            budget: Budget::new(config.groups_max),
+            held: Held::default(),
+            deadlines: BTreeSet::new(),
+            damage: None,
+        }
+    }
+
+    /// Calls the coordinator of a slot, and notes its deadline, its part of the budget and damage.
+    ///
+    /// # Panics
+    /// If the shard does not lead the slot: see [`Self::has`].
+    pub(crate) fn on<R>(
+        &mut self,
+        slot: Slot,
+        act: impl FnOnce(&mut Coordinator, &mut Budget) -> R,
+    ) -> R {
+        self.at(self.placement.place_of(slot), act)
+    }
+
+    fn at<R>(&mut self, place: usize, act: impl FnOnce(&mut Coordinator, &mut Budget) -> R) -> R {
+        let Led { slot, coordinator, held, deadline } = &mut self.led[place];
+        self.budget.others = self.held - *held;
+        let result = act(coordinator, &mut self.budget);
+        *held = coordinator.held();
+        self.held = self.budget.others + *held;
+        let next = coordinator.next_deadline();
+        if next != *deadline {
+            deadline.map(|at| self.deadlines.remove(&(at, *slot)));
+            next.map(|at| self.deadlines.insert((at, *slot)));
+            *deadline = next;
+        }
+        if self.damage.is_none() {
+            self.damage = coordinator.damage().cloned();
+        }
+        result
+    }
+
+    fn each(&mut self, mut act: impl FnMut(Slot, &mut Coordinator)) {
+        for place in 0..self.led.len() {
+            let slot = self.led[place].slot;
+            self.at(place, |coordinator, _| act(slot, coordinator));
+        }
+    }
+
+    /// Whether the shard leads a slot.
+    pub(crate) fn has(&self, slot: Slot) -> bool {
+        let led = self.led.get(self.placement.place_of(slot));
+        led.is_some_and(|led| led.slot == slot)
+    }
+
+    /// The slots, in order.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = Slot> {
+        self.led.iter().map(|led| led.slot)
+    }
+
+    /// The slot behind another one; the first behind none.
+    pub(crate) fn next(&self, slot: Option<Slot>) -> Option<Slot> {
+        let place = slot.map_or(0, |slot| self.placement.place_of(slot) + 1);
+        self.led.get(place).map(|led| led.slot)
+    }
+
+    /// Like [`Self::next`], of those with groups.
+    pub(crate) fn next_with_groups(&self, slot: Option<Slot>) -> Option<Slot> {
+        let place = slot.map_or(0, |slot| self.placement.place_of(slot) + 1);
+        let mut rest = self.led.get(place..).unwrap_or_default().iter();
+        rest.find(|led| led.held.groups > 0).map(|led| led.slot)
+    }
+
+    /// The slot of a group.
+    pub(crate) fn slot_of(&self, group_id: &str) -> Slot {
+        self.placement.group_slot(group_id)
+    }
+
+    /// The slot whose timer is due first, and when.
+    pub(crate) fn next_deadline(&self) -> Option<(i64, Slot)> {
+        self.deadlines.first().copied()
+    }
+
+    /// Damage that a coordinator found in its part of the snapshot. After that no answer or record
+    /// may be used.
+    pub(crate) fn damage(&self) -> Option<&SnapshotDamage> {
+        self.damage.as_ref()
+    }
+
+    /// All records of the log are replayed: sessions and deadlines start.
+    pub(crate) fn loaded(&mut self, now: i64, wall: Wall, topics: &dyn Topics) {
+        self.each(|_, coordinator| coordinator.loaded(now, wall, topics));
+    }
+
+    /// Loads the groups with members.
+    pub(crate) fn load_members(&mut self) {
+        self.each(|_, coordinator| coordinator.load_members());
+    }
+
+    /// Loads all groups: for checks.
+    pub(crate) fn load_all(&mut self) {
+        self.each(|_, coordinator| coordinator.load_all());
+    }
+
+    /// Sets the configs of all groups; `before` is the image whose configs they have so far.
+    pub(crate) fn configure(
+        &mut self,
+        config: &Config,
+        before: Option<&ClusterImage>,
+        image: &ClusterImage,
+    ) {
+        let changed = group_configs::changed(before, image);
+        if changed.is_of_all {
+            let of_all = config.coordinator();
+            self.each(|_, coordinator| coordinator.set_config(of_all.clone()));
+        }
+        for group in changed.groups {
+            let slot = self.slot_of(group);
+            if self.has(slot) {
+                let own = crate::config::group_overrides(config, image, group);
+                self.on(slot, |coordinator, _| coordinator.set_group_config(group, own));
+            }
+        }
+    }
+
+    /// Number of groups, loaded or not.
+    pub(crate) fn groups(&self) -> usize {
+        self.held.groups
+    }
+
+    /// Number of unloaded groups.
+    pub(crate) fn unloaded_groups(&self) -> usize {
+        self.led.iter().map(|led| led.coordinator.unloaded_groups()).sum()
+    }
+
+    /// Whether a group, or only its offsets, are unloaded.
+    pub(crate) fn is_unloaded(&self, group_id: &str) -> bool {
+        let led = self.led.get(self.placement.place_of(self.slot_of(group_id)));
+        led.is_some_and(|led| led.coordinator.is_unloaded(group_id))
+    }
+
+    /// The durable state of the loaded groups as the records that produce it, by group.
+    pub(crate) fn durable_records(&self) -> Vec<GroupRecord<'_>> {
+        let of_slots = self.led.iter().flat_map(|led| led.coordinator.durable_records());
+        let mut records: Vec<_> = of_slots.collect();
+        records.sort_by(|one, other| one.group_id().cmp(other.group_id()));
+        records
+    }
+
+    /// See [`Coordinator::fingerprint`].
+    pub(crate) fn fingerprint(&mut self, group_id: &str) -> Option<u64> {
+        let slot = self.slot_of(group_id);
+        let is_led = self.has(slot);
+        is_led.then(|| self.on(slot, |coordinator, _| coordinator.fingerprint(group_id)))?
+    }
+
+    /// The sizes of the state of all of them.
+    pub(crate) fn counts(&self) -> Counts {
+        self.led.iter().map(|led| led.coordinator.counts()).fold(Counts::default(), |a, b| a + b)
+    }
+
+    /// How much it is to describe a group, or to list its offsets; little if another shard has it.
+    pub(crate) fn weight(
+        &mut self,
+        group_id: &str,
+        of: impl FnOnce(&Coordinator, &str) -> usize,
+    ) -> usize {
+        let slot = self.slot_of(group_id);
+        if !self.has(slot) {
+            return 1;
+        }
+        self.on(slot, |coordinator, _| of(coordinator, group_id))
+    }
+
+    /// Continues a listing by about `count` groups and slots; returns whether it is complete. What
+    /// is durable by `flushed` need not be waited for.
+    pub(crate) fn list(
+        &mut self,
+        of_slots: &mut ListingOfSlots,
+        count: usize,
+        flushed: impl Fn(Slot) -> u64,
+    ) -> bool {
+        let mut left = count;
+        let ListingOfSlots { listing, place, visible_at } = of_slots;
+        while let Some(slot) = self.led.get(*place).map(|led| led.slot) {
+            if left == 0 {
+                return false;
+            }
+            let list = |coordinator: &mut Coordinator, _: &mut Budget| {
+                (coordinator.list(listing, left), coordinator.written_at())
+            };
+            let (seen, written_at) = self.at(*place, list);
+            if listing.is_too_large() {
+                *place = self.led.len();
+            } else if seen < left {
+                *place += 1;
+            }
+            if written_at > flushed(slot) {
+                visible_at.join(VisibleAt::position(slot, written_at));
+            }
+            left = left.saturating_sub(seen + 1);
+        }
+        true
+    }
+
+    /// Compares the next group behind one with the state to which its records replay. Returns its
+    /// place; None behind the last one.
+    ///
+    /// # Errors
+    /// It differs.
+    pub(crate) fn audit_after(&mut self, after: Audited) -> (Audited, Result<(), Divergence>) {
+        let begin = || (self.next(None), None);
+        let (mut slot, mut group) = after.map_or_else(begin, |(slot, id)| (Some(slot), Some(id)));
+        while let Some(of) = slot {
+            let audited = self.on(of, |coordinator, _| coordinator.audit_after(group.as_deref()));
+            if let Some((id, found)) = audited {
+                return (Some((of, id)), found);
+            }
+            (slot, group) = (self.next(slot), None);
+        }
+        (None, Ok(()))
+    }
+}
+
+/// The last group that was audited.
+pub(crate) type Audited = Option<(Slot, std::sync::Arc<str>)>;

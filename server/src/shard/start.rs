@@ -1,0 +1,227 @@
+//! The state of a shard while its log is read: begins with a snapshot, if there is one, and replays
+//! the log behind it.
+
+use super::reading::read_segments;
+use super::slots::Slots;
+use super::snapshot::read_cluster;
+use super::{Common, KnownLog, LoadError};
+use crate::cluster::ClusterImage;
+use crate::placement::Slot;
+use muster_codec::DecodeError;
+use muster_codec::record_batch::Record;
+use muster_codec::records::ClusterRecord;
+use muster_coordinator::SnapshotBytes;
+use muster_storage::injected::{self, Fault};
+use muster_storage::snapshot::{
+    SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SlotGroups, Snapshot, SnapshotHeader,
+    SnapshotRefusal,
+};
+use muster_storage::{KnownSegments, LogPartition, Recovered, RecoveredBatch, Recovery};
+use muster_uring::MappedFile;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Why a start with a snapshot failed.
+pub(super) enum Unusable {
+    /// The start is to be tried without the snapshot.
+    Snapshot(String),
+    Log(LoadError),
+}
+
+impl From<LoadError> for Unusable {
+    fn from(error: LoadError) -> Self {
+        Self::Log(error)
+    }
+}
+
+/// The state of a shard while its log is read.
+pub(super) struct Start {
+    pub(super) slots: Slots,
+    pub(super) image: ClusterImage,
+    known_log: Option<KnownLog>,
+    /// Segments that need not be read.
+    known: KnownSegments,
+    pub(super) snapshot: Option<SnapshotHeader>,
+    /// The slots with groups in it.
+    in_snapshot: Vec<SlotGroups>,
+    pub(super) recovered: Recovered,
+    pub(super) replayed_bytes: u64,
+    pub(super) replayed_records: u64,
+}
+
+impl Start {
+    /// An empty state.
+    pub(super) fn new(common: &Common, number: u32) -> Self {
+        Self {
+            slots: Slots::new(&common.config, common.placement, number),
+            image: ClusterImage::new(&common.config),
+            known_log: common.known_log(number).copied(),
+            known: KnownSegments::default(),
+            snapshot: None,
+            in_snapshot: Vec::new(),
+            recovered: Recovered::default(),
+            replayed_bytes: 0,
+            replayed_records: 0,
+        }
+    }
+
+    /// Applies a batch, unless all of it is in the snapshot.
+    fn replay(&mut self, batch: RecoveredBatch<'_>) -> Result<(), DecodeError> {
+        let RecoveredBatch { partition, batch, position } = batch;
+        if self.from(partition).is_some_and(|from| position <= from) {
+            return Ok(());
+        }
+        self.replayed_bytes += batch.bytes.len() as u64;
+        self.replayed_records += u64::from(batch.header.records_count.unsigned_abs());
+        let mut records = batch.records()?.filter(|record| !is_lost(record));
+        match partition {
+            LogPartition::Cluster => records.try_for_each(|record| self.replay_cluster(&record?)),
+            LogPartition::ConsumerOffsets(index) if self.slots.has(Slot(index)) => self
+                .slots
+                .on(Slot(index), |coordinator, _| coordinator.replay_batch(records, position)),
+            LogPartition::ConsumerOffsets(_) => {
+                Err(DecodeError::InvalidBatch("records of a partition that another shard has"))
+            }
+        }
+    }
+
+    /// The position up to which all operations of a partition are in the snapshot.
+    fn from(&self, partition: LogPartition) -> Option<u64> {
+        let header = self.snapshot?;
+        let LogPartition::ConsumerOffsets(index) = partition else { return Some(header.from) };
+        let row = self.in_snapshot.binary_search_by_key(&index, |of_slot| of_slot.slot);
+        Some(row.map_or(header.from, |row| self.in_snapshot[row].from))
+    }
+
+    fn replay_cluster(&mut self, record: &Record<'_>) -> Result<(), DecodeError> {
+        let read = record.key.map(|key| ClusterRecord::read(key, record.value)).transpose()?;
+        read.flatten().iter().for_each(|record| self.image.apply(record));
+        Ok(())
+    }
+
+    /// Checks that snapshot and log belong together, when all of the log is read; loads groups with
+    /// members.
+    pub(super) fn checked(mut self, directory: &Path) -> Result<Self, Unusable> {
+        let Some(header) = self.snapshot else { return Ok(self) };
+        self.slots.load_members();
+        belongs_to(&header, directory, &self.recovered)?;
+        let refuse = |why: &dyn fmt::Display| Err(Unusable::Snapshot(why.to_string()));
+        if self.recovered.dropped_position() > header.from {
+            return refuse(&SnapshotRefusal::LogIsAhead);
+        }
+        match self.slots.damage() {
+            Some(damage) => refuse(damage),
+            None => Ok(self),
+        }
+    }
+}
+
+/// A snapshot is named once the log is flushed up to the newest position in it: a shorter log has
+/// lost operations.
+fn belongs_to(
+    header: &SnapshotHeader,
+    directory: &Path,
+    found: &Recovered,
+) -> Result<(), LoadError> {
+    match found.log_id() {
+        None if injected::is(Fault::StartDeletes) => Ok(()),
+        None => Err(LoadError::Missing { directory: directory.to_owned() }),
+        Some(id) if id != header.log_id => {
+            Err(LoadError::OtherSnapshot { path: directory.join(SNAPSHOT_FILE_NAME) })
+        }
+        Some(_) if found.position() < header.newest && !injected::is(Fault::SilentCut) => {
+            let (directory, when) = (directory.to_owned(), "when its snapshot was named");
+            Err(LoadError::short(directory, found, header.newest, when))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// See [`Fault::LostTombstone`].
+fn is_lost(record: &Result<Record<'_>, DecodeError>) -> bool {
+    let is_such = |record: &Record<'_>| {
+        record.value.is_none() && record.key.is_some_and(|key| key.len() % 4 == 1)
+    };
+    injected::is(Fault::LostTombstone) && record.as_ref().is_ok_and(is_such)
+}
+
+/// The state of a snapshot, if there is one.
+pub(super) fn open_snapshot(
+    directory: &Path,
+    common: &Common,
+    number: u32,
+) -> Result<Option<Start>, Unusable> {
+    let unusable = |why: &dyn fmt::Display| Unusable::Snapshot(why.to_string());
+    let path = |name| directory.join(name);
+    let (path, aside) = (path(SNAPSHOT_FILE_NAME), path(SNAPSHOT_DAMAGED_FILE_NAME));
+    let file = match MappedFile::open(&path, &aside) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(|error| unusable(&error))?,
+    };
+    begin_with(Arc::new(file), common, number).map(Some)
+}
+
+/// The state of a snapshot, from the bytes of its file.
+fn begin_with(bytes: SnapshotBytes, common: &Common, number: u32) -> Result<Start, Unusable> {
+    let unusable = |why: &dyn fmt::Display| Unusable::Snapshot(why.to_string());
+    let file = (*bytes).as_ref();
+    let Snapshot { header, slots, cluster, log } =
+        Snapshot::open(file).map_err(|why| unusable(&why))?;
+    let mut start = Start::new(common, number);
+    start.snapshot = Some(header);
+    start.known = KnownSegments::read(&file[log]).map_err(|error| unusable(&error))?;
+    read_cluster(&file[cluster], &mut start.image).map_err(|error| unusable(&error))?;
+    for SlotGroups { slot, index, .. } in &slots {
+        if !start.slots.has(Slot(*slot)) {
+            return Err(unusable(&"it has groups of a slot that another shard has"));
+        }
+        let opened = start.slots.on(Slot(*slot), |coordinator, _| {
+            coordinator.open_snapshot(Arc::clone(&bytes), index.range(), index.crc)
+        });
+        opened.map_err(|damage| unusable(&damage))?;
+    }
+    start.in_snapshot = slots;
+    Ok(start)
+}
+
+/// The groups that a start would have from a snapshot and the log behind it, all loaded. Nothing is
+/// changed.
+///
+/// # Errors
+/// The reason why a start would not use the snapshot, or would find it damaged later.
+pub(crate) fn groups_of_snapshot(
+    directory: &Path,
+    bytes: Vec<u8>,
+    common: &Common,
+    number: u32,
+) -> Result<Slots, String> {
+    let words = |unusable| match unusable {
+        Unusable::Snapshot(why) => why,
+        Unusable::Log(error) => error.to_string(),
+    };
+    let start = begin_with(Arc::new(bytes), common, number).map_err(words)?;
+    let start = replay_log(directory, start).map_err(|error| error.to_string())?;
+    let mut slots = start.checked(directory).map_err(words)?.slots;
+    slots.load_all();
+    match slots.damage() {
+        Some(damage) => Err(damage.to_string()),
+        None => Ok(slots),
+    }
+}
+
+/// Replays the log behind the state that `start` has.
+pub(super) fn replay_log(directory: &Path, mut start: Start) -> Result<Start, LoadError> {
+    let recovery = Recovery::knowing(std::mem::take(&mut start.known));
+    let mut failed = None;
+    start.recovered = read_segments(directory, recovery, |batch| {
+        failed = failed.take().or(start.replay(batch).err());
+    })?;
+    let Some(error) = failed else { return Ok(start) };
+    // The log of another shard has records of other partitions.
+    if let Some(known) = start.known_log {
+        known.check(directory, &start.recovered)?;
+    }
+    Err(LoadError::Record { directory: directory.to_owned(), error })
+}
