@@ -1,5 +1,5 @@
-//! The owner of each group and partition: a pure function of names and numbers, so that every shard
-//! and every start computes the same. A partition may be assigned elsewhere: see
+//! The owner of each group and slot: a pure function of names and numbers, so that every shard and
+//! every start computes the same. The slot of a partition is in its topic's record: see
 //! [`leader`](crate::cluster::leader).
 
 use muster_codec::Uuid;
@@ -65,12 +65,27 @@ impl Placement {
         self.shard_of(self.group_slot(group_id))
     }
 
-    /// The shard that leads a partition without an assignment. Topics start at different shards, so
-    /// that topics with one partition spread.
-    pub fn partition_shard(self, topic_id: Uuid, partition: i32) -> u32 {
-        let start = topic_id.0.iter().fold(0u32, |sum, byte| sum.wrapping_add(u32::from(*byte)));
-        start.wrapping_add(partition as u32) % self.shards
+    /// The slot of a new partition of a topic. Topics start at different slots, so that topics with
+    /// one partition spread; consecutive partitions are led by consecutive shards.
+    ///
+    /// None if there are more shards than slots: the shards without a slot would lead nothing.
+    pub fn partition_slot(self, topic_id: Uuid, partition: i32) -> Option<Slot> {
+        // The last slots, of which not every shard leads one, would break the sequence of shards.
+        let slots = self.offsets_partitions / self.shards * self.shards;
+        let slot = place_in_sequence(topic_id, partition).checked_rem(slots)?;
+        Some(Slot(slot))
     }
+
+    /// The shard that leads a partition without a slot.
+    pub fn partition_shard(self, topic_id: Uuid, partition: i32) -> u32 {
+        place_in_sequence(topic_id, partition) % self.shards
+    }
+}
+
+/// The place of a partition in a sequence that starts elsewhere for each topic.
+fn place_in_sequence(topic_id: Uuid, partition: i32) -> u32 {
+    let start = topic_id.0.iter().fold(0u32, |sum, byte| sum.wrapping_add(u32::from(*byte)));
+    start.wrapping_add(partition as u32)
 }
 
 /// `String.hashCode` of Java, over UTF-16 code units.
@@ -113,6 +128,22 @@ mod tests {
             led.sort_unstable();
             assert_eq!(led, (0..offsets_partitions).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn a_new_partition_is_led_by_the_shard_of_the_formula() {
+        for (shards, offsets_partitions) in [(1, 1), (1, 50), (3, 50), (8, 50), (50, 50)] {
+            let placement = Placement { shards, offsets_partitions };
+            for (topic, partition) in [(1, 0), (2, 9), (7, 100), (250, 19_999)] {
+                let id = Uuid([topic; 16]);
+                let slot = placement.partition_slot(id, partition).unwrap();
+                assert!(slot.0 < offsets_partitions);
+                let by_formula = placement.partition_shard(id, partition);
+                assert_eq!(placement.shard_of(slot), by_formula);
+            }
+        }
+        let many = Placement { shards: 64, offsets_partitions: 50 };
+        assert_eq!(many.partition_slot(Uuid([7; 16]), 0), None);
     }
 
     #[test]

@@ -17,9 +17,9 @@ message! {
     pub struct TopicValue<'a> {
         name: Str<'a>, 0..;
         partitions: i32, 0..;
-        /// The nodes that partitions were assigned to when they were created, by index; -1, or
-        /// beyond the end, for a partition without an assignment.
-        assigned: Vec<i32>, 1..;
+        /// The slots of partitions, by index; -1, or beyond the end, for a partition without one.
+        /// (Older servers wrote only assigned nodes, which are slots of the same number.)
+        slots: Vec<i32>, 1..;
     }
 
     /// Type 1.
@@ -61,9 +61,9 @@ const CONFIG: Schema = Schema { record_type: 1, versions: 0..=0, flexible_from: 
 const PRODUCER_IDS: Schema = Schema { record_type: 2, versions: 0..=0, flexible_from: 0 };
 const DELETED_TOPIC: Schema = Schema { record_type: 3, versions: 0..=0, flexible_from: 0 };
 
-/// Version 1 only if there are assignments, as older servers refuse it.
+/// Version 1 only if there are slots.
 fn topic_version(value: &TopicValue<'_>) -> i16 {
-    i16::from(!value.assigned.is_empty())
+    i16::from(!value.slots.is_empty())
 }
 
 /// A record of the cluster. A value of None is a tombstone.

@@ -2,7 +2,9 @@
 
 use super::View;
 use super::change::{Change, Refused, is_timed_out, timed_out};
-use super::create_topics::{excessive, only_replica, too_many_in_a_topic, too_many_partitions};
+use super::create_topics::{
+    excessive, only_replica, slots, too_many_in_a_topic, too_many_partitions,
+};
 use super::limits::{PARTITIONS_MAX, PARTITIONS_PER_REQUEST_MAX, PARTITIONS_PER_TOPIC_MAX};
 use muster_codec::ErrorCode;
 use muster_codec::messages::{
@@ -75,12 +77,14 @@ fn grow(
         return Err(too_many_partitions(PARTITIONS_MAX - budget.in_cluster));
     }
     let nodes = asked.assignments.as_ref().map(|nodes| assigned(view, added, nodes)).transpose()?;
+    let new = topic.partitions..asked.count;
+    let added_slots = nodes.unwrap_or_else(|| slots(view, topic.id, new));
     budget.in_request -= added;
     budget.in_cluster -= added;
     let value = TopicValue {
         name: topic.name.to_string().into(),
         partitions: asked.count,
-        assigned: topic.assigned_with(nodes.unwrap_or_default()),
+        slots: topic.slots_with(added_slots),
     };
     Ok(ClusterRecord::Topic(TopicKey { topic_id: topic.id }, Some(value)))
 }

@@ -17,6 +17,7 @@ use muster_codec::records::{ClusterRecord, TopicKey, TopicValue};
 use muster_codec::{ErrorCode, Str, Uuid};
 use muster_coordinator::Ids;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Creates topics. A topic that is named twice is answered once, with an error; a request that has
 /// timed out is answered for each entry.
@@ -100,10 +101,10 @@ struct Creation<'v> {
     records: Vec<ClusterRecord<'static>>,
 }
 
-/// The number of a topic's partitions, and the nodes assigned to them.
+/// The number of a topic's partitions, and the nodes assigned to them if that was asked for.
 struct Partitions {
     count: i32,
-    assigned: Vec<i32>,
+    assigned: Option<Vec<i32>>,
 }
 
 struct Created {
@@ -130,7 +131,8 @@ impl<'v> Creation<'v> {
         let Partitions { count: partitions, assigned } = self.partitions(topic)?;
         self.check_limits(partitions)?;
         let id = ids.next_id();
-        let value = TopicValue { name: topic.name.to_string().into(), partitions, assigned };
+        let slots = assigned.unwrap_or_else(|| slots(self.view, id, 0..partitions));
+        let value = TopicValue { name: topic.name.to_string().into(), partitions, slots };
         let record = ClusterRecord::Topic(TopicKey { topic_id: id }, Some(value));
         let configs = overrides.iter().map(|(name, value)| {
             config_record(TOPIC_RESOURCE, &topic.name, name, Some(value.clone()))
@@ -164,7 +166,7 @@ impl<'v> Creation<'v> {
     fn partitions(&self, topic: &CreatableTopic<'_>) -> Result<Partitions, Refused> {
         if !topic.assignments.is_empty() {
             let assigned = manual_assignment(self.view, topic)?;
-            return Ok(Partitions { count: assigned.len() as i32, assigned });
+            return Ok(Partitions { count: assigned.len() as i32, assigned: Some(assigned) });
         }
         if topic.replication_factor < -1 || topic.replication_factor == 0 {
             let words = "Replication factor must be larger than 0, or -1 to use the default value.";
@@ -179,7 +181,7 @@ impl<'v> Creation<'v> {
             }
         };
         check_replicas(topic.replication_factor)?;
-        Ok(Partitions { count, assigned: Vec::new() })
+        Ok(Partitions { count, assigned: None })
     }
 
     fn check_limits(&self, partitions: i32) -> Result<(), Refused> {
@@ -276,7 +278,15 @@ fn check_replicas(factor: i16) -> Result<(), Refused> {
 const ONE_REPLICA: &str =
     "muster keeps one replica of each partition, whatever the number of brokers.";
 
-/// The node of each partition, by index, after Kafka's checks.
+/// The slots of new partitions; none if partitions have none: see [`Placement::partition_slot`].
+///
+/// [`Placement::partition_slot`]: crate::placement::Placement::partition_slot
+pub(super) fn slots(view: &View<'_>, topic_id: Uuid, partitions: Range<i32>) -> Vec<i32> {
+    let slot = |partition| view.placement.partition_slot(topic_id, partition);
+    partitions.filter_map(slot).map(|slot| slot.0 as i32).collect()
+}
+
+/// The node of each partition, by index, after Kafka's checks. It leads the slot of its number.
 fn manual_assignment(view: &View<'_>, topic: &CreatableTopic<'_>) -> Result<Vec<i32>, Refused> {
     let set = [
         ("replication factor", i32::from(topic.replication_factor)),

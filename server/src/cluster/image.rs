@@ -3,6 +3,7 @@
 use super::configs::Configs;
 use super::metric_names::MetricNames;
 use crate::config::{Altered, Config, Overrides, TOPIC_RESOURCE};
+use crate::placement::Slot;
 use muster_codec::Uuid;
 use muster_codec::records::{
     ClusterRecord, ConfigKey, ConfigValue, DeletedTopicKey, DeletedTopicValue, OFFSETS_TOPIC,
@@ -22,22 +23,22 @@ pub struct Topic {
     pub id: Uuid,
     pub name: Arc<str>,
     pub partitions: i32,
-    /// The nodes that partitions are assigned to, as in the topic's record.
-    assigned: Arc<[i32]>,
+    /// The slots of its partitions, as in the topic's record.
+    slots: Arc<[i32]>,
 }
 
 impl Topic {
-    /// The node that a partition is assigned to; None if no assignment was given.
-    pub fn assigned(&self, partition: i32) -> Option<u32> {
-        let node = self.assigned.get(usize::try_from(partition).ok()?)?;
-        u32::try_from(*node).ok()
+    /// The slot of a partition; None if it was created without one.
+    pub fn slot(&self, partition: i32) -> Option<Slot> {
+        let slot = self.slots.get(usize::try_from(partition).ok()?)?;
+        u32::try_from(*slot).ok().map(Slot)
     }
 
-    /// The assigned nodes with those of new partitions appended; empty if no partition has one.
-    pub(super) fn assigned_with(&self, added: Vec<i32>) -> Vec<i32> {
-        let mut all = self.assigned.to_vec();
+    /// The slots with those of new partitions appended; empty if no partition has one.
+    pub(super) fn slots_with(&self, added: Vec<i32>) -> Vec<i32> {
+        let mut all = self.slots.to_vec();
         if !added.is_empty() {
-            all.resize(usize::try_from(self.partitions).unwrap_or_default(), UNASSIGNED);
+            all.resize(usize::try_from(self.partitions).unwrap_or_default(), NO_SLOT);
             all.extend(added);
         }
         all
@@ -49,8 +50,8 @@ impl Topic {
     }
 }
 
-/// The node of a partition without an assignment.
-const UNASSIGNED: i32 = -1;
+/// Stands for the slot of a partition without one.
+const NO_SLOT: i32 = -1;
 
 /// A deleted topic, for as long as groups may have offsets of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +89,7 @@ impl ClusterImage {
         let mut image = Self::default();
         let name: Arc<str> = OFFSETS_TOPIC.into();
         let partitions = config.offsets_topic_num_partitions;
-        image.insert(Topic { id: OFFSETS_TOPIC_ID, name, partitions, assigned: [].into() });
+        image.insert(Topic { id: OFFSETS_TOPIC_ID, name, partitions, slots: [].into() });
         let segment_bytes = config.offsets_topic_segment_bytes.to_string();
         let overrides = [
             ("cleanup.policy", "compact"),
@@ -178,7 +179,7 @@ impl ClusterImage {
             let value = TopicValue {
                 name: topic.name.to_string().into(),
                 partitions: topic.partitions,
-                assigned: topic.assigned.to_vec(),
+                slots: topic.slots.to_vec(),
             };
             ClusterRecord::Topic(TopicKey { topic_id: topic.id }, Some(value))
         });
@@ -245,8 +246,8 @@ impl ClusterImage {
     }
 
     fn put_topic(&mut self, key: &TopicKey, value: &TopicValue<'_>) {
-        let (name, assigned) = (value.name.as_ref().into(), value.assigned.as_slice().into());
-        self.insert(Topic { id: key.topic_id, name, partitions: value.partitions, assigned });
+        let (name, slots) = (value.name.as_ref().into(), value.slots.as_slice().into());
+        self.insert(Topic { id: key.topic_id, name, partitions: value.partitions, slots });
     }
 
     /// Sets the version of the topics to the position that a load of shard 0's log has reached. It
@@ -419,24 +420,24 @@ mod tests {
     }
 
     #[test]
-    fn assignments_outlast_growth_and_a_start() {
-        let assigned = |image: &ClusterImage| {
+    fn slots_outlast_growth_and_a_start() {
+        let slots = |image: &ClusterImage| {
             let topic = image.topic("a").unwrap();
-            [0, 1, 2, 3].map(|partition| topic.assigned(partition))
+            [0, 1, 2, 3].map(|partition| topic.slot(partition))
         };
-        let of = |partitions, assigned| {
-            let value = TopicValue { name: "a".into(), partitions, assigned };
+        let of = |partitions, slots| {
+            let value = TopicValue { name: "a".into(), partitions, slots };
             ClusterRecord::Topic(TopicKey { topic_id: Uuid([1; 16]) }, Some(value))
         };
         let mut image = ClusterImage::default();
         image.apply(&of(2, Vec::new()));
-        assert!(image.topic("a").unwrap().assigned_with(Vec::new()).is_empty());
-        let grown = image.topic("a").unwrap().assigned_with(vec![1]);
+        assert!(image.topic("a").unwrap().slots_with(Vec::new()).is_empty());
+        let grown = image.topic("a").unwrap().slots_with(vec![1]);
         image.apply(&of(3, grown));
-        assert_eq!(assigned(&image), [None, None, Some(1), None]);
-        let unchanged = image.topic("a").unwrap().assigned_with(Vec::new());
+        assert_eq!(slots(&image), [None, None, Some(Slot(1)), None]);
+        let unchanged = image.topic("a").unwrap().slots_with(Vec::new());
         image.apply(&of(4, unchanged));
-        assert_eq!(assigned(&image), [None, None, Some(1), None]);
+        assert_eq!(slots(&image), [None, None, Some(Slot(1)), None]);
         let mut again = ClusterImage::default();
         for record in image.records(&Config::default()) {
             let (mut key, mut value) = (Vec::new(), Vec::new());

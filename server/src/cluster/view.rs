@@ -26,15 +26,14 @@ pub struct View<'a> {
     pub cluster_id: &'a str,
 }
 
-/// The shard that leads a partition of a topic, internal or not: the assigned node, or the one that
-/// the formula determines. With fewer shards than before, an assigned node is taken modulo their
-/// number.
+/// The shard that leads a partition of a topic, internal or not: the one that leads its slot, or,
+/// for a partition without a slot, the one that the formula determines.
 pub fn leader(topic: &Topic, partition: i32, placement: Placement) -> u32 {
     if topic.is_internal() {
         return placement.shard_of(Slot(partition.unsigned_abs()));
     }
-    match topic.assigned(partition) {
-        Some(node) => node % placement.shards,
+    match topic.slot(partition) {
+        Some(slot) => placement.shard_of(slot),
         None => placement.partition_shard(topic.id, partition),
     }
 }
