@@ -3,6 +3,7 @@
 use super::Event;
 use super::testing::{World, frame};
 use crate::net::ConnectionId;
+use crate::placement::Slot;
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, Bytes, ErrorCode, Reader, Request, Response, Role, Str, Uuid};
 use serde_json::Value;
@@ -274,6 +275,94 @@ fn answers_to_requests_whose_records_were_not_written_are_errors() {
         let errors = errors(&ask(&mut world, version, request));
         assert!(errors.contains(&NOT_WRITTEN), "{api:?}: {errors:?}");
     }
+}
+
+/// The groups of a deletion with their errors, in the order of the answer.
+fn delete(world: &mut World, names: &[String]) -> Vec<(String, i64)> {
+    let groups_names = names.iter().cloned().map(Str::Owned).collect();
+    let answer = ask(world, 2, DeleteGroupsRequest { groups_names });
+    let Response::DeleteGroups(deleted) = answer else { unreachable!() };
+    let result = |it: &DeletableGroupResult<'_>| (it.group_id.to_string(), it.error_code.into());
+    deleted.results.iter().map(result).collect()
+}
+
+#[test]
+fn groups_of_other_shards_stay_refused_when_the_log_refuses_the_rest() {
+    let mut world = world(2);
+    let [own, foreign] = own_and_foreign(&world);
+    assert_eq!(errors(&ask(&mut world, 3, commit(&own, Uuid::ZERO))), BTreeSet::from([0]));
+    world.common.log_sizes.operation_bytes_max = 1;
+    world.restart();
+    connect(&mut world);
+    let expected = [(own.clone(), NOT_WRITTEN), (foreign.clone(), NOT_COORDINATOR)];
+    assert_eq!(delete(&mut world, &[own, foreign]), expected);
+    assert_eq!(world.shard.groups.slots.groups(), 1, "it is as it was");
+}
+
+/// Groups of all slots, the next one always of another slot, and each with an offset.
+fn groups_of_all_slots(world: &mut World) -> Vec<String> {
+    let placement = world.common.placement;
+    let of_slot = |slot: u32| {
+        let names = (0..).map(|number| format!("g{number}"));
+        names.filter(move |name| placement.group_slot(name) == Slot(slot)).take(2)
+    };
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    for slot in 0..placement.offsets_partitions {
+        let mut names = of_slot(slot);
+        first.extend(names.next());
+        second.extend(names.next());
+    }
+    first.append(&mut second);
+    for name in &first {
+        assert_eq!(errors(&ask(world, 3, commit(name, Uuid::ZERO))), BTreeSet::from([0]));
+    }
+    first
+}
+
+#[test]
+fn a_request_for_groups_of_several_slots_is_answered_in_its_order_once_all_is_durable() {
+    let mut world = world(1);
+    let names = groups_of_all_slots(&mut world);
+    assert!(names.len() > 4);
+    let of_group = |name: &String| OffsetFetchRequestGroup {
+        group_id: name.clone().into(),
+        topics: None,
+        ..Default::default()
+    };
+    let groups = names.iter().map(of_group).collect();
+    let fetched = ask(&mut world, 8, OffsetFetchRequest { groups, ..Default::default() });
+    let Response::OffsetFetch(fetched) = fetched else { unreachable!() };
+    let found = |it: &OffsetFetchResponseGroup<'_>| {
+        (it.group_id.to_string(), it.topics[0].partitions[0].committed_offset)
+    };
+    let expected: Vec<_> = names.iter().map(|name| (name.clone(), 5)).collect();
+    assert_eq!(fetched.groups.iter().map(found).collect::<Vec<_>>(), expected);
+    let Response::ListGroups(listed) = ask(&mut world, 4, ListGroupsRequest::default()) else {
+        unreachable!()
+    };
+    assert_eq!(listed.groups.len(), names.len());
+
+    let groups_names = names.iter().cloned().map(Str::Owned).collect();
+    let request = frame(2, DeleteGroupsRequest { groups_names });
+    world.step(Event::Received { connection: CLIENT, data: &request });
+    let waits = world.shard.connections.waits_for_flush();
+    assert_eq!(waits, world.common.placement.offsets_partitions as usize, "for each slot");
+    assert!(world.shard.output(CLIENT).is_none());
+    world.pass(1_000);
+    assert!(world.shard.output(CLIENT).is_some_and(|it| !std::mem::take(it).is_empty()));
+    assert_eq!(world.shard.connections.waits_for_flush(), 0);
+    let gone: Vec<_> = names.iter().map(|it| (it.clone(), 69)).collect();
+    assert_eq!(delete(&mut world, &names), gone, "GROUP_ID_NOT_FOUND");
+}
+
+#[test]
+fn a_list_without_groups_is_answered_with_one() {
+    let mut world = world(1);
+    assert_eq!(delete(&mut world, &[]), []);
+    let described = ask(&mut world, 5, DescribeGroupsRequest::default());
+    assert_eq!(described, DescribeGroupsResponse::default().into());
+    let fetched = ask(&mut world, 8, OffsetFetchRequest::default());
+    assert_eq!(fetched, OffsetFetchResponse::default().into());
 }
 
 #[test]
