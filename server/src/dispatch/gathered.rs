@@ -23,8 +23,8 @@ impl Gathered {
         Self { layout, budget, count: 0, elements: Vec::new() }
     }
 
-    /// Takes the elements out of a response, which is what remains. Instead of those that there is no
-    /// budget for stands UNKNOWN_SERVER_ERROR.
+    /// Takes the elements out of a response, which is what remains. Those that there is no budget
+    /// for become UNKNOWN_SERVER_ERROR.
     pub(crate) fn add(&mut self, response: &mut Response<'_>) {
         const TOO_LARGE: i16 = ErrorCode::UnknownServerError as i16;
         match response {

@@ -2,6 +2,7 @@
 //! returns commands; it performs none, so that the simulator can drive it as the reactor does.
 
 mod account_lines;
+mod cluster_requests;
 mod controller;
 mod deleted_topics;
 mod durable;
@@ -10,6 +11,7 @@ mod group_clock;
 mod group_configs;
 #[cfg(test)]
 mod group_requests;
+mod group_router;
 mod input;
 mod inspection;
 mod known_log;
@@ -22,6 +24,7 @@ mod offline;
 mod offsets_topic;
 mod producer_ids;
 mod reading;
+mod requests;
 mod scans;
 mod slots;
 mod snapshot;
@@ -30,6 +33,7 @@ mod step;
 mod streams;
 #[cfg(test)]
 mod testing;
+mod weights;
 
 pub use event::{Command, Event, Part};
 pub use inspection::Inspection;
@@ -41,14 +45,13 @@ pub use reading::read_log;
 
 pub(crate) use controller::Controller;
 pub(crate) use deleted_topics::DeletedTopics;
-pub(crate) use durable::{GroupLog, Inputs};
+pub(crate) use durable::GroupLog;
 pub(crate) use group_clock::GroupClock;
 pub(crate) use input::RunQueue;
 pub(crate) use log_check::LogCheck;
 pub(crate) use producer_ids::ProducerIds;
 pub(crate) use reading::read_known_log;
 pub(crate) use scans::Scans;
-pub(crate) use slots::ListingOfSlots;
 pub(crate) use snapshot::Snapshots;
 pub(crate) use start::groups_of_snapshot;
 

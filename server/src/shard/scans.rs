@@ -1,12 +1,14 @@
 //! Long requests, answered a slice at a time. One is under way; the others wait in the input of
 //! their connections, in order of arrival, as an answer takes memory while it is gathered.
 
-use super::{ListingOfSlots, Shard};
+use super::Shard;
+use super::group_router::GroupReply;
+use super::slots::ListingOfSlots;
 use crate::admin::{self, ResourceList};
 use crate::cluster::ClusterImage;
 use crate::dispatch::{
-    self, Call, Gathered, GroupReply, Items, SLICE_WEIGHT, bytes_behind_list, cluster_response,
-    request_length, topic_weight, uses_transactions,
+    self, Call, Gathered, Items, SLICE_WEIGHT, bytes_behind_list, cluster_response, request_length,
+    topic_weight, uses_transactions,
 };
 use crate::net::{ConnectionId, Connections, Kind, VisibleAt};
 use muster_codec::messages::{MetadataRequest, MetadataRequestTopic};

@@ -92,7 +92,9 @@ fn the_record_of_a_topic_names_the_slot_of_each_partition() {
         (0..topic.partitions).map(|index| topic.slot(index)).collect()
     };
     let placement = Placement { shards: 2, offsets_partitions: 50 };
-    let of = |partitions: Range<i32>| partitions.map(|it| placement.partition_slot(created.topic_id, it));
+    let of = |partitions: Range<i32>| {
+        partitions.map(|it| placement.partition_slot(created.topic_id, it))
+    };
     assert_eq!(slots(&controller), of(0..9).collect::<Vec<_>>());
     controller.grow_all(&[("c", 60)], None).remove(0).unwrap();
     assert_eq!(slots(&controller), of(0..60).collect::<Vec<_>>());

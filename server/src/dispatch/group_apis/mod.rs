@@ -77,11 +77,11 @@ pub(super) enum Screened {
 }
 
 /// What requests are held against.
-pub(super) struct Front<'f> {
-    pub(super) version: i16,
-    pub(super) topics: &'f dyn Topics,
+pub(crate) struct Front<'f> {
+    pub(crate) version: i16,
+    pub(crate) topics: &'f dyn Topics,
     /// The slot of a group; None if another shard has it.
-    pub(super) slot_of: &'f dyn Fn(&str) -> Option<Slot>,
+    pub(crate) slot_of: &'f dyn Fn(&str) -> Option<Slot>,
 }
 
 impl Front<'_> {
@@ -92,7 +92,7 @@ impl Front<'_> {
 
 /// Where a request goes.
 #[derive(Debug)]
-pub(super) enum Destination {
+pub(crate) enum Destination {
     /// To the coordinator of the slot that has its group. The response is about the part that was
     /// refused.
     Slot(Slot, Option<Response<'static>>),
@@ -117,7 +117,7 @@ macro_rules! group_apis {
         ///
         /// # Panics
         /// If they are responses of different APIs.
-        pub(super) fn merge<'r>(response: &mut Response<'r>, other: Response<'r>) {
+        pub(crate) fn merge<'r>(response: &mut Response<'r>, other: Response<'r>) {
             match (response, other) {
                 $((Response::$name(body), Response::$name(other)) => body.merge(other),)*
                 (response, other) => {
@@ -141,7 +141,7 @@ group_apis! {
 }
 
 /// Refuses what the coordinator must not see of a request, and finds where the rest goes.
-pub(super) fn screen(request: &mut GroupRequest<'_>, front: &Front<'_>) -> Destination {
+pub(crate) fn screen(request: &mut GroupRequest<'_>, front: &Front<'_>) -> Destination {
     let (api, version) = (api(request), front.version);
     let absent = match api.screen_topics(version, front.topics) {
         Screened::Passed => None,
@@ -172,7 +172,7 @@ pub(super) fn screen(request: &mut GroupRequest<'_>, front: &Front<'_>) -> Desti
 
 /// Splits a request that names several groups into requests for groups of one slot each, in the
 /// order in which it names them; none for a request that names no list.
-pub(super) fn by_slot<'r>(
+pub(crate) fn by_slot<'r>(
     request: GroupRequest<'r>,
     slot_of: impl Fn(&str) -> Slot,
 ) -> Vec<(Slot, GroupRequest<'r>)> {
@@ -207,7 +207,7 @@ pub(super) fn by_slot<'r>(
 }
 
 /// The response that refuses a whole request.
-pub(super) fn refused(
+pub(crate) fn refused(
     request: &mut GroupRequest<'_>,
     version: i16,
     error: ErrorCode,
@@ -224,7 +224,7 @@ pub(super) fn name_once(request: &mut GroupRequest<'_>, version: i16) {
 
 /// The response to a request whose records were not written. (The coordinator answers group APIs
 /// only.)
-pub(super) fn failed(response: Response<'_>, error: ErrorCode) -> Response<'_> {
+pub(crate) fn failed(response: Response<'_>, error: ErrorCode) -> Response<'_> {
     match GroupResponse::try_from(response) {
         Ok(mut response) => {
             fail(&mut response, error);

@@ -2,12 +2,14 @@
 //! not see are refused here, as Kafka's broker does in front of its coordinator. A request for
 //! groups of several slots is split here, and the answers are joined.
 
-use super::Call;
-use super::group_apis::{self, Destination, Front};
+use super::Shard;
+use super::durable::Inputs;
+use super::slots::ListingOfSlots;
 use crate::clock::Times;
+use crate::dispatch::Call;
+use crate::dispatch::group_apis::{self, Destination, Front};
 use crate::net::{ConnectionId, Connections, VisibleAt};
 use crate::placement::Slot;
-use crate::shard::{Inputs, ListingOfSlots, Shard};
 use muster_codec::{ErrorCode, GroupRequest, Response};
 use muster_coordinator::limits::GROUPS_MAX;
 use muster_coordinator::{Answer, Caller, GroupRefusal, Output, RequestId};
