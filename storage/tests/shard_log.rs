@@ -98,7 +98,8 @@ fn positions(log: &ShardLog, partition: i32) -> [u64; 3] {
 #[test]
 fn each_partition_has_positions_of_its_own() {
     let (mut log, mut disk) = ready(small_config());
-    [3, 5, 3].map(|partition| append(&mut log, partition, b"a"));
+    let appended = [3, 5, 3].map(|partition| append(&mut log, partition, b"a"));
+    assert_eq!(appended, [1, 2, 3], "those of the log");
     assert_eq!([3, 5, 4].map(|it| positions(&log, it)), [[2, 0, 0], [1, 0, 0], [0, 0, 0]]);
     let block = block_write(&mut log, &mut disk, 0).unwrap();
     append(&mut log, 3, b"b");

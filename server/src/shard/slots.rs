@@ -296,3 +296,49 @@ impl Slots {
 
 /// The last group that was audited.
 pub(crate) type Audited = Option<(Slot, std::sync::Arc<str>)>;
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::commit;
+    use super::*;
+    use muster_coordinator::NoTopics;
+
+    const PLACEMENT: Placement = Placement { shards: 2, offsets_partitions: 6 };
+
+    fn slots() -> Slots {
+        Slots::new(&Config::default(), PLACEMENT, 1)
+    }
+
+    /// Adds a number of groups to a slot.
+    fn fill(slots: &mut Slots, slot: Slot, count: usize) {
+        let records = (0..).map(|group| commit(group, 0, Some(1)));
+        let of_slot = records.filter(|it| PLACEMENT.group_slot(it.group_id()) == slot).take(count);
+        of_slot.for_each(|it| slots.on(slot, |coordinator, _| coordinator.replay(&it, 1)));
+    }
+
+    #[test]
+    fn each_coordinator_is_called_with_the_budget_that_the_others_leave() {
+        let mut slots = slots();
+        assert!(slots.iter().eq([1, 3, 5].map(Slot)) && !slots.has(Slot(2)));
+        fill(&mut slots, Slot(1), 2);
+        fill(&mut slots, Slot(5), 3);
+        let mut held = |slot| {
+            slots.on(slot, |coordinator, budget| (coordinator.groups(), budget.others.groups))
+        };
+        assert_eq!([1, 3, 5].map(|slot| held(Slot(slot))), [(2, 3), (0, 5), (3, 2)]);
+        assert_eq!((slots.groups(), slots.counts().coordinators), (5, 3));
+        assert_eq!(slots.next_with_groups(Some(Slot(1))), Some(Slot(5)));
+        assert!(slots.durable_records().is_sorted_by_key(|it| it.group_id().to_owned()));
+    }
+
+    #[test]
+    fn the_slot_that_is_due_first_is_known() {
+        let mut slots = slots();
+        assert_eq!(slots.next_deadline(), None);
+        slots.loaded(0, Wall(0), &NoTopics);
+        let (at, first) = slots.next_deadline().unwrap();
+        assert_eq!(first, Slot(1), "of equal deadlines");
+        slots.on(Slot(5), |coordinator, _| coordinator.sweep_at(at - 1));
+        assert_eq!(slots.next_deadline(), Some((at - 1, Slot(5))));
+    }
+}
