@@ -84,7 +84,8 @@ impl Gather {
         (self.operations > 0).then_some(self.opened_at)
     }
 
-    /// Counts an operation that was added to the open batch of a partition, at a time by both clocks.
+    /// Counts an operation that was added to the open batch of a partition, at a time by both
+    /// clocks.
     pub(crate) fn count(
         &mut self,
         partition: LogPartition,

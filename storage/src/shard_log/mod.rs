@@ -161,8 +161,8 @@ impl ShardLog {
         }
     }
 
-    /// Notes what the wall clock shows at a monotonic time: records are stamped with it and judged by
-    /// it, whatever it is set to. Until then, and for all times between two calls, both go alike.
+    /// Notes what the wall clock shows at a monotonic time: records are stamped with it and judged
+    /// by it, whatever it is set to. Until then, and for all times between two calls, both go alike.
     pub fn set_wall(&mut self, now: i64, wall: Wall) {
         let ahead = wall.since(now);
         if self.wall_ahead != ahead {
