@@ -47,7 +47,7 @@ pub struct Coordinator {
     /// for it.
     pub(crate) removed_at: u64,
     pub(crate) damage: Option<SnapshotDamage>,
-    /// A buffer for the offsets that a start applies together; empty otherwise.
+    /// A buffer for the offsets that a start applies together.
     pub(crate) run: Vec<(i32, Committed)>,
 }
 
@@ -132,6 +132,7 @@ impl Coordinator {
         let mut output = Output::default();
         let around = Around { now, wall, position: 0, topics, others_bytes: 0 };
         self.loaded_topics = topics.version();
+        self.run = Vec::new();
         self.load_members();
         let mut next = self.groups.live_after(None);
         while let Some(id) = next {

@@ -1,4 +1,4 @@
-//! The groups of a shard, and the state of each.
+//! The groups of a slot, and the state of each.
 
 use crate::classic::ClassicGroup;
 use crate::consumer::ConsumerGroup;

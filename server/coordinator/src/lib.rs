@@ -29,6 +29,9 @@
 //! before a response may leave: that of the last write to the group, so that no client sees a state
 //! that a crash could undo. Zero means at once.
 //!
+//! **Several coordinators** divide the groups of a shard. They share its limits: the caller passes
+//! each call a [`Budget`] with what the others have.
+//!
 //! **Modules**: [`group`](group) has the whole state of one group id. A classic group is in
 //! [`classic`](classic). The newer kinds take the same steps, [`modern`](modern), generic over a
 //! kind; [`consumer`](consumer) is the first. Neither kind refers to another.

@@ -70,7 +70,7 @@ impl Timer {
     }
 }
 
-/// All timers of a shard.
+/// All timers of a coordinator.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     queue: BTreeMap<Due, TimerKey>,
