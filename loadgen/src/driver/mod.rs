@@ -15,6 +15,7 @@ mod core;
 mod descriptors;
 mod dial;
 mod echo;
+mod executor;
 mod inbox;
 mod line;
 mod members;
@@ -33,7 +34,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
-use glommio::{LocalExecutor, LocalExecutorBuilder, Placement};
+use glommio::Placement;
 
 pub use self::clock::Clock;
 pub use self::descriptors::{descriptors_needed, ensure_descriptors};
@@ -42,6 +43,7 @@ pub use self::echo::{EchoResult, echo};
 use self::command::{Cluster, Command, CoreReport, Sample, Target};
 use self::core::Setup;
 use self::dial::{Dialer, host_and_port};
+use self::executor::executor;
 use self::inbox::{Outside, inbox};
 use self::tls::TlsClient;
 use crate::plan::MemberIndex;
@@ -50,12 +52,6 @@ use crate::topics::Topics;
 
 /// The maximum of reports that wait to be received, for each core.
 const REPORTS_MAX: usize = 64;
-/// The depth of the rings. The kernel keeps the pending polls of thousands of connections in a hash
-/// table whose size follows from it; this depth makes it the largest.
-const RING_DEPTH: usize = 4096;
-/// Buffers that glommio registers with the kernel for files; sockets need none.
-const IO_MEMORY: usize = 64 << 10;
-
 /// The cores of a run, and the two channels to them.
 pub struct Driver {
     cluster: Cluster,
@@ -186,15 +182,6 @@ fn start_core(setup: Setup, tls: Option<TlsClient>, cpu: usize) -> Result<JoinHa
         Ok(Err(error)) => Err(error),
         Err(_) => Err(format!("load core {index} did not start")),
     }
-}
-
-fn executor(placement: Placement) -> Result<LocalExecutor, String> {
-    let builder = LocalExecutorBuilder::new(placement.clone());
-    let made = builder.ring_depth(RING_DEPTH).io_memory(IO_MEMORY).make();
-    made.map_err(|error| match placement {
-        Placement::Fixed(cpu) => format!("no executor on CPU {cpu} (io_uring): {error}"),
-        _ => format!("no executor (io_uring): {error}"),
-    })
 }
 
 /// The servers that can be asked for a coordinator.

@@ -127,6 +127,15 @@ fn an_invalid_scenario() {
 }
 
 #[test]
+fn too_little_locked_memory() {
+    let fake = Fake::start(Config::default());
+    let limited = "ulimit -l 64 && exec \"$0\" \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", limited, PROGRAM, "--bootstrap", &fake.bootstrap()]);
+    outcome(&command.output().unwrap()).assert_refused(&["64 KiB", "ulimit -l"]);
+}
+
+#[test]
 fn too_few_descriptors() {
     let fake = Fake::start(Config::default());
     let directory = TempDir::new().unwrap();
