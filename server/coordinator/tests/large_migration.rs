@@ -35,7 +35,7 @@ const CONSUMER: &str = "consumer";
 #[test]
 fn a_crash_between_the_operations_of_an_upgrade_leaves_a_group_that_all_join_again() {
     let classic = classic_group(MEMBERS, 0);
-    let upgrade = Run::loaded(&[classic.clone()]).heartbeat(0);
+    let upgrade = Run::loaded(std::slice::from_ref(&classic)).heartbeat(0);
     let cut: Vec<_> = operations(&upgrade, CUT_BYTES).collect();
     assert_eq!(cut.concat(), upgrade);
     let begins = |it: fn(&GroupRecord<'_>) -> bool| cut[1..].iter().any(|records| it(&records[0]));
