@@ -91,7 +91,7 @@ impl Shard {
     pub fn has_work(&self) -> bool {
         !self.run_queue.waiting.is_empty()
             && self.stopping == Stopping::No
-            && !self.snapshots.is_failed()
+            && !self.audit.is_failed()
             && !self.groups.is_closed()
     }
 

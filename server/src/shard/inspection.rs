@@ -38,7 +38,7 @@ impl<'s> Inspection<'s> {
 
     /// Whether the shard found its groups in an unexpected state, and must end.
     pub fn is_failed(self) -> bool {
-        self.0.snapshots.is_failed()
+        self.0.audit.is_failed()
     }
 
     /// How many groups the shard has compared with its log.

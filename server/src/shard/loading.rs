@@ -7,8 +7,8 @@ use super::names::{FIRST_LOG_FILE, FIRST_PARTITION_FILE, LOG_TOKENS, PARTITION_T
 use super::slots::Slots;
 use super::start::{Start, Unusable, open_snapshot, replay_log};
 use super::{
-    Common, Controller, DeletedTopics, LoadError, LogCheck, ProducerIds, RunQueue, Scans, Shard,
-    Snapshots, Stopping,
+    Audit, Common, Controller, DeletedTopics, LoadError, LogCheck, ProducerIds, RunQueue, Scans,
+    Shard, Snapshots, Stopping,
 };
 use crate::clock::Times;
 use crate::cluster::{ClusterImage, Endpoint, OfflinePartitions};
@@ -190,6 +190,7 @@ impl Loaded {
             deleted_topics: DeletedTopics::default(),
             producer_ids: ProducerIds::default(),
             snapshots: Snapshots::new(directory, &config, self.snapshot, self.replayed_bytes, now),
+            audit: Audit::new(now),
             log_check: LogCheck::new(now),
             common: self.common,
             image,

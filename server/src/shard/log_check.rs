@@ -194,7 +194,7 @@ impl Shard {
     pub fn check_later(&mut self, reloads: u32) {
         let at = self.now.saturating_add(BEGIN_MS << reloads.min(PUT_OFF_MAX));
         self.log_check.next_at = at;
-        self.snapshots.audit_not_before(at);
+        self.audit.not_before(at);
     }
 
     /// Continues the check, if it is time. To be called at the end of a turn.

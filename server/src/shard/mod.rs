@@ -2,6 +2,7 @@
 //! returns commands; it performs none, so that the simulator can drive it as the reactor does.
 
 mod account_lines;
+mod audit;
 mod cluster_requests;
 mod controller;
 mod deleted_topics;
@@ -43,6 +44,7 @@ pub use loading::{Loaded, load, log_directory};
 pub use mailbox::{AdminRequest, Message};
 pub use reading::read_log;
 
+pub(crate) use audit::Audit;
 pub(crate) use controller::Controller;
 pub(crate) use deleted_topics::DeletedTopics;
 pub(crate) use durable::GroupLog;
@@ -143,6 +145,7 @@ pub struct Shard {
     pub(crate) deleted_topics: DeletedTopics,
     pub(crate) producer_ids: ProducerIds,
     pub(crate) snapshots: Snapshots,
+    audit: Audit,
     pub(crate) log_check: LogCheck,
     pub(crate) ids: Box<dyn Ids>,
     /// The time of the current event: see [`crate::clock::Times`].

@@ -2,7 +2,7 @@
 //! the log its segments, and the writer makes the file.
 
 use super::names::{SNAPSHOT_FILE, SNAPSHOT_TOKEN};
-use super::slots::{Audited, Slots};
+use super::slots::Slots;
 use super::{Command, Controller, Shard, Stopping};
 use crate::cluster::ClusterImage;
 use crate::config::Config;
@@ -16,13 +16,10 @@ use muster_storage::snapshot::{
 };
 use muster_storage::{FileDone, FileOp, FileToken, Pace, SegmentWalk};
 use std::path::PathBuf;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 /// The bytes of a slice: about 100 microseconds of work.
 const SLICE_BYTES: usize = 64 << 10;
-
-/// How often a group is compared with the state to which its records replay.
-const AUDIT_INTERVAL_MS: i64 = 1_000;
 
 /// The snapshots of a shard.
 #[derive(Debug)]
@@ -47,11 +44,6 @@ pub(crate) struct Snapshots {
     /// The position of the last one; a log that has dropped deletions behind it cannot be replayed
     /// on it.
     from: u64,
-    audited: Audited,
-    next_audit: i64,
-    /// Why the shard is to fail, though nothing was found.
-    given_up: Option<String>,
-    is_failed: bool,
 }
 
 /// A snapshot that is being written.
@@ -65,6 +57,7 @@ struct Job {
 
 /// The part that is written next.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one, in a job")]
 enum Stage {
     Cluster,
     /// The groups of the slot behind the last one.
@@ -99,24 +92,11 @@ impl Snapshots {
             file_bytes: snapshot.map_or(0, |header| header.file_bytes),
             is_there: snapshot.is_some(),
             from: snapshot.map_or(0, |header| header.from),
-            audited: None,
-            next_audit: now.saturating_add(AUDIT_INTERVAL_MS),
-            given_up: None,
-            is_failed: false,
         }
-    }
-
-    pub(crate) fn audit_not_before(&mut self, at: i64) {
-        self.next_audit = at;
     }
 
     pub(crate) fn owns(&self, token: FileToken) -> bool {
         self.writer.owns(token)
-    }
-
-    /// Whether the shard must not continue.
-    pub(crate) fn is_failed(&self) -> bool {
-        self.is_failed
     }
 
     /// A snapshot is due when the log grew by the configured bytes and by a quarter of the last
@@ -156,6 +136,15 @@ impl Snapshots {
                 warn!("the disk is full: no snapshot was written, and the next start takes longer");
             }
         }
+    }
+}
+
+impl Snapshots {
+    /// Puts the file aside, if there is one: it may be the reason why the shard failed.
+    pub(super) fn put_aside(&self) -> Option<FileOp> {
+        let (from, to) =
+            (self.dir.join(SNAPSHOT_FILE_NAME), self.dir.join(SNAPSHOT_DAMAGED_FILE_NAME));
+        self.is_there.then_some(FileOp::Rename { from, to })
     }
 }
 
@@ -223,53 +212,6 @@ impl Shard {
         match job {
             Some(_) => writer.has_room().then(|| pace.next()),
             None => self.snapshots.deadline(self.groups.log.written_bytes()),
-        }
-    }
-
-    /// Makes the shard fail at the end of this turn, as if a check had found something: to try how
-    /// it is loaded again.
-    pub fn give_up(&mut self, reason: &str) {
-        self.snapshots.given_up = Some(reason.to_owned());
-    }
-
-    /// Whether the groups were found in an unexpected state: then nothing of this turn is written
-    /// to the log or answered, and this turn is the last. The shard is loaded again from the log.
-    pub(crate) fn has_failed(&mut self) -> bool {
-        let damage = self.groups.slots.damage().map(ToString::to_string);
-        if let Some(damage) = damage {
-            self.fail(format!("the snapshot is damaged: {damage}; it is loaded again without it"));
-        }
-        if let Some(reason) = self.snapshots.given_up.take() {
-            self.fail(format!("{reason}; it is loaded again from the log"));
-        }
-        if let Some(found) = self.log_check.take_found() {
-            self.fail(format!("{found}; it is loaded again from it"));
-        }
-        self.snapshots.is_failed
-    }
-
-    /// Compares one group with the state to which its records replay, from time to time.
-    pub(crate) fn audit(&mut self) {
-        if self.now < self.snapshots.next_audit || !self.checks_state() {
-            return;
-        }
-        self.snapshots.next_audit = self.now.saturating_add(AUDIT_INTERVAL_MS);
-        let (audited, found) = self.groups.slots.audit_after(self.snapshots.audited.take());
-        self.snapshots.audited = audited;
-        if let Err(divergence) = found {
-            self.fail(format!("{divergence}; it is loaded again from the log"));
-        }
-    }
-
-    fn fail(&mut self, reason: String) {
-        if std::mem::replace(&mut self.snapshots.is_failed, true) {
-            return;
-        }
-        error!("shard {}: {reason}", self.number);
-        if self.snapshots.is_there {
-            let dir = &self.snapshots.dir;
-            let (from, to) = (dir.join(SNAPSHOT_FILE_NAME), dir.join(SNAPSHOT_DAMAGED_FILE_NAME));
-            self.commands.push(Command::File(FileOp::Rename { from, to }));
         }
     }
 

@@ -21,7 +21,7 @@ impl Shard {
     /// Handles one event.
     pub fn step(&mut self, times: Times, event: Event<'_>, commands: &mut Vec<Command>) {
         self.look_at(times);
-        if self.snapshots.is_failed() {
+        if self.audit.is_failed() {
             return;
         }
         match event {
@@ -61,7 +61,7 @@ impl Shard {
         self.run_queue.begin_turn();
         self.heard =
             if injected::is(Fault::ExpiryFirst) { self.now } else { self.run_queue.heard(heard) };
-        assert!(!self.snapshots.is_failed(), "the shard has failed");
+        assert!(!self.audit.is_failed(), "the shard has failed");
         self.forget_at_start();
         self.forget_slice();
         self.expire();
