@@ -8,7 +8,7 @@ use super::slots::Slots;
 use super::start::{Start, Unusable, open_snapshot, replay_log};
 use super::{
     Audit, Common, Controller, DeletedTopics, LoadError, LogCheck, ProducerIds, RunQueue, Scans,
-    Shard, Snapshots, Stopping,
+    Shard, Snapshots, Stopping, ToController,
 };
 use crate::clock::Times;
 use crate::cluster::{ClusterImage, Endpoint, OfflinePartitions};
@@ -189,6 +189,7 @@ impl Loaded {
             controller: self.image.map(|image| Controller::new(image, shards)),
             deleted_topics: DeletedTopics::default(),
             producer_ids: ProducerIds::default(),
+            to_controller: ToController::default(),
             snapshots: Snapshots::new(directory, &config, self.snapshot, self.replayed_bytes, now),
             audit: Audit::new(now),
             log_check: LogCheck::new(now),

@@ -22,8 +22,10 @@ pub enum Message {
     Admin { from: u32, request: RequestId, admin: AdminRequest },
     /// From the controller: the response to one of the shard's clients.
     AdminAnswer { request: RequestId, response: Box<ControllerResponse<'static>> },
-    /// To the controller: a client named topics that do not exist.
-    AutoCreate { topics: Vec<String>, host: Arc<str> },
+    /// To the controller: a client of shard `from` named topics that do not exist.
+    AutoCreate { from: u32, topics: Vec<String>, host: Arc<str> },
+    /// From the controller: it has taken such a message out of its mailbox.
+    AutoCreateTaken,
     /// To the controller: shard `from` needs a block of producer ids.
     ProducerIds { from: u32 },
     /// From the controller: producer ids from `first`, `count` of them.
@@ -49,6 +51,7 @@ impl Message {
             Self::ProducerIdBlock { count, .. } => *count = 0,
             Self::Admin { .. }
             | Self::AutoCreate { .. }
+            | Self::AutoCreateTaken
             | Self::ProducerIds { .. }
             | Self::Image(_)
             | Self::Forgotten { .. }

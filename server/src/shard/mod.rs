@@ -34,6 +34,7 @@ mod step;
 mod streams;
 #[cfg(test)]
 mod testing;
+mod to_controller;
 mod weights;
 
 pub use event::{Command, Event, Part};
@@ -56,6 +57,7 @@ pub(crate) use reading::read_known_log;
 pub(crate) use scans::Scans;
 pub(crate) use snapshot::Snapshots;
 pub(crate) use start::groups_of_snapshot;
+pub(crate) use to_controller::ToController;
 
 use crate::cluster::{ClusterImage, Endpoint, OfflinePartitions, View};
 use crate::config::Config;
@@ -144,6 +146,7 @@ pub struct Shard {
     pub(crate) controller: Option<Controller>,
     pub(crate) deleted_topics: DeletedTopics,
     pub(crate) producer_ids: ProducerIds,
+    to_controller: ToController,
     pub(crate) snapshots: Snapshots,
     audit: Audit,
     pub(crate) log_check: LogCheck,

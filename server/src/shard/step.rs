@@ -261,9 +261,14 @@ impl Shard {
         match message {
             Message::Admin { from, request, admin } => self.decide(from, request, &admin),
             Message::AdminAnswer { request, response } => {
+                self.to_controller.admin_answered();
                 self.connections.answer_now(request, &(*response).into());
             }
-            Message::AutoCreate { topics, host } => self.auto_create(&topics, &host),
+            Message::AutoCreate { from, topics, host } => {
+                self.commands.push(Command::Mail { to: from, message: Message::AutoCreateTaken });
+                self.auto_create(&topics, &host);
+            }
+            Message::AutoCreateTaken => self.to_controller.auto_create_taken(),
             Message::ProducerIds { from } => self.send_producer_ids(from),
             Message::ProducerIdBlock { first, count } => self.producer_ids_came(first, count),
             Message::Image(image) => self.image_changed(image),

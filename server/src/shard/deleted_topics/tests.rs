@@ -92,7 +92,8 @@ fn more_offsets_than_one_operation_holds_are_removed() {
 }
 
 fn create(world: &mut World, name: &str) -> Uuid {
-    let message = Message::AutoCreate { topics: vec![name.to_owned()], host: "/10.0.0.1".into() };
+    let message =
+        Message::AutoCreate { from: 0, topics: vec![name.to_owned()], host: "/10.0.0.1".into() };
     world.shard.step(Times::both(world.now), Event::Mail(message), &mut Vec::new());
     world.turn();
     world.pass(FLUSH_MS);
