@@ -8,7 +8,6 @@ use crate::placement::CONTROLLER;
 use crate::shard::{Command, Common, Left, LoadError, Loaded, Message, Shard, load};
 use muster_coordinator::Ids;
 use muster_storage::FileOp;
-use muster_storage::injected::{self, Fault};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -70,9 +69,7 @@ impl Host {
         self.reloads += 1;
         shard.check_later(self.reloads);
         let mut commands: Vec<_> = ops.into_iter().map(Command::File).collect();
-        if !injected::is(Fault::SilentReload) {
-            commands.extend(left.commands);
-        }
+        commands.extend(left.commands);
         if self.number == CONTROLLER {
             let send = |to| Command::Mail { to, message: Message::Image(image.clone()) };
             commands.extend((0..self.common.placement.shards).map(send));

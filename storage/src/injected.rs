@@ -26,8 +26,6 @@ pub enum Fault {
     UnslicedScan,
     /// Sessions end by the clock, whatever waits to be read.
     ExpiryFirst,
-    /// A shard that is loaded again drops what the failed one left to do.
-    SilentReload,
     /// A shard that was loaded again takes images of the cluster that are older than its own.
     StaleImage,
 }

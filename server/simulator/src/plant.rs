@@ -29,14 +29,12 @@ pub enum Plant {
     UnslicedScan,
     /// Sessions end by the clock, whatever waits to be read.
     ExpiryFirst,
-    /// A shard that is loaded again drops what the failed one left to do.
-    SilentReload,
     /// A shard that was loaded again takes images of the cluster that are older than its own.
     StaleImage,
 }
 
 impl Plant {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 13] = [
         Self::EarlyWrite,
         Self::SkippedSync,
         Self::EarlyAnswer,
@@ -49,7 +47,6 @@ impl Plant {
         Self::SilentCut,
         Self::UnslicedScan,
         Self::ExpiryFirst,
-        Self::SilentReload,
         Self::StaleImage,
     ];
 
@@ -67,7 +64,6 @@ impl Plant {
             Self::SilentCut => "silent-cut",
             Self::UnslicedScan => "unsliced-scan",
             Self::ExpiryFirst => "expiry-first",
-            Self::SilentReload => "silent-reload",
             Self::StaleImage => "stale-image",
         }
     }
@@ -106,7 +102,6 @@ impl Plant {
             Self::SilentCut => Fault::SilentCut,
             Self::UnslicedScan => Fault::UnslicedScan,
             Self::ExpiryFirst => Fault::ExpiryFirst,
-            Self::SilentReload => Fault::SilentReload,
             Self::StaleImage => Fault::StaleImage,
             Self::EarlyWrite | Self::SkippedSync => return Ok(()),
         });

@@ -22,6 +22,7 @@ use muster::files::Files;
 use muster::host::Host;
 use muster::net::ConnectionId;
 use muster::shard::{Command, Message, Shard};
+use muster_coordinator::Topics;
 pub(crate) use reload::Failing;
 use std::collections::{BTreeMap, VecDeque};
 use tempfile::TempDir;
@@ -128,6 +129,7 @@ impl Process {
 
 impl Seat {
     fn new(host: Host, shard: Shard) -> Self {
+        let image_version = shard.inspect().image().version();
         Self {
             host,
             shard,
@@ -135,7 +137,7 @@ impl Seat {
             is_leaving: false,
             is_loading: false,
             loaded_at: 0,
-            image_version: 0,
+            image_version,
             inbox: VecDeque::new(),
             mail: VecDeque::new(),
             files: Files::new(CLOSING_MAX),
