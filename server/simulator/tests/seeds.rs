@@ -5,7 +5,8 @@ use simulator::coverage::{Coverage, Seen};
 use simulator::{Options, run};
 
 /// What a few seeds may come through without; a thousand do not.
-const RARE: [Seen; 9] = [
+const RARE: [Seen; 10] = [
+    Seen::OpenDeferred,
     Seen::FileBack,
     Seen::FileLost,
     Seen::DamagedWrite,
