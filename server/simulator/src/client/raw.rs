@@ -28,6 +28,8 @@ pub(crate) struct RawSeat {
     pub(crate) link: Option<LinkId>,
     /// A request is under way.
     pub(crate) waits: bool,
+    /// The last change was not answered and may still reach the controller.
+    has_lost_change: bool,
     armed: u64,
 }
 
@@ -46,7 +48,7 @@ pub(crate) struct Wish {
 
 impl RawSeat {
     pub(crate) fn new(raw: Raw) -> Self {
-        Self { raw, link: None, waits: false, armed: u64::MAX }
+        Self { raw, link: None, waits: false, has_lost_change: false, armed: u64::MAX }
     }
 }
 
@@ -107,6 +109,9 @@ impl World {
             | Raw::Reader(_)
             | Raw::Producer(_) => {}
         }
+        if self.may_overtake(client) {
+            return self.arm_client_after(client, self.mail_time());
+        }
         let placement = self.placement(self.process_shards);
         let mut around = Surroundings { random: &mut self.client_random, placement };
         let seat = &mut self.clients[client as usize];
@@ -148,12 +153,23 @@ impl World {
         if matches!(&seat.raw, Raw::Founder(founder) if founder.is_done()) {
             return self.founded();
         }
-        // What was asked on a connection that broke may be on its way from one shard to another:
-        // until it is there, a later request could overtake it, and the book would not know of
-        // that.
-        let is_lost_change = frame.is_none() && matches!(seat.raw, Raw::Admin(_));
-        let least = if is_lost_change { 4 * self.profile.turn_delay_max } else { 0 };
+        seat.has_lost_change = frame.is_none() && matches!(seat.raw, Raw::Admin(_));
+        let least = if seat.has_lost_change { self.mail_time() } else { 0 };
         self.arm_client_after(client, least);
+    }
+
+    /// A change whose connection broke may be on its way from one shard to another. Until it has
+    /// arrived, a later request could overtake it, which the book does not model.
+    fn may_overtake(&self, client: u32) -> bool {
+        let now = self.queue.now();
+        let arrived = |since: u64| now >= since + self.mail_time();
+        self.clients[client as usize].has_lost_change
+            && !self.process.runs_since(now).is_some_and(arrived)
+    }
+
+    /// The longest time that mail between shards takes while all of them run.
+    fn mail_time(&self) -> u64 {
+        4 * self.profile.turn_delay_max
     }
 
     /// The connection to a shard; that to another is closed.

@@ -16,6 +16,7 @@ pub(crate) use lifecycle::{FIRST_PORT, PARTITION_FILES_MAX, StartedShard};
 
 use crate::judge::{RecordBytes, Turns};
 use crate::net::LinkId;
+use crate::profile::MS;
 use files::{CLOSING_MAX, Ended, Operation, ShardFiles};
 use muster::data_dir::Meta;
 use muster::files::Files;
@@ -115,6 +116,17 @@ impl Process {
 
     pub(crate) fn shards(&self) -> u32 {
         self.seats.len() as u32
+    }
+
+    /// The time from which on all shards handle their input; None while the process is paused or a
+    /// shard is loaded again.
+    pub(crate) fn runs_since(&self, now: u64) -> Option<u64> {
+        let is_waited_for = self.seats.iter().any(|seat| seat.is_leaving || seat.is_loading);
+        if is_waited_for || now < self.paused_until {
+            return None;
+        }
+        let loaded_at = self.seats.iter().map(|seat| seat.loaded_at.unsigned_abs() * MS).max();
+        Some(loaded_at.unwrap_or(0).max(self.paused_until))
     }
 
     fn seat(&mut self, number: u32) -> Option<&mut Seat> {
