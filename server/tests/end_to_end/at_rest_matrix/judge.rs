@@ -129,7 +129,7 @@ fn lost(made: &Made, before: &Image, after: &Image, was_refused: bool) -> Vec<St
         if is_free_to_change(Class::of(path), was_refused) {
             continue;
         }
-        let len = extent(made, path, bytes.len());
+        let len = extent(made, path, bytes.len(), was_refused);
         let found = after.files.get(path).map_or(&[][..], Vec::as_slice);
         if let Some((from, to)) = changed(&bytes[..len], found)
             && !after.holds(&bytes[from..to])
@@ -150,17 +150,19 @@ fn is_free_to_change(class: Class, was_refused: bool) -> bool {
 }
 
 /// The meaningful bytes of a file: blocks behind those of a segment may be from before it was
-/// recycled.
-fn extent(made: &Made, path: &Path, len: usize) -> usize {
+/// recycled, and a segment without blocks holds no data: its header may be written again (case H of
+/// FORMAT.md).
+fn extent(made: &Made, path: &Path, len: usize, was_refused: bool) -> usize {
     let Some(bytes) = made.image.files.get(path) else { return len };
     if Class::of(path) != Class::ShardSegment {
         return len;
     }
     let (header, _) = SegmentHeader::read(bytes).unwrap();
-    if header.is_recycled {
-        blocks(bytes, &header).last().map_or(0, |block| block.end).min(len)
-    } else {
-        len
+    let end_of_blocks = blocks(bytes, &header).last().map(|block| block.end);
+    match end_of_blocks {
+        None if header.is_recycled || !was_refused => 0,
+        Some(end) if header.is_recycled => end.min(len),
+        None | Some(_) => len,
     }
 }
 
