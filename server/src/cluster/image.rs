@@ -4,13 +4,14 @@ use super::configs::Configs;
 use super::metric_names::MetricNames;
 use crate::config::{Altered, Config, Overrides, TOPIC_RESOURCE};
 use crate::placement::Slot;
+use imbl::OrdMap;
 use muster_codec::Uuid;
 use muster_codec::records::{
     ClusterRecord, ConfigKey, ConfigValue, DeletedTopicKey, DeletedTopicValue, OFFSETS_TOPIC,
     ProducerIdsKey, ProducerIdsValue, TopicKey, TopicValue,
 };
 use muster_coordinator::Topics;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The id of [`OFFSETS_TOPIC`], the same on every server: the topic always exists and is not
@@ -65,13 +66,12 @@ pub struct DeletedTopic {
 
 /// All topics and configs at one point in shard 0's log.
 ///
-/// A clone shares everything; a change copies the one table that it affects, so that several
-/// changes before the next clone cost one copy.
+/// A clone shares everything, and a change copies the few nodes that it affects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterImage {
-    topics: Arc<BTreeMap<Arc<str>, Topic>>,
-    names: Arc<HashMap<Uuid, Arc<str>>>,
-    metric_names: Arc<MetricNames>,
+    topics: OrdMap<Arc<str>, Topic>,
+    names: OrdMap<Uuid, Arc<str>>,
+    metric_names: MetricNames,
     deleted: Arc<BTreeMap<Uuid, DeletedTopic>>,
     configs: Configs,
     next_producer_id: i64,
@@ -120,7 +120,7 @@ impl ClusterImage {
     /// All topics by name, from `at` on.
     pub fn all_topics_from<'a>(&'a self, at: &str) -> impl Iterator<Item = &'a Topic> + use<'a> {
         use std::ops::Bound::{Included, Unbounded};
-        self.topics.range::<str, _>((Included(at), Unbounded)).map(|(_, topic)| topic)
+        self.topics.range::<_, str>((Included(at), Unbounded)).map(|(_, topic)| topic)
     }
 
     /// The number of topics, the internal one included.
@@ -160,7 +160,7 @@ impl ClusterImage {
 
     /// Whether both have the same topics.
     pub fn shares_topics_with(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.topics, &other.topics)
+        self.topics.ptr_eq(&other.topics)
     }
 
     /// The names of all resources of a type with overrides, in order, from one on.
@@ -269,11 +269,11 @@ impl ClusterImage {
     fn insert(&mut self, topic: Topic) {
         let name = topic.name.clone();
         if MetricNames::has(&name) {
-            Arc::make_mut(&mut self.metric_names).insert(name.clone());
+            self.metric_names.insert(name.clone());
         }
-        Arc::make_mut(&mut self.names).insert(topic.id, name.clone());
+        self.names.insert(topic.id, name.clone());
         self.partition_count += created_partitions(&topic);
-        let before = Arc::make_mut(&mut self.topics).insert(name, topic);
+        let before = self.topics.insert(name, topic);
         self.partition_count -= before.as_ref().map_or(0, created_partitions);
         self.topics_version += 1;
         if before.is_none() {
@@ -283,12 +283,12 @@ impl ClusterImage {
 
     /// Configs have tombstones of their own.
     fn remove_topic(&mut self, key: &TopicKey) {
-        let Some(name) = Arc::make_mut(&mut self.names).remove(&key.topic_id) else { return };
+        let Some(name) = self.names.remove(&key.topic_id) else { return };
         if MetricNames::has(&name) {
-            Arc::make_mut(&mut self.metric_names).remove(&name);
+            self.metric_names.remove(&name);
         }
         self.topics_version += 1;
-        let topic = Arc::make_mut(&mut self.topics).remove(&name);
+        let topic = self.topics.remove(&name);
         self.partition_count -= topic.as_ref().map_or(0, created_partitions);
     }
 
@@ -381,7 +381,7 @@ impl Topics for ClusterImage {
     fn names_after(&self, name: Option<&str>) -> Box<dyn Iterator<Item = &str> + '_> {
         use std::ops::Bound::{Excluded, Unbounded};
         let after = name.map_or(Unbounded, Excluded);
-        Box::new(self.topics.range::<str, _>((after, Unbounded)).map(|(name, _)| &**name))
+        Box::new(self.topics.range::<_, str>((after, Unbounded)).map(|(name, _)| &**name))
     }
 }
 

@@ -1,12 +1,13 @@
 //! The names of topics in Kafka's metrics, where `.` is `_`: two topics with the same one collide.
 
-use std::collections::{BTreeSet, HashMap};
+use imbl::OrdMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Topics with a `.` or `_`, by their names in metrics. Several have the same one if they were
 /// created by one request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct MetricNames(HashMap<String, BTreeSet<Arc<str>>>);
+pub(super) struct MetricNames(OrdMap<String, BTreeSet<Arc<str>>>);
 
 impl MetricNames {
     /// Whether a topic is among them: its name in metrics may be another topic's, too.

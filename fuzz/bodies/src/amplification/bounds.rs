@@ -54,7 +54,7 @@ pub(super) fn bound(api: ApiKey) -> Bound {
         ApiKey::OffsetFetch => of(192 * MIB, 64 * MIB, 64),
         ApiKey::DescribeGroups => of(192 * MIB, 64 * MIB, 64),
         ApiKey::ListGroups => of(192 * MIB, 64 * MIB, 64),
-        ApiKey::DescribeConfigs => of(64 * MIB, 32 * MIB, 64),
+        ApiKey::DescribeConfigs => of(128 * MIB, 64 * MIB, 64),
         ApiKey::DescribeLogDirs => of(64 * MIB, 32 * MIB, 64),
         ApiKey::ConsumerGroupDescribe => of(192 * MIB, 64 * MIB, 64),
         ApiKey::ListConfigResources => of(32 * MIB, 16 * MIB, 64),
