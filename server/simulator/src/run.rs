@@ -13,8 +13,8 @@ pub struct Options {
     pub plant: Option<Plant>,
     /// More steps than that are a violation.
     pub steps_max: u64,
-    /// At each so many changes of the disk a start is tried from all the states in which a crash
-    /// may leave it; never if it is zero.
+    /// The number of changes of the disk from one occasion to the next at which a start is tried
+    /// from all the states in which a crash may leave the disk; never if it is zero.
     pub images_every: u64,
     /// Whether every line of the trace is printed.
     pub prints: bool,

@@ -1,5 +1,5 @@
 //! A client that creates, grows and deletes topics of its own, commits to them, and alters the
-//! configs of groups that nobody else has to do with.
+//! configs of groups that no other client uses.
 
 use super::{Surroundings, Wish};
 use muster::cluster::ClusterImage;
