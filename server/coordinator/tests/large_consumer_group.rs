@@ -7,7 +7,7 @@ use muster_codec::messages::{
 };
 use muster_codec::records::GroupRecord;
 use muster_codec::{Response, Uuid, Wall};
-use muster_coordinator::{Budget, Caller, Config, Context, Coordinator, Reason, RequestId, Topics};
+use muster_coordinator::{Caller, Config, Context, Coordinator, Reason, RequestId, Topics};
 use std::time::Instant;
 
 mod common;
@@ -209,16 +209,8 @@ impl Shard {
     }
 
     fn with_context<T>(&mut self, call: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> T) -> T {
-        let (now, position) = (self.now, self.position + 1);
-        let mut context = Context {
-            now,
-            wall: Wall(now),
-            position,
-            ids: &mut NoIds,
-            topics: &self.topics,
-            budget: &mut Budget::default(),
-        };
-        call(&mut self.coordinator, &mut context)
+        let at = (self.now, self.position + 1);
+        common::call(&mut self.coordinator, at, &mut NoIds, &self.topics, call)
     }
 }
 

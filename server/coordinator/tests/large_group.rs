@@ -87,16 +87,14 @@ impl Shard {
             client_id: "consumer",
             client_host: "/10.0.0.1",
         };
-        let mut context = Context {
-            now: self.now,
-            wall: Wall(self.now),
-            position: self.position + 1,
-            ids: &mut self.ids,
-            topics: &NoTopics,
-            budget: &mut Budget::default(),
-        };
-        let output = self.coordinator.handle(&mut context, caller, request.into());
+        let request = request.into();
+        let output = self.call(|it, context| it.handle(context, caller, request));
         self.settle(output)
+    }
+
+    fn call<T>(&mut self, act: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> T) -> T {
+        let at = (self.now, self.position + 1);
+        common::call(&mut self.coordinator, at, &mut self.ids, &NoTopics, act)
     }
 
     fn advance(&mut self, ms: i64) -> Vec<Answer<'static>> {
@@ -104,15 +102,7 @@ impl Shard {
         let mut answers = Vec::new();
         while let Some(at) = self.coordinator.next_deadline().filter(|at| *at <= until) {
             self.now = self.now.max(at);
-            let mut context = Context {
-                now: self.now,
-                wall: Wall(self.now),
-                position: self.position + 1,
-                ids: &mut self.ids,
-                topics: &NoTopics,
-                budget: &mut Budget::default(),
-            };
-            let output = self.coordinator.expire(&mut context);
+            let output = self.call(Coordinator::expire);
             answers.extend(self.settle(output));
         }
         self.now = until;

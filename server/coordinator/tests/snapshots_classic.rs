@@ -6,7 +6,7 @@ use muster_codec::messages::*;
 use muster_codec::records::GroupRecord;
 use muster_codec::{Bytes, GroupRequest, Response, Uuid, Wall};
 use muster_coordinator::{
-    Answer, Budget, Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId, Topics,
+    Answer, Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId, Topics,
 };
 use proptest::prelude::*;
 use snapshots::{File, Writing};
@@ -492,10 +492,8 @@ impl History {
     }
 
     fn with_context<T>(&mut self, call: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> T) -> T {
-        let (now, wall, position) = (self.now, Wall(self.now), self.position + 1);
-        let (ids, topics, budget) = (&mut self.ids, &ThreeTopics, &mut Budget::default());
-        let mut context = Context { now, wall, position, ids, topics, budget };
-        call(&mut self.coordinator, &mut context)
+        let at = (self.now, self.position + 1);
+        common::call(&mut self.coordinator, at, &mut self.ids, &ThreeTopics, call)
     }
 }
 

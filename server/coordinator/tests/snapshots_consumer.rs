@@ -10,7 +10,7 @@ use muster_codec::messages::{
 use muster_codec::records::{ConsumerGroupCurrentMemberAssignmentValue, GroupRecord};
 use muster_codec::{Bytes, GroupRequest, Response, Uuid, Wall};
 use muster_coordinator::{
-    Answer, Budget, Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId,
+    Answer, Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -366,16 +366,8 @@ impl History {
     }
 
     fn with_context<T>(&mut self, call: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> T) -> T {
-        let (now, position) = (self.now, self.position + 1);
-        let mut context = Context {
-            now,
-            wall: Wall(now),
-            position,
-            ids: &mut NoIds,
-            topics: &self.topics,
-            budget: &mut Budget::default(),
-        };
-        call(&mut self.coordinator, &mut context)
+        let at = (self.now, self.position + 1);
+        common::call(&mut self.coordinator, at, &mut NoIds, &self.topics, call)
     }
 }
 

@@ -3,9 +3,9 @@
 
 pub mod topics;
 
-use muster_codec::Uuid;
 use muster_codec::records::GroupRecord;
-use muster_coordinator::Ids;
+use muster_codec::{Uuid, Wall};
+use muster_coordinator::{Budget, Context, Coordinator, Ids, Topics};
 
 /// Key and value of a record; no value is a tombstone.
 pub type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
@@ -23,6 +23,18 @@ pub fn record_bytes(record: &GroupRecord<'_>) -> RecordBytes {
 
 pub fn read((key, value): &RecordBytes) -> GroupRecord<'_> {
     GroupRecord::read(key, value.as_deref()).unwrap().unwrap()
+}
+
+/// Calls the only coordinator of a shard, whose wall clock shows the monotonic time.
+pub fn call<T>(
+    coordinator: &mut Coordinator,
+    (now, position): (i64, u64),
+    ids: &mut dyn Ids,
+    topics: &dyn Topics,
+    act: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> T,
+) -> T {
+    let (wall, budget) = (Wall(now), &mut Budget::default());
+    act(coordinator, &mut Context { now, wall, position, ids, topics, budget })
 }
 
 /// Predictable ids: the n-th is n.

@@ -6,7 +6,7 @@ use crate::common::{CountedIds, RecordBytes, bytes, read};
 use crate::witness::Witness;
 use muster_codec::{GroupRequest, Response, Wall};
 use muster_coordinator::{
-    Answer, Budget, Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId,
+    Answer, Caller, Config, Context, Coordinator, DeletedTopic, Output, RequestId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -138,15 +138,7 @@ impl Shard {
     }
 
     fn with_context<T>(&mut self, call: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> T) -> T {
-        let (now, position) = (self.now, self.position + 1);
-        let mut context = Context {
-            now,
-            wall: Wall(now),
-            position,
-            ids: &mut self.ids,
-            topics: &self.topics,
-            budget: &mut Budget::default(),
-        };
-        call(&mut self.coordinator, &mut context)
+        let at = (self.now, self.position + 1);
+        crate::common::call(&mut self.coordinator, at, &mut self.ids, &self.topics, call)
     }
 }
