@@ -158,6 +158,13 @@ macro_rules! bodies {
                     $(Self::$name(_) => ApiKey::$name,)*
                 }
             }
+
+            /// Visits the error codes in the fields `error_code` that are not NONE.
+            pub fn errors(&self, visit: &mut impl FnMut(i16)) {
+                match self {
+                    $(Self::$name(body) => body.errors(false, visit),)*
+                }
+            }
         }
 
         $(
@@ -218,7 +225,7 @@ macro_rules! bodies_of_role {
 }
 
 apis! {
-    /// Of groups: answered by the coordinator of the group.
+    /// The APIs of groups, answered by the coordinator of the group.
     Group, GroupRequest => GroupResponse {
         OffsetCommit = 8, 2..=10, flexible 8, STATE, SMALL,
             OffsetCommitRequest<'a> => OffsetCommitResponse<'a>;
@@ -237,6 +244,8 @@ apis! {
             DescribeGroupsRequest<'a> => DescribeGroupsResponse<'a>;
         ListGroups = 16, 0..=5, flexible 3, SHORT, LARGE,
             ListGroupsRequest<'a> => ListGroupsResponse<'a>;
+        TxnOffsetCommit = 28, 0..=6, flexible 3, STATE, SMALL,
+            TxnOffsetCommitRequest<'a> => TxnOffsetCommitResponse<'a>;
         DeleteGroups = 42, 0..=2, flexible 2, LISTS, SMALL,
             DeleteGroupsRequest<'a> => DeleteGroupsResponse<'a>;
         OffsetDelete = 47, 0..=0, flexible NEVER, LISTS, SMALL,
@@ -246,7 +255,7 @@ apis! {
         ConsumerGroupDescribe = 69, 0..=1, flexible 0, NAMES, LARGE,
             ConsumerGroupDescribeRequest<'a> => ConsumerGroupDescribeResponse<'a>;
     }
-    /// Of partitions: answered by their leader.
+    /// The APIs of partitions, answered by their leader.
     Partition, PartitionRequest => PartitionResponse {
         Produce = 0, 3..=13, flexible 9, CONFIGURED, SMALL,
             ProduceRequest<'a> => ProduceResponse<'a>;
@@ -258,6 +267,22 @@ apis! {
             DeleteRecordsRequest<'a> => DeleteRecordsResponse<'a>;
         OffsetForLeaderEpoch = 23, 2..=4, flexible 4, LISTS, SMALL,
             OffsetForLeaderEpochRequest<'a> => OffsetForLeaderEpochResponse<'a>;
+        WriteTxnMarkers = 27, 1..=2, flexible 1, SHORT, SMALL,
+            WriteTxnMarkersRequest<'a> => WriteTxnMarkersResponse<'a>;
+        DescribeProducers = 61, 0..=0, flexible 0, SHORT, LARGE,
+            DescribeProducersRequest<'a> => DescribeProducersResponse<'a>;
+    }
+    /// The APIs of transactions, answered by the coordinator of the transactional id.
+    Transaction, TransactionRequest => TransactionResponse {
+        AddPartitionsToTxn = 24, 0..=5, flexible 3, LISTS, SMALL,
+            AddPartitionsToTxnRequest<'a> => AddPartitionsToTxnResponse<'a>;
+        AddOffsetsToTxn = 25, 0..=4, flexible 3, SHORT, SMALL,
+            AddOffsetsToTxnRequest<'a> => AddOffsetsToTxnResponse;
+        EndTxn = 26, 0..=5, flexible 3, SHORT, SMALL, EndTxnRequest<'a> => EndTxnResponse;
+        DescribeTransactions = 65, 0..=0, flexible 0, SHORT, LARGE,
+            DescribeTransactionsRequest<'a> => DescribeTransactionsResponse<'a>;
+        ListTransactions = 66, 0..=2, flexible 0, SHORT, LARGE,
+            ListTransactionsRequest<'a> => ListTransactionsResponse<'a>;
     }
     /// Changes of the cluster: any broker takes them, the controller decides them.
     Controller, ControllerRequest => ControllerResponse {
@@ -272,7 +297,7 @@ apis! {
         IncrementalAlterConfigs = 44, 0..=1, flexible 1, LISTS, SMALL,
             IncrementalAlterConfigsRequest<'a> => IncrementalAlterConfigsResponse<'a>;
     }
-    /// Of the cluster as it is: any broker answers them, from topics and configs alone.
+    /// The APIs that read the cluster: any broker answers them, from topics and configs alone.
     Cluster, ClusterRequest => ClusterResponse {
         FindCoordinator = 10, 0..=6, flexible 3, NAMES, LARGE,
             FindCoordinatorRequest<'a> => FindCoordinatorResponse<'a>;
@@ -291,7 +316,8 @@ apis! {
         DescribeTopicPartitions = 75, 0..=0, flexible 0, LISTS, LARGE,
             DescribeTopicPartitionsRequest<'a> => DescribeTopicPartitionsResponse<'a>;
     }
-    /// Of any broker, which needs more than topics and configs for the answer, or causes a change.
+    /// The other APIs that any broker answers: it needs more than topics and configs for the
+    /// answer, or causes a change.
     Broker, BrokerRequest => BrokerResponse {
         Metadata = 3, 0..=13, flexible 9, LISTS, LARGE,
             MetadataRequest<'a> => MetadataResponse<'a>;
@@ -334,10 +360,8 @@ impl ApiKey {
     /// The versions that ApiVersions announces. Kafka announces Produce from 0, though it serves it
     /// from 3: librdkafka takes the absence of version 0 for a broker without produce (KIP-896).
     pub fn announced(self) -> RangeInclusive<i16> {
-        match self {
-            Self::Produce => 0..=*self.versions().end(),
-            _ => self.versions(),
-        }
+        let versions = self.versions();
+        if self == Self::Produce { 0..=*versions.end() } else { versions }
     }
 
     /// Whether a request of this version has header version 2, rather than 1.
@@ -355,6 +379,21 @@ impl ApiKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_error_codes_of_an_answer_are_visited() {
+        let partition =
+            |error_code| OffsetCommitResponsePartition { partition_index: 7, error_code };
+        let partitions = [0, 25, 0, 22, 25].map(partition).to_vec();
+        let topics = vec![OffsetCommitResponseTopic { partitions, ..Default::default() }];
+        let mut found = Vec::new();
+        Response::from(OffsetCommitResponse { topics, ..Default::default() })
+            .errors(&mut |code| found.push(code));
+        assert_eq!(found, [25, 22, 25]);
+        let whole = ListGroupsResponse { error_code: 15, ..Default::default() };
+        Response::from(whole).errors(&mut |code| found.push(code));
+        assert_eq!(found[3..], [15]);
+    }
 
     #[test]
     fn the_table_is_in_ascending_order_and_keys_round_trip() {

@@ -7,6 +7,9 @@ use crate::field::{Field, Version};
 use crate::types::{Bytes, Str};
 use crate::wire::{Reader, Result, put_i16};
 
+/// The protocol type of groups of consumers, whose metadata names their topics.
+pub const PROTOCOL_TYPE: &str = "consumer";
+
 message! {
     /// A member's subscription, versions 0-3.
     pub struct ConsumerProtocolSubscription<'a> {

@@ -118,6 +118,14 @@ macro_rules! message {
             fn longest_string(&self) -> usize {
                 0 $(.max($crate::field::Field::longest_string(&self.$field)))*
             }
+
+            #[allow(unused_variables)]
+            fn errors(&self, _: bool, visit: &mut impl FnMut(i16)) {
+                $(
+                    let is_code = stringify!($field) == "error_code";
+                    $crate::field::Field::errors(&self.$field, is_code, visit);
+                )*
+            }
         }
 
         impl<$lt> $crate::field::Nullable<$lt> for $self {
@@ -148,6 +156,10 @@ macro_rules! message {
 
             fn longest_string_of(value: &Self) -> usize {
                 $crate::field::Field::longest_string(value)
+            }
+
+            fn errors_of(value: &Self, visit: &mut impl FnMut(i16)) {
+                $crate::field::Field::errors(value, false, visit);
             }
         }
     };

@@ -28,6 +28,10 @@ pub trait Field<'a>: Sized {
     fn longest_string(&self) -> usize {
         0
     }
+
+    /// Visits the error codes in it that are not NONE. An integer is one if `is_code`.
+    #[inline]
+    fn errors(&self, _is_code: bool, _visit: &mut impl FnMut(i16)) {}
 }
 
 /// A type that has a null on the wire; `Option` of it is a [`Field`].
@@ -35,11 +39,15 @@ pub trait Nullable<'a>: Field<'a> {
     fn read_nullable(reader: &mut Reader<'a>, version: Version) -> Result<Option<Self>>;
     fn write_nullable(value: Option<&Self>, out: &mut Vec<u8>, version: Version);
 
-    /// As [`Field::held`].
+    /// Like [`Field::held`].
     fn held_by(value: &Self) -> usize;
 
-    /// As [`Field::longest_string`].
+    /// Like [`Field::longest_string`].
     fn longest_string_of(value: &Self) -> usize;
+
+    /// Like [`Field::errors`].
+    #[inline]
+    fn errors_of(_value: &Self, _visit: &mut impl FnMut(i16)) {}
 }
 
 macro_rules! fixed_size {
@@ -60,9 +68,27 @@ macro_rules! fixed_size {
 
 fixed_size! {
     i8, i8, put_i8;
-    i16, i16, put_i16;
     i32, i32, put_i32;
     i64, i64, put_i64;
+}
+
+impl<'a> Field<'a> for i16 {
+    #[inline]
+    fn read(reader: &mut Reader<'a>, _: Version) -> Result<Self> {
+        reader.i16()
+    }
+
+    #[inline]
+    fn write(&self, out: &mut Vec<u8>, _: Version) {
+        put_i16(out, *self);
+    }
+
+    #[inline]
+    fn errors(&self, is_code: bool, visit: &mut impl FnMut(Self)) {
+        if is_code && *self != 0 {
+            visit(*self);
+        }
+    }
 }
 
 impl<'a> Field<'a> for u16 {
@@ -98,10 +124,8 @@ impl<'a> Field<'a> for Uuid {
 impl<'a> Nullable<'a> for Str<'a> {
     #[inline]
     fn read_nullable(reader: &mut Reader<'a>, version: Version) -> Result<Option<Self>> {
-        let length = match version.flexible {
-            true => reader.compact_length()?,
-            false => reader.i16_length()?,
-        };
+        let length =
+            if version.flexible { reader.compact_length()? } else { reader.i16_length()? };
         match length {
             None => Ok(None),
             Some(0) => Ok(Some(Str::Borrowed(""))),
@@ -222,6 +246,11 @@ impl<'a, T: Field<'a>> Nullable<'a> for Vec<T> {
     fn longest_string_of(value: &Self) -> usize {
         value.iter().map(T::longest_string).max().unwrap_or(0)
     }
+
+    #[inline]
+    fn errors_of(value: &Self, visit: &mut impl FnMut(i16)) {
+        value.iter().for_each(|element| element.errors(false, visit));
+    }
 }
 
 macro_rules! field_through_nullable {
@@ -243,6 +272,11 @@ macro_rules! field_through_nullable {
             #[inline]
             fn longest_string(&self) -> usize {
                 Self::longest_string_of(self)
+            }
+
+            #[inline]
+            fn errors(&self, _: bool, visit: &mut impl FnMut(i16)) {
+                Self::errors_of(self, visit);
             }
         }
     )*};
@@ -272,6 +306,11 @@ impl<'a, T: Nullable<'a>> Field<'a> for Option<T> {
     #[inline]
     fn longest_string(&self) -> usize {
         self.as_ref().map_or(0, T::longest_string_of)
+    }
+
+    #[inline]
+    fn errors(&self, _: bool, visit: &mut impl FnMut(i16)) {
+        self.iter().for_each(|value| T::errors_of(value, visit));
     }
 }
 

@@ -83,24 +83,25 @@ pub fn write_response(
     finish_frame(start, RESPONSE_BYTES_MAX, bytes_elsewhere(response), out)
 }
 
-/// As [`write_response`], of a response with an empty list that in truth has elements, which are written
-/// already: how many bytes stand behind the list, but for tagged fields, the number of elements, and
-/// their bytes. If `out` is empty their memory becomes that of the frame.
+/// Like [`write_response`], for a response whose list was encoded beforehand: `response` has an
+/// empty list in its place. The tuple is: the encoded size of the fields that follow the list,
+/// without tagged fields, the number of elements, and their encoding. If `out` is empty the memory
+/// of the elements becomes that of the frame.
 ///
 /// # Errors
-/// As for [`write_response`].
+/// Those of [`write_response`].
 pub fn write_list_response(
     correlation_id: i32,
     version: i16,
     response: &Response<'_>,
-    (bytes_behind, count, mut elements): (usize, usize, Vec<u8>),
+    (bytes_after, count, mut elements): (usize, usize, Vec<u8>),
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let layout = response.api_key().version(version)?;
     let mut head = Vec::new();
     write_response(correlation_id, version, response, &mut head)?;
     let (no_count, tags) = if layout.flexible { (1, 1) } else { (4, 0) };
-    let tail = head.split_off(head.len() - bytes_behind - tags);
+    let tail = head.split_off(head.len() - bytes_after - tags);
     head.truncate(head.len() - no_count);
     put_length(&mut head, layout, Some(count));
     let start = out.len();
@@ -127,10 +128,8 @@ fn finish_frame(start: usize, bytes_max: usize, elsewhere: usize, out: &mut Vec<
 }
 
 fn bytes_elsewhere(response: &Response<'_>) -> usize {
-    match response {
-        Response::Fetch(body) => body.gaps().map(|gap| gap.len as usize).sum(),
-        _ => 0,
-    }
+    let Response::Fetch(body) = response else { return 0 };
+    body.gaps().map(|gap| gap.len as usize).sum()
 }
 
 #[cfg(test)]

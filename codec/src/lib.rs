@@ -13,6 +13,7 @@
 //! - [`record_batch`]: RecordBatch v2 with its CRC-32C.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod declare;
 
@@ -34,7 +35,7 @@ pub mod wire;
 pub use answer_budget::AnswerBudget;
 pub use api::{
     ApiKey, BrokerRequest, ClusterRequest, ControllerRequest, ControllerResponse, GroupRequest,
-    GroupResponse, PartitionRequest, Request, Response, Role, Routed,
+    GroupResponse, PartitionRequest, Request, Response, Role, Routed, TransactionRequest,
 };
 pub use error_code::ErrorCode;
 pub use field::{Field, Nullable, Version};

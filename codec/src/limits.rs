@@ -5,9 +5,10 @@
 pub const STRING_BYTES_MAX: usize = i16::MAX as usize;
 
 /// Bytes of memory that the arrays of a frame may take, nested ones included, for each byte of the
-/// frame. Elements are larger in memory than on the wire: the densest that make sense take 16 times
-/// as much (OffsetFetch of all offsets of groups with names of two letters: 80 bytes for 5). Empty
-/// strings would take 24 times as much, and counts without elements any amount.
+/// frame. Elements are larger in memory than on the wire: the worst ratio of a meaningful request
+/// is 16 (OffsetFetch of all offsets of groups with names of two letters: 80 bytes for 5). Arrays
+/// of empty strings would need 24, and array lengths that no elements follow could claim any
+/// amount.
 pub const ARRAY_BYTES_PER_BYTE: usize = 16;
 
 /// Bytes of memory that the arrays of a frame may take in addition, however short it is.

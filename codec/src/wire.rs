@@ -75,6 +75,12 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, array_bytes }
     }
 
+    /// A cursor over the body of a request that was read before, whose frame had a larger budget.
+    #[inline]
+    pub fn of_accepted_request(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, array_bytes: REQUEST_ARRAY_BYTES_MAX }
+    }
+
     /// The number of bytes that are left.
     pub fn remaining(&self) -> usize {
         self.rest.len()

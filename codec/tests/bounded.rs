@@ -42,9 +42,12 @@ fn peak<T>(work: impl FnOnce() -> T) -> (usize, T) {
 /// Reads a body in one version and checks the bound.
 fn read(api: ApiKey, version: i16, is_request: bool, body: &[u8]) -> Result<(), DecodeError> {
     let mut reader = Reader::new(body);
-    let (peak, result) = peak(|| match is_request {
-        true => Request::read(api, version, &mut reader).map(drop),
-        false => Response::read(api, version, &mut reader).map(drop),
+    let (peak, result) = peak(|| {
+        if is_request {
+            Request::read(api, version, &mut reader).map(drop)
+        } else {
+            Response::read(api, version, &mut reader).map(drop)
+        }
     });
     let per_byte = ARRAY_BYTES_PER_BYTE + TEXT_BYTES_PER_BYTE;
     let bound = body.len() * per_byte + ARRAY_BYTES_MIN + NOISE_BYTES;

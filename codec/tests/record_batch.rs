@@ -87,6 +87,28 @@ fn batches_have_the_size_and_checksum_that_kafka_gave_them() {
     }
 }
 
+/// Written by a Kafka 4.3.0 broker for a TxnOffsetCommit of producer 1001.
+const IN_TRANSACTION: &str = "\
+    00000000000000090000007b0000000a027a489cf7001000000000000001a200\
+    b29673000001a200b2967300000000000003e900000000000000000001900100\
+    000046000100137472616e73616374696f6e2d61626f7274656400066f726465\
+    7273000000003e0004000000000000000affffffff0861626f72746564000001\
+    a200b296730000";
+
+#[test]
+fn a_batch_of_a_transaction_has_the_bytes_that_kafka_gave_it() {
+    let kafka = unhex(IN_TRANSACTION);
+    let batch = Batch::read(&kafka).unwrap();
+    let mut builder = BatchBuilder::default();
+    for record in batch.records().unwrap().map(Result::unwrap) {
+        builder.append(batch.timestamp(&record), &(record.key.unwrap(), record.value));
+    }
+    assert_eq!(builder.seal_in_transaction(9, 10, (1_001, 0)), kafka);
+    let mut header = batch.header;
+    header.clear_transaction();
+    assert!(!header.is_transactional() && !header.has_producer_id());
+}
+
 #[test]
 fn a_log_is_read_back_batch_by_batch() {
     let batches = written_by_kafka();

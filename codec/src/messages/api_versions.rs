@@ -1,6 +1,6 @@
 //! ApiVersions (key 18), versions 0-4, flexible from 3.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v1: response `throttle_time_ms`.
 //! - v3: request `client_software_name`, `client_software_version`; response
 //!   `supported_features`, `finalized_features_epoch`, `finalized_features`,

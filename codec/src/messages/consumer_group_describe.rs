@@ -1,6 +1,6 @@
 //! ConsumerGroupDescribe (key 69), versions 0-1, flexible from 0.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v1: response `member_type`.
 
 use crate::declare::message;

@@ -1,6 +1,6 @@
 //! ConsumerGroupHeartbeat (key 68), versions 0-1, flexible from 0 (KIP-848).
 //!
-//! What each version added:
+//! Added by each version:
 //! - v1: request `subscribed_topic_regex`; the client makes its own member id (KIP-1082).
 
 use crate::declare::message;

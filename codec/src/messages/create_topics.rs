@@ -1,6 +1,6 @@
 //! CreateTopics (key 19), versions 2-7, flexible from 5.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v5: response `topic_config_error_code`, `num_partitions`, `replication_factor`, `configs`.
 //! - v7: response `topic_id`.
 

@@ -1,6 +1,6 @@
 //! DeleteTopics (key 20), versions 1-6, flexible from 4.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v5: response `error_message`.
 //! - v6: request `topics`; response `topic_id`.
 

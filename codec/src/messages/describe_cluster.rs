@@ -1,6 +1,6 @@
 //! DescribeCluster (key 60), versions 0-2, flexible from 0.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v1: request `endpoint_type`; response `endpoint_type`.
 //! - v2: request `include_fenced_brokers`; response `is_fenced`.
 

@@ -1,6 +1,6 @@
 //! DescribeConfigs (key 32), versions 1-4, flexible from 4.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v3: request `include_documentation`; response `config_type`, `documentation`.
 
 use crate::declare::message;

@@ -1,6 +1,6 @@
 //! DescribeGroups (key 15), versions 0-6, flexible from 5.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v1: response `throttle_time_ms`.
 //! - v3: request `include_authorized_operations`; response `authorized_operations`.
 //! - v4: response `group_instance_id`.

@@ -1,6 +1,6 @@
 //! Fetch (key 1), versions 4-18, flexible from 12.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v5: request `log_start_offset`; response `log_start_offset`.
 //! - v7: request `session_id`, `session_epoch`, `forgotten_topics_data`; response `error_code`,
 //!   `session_id`.

@@ -1,6 +1,6 @@
 //! FindCoordinator (key 10), versions 0-6, flexible from 3.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v1: request `key_type`; response `throttle_time_ms`, `error_message`.
 //! - v4: request `coordinator_keys`; response `coordinators`.
 

@@ -1,6 +1,6 @@
 //! Heartbeat (key 12), versions 0-4, flexible from 4.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v1: response `throttle_time_ms`.
 //! - v3: request `group_instance_id`.
 

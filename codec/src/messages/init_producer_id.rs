@@ -1,12 +1,16 @@
 //! InitProducerId (key 22), versions 0-5, flexible from 2.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v3: request `producer_id`, `producer_epoch`.
 //! - v6: request `enable2_pc`, `keep_prepared_txn`; response `ongoing_txn_producer_id`,
 //!   `ongoing_txn_producer_epoch`.
 
 use crate::declare::message;
+use crate::error_code::ErrorCode;
 use crate::types::Str;
+
+/// `RecordBatch.NO_PRODUCER_EPOCH`.
+const NO_EPOCH: i16 = -1;
 
 message! {
     pub struct InitProducerIdRequest<'a> {
@@ -25,5 +29,11 @@ message! {
         producer_epoch: i16, 0..;
         ongoing_txn_producer_id: i64 = -1, 6..;
         ongoing_txn_producer_epoch: i16 = -1, 6..;
+    }
+}
+impl InitProducerIdResponse {
+    /// The answer that refuses a request (`KafkaApis.handleInitProducerIdRequest`).
+    pub fn refused(error: ErrorCode) -> Self {
+        Self { error_code: error.code(), producer_epoch: NO_EPOCH, ..Default::default() }
     }
 }

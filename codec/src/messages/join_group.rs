@@ -1,6 +1,6 @@
 //! JoinGroup (key 11), versions 0-9, flexible from 6.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v1: request `rebalance_timeout_ms`.
 //! - v2: response `throttle_time_ms`.
 //! - v5: request `group_instance_id`; response `group_instance_id`.

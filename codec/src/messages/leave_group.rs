@@ -1,6 +1,6 @@
 //! LeaveGroup (key 13), versions 0-5, flexible from 4.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v1: response `throttle_time_ms`.
 //! - v3: request `members`; response `members`.
 //! - v5: request `reason`.

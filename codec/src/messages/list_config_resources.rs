@@ -1,6 +1,6 @@
 //! ListConfigResources (key 74), versions 0-1, flexible from 0.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v1: request `resource_types`; response `resource_type`. Before, it listed client metrics only.
 
 use crate::declare::message;

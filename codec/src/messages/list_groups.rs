@@ -1,6 +1,6 @@
 //! ListGroups (key 16), versions 0-5, flexible from 3.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v1: response `throttle_time_ms`.
 //! - v4: request `states_filter`; response `group_state`.
 //! - v5: request `types_filter`; response `group_type`.

@@ -1,6 +1,6 @@
 //! ListOffsets (key 2), versions 1-11, flexible from 6.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v2: request `isolation_level`; response `throttle_time_ms`.
 //! - v4: request `current_leader_epoch`; response `leader_epoch`.
 //! - v10: request `timeout_ms`.

@@ -1,6 +1,6 @@
 //! Metadata (key 3), versions 0-13, flexible from 9.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v1: response `rack`, `controller_id`, `is_internal`.
 //! - v2: response `cluster_id`.
 //! - v3: response `throttle_time_ms`.

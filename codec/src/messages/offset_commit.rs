@@ -1,6 +1,6 @@
 //! OffsetCommit (key 8), versions 2-10, flexible from 8.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v3: response `throttle_time_ms`.
 //! - v6: request `committed_leader_epoch`.
 //! - v7: request `group_instance_id`.

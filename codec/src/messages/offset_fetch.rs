@@ -1,6 +1,6 @@
 //! OffsetFetch (key 9), versions 1-10, flexible from 6.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v2: response `error_code`.
 //! - v3: response `throttle_time_ms`.
 //! - v5: response `committed_leader_epoch`.

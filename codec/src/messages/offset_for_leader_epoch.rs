@@ -1,6 +1,6 @@
 //! OffsetForLeaderEpoch (key 23), versions 2-4, flexible from 4.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v3: request `replica_id`.
 
 use crate::declare::message;

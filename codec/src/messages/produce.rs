@@ -1,6 +1,6 @@
 //! Produce (key 0), versions 3-13, flexible from 9.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v5: response `log_start_offset`.
 //! - v8: response `record_errors`, `error_message`.
 //! - v10: response `current_leader`, `node_endpoints`.

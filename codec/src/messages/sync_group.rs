@@ -1,6 +1,6 @@
 //! SyncGroup (key 14), versions 0-5, flexible from 4.
 //!
-//! What each version added:
+//! Added by each version:
 //! - v1: response `throttle_time_ms`.
 //! - v3: request `group_instance_id`.
 //! - v5: request `protocol_type`, `protocol_name`; response `protocol_type`, `protocol_name`.

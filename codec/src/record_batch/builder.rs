@@ -1,10 +1,10 @@
 //! A batch made of records, as Kafka's coordinator writes them.
 
-use super::header::{LENGTH_OVERHEAD, set_checksum};
-use super::{MAGIC, NO_PRODUCER_ID, NO_TIMESTAMP};
+use super::header::COORDINATOR_SEQUENCE;
+use super::{BatchHeader, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP};
 use crate::limits::RECORD_BATCH_HEADER_BYTES;
-use crate::records::{ClusterRecord, GroupRecord};
-use crate::wire::{put_i8, put_i16, put_i32, put_i64, put_varint, put_varlong, varlong_len};
+use crate::records::{ClusterRecord, GroupRecord, TransactionRecord};
+use crate::wire::{put_i8, put_varint, put_varlong, varlong_len};
 
 /// The most that an empty builder keeps of its buffer.
 pub const BUFFER_BYTES_KEPT: usize = 256 << 10;
@@ -48,6 +48,16 @@ impl WriteRecord for ClusterRecord<'_> {
     }
 }
 
+impl WriteRecord for TransactionRecord<'_> {
+    fn write_key(&self, out: &mut Vec<u8>) {
+        TransactionRecord::write_key(self, out);
+    }
+
+    fn write_value(&self, out: &mut Vec<u8>) -> bool {
+        TransactionRecord::write_value(self, out)
+    }
+}
+
 /// A key and a value in their serialized form.
 impl WriteRecord for (&[u8], Option<&[u8]>) {
     fn write_key(&self, out: &mut Vec<u8>) {
@@ -60,8 +70,8 @@ impl WriteRecord for (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Gathers records in a buffer that is reused. The batch has CREATE_TIME, no producer, no
-/// compression, no headers, and base sequence 0, as those of Kafka's coordinator.
+/// Gathers records in a buffer that is reused. The batch has CREATE_TIME, no compression, no
+/// headers, and base sequence 0, as those of Kafka's coordinator; a producer only in a transaction.
 #[derive(Debug)]
 pub struct BatchBuilder {
     /// Space for the header, then the records.
@@ -123,28 +133,25 @@ impl BatchBuilder {
     /// # Panics
     /// If there is no record.
     pub fn seal(&mut self, base_offset: i64, partition_leader_epoch: i32) -> &[u8] {
-        assert!(self.records > 0, "a batch without records");
-        let len = self.buffer.len();
-        // The header is appended to the records and then moved to the space in front of them.
-        let out = &mut self.buffer;
-        put_i64(out, base_offset);
-        put_i32(out, (len - LENGTH_OVERHEAD) as i32);
-        put_i32(out, partition_leader_epoch);
-        put_i8(out, MAGIC);
-        put_i32(out, 0);
-        put_i16(out, 0);
-        put_i32(out, self.records - 1);
-        put_i64(out, self.base_timestamp);
-        put_i64(out, self.max_timestamp);
-        put_i64(out, NO_PRODUCER_ID);
-        put_i16(out, -1);
-        put_i32(out, 0);
-        put_i32(out, self.records);
-        assert_eq!(out.len(), len + RECORD_BATCH_HEADER_BYTES);
-        out.copy_within(len.., 0);
-        out.truncate(len);
-        set_checksum(out);
-        out
+        let header = self.header(base_offset, partition_leader_epoch);
+        header.write(&mut self.buffer);
+        &self.buffer
+    }
+
+    /// Like [`Self::seal`], for records of a transaction of this producer.
+    ///
+    /// # Panics
+    /// If there is no record.
+    pub fn seal_in_transaction(
+        &mut self,
+        base_offset: i64,
+        partition_leader_epoch: i32,
+        (producer_id, producer_epoch): (i64, i16),
+    ) -> &[u8] {
+        let mut header = self.header(base_offset, partition_leader_epoch);
+        header.set_transaction(producer_id, producer_epoch);
+        header.write(&mut self.buffer);
+        &self.buffer
     }
 
     /// The state before the next append.
@@ -180,6 +187,24 @@ impl BatchBuilder {
 
     pub fn records(&self) -> i32 {
         self.records
+    }
+
+    fn header(&self, base_offset: i64, partition_leader_epoch: i32) -> BatchHeader {
+        assert!(self.records > 0, "a batch without records");
+        BatchHeader {
+            base_offset,
+            batch_length: 0,
+            partition_leader_epoch,
+            crc: 0,
+            attributes: 0,
+            last_offset_delta: self.records - 1,
+            base_timestamp: self.base_timestamp,
+            max_timestamp: self.max_timestamp,
+            producer_id: NO_PRODUCER_ID,
+            producer_epoch: NO_PRODUCER_EPOCH,
+            base_sequence: COORDINATOR_SEQUENCE,
+            records_count: self.records,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The 61 bytes before the records, and the checks on a batch as a whole.
 
-use super::{MAGIC, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP};
+use super::{MAGIC, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP};
 use crate::limits::RECORD_BATCH_HEADER_BYTES;
 use crate::wire::{DecodeError, Reader, Result};
 
@@ -11,13 +11,16 @@ const CRC_AT: usize = 17;
 pub(super) const ATTRIBUTES_AT: usize = 21;
 const MAX_TIMESTAMP_AT: usize = 35;
 
+/// The base sequence of all batches of Kafka's coordinators, in transactions and outside.
+pub(super) const COORDINATOR_SEQUENCE: i32 = 0;
+
 /// The bytes that the length field does not count: the base offset and itself.
-pub(super) const LENGTH_OVERHEAD: usize = 12;
+const LENGTH_OVERHEAD: usize = 12;
 
 const COMPRESSION_MASK: i16 = 0x07;
 const LOG_APPEND_TIME_BIT: i16 = 0x08;
-const TRANSACTIONAL_BIT: i16 = 0x10;
-const CONTROL_BIT: i16 = 0x20;
+pub(super) const TRANSACTIONAL_BIT: i16 = 0x10;
+pub(super) const CONTROL_BIT: i16 = 0x20;
 /// The base timestamp is the batch's delete horizon (KIP-534).
 const DELETE_HORIZON_BIT: i16 = 0x40;
 
@@ -164,6 +167,19 @@ impl BatchHeader {
         self.attributes & TRANSACTIONAL_BIT != 0
     }
 
+    /// Makes the batch part of a transaction of this producer.
+    pub fn set_transaction(&mut self, producer_id: i64, producer_epoch: i16) {
+        self.attributes |= TRANSACTIONAL_BIT;
+        (self.producer_id, self.producer_epoch) = (producer_id, producer_epoch);
+    }
+
+    /// Makes the batch one outside of transactions, as a coordinator writes it.
+    pub fn clear_transaction(&mut self) {
+        self.attributes &= !(TRANSACTIONAL_BIT | CONTROL_BIT);
+        (self.producer_id, self.producer_epoch) = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH);
+        self.base_sequence = COORDINATOR_SEQUENCE;
+    }
+
     pub fn is_control(&self) -> bool {
         self.attributes & CONTROL_BIT != 0
     }
@@ -266,7 +282,7 @@ pub fn set_max_timestamp(batch: &mut [u8], by: TimestampType, max_timestamp: i64
 }
 
 /// Writes the checksum of a whole batch into it.
-pub(super) fn set_checksum(batch: &mut [u8]) {
+fn set_checksum(batch: &mut [u8]) {
     let crc = checksum(batch);
     put(batch, CRC_AT, crc.to_be_bytes());
 }

@@ -2,13 +2,16 @@
 //!
 //! The rules are those of Kafka's `DefaultRecordBatch`, `DefaultRecord` and `LogValidator`.
 //! [`header`]: fields, checks, and the fields that are patched in place; [`reader`]: batches of a
-//! buffer and records of a batch; [`builder`]: a batch made of records.
+//! buffer and records of a batch; [`builder`]: a batch made of records; [`control`]: the markers
+//! that end transactions.
 
 mod builder;
+mod control;
 mod header;
 mod reader;
 
 pub use builder::{BUFFER_BYTES_KEPT, BatchBuilder, Mark, WriteRecord};
+pub use control::{EndTxnMarker, MARKER_BATCH_BYTES, TransactionOutcome};
 pub use header::{
     BatchHeader, Compression, TimestampType, set_base_offset, set_max_timestamp,
     set_partition_leader_epoch, validate,
@@ -20,6 +23,9 @@ pub const MAGIC: i8 = 2;
 
 /// Stands for "no producer id" in a batch.
 pub const NO_PRODUCER_ID: i64 = -1;
+
+/// Stands for "no producer epoch" in a batch.
+pub const NO_PRODUCER_EPOCH: i16 = -1;
 
 /// Stands for "no sequence number" in a batch.
 pub const NO_SEQUENCE: i32 = -1;

@@ -26,7 +26,7 @@ message! {
     /// Type 3.
     pub struct ConsumerGroupMetadataValue {
         epoch: i32, 0..;
-        /// Of the topics that are subscribed to (KIP-1101).
+        /// The hash of the subscribed topics (KIP-1101).
         metadata_hash: i64, 0.., tag 0;
     }
 
@@ -57,7 +57,7 @@ message! {
         subscribed_topic_regex: Option<Str<'a>>, 0..;
         rebalance_timeout_ms: i32 = -1, 0..;
         server_assignor: Option<Str<'a>>, 0..;
-        /// Of a member that uses the classic protocol.
+        /// The metadata of a member that uses the classic protocol.
         classic_member_metadata: MaybeClassic<'a> = MaybeClassic::absent(), 0.., tag 0;
     }
 
@@ -74,7 +74,7 @@ message! {
     /// Type 6.
     pub struct ConsumerGroupTargetAssignmentMetadataValue {
         assignment_epoch: i32, 0..;
-        /// When the assignment was computed (KIP-1263).
+        /// The time when the assignment was computed (KIP-1263).
         assignment_timestamp: i64, 0.., tag 0;
     }
 

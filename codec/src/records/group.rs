@@ -88,7 +88,7 @@ impl<'a> OffsetCommitValue<'a> {
     /// Reads the value of a record whose key is known.
     ///
     /// # Errors
-    /// As [`GroupRecord::read`].
+    /// Those of [`GroupRecord::read`].
     #[inline]
     pub fn read_value(value: &'a [u8]) -> Result<Self> {
         if let Some(value) = Self::read_plain(value) {
@@ -98,7 +98,7 @@ impl<'a> OffsetCommitValue<'a> {
         read.ok_or(DecodeError::UnexpectedNull)
     }
 
-    /// Reads the form of nearly all values, of which a start reads millions: version 4, without
+    /// Reads the form of nearly all values, of which recovery reads millions: version 4, without
     /// metadata and with a topic id, so that all fields have fixed places.
     #[inline]
     fn read_plain(value: &'a [u8]) -> Option<Self> {

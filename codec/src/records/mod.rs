@@ -6,10 +6,12 @@
 mod cluster;
 mod consumer_group;
 mod group;
+mod transaction;
 
 pub use cluster::*;
 pub use consumer_group::*;
 pub use group::*;
+pub use transaction::*;
 
 use crate::field::{Field, Version};
 use crate::limits::STRING_BYTES_MAX;

@@ -158,12 +158,13 @@ impl Seeds {
         let mut all = vec![WITH_DATA | PARTIAL | WRITES];
         for (place, name) in (0u8..).zip(FILES) {
             let Some(name) = name.strip_prefix("a/") else { continue };
-            let Ok(bytes) = fs::read(repository("server/tests/data/kafka").join(name)) else {
+            let Ok(bytes) = fs::read(repository("muster/tests/data/kafka").join(name)) else {
                 continue;
             };
-            let batches = match name.ends_with(".log") {
-                true => Batches::new(&bytes).map(|batch| batch.unwrap().bytes).collect(),
-                false => vec![&bytes[..]],
+            let batches = if name.ends_with(".log") {
+                Batches::new(&bytes).map(|batch| batch.unwrap().bytes).collect()
+            } else {
+                vec![&bytes[..]]
             };
             for batch in batches {
                 self.write("import", &[&[REPAIRS | PARTIAL][..], &file(place, batch)].concat());

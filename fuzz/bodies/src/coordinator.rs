@@ -33,7 +33,7 @@ pub fn run(input: &[u8]) {
 
 struct World {
     coordinator: Coordinator,
-    /// A replica that only replays the records.
+    /// A copy that only replays the records.
     follower: Coordinator,
     log: Vec<RecordBytes>,
     now: i64,

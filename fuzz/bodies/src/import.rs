@@ -5,7 +5,7 @@
 
 use crate::batches::repair_each;
 use crate::memory::within;
-use muster::log_tools::{Import, LogCommand, Verdict, carry_out};
+use muster_log_tools::{Import, LogCommand, Verdict, carry_out};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

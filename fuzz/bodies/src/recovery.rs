@@ -9,7 +9,7 @@ mod disk;
 use crate::memory::within;
 use arbitrary::{Arbitrary, Unstructured};
 use disk::{
-    Disk, Replayed, compact, compacting_config, part, records, recover, settle, small_config,
+    Disk, Replayed, State, compact, compacting_config, part, recover, settle, small_config,
 };
 use muster_storage::shard_log::recovery::segment_file_name;
 use muster_storage::{LogConfig, Recovered, Recovery, ShardLog};
@@ -75,10 +75,9 @@ fn check_continuation(base: &Base, mut disk: Disk, recovered: Recovered, replaye
     compact(&mut log, &mut disk, &mut now);
     disk.crash();
     let (_, again) = recover(&disk, &base.config.dir).unwrap();
-    let (before, after) = (disk::state(&records(replayed)), disk::state(&records(&again)));
-    let mut expected = before;
-    expected.insert((0, key.to_vec()), value.to_vec());
-    assert_eq!(after, expected, "the state after the append");
+    let mut expected = State::of(replayed);
+    expected.put(0, key, Some(value));
+    assert_eq!(State::of(&again), expected, "the state after the append");
 }
 
 /// A change of files. Places in a file are in blocks; those of a byte, in bytes.

@@ -13,7 +13,6 @@ use muster::shard::log_directory;
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
-use muster_codec::records::GroupRecord;
 use muster_codec::{ApiKey, Bytes, Reader, Request};
 use muster_coordinator::{Config, Coordinator};
 use muster_storage::LogPartition;
@@ -177,11 +176,9 @@ impl Run {
         let mut coordinator = Coordinator::new(Config::default());
         for (sequence, name) in segment_files(files.keys().cloned()) {
             let recovered = recovery.segment(sequence, &files[&name], |found| {
-                for record in found.batch.records().unwrap().map(|record| record.unwrap()) {
-                    if found.partition != LogPartition::Cluster {
-                        let record = GroupRecord::read(record.key.unwrap(), record.value);
-                        coordinator.replay(&record.unwrap().unwrap(), 0);
-                    }
+                if found.partition != LogPartition::Cluster {
+                    let records = found.batch.records().unwrap();
+                    coordinator.replay_batch(&found.batch.header, records, 0).unwrap();
                 }
             });
             recovered.unwrap();

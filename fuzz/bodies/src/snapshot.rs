@@ -4,8 +4,10 @@ use crate::common::RecordBytes;
 use crate::memory::within;
 use crate::replay::{bytes, read, split};
 use muster_codec::{Uuid, Wall};
-use muster_coordinator::snapshot::{SnapshotPart, SnapshotWalk};
-use muster_coordinator::{Budget, Config, Context, Coordinator, Ids, NoTopics};
+use muster_coordinator::snapshot::{COUNT_BYTES, ENTRY_BYTES};
+use muster_coordinator::{
+    Budget, Config, Context, Coordinator, Ids, NoTopics, SnapshotPart, SnapshotWalk,
+};
 use muster_storage::KnownSegments;
 use muster_storage::snapshot::{SLOT_BYTES, SNAPSHOT_HEADER_BYTES, SlotGroups, Snapshot};
 use std::sync::Arc;
@@ -53,7 +55,7 @@ fn repair_file(file: &mut [u8]) {
     file[8..12].copy_from_slice(&crc.to_be_bytes());
 }
 
-/// Sets the checksum of a part whose place is at `part`.
+/// Sets the checksum of a part, whose place, length and checksum are in the file at `part`.
 fn repair_part(file: &mut [u8], part: usize) {
     let (at, len) = (number(file, part, 8), number(file, part.saturating_add(8), 8));
     let crc = file.get(at..at.saturating_add(len)).map_or(0, crc32c::crc32c);
@@ -154,10 +156,9 @@ fn change(file: &mut [u8], changes: &[u8]) {
 }
 
 fn repair_sections(file: &mut [u8], index: &SnapshotPart) {
-    const ENTRY_BYTES: usize = 88;
     let start = index.at as usize;
-    let count = number(file, start, 8);
-    for entry in (0..count.min(64)).map(|number| start + 8 + number * ENTRY_BYTES) {
+    let count = number(file, start, COUNT_BYTES);
+    for entry in (0..count.min(64)).map(|number| start + COUNT_BYTES + number * ENTRY_BYTES) {
         for section in [entry + 16, entry + 32] {
             if section + 16 > file.len() {
                 return;

@@ -20,6 +20,7 @@ const LOG_SIZES: LogSizes = LogSizes {
     segment_bytes: Some(256 << 10),
     operation_bytes_max: 64 << 10,
     open_bytes_max: 64 << 10,
+    cut_bytes: None,
 };
 
 /// The longest file; no sequence writes more.
@@ -79,6 +80,9 @@ impl World {
             log_sizes,
             known_logs: Arc::new([]),
             partition_files_max: 4,
+            life: 1,
+            may_have_lost_writes: false,
+            audits: cfg!(debug_assertions),
         };
         let nothing = Path::new("no-such-directory");
         let loaded = load(nothing, &common, 0).unwrap();
@@ -236,9 +240,10 @@ impl World {
         let output = std::mem::take(output);
         let Some(connection) = self.connection(id) else { return };
         connection.unsent += output.len();
-        match connection.received.is_empty() {
-            true => connection.received = output,
-            false => connection.received.extend_from_slice(&output),
+        if connection.received.is_empty() {
+            connection.received = output
+        } else {
+            connection.received.extend_from_slice(&output)
         }
     }
 

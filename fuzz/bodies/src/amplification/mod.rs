@@ -5,7 +5,7 @@
 //! Property: no request exceeds its bound in [`bounds`].
 
 mod bounds;
-#[path = "../../../../server/tests/end_to_end/support/attacks/dense.rs"]
+#[path = "../../../../muster/tests/end_to_end/support/attacks/dense.rs"]
 #[allow(dead_code, unreachable_pub, reason = "tests of the server take the rest")]
 mod dense;
 mod state;
@@ -78,9 +78,10 @@ fn fuzzed(state: &mut State, u: &mut Unstructured<'_>) -> Result<()> {
         Some(form) => frame(state, api, version, form),
         None => frame_of_body(api, version, u.bytes(u.len())?),
     };
-    let too_much = match is_pipelined {
-        true => too_much_pipelined(api, pipeline(&mut state.world, &frame)),
-        false => too_much(api, alone(&mut state.world, &frame)),
+    let too_much = if is_pipelined {
+        too_much_pipelined(api, pipeline(&mut state.world, &frame))
+    } else {
+        too_much(api, alone(&mut state.world, &frame))
     };
     assert_eq!(too_much, None);
     Ok(())
