@@ -1,7 +1,6 @@
 //! The file operations that the logs ask for, and their completions. The logs decide, and others
 //! perform: the reactor on its ring, the simulator in memory.
 
-use crate::open_files::FileKey;
 use std::path::PathBuf;
 
 /// Names a file from its [`FileOp::Open`] to its [`FileOp::Close`].
@@ -11,6 +10,13 @@ pub struct FileId(pub u32);
 /// Identifies an operation; its completion carries the same token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileToken(pub u64);
+
+/// Identifies a file, open or not: the number of its log, and the segment in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileKey {
+    pub log: u32,
+    pub segment: u64,
+}
 
 /// Bytes of a file that are sent unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +87,7 @@ pub enum FileOp {
         from: PathBuf,
         to: PathBuf,
     },
-    /// A missing file is not an error. After a loss of power the file may be there again.
+    /// A missing file is not an error. After a power loss the file may be there again.
     RemoveFile {
         path: PathBuf,
     },

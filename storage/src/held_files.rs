@@ -1,12 +1,11 @@
-//! Files of partitions whose bytes are being sent: a hold keeps a file from being removed until it
-//! is released, even if its log drops it.
+//! Holds on files of partitions whose bytes are being sent: a held file is removed only after the
+//! hold is released, even if retention has dropped it from its log before.
 //!
 //! Files that are dropped while another is held are removed later, in the order in which they were
 //! dropped: if the process ends before, there is no gap between the files that are left.
 
-use crate::file_op::FileOp;
-use crate::open_files::FileKey;
-use crate::partition_log::segment_file_name;
+use crate::file_op::{FileKey, FileOp};
+use crate::segment_name::file_name;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 
@@ -74,7 +73,7 @@ impl HeldFiles {
         {
             return log.dropped.push_back(key.segment);
         }
-        ops.push(FileOp::RemoveFile { path: dir.join(segment_file_name(key.segment as i64)) });
+        ops.push(FileOp::RemoveFile { path: dir.join(file_name(key.segment)) });
     }
 
     /// Removes the directory of a deleted log: now, or when none of its files is held.
@@ -98,7 +97,7 @@ impl HeldFiles {
 
 impl HeldLog {
     fn path(&self, segment: u64) -> PathBuf {
-        self.dir.join(segment_file_name(segment as i64))
+        self.dir.join(file_name(segment))
     }
 }
 
@@ -139,7 +138,7 @@ mod tests {
         assert_eq!(held.release(key(3), &mut ops), [key(3), key(4)]);
         assert_eq!(removed(&ops), ["3.log", "4.log"]);
         ops.clear();
-        assert_eq!(held.path(key(5)), Some(dir.join(segment_file_name(5))));
+        assert_eq!(held.path(key(5)), Some(dir.join(file_name(5))));
         assert_eq!((held.path(key(3)), held.len()), (None, 1));
         held.release(key(5), &mut ops);
         assert_eq!(removed(&ops), ["5.log", "6.log"]);

@@ -8,7 +8,7 @@
 pub enum Fault {
     /// Answers leave without waiting for the flush.
     EarlyAnswer = 1,
-    /// A start skips some tombstones.
+    /// Recovery skips some tombstones.
     LostTombstone,
     /// Recovery cuts off the last block of a segment, though it is whole.
     WrongCut,
@@ -18,9 +18,9 @@ pub enum Fault {
     DeadTimer,
     /// Buffered input of clients is not counted in its account.
     OutsideAccount,
-    /// A start creates a new log where one is missing.
+    /// A new log is created at startup where one is missing.
     StartDeletes,
-    /// A start accepts a log that has become shorter.
+    /// A log that has become shorter is accepted at startup.
     SilentCut,
     /// A long request is answered at once.
     UnslicedScan,
@@ -28,6 +28,16 @@ pub enum Fault {
     ExpiryFirst,
     /// A shard that was loaded again takes images of the cluster that are older than its own.
     StaleImage,
+    /// An answer that is joined from the parts of several slots has only the first part.
+    LostPart,
+    /// Markers are sent before the decision is durable.
+    EarlyMarker,
+    /// Partitions do not ask before the first batch of a transaction.
+    UnaskedAppend,
+    /// Committed records are read beyond the first open transaction.
+    StableTooFar,
+    /// Offsets of a transaction are committed at once.
+    PendingShown,
 }
 
 #[cfg(feature = "injected-faults")]

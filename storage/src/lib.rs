@@ -26,7 +26,9 @@
 //! `poll` also compacts a [`ShardLog`] that has a [`CompactionConfig`].
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
+mod append_error;
 pub mod file_op;
 mod held_files;
 pub mod injected;
@@ -38,20 +40,22 @@ mod outbox;
 mod pace;
 pub mod partition_log;
 pub mod progress;
+mod segment_name;
 pub mod shard_log;
 pub mod snapshot;
 
-pub use file_op::{FileDone, FileId, FileOp, FileRange, FileToken, OpenMode};
+pub use append_error::AppendError;
+pub use file_op::{FileDone, FileId, FileKey, FileOp, FileRange, FileToken, OpenMode};
 pub use log_partition::LogPartition;
-pub use open_files::{FileKey, OpenFiles};
+pub use open_files::OpenFiles;
 pub use pace::Pace;
 pub use partition_log::{
     Appended, BatchPlace, BatchSearch, Find, Found, LogEnd, PartitionError, PartitionLog,
     PartitionPlace, PartitionRecovery, RecoveredPartition, RecoveryPoint, Searched, SegmentSource,
-    TimestampSearch, TopicConfig, TornEnd,
+    TimestampSearch, TopicConfig, TornEnd, VisitedBatch,
 };
 pub use progress::Progress;
 pub use shard_log::{
-    AppendError, CompactionConfig, CompactionNews, Corruption, Cut, KnownSegments, LogConfig,
-    ReadPlan, Reading, Recovered, RecoveredBatch, Recovery, SegmentWalk, ShardLog,
+    CompactionConfig, CompactionNews, Corruption, Cut, KnownSegments, LogConfig, ReadPlan, Reading,
+    Recovered, RecoveredBatch, Recovery, SegmentWalk, ShardLog,
 };

@@ -11,6 +11,8 @@ pub enum LogPartition {
     Cluster,
     /// A partition of `__consumer_offsets`, below [`PARTITIONS_MAX`].
     ConsumerOffsets(u32),
+    /// A partition of `__transaction_state`, below [`PARTITIONS_MAX`].
+    TransactionState(u32),
 }
 
 /// Partitions of an internal topic.
@@ -25,6 +27,9 @@ const INDEX_BITS: u32 = 24;
 /// The number of `__consumer_offsets` in a block.
 const CONSUMER_OFFSETS: u32 = 0;
 
+/// The number of `__transaction_state` in a block.
+const TRANSACTION_STATE: u32 = 1;
+
 const _: () = assert!(PARTITIONS_MAX <= 1 << INDEX_BITS);
 
 impl LogPartition {
@@ -32,7 +37,9 @@ impl LogPartition {
     pub fn is_valid(self) -> bool {
         match self {
             Self::Cluster => true,
-            Self::ConsumerOffsets(index) => (index as usize) < PARTITIONS_MAX,
+            Self::ConsumerOffsets(index) | Self::TransactionState(index) => {
+                (index as usize) < PARTITIONS_MAX
+            }
         }
     }
 
@@ -42,6 +49,9 @@ impl LogPartition {
         match self {
             Self::Cluster => CLUSTER_PARTITION.to_be_bytes(),
             Self::ConsumerOffsets(index) => (CONSUMER_OFFSETS << INDEX_BITS | index).to_be_bytes(),
+            Self::TransactionState(index) => {
+                (TRANSACTION_STATE << INDEX_BITS | index).to_be_bytes()
+            }
         }
     }
 
@@ -57,6 +67,7 @@ impl LogPartition {
         let (topic, index) = (number >> INDEX_BITS, number & ((1 << INDEX_BITS) - 1));
         let partition = match topic {
             CONSUMER_OFFSETS => Self::ConsumerOffsets(index),
+            TRANSACTION_STATE => Self::TransactionState(index),
             _ => return Err(DecodeError::InvalidBatch("a partition of an unknown internal topic")),
         };
         let out_of_range = DecodeError::InvalidBatch("a partition that is out of range");
@@ -70,6 +81,7 @@ impl fmt::Display for LogPartition {
         match self {
             Self::Cluster => f.write_str("cluster"),
             Self::ConsumerOffsets(index) => write!(f, "__consumer_offsets-{index}"),
+            Self::TransactionState(index) => write!(f, "__transaction_state-{index}"),
         }
     }
 }
@@ -84,6 +96,8 @@ mod tests {
             (LogPartition::Cluster, [0xff; 4]),
             (LogPartition::ConsumerOffsets(0), [0; 4]),
             (LogPartition::ConsumerOffsets(9_999), [0, 0, 0x27, 0x0f]),
+            (LogPartition::TransactionState(0), [1, 0, 0, 0]),
+            (LogPartition::TransactionState(9_999), [1, 0, 0x27, 0x0f]),
         ] {
             assert_eq!(partition.to_bytes(), bytes);
             assert_eq!(LogPartition::from_bytes(bytes), Ok(partition));
@@ -92,7 +106,7 @@ mod tests {
 
     #[test]
     fn other_internal_topics_and_indexes_out_of_range_are_refused() {
-        for bytes in [[0, 0, 0x27, 0x10], [0, 0xff, 0xff, 0xff], [1, 0, 0, 0], [0xff, 0, 0, 0]] {
+        for bytes in [[0, 0, 0x27, 0x10], [0, 0xff, 0xff, 0xff], [1, 0, 0x27, 0x10], [2, 0, 0, 0]] {
             assert!(LogPartition::from_bytes(bytes).is_err(), "{bytes:?}");
         }
     }

@@ -1,16 +1,9 @@
 //! The open files of a log, limited in number.
 
-use crate::file_op::{FileId, FileOp, OpenMode};
+use crate::file_op::{FileId, FileKey, FileOp, OpenMode};
 use crate::held_files::HeldFiles;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-
-/// Identifies a file, open or not: the number of its log, and the segment in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct FileKey {
-    pub log: u32,
-    pub segment: u64,
-}
 
 /// Opens files when they are needed. At the limit it closes one that was not used lately (the clock
 /// algorithm: each file in turn, unless it was used since its last turn).

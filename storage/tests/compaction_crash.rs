@@ -1,19 +1,16 @@
-//! A loss of power before and after every file operation of a log that is being compacted, with any
+//! A power loss before and after every file operation of a log that is being compacted, with any
 //! part of a write on the disk: replay makes the state of the full log.
 
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
-use common::{
-    Disk, compact, compacting_config, number, open, part, records, recover, settle, state,
-};
+use common::{Disk, State, compact, compacting_config, number, open, part, recover, settle};
+use muster_codec::record_batch::{EndTxnMarker, TransactionOutcome};
 use muster_storage::{CompactionConfig, FileOp, LogConfig, Recovered, ShardLog};
 use std::collections::BTreeMap;
 
 const BLOCK: usize = 512;
-
-type State = BTreeMap<(i32, Vec<u8>), Vec<u8>>;
 
 /// A log at work, and the state that replay should make after each operation.
 struct World {
@@ -34,7 +31,7 @@ impl World {
             config,
             disk: Disk::default(),
             now: 1_000,
-            states: vec![State::new()],
+            states: vec![State::default()],
             checks: 0,
             rounds: 0,
         }
@@ -51,14 +48,34 @@ impl World {
             let key = format!("key {}", (round * 7 + nth * 3) % 11).into_bytes();
             let value = vec![round as u8; (round * 379) % 1_500];
             let value = (!(round + nth).is_multiple_of(5)).then_some(value);
-            match &value {
-                Some(value) => drop(state.insert((partition, key.clone()), value.clone())),
-                None => drop(state.remove(&(partition, key.clone()))),
-            }
+            state.put(partition, &key, value.as_deref());
             written.push((key, value));
         }
         let written = written.iter().map(|(key, value)| (key.as_slice(), value.as_deref()));
         self.log.append(part(partition), self.now, written).unwrap();
+        self.states.push(state);
+    }
+
+    /// Appends records of a transaction, of which each third is left open for a while, or its end.
+    fn transact(&mut self) {
+        let round = self.rounds as i64;
+        let (partition, producer) = ((round % 2) as i32, round % 3);
+        let (at, by) = (part(partition), (producer, 0));
+        let mut state = self.states.last().unwrap().clone();
+        if round % 4 == 1 || (producer == 0 && round % 5 > 0) {
+            let key = format!("key {}", (round * 5) % 11).into_bytes();
+            let value = vec![round as u8; (round as usize * 379) % 1_500];
+            state.put_in_transaction(partition, producer, &key, &value);
+            let written = [(key.as_slice(), Some(value.as_slice()))];
+            self.log.append_in_transaction(at, self.now, by, written).unwrap();
+        } else {
+            let aborts = round % 7 < 3;
+            let outcome =
+                if aborts { TransactionOutcome::Abort } else { TransactionOutcome::Commit };
+            state.end(partition, producer, outcome);
+            let marker = EndTxnMarker { outcome, coordinator_epoch: 0 };
+            self.log.append_marker(at, self.now, by, marker);
+        }
         self.states.push(state);
     }
 
@@ -103,7 +120,7 @@ impl World {
         let (position, progress) = (recovered.position(), self.log.progress());
         assert!((progress.flushed()..=progress.accepted()).contains(&position), "{position}");
         let expected = &self.states[position as usize];
-        assert!(state(&records(&replayed)) == *expected, "another state at {position}");
+        assert!(State::of(&replayed) == *expected, "another state at {position}");
         // Not after each crash, as this takes long.
         if self.checks.is_multiple_of(23) {
             self.check_continuation(disk, recovered, expected.clone());
@@ -123,8 +140,8 @@ impl World {
         compact(&mut log, &mut disk, &mut now);
         disk.crash();
         let (log, replayed) = open(&disk, self.config.clone());
-        expected.insert((0, b"after".to_vec()), vec![39; 1_000]);
-        assert!(state(&records(&replayed)) == expected, "another state after the crash");
+        expected.put(0, b"after", Some(&[39; 1_000]));
+        assert!(State::of(&replayed) == expected, "another state after the crash");
         let written = |partition| if partition == 0 { 40 } else { 0 };
         for (partition, end) in ends {
             assert_eq!(log.log_end_offset(part(partition)), end + written(partition));
@@ -137,6 +154,11 @@ fn crash_at_every_operation(compaction: CompactionConfig, rounds: usize) {
     for round in 0..rounds {
         for _ in 0..round % 3 {
             world.append();
+            world.transact();
+        }
+        // As if a snapshot were taken at times.
+        if round.is_multiple_of(20) {
+            world.log.keep_markers_after(world.log.progress().flushed());
         }
         world.turn();
     }

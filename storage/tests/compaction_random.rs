@@ -6,9 +6,9 @@
 mod common;
 
 use common::{
-    Disk, compact, compacting_config, open, part, records, recover, recover_by, settle, state,
+    Disk, State, compact, compacting_config, open, part, records, recover, recover_by, settle,
 };
-use muster_codec::record_batch::Batches;
+use muster_codec::record_batch::{Batches, EndTxnMarker, TransactionOutcome};
 use muster_storage::{
     CompactionConfig, FileDone, FileToken, KnownSegments, LogConfig, Recovered, Recovery,
     SegmentWalk, ShardLog,
@@ -20,6 +20,12 @@ use std::collections::BTreeMap;
 enum Operation {
     /// Records of one operation: keys, and lengths of values; no length is a tombstone.
     Append { partition: i32, records: Vec<(u8, Option<usize>)> },
+    /// The same in the transaction of a producer.
+    Transact { partition: i32, producer: i64, records: Vec<(u8, usize)> },
+    /// The end of such a transaction, if there is one.
+    End { partition: i32, producer: i64, outcome: TransactionOutcome },
+    /// Takes a snapshot: markers up to here may go.
+    Snapshot,
     /// Milliseconds pass.
     Wait(i64),
     /// One turn; its operations are performed.
@@ -35,7 +41,19 @@ enum Operation {
 fn operation() -> impl Strategy<Value = Operation> {
     let value = prop_oneof![1 => Just(None), 4 => (0..1_200usize).prop_map(Some)];
     let records = prop::collection::vec((0..12u8, value), 1..4);
+    let in_transaction = prop::collection::vec((0..12u8, 0..1_200usize), 1..4);
+    let outcome = prop_oneof![
+        2 => Just(TransactionOutcome::Commit),
+        1 => Just(TransactionOutcome::Abort),
+    ];
     prop_oneof![
+        15 => (0..3i32, 0..3i64, in_transaction).prop_map(|(partition, producer, records)| {
+            Operation::Transact { partition, producer, records }
+        }),
+        15 => (0..3i32, 0..3i64, outcome).prop_map(|(partition, producer, outcome)| {
+            Operation::End { partition, producer, outcome }
+        }),
+        1 => Just(Operation::Snapshot),
         30 => (-1..3, records).prop_map(|(partition, records)| {
             Operation::Append { partition, records }
         }),
@@ -58,6 +76,8 @@ struct Twins {
     now: i64,
     /// The index of segments.
     known: Vec<u8>,
+    /// A state, and its position: the end of a block.
+    snapshot: (State, u64),
 }
 
 impl Twins {
@@ -73,12 +93,20 @@ impl Twins {
             full_disk: Disk::default(),
             now: 1_000,
             known: Vec::new(),
+            snapshot: (State::default(), 0),
         }
     }
 
     fn run(&mut self, operation: &Operation) {
         match operation {
             Operation::Append { partition, records } => self.append(*partition, records),
+            Operation::Transact { partition, producer, records } => {
+                self.transact(*partition, *producer, records);
+            }
+            Operation::End { partition, producer, outcome } => {
+                self.end(*partition, *producer, *outcome);
+            }
+            Operation::Snapshot => self.take_snapshot(),
             Operation::Wait(ms) => self.now += ms,
             Operation::Turn => {
                 self.now += 1;
@@ -114,12 +142,42 @@ impl Twins {
         settle(&mut self.full, &mut self.full_disk, self.now);
     }
 
+    fn transact(&mut self, partition: i32, producer: i64, written: &[(u8, usize)]) {
+        let of = |(key, len): &(u8, usize)| (vec![*key; 5], vec![(len % 251) as u8; *len]);
+        let written: Vec<_> = written.iter().map(of).collect();
+        let records = || written.iter().map(|(key, value)| (&**key, Some(&**value)));
+        if self.log.is_full() {
+            settle(&mut self.log, &mut self.disk, self.now);
+        }
+        let (at, by) = (part(partition), (producer, 0));
+        self.log.append_in_transaction(at, self.now, by, records()).unwrap();
+        self.full.append_in_transaction(at, self.now, by, records()).unwrap();
+        settle(&mut self.full, &mut self.full_disk, self.now);
+    }
+
+    fn end(&mut self, partition: i32, producer: i64, outcome: TransactionOutcome) {
+        let marker = EndTxnMarker { outcome, coordinator_epoch: 3 };
+        let (at, by) = (part(partition), (producer, 0));
+        self.log.append_marker(at, self.now, by, marker);
+        self.full.append_marker(at, self.now, by, marker);
+        settle(&mut self.full, &mut self.full_disk, self.now);
+    }
+
+    fn take_snapshot(&mut self) {
+        settle(&mut self.log, &mut self.disk, self.now);
+        let position = self.log.progress().flushed();
+        self.snapshot =
+            (State::of(&recover(&self.full_disk, &self.config.dir).unwrap().1), position);
+        self.log.keep_markers_after(position);
+    }
+
     fn crash(&mut self, block_bytes: u32) {
         settle(&mut self.log, &mut self.disk, self.now);
         self.disk.crash();
         self.config.block_bytes = block_bytes;
         self.check();
         self.log = open(&self.disk, self.config.clone()).0;
+        self.log.keep_markers_after(self.snapshot.1);
     }
 
     /// Checks that both logs make the same state, and that the compacted one has only records of
@@ -128,7 +186,14 @@ impl Twins {
         let (recovered, replayed) = recover(&self.disk, &self.config.dir).unwrap();
         let (full_recovered, full_replayed) = recover(&self.full_disk, &self.config.dir).unwrap();
         let (left, full) = (records(&replayed), records(&full_replayed));
-        assert_eq!(state(&left), state(&full));
+        let state = State::of(&full_replayed);
+        assert_eq!(State::of(&replayed), state);
+        let (mut later, from) = self.snapshot.clone();
+        if recovered.dropped_position() <= from {
+            let after = replayed.iter().filter(|batch| batch.position > from);
+            after.for_each(|batch| later.replay(batch));
+            assert_eq!(later, state, "from the snapshot");
+        }
         left.iter().for_each(|(at, record)| assert_eq!(Some(record), full.get(at)));
         assert_eq!(recovered.position(), full_recovered.position());
         let ends = |recovered: &Recovered| recovered.partitions().collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! A loss of power at every write of a workload, with any part of that write on the disk: all
+//! A power loss at every write of a workload, with any part of that write on the disk: all
 //! acknowledged operations are there, and each is whole.
 
 #![allow(clippy::unwrap_used)]
@@ -46,7 +46,7 @@ fn tears(count: usize) -> Vec<Vec<usize>> {
     beginnings.chain(ends).chain(holes).collect()
 }
 
-/// The progress of the log at the loss of power.
+/// The progress of the log at the power loss.
 struct Moment {
     flushed: u64,
     accepted: u64,

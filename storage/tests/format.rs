@@ -86,7 +86,7 @@ fn the_constants_in_the_document_are_those_of_the_code() {
 
 #[test]
 fn every_recovery_case_of_the_code_has_its_row_and_its_test() {
-    let code = include_str!("../src/shard_log/recovery.rs");
+    let code = include_str!("../src/shard_log/recovery/case.rs");
     let tests = include_str!("recovery.rs");
     let letter = |line: &str| match line.as_bytes() {
         [case @ b'A'..=b'Z', b','] => Some(char::from(*case)),

@@ -13,8 +13,9 @@ use std::path::PathBuf;
 fn batches_are_stored_as_kafka_stores_them() {
     let mut world = World::new(small_config());
     let both = [batch(&[10, 11], 5), batch(&[12], 5)].concat();
-    assert_eq!(world.append(both.clone()), Appended { base_offset: 0, next_offset: 3 });
-    assert_eq!(world.append(batch(&[13], 5)), Appended { base_offset: 3, next_offset: 4 });
+    let offsets = |it: Appended| (it.base_offset, it.next_offset);
+    assert_eq!(offsets(world.append(both.clone())), (0, 3));
+    assert_eq!(offsets(world.append(batch(&[13], 5))), (3, 4));
     let path: PathBuf = "topics/t-0/00000000000000000000.log".into();
     let bytes = world.disk.live[&path].clone();
     assert_eq!(bytes.len(), both.len() + batch(&[13], 5).len());

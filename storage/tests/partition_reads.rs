@@ -5,7 +5,7 @@
 mod common;
 
 use common::partition::{READ, World, batch, small_config};
-use muster_storage::{FileOp, Find, Searched, TopicConfig};
+use muster_storage::{BatchPlace, FileOp, Find, Searched, TopicConfig};
 
 #[test]
 fn a_search_reads_only_parts_of_batches() {
@@ -93,7 +93,7 @@ fn a_range_is_cut_at_its_limit_and_begins_with_a_whole_batch_or_is_empty() {
     let find = world.log.find(1, READ, &mut world.files, &mut ops);
     let Some(Find::At(place)) = find else { panic!("{find:?}") };
     let range = |max_bytes, first_whole| {
-        let range = world.log.range(place, max_bytes, first_whole).unwrap();
+        let range = world.log.range(place, None, max_bytes, first_whole).unwrap();
         range.map_or((0, 0), |range| (range.offset, range.len))
     };
     assert_eq!(range(0, false), (0, 0));
@@ -102,6 +102,24 @@ fn a_range_is_cut_at_its_limit_and_begins_with_a_whole_batch_or_is_empty() {
     assert_eq!(range(len, false), (u64::from(len), len));
     assert_eq!(range(len + 5, false), (u64::from(len), len + 5));
     assert_eq!(range(u32::MAX, false), (u64::from(len), 4 * len));
+}
+
+#[test]
+fn a_range_may_end_at_a_batch() {
+    let mut world = World::new(small_config());
+    let places: Vec<_> = (0..4).map(|_| world.append(batch(&[0], 9_000)).place).collect();
+    assert_eq!(world.segments().len(), 2, "of two batches each");
+    let len = batch(&[0], 9_000).len() as u64;
+    let from_first = |end: Option<usize>| {
+        let end = end.map(|end| places[end]);
+        let range = world.log.range(places[0], end, u32::MAX, true).unwrap();
+        range.map_or(0, |range| u64::from(range.len) / len)
+    };
+    assert_eq!([Some(0), Some(1), Some(2), Some(3), None].map(from_first), [0, 1, 2, 2, 2]);
+    let readable = |place: &BatchPlace| world.log.readable_bytes_from(*place) / len;
+    assert_eq!(places.iter().map(readable).collect::<Vec<_>>(), [4, 3, 2, 1]);
+    let end = |place: usize, len: u64| world.log.end_offset_of(places[place], len as u32);
+    assert_eq!([end(0, len), end(0, 2 * len), end(2, len - 1), end(3, len)], [1, 2, 3, 4]);
 }
 
 #[test]

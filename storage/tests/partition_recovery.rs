@@ -8,7 +8,7 @@ mod common;
 use common::partition::{World, batch, place, small_config};
 use muster_codec::record_batch::{Batches, validate};
 use muster_storage::partition_log::START_OFFSET_FILE;
-use muster_storage::{Appended, FileOp, PartitionError, RecoveryPoint, TornEnd};
+use muster_storage::{FileOp, PartitionError, RecoveryPoint, TornEnd};
 use proptest::prelude::*;
 
 /// A log of several segments, all of it synced, and its base offsets.
@@ -23,7 +23,7 @@ fn filled() -> (World, RecoveryPoint, Vec<i64>) {
     (world, point, segments)
 }
 
-/// The damage that a start with the point reports: the segment, the byte and the text.
+/// The damage that a recovery with the point reports: the segment, the byte and the text.
 fn refusal(world: &mut World, point: RecoveryPoint) -> (i64, u64, String) {
     match world.reopen_from(Some(point)) {
         Err(PartitionError::Damaged { base_offset, at, what }) => (base_offset, at, what),
@@ -52,7 +52,8 @@ fn a_torn_end_is_cut_off_at_any_byte() {
         assert_eq!(world.reopen().unwrap(), [0, 1], "{len} bytes");
         assert_eq!(world.disk.live[&path].len(), two);
         assert_eq!(world.log.high_watermark(), 2);
-        assert_eq!(world.append(batch(&[2], 30)), Appended { base_offset: 2, next_offset: 3 });
+        let appended = world.append(batch(&[2], 30));
+        assert_eq!((appended.base_offset, appended.next_offset), (2, 3));
         assert_eq!(world.disk.live[&path], whole);
     }
     for at in two + 17..whole.len() {

@@ -360,7 +360,7 @@ fn case_m_a_block_that_breaks_its_rules() {
 }
 
 impl Story {
-    /// As [`Story::rewrite`], of a block whose batches were changed.
+    /// Like [`Story::rewrite`], for a block whose batches were changed.
     fn rewrite_anyway(&mut self, number: usize) {
         let log_id = small_config().log_id;
         let block = &mut self.segment(1)[at(number)..at(number + 1)];

@@ -4,7 +4,8 @@
 
 mod common;
 
-use common::{Disk, compact, open, part, recover, settle, small_config, values};
+use common::{Disk, Replayed, compact, open, part, recover, settle, small_config, values};
+use muster_codec::record_batch::{Batch, EndTxnMarker, TransactionOutcome, set_base_offset};
 use muster_storage::layout::SegmentHeader;
 use muster_storage::log_partition::CLUSTER_PARTITION;
 use muster_storage::shard_log::recovery::segment_file_name;
@@ -376,7 +377,7 @@ fn the_only_segment_of_a_log_is_never_created_again() {
     let sizes = [(4096, 32 << 10), (512, 64 << 10), (512, 32 << 10)];
     for (number, (block_bytes, segment_bytes)) in sizes.into_iter().enumerate() {
         let config = LogConfig { block_bytes, segment_bytes, ..small_config() };
-        // A stop at any point of the start leaves a log that has its id.
+        // A crash at any point of the creation leaves a log that has its id.
         for steps in 0..6 {
             disk.crash();
             let (mut log, _) = open(&disk, config.clone());
@@ -405,6 +406,9 @@ fn batches_are_copied_to_logs_of_another_number_of_shards() {
             settle(&mut old, &mut old_disk, 0);
         }
     }
+    let record = [(&b"key"[..], Some(&b"value"[..]))];
+    old.append_in_transaction(part(2), 0, (7, 1), record).unwrap();
+    old.append_marker(part(2), 0, (7, 1), COMMIT);
     settle(&mut old, &mut old_disk, 0);
     let (_, batches) = recover(&old_disk, &small_config().dir).unwrap();
 
@@ -418,10 +422,64 @@ fn batches_are_copied_to_logs_of_another_number_of_shards() {
     append(&mut new, 2, b"next");
     settle(&mut new, &mut disk, 0);
     let (recovered, copied) = recover(&disk, &small_config().dir).unwrap();
-    assert_eq!(copied[..batches.len()], batches[..]);
+    let bytes = |it: &Replayed| (it.partition, it.bytes.clone());
+    assert!(copied[..batches.len()].iter().map(bytes).eq(batches.iter().map(bytes)));
     assert_eq!(values(&copied[batches.len()].bytes), [b"next"]);
     assert_eq!(copied[batches.len()].base_offset, old.log_end_offset(part(2)));
     assert_eq!(recovered.partitions().count(), 4);
     let refused = new.append_batch_at(part(batches[0].partition), &batches[0].bytes);
     assert_eq!(refused, Err(AppendError::NotNext), "its offsets are already used");
+}
+
+const COMMIT: EndTxnMarker =
+    EndTxnMarker { outcome: TransactionOutcome::Commit, coordinator_epoch: 3 };
+
+#[test]
+fn an_operation_of_a_transaction_has_a_batch_of_its_own_as_kafka_writes_it() {
+    let (mut log, mut disk) = ready(small_config());
+    let record = |key: &'static [u8]| [(key, Some(&b"value"[..]))];
+    let at = part(4);
+    let positions = [
+        log.append(at, 1, record(b"a")).unwrap(),
+        log.append_in_transaction(at, 2, (1_000, 5), record(b"b")).unwrap(),
+        log.append_in_transaction(at, 3, (1_000, 5), record(b"c")).unwrap(),
+        log.append_marker(at, 4, (1_000, 5), COMMIT),
+        log.append(at, 5, record(b"d")).unwrap(),
+        log.append(at, 6, record(b"e")).unwrap(),
+    ];
+    let before = positions[0] - 1;
+    assert_eq!(positions.map(|position| position - before), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(log.progress_of(at).accepted() - before, 6);
+    settle(&mut log, &mut disk, 10);
+    assert_eq!(log.high_watermark(at), 6);
+    let (recovered, replayed) = recover(&disk, &small_config().dir).unwrap();
+    assert_eq!(recovered.position(), log.progress().accepted());
+    assert!(replayed.iter().all(|it| it.position == positions[5]), "one block");
+    let headers: Vec<_> =
+        replayed.iter().map(|it| Batch::read(&it.bytes).unwrap().header).collect();
+    let offsets: Vec<_> = headers.iter().map(|it| (it.base_offset, it.next_offset())).collect();
+    assert_eq!(offsets, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 6)]);
+    let attributes: Vec<_> = headers.iter().map(|it| it.attributes).collect();
+    assert_eq!(attributes, [0, 0x10, 0x10, 0x30, 0]);
+    let producers: Vec<_> =
+        headers.iter().map(|it| (it.producer_id, it.producer_epoch, it.base_sequence)).collect();
+    let (none, of) = ((-1, -1, 0), (1_000, 5, 0));
+    assert_eq!(producers, [none, of, of, (1_000, 5, -1), none]);
+    let mut marker = COMMIT.batch(1_000, 5, 4);
+    set_base_offset(&mut marker, 3);
+    assert_eq!(replayed[3].bytes, marker);
+}
+
+#[test]
+fn an_operation_of_a_transaction_that_is_too_large_leaves_nothing() {
+    let (mut log, mut disk) = ready(small_config());
+    let record = |value: &'static [u8]| [(&b"key"[..], Some(value))];
+    log.append(part(1), 0, record(b"before")).unwrap();
+    let refused = log.append_in_transaction(part(1), 0, (1, 0), record(&[0; 5_000]));
+    assert_eq!(refused, Err(AppendError::TooLarge));
+    log.append(part(1), 0, record(b"after")).unwrap();
+    settle(&mut log, &mut disk, 0);
+    let (_, replayed) = recover(&disk, &small_config().dir).unwrap();
+    let found: Vec<_> = replayed.iter().flat_map(|it| values(&it.bytes)).collect();
+    assert_eq!(found, [b"before".to_vec(), b"after".to_vec()]);
 }

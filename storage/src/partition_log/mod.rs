@@ -4,6 +4,7 @@
 //! A completed write moves the high watermark; several writes of a partition may be under way at
 //! once. Files are opened when they are needed, through the shard's [`OpenFiles`].
 
+mod append;
 mod read;
 mod recovery;
 mod recovery_point;
@@ -13,8 +14,11 @@ mod segment;
 mod start_offset;
 mod synced;
 
+pub use append::Appended;
 pub use read::{BatchPlace, BatchSearch, Find, Found};
-pub use recovery::{PartitionError, PartitionRecovery, RecoveredPartition, SegmentSource, TornEnd};
+pub use recovery::{
+    PartitionError, PartitionRecovery, RecoveredPartition, SegmentSource, TornEnd, VisitedBatch,
+};
 pub use recovery_point::{
     LogEnd, RECOVERY_POINT_BYTES, RECOVERY_POINTS_BODY_AT, RECOVERY_POINTS_HEADER_BYTES,
     RECOVERY_POINTS_MAGIC, RECOVERY_POINTS_VERSION, RecoveryPoint, RecoveryPointsWriter,
@@ -26,13 +30,9 @@ pub use start_offset::{
     START_OFFSET_VERSION, new_start_offset, read_start_offset,
 };
 
-use crate::file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};
-use crate::limits::PARTITION_SEGMENT_BYTES_MAX;
-use crate::open_files::{FileKey, OpenFiles};
-use crate::shard_log::AppendError;
-use muster_codec::record_batch::{
-    Batches, NO_TIMESTAMP, set_base_offset, set_partition_leader_epoch,
-};
+use crate::file_op::{FileDone, FileId, FileKey, FileOp, FileToken, OpenMode};
+use crate::open_files::OpenFiles;
+use crate::segment_name;
 use read::RecentBatch;
 use segment::Segment;
 use start_offset::StartOffset;
@@ -46,9 +46,8 @@ const LEADER_EPOCH: i32 = 0;
 /// No leader epoch, or no offset for one.
 const UNDEFINED: (i32, i64) = (-1, -1);
 
-const SUFFIX: &str = ".log";
-
-/// The parts of a token: the tag, the number of the log, whether it is not an append, and a count.
+/// The layout of a token, from the top: the tag (8 bits), the number of the log (32), 1 for
+/// operations other than appends, and a sequence number (23).
 const LOG_SHIFT: u32 = 24;
 const SIDE_BIT: u64 = 1 << 23;
 const SEQUENCE_MASK: u64 = SIDE_BIT - 1;
@@ -97,21 +96,12 @@ pub struct PartitionPlace {
     pub token_tag: u8,
 }
 
-/// The offsets of appended records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Appended {
-    pub base_offset: i64,
-    /// The offset after the last record; the append is acknowledged when the high watermark reaches
-    /// it.
-    pub next_offset: i64,
-}
-
 /// The log of one partition.
 #[derive(Debug)]
 pub struct PartitionLog {
     place: PartitionPlace,
     config: TopicConfig,
-    /// By offset, never empty; the last is the active one.
+    /// The segments by offset; never empty. The last is the active one.
     segments: Vec<Segment>,
     log_start_offset: i64,
     start_offset: StartOffset,
@@ -142,14 +132,14 @@ struct Pending {
 
 /// The name of a segment's file.
 pub fn segment_file_name(base_offset: i64) -> String {
-    format!("{base_offset:020}{SUFFIX}")
+    segment_name::file_name(base_offset.cast_unsigned())
 }
 
 /// The segments among the files of a partition's directory, in order: base offset and name.
 pub fn partition_files(names: impl IntoIterator<Item = String>) -> Vec<(i64, String)> {
     let numbered = |name: String| {
-        let base_offset = name.strip_suffix(SUFFIX)?.parse().ok()?;
-        (base_offset >= 0 && segment_file_name(base_offset) == name).then_some((base_offset, name))
+        let base_offset = i64::try_from(segment_name::number_of(&name)?).ok()?;
+        Some((base_offset, name))
     };
     let mut files: Vec<_> = names.into_iter().filter_map(numbered).collect();
     files.sort_unstable();
@@ -218,55 +208,6 @@ impl PartitionLog {
         log
     }
 
-    /// Assigns offsets to batches that were checked
-    /// ([`validate`](muster_codec::record_batch::validate)), and writes them. Consumers can read
-    /// them, and the producer gets its answer, when the high watermark has reached
-    /// [`Appended::next_offset`].
-    ///
-    /// # Errors
-    /// [`AppendError::TooLarge`]: more than fits in a segment, RECORD_LIST_TOO_LARGE;
-    /// [`AppendError::NotABatch`]. In both cases nothing is written.
-    pub fn append(
-        &mut self,
-        mut batches: Vec<u8>,
-        now: i64,
-        files: &mut OpenFiles,
-        ops: &mut Vec<FileOp>,
-    ) -> Result<Appended, AppendError> {
-        let len = batches.len() as u64;
-        if len > self.config.segment_bytes.min(PARTITION_SEGMENT_BYTES_MAX) {
-            return Err(AppendError::TooLarge);
-        }
-        let (records, max_timestamp) = measure(&batches)?;
-        self.has_directory = true;
-        let base_offset = self.log_end_offset();
-        let next_offset = base_offset.checked_add(records).ok_or(AppendError::TooLarge)?;
-        if self.is_roll_due(len, next_offset, max_timestamp, now) {
-            self.roll(now, files, ops);
-        }
-        self.tend(files, ops);
-        let position = self.active().size;
-        self.place(&mut batches)?;
-        assert_eq!(self.log_end_offset(), next_offset);
-        let segment = self.active().base_offset;
-        let sequence = self.next_sequence;
-        self.next_sequence = (sequence + 1) & SEQUENCE_MASK;
-        let file = self.file(segment, files, ops);
-        let token = self.token(sequence);
-        ops.push(FileOp::Write { token, file, offset: position, data: batches });
-        let end = position + len;
-        let is_written = false;
-        self.pending.push_back(Pending {
-            sequence,
-            next_offset,
-            segment,
-            end,
-            max_timestamp,
-            is_written,
-        });
-        Ok(Appended { base_offset, next_offset })
-    }
-
     /// Takes the completion of a write or sync with a token of this log
     /// ([`PartitionLog::number`]). The high watermark moves once all earlier writes are done, too.
     pub fn done(&mut self, done: &FileDone) {
@@ -293,7 +234,7 @@ impl PartitionLog {
         files: &mut OpenFiles,
         ops: &mut Vec<FileOp>,
     ) -> LogEnd {
-        self.tend(files, ops);
+        self.request_deferred(files, ops);
         let Segment { base_offset: segment, next_offset: offset, size: bytes, .. } = *self.active();
         let file = self.file(segment, files, ops);
         ops.push(FileOp::Sync { token, file });
@@ -363,23 +304,6 @@ impl PartitionLog {
         if epoch == LEADER_EPOCH { (epoch, self.high_watermark) } else { UNDEFINED }
     }
 
-    /// Assigns offsets to each batch and adds it to the active segment.
-    fn place(&mut self, batches: &mut [u8]) -> Result<(), AppendError> {
-        let mut at = 0;
-        while at < batches.len() {
-            let batch = &mut batches[at..];
-            set_base_offset(batch, self.log_end_offset());
-            set_partition_leader_epoch(batch, LEADER_EPOCH);
-            let header = muster_codec::record_batch::BatchHeader::read(batch)
-                .map_err(|_| AppendError::NotABatch)?;
-            self.remember(&header);
-            self.active_mut().push(&header);
-            at += header.total_len();
-        }
-        assert_eq!(at, batches.len());
-        Ok(())
-    }
-
     fn written(&mut self, token: FileToken) {
         assert_eq!((token.0 >> LOG_SHIFT) as u32, self.place.number, "a write of another log");
         if token.0 & SIDE_BIT != 0 {
@@ -408,27 +332,8 @@ impl PartitionLog {
         assert!(self.high_watermark <= self.log_end_offset());
     }
 
-    /// Whether the append needs a new segment (`LogSegment.shouldRoll`).
-    fn is_roll_due(&self, len: u64, next_offset: i64, max_timestamp: i64, now: i64) -> bool {
-        let active = self.active();
-        let is_full = active.size + len > self.config.segment_bytes;
-        let is_far = next_offset - active.base_offset > i64::from(i32::MAX);
-        let is_old = active.age(max_timestamp, now) > self.config.segment_ms;
-        active.size > 0 && (is_full || is_far || is_old)
-    }
-
-    /// Begins a new segment; the previous one is synced once all its writes are done.
-    fn roll(&mut self, now: i64, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
-        let Segment { base_offset, next_offset, size, .. } = *self.active();
-        assert!(size > 0, "an empty segment is not rolled");
-        self.synced.close(base_offset);
-        // The file is created now, so that the log's end is known even if the segment stays empty.
-        self.file(next_offset, files, ops);
-        self.segments.push(Segment::new(next_offset, now));
-    }
-
     /// Requests syncs and a write of the log start offset that had to wait for earlier writes.
-    fn tend(&mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
+    fn request_deferred(&mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         while let Some(closed) = self.synced.next() {
             let segment = &self.segments[self.segment_of(closed)];
             assert_eq!(segment.base_offset, closed);
@@ -495,18 +400,4 @@ impl PartitionLog {
 /// The count in the token of a closed segment's sync.
 fn sync_count(closed: i64) -> u64 {
     SIDE_BIT | (1 + closed as u64 % SEQUENCE_MASK)
-}
-
-/// The number of offsets that the batches take, and their largest timestamp.
-fn measure(batches: &[u8]) -> Result<(i64, i64), AppendError> {
-    let (mut records, mut max_timestamp) = (0i64, NO_TIMESTAMP);
-    for batch in Batches::new(batches) {
-        let header = batch.map_err(|_| AppendError::NotABatch)?.header;
-        if header.last_offset_delta < 0 {
-            return Err(AppendError::NotABatch);
-        }
-        records += i64::from(header.last_offset_delta) + 1;
-        max_timestamp = max_timestamp.max(header.max_timestamp);
-    }
-    if records == 0 { Err(AppendError::NotABatch) } else { Ok((records, max_timestamp)) }
 }

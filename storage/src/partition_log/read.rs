@@ -98,20 +98,27 @@ impl PartitionLog {
         Some(search)
     }
 
-    /// The bytes of the log from a batch on, up to `max_bytes` or the end of its segment; the last
-    /// batch may be incomplete, as in Kafka. If the first is longer than `max_bytes`, it is
-    /// returned in whole if `first_whole`, and None otherwise. None if the segment was dropped.
+    /// The bytes of the log from a batch on, up to `max_bytes`, the end of its segment or the batch
+    /// at `end`; the last batch may be incomplete, as in Kafka. If the first is longer than
+    /// `max_bytes`, it is returned in whole if `first_whole`, and None otherwise. None if the
+    /// segment was dropped, or `end` is not after the batch.
     ///
     /// # Errors
     /// The batch ends beyond the written bytes: KAFKA_STORAGE_ERROR.
     pub fn range(
         &self,
         place: BatchPlace,
+        end: Option<BatchPlace>,
         max_bytes: u32,
         first_whole: bool,
     ) -> Result<Option<FileRange>> {
         let Some(segment) = self.segment_with_base(place.segment) else { return Ok(None) };
-        let left = segment.written.saturating_sub(place.position);
+        if end.is_some_and(|end| !place.is_before(end)) {
+            return Ok(None);
+        }
+        let end = end.filter(|end| end.segment == place.segment);
+        let end = end.map_or(segment.written, |end| end.position.min(segment.written));
+        let left = end.saturating_sub(place.position);
         if place.len > left {
             return Err(DecodeError::UnexpectedEnd);
         }
@@ -139,10 +146,30 @@ impl PartitionLog {
         written.saturating_sub(first.chunk_of_offset(offset).start)
     }
 
+    /// The number of bytes that can be read from a batch on.
+    pub fn readable_bytes_from(&self, place: BatchPlace) -> u64 {
+        let from = self.segments.partition_point(|segment| segment.base_offset < place.segment);
+        let written: u64 = self.segments[from..].iter().map(|segment| segment.written).sum();
+        let before = self.segments.get(from).filter(|it| it.base_offset == place.segment);
+        written.saturating_sub(before.map_or(0, |_| place.position))
+    }
+
+    /// An offset after the last record of a range that begins with a batch: at most those of an
+    /// index entry too many.
+    pub fn end_offset_of(&self, place: BatchPlace, len: u32) -> i64 {
+        let Some(segment) = self.segment_with_base(place.segment) else { return place.segment };
+        segment.offset_from(place.position + u64::from(len))
+    }
+
     /// The index of the segment with the first record at `offset` or after it: offsets that are
     /// missing between two segments are skipped.
     pub(super) fn segment_from(&self, offset: i64) -> usize {
         self.segments.partition_point(|segment| segment.next_offset <= offset)
+    }
+
+    /// The place that a batch gets when it is appended to the active segment.
+    pub(super) fn next_place(&self, header: &BatchHeader) -> BatchPlace {
+        BatchPlace::at_end(self.active(), header)
     }
 
     /// Remembers a batch that is about to be appended to the active segment.
@@ -150,10 +177,21 @@ impl PartitionLog {
         if self.recent.len() == RECENT_BATCHES_MAX {
             self.recent.pop_front();
         }
-        let Segment { base_offset: segment, size: position, .. } = *self.active();
-        let place = BatchPlace { segment, position, len: header.total_len() as u64 };
+        let place = self.next_place(header);
         let (base_offset, next_offset) = (header.base_offset, header.next_offset());
         self.recent.push_back(RecentBatch { base_offset, next_offset, place });
+    }
+}
+
+impl BatchPlace {
+    /// The place of a batch at the end of a segment.
+    pub(super) fn at_end(segment: &Segment, batch: &BatchHeader) -> Self {
+        let (position, len) = (segment.size, batch.total_len() as u64);
+        Self { segment: segment.base_offset, position, len }
+    }
+
+    fn is_before(self, other: Self) -> bool {
+        (self.segment, self.position) < (other.segment, other.position)
     }
 }
 

@@ -9,12 +9,13 @@
 //! If a partition has no point, it is only known that a segment is synced soon after the next
 //! begins, so the last two may have lost the part that was only in the page cache.
 
+use super::read::BatchPlace;
 use super::recovery_point::{LogEnd, RecoveryPoint};
 use super::segment::Segment;
 use super::segment_file_name;
 use crate::limits::PARTITION_SEGMENT_BYTES_MAX;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
-use muster_codec::record_batch::BatchHeader;
+use muster_codec::record_batch::{Batch, BatchHeader, EndTxnMarker};
 use std::ops::Range;
 use std::{fmt, io};
 
@@ -155,6 +156,15 @@ impl RecoveredPartition {
     }
 }
 
+/// A batch that recovery has found.
+#[derive(Debug, Clone, Copy)]
+pub struct VisitedBatch {
+    pub header: BatchHeader,
+    pub place: BatchPlace,
+    /// The end of a transaction, if it is one.
+    pub marker: Option<EndTxnMarker>,
+}
+
 /// Reads the segments of a partition in the order of
 /// [`partition_files`](super::partition_files).
 #[derive(Debug)]
@@ -170,8 +180,8 @@ impl PartitionRecovery {
         Self { left: segments, found: RecoveredPartition { point, ..Default::default() } }
     }
 
-    /// Reads the next segment and passes the header of each batch to `visit`, in order: for the
-    /// state of idempotent producers.
+    /// Reads the next segment and passes each batch to `visit`, in order: for the state of
+    /// producers.
     ///
     /// # Errors
     /// Damage, and errors of the file.
@@ -180,7 +190,7 @@ impl PartitionRecovery {
         base_offset: i64,
         source: &(impl SegmentSource + ?Sized),
         now: i64,
-        visit: impl FnMut(&BatchHeader),
+        visit: impl FnMut(&VisitedBatch),
     ) -> Result<(), PartitionError> {
         assert!(self.left > 0, "more segments than were announced");
         let is_recent = self.left <= CHECKED_SEGMENTS;
@@ -280,14 +290,16 @@ impl<S: SegmentSource + ?Sized> Scan<'_, S> {
     fn run(
         &mut self,
         segment: &mut Segment,
-        mut visit: impl FnMut(&BatchHeader),
+        mut visit: impl FnMut(&VisitedBatch),
     ) -> io::Result<Option<&'static str>> {
         while segment.size < self.source.len() {
             let header = match self.batch(segment)? {
                 Ok(header) => header,
                 Err(what) => return Ok(Some(what)),
             };
-            visit(&header);
+            let (place, marker) =
+                (BatchPlace::at_end(segment, &header), self.marker(segment, &header)?);
+            visit(&VisitedBatch { header, place, marker });
             segment.push(&header);
             segment.set_written(segment.size, header.max_timestamp);
         }
@@ -320,6 +332,20 @@ impl<S: SegmentSource + ?Sized> Scan<'_, S> {
         } else {
             Ok(header)
         })
+    }
+
+    /// The marker of a control batch. One that is too long to be one is none.
+    fn marker(
+        &mut self,
+        segment: &Segment,
+        header: &BatchHeader,
+    ) -> io::Result<Option<EndTxnMarker>> {
+        if !header.is_control() || header.total_len() > WINDOW_BYTES {
+            return Ok(None);
+        }
+        let bytes = self.bytes(segment.size, header.total_len())?;
+        let read = Batch::read(bytes).and_then(|batch| EndTxnMarker::of_batch(&batch));
+        Ok(read.unwrap_or_default())
     }
 
     fn checksum(&mut self, mut at: u64, end: u64) -> io::Result<u32> {

@@ -9,7 +9,7 @@ impl PartitionLog {
     /// (`UnifiedLog.deleteOldSegments`); returns their number. Called every
     /// `log.retention.check.interval.ms`.
     pub fn retain(&mut self, now: i64, files: &mut OpenFiles, ops: &mut Vec<FileOp>) -> usize {
-        self.tend(files, ops);
+        self.request_deferred(files, ops);
         let mut excess = match self.config.retention_bytes {
             keep @ 0.. => self.size() as i64 - keep,
             _ => 0,
@@ -57,8 +57,8 @@ impl PartitionLog {
         Some(offset)
     }
 
-    /// Writes the log start offset; if a write of it is under way, [`PartitionLog::tend`] does so
-    /// later.
+    /// Writes the log start offset; if a write of it is under way, [`Self::request_deferred`]
+    /// does so later.
     pub(super) fn write_start_offset(&mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         if self.is_start_offset_writing {
             return;

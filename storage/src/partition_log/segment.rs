@@ -108,6 +108,13 @@ impl Segment {
         if at_offset.start > chunk.start { at_offset } else { chunk }
     }
 
+    /// The first offset that is known to be at this position or after it.
+    pub(super) fn offset_from(&self, position: u64) -> i64 {
+        let after = self.index.partition_point(|entry| u64::from(entry.position) < position);
+        let offset = |entry: &IndexEntry| self.base_offset + i64::from(entry.relative_offset);
+        self.index.get(after).map_or(self.next_offset, offset)
+    }
+
     fn chunk(&self, entry: usize) -> Range<u64> {
         let start_of = |entry: usize| self.index.get(entry).map(|entry| u64::from(entry.position));
         let start = start_of(entry).unwrap_or(self.size).min(self.written);

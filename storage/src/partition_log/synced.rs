@@ -67,7 +67,9 @@ impl Synced {
 
     /// Notes that a sync of the active segment is done; the segment ended at `end` at its request.
     pub(super) fn active_done(&mut self, end: impl Into<Option<LogEnd>>) {
-        self.ahead = end.into();
+        // Syncs may be done in another order than they were requested.
+        let ends = self.ahead.take().into_iter().chain(end.into());
+        self.ahead = ends.max_by_key(|end| end.offset);
         let requested = self.requested.front().map(|(end, _)| end.segment);
         let unsynced = requested.or(self.next()).unwrap_or(i64::MAX);
         if let Some(end) = self.ahead.take_if(|end| end.segment <= unsynced) {

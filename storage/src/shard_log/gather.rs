@@ -1,14 +1,11 @@
 //! The operations that wait for a flush: open batches, and sealed blocks that are not yet written.
 
-use super::partitions::{Part, Partitions};
-use crate::layout::{BLOCK_HEADER_BYTES, BlockHeader, ENTRY_HEADER_BYTES, PARTITION_BYTES};
+use super::partitions::{ClosedBatches, LEADER_EPOCH, Part, Partitions};
+use crate::layout::{BLOCK_HEADER_BYTES, BlockHeader, PARTITION_BYTES};
 use crate::log_partition::LogPartition;
 use crate::progress::Progress;
 use muster_codec::record_batch::BatchHeader;
 use std::collections::VecDeque;
-
-/// A partition never changes its leader.
-const LEADER_EPOCH: i32 = 0;
 
 /// The number of buffers that are kept for reuse: one is written while the other fills.
 const SPARE_MAX: usize = 2;
@@ -21,6 +18,7 @@ pub(crate) struct Sealed {
     pub(crate) first_position: u64,
     pub(crate) operations: u32,
     pub(crate) parts: Vec<Part>,
+    batches: u32,
     /// The time of the latest operation.
     pub(crate) timestamp: i64,
 }
@@ -39,24 +37,24 @@ impl Sealed {
             segment,
             first_position: self.first_position,
             operations: self.operations,
-            batches: self.parts.len() as u32,
+            batches: self.batches,
         };
         header.write(&mut self.buffer);
         let padded = self.buffer.len().next_multiple_of(block_bytes as usize);
         self.buffer.resize(padded, 0);
     }
 
-    fn push(&mut self, part: Part, batch: &[u8]) {
-        self.buffer.extend_from_slice(&part.partition.to_bytes());
+    fn push(&mut self, partition: LogPartition, batch: &[u8]) {
+        self.buffer.extend_from_slice(&partition.to_bytes());
         self.buffer.extend_from_slice(batch);
-        self.parts.push(part);
+        self.batches += 1;
     }
 }
 
 /// The operations that are accepted and not submitted.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
-    /// The partitions with an open batch, in the order of their first operation.
+    /// The partitions with open batches, in the order of their first operation.
     dirty: Vec<LogPartition>,
     open_bytes: usize,
     operations: u32,
@@ -84,12 +82,11 @@ impl Gather {
         (self.operations > 0).then_some(self.opened_at)
     }
 
-    /// Counts an operation that was added to the open batch of a partition, at a time by both
-    /// clocks.
+    /// Counts an operation that was added to the open batches, at a time by both clocks; `first` is
+    /// its partition if that had none.
     pub(crate) fn count(
         &mut self,
-        partition: LogPartition,
-        is_new: bool,
+        first: Option<LogPartition>,
         grown: usize,
         (now, wall): (i64, i64),
     ) {
@@ -98,10 +95,7 @@ impl Gather {
             self.opened_at = now;
         }
         self.latest_at = wall;
-        if is_new {
-            self.dirty.push(partition);
-            self.open_bytes += ENTRY_HEADER_BYTES;
-        }
+        self.dirty.extend(first);
         self.operations += 1;
         self.open_bytes += grown;
     }
@@ -116,12 +110,16 @@ impl Gather {
         let mut block = self.new_block(first_position);
         for &dirty in &self.dirty {
             let partition = partitions.get_mut(dirty);
-            let base_offset = partition.next_offset - i64::from(partition.builder.records());
-            assert!(base_offset >= 0);
-            let batch = partition.builder.seal(base_offset, LEADER_EPOCH);
+            let ClosedBatches { bytes, count } = std::mem::take(&mut partition.closed);
+            block.buffer.extend_from_slice(&bytes);
+            block.batches += count;
+            if !partition.builder.is_empty() {
+                let base_offset = partition.batch_offset();
+                block.push(dirty, partition.builder.seal(base_offset, LEADER_EPOCH));
+                partition.builder.clear();
+            }
             let (next_offset, operation) = (partition.next_offset, partition.operations.accepted());
-            block.push(Part { partition: dirty, next_offset, operation }, batch);
-            partition.builder.clear();
+            block.parts.push(Part { partition: dirty, next_offset, operation });
         }
         block.operations = self.operations;
         block.timestamp = self.latest_at;
@@ -155,7 +153,8 @@ impl Gather {
             }
             None => self.new_block(position),
         };
-        block.push(part, batch);
+        block.push(part.partition, batch);
+        block.parts.push(part);
         block.operations += 1;
         block.timestamp = block.timestamp.max(header.max_timestamp);
         assert_eq!(block.last_position(), position);
@@ -177,14 +176,14 @@ impl Gather {
     pub(crate) fn recycle(&mut self, mut block: Sealed) {
         if self.spare.len() < SPARE_MAX {
             block.parts.clear();
-            block.operations = 0;
+            (block.operations, block.batches) = (0, 0);
             self.spare.push(block);
         }
     }
 
     fn new_block(&mut self, first_position: u64) -> Sealed {
         let mut block = self.spare.pop().unwrap_or_default();
-        assert!(block.parts.is_empty() && block.operations == 0);
+        assert!(block.parts.is_empty() && block.operations == 0 && block.batches == 0);
         block.first_position = first_position;
         block.timestamp = i64::MIN;
         block.buffer.clear();

@@ -1,4 +1,4 @@
-//! The index of sealed segments in a snapshot, so that a start reads only their headers. FORMAT.md
+//! The index of sealed segments in a snapshot, so that recovery reads only their headers. FORMAT.md
 //! has the bytes.
 //!
 //! Compaction may have replaced a segment since: it is known only if its header has not changed,
@@ -37,8 +37,8 @@ impl ShardLog {
     pub fn write_segments(&self, walk: &mut SegmentWalk, out: &mut Vec<u8>) -> Option<Part> {
         // After another start the last segment may take blocks again, even if it takes none now;
         // its header would not change.
-        let may_go_on = self.segments.last_with_blocks().filter(|(_, it)| !it.is_compacted());
-        let end = may_go_on.map_or(u64::MAX, |(sequence, _)| sequence);
+        let may_continue = self.segments.last_with_blocks().filter(|(_, it)| !it.is_compacted());
+        let end = may_continue.map_or(u64::MAX, |(sequence, _)| sequence);
         let is_next = |(sequence, segment): &(u64, &Segment)| {
             (walk.after + 1..end).contains(sequence)
                 && segment.last_position <= walk.to

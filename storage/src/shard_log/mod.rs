@@ -4,7 +4,7 @@
 //! While one block is being written, operations gather in the open batches of their partitions;
 //! these become the next block (group commit). See FORMAT.md for the bytes.
 
-mod append_error;
+mod append;
 mod compaction;
 mod gather;
 mod known;
@@ -13,26 +13,24 @@ mod read;
 pub mod recovery;
 mod segments;
 
-pub use append_error::AppendError;
 pub use compaction::{ASIDE_FILE_NAME, CompactionConfig, CompactionNews};
 pub use known::{KnownSegments, SegmentWalk};
 pub use read::{ReadPlan, Reading};
 pub use recovery::{Corruption, Cut, Recovered, RecoveredBatch, Recovery};
 
-use crate::file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};
-use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES, PARTITION_BYTES, SegmentHeader};
+use crate::file_op::{FileDone, FileId, FileKey, FileOp, FileToken, OpenMode};
+use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES, SegmentHeader};
 use crate::limits::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, OPEN_BYTES_MAX, OPERATION_BYTES_MAX, SEGMENT_BYTES_DEFAULT,
     SHARD_LOG_FILES_MAX, ZERO_CHUNK_BYTES,
 };
 use crate::log_partition::LogPartition;
-use crate::open_files::{FileKey, OpenFiles};
+use crate::open_files::OpenFiles;
 use crate::progress::Progress;
 use compaction::Compaction;
 use gather::{Gather, Sealed};
 use muster_codec::Wall;
-use muster_codec::record_batch::{BatchHeader, WriteRecord};
-use partitions::{IndexEntry, Part, Partitions};
+use partitions::{IndexEntry, Partitions};
 use segments::{Segments, Step};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -116,7 +114,7 @@ pub struct ShardLog {
     gather: Gather,
     segments: Segments,
     compaction: Compaction,
-    /// By how much the wall clock is ahead of the monotonic one, in milliseconds.
+    /// The lead of the wall clock over the monotonic one, in milliseconds.
     wall_ahead: i64,
     /// The number of reads of each segment that are under way.
     readers: BTreeMap<u64, u32>,
@@ -161,8 +159,8 @@ impl ShardLog {
         }
     }
 
-    /// Notes what the wall clock shows at a monotonic time: records are stamped with it and judged
-    /// by it, whatever it is set to. Until then, and for all times between two calls, both go alike.
+    /// Notes the wall clock's time at a monotonic time: records are stamped with it and judged by
+    /// it, whatever it is set to. Until the next call both clocks advance alike.
     pub fn set_wall(&mut self, now: i64, wall: Wall) {
         let ahead = wall.since(now);
         if self.wall_ahead != ahead {
@@ -171,74 +169,9 @@ impl ShardLog {
         }
     }
 
-    /// What the wall clock shows.
+    /// The time of the wall clock.
     fn wall(&self, now: i64) -> i64 {
         now.saturating_add(self.wall_ahead)
-    }
-
-    /// Accepts the records of one operation, which are atomic: all are recovered, or none; their
-    /// timestamp is the time of the wall clock. Returns the operation's position; it is durable
-    /// when [`Progress::flushed`] has reached it.
-    ///
-    /// # Errors
-    /// [`AppendError::TooLarge`]. A log that [is full](ShardLog::is_full) still accepts operations,
-    /// as one request may cause many; the caller has to handle no further requests then.
-    ///
-    /// # Panics
-    /// If there is no record, or the partition is out of range.
-    pub fn append<R: WriteRecord>(
-        &mut self,
-        partition: LogPartition,
-        now: i64,
-        records: impl IntoIterator<Item = R>,
-    ) -> Result<u64, AppendError> {
-        if self.gather.open_bytes() >= self.config.open_bytes_max {
-            self.gather.seal(&mut self.partitions, &self.progress);
-        }
-        let is_new = self.partitions.get_mut(partition).builder.is_empty();
-        let wall = self.wall(now);
-        let grown = self.write_records(partition, wall, records)?;
-        self.gather.count(partition, is_new, grown, (now, wall));
-        self.partitions.get_mut(partition).operations.accept();
-        let position = self.progress.accept();
-        if self.config.linger_ms == 0 {
-            self.gather.seal(&mut self.partitions, &self.progress);
-        }
-        Ok(position)
-    }
-
-    /// Appends a batch unchanged, with its offsets: for logs that are rewritten from old ones when
-    /// the number of shards has changed.
-    ///
-    /// # Errors
-    /// As for [`ShardLog::append`], [`AppendError::NotNext`] and [`AppendError::NotABatch`].
-    pub fn append_batch_at(
-        &mut self,
-        partition: LogPartition,
-        batch: &[u8],
-    ) -> Result<u64, AppendError> {
-        if self.is_full() {
-            return Err(AppendError::Full);
-        }
-        let header = BatchHeader::read(batch).map_err(|_| AppendError::NotABatch)?;
-        let is_whole = header.total_len() == batch.len() && header.last_offset_delta >= 0;
-        if !partition.is_valid() || !is_whole {
-            return Err(AppendError::NotABatch);
-        }
-        if header.base_offset < self.log_end_offset(partition) {
-            return Err(AppendError::NotNext);
-        }
-        let block_len_max = self.config.block_len_max();
-        if BLOCK_HEADER_BYTES + PARTITION_BYTES + batch.len() > block_len_max {
-            return Err(AppendError::TooLarge);
-        }
-        self.gather.seal(&mut self.partitions, &self.progress);
-        let next_offset = header.next_offset();
-        let operation = self.partitions.get_mut(partition).append_batch(next_offset);
-        let position = self.progress.accept();
-        let part = Part { partition, next_offset, operation };
-        self.gather.push_batch(part, &header, batch, position, block_len_max);
-        Ok(position)
     }
 
     /// Pushes the file operations that are due, in order. To be called after appends, after
@@ -354,29 +287,6 @@ impl ShardLog {
     /// The random id of this log, which its blocks carry.
     pub fn log_id(&self) -> u64 {
         self.config.log_id
-    }
-
-    /// Writes the records into the partition's open batch; returns the number of bytes.
-    fn write_records<R: WriteRecord>(
-        &mut self,
-        partition: LogPartition,
-        wall: i64,
-        records: impl IntoIterator<Item = R>,
-    ) -> Result<usize, AppendError> {
-        let partition = self.partitions.get_mut(partition);
-        let mark = partition.builder.mark();
-        let (len, count) = (partition.builder.len(), partition.builder.records());
-        for record in records {
-            partition.builder.append(wall, &record);
-            if partition.builder.len() - len > self.config.operation_bytes_max {
-                partition.builder.rewind(mark);
-                return Err(AppendError::TooLarge);
-            }
-        }
-        let written = partition.builder.records() - count;
-        assert!(written > 0, "an operation without records");
-        partition.next_offset += i64::from(written);
-        Ok(partition.builder.len() - len)
     }
 
     fn linger_deadline(&self) -> Option<i64> {

@@ -1,16 +1,27 @@
-//! The partitions of a shard's log: their open batches, offsets and sparse indexes.
+//! The partitions of a shard's log: their open batches, offsets, open transactions and sparse
+//! indexes.
 
 use crate::limits::SHARD_INDEX_SPAN_BYTES;
 use crate::log_partition::LogPartition;
 use crate::progress::Progress;
-use muster_codec::record_batch::BatchBuilder;
+use muster_codec::record_batch::{
+    BatchBuilder, MARKER_BATCH_BYTES, set_base_offset, set_partition_leader_epoch,
+};
+use std::collections::BTreeMap;
+
+/// A partition never changes its leader.
+pub(crate) const LEADER_EPOCH: i32 = 0;
 
 /// One partition.
 #[derive(Debug, Default)]
 pub(crate) struct Partition {
-    /// The records of the open batch; they are the last before `next_offset`.
+    /// The batches of the open block that take no more records. Those in `builder` follow them.
+    pub(crate) closed: ClosedBatches,
+    /// The records of the open batch, outside of transactions; they are the last before
+    /// `next_offset`.
     pub(crate) builder: BatchBuilder,
-    /// Of its operations, counted since the log was opened.
+    /// The progress of this partition's operations, numbered from the position at which the log was
+    /// opened.
     pub(crate) operations: Progress,
     /// The log end offset.
     pub(crate) next_offset: i64,
@@ -18,8 +29,26 @@ pub(crate) struct Partition {
     pub(crate) flushed_offset: i64,
     /// The end of the recovered records.
     pub(crate) recovered_offset: i64,
-    /// By segment, so that replacing a segment does not touch the entries of others.
+    /// The transactions that are open and began since the log was opened: their first offsets by
+    /// producer.
+    transactions: BTreeMap<i64, i64>,
+    /// The index entries by segment, so that replacing a segment does not change those of others.
     index: Vec<SegmentIndex>,
+}
+
+/// Batches as they are in a block: each after its partition.
+#[derive(Debug, Default)]
+pub(crate) struct ClosedBatches {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) count: u32,
+}
+
+impl ClosedBatches {
+    fn push(&mut self, partition: LogPartition, batch: &[u8]) {
+        self.bytes.extend_from_slice(&partition.to_bytes());
+        self.bytes.extend_from_slice(batch);
+        self.count += 1;
+    }
 }
 
 /// The index entries of a partition in one segment.
@@ -73,10 +102,59 @@ impl SegmentIndex {
 }
 
 impl Partition {
+    /// Whether it has a part in the open block.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.builder.is_empty() || self.closed.count > 0
+    }
+
+    /// The offset of the first record in the open batch.
+    pub(crate) fn batch_offset(&self) -> i64 {
+        let base_offset = self.next_offset - i64::from(self.builder.records());
+        assert!(base_offset >= 0);
+        base_offset
+    }
+
+    /// Completes the open batch, unless it is empty; `producer` is that of its transaction.
+    pub(crate) fn close(&mut self, partition: LogPartition, producer: Option<(i64, i16)>) {
+        if self.builder.is_empty() {
+            return;
+        }
+        let base_offset = self.batch_offset();
+        let batch = match producer {
+            None => self.builder.seal(base_offset, LEADER_EPOCH),
+            Some(producer) => {
+                self.transactions.entry(producer.0).or_insert(base_offset);
+                self.builder.seal_in_transaction(base_offset, LEADER_EPOCH, producer)
+            }
+        };
+        self.closed.push(partition, batch);
+        self.builder.clear();
+    }
+
+    /// Adds a marker to the open block.
+    pub(crate) fn mark(
+        &mut self,
+        partition: LogPartition,
+        producer_id: i64,
+        mut batch: [u8; MARKER_BATCH_BYTES],
+    ) {
+        self.close(partition, None);
+        set_base_offset(&mut batch, self.next_offset);
+        set_partition_leader_epoch(&mut batch, LEADER_EPOCH);
+        self.closed.push(partition, &batch);
+        self.next_offset += 1;
+        self.transactions.remove(&producer_id);
+    }
+
     /// Counts a whole batch as an operation; returns its number.
     pub(crate) fn append_batch(&mut self, next_offset: i64) -> u64 {
         self.next_offset = next_offset;
         self.operations.accept()
+    }
+
+    /// The first offset of a producer's open transaction, if that began since the log was opened.
+    pub(crate) fn open_since(&self, producer_id: i64) -> Option<i64> {
+        self.transactions.get(&producer_id).copied()
     }
 
     /// Notes that the last block of a segment has a batch of this partition.
@@ -130,6 +208,7 @@ impl Partition {
 pub(crate) struct Partitions {
     cluster: Partition,
     consumer_offsets: Vec<Partition>,
+    transaction_state: Vec<Partition>,
 }
 
 impl Partitions {
@@ -138,6 +217,7 @@ impl Partitions {
         match partition {
             LogPartition::Cluster => Some(&self.cluster),
             LogPartition::ConsumerOffsets(index) => self.consumer_offsets.get(index as usize),
+            LogPartition::TransactionState(index) => self.transaction_state.get(index as usize),
         }
     }
 
@@ -150,6 +230,9 @@ impl Partitions {
         match partition {
             LogPartition::Cluster => &mut self.cluster,
             LogPartition::ConsumerOffsets(index) => at(&mut self.consumer_offsets, index as usize),
+            LogPartition::TransactionState(index) => {
+                at(&mut self.transaction_state, index as usize)
+            }
         }
     }
 
@@ -163,12 +246,16 @@ impl Partitions {
     /// All partitions that may have records, that of the cluster first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (LogPartition, &Partition)> {
         let offsets = (0..).map(LogPartition::ConsumerOffsets).zip(&self.consumer_offsets);
-        std::iter::once((LogPartition::Cluster, &self.cluster)).chain(offsets)
+        let transactions = (0..).map(LogPartition::TransactionState).zip(&self.transaction_state);
+        std::iter::once((LogPartition::Cluster, &self.cluster)).chain(offsets).chain(transactions)
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (LogPartition, &mut Partition)> {
         let offsets = (0..).map(LogPartition::ConsumerOffsets).zip(&mut self.consumer_offsets);
-        std::iter::once((LogPartition::Cluster, &mut self.cluster)).chain(offsets)
+        let transactions = &mut self.transaction_state;
+        let transactions = (0..).map(LogPartition::TransactionState).zip(transactions);
+        let cluster = std::iter::once((LogPartition::Cluster, &mut self.cluster));
+        cluster.chain(offsets).chain(transactions)
     }
 }
 

@@ -26,8 +26,10 @@ pub struct ReadPlan {
 pub struct Reading {
     /// The earliest delete horizon that a tombstone may get after the reading began.
     tombstones_until: i64,
+    /// The pass of compaction that was under way when it began, or the next.
+    pass: u64,
     swaps: u64,
-    config_changes: u64,
+    invalidations: u64,
 }
 
 impl ShardLog {
@@ -36,18 +38,24 @@ impl ShardLog {
         let retention_ms = self.config.compaction.map_or(i64::MAX, |it| it.delete_retention_ms);
         let wall = self.wall(now);
         let tombstones_until = wall.saturating_add(retention_ms).min(self.compaction.horizon());
-        let config_changes = self.compaction.config_changes();
-        Reading { tombstones_until, swaps: self.swaps(), config_changes }
+        let invalidations = self.compaction.invalidations();
+        let next_pass = self.segments.last_pass() + 1;
+        let pass = self.compaction.pass_number().unwrap_or(next_pass);
+        Reading { tombstones_until, pass, swaps: self.swaps(), invalidations }
     }
 
-    /// Whether the reading has to begin again, as it may have read a record whose tombstone was
-    /// dropped before the reading reached it. A tombstone gets its delete horizon, which is
-    /// `delete.retention.ms` away, in the pass that drops the last older record of its key. So the
-    /// tombstone of a record that was read cannot be dropped before `tombstones_until`.
+    /// Whether the reading has to begin again, as it may have read a record whose tombstone, or the
+    /// marker of its transaction, was dropped before the reading reached it. A tombstone gets its
+    /// delete horizon, which is `delete.retention.ms` away, in the pass that drops the last older
+    /// record of its key. So the tombstone of a record that was read cannot be dropped before
+    /// `tombstones_until`. A marker is dropped by a later pass than the one that left no record of
+    /// its transaction.
     pub fn may_have_missed(&self, reading: &Reading, now: i64) -> bool {
         let judged_by = self.compaction.judged_by(self.wall(now));
         let is_over = self.swaps() != reading.swaps && judged_by >= reading.tombstones_until;
-        is_over || self.compaction.config_changes() != reading.config_changes
+        is_over
+            || self.compaction.markers_dropped_by() > reading.pass
+            || self.compaction.invalidations() != reading.invalidations
     }
 
     /// The number of compacted segments that have replaced others since the log was opened.

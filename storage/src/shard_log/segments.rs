@@ -85,7 +85,7 @@ pub(crate) enum Step {
 
 #[derive(Debug)]
 pub(crate) struct Segments {
-    /// By sequence number, including the active and the ready one.
+    /// The segments by sequence number, including the active and the ready one.
     list: BTreeMap<u64, Segment>,
     /// The segment that takes blocks.
     active: Option<u64>,

@@ -2,7 +2,8 @@
 //! has the bytes.
 //!
 //! The file consists of parts: the sections of the groups, an index of them for each slot, the
-//! cluster's records, and an index of the log's segments, which are all opaque here; and a table
+//! cluster's records, those of transactional ids, and an index of the log's segments, which are all
+//! opaque here; and a table
 //! of the slots. The header has their places, the id of their log, the position from which that
 //! log has to be replayed, and the position that it must reach at least.
 //!
@@ -29,8 +30,8 @@ pub const SNAPSHOT_DAMAGED_FILE_NAME: &str = "snapshot.damaged";
 /// "MSNP"
 pub const SNAPSHOT_MAGIC: u32 = 0x4d53_4e50;
 /// The version of the file with all its parts; other versions are not read.
-pub const SNAPSHOT_VERSION: u16 = 2;
-pub const SNAPSHOT_HEADER_BYTES: usize = 120;
+pub const SNAPSHOT_VERSION: u16 = 5;
+pub const SNAPSHOT_HEADER_BYTES: usize = 144;
 
 /// The place of the first section: the header has its own block, as it is written last.
 pub const SNAPSHOT_BODY_AT: u64 = BLOCK_BYTES_MAX as u64;
@@ -40,7 +41,9 @@ const CRC_FROM: usize = 12;
 const PARTS_AT: usize = 48;
 const PART_BYTES: usize = 24;
 
-const _: () = assert!(PARTS_AT + 3 * PART_BYTES == SNAPSHOT_HEADER_BYTES);
+const PARTS: usize = 4;
+
+const _: () = assert!(PARTS_AT + PARTS * PART_BYTES == SNAPSHOT_HEADER_BYTES);
 const _: () = assert!(SNAPSHOT_HEADER_BYTES as u64 <= SNAPSHOT_BODY_AT);
 
 /// A part of the file with its own checksum.
@@ -88,6 +91,8 @@ pub struct SnapshotHeader {
     pub cluster: Part,
     /// The index of the log's segments.
     pub log: Part,
+    /// The records of transactional ids.
+    pub transactions: Part,
 }
 
 /// The reason why a snapshot cannot be used; the log is replayed instead.
@@ -136,8 +141,9 @@ impl SnapshotHeader {
         put(24, &self.from.to_be_bytes());
         put(32, &self.newest.to_be_bytes());
         put(40, &self.file_bytes.to_be_bytes());
-        let mut parts = Vec::with_capacity(3 * PART_BYTES);
-        [self.slots, self.cluster, self.log].iter().for_each(|part| part.write(&mut parts));
+        let mut parts = Vec::with_capacity(PARTS * PART_BYTES);
+        let all = [self.slots, self.cluster, self.log, self.transactions];
+        all.iter().for_each(|part| part.write(&mut parts));
         put(PARTS_AT, &parts);
         let crc = crc32c::crc32c(&bytes[CRC_FROM..]);
         bytes[CRC_AT..CRC_FROM].copy_from_slice(&crc.to_be_bytes());
@@ -164,6 +170,7 @@ impl SnapshotHeader {
                 slots: read_part(&mut reader)?,
                 cluster: read_part(&mut reader)?,
                 log: read_part(&mut reader)?,
+                transactions: read_part(&mut reader)?,
             };
             Ok((magic, version, crc, header))
         };
@@ -202,6 +209,7 @@ pub struct Snapshot {
     /// The places of the other parts.
     pub cluster: Range<usize>,
     pub log: Range<usize>,
+    pub transactions: Range<usize>,
 }
 
 impl Snapshot {
@@ -220,6 +228,7 @@ impl Snapshot {
             )?,
             cluster: checked(bytes, header.cluster, "the cluster's records")?,
             log: checked(bytes, header.log, "the index of the log")?,
+            transactions: checked(bytes, header.transactions, "the transactional ids")?,
             header,
         })
     }
@@ -256,7 +265,8 @@ mod tests {
             file_bytes: bytes.len() as u64,
             slots: part(SNAPSHOT_BODY_AT, 2 * SLOT_BYTES),
             cluster: part(SNAPSHOT_BODY_AT + 2 * SLOT_BYTES as u64, 200 - 2 * SLOT_BYTES),
-            log: part(SNAPSHOT_BODY_AT + 200, 100),
+            log: part(SNAPSHOT_BODY_AT + 200, 60),
+            transactions: part(SNAPSHOT_BODY_AT + 260, 40),
         };
         bytes[..SNAPSHOT_HEADER_BYTES].copy_from_slice(&header.to_bytes());
         bytes
@@ -266,7 +276,8 @@ mod tests {
     fn a_header_is_read_as_it_was_written() {
         let opened = Snapshot::open(&file()).unwrap();
         assert_eq!((opened.header.log_id, opened.header.from, opened.header.newest), (1, 2, 3));
-        assert_eq!((opened.slots, opened.log), (rows().to_vec(), 4296..4396));
+        assert_eq!((opened.slots, opened.log), (rows().to_vec(), 4296..4356));
+        assert_eq!(opened.transactions, 4356..4396);
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! The log of a partition, on a disk in memory.
 
 use super::Disk;
-use muster_codec::record_batch::{BatchBuilder, BatchHeader};
+use muster_codec::record_batch::BatchBuilder;
 use muster_storage::partition_log::{START_OFFSET_FILE, partition_files, segment_file_name};
 use muster_storage::{
     Appended, FileDone, FileOp, FileRange, FileToken, Find, Found, OpenFiles, PartitionError,
     PartitionLog, PartitionPlace, PartitionRecovery, RecoveredPartition, RecoveryPoint, Searched,
-    TimestampSearch, TopicConfig,
+    TimestampSearch, TopicConfig, VisitedBatch,
 };
 use std::path::PathBuf;
 
@@ -90,7 +90,7 @@ impl World {
                 }
             };
         };
-        self.log.range(place, max_bytes, true).unwrap()
+        self.log.range(place, None, max_bytes, true).unwrap()
     }
 
     pub fn read_bytes(&mut self, ops: Vec<FileOp>) -> Vec<u8> {
@@ -105,7 +105,7 @@ impl World {
         self.search(target).0
     }
 
-    /// As [`World::offset_for`], with the number of bytes that were read.
+    /// Like [`World::offset_for`], with the number of bytes that were read.
     pub fn search(&mut self, target: i64) -> (Option<(i64, i64)>, usize) {
         self.search_on(self.log.search(target))
     }
@@ -167,7 +167,7 @@ impl World {
         self.log.recovery_point().unwrap()
     }
 
-    /// Recovers as a start does.
+    /// Recovers the log as the server does at startup.
     pub fn recover(
         &self,
         point: Option<RecoveryPoint>,
@@ -177,8 +177,8 @@ impl World {
         let segments = partition_files(files.keys().cloned());
         let mut recovery = PartitionRecovery::new(segments.len(), point);
         for (base_offset, name) in &segments {
-            let visit = |header: &BatchHeader| {
-                visited.push(header.base_offset);
+            let visit = |batch: &VisitedBatch| {
+                visited.push(batch.header.base_offset);
             };
             recovery.segment(*base_offset, files[name], 0, visit)?;
         }

@@ -3,24 +3,29 @@
 //!
 //! It runs concurrently with the appends, in slices, and pushes file operations like the rest of
 //! the log; FORMAT.md describes the files at each moment. It compares keys without decoding them.
-//! [`pass`]: one pass; [`scan`]: the records of segments; [`newest`]: the newest record of each
-//! key; [`output`]: the segment that is written.
+//! [`pass`]: one pass, by its [`rules`]; [`scan`]: the records of segments; [`notes`]: what is
+//! noted of them, with [`newest`], the newest record of each key, and [`transactions`]; [`output`]:
+//! the segment that is written.
 
 mod newest;
+mod notes;
 mod output;
 mod pass;
+mod rules;
 mod scan;
+mod transactions;
 
 use super::ShardLog;
 use super::recovery::segment_file_name;
 use super::segments::Segment;
-use crate::file_op::{FileDone, FileId, FileOp, OpenMode};
+use crate::file_op::{FileDone, FileId, FileKey, FileOp, OpenMode};
 use crate::limits::SEGMENT_BYTES_MAX;
-use crate::open_files::FileKey;
 use crate::pace::Pace;
 use output::Output;
-use pass::{Pass, Rules, Source, Work};
+use pass::{Pass, Source, Work};
+use rules::Rules;
 use std::path::PathBuf;
+use transactions::OpenTransaction;
 
 /// The file in which a compacted segment is written.
 pub const ASIDE_FILE_NAME: &str = "compacted.new";
@@ -84,7 +89,8 @@ pub(super) struct Compaction {
     is_broken: bool,
     /// The file of an abandoned pass was removed.
     is_tidy: bool,
-    /// When to check whether a pass is due, and the end of the sealed segments at the last check.
+    /// The time of the next check whether a pass is due, and the end of the sealed segments at the
+    /// last check.
     check_at: i64,
     checked_to: u64,
     /// A pass was abandoned: the next has to wait.
@@ -92,23 +98,31 @@ pub(super) struct Compaction {
     not_before: i64,
     pace: Pace,
     news: Option<CompactionNews>,
+    /// The last pass could do nothing because of an open transaction: that, and the last segment of
+    /// the pass.
+    blocked: Option<(OpenTransaction, u64)>,
+    /// See [`ShardLog::keep_markers_after`].
+    markers_until: u64,
+    /// The number of the last pass that dropped markers.
+    markers_dropped_by: u64,
     /// The number of compacted segments that replaced others.
     swaps: u64,
-    config_changes: u64,
-    /// How far the wall clock has been ahead at the most since it was set back.
+    invalidations: u64,
+    /// The largest lead of the wall clock since it was last set back.
     ahead_max: i64,
     /// The latest time by which a pass has judged.
     judged_by: i64,
 }
 
-/// Less than that no clock was set back: it was only made to go slower.
+/// A wall clock that falls back by less than this was slewed (NTP), not set.
 const SET_BACK_MS: i64 = 1_000;
 
 impl Compaction {
-    /// A wall clock that was set back gives tombstones less time than a reading counts with.
+    /// Notes the wall clock's lead. If the clock was set back, tombstones may be dropped earlier
+    /// than a `Reading` assumes, so that readings under way have to start over.
     pub(super) fn clock_moved(&mut self, ahead: i64) {
         if ahead < self.ahead_max.saturating_sub(SET_BACK_MS) {
-            self.config_changes += 1;
+            self.invalidations += 1;
             self.ahead_max = ahead;
         }
         self.ahead_max = self.ahead_max.max(ahead);
@@ -124,13 +138,23 @@ impl Compaction {
         self.pass.as_ref().map_or(i64::MAX, Pass::horizon)
     }
 
-    /// The number of changes of the config, and of times that the clock was set back.
-    pub(super) fn config_changes(&self) -> u64 {
-        self.config_changes
+    /// The number of events after which readings under way have to start over: changes of the
+    /// config, and times that the clock was set back.
+    pub(super) fn invalidations(&self) -> u64 {
+        self.invalidations
     }
 
     pub(super) fn swaps(&self) -> u64 {
         self.swaps
+    }
+
+    /// The number of the pass that is under way.
+    pub(super) fn pass_number(&self) -> Option<u64> {
+        self.pass.as_ref().map(Pass::number)
+    }
+
+    pub(super) fn markers_dropped_by(&self) -> u64 {
+        self.markers_dropped_by
     }
 }
 
@@ -142,18 +166,25 @@ impl ShardLog {
 
     /// Sets the config from the next pass on; None switches compaction off.
     pub fn set_compaction(&mut self, config: Option<CompactionConfig>) {
-        self.compaction.config_changes += u64::from(self.config.compaction != config);
+        self.compaction.invalidations += u64::from(self.config.compaction != config);
         self.config.compaction = config;
         self.compaction.check_at = self.compaction.not_before;
     }
 
-    /// The position of the newest tombstone that compaction dropped, 0 if it dropped none. State of
-    /// an earlier position cannot be brought up to date with this log, which lacks some deletions.
+    /// Allows compaction to drop the markers of transactions up to this position: a snapshot has
+    /// it. State of an earlier position may have pending what they end.
+    pub fn keep_markers_after(&mut self, position: u64) {
+        self.compaction.markers_until = self.compaction.markers_until.max(position);
+    }
+
+    /// The position of the newest tombstone or marker that compaction dropped, 0 if there is none.
+    /// State of an earlier position cannot be brought up to date with this log, which lacks some
+    /// deletions and ends of transactions.
     pub fn dropped_position(&self) -> u64 {
         self.segments.dropped_position()
     }
 
-    /// Continues compaction as far as its pace allows.
+    /// Continues compaction if its pace allows a slice.
     pub(super) fn poll_compaction(&mut self, now: i64, ops: &mut Vec<FileOp>) {
         self.remove_retired(ops);
         let Some(config) = self.config.compaction else { return };
@@ -177,7 +208,8 @@ impl ShardLog {
         }
     }
 
-    /// When [`ShardLog::poll`] has to be called for compaction, in ms, if not for anything else.
+    /// The time when [`ShardLog::poll`] has to be called for compaction, in ms, if not for anything
+    /// else.
     pub(super) fn compaction_deadline(&self) -> Option<i64> {
         let Compaction { pass, is_waiting, is_broken, check_at, pace, .. } = &self.compaction;
         if self.config.compaction.is_none() || *is_waiting || *is_broken {
@@ -224,12 +256,22 @@ impl ShardLog {
         if self.in_flight.is_none() && config.max_lag_ms < i64::MAX {
             self.segments.seal_older_than(wall.saturating_sub(config.max_lag_ms));
         }
-        *checked_to = self.segments.sealed_end();
+        let sealed_end = self.segments.sealed_end();
+        self.compaction.checked_to = sealed_end;
         self.compaction.pass = self.due_pass(wall, config);
         if self.compaction.pass.is_some() {
             self.compaction.judged_by = self.compaction.judged_by.max(wall);
         }
         self.compaction.pass.is_some()
+    }
+
+    /// Whether a pass up to segment `last` cannot do more than the last pass, as the marker of the
+    /// open transaction is not in it.
+    fn is_blocked(&self, last: u64) -> bool {
+        let Some((open, was_last)) = &self.compaction.blocked else { return false };
+        let OpenTransaction { partition, producer_id, first_offset } = *open;
+        let known = self.partitions.get(partition).and_then(|it| it.open_since(producer_id));
+        last == *was_last || known.is_some_and(|first| first <= first_offset)
     }
 
     /// A pass, if one is due by the wall clock.
@@ -247,6 +289,9 @@ impl ShardLog {
             return None;
         }
         let (first, last) = (sources[dirty].sequence, sources.last()?.sequence);
+        if self.is_blocked(last) {
+            return None;
+        }
         let keys = self.partitions.iter().map(|(_, partition)| {
             partition.next_offset_in(last) - partition.next_offset_in(first - 1)
         });
@@ -259,6 +304,7 @@ impl ShardLog {
             map_bytes: config.map_bytes,
             now: wall,
             horizon: wall.saturating_add(config.delete_retention_ms),
+            markers_until: self.compaction.markers_until,
         };
         Some(Pass::new(rules, sources, dirty, 1, keys.sum::<i64>().unsigned_abs()))
     }
@@ -289,8 +335,11 @@ impl ShardLog {
 
     fn pass_ended(&mut self) {
         let Some(pass) = self.compaction.pass.take() else { return };
-        let (bytes_before, bytes_after) = pass.bytes();
-        self.compaction.news = Some(CompactionNews::Done { bytes_before, bytes_after });
+        self.compaction.blocked = pass.blocked_by();
+        if self.compaction.blocked.is_none() {
+            let (bytes_before, bytes_after) = pass.bytes();
+            self.compaction.news = Some(CompactionNews::Done { bytes_before, bytes_after });
+        }
         // Another pass may already be due.
         self.compaction.check_at = 0;
     }
@@ -314,7 +363,11 @@ impl ShardLog {
             state.replace_index(sequence, last_sequence, entries);
         }
         self.segments.replace(&self.config, sequence, segment);
-        self.compaction.swaps += 1;
+        let Compaction { pass, swaps, markers_dropped_by, .. } = &mut self.compaction;
+        *swaps += 1;
+        if let Some(pass) = pass.as_ref().filter(|pass| pass.has_dropped_markers()) {
+            *markers_dropped_by = pass.number();
+        }
     }
 
     /// Ends compaction for good: a segment does not hold what was written to it.

@@ -58,7 +58,7 @@ impl Newest {
         KeyHash([hash.h1, hash.h2])
     }
 
-    /// Notes a record; records of a partition have to come in the order of their offsets.
+    /// Notes a record, unless a newer one of its key is known.
     pub(super) fn note(&mut self, key: KeyHash, offset: i64) -> Noted {
         let at = self.find(key);
         let is_full = self.len >= self.slots() / 4 * 3;
@@ -72,7 +72,8 @@ impl Newest {
             }
             self.len += 1;
         }
-        *slot = [key.0[0], key.0[1], offset.wrapping_add(1) as u64];
+        // Offsets are not negative.
+        *slot = [key.0[0], key.0[1], slot[2].max(offset.wrapping_add(1) as u64)];
         noted
     }
 

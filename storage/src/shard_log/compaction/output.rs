@@ -32,8 +32,9 @@ pub(super) enum Fate {
     /// `delete.retention.ms` begin.
     KeepClean,
     Drop,
-    /// A tombstone past its delete horizon.
-    DropTombstone,
+    /// A tombstone past its delete horizon, or the marker of a transaction: it is dropped, and
+    /// state of earlier positions misses it.
+    DropMissed,
 }
 
 /// A segment that is being written.
@@ -64,6 +65,8 @@ struct OpenBlock {
     /// Partitions, and the offsets after their batches.
     parts: Vec<(LogPartition, i64)>,
     timestamp: i64,
+    /// It has a block with batches of transactions, and no other.
+    stands_alone: bool,
 }
 
 /// The batch that is being filled.
@@ -101,13 +104,17 @@ impl Output {
         self.segment.end as usize + self.block.buffer.len()
     }
 
-    /// Begins with the batches of a block of the old segment.
-    pub(super) fn begin_block(&mut self, header: &BlockHeader) {
+    /// Begins with the batches of a block of the old segment. One that `stands_alone` keeps its
+    /// positions: state of a position in the middle of a longer block would be given the marker of
+    /// an earlier transaction for a later one of its producer.
+    pub(super) fn begin_block(&mut self, header: &BlockHeader, stands_alone: bool) {
         let length = self.block.buffer.len() + header.length as usize;
         let operations = header.last_position() - self.block.first_position + 1;
-        if length > COMPACTED_BLOCK_BYTES || operations > u64::from(u32::MAX) {
+        let is_full = length > COMPACTED_BLOCK_BYTES || operations > u64::from(u32::MAX);
+        if is_full || stands_alone || self.block.stands_alone {
             self.seal();
         }
+        self.block.stands_alone = stands_alone;
         if self.block.parts.is_empty() {
             self.block.first_position = header.first_position;
             self.block.buffer.clear();
@@ -146,7 +153,7 @@ impl Output {
                 batch.clean_tombstones += u32::from(fate == Fate::KeepClean);
             }
             Fate::Drop => {}
-            Fate::DropTombstone => self.dropped_before(self.segment.last_position),
+            Fate::DropMissed => self.dropped_before(self.segment.last_position),
         }
     }
 
@@ -167,6 +174,7 @@ impl Output {
                 return Ok(());
             }
             header.clear_records();
+            header.clear_transaction();
         } else if batch.kept < header.records_count {
             header.records_count = batch.kept;
             header.max_timestamp = batch.max_timestamp;

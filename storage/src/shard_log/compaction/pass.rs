@@ -1,9 +1,11 @@
 //! One pass over the sealed segments: finds the newest records of the dirty part, then rewrites the
 //! segments from the beginning of the log (`Cleaner.doClean` of Kafka).
 
-use super::newest::{CHUNK_BYTES, Newest, Noted};
+use super::notes::{Full, Notes};
 use super::output::{Fate, Output, Purpose};
-use super::scan::{Item, RawRecord, Scan};
+use super::rules::{Part, Rules, Treatment, fate};
+use super::scan::{Item, Scan};
+use super::transactions::{OpenTransaction, Place};
 use crate::limits::{COMPACTION_SLICE_BYTES, COMPACTION_SLICE_RECORDS};
 use crate::log_partition::LogPartition;
 use crate::shard_log::partitions::Partitions;
@@ -18,22 +20,6 @@ pub(super) struct Source {
     pub(super) segment: Segment,
 }
 
-/// The parameters of a pass.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Rules {
-    pub(super) log_id: u64,
-    pub(super) block_bytes: u32,
-    /// The number of this pass.
-    pub(super) pass: u64,
-    /// The longest segment that is merged from several.
-    pub(super) merged_bytes_max: usize,
-    pub(super) map_bytes: usize,
-    /// When the pass began.
-    pub(super) now: i64,
-    /// The delete horizon of tombstones that get one in this pass.
-    pub(super) horizon: i64,
-}
-
 /// The next step that the pass needs.
 #[derive(Debug)]
 pub(super) enum Work {
@@ -45,13 +31,13 @@ pub(super) enum Work {
     Write { offset: u32, data: Vec<u8> },
     /// Replace the old segments by a new one, all of which is durable.
     Swap(Box<Output>),
-    /// The pass is over.
+    /// The pass has ended.
     End,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Notes the newest records.
+    /// Notes the newest records, and the transactions.
     Map,
     /// Writes the records that are kept.
     Rewrite,
@@ -75,18 +61,20 @@ pub(super) struct Pass {
     rules: Rules,
     /// The segments that are rewritten, in order.
     sources: Vec<Source>,
-    /// The first of them that has dirty blocks.
-    dirty: usize,
-    newest: Newest,
+    part: Part,
+    notes: Notes,
     stage: Stage,
     /// The source that is being read.
     at: usize,
     scan: Scan,
-    /// The end of the keys that were noted in the first dirty source, if the table could not hold
-    /// all of that source.
-    mapped_to: Option<u32>,
+    /// The open transaction that begins in the first dirty block, so that nothing can be compacted.
+    blocked_by: Option<OpenTransaction>,
+    /// The block that is being read.
+    block: Place,
+    position: u64,
     /// The batch that is being read.
-    batch: Option<(LogPartition, BatchHeader)>,
+    batch: Option<(LogPartition, BatchHeader, Treatment)>,
+    has_dropped_markers: bool,
     output: Option<Box<Output>>,
     first_position: u64,
     written_bytes: u64,
@@ -103,19 +91,23 @@ impl Pass {
         keys: u64,
     ) -> Self {
         let Source { sequence, segment } = sources[dirty];
+        let dirty_from = Place { source: dirty, block: segment.dirty_from };
         Self {
-            newest: Newest::new(rules.log_id, keys, rules.map_bytes),
+            notes: Notes::new(rules.log_id, keys, rules.map_bytes),
             stage: Stage::Map,
             at: dirty,
             scan: Scan::new(rules.log_id, sequence, &segment, segment.dirty_from),
-            mapped_to: None,
+            blocked_by: None,
+            block: dirty_from,
+            position: 0,
             batch: None,
+            has_dropped_markers: false,
             output: None,
             first_position,
             written_bytes: 0,
             rules,
             sources,
-            dirty,
+            part: Part { dirty_from, cut: None },
         }
     }
 
@@ -130,7 +122,20 @@ impl Pass {
         self.rules.horizon
     }
 
-    /// Continues as far as this turn allows.
+    pub(super) fn number(&self) -> u64 {
+        self.rules.pass
+    }
+
+    /// The open transaction for which it compacted nothing, and the last segment that it read.
+    pub(super) fn blocked_by(&self) -> Option<(OpenTransaction, u64)> {
+        Some((self.blocked_by?, self.sources.last()?.sequence))
+    }
+
+    pub(super) fn has_dropped_markers(&self) -> bool {
+        self.has_dropped_markers
+    }
+
+    /// Does one slice of work.
     ///
     /// # Errors
     /// A source does not hold what was written to it.
@@ -165,32 +170,36 @@ impl Pass {
     /// Notes records; returns None when the next stage has begun.
     fn map(&mut self, slice: &mut Slice) -> Result<Option<Work>> {
         while slice.is_left() {
+            if let Some(noted) = self.notes.note_committed() {
+                self.pay(slice, noted);
+                continue;
+            }
+            let place = Place { source: self.at, block: self.scan.block_start() };
             match self.scan.next()? {
-                Item::Block(header) => {
-                    slice.bytes = slice.bytes.saturating_sub(header.length as usize)
+                Item::Block(header, _) => {
+                    self.block = place;
+                    slice.bytes = slice.bytes.saturating_sub(header.length as usize);
                 }
-                Item::Batch(partition, header) => self.batch = Some((partition, header)),
-                Item::BatchEnd | Item::BlockEnd => {}
+                Item::Batch(partition, header) => {
+                    self.batch = Some((partition, header, Treatment::Compare));
+                    self.notes.batch(partition, &header, self.block);
+                }
                 Item::Record(record) => {
-                    slice.records -= 1;
-                    let Some((partition, header)) = &self.batch else { continue };
-                    let Some(key) = record.key else { continue };
-                    let key = self.newest.hash(*partition, key);
-                    match self.newest.note(key, offset_of(header, &record)) {
-                        Noted::InPlace => {}
-                        Noted::InNewMemory => slice.bytes = slice.bytes.saturating_sub(CHUNK_BYTES),
-                        Noted::Full => {
-                            self.map_is_full();
-                            return Ok(None);
-                        }
-                    }
+                    let Some((partition, header, _)) = &self.batch else { continue };
+                    let noted = self.notes.record(*partition, header, &record)?;
+                    self.pay(slice, noted);
                 }
+                Item::BlockEnd if self.notes.is_complete() => {
+                    self.end_map();
+                    return Ok(None);
+                }
+                Item::BatchEnd | Item::BlockEnd => {}
                 Item::Read => return Ok(Some(self.read())),
                 Item::End if self.at + 1 < self.sources.len() => {
                     self.scan_source(self.at + 1, true)
                 }
                 Item::End => {
-                    self.begin_rewrite();
+                    self.end_map();
                     return Ok(None);
                 }
             }
@@ -198,19 +207,42 @@ impl Pass {
         Ok(Some(Work::Pause))
     }
 
-    /// Rewrites only the sources that were noted as a whole. If not even the first was, it is
-    /// rewritten, and is clean up to the block where the table became full. (Records that were
-    /// noted after it do no harm: they are the newest, and are kept.)
-    fn map_is_full(&mut self) {
-        if self.at > self.dirty {
-            self.sources.truncate(self.at);
-        } else {
-            let (start, end) = (self.scan.block_start(), self.scan.block_end());
-            let is_first = start == self.sources[self.at].segment.dirty_from;
-            // A block whose keys alone exceed the table counts as noted: the next pass gets
-            // further.
-            self.mapped_to = Some(if is_first { end } else { start });
-            self.sources.truncate(self.at + 1);
+    /// Pays for what was noted, or cuts the pass if the memory is full.
+    fn pay(&mut self, slice: &mut Slice, noted: std::result::Result<usize, Full>) {
+        slice.pay(noted.unwrap_or(1));
+        if let Err(Full) = noted {
+            self.notes.full_at(self.cut_when_full());
+        }
+    }
+
+    /// The end of what is compacted if the table is full: the block that is being read. If that is
+    /// the first, it counts as noted though its keys alone exceed the table: the next pass gets
+    /// further.
+    fn cut_when_full(&self) -> Place {
+        let Place { source, block } = self.block;
+        let is_first = self.block == self.part.dirty_from;
+        Place { source, block: if is_first { self.scan.block_end() } else { block } }
+    }
+
+    /// Rewrites only the sources that were noted as a whole, and have no record of an open
+    /// transaction. If not even the first is such, it is rewritten up to a block in it; not at all,
+    /// if that is its first dirty block.
+    fn end_map(&mut self) {
+        let open = self.notes.first_open();
+        let open_at = open.map(|(place, _)| place);
+        let dirty_from = self.part.dirty_from;
+        match [self.notes.cut(), open_at].into_iter().flatten().min() {
+            None => {}
+            Some(cut) if cut.source > dirty_from.source => self.sources.truncate(cut.source),
+            Some(cut) if cut == dirty_from => {
+                self.blocked_by = open.map(|(_, open)| open);
+                self.stage = Stage::Free;
+                return;
+            }
+            Some(cut) => {
+                self.part.cut = Some(cut);
+                self.sources.truncate(dirty_from.source + 1);
+            }
         }
         self.begin_rewrite();
     }
@@ -253,27 +285,48 @@ impl Pass {
         }
         let last = self.sources.last().map_or(0, |source| source.sequence);
         while slice.is_left() {
-            let start = self.scan.block_start();
+            let place = Place { source: self.at, block: self.scan.block_start() };
             match self.scan.next()? {
-                Item::Block(header) => {
+                Item::Block(header, has_transactions) => {
                     slice.bytes = slice.bytes.saturating_sub(header.length as usize);
-                    if self.at == self.dirty && self.mapped_to == Some(start) {
+                    (self.block, self.position) = (place, header.last_position());
+                    if self.part.cut == Some(place) {
                         output.dirty_from_here();
                     }
-                    output.begin_block(&header);
+                    output.begin_block(&header, has_transactions);
                 }
-                Item::Batch(partition, header) => {
-                    self.batch = Some((partition, header));
+                Item::Batch(partition, mut header) => {
+                    let here = (self.block, self.position);
+                    let treatment = self.part.treatment(
+                        &self.notes,
+                        here,
+                        partition,
+                        &header,
+                        self.rules.markers_until,
+                    );
+                    // A committed record needs no marker any more.
+                    if treatment == Treatment::Compare && header.is_transactional() {
+                        header.clear_transaction();
+                    }
+                    self.has_dropped_markers |= treatment == Treatment::DropMarker;
+                    self.batch = Some((partition, header, treatment));
                     output.begin_batch(partition, header);
                 }
                 Item::Record(record) => {
-                    slice.records -= 1;
-                    let Some((partition, header)) = &self.batch else { continue };
-                    let fate = fate(&self.newest, &self.rules, *partition, header, &record);
+                    slice.pay(1);
+                    let Some((partition, header, treatment)) = &self.batch else { continue };
+                    let fate = match treatment {
+                        Treatment::Compare => {
+                            fate(&self.notes, &self.rules, *partition, header, &record)
+                        }
+                        Treatment::Keep => Fate::Keep,
+                        Treatment::Drop => Fate::Drop,
+                        Treatment::DropMarker => Fate::DropMissed,
+                    };
                     output.record(&record, fate);
                 }
                 Item::BatchEnd => {
-                    let Some((partition, header)) = self.batch.take() else { continue };
+                    let Some((partition, header, _)) = self.batch.take() else { continue };
                     let end = partitions.get(partition).map_or(0, |it| it.next_offset_in(last));
                     output.end_batch(header.next_offset() == end, self.rules.horizon)?;
                 }
@@ -332,10 +385,7 @@ impl Pass {
 
     /// Frees the table in parts: it may have a hundred megabytes.
     fn free(&mut self) -> Work {
-        match self.newest.free(COMPACTION_SLICE_BYTES) {
-            true => Work::End,
-            false => Work::Pause,
-        }
+        if self.notes.free(COMPACTION_SLICE_BYTES) { Work::End } else { Work::Pause }
     }
 }
 
@@ -343,32 +393,8 @@ impl Slice {
     fn is_left(&self) -> bool {
         self.records > 0 && self.bytes > 0
     }
-}
 
-fn offset_of(header: &BatchHeader, record: &RawRecord<'_>) -> i64 {
-    header.base_offset.wrapping_add(i64::from(record.offset_delta))
-}
-
-/// A record is kept if no newer one of its key is known, a tombstone until its delete horizon
-/// (`Cleaner.shouldRetainRecord`). A record without a key is dropped: no record could replace it.
-fn fate(
-    newest: &Newest,
-    rules: &Rules,
-    partition: LogPartition,
-    header: &BatchHeader,
-    record: &RawRecord<'_>,
-) -> Fate {
-    let Some(key) = record.key else { return Fate::Drop };
-    let offset = offset_of(header, record);
-    let known = newest.get(newest.hash(partition, key));
-    if known.is_some_and(|known| offset < known) {
-        return Fate::Drop;
+    fn pay(&mut self, records: usize) {
+        self.records = self.records.saturating_sub(records);
     }
-    let is_over = |horizon| rules.now >= horizon;
-    if record.is_tombstone && header.delete_horizon().is_some_and(is_over) {
-        return Fate::DropTombstone;
-    }
-    // This pass drops all older records only of keys that were noted.
-    let is_clean = record.is_tombstone && known == Some(offset);
-    if is_clean { Fate::KeepClean } else { Fate::Keep }
 }

@@ -12,7 +12,8 @@ use muster_codec::wire::{DecodeError, Reader, Result};
 /// The next part of a segment.
 #[derive(Debug)]
 pub(super) enum Item<'a> {
-    Block(BlockHeader),
+    /// Also whether it has batches of transactions, or markers.
+    Block(BlockHeader, bool),
     Batch(LogPartition, BatchHeader),
     Record(RawRecord<'a>),
     BatchEnd,
@@ -38,6 +39,11 @@ pub(super) struct RawRecord<'a> {
 }
 
 impl<'a> RawRecord<'a> {
+    /// Its offset in the batch with this header.
+    pub(super) fn offset(&self, header: &BatchHeader) -> i64 {
+        header.base_offset.wrapping_add(i64::from(self.offset_delta))
+    }
+
     /// The record at the front of `bytes`.
     ///
     /// # Errors
@@ -111,7 +117,7 @@ impl Scan {
         }
     }
 
-    /// As [`Self::new`], but reuses the buffer.
+    /// Like [`Self::new`], but reuses the buffer.
     pub(super) fn restart(&mut self, sequence: u64, segment: &Segment, from: u32) {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
@@ -209,7 +215,11 @@ impl Scan {
             padded_end: self.at + padded,
             batch: None,
         });
-        Ok(Item::Block(block.header))
+        let is_of_transaction = |entry: Result<(_, Batch<'_>)>| {
+            entry.is_ok_and(|(_, batch)| batch.header.is_transactional())
+        };
+        let has_transactions = block.entries().any(is_of_transaction);
+        Ok(Item::Block(block.header, has_transactions))
     }
 }
 

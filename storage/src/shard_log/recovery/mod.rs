@@ -5,6 +5,11 @@
 //! missing operation was acknowledged and is corruption. [`Case`] lists all cases; the table in
 //! FORMAT.md has the reasons for the decisions.
 
+mod blocks;
+mod case;
+
+pub use case::{Case, Corruption};
+
 use super::known::KnownSegments;
 use super::partitions::{IndexEntry, Partitions};
 use super::segments::Segment;
@@ -12,92 +17,24 @@ use crate::injected::{self, Fault};
 use crate::layout::{Block, BlockHeader, Compacted, SEGMENT_HEADER_BYTES, SegmentHeader, is_known};
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, TORN_BYTES_MAX};
 use crate::log_partition::LogPartition;
+use crate::segment_name;
+use blocks::{classify, cut, is_zero, later_block, torn_end};
+use case::refuse;
 use muster_codec::record_batch::Batch;
 use std::collections::BTreeMap;
-use std::fmt;
-
-const SUFFIX: &str = ".log";
 
 /// The name of a segment's file.
 pub fn segment_file_name(sequence: u64) -> String {
-    format!("{sequence:020}{SUFFIX}")
+    segment_name::file_name(sequence)
 }
 
 /// The segments among the files of a log's directory, in order: sequence number and name.
 pub fn segment_files(names: impl IntoIterator<Item = String>) -> Vec<(u64, String)> {
-    let numbered = |name: String| {
-        let sequence = name.strip_suffix(SUFFIX)?.parse().ok()?;
-        (segment_file_name(sequence) == name).then_some((sequence, name))
-    };
+    let numbered = |name: String| Some((segment_name::number_of(&name)?, name));
     let mut files: Vec<_> = names.into_iter().filter_map(numbered).collect();
     files.sort_unstable();
     files
 }
-
-/// The bytes at the place of the next block, or at the start of a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Case {
-    /// Zeros to the end: the log ends here.
-    A,
-    /// A block that continues the log: replayed.
-    B,
-    /// A whole block of another segment number or log, none of this segment after it: the log ends.
-    C,
-    /// Zeros, later something else, but no block of this segment: cut.
-    D,
-    /// Not a whole block, and no block of this segment after it: cut.
-    E,
-    /// Not a block, but a block of this segment after it: refused.
-    F,
-    /// A block that does not continue the positions: refused.
-    G,
-    /// The last segments have no header and no blocks: created again.
-    H,
-    /// A segment without a header has blocks, or segments after it: refused.
-    I,
-    /// The numbers of the segments have a gap, or do not begin with 1: refused.
-    J,
-    /// No segments: a new log.
-    K,
-    /// Another log, another format, or a file shorter than its header says: refused.
-    L,
-    /// A whole block with batches that break their rules: refused.
-    M,
-    /// A compacted segment: replayed; positions may be missing in it.
-    N,
-    /// A segment that an earlier compacted one stands for: left over.
-    O,
-    /// Two segments that both stand for a third: refused.
-    P,
-    /// A compacted segment whose blocks contradict its header: refused.
-    Q,
-    /// Not a block, and longer than any block: refused.
-    R,
-}
-
-/// The reason why a log is not opened: acknowledged operations are damaged or missing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Corruption {
-    pub case: Case,
-    pub segment: u64,
-    /// The byte in the segment.
-    pub at: usize,
-    pub what: String,
-}
-
-impl fmt::Display for Corruption {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { segment, at, what, .. } = self;
-        let name = segment_file_name(*segment);
-        write!(
-            f,
-            "segment {name} is damaged at byte {at}: {what}. At most what the log holds from there on \
-             is lost"
-        )
-    }
-}
-
-impl std::error::Error for Corruption {}
 
 /// One batch of the log, to be replayed.
 #[derive(Debug, Clone, Copy)]
@@ -470,88 +407,4 @@ impl Recovery {
         let found = self.found.segments.get_mut(&sequence);
         found.unwrap_or_else(|| unreachable!("segment {sequence} is being read"))
     }
-}
-
-/// The end of the bytes to cut at `at`. In a recycled file none are cut: old blocks follow, which
-/// have another segment number than new ones.
-fn torn_end(header: &SegmentHeader, bytes: &[u8], at: usize) -> usize {
-    if header.is_recycled {
-        return at;
-    }
-    let used = bytes.iter().rposition(|byte| *byte != 0).map_or(at, |last| last + 1);
-    let torn_end = used.max(at).next_multiple_of(header.block_bytes as usize);
-    torn_end.min(bytes.len())
-}
-
-/// The bytes of a block whose write did not complete. In a recycled file bytes that are not a block
-/// are remains of an old one, unless their header has this segment's number.
-fn cut(header: &SegmentHeader, bytes: &[u8], at: usize, torn_end: usize) -> Option<Cut> {
-    let SegmentHeader { log_id, sequence, block_bytes, is_recycled, .. } = *header;
-    let rest = &bytes[at..];
-    let ours = BlockHeader::read(rest).ok().map(|(block, _)| block);
-    let ours = ours.filter(|block| (block.log_id, block.segment) == (log_id, sequence));
-    let len = match ours {
-        Some(block) if is_recycled => {
-            (block.length as usize).min(TORN_BYTES_MAX).next_multiple_of(block_bytes as usize)
-        }
-        None if is_recycled => return None,
-        _ => torn_end - at,
-    };
-    Some(Cut { segment: sequence, at: at as u32, bytes: rest[..len.min(rest.len())].to_vec() })
-}
-
-/// The case (A to G) of the bytes from `at` on, and the block in case B.
-fn classify<'a>(
-    bytes: &'a [u8],
-    at: usize,
-    header: &SegmentHeader,
-    position: u64,
-) -> (Case, Option<Block<'a>>) {
-    let rest = &bytes[at..];
-    let SegmentHeader { block_bytes, log_id, sequence, .. } = *header;
-    let is_ours =
-        |block: &Block<'_>| block.header.log_id == log_id && block.header.segment == sequence;
-    let found = Block::read(rest).ok();
-    if let Some(block) = found.filter(is_ours) {
-        let case = if block.header.first_position == position { Case::B } else { Case::G };
-        return (case, Some(block));
-    }
-    if later_block(rest, block_bytes, block_bytes as usize, Some(log_id), sequence).is_some() {
-        return (Case::F, None);
-    }
-    let first = &rest[..rest.len().min(block_bytes as usize)];
-    let case = match (found.is_some(), is_zero(first)) {
-        (true, _) => Case::C,
-        (false, false) => Case::E,
-        (false, true) if is_zero(rest) => Case::A,
-        (false, true) => Case::D,
-    };
-    (case, None)
-}
-
-/// The place of the first block of a segment, at or after `from`.
-fn later_block(
-    bytes: &[u8],
-    block_bytes: u32,
-    from: usize,
-    log_id: Option<u64>,
-    segment: u64,
-) -> Option<usize> {
-    let is_block = |at: &usize| {
-        let block = Block::read(&bytes[*at..]);
-        block.is_ok_and(|block| {
-            block.header.segment == segment && log_id.is_none_or(|id| id == block.header.log_id)
-        })
-    };
-    (from..bytes.len()).step_by(block_bytes as usize).find(is_block)
-}
-
-fn is_zero(bytes: &[u8]) -> bool {
-    // In chunks, as this runs over all of a segment's unused part.
-    let (words, rest) = bytes.as_chunks::<64>();
-    words.iter().all(|word| *word == [0; 64]) && rest.iter().all(|byte| *byte == 0)
-}
-
-fn refuse<T>(case: Case, segment: u64, at: usize, what: &str) -> Result<T, Corruption> {
-    Err(Corruption { case, segment, at, what: what.to_owned() })
 }

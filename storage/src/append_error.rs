@@ -7,7 +7,7 @@ use std::fmt;
 pub enum AppendError {
     /// The operation alone is longer than the limit: RECORD_TOO_LARGE.
     TooLarge,
-    /// Too many bytes wait for the disk: [`super::ShardLog::is_full`].
+    /// Too many bytes wait for the disk: [`crate::ShardLog::is_full`].
     Full,
     /// A batch whose offsets are before the end of its partition.
     NotNext,

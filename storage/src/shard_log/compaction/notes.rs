@@ -1,0 +1,141 @@
+//! The notes of a pass about the records that it compares: the newest of each key, and the
+//! transactions.
+//!
+//! A record of a transaction counts once its marker is read: then it is noted by its own offset.
+
+use super::newest::{CHUNK_BYTES, KeyHash, Newest, Noted};
+use super::scan::RawRecord;
+use super::transactions::{OpenTransaction, Place, Transactions};
+use crate::limits::{COMPACTION_SLICE_BYTES, COMPACTION_SLICE_RECORDS};
+use crate::log_partition::LogPartition;
+use muster_codec::record_batch::{BatchHeader, TransactionOutcome};
+use muster_codec::wire::Result;
+
+/// There is no memory for a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Full;
+
+/// New memory costs as much as this number of records.
+const NEW_MEMORY_COST: usize = COMPACTION_SLICE_RECORDS * CHUNK_BYTES / COMPACTION_SLICE_BYTES;
+
+#[derive(Debug)]
+pub(super) struct Notes {
+    newest: Newest,
+    transactions: Transactions,
+    /// Records of the committed transaction whose marker was read last that are not noted yet.
+    committed: Vec<(KeyHash, i64)>,
+    /// The end of what was noted, if the memory is full. From there on only the markers of open
+    /// transactions are looked for.
+    cut: Option<Place>,
+}
+
+impl Notes {
+    /// For at most `keys` keys, in at most `bytes` bytes.
+    pub(super) fn new(log_id: u64, keys: u64, bytes: usize) -> Self {
+        let newest = Newest::new(log_id, keys, bytes);
+        let transactions = Transactions::new(bytes);
+        Self { newest, transactions, committed: Vec::new(), cut: None }
+    }
+
+    /// Begins with a batch of a block.
+    pub(super) fn batch(&mut self, partition: LogPartition, header: &BatchHeader, place: Place) {
+        let is_noted = self.cut.is_none_or(|cut| place < cut);
+        if header.is_transactional() && !header.is_control() && is_noted {
+            self.transactions.batch(partition, header, place);
+        }
+    }
+
+    /// Notes a record of the batch; returns how much work it was, in records.
+    ///
+    /// # Errors
+    /// The key of a marker cannot be read; or, within, the memory is full.
+    pub(super) fn record(
+        &mut self,
+        partition: LogPartition,
+        header: &BatchHeader,
+        record: &RawRecord<'_>,
+    ) -> Result<std::result::Result<usize, Full>> {
+        let (Some(key), offset) = (record.key, record.offset(header)) else { return Ok(Ok(1)) };
+        if header.is_control() {
+            let outcome = TransactionOutcome::of_key(key)?;
+            return Ok(
+                outcome.map_or(Ok(1), |outcome| self.end(partition, header, outcome, offset))
+            );
+        }
+        if self.cut.is_some() {
+            return Ok(Ok(1));
+        }
+        let key = self.newest.hash(partition, key);
+        if header.is_transactional() {
+            self.transactions.record(partition, header.producer_id, key, offset);
+            return Ok(if self.transactions.is_full() { Err(Full) } else { Ok(1) });
+        }
+        Ok(self.note(key, offset))
+    }
+
+    /// Ends a transaction; the records of a committed one are left for [`Self::note_committed`].
+    fn end(
+        &mut self,
+        partition: LogPartition,
+        header: &BatchHeader,
+        outcome: TransactionOutcome,
+        offset: i64,
+    ) -> std::result::Result<usize, Full> {
+        debug_assert!(self.committed.is_empty(), "the last transaction is not noted");
+        self.committed = self.transactions.end(partition, header.producer_id, outcome, offset);
+        if self.transactions.is_full() { Err(Full) } else { Ok(1) }
+    }
+
+    /// Notes one record of the committed transaction whose marker was read last, before any other
+    /// record is read; returns how much work it was, None if all are noted. Where one finds no
+    /// memory, older ones of its key are kept.
+    pub(super) fn note_committed(&mut self) -> Option<std::result::Result<usize, Full>> {
+        let (key, offset) = self.committed.pop()?;
+        Some(self.note(key, offset))
+    }
+
+    fn note(&mut self, key: KeyHash, offset: i64) -> std::result::Result<usize, Full> {
+        match self.newest.note(key, offset) {
+            Noted::InPlace => Ok(1),
+            Noted::InNewMemory => Ok(1 + NEW_MEMORY_COST),
+            Noted::Full => Err(Full),
+        }
+    }
+
+    /// Notes that the memory is full: what is at `cut` or later is left for the next pass.
+    pub(super) fn full_at(&mut self, cut: Place) {
+        if self.cut.is_none() {
+            self.cut = Some(cut);
+            self.transactions.forget_from(cut);
+        }
+    }
+
+    /// Whether nothing more is to be noted.
+    pub(super) fn is_complete(&self) -> bool {
+        self.cut.is_some() && !self.transactions.has_open()
+    }
+
+    pub(super) fn cut(&self) -> Option<Place> {
+        self.cut
+    }
+
+    /// See [`Transactions::first_open`].
+    pub(super) fn first_open(&self) -> Option<(Place, OpenTransaction)> {
+        self.transactions.first_open()
+    }
+
+    /// See [`Transactions::is_aborted`].
+    pub(super) fn is_aborted(&self, partition: LogPartition, header: &BatchHeader) -> bool {
+        self.transactions.is_aborted(partition, header)
+    }
+
+    /// The offset of the newest record of a key that counts.
+    pub(super) fn newest_of(&self, partition: LogPartition, key: &[u8]) -> Option<i64> {
+        self.newest.get(self.newest.hash(partition, key))
+    }
+
+    /// Frees a part of the memory; returns true when none is left.
+    pub(super) fn free(&mut self, bytes: usize) -> bool {
+        self.newest.free(bytes)
+    }
+}

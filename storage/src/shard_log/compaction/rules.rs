@@ -1,0 +1,103 @@
+//! The rules of a pass: the batches and the records that it keeps.
+
+use super::notes::Notes;
+use super::output::Fate;
+use super::scan::RawRecord;
+use super::transactions::Place;
+use crate::log_partition::LogPartition;
+use muster_codec::record_batch::BatchHeader;
+
+/// The parameters of a pass.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules {
+    pub(super) log_id: u64,
+    pub(super) block_bytes: u32,
+    /// The number of this pass.
+    pub(super) pass: u64,
+    /// The longest segment that is merged from several.
+    pub(super) merged_bytes_max: usize,
+    pub(super) map_bytes: usize,
+    /// The time when the pass began.
+    pub(super) now: i64,
+    /// The delete horizon of tombstones that get one in this pass.
+    pub(super) horizon: i64,
+    /// Markers of later positions are kept: a snapshot of this position may have pending what they
+    /// end.
+    pub(super) markers_until: u64,
+}
+
+/// The part of the log that a pass compares.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    /// The first block that earlier passes have not compacted.
+    pub(super) dirty_from: Place,
+    /// The end in the first dirty source, if not all of that is compacted: the memory could not
+    /// hold its keys, or a transaction that is open begins there.
+    pub(super) cut: Option<Place>,
+}
+
+/// The treatment of the records of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Treatment {
+    /// They are compared with newer ones of their keys.
+    Compare,
+    /// They stay as they are.
+    Keep,
+    /// They go: their transaction was aborted.
+    Drop,
+    /// It goes: a marker of which no record is left.
+    DropMarker,
+}
+
+impl Part {
+    /// The treatment of a batch in a block, of which the last position is known too. Before the
+    /// dirty blocks, and before the cut, all transactions have ended.
+    pub(super) fn treatment(
+        &self,
+        notes: &Notes,
+        (place, position): (Place, u64),
+        partition: LogPartition,
+        header: &BatchHeader,
+        markers_until: u64,
+    ) -> Treatment {
+        let is_clean = place < self.dirty_from;
+        if self.cut.is_some_and(|cut| place >= cut) {
+            Treatment::Keep
+        } else if header.is_control() {
+            let is_over = is_clean && position <= markers_until;
+            if is_over { Treatment::DropMarker } else { Treatment::Keep }
+        } else if !header.is_transactional() {
+            Treatment::Compare
+        } else if is_clean {
+            Treatment::Keep
+        } else if notes.is_aborted(partition, header) {
+            Treatment::Drop
+        } else {
+            Treatment::Compare
+        }
+    }
+}
+
+/// A record is kept if no newer one of its key is known, a tombstone until its delete horizon
+/// (`Cleaner.shouldRetainRecord`). A record without a key is dropped: no record could replace it.
+pub(super) fn fate(
+    notes: &Notes,
+    rules: &Rules,
+    partition: LogPartition,
+    header: &BatchHeader,
+    record: &RawRecord<'_>,
+) -> Fate {
+    let Some(key) = record.key else { return Fate::Drop };
+    let offset = record.offset(header);
+    let known = notes.newest_of(partition, key);
+    if known.is_some_and(|known| offset < known) {
+        return Fate::Drop;
+    }
+    let is_over = |horizon| rules.now >= horizon;
+    if record.is_tombstone && header.delete_horizon().is_some_and(is_over) {
+        return Fate::DropMissed;
+    }
+    // This pass drops all older records only of keys that were noted.
+    let is_clean = record.is_tombstone && known == Some(offset);
+    if is_clean { Fate::KeepClean } else { Fate::Keep }
+}

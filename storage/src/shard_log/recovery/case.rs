@@ -1,0 +1,73 @@
+//! The cases of a recovery, and the refusal of a log.
+
+use super::segment_file_name;
+use std::fmt;
+
+/// The bytes at the place of the next block, or at the start of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Case {
+    /// Zeros to the end: the log ends here.
+    A,
+    /// A block that continues the log: replayed.
+    B,
+    /// A whole block of another segment number or log, none of this segment after it: the log ends.
+    C,
+    /// Zeros, later something else, but no block of this segment: cut.
+    D,
+    /// Not a whole block, and no block of this segment after it: cut.
+    E,
+    /// Not a block, but a block of this segment after it: refused.
+    F,
+    /// A block that does not continue the positions: refused.
+    G,
+    /// The last segments have no header and no blocks: created again.
+    H,
+    /// A segment without a header has blocks, or segments after it: refused.
+    I,
+    /// The numbers of the segments have a gap, or do not begin with 1: refused.
+    J,
+    /// No segments: a new log.
+    K,
+    /// Another log, another format, or a file shorter than its header says: refused.
+    L,
+    /// A whole block with batches that break their rules: refused.
+    M,
+    /// A compacted segment: replayed; positions may be missing in it.
+    N,
+    /// A segment that an earlier compacted one stands for: left over.
+    O,
+    /// Two segments that both stand for a third: refused.
+    P,
+    /// A compacted segment whose blocks contradict its header: refused.
+    Q,
+    /// Not a block, and longer than any block: refused.
+    R,
+}
+
+/// The reason why a log is not opened: acknowledged operations are damaged or missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Corruption {
+    pub case: Case,
+    pub segment: u64,
+    /// The byte in the segment.
+    pub at: usize,
+    pub what: String,
+}
+
+impl fmt::Display for Corruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { segment, at, what, .. } = self;
+        let name = segment_file_name(*segment);
+        write!(
+            f,
+            "segment {name} is damaged at byte {at}: {what}. At most what the log holds from \
+             there on is lost"
+        )
+    }
+}
+
+impl std::error::Error for Corruption {}
+
+pub(super) fn refuse<T>(case: Case, segment: u64, at: usize, what: &str) -> Result<T, Corruption> {
+    Err(Corruption { case, segment, at, what: what.to_owned() })
+}

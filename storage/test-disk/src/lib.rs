@@ -1,0 +1,175 @@
+//! A disk in memory for tests: the content of its files, and the part of it that survives a power
+//! loss. It performs operations at once, and returns their completions.
+//!
+//! The tests of logs, snapshots and partitions use it. Three disks stay apart. That of the
+//! simulator (`server/simulator/src/disk`) has operations that take time, end in any order and
+//! fail, and all states in which a crash may leave them: more than a story needs, and with a world
+//! of its own. That of the fuzz targets keeps only the written blocks of files, as their input may
+//! write at any offset. That of the end-to-end tests is a block device below a real file system.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used)]
+
+use muster_storage::{FileDone, FileId, FileOp, OpenMode};
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+type Files = BTreeMap<PathBuf, Vec<u8>>;
+
+/// Opening, renaming and removing are durable at once, as the contract of file operations demands.
+#[derive(Debug, Clone, Default)]
+pub struct Disk {
+    pub live: Files,
+    pub durable: Files,
+    open: HashMap<FileId, (PathBuf, OpenMode)>,
+    /// The number of writes and syncs.
+    pub writes: usize,
+    /// The number of syncs.
+    pub syncs: usize,
+    /// No space for files that are opened `Aside`.
+    pub is_full: bool,
+    /// All reads fail.
+    pub has_broken_reads: bool,
+}
+
+impl Disk {
+    /// Performs all operations; returns the completions in order.
+    pub fn perform_all(&mut self, ops: Vec<FileOp>) -> Vec<FileDone> {
+        ops.into_iter().filter_map(|op| self.perform(op)).collect()
+    }
+
+    pub fn perform(&mut self, op: FileOp) -> Option<FileDone> {
+        match op {
+            FileOp::Open { file, path, mode } => self.create(file, path, mode),
+            FileOp::Close { file } => drop(self.open.remove(&file).expect("an open file")),
+            FileOp::Write { token, file, offset, data } => {
+                let (path, mode) = self.open[&file].clone();
+                if self.is_full && mode == OpenMode::Aside {
+                    return Some(FileDone::NoSpace { token });
+                }
+                self.write(&path, mode, offset, &data);
+                return Some(FileDone::Written { token, buffer: data });
+            }
+            FileOp::Read { token, .. } if self.has_broken_reads => {
+                return Some(FileDone::ReadFailed { token, reason: "EIO".into() });
+            }
+            FileOp::Read { token, file, offset, len } => {
+                let data = self.read(&self.open[&file].0, offset, len);
+                return Some(FileDone::Read { token, data });
+            }
+            FileOp::Sync { token, file } => {
+                self.writes += 1;
+                self.syncs += 1;
+                let path = &self.open[&file].0;
+                self.durable.insert(path.clone(), self.live[path].clone());
+                return Some(FileDone::Synced { token });
+            }
+            FileOp::Truncate { file, len } => {
+                let path = &self.open[&file].0;
+                self.live.get_mut(path).unwrap().resize(len as usize, 0);
+            }
+            FileOp::Rename { from, to } => {
+                let is_open = |path| self.open.values().any(|(open, _)| open == path);
+                assert!(!is_open(&from) && !is_open(&to), "{from:?} or {to:?} is open");
+                for files in [&mut self.live, &mut self.durable] {
+                    let bytes = files.remove(&from).expect("a file to rename");
+                    files.insert(to.clone(), bytes);
+                }
+            }
+            FileOp::RemoveFile { path } => {
+                assert!(self.open.values().all(|(open, _)| *open != path), "{path:?} is open");
+                self.live.remove(&path);
+                self.durable.remove(&path);
+            }
+            FileOp::MoveDir { from, to } => {
+                move_dir(&mut self.live, &from, &to);
+                move_dir(&mut self.durable, &from, &to);
+            }
+            FileOp::RemoveDir { path } => {
+                self.live.retain(|file, _| !file.starts_with(&path));
+                self.durable.retain(|file, _| !file.starts_with(&path));
+            }
+        }
+        None
+    }
+
+    /// Writes only the blocks of a write that `keeps` selects, as a loss of power may.
+    pub fn tear(&mut self, op: &FileOp, block_bytes: usize, keeps: impl Fn(usize) -> bool) {
+        let FileOp::Write { file, offset, data, .. } = op else { return };
+        let path = self.open[file].0.clone();
+        for (block, bytes) in data.chunks(block_bytes).enumerate() {
+            if keeps(block) {
+                let at = *offset as usize + block * block_bytes;
+                overwrite(self.durable.get_mut(&path).unwrap(), at, bytes);
+            }
+        }
+    }
+
+    /// Loses power: only durable bytes are left.
+    pub fn crash(&mut self) {
+        self.live = self.durable.clone();
+        self.open.clear();
+    }
+
+    /// Kills the process: its writes are kept.
+    pub fn close_all(&mut self) {
+        self.open.clear();
+    }
+
+    /// Writes the files to a directory of the real file system, for what is not sans-I/O.
+    pub fn save(&self, directory: &Path) {
+        for (path, content) in &self.live {
+            let path = directory.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+    }
+
+    /// The length of all files.
+    pub fn bytes(&self) -> usize {
+        self.live.values().map(Vec::len).sum()
+    }
+
+    /// Bytes of the files in a directory, by name.
+    pub fn dir(&self, dir: &Path) -> BTreeMap<String, &[u8]> {
+        let inside = self.live.iter().filter(|(path, _)| path.parent() == Some(dir));
+        let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+        inside.map(|(path, bytes)| (name(path), bytes.as_slice())).collect()
+    }
+
+    fn create(&mut self, file: FileId, path: PathBuf, mode: OpenMode) {
+        self.live.entry(path.clone()).or_default();
+        self.durable.entry(path.clone()).or_default();
+        assert!(self.open.values().all(|(open, _)| *open != path), "{path:?} is open twice");
+        assert!(self.open.insert(file, (path, mode)).is_none(), "{file:?} is open");
+    }
+
+    fn write(&mut self, path: &Path, mode: OpenMode, offset: u64, data: &[u8]) {
+        self.writes += 1;
+        overwrite(self.live.get_mut(path).unwrap(), offset as usize, data);
+        if mode != OpenMode::Cached {
+            assert!(offset.is_multiple_of(512) && data.len().is_multiple_of(512), "not blocks");
+            overwrite(self.durable.get_mut(path).unwrap(), offset as usize, data);
+        }
+    }
+
+    fn read(&self, path: &Path, offset: u64, len: u32) -> Vec<u8> {
+        let bytes = self.live[path].get(offset as usize..).unwrap_or_default();
+        bytes[..bytes.len().min(len as usize)].to_vec()
+    }
+}
+
+fn overwrite(file: &mut Vec<u8>, at: usize, data: &[u8]) {
+    let end = at + data.len();
+    if file.len() < end {
+        file.resize(end, 0);
+    }
+    file[at..end].copy_from_slice(data);
+}
+
+fn move_dir(files: &mut Files, from: &Path, to: &Path) {
+    let moved: Vec<_> = files.extract_if(.., |file, _| file.starts_with(from)).collect();
+    let name = |file: &Path| to.join(file.strip_prefix(from).unwrap());
+    files.extend(moved.into_iter().map(|(file, content)| (name(&file), content)));
+}

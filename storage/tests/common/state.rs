@@ -1,0 +1,99 @@
+//! The state that replay makes of a log, with transactions: a model of the server's.
+
+use super::Replayed;
+use muster_codec::record_batch::{Batch, EndTxnMarker, TransactionOutcome};
+use std::collections::BTreeMap;
+
+type Key = (i32, Vec<u8>);
+
+/// A value of an open transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Pending {
+    producer_id: i64,
+    value: Vec<u8>,
+    /// A later record of its key is committed.
+    is_superseded: bool,
+}
+
+/// The values by key, and those of open transactions in the order of their records.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct State {
+    values: BTreeMap<Key, Vec<u8>>,
+    pending: BTreeMap<Key, Vec<Pending>>,
+}
+
+impl State {
+    /// The state of a whole log.
+    pub fn of(replayed: &[Replayed]) -> Self {
+        let mut state = Self::default();
+        replayed.iter().for_each(|batch| state.replay(batch));
+        state
+    }
+
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Applies a batch.
+    pub fn replay(&mut self, replayed: &Replayed) {
+        let (partition, batch) = (replayed.partition, Batch::read(&replayed.bytes).unwrap());
+        let producer_id = batch.header.producer_id;
+        for record in batch.records().unwrap() {
+            let record = record.unwrap();
+            let key = record.key.unwrap();
+            if batch.header.is_control() {
+                let marker = EndTxnMarker::of_record(&record).unwrap().unwrap();
+                self.end(partition, producer_id, marker.outcome);
+            } else if batch.header.is_transactional() {
+                self.put_in_transaction(partition, producer_id, key, record.value.unwrap());
+            } else {
+                self.put(partition, key, record.value);
+            }
+        }
+    }
+
+    /// A record outside of transactions, which counts more than all before it.
+    pub fn put(&mut self, partition: i32, key: &[u8], value: Option<&[u8]>) {
+        let key = (partition, key.to_vec());
+        match value {
+            Some(value) => {
+                let pending = self.pending.get_mut(&key).into_iter().flatten();
+                pending.for_each(|it| it.is_superseded = true);
+                self.values.insert(key, value.to_vec());
+            }
+            None => {
+                self.pending.remove(&key);
+                self.values.remove(&key);
+            }
+        }
+    }
+
+    pub fn put_in_transaction(
+        &mut self,
+        partition: i32,
+        producer_id: i64,
+        key: &[u8],
+        value: &[u8],
+    ) {
+        let pending = self.pending.entry((partition, key.to_vec())).or_default();
+        pending.retain(|it| it.producer_id != producer_id);
+        pending.push(Pending { producer_id, value: value.to_vec(), is_superseded: false });
+    }
+
+    /// Ends the transaction of a producer: of two commits the later record counts.
+    pub fn end(&mut self, partition: i32, producer_id: i64, outcome: TransactionOutcome) {
+        for (key, pending) in &mut self.pending {
+            let at = pending.iter().position(|it| it.producer_id == producer_id);
+            let Some(at) = at.filter(|_| key.0 == partition) else { continue };
+            let ended = pending.remove(at);
+            if outcome == TransactionOutcome::Commit {
+                pending[..at].iter_mut().for_each(|it| it.is_superseded = true);
+                if !ended.is_superseded {
+                    self.values.insert(key.clone(), ended.value);
+                }
+            }
+        }
+        self.pending.retain(|_, pending| !pending.is_empty());
+    }
+}

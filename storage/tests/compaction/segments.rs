@@ -1,0 +1,181 @@
+//! The files of a compacted log, and their readers.
+
+use crate::common::{State, compact, compacting_config, part, settle, values};
+use crate::story::Story;
+use muster_codec::record_batch::Batches;
+use muster_storage::layout::{Block, COMPACTED_VERSION, SegmentHeader};
+use muster_storage::{FileDone, FileOp, FileToken};
+
+#[test]
+fn small_segments_are_merged() {
+    let mut story = Story::idle();
+    for round in 0..6 {
+        story.put(0, &format!("key {round}"), "1");
+        story.roll();
+    }
+    story.compact();
+    let bytes = &story.disk.live[&story.path(1)];
+    let (header, version) = SegmentHeader::read(bytes).unwrap();
+    let compacted = header.compacted.unwrap();
+    assert_eq!((version, header.sequence), (COMPACTED_VERSION, 1));
+    assert!(compacted.last_sequence >= 6, "{compacted:?}");
+    assert_eq!((compacted.first_position, compacted.dropped_position), (1, 0));
+    assert_eq!(bytes.len(), header.segment_bytes as usize, "no longer than its blocks");
+    assert!(bytes.len() <= 8 << 10, "{}", bytes.len());
+    assert_eq!(compacted.dirty_from, header.segment_bytes);
+    let block = Block::read(&bytes[header.block_bytes as usize..]).unwrap();
+    assert_eq!(block.header.segment, 1);
+    let left: Vec<_> = (0..6).map(|round| format!("0@{round} key {round}=1")).collect();
+    assert_eq!(story.texts(), left);
+}
+
+#[test]
+fn a_long_log_is_compacted_to_several_segments() {
+    let mut story = Story::idle();
+    for key in 0..400 {
+        story.put(0, &format!("key {key}"), &"x".repeat(700));
+        if key % 3 == 0 {
+            story.put(0, "again", "and again");
+        }
+    }
+    story.roll();
+    let before = State::of(&story.replayed());
+    story.compact();
+    assert_eq!(State::of(&story.replayed()), before);
+    let is_compacted = |bytes: &Vec<u8>| SegmentHeader::read(bytes).unwrap().1 == COMPACTED_VERSION;
+    let compacted = story.disk.live.values().filter(|bytes| is_compacted(bytes));
+    let sizes: Vec<_> = compacted.map(Vec::len).collect();
+    assert!(sizes.len() > 3, "{sizes:?}");
+    assert!(sizes.iter().all(|size| *size <= 64 << 10), "{sizes:?}");
+}
+
+#[test]
+fn disk_usage_is_bounded_under_endless_commits_to_the_same_keys() {
+    let mut story = Story::new(compacting_config());
+    let mut most = 0;
+    for round in 0..3_000 {
+        let (key, value) = (format!("key {}", round % 50), [b'x'; 300]);
+        story.log.append(part(round % 5), story.now, [(key.as_bytes(), Some(&value[..]))]).unwrap();
+        settle(&mut story.log, &mut story.disk, story.now);
+        story.now += 5;
+        most = most.max(story.disk.bytes());
+    }
+    compact(&mut story.log, &mut story.disk, &mut story.now);
+    // 16 KB are live. They may be there twice, beside the dirty, active, ready and spare segments.
+    assert!(most <= 10 * (32 << 10), "{most}");
+    assert_eq!(State::of(&story.replayed()).len(), 50);
+}
+
+#[test]
+fn retired_files_are_reused() {
+    let mut story = Story::new(compacting_config());
+    let (mut zeroed, mut recycled) = (0, 0);
+    for round in 0..1_000 {
+        let value = [round as u8; 400];
+        story.log.append(part(0), story.now, [(&b"key"[..], Some(&value[..]))]).unwrap();
+        for _ in 0..4 {
+            let mut ops = Vec::new();
+            story.log.poll(story.now, &mut ops);
+            for op in &ops {
+                match op {
+                    FileOp::Rename { to, .. } => recycled += usize::from(*to != story.path(1)),
+                    FileOp::Write { data, .. } => {
+                        zeroed += usize::from(data.iter().all(|byte| *byte == 0));
+                    }
+                    _ => {}
+                }
+            }
+            for done in story.disk.perform_all(ops) {
+                story.log.done(done);
+            }
+            story.now += 1;
+        }
+    }
+    assert!(recycled > 10 && zeroed < 8, "{recycled} recycled, {zeroed} filled with zeros");
+    for _ in 0..3 {
+        story.put(0, "key", "the last");
+        story.crash();
+        assert_eq!(story.texts().last().unwrap().split('=').nth(1), Some("the last"));
+    }
+}
+
+/// Reads a partition as a consumer does: from each batch to the next.
+fn fetch(story: &mut Story, partition: i32) -> Vec<(i64, i32)> {
+    let (mut offset, mut found) = (0, Vec::new());
+    let end = story.log.high_watermark(part(partition));
+    while offset < end {
+        let (mut ops, token) = (Vec::new(), FileToken(1));
+        let plan = story.log.read_plan(part(partition), offset, 2_000, token, &mut ops).unwrap();
+        let done = story.disk.perform_all(ops);
+        let [FileDone::Read { data, .. }] = done.as_slice() else { panic!("{done:?}") };
+        story.log.end_read(&plan);
+        let mut bytes = Vec::new();
+        plan.extract(data, &mut bytes).unwrap();
+        assert!(!bytes.is_empty(), "offset {offset} of {end}");
+        for batch in Batches::new(&bytes) {
+            let header = batch.unwrap().header;
+            assert!(header.next_offset() > offset);
+            offset = header.next_offset();
+            found.push((header.base_offset, header.records_count));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_partition_is_fetched_before_during_and_after_compaction() {
+    let mut story = Story::idle();
+    for round in 0..120 {
+        story.put(2, &format!("key {}", round % 7), &"x".repeat(500));
+        story.put(3, &format!("key {round}"), &"x".repeat(200));
+    }
+    story.roll();
+    assert_eq!(fetch(&mut story, 2).len(), 120);
+    story.log.set_compaction(compacting_config().compaction);
+    let mut was_less = false;
+    for _ in 0..3_000 {
+        story.now += 1;
+        let mut ops = Vec::new();
+        story.log.poll(story.now, &mut ops);
+        for done in story.disk.perform_all(ops) {
+            story.log.done(done);
+        }
+        let found = fetch(&mut story, 2);
+        assert_eq!(found.last(), Some(&(119, 1)));
+        assert_eq!(fetch(&mut story, 3).len(), 120);
+        was_less |= found.len() < 120;
+        if found.len() == 7 {
+            break;
+        }
+    }
+    assert!(was_less);
+    assert_eq!(fetch(&mut story, 2).len(), 7);
+    story.crash();
+    assert_eq!(fetch(&mut story, 2).len(), 7);
+}
+
+#[test]
+fn a_file_that_is_being_read_is_not_reused() {
+    let mut story = Story::idle();
+    story.roll();
+    story.put(0, "key", "1");
+    story.roll();
+    let (mut ops, token) = (Vec::new(), FileToken(1));
+    let plan = story.log.read_plan(part(0), 0, 2_000, token, &mut ops).unwrap();
+    let done = story.disk.perform_all(ops);
+    story.compact();
+    for _ in 0..4 {
+        story.roll();
+    }
+    let kept = story.path(2);
+    assert!(story.disk.live.contains_key(&kept), "it is spare, and kept");
+    let [FileDone::Read { data, .. }] = done.as_slice() else { panic!("{done:?}") };
+    let mut bytes = Vec::new();
+    plan.extract(data, &mut bytes).unwrap();
+    assert_eq!(values(&bytes), [b"1"]);
+    story.log.end_read(&plan);
+    for _ in 0..4 {
+        story.roll();
+    }
+    assert!(!story.disk.live.contains_key(&kept));
+}
